@@ -1,0 +1,181 @@
+"""ResNet-18 and 34 with binary 3x3 convolutions, for detectors and classifiers."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mmcv.cnn import build_norm_layer
+from mmengine.model import BaseModule
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from rebnn_mm.models.blocks import build_stage
+
+Config = dict[str, Any]
+
+STAGE_BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
+# 'BinaryConv2d' reaches its direct subclasses too: mmengine matches a layer's class and its bases by name.
+DEFAULT_INIT: list[Config] = [
+    dict(type='Kaiming', layer=['Conv2d', 'BinaryConv2d']),
+    dict(type='Constant', val=1, layer=['_BatchNorm', 'GroupNorm']),
+]
+
+
+def stage_blocks(owner: str, depth: int) -> tuple[int, ...]:
+    """Blocks per stage of a ResNet of this depth.
+
+    Raises:
+        ValueError: the depth has no binary version; ``owner`` begins the message.
+    """
+    if depth not in STAGE_BLOCKS:
+        raise ValueError(
+            f'{owner}: depth={depth} is not available. Use one of {sorted(STAGE_BLOCKS)}: deeper ResNets have 1x1 '
+            'bottlenecks, which this block structure does not cover.'
+        )
+    return STAGE_BLOCKS[depth]
+
+
+@MODELS.register_module()
+class ReBNNResNet(BaseModule):
+    """ResNet with one shortcut per binary convolution; stem and shortcuts are real.
+
+    Parameters are named as in torchvision (``conv1``, ``bn1``, ``layer1.0.conv1``, ``layer2.0.downsample.0``), so
+    ``init_cfg=dict(type='Pretrained', checkpoint='torchvision://resnet18')`` fills every convolution and norm, and the
+    real-valued network of a first training stage (same class, other ``conv_cfg``) fits as it is. A checkpoint of
+    mmpretrain needs ``prefix='backbone.'`` beside ``checkpoint``.
+
+    Args:
+        depth: 18 or 34.
+        block: block style, a name in :data:`rebnn_mm.registry.BLOCKS` (``'react'``, ``'bireal'``) or a dict with
+            that name as ``type``.
+        stem: ``'imagenet'`` (7x7 convolution with stride 2, BN, max pooling) or ``'cifar'`` (3x3 with stride 1, BN).
+        in_channels: channels of the input image, shape (N, in_channels, H, W).
+        base_channels: channels of the stem and the first stage; they double at every further stage.
+        num_stages: number of stages, 1 to 4.
+        strides: stride of the first block of each stage.
+        dilations: dilation of each stage.
+        out_indices: stages (from 0) whose output is returned.
+        frozen_stages: -1 trains everything, 0 freezes the stem, n the stem and the first n stages. Frozen norms stay
+            in eval mode.
+        conv_cfg: the 3x3 convolutions of the blocks. A layer of this project that names no ``activation`` gets the
+            one its block style is made for. None gives a real-valued network of the same structure.
+        norm_cfg: every norm layer.
+        norm_eval: keep every BN in eval mode during training. Off by default: a binary network needs the statistics
+            of its own activations, not those of the real network its weights may come from.
+        with_cp: recompute blocks in the backward pass to save memory.
+        init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
+
+    Raises:
+        ValueError: an unknown depth or stem, or lengths and indices that do not fit ``num_stages``.
+        KeyError: an unknown block style.
+
+    Example:
+        >>> import torch
+        >>> net = ReBNNResNet(18, base_channels=8).eval()
+        >>> [tuple(y.shape) for y in net(torch.randn(1, 3, 64, 64))]
+        [(1, 8, 16, 16), (1, 16, 8, 8), (1, 32, 4, 4), (1, 64, 2, 2)]
+
+    Source: the structure of the paper's ResNet experiments, after Bi-Real Net and ReActNet.
+    """
+
+    def __init__(
+        self,
+        depth: int,
+        *,
+        block: str | Mapping[str, Any] = 'react',
+        stem: str = 'imagenet',
+        in_channels: int = 3,
+        base_channels: int = 64,
+        num_stages: int = 4,
+        strides: Sequence[int] = (1, 2, 2, 2),
+        dilations: Sequence[int] = (1, 1, 1, 1),
+        out_indices: Sequence[int] = (0, 1, 2, 3),
+        frozen_stages: int = -1,
+        conv_cfg: Config | None = dict(type='ReBNNConv2d'),
+        norm_cfg: Config = dict(type='BN'),
+        norm_eval: bool = False,
+        with_cp: bool = False,
+        init_cfg: Config | list[Config] | None = None,
+    ) -> None:
+        super().__init__(init_cfg or DEFAULT_INIT)
+        blocks_per_stage = stage_blocks('ReBNNResNet', depth)
+        self._check_stages(num_stages, strides, dilations, out_indices, frozen_stages)
+        self.out_indices = tuple(out_indices)
+        self.frozen_stages = frozen_stages
+        self.norm_eval = norm_eval
+
+        self.conv1, self.maxpool = self._make_stem(stem, in_channels, base_channels)
+        self.bn1 = build_norm_layer(norm_cfg, base_channels)[1]
+        self.stages: list[str] = []
+        channels = base_channels
+        for i in range(num_stages):
+            out_channels = base_channels * 2**i
+            stage = build_stage(
+                block,
+                channels,
+                out_channels,
+                blocks_per_stage[i],
+                stride=strides[i],
+                dilation=dilations[i],
+                conv_cfg=conv_cfg,
+                norm_cfg=norm_cfg,
+                with_cp=with_cp,
+            )
+            self.stages.append(f'layer{i + 1}')
+            self.add_module(self.stages[i], stage)
+            channels = out_channels
+        self._freeze_stages()
+
+    @staticmethod
+    def _check_stages(
+        num_stages: int, strides: Sequence[int], dilations: Sequence[int], out_indices: Sequence[int], frozen: int
+    ) -> None:
+        if not 1 <= num_stages <= 4:
+            raise ValueError(f'ReBNNResNet: num_stages={num_stages} is not in 1 to 4.')
+        if not len(strides) == len(dilations) == num_stages:
+            raise ValueError(
+                f'ReBNNResNet: strides={tuple(strides)} and dilations={tuple(dilations)} need num_stages={num_stages} '
+                'entries each.'
+            )
+        if not out_indices or not all(0 <= i < num_stages for i in out_indices):
+            raise ValueError(
+                f'ReBNNResNet: out_indices={tuple(out_indices)} must name stages from 0 to {num_stages - 1}.'
+            )
+        if not -1 <= frozen <= num_stages:
+            raise ValueError(f'ReBNNResNet: frozen_stages={frozen} is not in -1 to {num_stages} (= num_stages).')
+
+    @staticmethod
+    def _make_stem(stem: str, in_channels: int, channels: int) -> tuple[nn.Conv2d, nn.Module]:
+        if stem == 'imagenet':
+            return nn.Conv2d(in_channels, channels, 7, stride=2, padding=3, bias=False), nn.MaxPool2d(3, 2, padding=1)
+        if stem == 'cifar':
+            return nn.Conv2d(in_channels, channels, 3, stride=1, padding=1, bias=False), nn.Identity()
+        raise ValueError(f"ReBNNResNet: stem={stem!r} is unknown. Use 'imagenet' or 'cifar'.")
+
+    def _freeze_stages(self) -> None:
+        if self.frozen_stages < 0:
+            return
+        frozen = [self.conv1, self.bn1, *(getattr(self, name) for name in self.stages[: self.frozen_stages])]
+        for module in frozen:
+            module.eval()
+            module.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        """Feature maps of the stages in ``out_indices``, from (N, in_channels, H, W)."""
+        x = self.maxpool(self.bn1(self.conv1(x)))
+        outs = []
+        for i, name in enumerate(self.stages):
+            x = getattr(self, name)(x)
+            if i in self.out_indices:
+                outs.append(x)
+        return tuple(outs)
+
+    def train(self, mode: bool = True) -> 'ReBNNResNet':
+        """Switch the mode; frozen stages, and with ``norm_eval`` every BN, stay in eval mode."""
+        super().train(mode)
+        self._freeze_stages()
+        if mode and self.norm_eval:
+            for module in self.modules():
+                if isinstance(module, _BatchNorm):
+                    module.eval()
+        return self

@@ -1,0 +1,64 @@
+"""The region proposal head with a binary 3x3 convolution."""
+
+from itertools import pairwise
+from typing import Any
+
+from mmcv.cnn import ConvModule
+from mmdet.models.dense_heads import RPNHead
+from mmengine.model import Sequential
+from torch import Tensor
+
+from rebnn_mm.registry import MODELS
+
+Config = dict[str, Any]
+
+
+@MODELS.register_module()
+class BinaryRPNHead(RPNHead):
+    """mmdet's ``RPNHead`` whose hidden layer is binary convolution and norm, without activation.
+
+    mmdet's own head takes no ``conv_cfg``, has no norm, and puts a ReLU after the convolution. The 1x1 layers that
+    predict objectness and boxes stay real. Several feature levels share the layer, its norm included.
+
+    Args:
+        conv_cfg: the 3x3 convolutions; None makes them real.
+        norm_cfg: the norm after each of them.
+        **kwargs: arguments of mmdet's ``RPNHead``.
+
+    Example:
+        >>> import torch
+        >>> anchors = dict(type='AnchorGenerator', scales=[8], ratios=[1.0], strides=[16])
+        >>> head = BinaryRPNHead(in_channels=8, feat_channels=16, anchor_generator=anchors)
+        >>> score, box = head.forward_single(torch.randn(1, 8, 5, 4))
+        >>> score.shape, box.shape
+        (torch.Size([1, 1, 5, 4]), torch.Size([1, 4, 5, 4]))
+
+    Source: the region proposal head of BiDet's Faster R-CNN, with mmdet's sigmoid objectness instead of a softmax.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        conv_cfg: Config | None = dict(type='ReBNNConv2d'),
+        norm_cfg: Config = dict(type='BN'),
+        **kwargs: Any,
+    ) -> None:
+        # The parent's constructor calls _init_layers, which needs both.
+        self.conv_cfg = conv_cfg
+        self.norm_cfg = norm_cfg
+        super().__init__(*args, **kwargs)
+
+    def _init_layers(self) -> None:
+        super()._init_layers()
+        channels = [self.in_channels] + [self.feat_channels] * self.num_convs
+        self.rpn_conv = Sequential(
+            *(
+                ConvModule(c_in, c_out, 3, padding=1, conv_cfg=self.conv_cfg, norm_cfg=self.norm_cfg, act_cfg=None)
+                for c_in, c_out in pairwise(channels)
+            )
+        )
+
+    def forward_single(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Objectness (N, anchors, H, W) and box deltas (N, 4 * anchors, H, W) of one level (N, in_channels, H, W)."""
+        x = self.rpn_conv(x)
+        return self.rpn_cls(x), self.rpn_reg(x)

@@ -1,0 +1,164 @@
+import pytest
+import torch
+import torchvision
+from mmengine.registry import MODELS
+from torch import nn
+
+from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.models import ReBNNResNet
+
+STAGE_ONE = dict(type='BinaryConv2d', weight=None, activation=dict(type='BinaryRSign'))
+
+
+def small(**kwargs) -> ReBNNResNet:
+    return ReBNNResNet(18, base_channels=8, **kwargs)
+
+
+def is_extra(key: str) -> bool:
+    """Whether a key of the state belongs to what a real-valued ResNet does not have."""
+    return 'quantizer.' in key or '.act1.' in key or '.act2.' in key
+
+
+@pytest.mark.parametrize(('depth', 'source'), [(18, torchvision.models.resnet18), (34, torchvision.models.resnet34)])
+def test_keys_and_shapes_are_those_of_torchvision(depth, source):
+    with torch.device('meta'):
+        theirs = {k: v.shape for k, v in source().state_dict().items() if not k.startswith('fc.')}
+        ours = {k: v.shape for k, v in ReBNNResNet(depth).state_dict().items()}
+    assert {k: v for k, v in ours.items() if not is_extra(k)} == theirs
+
+
+def test_pretrained_torchvision_checkpoint_fills_every_convolution_and_norm(tmp_path):
+    source = torchvision.models.resnet18().state_dict()
+    torch.save(source, tmp_path / 'resnet18.pth')
+    net = ReBNNResNet(18, init_cfg=dict(type='Pretrained', checkpoint=str(tmp_path / 'resnet18.pth')))
+    net.init_weights()
+    filled = {k: v for k, v in net.state_dict().items() if not is_extra(k)}
+    assert filled.keys() == {k for k in source if not k.startswith('fc.')}
+    assert all(torch.equal(v, source[k]) for k, v in filled.items())
+
+
+@pytest.mark.parametrize('block', ['react', 'bireal'])
+def test_real_valued_first_stage_network_fits(block):
+    activation = dict(type='BinaryRSign') if block == 'react' else dict(type='BinaryApproxSign')
+    first = small(block=block, conv_cfg=dict(STAGE_ONE, activation=activation))
+    second = small(block=block)
+    missing, unexpected = second.load_state_dict(first.state_dict(), strict=False)
+    assert unexpected == []
+    assert missing
+    assert all('.weight_quantizer.' in key for key in missing)
+
+
+def test_first_layer_and_shortcuts_are_real_and_every_3x3_is_binary():
+    convs = {name: m for name, m in ReBNNResNet(34).named_modules() if isinstance(m, nn.Conv2d)}
+    real = {name for name, m in convs.items() if type(m) is nn.Conv2d}
+    assert real == {'conv1', 'layer2.0.downsample.0', 'layer3.0.downsample.0', 'layer4.0.downsample.0'}
+    binary = [m for name, m in convs.items() if name not in real]
+    assert len(binary) == 2 * (3 + 4 + 6 + 3)
+    assert all(isinstance(m, BinaryConv2d) and m.binary and m.kernel_size == (3, 3) for m in binary)
+
+
+def test_without_conv_cfg_the_same_structure_is_real():
+    net = small(conv_cfg=None)
+    assert {type(m) for m in net.modules() if isinstance(m, nn.Conv2d)} == {nn.Conv2d}
+    assert {k for k in small().state_dict() if 'quantizer.' not in k} == set(net.state_dict())
+
+
+@pytest.mark.parametrize('stem', ['imagenet', 'cifar'])
+@pytest.mark.parametrize('block', ['react', 'bireal'])
+def test_maps_have_the_documented_strides(stem, block):
+    outs = small(stem=stem, block=block)(torch.randn(2, 3, 64, 32))
+    first = {'imagenet': 4, 'cifar': 1}[stem]
+    assert [tuple(y.shape) for y in outs] == [
+        (2, 8 * 2**i, 64 // (first * 2**i), 32 // (first * 2**i)) for i in range(4)
+    ]
+
+
+def test_dilated_last_stage_keeps_resolution():
+    net = small(strides=(1, 2, 2, 1), dilations=(1, 1, 1, 2))
+    assert [y.shape[-1] for y in net(torch.randn(1, 3, 64, 64))] == [16, 8, 4, 4]
+
+
+def test_out_indices_and_num_stages():
+    x = torch.randn(1, 3, 64, 64)
+    net = small().eval()
+    every = net(x)
+    net.out_indices = (1, 3)
+    assert all(torch.equal(a, b) for a, b in zip(net(x), (every[1], every[3]), strict=True))
+    short = small(num_stages=3, strides=(1, 2, 2), dilations=(1, 1, 1), out_indices=(2,))
+    assert not hasattr(short, 'layer4')
+    assert [tuple(y.shape) for y in short(x)] == [(1, 32, 4, 4)]
+
+
+@pytest.mark.parametrize(
+    ('frozen_stages', 'frozen'),
+    [(-1, set()), (0, {'conv1', 'bn1'}), (2, {'conv1', 'bn1', 'layer1', 'layer2'})],
+)
+def test_frozen_stages_stay_as_they_are(frozen_stages, frozen):
+    net = small(frozen_stages=frozen_stages).train()
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    sum(y.mean() for y in net(torch.randn(4, 3, 64, 64))).backward()
+    without_grad = {name.split('.')[0] for name, p in net.named_parameters() if p.grad is None}
+    unchanged = {
+        name.split('.')[0]
+        for name, v in net.state_dict().items()
+        if 'running_mean' in name and torch.equal(v, before[name])
+    }
+    assert without_grad == frozen
+    assert unchanged == frozen - {'conv1'}
+
+
+def test_norm_eval_keeps_statistics_but_trains_the_rest():
+    net = small(norm_eval=True).train()
+    before = {k: v.clone() for k, v in net.state_dict().items() if 'running' in k}
+    sum(y.mean() for y in net(torch.randn(4, 3, 64, 64))).backward()
+    assert all(torch.equal(v, before[k]) for k, v in net.state_dict().items() if 'running' in k)
+    assert all(p.grad is not None for p in net.parameters())
+    assert net.layer1[0].conv1.training
+
+
+def test_default_initialisation_reaches_binary_layers():
+    net = small()
+    for conv in (net.conv1, net.layer4[1].conv2):
+        nn.init.constant_(conv.weight, 5.0)
+    net.init_weights()
+    for conv in (net.conv1, net.layer4[1].conv2):
+        fan_out = conv.out_channels * conv.kernel_size[0] * conv.kernel_size[1]
+        assert conv.weight.std().item() == pytest.approx((2 / fan_out) ** 0.5, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ('options', 'error', 'message'),
+    [
+        (dict(depth=50), ValueError, r'depth=50 is not available. Use one of \[18, 34\]'),
+        (dict(stem='tiny'), ValueError, "stem='tiny' is unknown. Use 'imagenet' or 'cifar'"),
+        (dict(num_stages=5), ValueError, 'num_stages=5 is not in 1 to 4'),
+        (dict(num_stages=3), ValueError, 'need num_stages=3 entries each'),
+        (dict(out_indices=(4,)), ValueError, 'must name stages from 0 to 3'),
+        (dict(out_indices=()), ValueError, 'must name stages from 0 to 3'),
+        (dict(frozen_stages=5), ValueError, 'frozen_stages=5 is not in -1 to 4'),
+        (dict(block='resnext'), KeyError, "block='resnext' is no registered block style"),
+    ],
+)
+def test_wrong_options_are_refused_with_the_fix(options, error, message):
+    with pytest.raises(error, match=message):
+        ReBNNResNet(**{'depth': 18, 'base_channels': 8, **options})
+
+
+def test_is_a_backbone_for_mmpretrain():
+    mmpretrain = pytest.importorskip('mmpretrain')
+    mmpretrain.utils.register_all_modules()
+    model = MODELS.build(
+        dict(
+            type='mmpretrain.ImageClassifier',
+            backbone=dict(type='ReBNNResNet', depth=18, base_channels=8, stem='cifar', out_indices=(3,)),
+            neck=dict(type='GlobalAveragePooling'),
+            head=dict(type='LinearClsHead', num_classes=5, in_channels=64, loss=dict(type='CrossEntropyLoss')),
+        )
+    )
+    samples = [mmpretrain.structures.DataSample().set_gt_label(label) for label in (1, 4)]
+    loss = model(torch.randn(2, 3, 32, 32), samples, mode='loss')['loss']
+    loss.backward()
+    assert loss.isfinite()
+    assert model.backbone.layer1[0].conv1.weight.grad.abs().sum() > 0
+    prediction = model.eval()(torch.randn(2, 3, 32, 32), mode='predict')
+    assert [p.pred_score.shape for p in prediction] == [(5,), (5,)]
