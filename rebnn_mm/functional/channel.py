@@ -1,0 +1,51 @@
+"""Shapes: one value per output channel beside a weight of any rank."""
+
+from torch import Tensor
+
+
+def per_channel(values: Tensor, like: Tensor) -> Tensor:
+    """View one value per output channel so that it broadcasts over a weight.
+
+    Args:
+        values: shape (C_out,).
+        like: a weight of shape (C_out, ...).
+
+    Example:
+        >>> import torch
+        >>> per_channel(torch.ones(4), torch.zeros(4, 2, 3, 3)).shape
+        torch.Size([4, 1, 1, 1])
+    """
+    return values.view(-1, *[1] * (like.dim() - 1))
+
+
+def channel_dims(weight: Tensor) -> tuple[int, ...]:
+    """The dimensions that belong to one output channel: all but the first.
+
+    Example:
+        >>> import torch
+        >>> channel_dims(torch.zeros(4, 2, 3, 3))
+        (1, 2, 3)
+    """
+    return tuple(range(1, weight.dim()))
+
+
+def channel_mean_abs(weight: Tensor) -> Tensor:
+    r"""Channel-wise absolute mean (CAM), the closed-form scaling factor.
+
+    .. math::
+        \alpha_i = \frac{1}{M} \sum_j |w_{ij}|
+
+    Args:
+        weight: shape (C_out, ...), M values per channel.
+
+    Returns:
+        Tensor: shape (C_out,).
+
+    Source: Rastegari et al. 2016; the ReBNN paper below its Eq. 4.
+
+    Example:
+        >>> import torch
+        >>> channel_mean_abs(torch.tensor([[1., -3.], [0., 0.5]]))
+        tensor([2.0000, 0.2500])
+    """
+    return weight.abs().mean(dim=channel_dims(weight))

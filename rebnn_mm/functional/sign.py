@@ -1,0 +1,93 @@
+"""Two-valued sign and its straight-through estimators."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+
+def sign(x: Tensor) -> Tensor:
+    r"""Sign with two values and no gradient: -1 where x < 0, else +1.
+
+    Zero, negative zero and NaN give +1: in training, in metrics and in exported files alike. (``torch.sign`` has a third
+    value, 0, which one bit cannot hold.)
+
+    Args:
+        x: any shape, floating point.
+
+    Example:
+        >>> sign(torch.tensor([-2., -0., 0., 3., float('nan')]))
+        tensor([-1.,  1.,  1.,  1.,  1.])
+    """
+    return (x < 0).to(x.dtype).mul_(-2).add_(1)
+
+
+class _SignSTE(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return sign(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad_output * (x.abs() <= 1)
+
+
+class _SignApprox(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return sign(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad_output * x.abs().mul_(-2).add_(2).clamp_(min=0)
+
+
+def sign_ste(x: Tensor) -> Tensor:
+    r"""Two-valued sign whose gradient passes where the input is small.
+
+    .. math::
+        b = \begin{cases} +1 & x \ge 0 \\ -1 & x < 0 \end{cases}
+        \qquad
+        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, 1_{|x| \le 1}
+
+    Args:
+        x: any shape; NaN gives +1.
+
+    Source: Courbariaux et al. 2016, Eq. 4; sign(0) is +1 by this project's convention.
+
+    Example:
+        >>> x = torch.tensor([-2., -0.5, 0., 0.5], requires_grad=True)
+        >>> sign_ste(x).sum().backward()
+        >>> x.grad
+        tensor([0., 1., 1., 1.])
+    """
+    return _SignSTE.apply(x)
+
+
+def sign_approx(x: Tensor) -> Tensor:
+    r"""Two-valued sign with the gradient of a piecewise quadratic (ApproxSign).
+
+    .. math::
+        b = \begin{cases} +1 & x \ge 0 \\ -1 & x < 0 \end{cases}
+        \qquad
+        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, \max(2 - 2|x|, 0)
+
+    Args:
+        x: any shape; NaN gives +1.
+
+    Source: Liu et al. 2018 (Bi-Real Net), Eq. 7; used by ReActNet and ReBNN for activations.
+
+    Example:
+        >>> x = torch.tensor([-2., -0.5, 0., 0.75], requires_grad=True)
+        >>> sign_approx(x).sum().backward()
+        >>> x.grad
+        tensor([0.0000, 1.0000, 2.0000, 0.5000])
+    """
+    return _SignApprox.apply(x)

@@ -1,0 +1,108 @@
+"""What binary convolution and binary linear layer have in common."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
+from ..quantizers.builder import QuantizerConfig
+from .naming import name_matches, watch_names
+
+SHORTCUT_NAMES = ('downsample', 'shortcut')
+"""Names under which OpenMMLab's backbones hold the convolution of a shortcut."""
+
+
+class BinaryLayer(nn.Module):
+    """Mixin of a layer with a ``weight``: hands weight and input to quantizers, or stays real.
+
+    A layer that stays real is exactly the torch layer it derives from: no quantizers, no further parameters, the same
+    state dict. Why it does is in :attr:`real_because`.
+
+    Attributes:
+        weight_quantizer: None where the weight is real.
+        activation_quantizer: None where the input is real.
+        layer_name: dotted name inside the model, as far as known.
+        real_because: why the layer stays real; empty if it does not.
+    """
+
+    weight: nn.Parameter
+    weight_quantizer: WeightQuantizer | None
+    activation_quantizer: ActivationQuantizer | None
+
+    def _set_up(
+        self,
+        weight: QuantizerConfig,
+        activation: QuantizerConfig,
+        channels: int,
+        channel_dim: int,
+        keep_real: Sequence[str] | bool,
+    ) -> None:
+        """Second half of ``__init__``, once the torch layer exists."""
+        if isinstance(keep_real, str):
+            raise ValueError(f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, [{keep_real!r}]')
+        self.layer_name = ''
+        self.real_because = ''
+        self.keep_real = tuple(keep_real) if keep_real and keep_real is not True else ()
+        self.weight_quantizer = build_weight_quantizer(weight, tuple(self.weight.shape))
+        self.activation_quantizer = build_activation_quantizer(activation, channels, channel_dim)
+        if self.weight_quantizer is not None:
+            self.weight_quantizer.init_from_weight(self.weight)
+        watch_names()
+        self.__dict__['_weight_is_ours'] = True
+
+    @property
+    def binary(self) -> bool:
+        """Whether the layer quantizes anything."""
+        return not self.real_because
+
+    @property
+    def weight_bits(self) -> int:
+        """Bits per weight; 32 for a real one."""
+        return 32 if self.weight_quantizer is None else self.weight_quantizer.bits
+
+    @property
+    def activation_bits(self) -> int:
+        """Bits per input value; 32 for a real one."""
+        return 32 if self.activation_quantizer is None else self.activation_quantizer.bits
+
+    def stay_real(self, because: str) -> None:
+        """Become the plain torch layer."""
+        self.real_because = because
+        self.weight_quantizer = None
+        self.activation_quantizer = None
+
+    def take_name(self, name: str) -> None:
+        """Learn the dotted name; stay real if it is one of ``keep_real``."""
+        self.layer_name = name.removeprefix('module.')
+        pattern = name_matches(name, self.keep_real)
+        if pattern is not None and self.binary:
+            what = 'shortcut' if pattern in SHORTCUT_NAMES else 'named in keep_real'
+            self.stay_real(f'{what} ({pattern})')
+
+    def described(self) -> str:
+        """Class and name, to begin an error message with."""
+        return f'{type(self).__name__} {self.layer_name!r}' if self.layer_name else type(self).__name__
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == 'weight' and self.__dict__.get('_weight_is_ours') and self.binary and value is not self.weight:
+            raise RuntimeError(
+                f'{self.described()}: the latent weight cannot be replaced. Folding a batch norm into it (fuse_conv_bn, '
+                "--fuse-conv-bn) would flip signs wherever the norm's weight is negative: leave the norm in place. To "
+                'change values, write into layer.weight.data.'
+            )
+        super().__setattr__(name, value)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        if self.weight_quantizer is not None and f'{prefix}weight' in state_dict:
+            own = f'{prefix}weight_quantizer.'
+            self.weight_quantizer.weight_loaded(self.weight, any(key.startswith(own) for key in state_dict))
+
+    def _quantized_input(self, x: Tensor) -> Tensor:
+        return x if self.activation_quantizer is None else self.activation_quantizer(x)
+
+    def extra_repr(self) -> str:
+        """The torch layer's description and the bits, or why the layer is real."""
+        bits = f'W{self.weight_bits}A{self.activation_bits}' if self.binary else f'real: {self.real_because}'
+        return f'{super().extra_repr()}, {bits}'

@@ -1,0 +1,127 @@
+"""The one binary convolution that every method shares."""
+
+from collections.abc import Sequence
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..quantizers.builder import QuantizerConfig
+from .base import SHORTCUT_NAMES, BinaryLayer
+
+IMAGE_CHANNELS = (1, 3)
+"""A convolution with so many input channels is taken for the first layer, which sees the image."""
+
+
+@MODELS.register_module()
+class BinaryConv2d(BinaryLayer, nn.Conv2d):
+    r"""Convolution of a quantized input with a quantized weight; drop-in for :class:`torch.nn.Conv2d`.
+
+    .. math:: y = \hat w \otimes q_a(x) + bias
+
+    In evaluation the integer codes are convolved and multiplied by the scaling factor afterwards, so sums are exact.
+
+    The layer stays real where every published method keeps it so: as first layer (1 or 3 input channels) and as
+    shortcut (a name in ``keep_real``, or 1x1 with a stride and more output than input channels).
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
+            as in ``nn.Conv2d``; all are honoured. Padding happens after the activation quantizer.
+        weight: config of the weight quantizer; None keeps the weight real (W32A1, stage 1 of two-stage training).
+        activation: config of the activation quantizer; None keeps the input real.
+        pad_value: what ``padding_mode='zeros'`` pads with: 0, or -1 or +1, the values one bit can hold.
+        keep_real: names of layers that stay real, each one or more components of the dotted name, ``*`` allowed, such
+            as ``['downsample', 'backbone.layer1.0.conv1']``. ``False`` switches all rules off, the first layer's too.
+
+    Shapes: (N, C_in, H, W) to (N, C_out, H_out, W_out), or without N.
+
+    Raises:
+        ValueError: an option that cannot be honoured; the message says which and why.
+        RuntimeError: the latent weight of a binary layer is replaced, as mmcv's ``fuse_conv_bn`` does.
+
+    Example:
+        >>> conv = BinaryConv2d(16, 32, 3, padding=1, bias=False)
+        >>> conv(torch.randn(1, 16, 8, 8)).shape
+        torch.Size([1, 32, 8, 8])
+        >>> conv
+        BinaryConv2d(
+          16, 32, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False, W1A1
+          (weight_quantizer): BinaryMeanScaleWeight()
+          (activation_quantizer): BinaryRSign(16, init='mean')
+        )
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int, int],
+        stride: int | tuple[int, int] = 1,
+        padding: str | int | tuple[int, int] = 0,
+        dilation: int | tuple[int, int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = 'zeros',
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        weight: QuantizerConfig = 'BinaryMeanScaleWeight',
+        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},  # noqa: B006 (never changed)
+        pad_value: int = 0,
+        keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+    ) -> None:
+        if dtype is not None and not dtype.is_floating_point:
+            raise ValueError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
+        if pad_value not in (-1, 0, 1):
+            raise ValueError(f'{type(self).__name__}: pad_value={pad_value!r} must be 0, or -1 or +1 as one bit can hold')
+        if pad_value and padding_mode != 'zeros':
+            raise ValueError(
+                f'{type(self).__name__}: pad_value={pad_value} goes with padding_mode=\'zeros\' only, which it fills; '
+                f'padding_mode={padding_mode!r} takes its values from the input'
+            )
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        )
+        self.pad_value = pad_value
+        self._set_up(weight, activation, in_channels, 1, keep_real)
+        if device is not None or dtype is not None:
+            self.to(device=device, dtype=dtype)
+        if keep_real is not False:
+            self._stay_real_if_first_or_shortcut()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve; see the class."""
+        if not self.binary:
+            return super().forward(x)
+        x, padding = self._padded(self._quantized_input(x))
+        if self.training or self.weight_quantizer is None:
+            weight = self.weight if self.weight_quantizer is None else self.weight_quantizer(self.weight)
+            return functional.conv2d(x, weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        codes, scale = self.weight_quantizer.codes(self.weight)
+        y = functional.conv2d(x, codes, None, self.stride, padding, self.dilation, self.groups)
+        if scale is not None:
+            y = y * scale.view(-1, 1, 1)
+        return y if self.bias is None else y + self.bias.view(-1, 1, 1)
+
+    def _padded(self, x: Tensor) -> tuple[Tensor, str | int | tuple[int, ...]]:
+        """The input and the padding that is left for the convolution to do."""
+        if self.padding_mode == 'zeros' and self.pad_value == 0:
+            return x, self.padding
+        if self.padding_mode == 'zeros':
+            return functional.pad(x, self._reversed_padding_repeated_twice, value=self.pad_value), 0
+        return functional.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode), 0
+
+    def _conv_forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if self.binary:
+            raise RuntimeError(
+                f'{self.described()}: called with a weight from outside, as efficient_conv_bn_eval does; that would '
+                'convolve latent weights. Remove efficient_conv_bn_eval from the config.'
+            )
+        return super()._conv_forward(x, weight, bias)
+
+    def _stay_real_if_first_or_shortcut(self) -> None:
+        if self.in_channels in IMAGE_CHANNELS:
+            self.stay_real(f'first layer ({self.in_channels} input channels)')
+        elif self.kernel_size == (1, 1) and max(self.stride) > 1 and self.out_channels > self.in_channels:
+            self.stay_real('shortcut (1x1, strided, widening)')

@@ -1,0 +1,68 @@
+"""The one binary linear layer that every method shares."""
+
+from collections.abc import Sequence
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+from torch.nn import functional
+
+from ..quantizers.builder import QuantizerConfig
+from .base import SHORTCUT_NAMES, BinaryLayer
+
+
+@MODELS.register_module()
+class BinaryLinear(BinaryLayer, nn.Linear):
+    r"""Linear layer with quantized input and weight; drop-in for :class:`torch.nn.Linear`.
+
+    .. math:: y = q_a(x) \hat w^T + bias
+
+    Args:
+        in_features, out_features, bias, device, dtype: as in ``nn.Linear``.
+        weight: config of the weight quantizer; None keeps the weight real.
+        activation: config of the activation quantizer; None keeps the input real.
+        keep_real: names of layers that stay real, as in :class:`BinaryConv2d`; False for none.
+
+    Shapes: (..., in_features) to (..., out_features).
+
+    Raises:
+        ValueError: an option that cannot be honoured; the message says which and why.
+        RuntimeError: the latent weight of a binary layer is replaced.
+
+    Example:
+        >>> BinaryLinear(16, 4)(torch.randn(2, 5, 16)).shape
+        torch.Size([2, 5, 4])
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        weight: QuantizerConfig = 'BinaryMeanScaleWeight',
+        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},  # noqa: B006 (never changed)
+        keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+    ) -> None:
+        if dtype is not None and not dtype.is_floating_point:
+            raise ValueError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
+        super().__init__(in_features, out_features, bias, device, dtype)
+        self._set_up(weight, activation, in_features, -1, keep_real)
+        if device is not None or dtype is not None:
+            self.to(device=device, dtype=dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Multiply; see the class."""
+        if not self.binary:
+            return super().forward(x)
+        x = self._quantized_input(x)
+        if self.training or self.weight_quantizer is None:
+            weight = self.weight if self.weight_quantizer is None else self.weight_quantizer(self.weight)
+            return functional.linear(x, weight, self.bias)
+        codes, scale = self.weight_quantizer.codes(self.weight)
+        y = functional.linear(x, codes)
+        if scale is not None:
+            y = y * scale
+        return y if self.bias is None else y + self.bias

@@ -1,0 +1,60 @@
+"""Starts the shifts of swapped layers from data."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+from ..quantizers import ActivationQuantizer
+
+
+def calibrate_shifts(model: nn.Module, forward: Callable[[], Any]) -> list[str]:
+    """Let every activation quantizer that needs it see its own input once, front to back.
+
+    One forward pass is enough: a quantizer is calibrated when its input arrives and before it is used, so a later layer
+    sees what earlier ones will really send. A layer called several times is calibrated by its first call. The model runs
+    in training mode without gradients; its buffers (running statistics) and mode are put back afterwards.
+
+    Args:
+        model: any model with binary layers.
+        forward: runs the model on one batch of real data.
+
+    Returns:
+        list[str]: names of quantizers that still need calibration because the pass did not reach them.
+
+    Example:
+        >>> from rebnn_mm.layers import ReBNNConv2d
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), ReBNNConv2d(8, 8, 3))
+        >>> calibrate_shifts(net, lambda: net(torch.randn(2, 3, 16, 16)))
+        []
+        >>> bool((net[2].activation_quantizer.shift < 0).all())
+        True
+    """
+    waiting = {
+        name: module
+        for name, module in model.named_modules()
+        if isinstance(module, ActivationQuantizer) and module.needs_calibration
+    }
+    if not waiting:
+        return []
+    handles = [module.register_forward_pre_hook(_calibrate_once) for module in waiting.values()]
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    modes = {module: module.training for module in model.modules()}
+    try:
+        model.train()
+        with torch.no_grad():
+            forward()
+    finally:
+        for handle in handles:
+            handle.remove()
+        for module, mode in modes.items():
+            module.training = mode
+        for name, buffer in model.named_buffers():
+            buffer.copy_(buffers[name])
+    return [name for name, module in waiting.items() if module.needs_calibration]
+
+
+def _calibrate_once(module: nn.Module, args: tuple[Any, ...]) -> None:
+    if isinstance(module, ActivationQuantizer) and module.needs_calibration:
+        module.calibrate(args[0])

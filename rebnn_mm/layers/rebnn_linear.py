@@ -1,0 +1,68 @@
+"""ReBNN's linear layer: the binary linear layer with ReBNN's quantizers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+
+from ..quantizers.builder import QuantizerConfig
+from .base import SHORTCUT_NAMES
+from .binary_linear import BinaryLinear
+
+
+# nn.Linear is named again because mmengine's init_cfg (layer='Linear') looks at direct base classes only.
+@MODELS.register_module()
+class ReBNNLinear(BinaryLinear, nn.Linear):
+    """Binary linear layer trained with the resilient gradient.
+
+    Args:
+        args: those of ``nn.Linear``, in its order.
+        gamma, gamma_bounds, flip_window, variant: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
+        activation: config of the activation quantizer, see :class:`ReBNNConv2d`.
+        keep_real: see :class:`BinaryConv2d`.
+        kwargs: those of ``nn.Linear``, by name.
+
+    Attributes:
+        weight: latent weight, shape (C_out, C_in).
+        alpha: scaling factor, shape (C_out,); None where the layer stays real.
+        gamma: balanced parameter, shape (C_out,); None where the layer stays real.
+
+    Raises:
+        ValueError: an option that cannot be honoured; the message says which and why.
+
+    Example:
+        >>> layer = ReBNNLinear(16, 4)
+        >>> layer.weight.shape, layer.alpha.shape, layer.gamma.shape
+        (torch.Size([4, 16]), torch.Size([4]), torch.Size([4]))
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        gamma: str | float = 'adaptive',
+        gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
+        flip_window: int | str = 1,
+        variant: str = 'paper',
+        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},  # noqa: B006 (never changed)
+        keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+        **kwargs: Any,
+    ) -> None:
+        weight = {
+            'type': 'ReBNNWeight',
+            'gamma': gamma,
+            'gamma_bounds': gamma_bounds,
+            'flip_window': flip_window,
+            'variant': variant,
+        }
+        super().__init__(*args, weight=weight, activation=activation, keep_real=keep_real, **kwargs)
+
+    @property
+    def alpha(self) -> nn.Parameter | None:
+        """Scaling factor, shape (C_out,)."""
+        return self.weight_quantizer.alpha if self.weight_quantizer is not None else None
+
+    @property
+    def gamma(self) -> Tensor | None:
+        """Balanced parameter, shape (C_out,)."""
+        return self.weight_quantizer.gamma if self.weight_quantizer is not None else None

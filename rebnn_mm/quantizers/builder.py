@@ -1,0 +1,71 @@
+"""Quantizers from config dicts, with an error that says what exists."""
+
+import difflib
+from typing import Any, TypeVar
+
+from mmengine.registry import MODELS
+from torch import nn
+
+from .base import ActivationQuantizer, WeightQuantizer
+
+QuantizerConfig = dict[str, Any] | str | None
+"""A registered name, a dict with ``type``, or None for no quantization."""
+
+_Q = TypeVar('_Q', WeightQuantizer, ActivationQuantizer)
+
+
+def build_weight_quantizer(cfg: QuantizerConfig, weight_shape: tuple[int, ...]) -> WeightQuantizer | None:
+    """Build a registered weight quantizer for a weight of the given shape.
+
+    Args:
+        cfg: name or dict with ``type``; None keeps the weight real.
+        weight_shape: (C_out, ...).
+
+    Raises:
+        ValueError: no weight quantizer has that name; the message lists those that exist.
+
+    Example:
+        >>> build_weight_quantizer('ReBNNWeight', (8, 4, 3, 3)).alpha.shape
+        torch.Size([8])
+    """
+    return _build(WeightQuantizer, 'weight', cfg, weight_shape=weight_shape)
+
+
+def build_activation_quantizer(cfg: QuantizerConfig, channels: int, channel_dim: int = 1) -> ActivationQuantizer | None:
+    """Build a registered activation quantizer.
+
+    Args:
+        cfg: name or dict with ``type``; None keeps the input real.
+        channels: number of input channels.
+        channel_dim: dimension of the channels in the input.
+
+    Raises:
+        ValueError: no activation quantizer has that name; the message lists those that exist.
+
+    Example:
+        >>> build_activation_quantizer(dict(type='BinaryRSign', init='zero'), 16).shift.shape
+        torch.Size([16])
+    """
+    return _build(ActivationQuantizer, 'activation', cfg, channels=channels, channel_dim=channel_dim)
+
+
+def _build(base: type[_Q], key: str, cfg: QuantizerConfig, **shape: Any) -> _Q | None:
+    if cfg is None:
+        return None
+    options = {'type': cfg} if isinstance(cfg, str) else dict(cfg)
+    if 'type' not in options:
+        raise ValueError(f'{key}={cfg!r} has no type; name one of: {", ".join(_names(base))}')
+    name = options.pop('type')
+    with MODELS.switch_scope_and_registry(None) as registry:
+        cls = registry.get(name) if isinstance(name, str) else name
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        names = _names(base)
+        close = difflib.get_close_matches(str(name), names, n=1)
+        hint = f'Did you mean {close[0]!r}? ' if close else ''
+        raise ValueError(f'{key}={name!r} is no registered {key} quantizer. {hint}Registered: {", ".join(names)}')
+    return cls(**shape, **options)
+
+
+def _names(base: type[nn.Module]) -> list[str]:
+    found = MODELS.module_dict.items()
+    return sorted(name for name, cls in found if isinstance(cls, type) and issubclass(cls, base))

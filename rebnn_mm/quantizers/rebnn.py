@@ -1,0 +1,158 @@
+"""ReBNN's weight quantizer: a learnable scaling factor and the balanced parameter gamma."""
+
+import warnings
+from typing import ClassVar
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+
+from ..functional import channel_mean_abs, scaled_sign, scaled_sign_released, sign
+from .base import WeightQuantizer
+
+ALPHA_MIN = 1e-6
+"""Alpha is kept at or above this: a scaling factor is positive."""
+
+RELEASED_CODE_GAMMA = 2e-4
+"""What the clamp of the paper's released code returns for every input."""
+
+
+class MissingHookWarning(UserWarning):
+    """ReBNN layers are trained without the optimizer hooks that make them resilient."""
+
+
+@MODELS.register_module()
+class ReBNNWeight(WeightQuantizer):
+    r"""Binarised weight with learnable scaling factor; holds what the resilient gradient needs.
+
+    .. math::
+        \hat w = \alpha \circ sign(w)
+        \qquad
+        \delta_w = \alpha \circ G \circ 1_{|w| \le 1} + \gamma \circ (w - \alpha \circ sign(w)),
+        \quad G = \frac{\partial L}{\partial \hat w}
+
+    The backward pass gives the first term and the gradient of alpha. The second one and the update of gamma belong
+    around the optimizer step, where the gradient is reduced, unscaled and accumulated:
+    :class:`rebnn_mm.engine.ReBNNHook` in mmengine, :class:`rebnn_mm.engine.ResilientGradient` elsewhere. Training
+    without either warns once (:class:`MissingHookWarning`).
+
+    Args:
+        weight_shape: shape of the latent weight, (C_out, ...).
+        gamma: ``'adaptive'``, the paper's rule: share of flipped signs times the largest \|G\| of the channel (Eq. 14);
+            ``'max'``, the second factor alone; or a number, the same for all channels, 0 for none.
+        gamma_bounds: lower and upper bound of the two rules, None for none. A number is never clamped.
+        flip_window: over what flips are counted and how often gamma is renewed: a number of optimizer steps, or
+            ``'epoch'``.
+        variant: ``'paper'``, or ``'official'`` for the gradients of the released code
+            (:func:`rebnn_mm.functional.scaled_sign_released`) with its constant gamma of 2e-4. alpha is the whole
+            factor in both, started at the mean of \|w\|.
+
+    Attributes:
+        alpha (Parameter): scaling factor, shape (C_out,), positive; starts at the mean of \|w\| of each channel.
+        gamma (buffer): balanced parameter, shape (C_out,), float32; the only state beside the parameters.
+
+    Raises:
+        ValueError: an option has none of the values above.
+
+    Source: the ReBNN paper, Eq. 2, 5, 8 and 14.
+
+    Example:
+        >>> quantizer = ReBNNWeight((2, 4), gamma=1e-4)
+        >>> quantizer.init_from_weight(torch.tensor([[1., -1., 3., -3.], [.1, .1, .1, -.1]]))
+        >>> quantizer.alpha.data, quantizer.gamma
+        (tensor([2.0000, 0.1000]), tensor([0.0001, 0.0001]))
+    """
+
+    param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
+
+    def __init__(
+        self,
+        weight_shape: tuple[int, ...],
+        gamma: str | float = 'adaptive',
+        gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
+        flip_window: int | str = 1,
+        variant: str = 'paper',
+    ) -> None:
+        super().__init__(weight_shape)
+        self.gamma_mode, self.gamma_bounds = _checked_gamma(gamma, gamma_bounds, variant)
+        if not (flip_window == 'epoch' or (_is_number(flip_window) and flip_window == int(flip_window) >= 1)):
+            raise ValueError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps (1, 2, ...) or 'epoch'")
+        self.flip_window = flip_window
+        self.variant = variant
+        self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
+        self.register_buffer('gamma', torch.full((weight_shape[0],), self._first_gamma(), dtype=torch.float32))
+        self.gamma: Tensor
+        # Whether alpha still has to follow weights that were initialised after this object was made.
+        self.alpha_follows_weight = True
+        # Set while a ResilientGradient is attached, which then applies the mask to the summed gradient.
+        self.resilient = False
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The binarised weight, of the latent weight's shape."""
+        if self.training and weight.requires_grad and torch.is_grad_enabled() and not self.resilient:
+            _warn_missing_hook()
+        if self.variant == 'official':
+            return scaled_sign_released(weight, self.alpha)
+        return scaled_sign(weight, self.alpha, mask=not self.resilient)
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Signs and alpha."""
+        return sign(weight), self.alpha
+
+    @torch.no_grad()
+    def init_from_weight(self, weight: Tensor) -> None:
+        """Set alpha to the mean of |w| of each channel."""
+        self.alpha.copy_(channel_mean_abs(weight).clamp(min=ALPHA_MIN))
+
+    def weight_loaded(self, weight: Tensor, state_loaded: bool) -> None:
+        """Follow a checkpoint's weight, unless the checkpoint holds alpha too."""
+        super().weight_loaded(weight, state_loaded)
+        self.alpha_follows_weight = not state_loaded
+
+    def extra_repr(self) -> str:
+        """Options, as printed by ``print(model)``."""
+        options = f'gamma={self.gamma_mode!r}, gamma_bounds={self.gamma_bounds}, flip_window={self.flip_window!r}'
+        return options if self.variant == 'paper' else f'{options}, variant={self.variant!r}'
+
+    def _first_gamma(self) -> float:
+        """The rule before its first step: no flips, so the lower bound."""
+        if not isinstance(self.gamma_mode, str):
+            return self.gamma_mode
+        return self.gamma_bounds[0] if self.gamma_bounds else 0.0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _checked_gamma(
+    gamma: str | float, bounds: tuple[float, float] | None, variant: str
+) -> tuple[str | float, tuple[float, float] | None]:
+    if variant not in ('paper', 'official'):
+        raise ValueError(f"ReBNN: variant={variant!r} is unknown; use 'paper' or 'official'")
+    if isinstance(gamma, str) and gamma not in ('adaptive', 'max'):
+        raise ValueError(f"ReBNN: gamma={gamma!r} is unknown; use 'adaptive', 'max' or a number such as 1e-4")
+    if not isinstance(gamma, str) and not (_is_number(gamma) and 0 <= gamma < float('inf')):
+        raise ValueError(f"ReBNN: gamma={gamma!r} must be 'adaptive', 'max' or a number of at least 0")
+    if variant == 'official':
+        if gamma not in ('adaptive', RELEASED_CODE_GAMMA):
+            raise ValueError(
+                f"ReBNN: variant='official' has the constant gamma of the released code, {RELEASED_CODE_GAMMA}; "
+                f"leave gamma out (got {gamma!r}) or use variant='paper'"
+            )
+        return RELEASED_CODE_GAMMA, None
+    if bounds is None:
+        return gamma, None
+    if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1]:
+        raise ValueError(f'ReBNN: gamma_bounds={bounds!r} must be (lower, upper) with 0 <= lower <= upper, or None')
+    return gamma, (float(bounds[0]), float(bounds[1]))
+
+
+def _warn_missing_hook() -> None:
+    warnings.warn(
+        'ReBNN layers are being trained without the resilient gradient: gamma and the reconstruction term are not '
+        "applied. Add custom_hooks=[dict(type='ReBNNHook')] to the config (outside mmengine: "
+        'rebnn_mm.engine.ResilientGradient(model).attach(optimizer)).',
+        MissingHookWarning,
+        stacklevel=2,
+    )
