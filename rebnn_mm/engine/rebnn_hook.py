@@ -4,14 +4,14 @@ import logging
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from mmengine.dist import broadcast
 from mmengine.hooks import Hook, LoggerHook
 from mmengine.logging import print_log
-from mmengine.model import is_model_wrapper
+from mmengine.model import BaseModel, is_model_wrapper
 from mmengine.optim import OptimWrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import EpochBasedTrainLoop, Runner
@@ -71,7 +71,9 @@ class ReBNNHook(Hook):
         """Check, initialise and install the optimizer hooks."""
         model = _unwrapped(runner.model)
         if not any(isinstance(module, BinaryLayer) and module.binary for module in model.modules()):
-            _warn("ReBNNHook: the model has no binary layer; set conv_cfg=dict(type='ReBNNConv2d') where it should have some.")
+            _warn(
+                "ReBNNHook: the model has no binary layer; set conv_cfg=dict(type='ReBNNConv2d') where you want some."
+            )
             return
         wrappers = _optim_wrappers(runner)
         for wrapper in wrappers:
@@ -84,8 +86,8 @@ class ReBNNHook(Hook):
             runner.train_loop, EpochBasedTrainLoop
         ):
             raise ValueError(
-                "ReBNNHook: flip_window='epoch' needs a train loop with epochs (train_cfg by_epoch=True); give a number "
-                'of steps instead.'
+                "ReBNNHook: flip_window='epoch' needs a train loop with epochs (train_cfg by_epoch=True); give a "
+                'number of steps instead.'
             )
         for wrapper in wrappers:
             self.resilient.attach(wrapper.optimizer)
@@ -130,7 +132,7 @@ class ReBNNHook(Hook):
             return
         with _same_random_state():
             batch = _sample_batch(runner)
-            missed = calibrate_shifts(model, lambda: _forward(model, batch))
+            missed = calibrate_shifts(model, lambda: _forward(cast(BaseModel, model), batch))
         for module in waiting:
             for parameter in module.parameters(recurse=False):
                 broadcast(parameter.data, src=0)
@@ -139,11 +141,13 @@ class ReBNNHook(Hook):
             logger='current',
         )
         if missed:
-            _warn(f'ReBNNHook: {len(missed)} layers were not reached by the calibration batch and start at 0: {missed}')
+            _warn(
+                f'ReBNNHook: {len(missed)} layers were not reached by the calibration batch and start at 0: {missed}'
+            )
 
 
 def _unwrapped(model: nn.Module) -> nn.Module:
-    return model.module if is_model_wrapper(model) else model
+    return cast(nn.Module, model.module) if is_model_wrapper(model) else model
 
 
 def _optim_wrappers(runner: Runner) -> Sequence[OptimWrapper]:
@@ -185,7 +189,7 @@ def _sample_batch(runner: Runner) -> Any:
     return loader.collate_fn([dataset[index * len(dataset) // count] for index in range(count)])
 
 
-def _forward(model: nn.Module, batch: Any) -> None:
+def _forward(model: BaseModel, batch: Any) -> None:
     data = model.data_preprocessor(batch, True)
     if isinstance(data, dict):
         model(**data, mode='loss')

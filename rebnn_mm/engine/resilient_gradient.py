@@ -20,14 +20,15 @@ class ResilientGradient:
 
     One step of every layer, in this order (:math:`G = \partial L / \partial \hat w`, :math:`b = sign(w)`):
 
-    1. before: :math:`\partial L / \partial w = \alpha G 1_{|w| \le 1} + \gamma (w - \alpha b)`,
-       :math:`\partial L / \partial \alpha_i = \sum_j G_{ij} b_{ij} - \gamma_i \sum_j (w_{ij} - \alpha_i b_{ij}) b_{ij}`;
+    1. before: :math:`\delta_w = \alpha G 1_{|w| \le 1} + \gamma (w - \alpha b)` and
+       :math:`\delta_{\alpha_i} = \sum_j G_{ij} b_{ij} - \gamma_i \sum_j (w_{ij} - \alpha_i b_{ij}) b_{ij}`;
     2. the optimizer's step;
     3. after: :math:`\gamma_i =` share of flipped signs :math:`\cdot \max_j |G_{ij}|` within its bounds.
 
-    Optimizer step hooks see the gradient after accumulation, after DDP's reduction and after ``GradScaler`` has unscaled
-    it, and are not called for a step that is skipped for inf. Gradient clipping comes before them: G is then the clipped
-    one and the reconstruction term is not clipped; and clipping sees G before the mask :math:`1_{|w| \le 1}`.
+    Optimizer step hooks see the gradient after accumulation, after DDP's reduction and after ``GradScaler`` has
+    unscaled it, and are not called for a step that is skipped for inf. Gradient clipping comes before them: G is then
+    the clipped one and the reconstruction term is not clipped; and clipping sees G before the mask
+    :math:`1_{|w| \le 1}`.
 
     Inside mmengine use :class:`ReBNNHook`, which does all of this.
 
@@ -88,7 +89,7 @@ class ResilientGradient:
             alpha = layer.quantizer.alpha
             if alpha.requires_grad and id(alpha) not in held:
                 raise ValueError(
-                    f'ReBNN layer {layer.name!r}: its weight is in this {type(optimizer).__name__} but its alpha is not. '
+                    f'ReBNN layer {layer.name!r}: its weight is in this {type(optimizer).__name__}, its alpha is not. '
                     'Give both to the same optimizer.'
                 )
             layer.quantizer.resilient = True
@@ -189,14 +190,16 @@ class ResilientGradient:
 def fused_message(optimizer: Optimizer) -> str:
     """Why a fused optimizer under loss scaling is refused, and the fix."""
     return (
-        f'ReBNNHook: optimizer {type(optimizer).__name__}(fused=True) with AMP sees scaled gradients, so gamma would be '
-        'wrong by the loss scale. Use fused=False in optim_wrapper.optimizer.'
+        f'ReBNNHook: optimizer {type(optimizer).__name__}(fused=True) with AMP sees scaled gradients, so gamma would '
+        'be wrong by the loss scale. Use fused=False in optim_wrapper.optimizer.'
     )
 
 
 def _refuse_sharded(optimizer: Optimizer) -> None:
     if type(optimizer).__name__ == 'ZeroRedundancyOptimizer':
-        raise ValueError('ReBNN: ZeroRedundancyOptimizer shards the step, which is not supported; use the plain optimizer.')
+        raise ValueError(
+            'ReBNN: ZeroRedundancyOptimizer shards the step, which is not supported; use the plain optimizer.'
+        )
     for group in optimizer.param_groups:
         for parameter in group['params']:
             kinds = {type(parameter).__name__, type(parameter.data).__name__}

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..functional import bounded, flip_share, max_gradient, reconstruction_gradient
 from ..layers import BinaryLayer
@@ -22,7 +22,7 @@ class ResilientLayer:
     def __init__(self, name: str, layer: BinaryLayer) -> None:
         assert isinstance(layer.weight_quantizer, ReBNNWeight)
         self.name = name
-        self.weight: nn.Parameter = layer.weight
+        self.weight = layer.weight
         self.quantizer: ReBNNWeight = layer.weight_quantizer
         self.flips: Tensor | None = None
         """Weights that the last step flipped, summed since :meth:`take_counts`."""
@@ -47,6 +47,7 @@ class ResilientLayer:
         if self.frozen:
             return
         weight, quantizer, grad = self.weight, self.quantizer, self.weight.grad
+        assert grad is not None
         self._negative = weight < 0
         if isinstance(quantizer.gamma_mode, str):
             self._max_gradient = max_gradient(grad, quantizer.alpha)
@@ -89,7 +90,10 @@ class ResilientLayer:
     def take_counts(self) -> tuple[Tensor, Tensor, int]:
         """Flips, flips back and steps times weights since the last call."""
         zero = torch.zeros((), device=self.weight.device, dtype=torch.float64)
-        counts = (self.flips if self.flips is not None else zero, self.flip_backs if self.flip_backs is not None else zero)
+        counts = (
+            self.flips if self.flips is not None else zero,
+            self.flip_backs if self.flip_backs is not None else zero,
+        )
         seen = self.steps * self.weight.numel()
         self.flips, self.flip_backs, self.steps = None, None, 0
         return *counts, seen
@@ -120,5 +124,3 @@ class ResilientLayer:
             self.flip_backs = backs if self.flip_backs is None else self.flip_backs + backs
         self._changed = changed
         self.steps += 1
-
-

@@ -80,8 +80,8 @@ def scaled_sign(weight: Tensor, alpha: Tensor, mask: bool = True) -> Tensor:
 def scaled_sign_released(weight: Tensor, alpha: Tensor) -> Tensor:
     r"""The same forward with the gradients of the code that the paper's authors released.
 
-    That code holds :math:`\alpha = 0.02 s`, drops the 0.02 and the straight-through mask from the weight's gradient and
-    sums the latent weight instead of its sign in the scale's:
+    That code holds :math:`\alpha = 0.02 s`, drops the 0.02 and the straight-through mask from the weight's gradient
+    and sums the latent weight instead of its sign in the scale's:
 
     .. math::
         \frac{\partial L}{\partial w_{ij}} = \frac{\alpha_i}{0.02} G_{ij}

@@ -10,8 +10,8 @@ from torch.autograd.function import once_differentiable
 def sign(x: Tensor) -> Tensor:
     r"""Sign with two values and no gradient: -1 where x < 0, else +1.
 
-    Zero, negative zero and NaN give +1: in training, in metrics and in exported files alike. (``torch.sign`` has a third
-    value, 0, which one bit cannot hold.)
+    Zero, negative zero and NaN give +1: in training, in metrics and in exported files alike. (``torch.sign`` has a
+    third value, 0, which one bit cannot hold.)
 
     Args:
         x: any shape, floating point.

@@ -26,7 +26,7 @@ class BinaryLayer(nn.Module):
         real_because: why the layer stays real; empty if it does not.
     """
 
-    weight: nn.Parameter
+    weight: Tensor
     weight_quantizer: WeightQuantizer | None
     activation_quantizer: ActivationQuantizer | None
 
@@ -40,7 +40,9 @@ class BinaryLayer(nn.Module):
     ) -> None:
         """Second half of ``__init__``, once the torch layer exists."""
         if isinstance(keep_real, str):
-            raise ValueError(f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, [{keep_real!r}]')
+            raise ValueError(
+                f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, [{keep_real!r}]'
+            )
         self.layer_name = ''
         self.real_because = ''
         self.keep_real = tuple(keep_real) if keep_real and keep_real is not True else ()
@@ -87,9 +89,9 @@ class BinaryLayer(nn.Module):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == 'weight' and self.__dict__.get('_weight_is_ours') and self.binary and value is not self.weight:
             raise RuntimeError(
-                f'{self.described()}: the latent weight cannot be replaced. Folding a batch norm into it (fuse_conv_bn, '
-                "--fuse-conv-bn) would flip signs wherever the norm's weight is negative: leave the norm in place. To "
-                'change values, write into layer.weight.data.'
+                f'{self.described()}: the latent weight cannot be replaced. Folding a batch norm into it '
+                "(fuse_conv_bn, --fuse-conv-bn) would flip signs wherever the norm's weight is negative: leave the "
+                'norm in place. To change values, write into layer.weight.data.'
             )
         super().__setattr__(name, value)
 

@@ -1,6 +1,7 @@
 """The one binary convolution that every method shares."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 from mmengine.registry import MODELS
@@ -62,26 +63,38 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         dilation: int | tuple[int, int] = 1,
         groups: int = 1,
         bias: bool = True,
-        padding_mode: str = 'zeros',
+        padding_mode: Literal['zeros', 'reflect', 'replicate', 'circular'] = 'zeros',
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         *,
         weight: QuantizerConfig = 'BinaryMeanScaleWeight',
-        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},  # noqa: B006 (never changed)
+        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},
         pad_value: int = 0,
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
     ) -> None:
         if dtype is not None and not dtype.is_floating_point:
             raise ValueError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
         if pad_value not in (-1, 0, 1):
-            raise ValueError(f'{type(self).__name__}: pad_value={pad_value!r} must be 0, or -1 or +1 as one bit can hold')
+            raise ValueError(
+                f'{type(self).__name__}: pad_value={pad_value!r} must be 0, or -1 or +1 as one bit can hold'
+            )
         if pad_value and padding_mode != 'zeros':
             raise ValueError(
-                f'{type(self).__name__}: pad_value={pad_value} goes with padding_mode=\'zeros\' only, which it fills; '
+                f"{type(self).__name__}: pad_value={pad_value} goes with padding_mode='zeros' only, which it fills; "
                 f'padding_mode={padding_mode!r} takes its values from the input'
             )
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
         )
         self.pad_value = pad_value
         self._set_up(weight, activation, in_channels, 1, keep_real)

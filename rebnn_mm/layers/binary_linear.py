@@ -43,7 +43,7 @@ class BinaryLinear(BinaryLayer, nn.Linear):
         dtype: torch.dtype | None = None,
         *,
         weight: QuantizerConfig = 'BinaryMeanScaleWeight',
-        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},  # noqa: B006 (never changed)
+        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
     ) -> None:
         if dtype is not None and not dtype.is_floating_point:

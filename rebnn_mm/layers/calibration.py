@@ -12,9 +12,9 @@ from ..quantizers import ActivationQuantizer
 def calibrate_shifts(model: nn.Module, forward: Callable[[], Any]) -> list[str]:
     """Let every activation quantizer that needs it see its own input once, front to back.
 
-    One forward pass is enough: a quantizer is calibrated when its input arrives and before it is used, so a later layer
-    sees what earlier ones will really send. A layer called several times is calibrated by its first call. The model runs
-    in training mode without gradients; its buffers (running statistics) and mode are put back afterwards.
+    One forward pass is enough: a quantizer is calibrated when its input arrives and before it is used, so a later
+    layer sees what earlier ones will really send. A layer called several times is calibrated by its first call. The
+    model runs in training mode without gradients; its buffers (running statistics) and mode are put back afterwards.
 
     Args:
         model: any model with binary layers.

@@ -13,7 +13,7 @@ class Named(Protocol):
     """A module that wants to know its dotted name."""
 
     def take_name(self, name: str) -> None:
-        """Receive the name as known so far; called again with a longer one each time a parent is given to a parent."""
+        """Receive the name as known so far; called again with a longer one when a parent gets a parent."""
 
 
 _watching = False
@@ -22,7 +22,7 @@ _watching = False
 def watch_names() -> None:
     """Start telling modules that are :class:`Named` what they are called.
 
-    A config hands a convolution its sizes but never its name, and shortcuts can be told from other layers by name only.
+    A config hands a convolution its sizes but never its name, and shortcuts can often be told by their name only.
     PyTorch calls a registration hook for every module that is given to another one, from the inside out, so a layer
     learns ``0``, then ``downsample.0``, then ``layer2.0.downsample.0`` and so on, in training and in testing alike.
     """

@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmengine.registry import MODELS
-from torch import Tensor, nn
+from torch import nn
 
 from ..quantizers.builder import QuantizerConfig
 from .base import SHORTCUT_NAMES
 from .binary_conv import BinaryConv2d
+from .rebnn_layer import ReBNNLayer
 
 
 # nn.Conv2d is named again because mmengine's init_cfg (layer='Conv2d') looks at direct base classes only.
 @MODELS.register_module()
-class ReBNNConv2d(BinaryConv2d, nn.Conv2d):
+class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
     """Binary convolution trained with the resilient gradient: ``conv_cfg=dict(type='ReBNNConv2d')``.
 
     Forward and first half of the backward are in :class:`rebnn_mm.quantizers.ReBNNWeight`; the reconstruction term and
@@ -22,8 +23,8 @@ class ReBNNConv2d(BinaryConv2d, nn.Conv2d):
     Args:
         args: those of ``nn.Conv2d``, in its order.
         gamma, gamma_bounds, flip_window, variant: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
-        activation: config of the activation quantizer. The default has a learnable threshold per channel that starts at
-            the mean of the data, so that the layer can also learn behind a ReLU.
+        activation: config of the activation quantizer. The default has a learnable threshold per channel that starts
+            at the mean of the data, so that the layer can also learn behind a ReLU.
         pad_value, keep_real: see :class:`BinaryConv2d`.
         kwargs: those of ``nn.Conv2d``, by name.
 
@@ -49,7 +50,7 @@ class ReBNNConv2d(BinaryConv2d, nn.Conv2d):
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
         flip_window: int | str = 1,
         variant: str = 'paper',
-        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},  # noqa: B006 (never changed)
+        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},
         pad_value: int = 0,
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
         **kwargs: Any,
@@ -64,13 +65,3 @@ class ReBNNConv2d(BinaryConv2d, nn.Conv2d):
         super().__init__(
             *args, weight=weight, activation=activation, pad_value=pad_value, keep_real=keep_real, **kwargs
         )
-
-    @property
-    def alpha(self) -> nn.Parameter | None:
-        """Scaling factor, shape (C_out,)."""
-        return self.weight_quantizer.alpha if self.weight_quantizer is not None else None
-
-    @property
-    def gamma(self) -> Tensor | None:
-        """Balanced parameter, shape (C_out,)."""
-        return self.weight_quantizer.gamma if self.weight_quantizer is not None else None

@@ -4,16 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from mmengine.registry import MODELS
-from torch import Tensor, nn
+from torch import nn
 
 from ..quantizers.builder import QuantizerConfig
 from .base import SHORTCUT_NAMES
 from .binary_linear import BinaryLinear
+from .rebnn_layer import ReBNNLayer
 
 
 # nn.Linear is named again because mmengine's init_cfg (layer='Linear') looks at direct base classes only.
 @MODELS.register_module()
-class ReBNNLinear(BinaryLinear, nn.Linear):
+class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
     """Binary linear layer trained with the resilient gradient.
 
     Args:
@@ -44,7 +45,7 @@ class ReBNNLinear(BinaryLinear, nn.Linear):
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
         flip_window: int | str = 1,
         variant: str = 'paper',
-        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},  # noqa: B006 (never changed)
+        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
         **kwargs: Any,
     ) -> None:
@@ -56,13 +57,3 @@ class ReBNNLinear(BinaryLinear, nn.Linear):
             'variant': variant,
         }
         super().__init__(*args, weight=weight, activation=activation, keep_real=keep_real, **kwargs)
-
-    @property
-    def alpha(self) -> nn.Parameter | None:
-        """Scaling factor, shape (C_out,)."""
-        return self.weight_quantizer.alpha if self.weight_quantizer is not None else None
-
-    @property
-    def gamma(self) -> Tensor | None:
-        """Balanced parameter, shape (C_out,)."""
-        return self.weight_quantizer.gamma if self.weight_quantizer is not None else None

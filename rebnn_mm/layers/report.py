@@ -1,8 +1,9 @@
 """Which layers of a model are binary, which are real, and why."""
 
 from dataclasses import dataclass
+from typing import cast
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from .base import SHORTCUT_NAMES, BinaryLayer
@@ -46,14 +47,13 @@ def layer_rows(model: nn.Module) -> list[LayerRow]:
     Example:
         >>> from rebnn_mm.layers import ReBNNConv2d
         >>> for row in layer_rows(nn.Sequential(ReBNNConv2d(3, 8, 3), ReBNNConv2d(8, 8, 3), nn.Conv2d(8, 2, 1))):
-        ...     print(row.name, row.weight_bits, row.why)
+        ...     print(row.name, row.weight_bits, row.why or 'binary')
         0 32 first layer (3 input channels)
-        1 1 
-        2 32 built as Conv2d by its module, not through conv_cfg
-    """  # noqa: W291 (the empty reason of the second row)
-    return [
-        _row(name, module) for name, module in model.named_modules() if isinstance(module, _ConvNd | nn.Linear | BinaryLayer)
-    ]
+        1 1 binary
+        2 32 Conv2d made by its module, not through conv_cfg
+    """
+    weighted = _ConvNd | nn.Linear | BinaryLayer
+    return [_row(name, module) for name, module in model.named_modules() if isinstance(module, weighted)]
 
 
 def layer_report(model: nn.Module) -> str:
@@ -77,19 +77,19 @@ def layer_report(model: nn.Module) -> str:
     if suspects:
         shown = ', '.join(suspects[:4]) + (', ...' if len(suspects) > 4 else '')
         lines.append(
-            f'{len(suspects)} binary 1x1 convolutions change the number of channels ({shown}). No keep_real is given; if '
-            "some of them are shortcuts, name them: conv_cfg=dict(..., keep_real=['downsample', 'NAME', ...])."
+            f'{len(suspects)} binary 1x1 convolutions change the number of channels ({shown}). No keep_real is given; '
+            "if some of them are shortcuts, name them: conv_cfg=dict(..., keep_real=['downsample', 'NAME', ...])."
         )
     return '\n'.join(lines)
 
 
 def _row(name: str, module: nn.Module) -> LayerRow:
-    shape = tuple(module.weight.shape)
+    shape = tuple(cast(Tensor, module.weight).shape)
     kind = type(module).__name__
     if isinstance(module, BinaryLayer):
         one_by_one = len(shape) == 4 and shape[2:] == (1, 1) and shape[0] != shape[1]
         suspect = module.binary and one_by_one and module.keep_real == SHORTCUT_NAMES
         return LayerRow(name, kind, shape, module.weight_bits, module.activation_bits, module.real_because, suspect)
     first = isinstance(module, nn.Conv2d) and module.in_channels in IMAGE_CHANNELS
-    why = f'first layer ({shape[1]} input channels)' if first else f'built as {kind} by its module, not through conv_cfg'
+    why = f'first layer ({shape[1]} input channels)' if first else f'{kind} made by its module, not through conv_cfg'
     return LayerRow(name, kind, shape, 32, 32, why, False)

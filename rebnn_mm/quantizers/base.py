@@ -10,8 +10,8 @@ class WeightQuantizer(nn.Module):
 
     A method adds one subclass in a file of its own, registers it in mmengine's root ``MODELS`` and implements
     :meth:`codes`; where the gradient or the training-time value differs from ``scale * codes``, also :meth:`forward`.
-    Learnable state is a Parameter made in ``__init__`` (one made later never reaches the optimizer); running state is a
-    buffer. The forward pass changes neither.
+    Learnable state is a Parameter made in ``__init__`` (one made later never reaches the optimizer); running state is
+    a buffer. The forward pass changes neither.
 
     Args:
         weight_shape: shape of the latent weight, (C_out, ...).
@@ -35,12 +35,12 @@ class WeightQuantizer(nn.Module):
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
         """The quantized weight as integers and one factor per output channel.
 
-        In evaluation the layer convolves with the integers and multiplies the result, so that every sum is exact and a
+        In evaluation the layer convolves with the integers and multiplies the result, so every sum is exact and a
         bit-packed runtime can give the same answer to the last bit.
 
         Returns:
-            tuple[Tensor, Tensor | None]: integers (as floating point; -1 and +1 for one bit) of the weight's shape, and
-            the factor, shape (C_out,), or None for 1.
+            tuple[Tensor, Tensor | None]: integers (as floating point; -1 and +1 for one bit) of the weight's shape,
+            and the factor, shape (C_out,), or None for 1.
         """
         raise NotImplementedError(f'{type(self).__name__} has to implement codes(weight) -> (integers, factor)')
 

@@ -31,7 +31,9 @@ def build_weight_quantizer(cfg: QuantizerConfig, weight_shape: tuple[int, ...]) 
     return _build(WeightQuantizer, 'weight', cfg, weight_shape=weight_shape)
 
 
-def build_activation_quantizer(cfg: QuantizerConfig, channels: int, channel_dim: int = 1) -> ActivationQuantizer | None:
+def build_activation_quantizer(
+    cfg: QuantizerConfig, channels: int, channel_dim: int = 1
+) -> ActivationQuantizer | None:
     """Build a registered activation quantizer.
 
     Args:

@@ -9,10 +9,10 @@ from .base import WeightQuantizer
 
 @MODELS.register_module()
 class BinaryMeanScaleWeight(WeightQuantizer):
-    r"""Sign scaled by the channel-wise mean of the latent weight's magnitude, with the straight-through gradient.
+    r"""Sign scaled by the channel-wise mean of the latent weight's magnitude, with straight-through gradient.
 
     .. math::
-        \hat w = \alpha \circ sign(w), \quad \alpha_i = \frac{1}{M} \sum_j |w_{ij}| \text{ (a constant in the backward)}
+        \hat w = \alpha \circ sign(w), \quad \alpha_i = \frac{1}{M} \sum_j |w_{ij}| \text{ (constant in the backward)}
         \qquad
         \frac{\partial L}{\partial w_{ij}} = \alpha_i \frac{\partial L}{\partial \hat w_{ij}} 1_{|w_{ij}| \le 1}
 

@@ -38,8 +38,8 @@ class ReBNNWeight(WeightQuantizer):
 
     Args:
         weight_shape: shape of the latent weight, (C_out, ...).
-        gamma: ``'adaptive'``, the paper's rule: share of flipped signs times the largest \|G\| of the channel (Eq. 14);
-            ``'max'``, the second factor alone; or a number, the same for all channels, 0 for none.
+        gamma: ``'adaptive'``, the paper's rule: share of flipped signs times the largest \|G\| of the channel (Eq.
+            14); ``'max'``, the second factor alone; or a number, the same for all channels, 0 for none.
         gamma_bounds: lower and upper bound of the two rules, None for none. A number is never clamped.
         flip_window: over what flips are counted and how often gamma is renewed: a number of optimizer steps, or
             ``'epoch'``.
@@ -57,10 +57,10 @@ class ReBNNWeight(WeightQuantizer):
     Source: the ReBNN paper, Eq. 2, 5, 8 and 14.
 
     Example:
-        >>> quantizer = ReBNNWeight((2, 4), gamma=1e-4)
+        >>> quantizer = ReBNNWeight((2, 4), gamma=0.5)
         >>> quantizer.init_from_weight(torch.tensor([[1., -1., 3., -3.], [.1, .1, .1, -.1]]))
         >>> quantizer.alpha.data, quantizer.gamma
-        (tensor([2.0000, 0.1000]), tensor([0.0001, 0.0001]))
+        (tensor([2.0000, 0.1000]), tensor([0.5000, 0.5000]))
     """
 
     param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
@@ -75,8 +75,8 @@ class ReBNNWeight(WeightQuantizer):
     ) -> None:
         super().__init__(weight_shape)
         self.gamma_mode, self.gamma_bounds = _checked_gamma(gamma, gamma_bounds, variant)
-        if not (flip_window == 'epoch' or (_is_number(flip_window) and flip_window == int(flip_window) >= 1)):
-            raise ValueError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps (1, 2, ...) or 'epoch'")
+        if flip_window != 'epoch' and not (isinstance(flip_window, int) and flip_window >= 1):
+            raise ValueError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps or 'epoch'")
         self.flip_window = flip_window
         self.variant = variant
         self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
