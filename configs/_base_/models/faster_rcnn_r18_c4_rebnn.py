@@ -1,0 +1,26 @@
+# Binary: every 3x3 convolution of backbone, region proposal head and shared head.
+# Real: stem, shortcuts, the 1x1 predictors of the proposal head, the two linear layers of the box head.
+_base_ = './faster_rcnn_r18_c4.py'
+
+binary = dict(type='ReBNNConv2d')
+pretrained = dict(type='Pretrained', checkpoint='torchvision://resnet18')
+model = dict(
+    backbone=dict(
+        _delete_=True,
+        type='ReBNNResNet',
+        depth=18,
+        num_stages=3,
+        strides=(1, 2, 2),
+        dilations=(1, 1, 1),
+        out_indices=(2,),
+        frozen_stages=0,
+        conv_cfg=binary,
+        init_cfg=pretrained,
+    ),
+    rpn_head=dict(type='rebnn_mm.BinaryRPNHead', conv_cfg=binary),
+    roi_head=dict(
+        shared_head=dict(
+            _delete_=True, type='ReBNNResLayer', depth=18, stage=3, stride=2, conv_cfg=binary, init_cfg=pretrained
+        )
+    ),
+)

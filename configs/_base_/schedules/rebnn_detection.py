@@ -1,0 +1,3 @@
+_base_ = './detection_12e.py'
+
+optim_wrapper = dict(constructor='ReBNNOptimWrapperConstructor')

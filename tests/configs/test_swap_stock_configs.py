@@ -1,0 +1,193 @@
+"""Configs of mmdet and mmpretrain that are not ours, with only ``conv_cfg`` swapped and the method switched on."""
+
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.dataset import pseudo_collate
+from mmengine.registry import DefaultScope
+from mmengine.runner import Runner
+from torch import nn
+from torch.utils.data import DataLoader
+
+from rebnn_mm.layers import BinaryConv2d
+
+pytest.importorskip('mmdet')
+pytest.importorskip('mmpretrain')
+
+HEADER = """
+_base_ = '{base}'
+custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
+custom_hooks = [dict(type='ReBNNHook')]
+optim_wrapper = dict(constructor='ReBNNOptimWrapperConstructor')
+binary = {binary}
+model = dict({places})
+"""
+
+CONV = "dict(type='ReBNNConv2d')"
+# An image reaches YOLOX's first convolution as 12 channels, so it cannot tell that it is the first: name it.
+CONV_YOLOX = "dict(type='ReBNNConv2d', keep_real=['stem'])"
+BACKBONE, NECK, BOX_HEAD = (f'{place}=dict(conv_cfg=binary)' for place in ('backbone', 'neck', 'bbox_head'))
+MASK_HEAD = 'roi_head=dict(mask_head=dict(conv_cfg=binary))'
+
+# base config, conv_cfg, where it can be given, number of layers that become binary, and those that stay real
+DETECTORS = [
+    (
+        'mmdet::faster_rcnn/faster-rcnn_r50_fpn_1x_coco.py',
+        CONV,
+        [BACKBONE, NECK],
+        48 + 8,
+        r'backbone\.conv1|.*\.downsample\.0|rpn_head\..*',
+    ),
+    (
+        'mmdet::mask_rcnn/mask-rcnn_r50_fpn_1x_coco.py',
+        CONV,
+        [BACKBONE, NECK, MASK_HEAD],
+        48 + 8 + 4,
+        r'backbone\.conv1|.*\.downsample\.0|rpn_head\..*|.*\.conv_logits',
+    ),
+    (
+        'mmdet::retinanet/retinanet_r18_fpn_1x_coco.py',
+        CONV,
+        [BACKBONE, NECK, BOX_HEAD],
+        16 + 8 + 8,
+        r'backbone\.conv1|.*\.downsample\.0|bbox_head\.retina_(cls|reg)',
+    ),
+    (
+        'mmdet::fcos/fcos_r50-caffe_fpn_gn-head_1x_coco.py',
+        CONV,
+        [BACKBONE, NECK, BOX_HEAD],
+        48 + 8 + 8,
+        r'backbone\.conv1|.*\.downsample\.0|bbox_head\.conv_(cls|reg|centerness)',
+    ),
+    (
+        'mmdet::atss/atss_r50_fpn_1x_coco.py',
+        CONV,
+        [BACKBONE, NECK, BOX_HEAD],
+        48 + 8 + 8,
+        r'backbone\.conv1|.*\.downsample\.0|bbox_head\.atss_(cls|reg|centerness)',
+    ),
+    (
+        'mmdet::yolox/yolox_tiny_8xb8-300e_coco.py',
+        CONV_YOLOX,
+        [BACKBONE, NECK, BOX_HEAD],
+        None,
+        r'backbone\.stem\..*|bbox_head\.multi_level_conv_(cls|reg|obj)\..*',
+    ),
+]
+
+
+class Watch:
+    """What each binary layer received in the last step: its gradient, and the share of +1 in its input."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.gradient: dict[str, float] = {}
+        self.positive: dict[str, float] = {}
+        for name, layer in binary_layers(model).items():
+            layer.activation_quantizer.register_forward_hook(partial(self._input, name))
+            if layer.weight.requires_grad:
+                layer.weight.register_post_accumulate_grad_hook(partial(self._gradient, name))
+
+    def _input(self, name: str, module: nn.Module, args: tuple[Any, ...], codes: torch.Tensor) -> None:
+        self.positive[name] = (codes > 0).float().mean().item()
+
+    def _gradient(self, name: str, weight: nn.Parameter) -> None:
+        self.gradient[name] = weight.grad.abs().sum().item()
+
+
+def binary_layers(model: nn.Module) -> dict[str, BinaryConv2d]:
+    return {name: m for name, m in model.named_modules() if isinstance(m, BinaryConv2d) and m.binary}
+
+
+def swapped(base: str, binary: str, places: list[str], folder: Path) -> Config:
+    (folder / 'swapped.py').write_text(HEADER.format(base=base, binary=binary, places=', '.join(places)))
+    return Config.fromfile(folder / 'swapped.py')
+
+
+def separate(batch: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    """A batch as the list of samples it was made of."""
+    return [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
+
+
+def train_one_step(cfg: Config, samples: list[Any], folder: Path) -> tuple[Runner, Watch]:
+    """One iteration on the given samples with the config's own model, optimizer, hook and constructor."""
+    runner = Runner(
+        model=cfg.model,
+        data_preprocessor=cfg.get('data_preprocessor'),
+        work_dir=str(folder),
+        train_dataloader=DataLoader(samples, batch_size=len(samples), collate_fn=pseudo_collate),
+        train_cfg=dict(by_epoch=False, max_iters=1, val_interval=100),
+        optim_wrapper=cfg.optim_wrapper,
+        custom_hooks=cfg.custom_hooks,
+        default_hooks=dict(checkpoint=None),
+        default_scope=cfg.default_scope,
+        experiment_name=folder.name,
+        log_level='ERROR',
+        randomness=dict(seed=0),
+    )
+    # Initialisation would fetch pretrained weights; torch's own will do for one step.
+    runner._init_model_weights = lambda: None
+    watch = Watch(runner.model)
+    runner.train()
+    return runner, watch
+
+
+def check(runner: Runner, watch: Watch, count: int | None, real: str) -> None:
+    model = runner.model
+    binary = binary_layers(model)
+    assert count is None or len(binary) == count
+    stay_real = [n for n, m in model.named_modules() if isinstance(m, nn.Conv2d) and n not in binary]
+    assert stay_real
+    assert [n for n in stay_real if not re.fullmatch(real, n)] == []
+    assert [n for n in binary if re.fullmatch(real, n)] == []
+    assert runner.message_hub.get_scalar('train/loss').current() < float('inf')
+    trained = {n for n, m in binary.items() if m.weight.requires_grad}
+    assert watch.gradient.keys() == trained
+    assert {n: value for n, value in watch.gradient.items() if not 0 < value < float('inf')} == {}
+    # Behind a ReLU a sign without a shift is +1 everywhere.
+    assert watch.positive.keys() == binary.keys()
+    assert {n: share for n, share in watch.positive.items() if not 0.05 < share < 0.95} == {}
+
+
+@pytest.mark.parametrize(
+    ('base', 'binary', 'places', 'count', 'real'), DETECTORS, ids=[row[0].split('/')[-1] for row in DETECTORS]
+)
+def test_swapped_detector_learns(base, binary, places, count, real, detection_batch, tmp_path):
+    cfg = swapped(base, binary, places, tmp_path)
+    runner, watch = train_one_step(cfg, separate(detection_batch), tmp_path)
+    check(runner, watch, count, real)
+
+
+def test_without_calibration_layers_behind_a_relu_see_a_constant(detection_batch, tmp_path):
+    """The control of the test above: the same check finds what it is there to find."""
+    base, binary, places, *_ = DETECTORS[2]
+    cfg = swapped(base, binary, places, tmp_path)
+    cfg.custom_hooks[0].calibrate = False
+    _, watch = train_one_step(cfg, separate(detection_batch), tmp_path)
+    assert watch.positive['backbone.layer1.0.conv2'] == 1.0
+
+
+@pytest.mark.parametrize(
+    ('base', 'count', 'real'),
+    [
+        ('mmpretrain::resnet/resnet18_8xb32_in1k.py', 16, r'backbone\.conv1|.*\.downsample\.0'),
+        ('mmpretrain::vgg/vgg11bn_8xb32_in1k.py', 7, r'backbone\.features\.0\.conv'),
+    ],
+)
+def test_swapped_classifier_learns(base, count, real, tmp_path):
+    from mmpretrain.structures import DataSample
+
+    cfg = swapped(base, CONV, [BACKBONE], tmp_path)
+    size = 224 if 'vgg' in base else 64
+    images = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8)
+    samples = [
+        dict(inputs=image, data_samples=DataSample().set_gt_label(label))
+        for image, label in zip(images, (3, 7), strict=True)
+    ]
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        runner, watch = train_one_step(cfg, samples, tmp_path)
+    check(runner, watch, count, real)
