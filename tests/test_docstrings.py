@@ -1,0 +1,24 @@
+"""The examples in the docstrings of the package give what they say."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / 'rebnn_mm'
+FILES = sorted(path for path in PACKAGE.rglob('*.py') if '>>>' in path.read_text())
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix('').parts
+    return '.'.join(parts[:-1] if parts[-1] == '__init__' else parts)
+
+
+@pytest.mark.parametrize('name', [module_name(path) for path in FILES])
+def test_examples(name):
+    result = doctest.testmod(
+        importlib.import_module(name), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    )
+    assert result.attempted > 0, 'a docstring that holds >>> is not reachable from the module'
+    assert result.failed == 0

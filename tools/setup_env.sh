@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# Makes the virtual environment in which the tests and the demo run, with the versions of requirements.txt.
+#
+#     bash tools/setup_env.sh [folder of the environment, default .venv] [python to make it from]
+#
+# Can be run again at any time: what is there already is kept, what an interruption left half done is repaired.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+venv=${1:-.venv}
+base_python=${2:-}
+python=$venv/bin/python
+
+say() { printf '\n[setup] %s\n' "$*"; }
+
+stop() {
+    printf '\n[setup] %s\n' "$*" >&2
+    exit 1
+}
+
+is_supported() { "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 12))' >/dev/null 2>&1; }
+
+find_python() {
+    local candidate
+    for candidate in ${base_python:-python3 python3.12 python3.11 python3.10}; do
+        if is_supported "$candidate"; then
+            echo "$candidate"
+            return
+        fi
+    done
+}
+
+# The compiler and the headers are asked for first: mmcv would fail on them only after a download of gigabytes.
+check_machine() {
+    local found
+    base_python=$(find_python)
+    if [[ -z $base_python ]]; then
+        found=$(python3 --version 2>&1 || true)
+        stop "needs Python 3.10, 3.11 or 3.12 and found ${found:-none}. Install one (Debian: apt-get install python3 python3-venv python3-dev) and name it if need be: make setup BASE_PYTHON=/path/to/python."
+    fi
+    "$base_python" -c 'import ensurepip, venv' 2>/dev/null ||
+        stop "$base_python cannot make environments. Install its venv module (Debian: apt-get install python3-venv)."
+    command -v "${CXX:-g++}" >/dev/null ||
+        stop "needs a C++ compiler for mmcv's ops, and ${CXX:-g++} is not there. Install one (Debian: apt-get install g++) or set CXX."
+    "$base_python" -c 'import pathlib, sysconfig; assert pathlib.Path(sysconfig.get_path("include"), "Python.h").exists()' 2>/dev/null ||
+        stop "$base_python lacks the header Python.h, which mmcv's ops need. Install it (Debian: apt-get install python3-dev)."
+}
+
+# Every call is held to the tested versions, also where a package asks for a library without saying which.
+install() { "$python" -m pip install --disable-pip-version-check --constraint requirements.txt "$@"; }
+
+pins() { grep -E "^($1)=" requirements.txt; }
+
+# install_checked 'code that must run' <arguments of pip>
+# pip takes for complete what an interruption left half done, and its cache may hold an mmcv that was built without ops.
+install_checked() {
+    local check=$1 again
+    shift
+    for again in '' '--force-reinstall --no-deps' '--force-reinstall --no-deps --no-cache-dir'; do
+        [[ -z $again ]] || say "this does not import: $*; installing it again with $again"
+        # shellcheck disable=SC2086
+        install $again "$@"
+        if "$python" -c "$check"; then return; fi
+    done
+    stop "$* is installed and still does not import, for the reason above. Delete $venv and run this again."
+}
+
+make_environment() {
+    if ! is_supported "$python"; then
+        [[ ! -e $venv || -e $venv/pyvenv.cfg || -z $(ls -A "$venv") ]] ||
+            stop "$venv holds other things than a virtual environment. Name another folder: make setup VENV=/path/to/new."
+        "$base_python" -m venv --clear "$venv"
+    fi
+    install --quiet --upgrade pip setuptools wheel ninja packaging
+}
+
+install_mmcv() {
+    # mmcv compiles for CUDA as soon as torch sees a GPU, and stops if there is no nvcc for it.
+    local needs_nvcc='import sys, torch.utils.cpp_extension as ext; sys.exit(not (ext.torch.cuda.is_available() and ext.CUDA_HOME is None))'
+    if "$python" -c "$needs_nvcc" 2>/dev/null; then
+        say 'a GPU, but no CUDA toolkit (nvcc): building mmcv for the CPU only, see docs/install.md'
+        export CUDA_VISIBLE_DEVICES=
+    fi
+    # Without isolation: in a build environment of its own mmcv finds no torch and silently builds no ops. Not quiet:
+    # pip then says every minute that the build goes on.
+    MAX_JOBS=${MAX_JOBS:-$(nproc)} install_checked 'from mmcv.ops import nms' --no-build-isolation --no-deps "$(pins onedl-mmcv)"
+}
+
+check_machine
+say "1/6 environment in $venv, from $("$base_python" --version)"
+make_environment
+
+say '2/6 torch and torchvision: 4.8 GB with CUDA libraries, about 3 minutes the first time'
+# shellcheck disable=SC2046
+install_checked 'import torch, torchvision; torch.ops.torchvision.nms' --quiet $(pins 'torch|torchvision')
+
+say '3/6 mmengine, and what mmcv needs to be imported'
+# shellcheck disable=SC2046
+install --quiet $(pins 'numpy|onedl-mmengine|opencv-python-headless')
+
+say '4/6 mmcv: its ops are compiled, about 11 minutes on 2 cores the first time; pip keeps the result for the next time'
+install_mmcv
+
+say '5/6 mmdet, mmpretrain, rebnn_mm and its development tools: about 1 minute'
+install -qq --no-build-isolation --requirement requirements.txt --editable '.[dev]'
+# Both OpenCV packages are in now and share one folder. Whichever is written last is the one that is imported, and only
+# the headless one imports on a machine without libGL.
+install --quiet --force-reinstall --no-deps "$(pins opencv-python-headless)"
+
+say '6/6 check'
+"$python" tools/misc/check_env.py ||
+    stop "the environment has the problems above. If the fixes do not help, delete $venv and run this again."
+say "ready: $python"
