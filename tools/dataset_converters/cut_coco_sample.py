@@ -1,4 +1,4 @@
-"""Cut a small, redistributable COCO 2017 sample out of a bigger copy: unmodified JPEGs, their annotations, their licences.
+"""Cut a small, redistributable COCO 2017 sample out of a bigger copy: unmodified JPEGs, annotations and licences.
 
     python tools/dataset_converters/cut_coco_sample.py --src data/coco --dest demo/coco_sample
 
@@ -21,8 +21,8 @@ MANY_OBJECTS = 6  # above this number, more objects do not make an image a bette
 
 LICENSES_HEAD = """# Licences of this sample
 
-{number} images of COCO 2017 (https://cocodataset.org), unmodified, byte for byte as COCO distributes them. Each keeps the
-licence its photographer gave it on Flickr. COCO does not record the photographers' names; the photo page names them.
+{number} images of COCO 2017 (https://cocodataset.org), unmodified, byte for byte as COCO distributes them. Each keeps
+the licence its photographer gave it on Flickr. COCO does not record the photographers' names; the photo page does.
 The annotations (`annotations/*.json`) are an unmodified selection of those of the COCO Consortium, licensed under
 [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/).
 

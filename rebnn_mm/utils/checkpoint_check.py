@@ -1,0 +1,96 @@
+"""Says in one sentence that a checkpoint does not exist or belongs to another architecture.
+
+mmengine loads checkpoints non-strictly: parameters that the file lacks keep their random values, and the run goes on.
+"""
+
+from __future__ import annotations
+
+import os.path as osp
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from mmengine.model import BaseTTAModel
+from mmengine.runner import CheckpointLoader
+from torch import Tensor, nn
+
+
+class KeyMatch(NamedTuple):
+    """How a state dict fits a model.
+
+    Attributes:
+        matched: parameters of the model that the state dict holds in the same shape.
+        missing: parameters that it lacks.
+        reshaped: parameters that it holds in another shape, as 'key (checkpoint shape, model shape)'.
+        unexpected: keys of the state dict that the model does not have.
+    """
+
+    matched: list[str]
+    missing: list[str]
+    reshaped: list[str]
+    unexpected: list[str]
+
+
+def missing_checkpoint(path: str) -> str | None:
+    """One sentence on a local checkpoint that is not there, ``None`` if it is a file or a URL.
+
+    Example:
+        >>> print(missing_checkpoint('nowhere/epoch_1.pth'))
+        no checkpoint at nowhere/epoch_1.pth.
+    """
+    if '://' in path or osp.isfile(osp.expanduser(path)):
+        return None
+    return f'no checkpoint at {path}.'
+
+
+def match_keys(model: nn.Module, state_dict: Mapping[str, Tensor]) -> KeyMatch:
+    """Compare the parameters of ``model`` with a state dict; buffers are not required.
+
+    The prefix ``module.`` of distributed training is ignored, and a test-time-augmentation wrapper is looked through,
+    as mmengine does when it loads.
+    """
+    if isinstance(model, BaseTTAModel):
+        model = model.module
+    found = {re.sub(r'^module\.', '', key): value for key, value in state_dict.items()}
+    matched, missing, reshaped = [], [], []
+    for name, parameter in model.named_parameters():
+        if name not in found:
+            missing.append(name)
+        elif found[name].shape != parameter.shape:
+            reshaped.append(f'{name} ({_shape(found[name])} in the checkpoint, {_shape(parameter)} in the model)')
+        else:
+            matched.append(name)
+    unexpected = sorted(set(found) - set(model.state_dict()))
+    return KeyMatch(matched, missing, reshaped, unexpected)
+
+
+def mismatched_checkpoint(model: nn.Module, path: str, *, partial: bool = False) -> str | None:
+    """One sentence on a checkpoint that does not fill the parameters of ``model``, ``None`` if it does.
+
+    Args:
+        model: the built model.
+        path: a local file or anything else mmengine loads.
+        partial: accept a checkpoint that fills only some of the parameters, as fine-tuning does.
+
+    Returns:
+        How many parameters match, some of those that do not, and what to do about it.
+    """
+    checkpoint = CheckpointLoader.load_checkpoint(path, map_location='cpu')
+    match = match_keys(model, checkpoint.get('state_dict', checkpoint))
+    wrong = [*match.missing, *match.reshaped]
+    if not wrong or (partial and match.matched):
+        return None
+    total = len(match.matched) + len(wrong)
+    parts = [f'{path} fills {len(match.matched)} of the {total} parameters of this model']
+    for name, keys in (
+        ('missing', match.missing),
+        ('of another shape', match.reshaped),
+        ('unexpected', match.unexpected),
+    ):
+        if keys:
+            parts.append(f'{name}: {", ".join(keys[:3])}{", ..." if len(keys) > 3 else ""}')
+    return '; '.join(parts) + '. Use the config it was trained with (it lies beside it, in the work dir).'
+
+
+def _shape(tensor: Tensor) -> str:
+    return 'x'.join(map(str, tensor.shape)) or 'scalar'

@@ -1,0 +1,48 @@
+"""Prints the scores of a test run: average precision as the paper's tables have it, anything else by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+
+# mmdet's CocoMetric calls them <box or mask>_mAP<suffix>
+COLUMNS = {'AP': '', 'AP50': '_50', 'AP75': '_75', 'APs': '_s', 'APm': '_m', 'APl': '_l'}
+
+
+def ap_rows(scores: Mapping[str, float]) -> dict[str, list[float | None]]:
+    """Average precision in percent, one row per kind of prediction (``coco/bbox``, ``coco/segm``).
+
+    Args:
+        scores: what ``Runner.test()`` returns; 0..1, or -1 where there is no such object.
+
+    Returns:
+        Row name to values in the order of ``COLUMNS``; ``None`` where a size has no object or the key is missing.
+
+    Example:
+        >>> ap_rows({'coco/bbox_mAP': 0.196, 'coco/bbox_mAP_50': 0.345, 'coco/bbox_mAP_s': -1.0})
+        {'coco/bbox': [19.6, 34.5, None, None, None, None]}
+    """
+    rows = {}
+    for key in scores:
+        if key.endswith('_mAP'):
+            values = [scores.get(key + suffix, -1.0) for suffix in COLUMNS.values()]
+            rows[key.removesuffix('_mAP')] = [round(100 * value, 3) if value >= 0 else None for value in values]
+    return rows
+
+
+def print_scores(scores: Mapping[str, float], console: Console | None = None) -> None:
+    """Print average precision as a table and every other score on a line of its own."""
+    console = console or Console(width=88)
+    rows = ap_rows(scores)
+    if rows:
+        table = Table('in %', *COLUMNS, title='Average precision')
+        for name, values in rows.items():
+            table.add_row(name, *('-' if value is None else f'{value:.1f}' for value in values))
+        console.print(table)
+    others = {key: value for key, value in scores.items() if not any(key.startswith(f'{row}_mAP') for row in rows)}
+    for key, value in others.items():
+        console.print(f'{key}: {value:.4g}' if isinstance(value, float) else f'{key}: {value}')
+    if not scores:
+        console.print('No scores: the model predicted nothing, or the config evaluates nothing.')

@@ -1,0 +1,75 @@
+import pytest
+import torch
+from mmengine.model import BaseTTAModel
+from torch import nn
+
+from rebnn_mm.utils.checkpoint_check import match_keys, mismatched_checkpoint, missing_checkpoint
+
+
+class Net(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.conv = nn.Conv2d(3, width, 3, bias=False)
+        self.bn = nn.BatchNorm2d(width)
+        self.fc = nn.Linear(width, 2)
+
+
+class TwoViews(BaseTTAModel):
+    def merge_preds(self, data_samples_list):
+        return data_samples_list
+
+
+@pytest.fixture
+def save(tmp_path):
+    def run(state_dict):
+        path = str(tmp_path / 'saved.pth')
+        torch.save({'state_dict': state_dict}, path)
+        return path
+
+    return run
+
+
+def test_missing_file_is_one_sentence_and_urls_are_left_alone(tmp_path):
+    path = tmp_path / 'epoch_1.pth'
+    assert missing_checkpoint(str(path)) == f'no checkpoint at {path}.'
+    assert missing_checkpoint('torchvision://resnet18') is None
+    path.touch()
+    assert missing_checkpoint(str(path)) is None
+
+
+def test_own_checkpoint_is_silent_also_without_buffers_and_from_a_distributed_run(save):
+    state = Net().state_dict()
+    assert mismatched_checkpoint(Net(), save(state)) is None
+    assert mismatched_checkpoint(Net(), save({f'module.{key}': value for key, value in state.items()})) is None
+    del state['bn.running_mean'], state['bn.num_batches_tracked']
+    assert mismatched_checkpoint(Net(), save(state)) is None
+
+
+def test_counts_and_names_what_differs(save):
+    state = Net(width=8).state_dict()
+    state['head.weight'] = state.pop('bn.bias')
+    match = match_keys(Net(), state)
+    assert match.matched == ['fc.bias']
+    assert match.missing == ['bn.bias']
+    assert match.unexpected == ['head.weight']
+    message = mismatched_checkpoint(Net(), save(state))
+    assert 'fills 1 of the 5 parameters' in message
+    assert 'missing: bn.bias' in message and 'unexpected: head.weight' in message
+    assert 'conv.weight (8x3x3x3 in the checkpoint, 4x3x3x3 in the model)' in message
+    assert 'Use the config it was trained with' in message
+
+
+def test_fine_tuning_may_fill_a_part_but_not_nothing(save):
+    state = Net().state_dict()
+    del state['fc.weight']
+    assert mismatched_checkpoint(Net(), save(state)) is not None
+    assert mismatched_checkpoint(Net(), save(state), partial=True) is None
+    assert 'fills 0 of the 5' in mismatched_checkpoint(Net(), save({'x': torch.ones(1)}), partial=True)
+
+
+def test_looks_through_test_time_augmentation(save):
+    class Tested(Net):
+        def test_step(self, data):
+            return data
+
+    assert mismatched_checkpoint(TwoViews(module=Tested()), save(Net().state_dict())) is None

@@ -1,0 +1,29 @@
+from rebnn_mm.utils.config_file import missing_config
+
+
+def test_existing_config_is_silent(tmp_path):
+    path = tmp_path / 'a.py'
+    path.touch()
+    assert missing_config(path) is None
+
+
+def test_close_matches_come_from_the_folder_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'mine').mkdir()
+    (tmp_path / 'mine/faster_rcnn_r18_coco.py').touch()
+    (tmp_path / 'mine/yolo.py').touch()
+    message = missing_config('mine/faster_rcn_r18_coco.py')
+    assert message == 'no config file at mine/faster_rcn_r18_coco.py. Did you mean mine/faster_rcnn_r18_coco.py?'
+
+
+def test_a_wrong_folder_or_no_folder_falls_back_to_configs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'configs/deep').mkdir(parents=True)
+    (tmp_path / 'configs/deep/faster_rcnn_r18_coco.py').touch()
+    for wrong in ('config/faster_rcnn_r18_coco.py', 'faster_rcnn_r18_coco', 'configs/faster_rcnn_r18_coco.py'):
+        assert 'Did you mean configs/deep/faster_rcnn_r18_coco.py?' in missing_config(wrong)
+
+
+def test_nothing_close_says_only_that_it_is_missing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert missing_config('zzz.py') == 'no config file at zzz.py.'
