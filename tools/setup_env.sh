@@ -32,18 +32,18 @@ find_python() {
 
 # The compiler and the headers are asked for first: mmcv would fail on them only after a download of gigabytes.
 check_machine() {
-    local found
+    local wanted=${base_python:-python3} found
     base_python=$(find_python)
     if [[ -z $base_python ]]; then
-        found=$(python3 --version 2>&1 || true)
-        stop "needs Python 3.10, 3.11 or 3.12 and found ${found:-none}. Install one (Debian: apt-get install python3 python3-venv python3-dev) and name it if need be: make setup BASE_PYTHON=/path/to/python."
+        found=$("$wanted" --version 2>/dev/null || echo 'no Python')
+        stop "needs Python 3.10, 3.11 or 3.12, and $wanted is $found. Install one (Debian: apt-get install python3 python3-venv python3-dev) and name it if need be: make setup BASE_PYTHON=/path/to/python."
     fi
     "$base_python" -c 'import ensurepip, venv' 2>/dev/null ||
         stop "$base_python cannot make environments. Install its venv module (Debian: apt-get install python3-venv)."
     command -v "${CXX:-g++}" >/dev/null ||
-        stop "needs a C++ compiler for mmcv's ops, and ${CXX:-g++} is not there. Install one (Debian: apt-get install g++) or set CXX."
+        stop "needs a C++ compiler for the ops of mmcv, and ${CXX:-g++} is not there. Install one (Debian: apt-get install g++) or set CXX."
     "$base_python" -c 'import pathlib, sysconfig; assert pathlib.Path(sysconfig.get_path("include"), "Python.h").exists()' 2>/dev/null ||
-        stop "$base_python lacks the header Python.h, which mmcv's ops need. Install it (Debian: apt-get install python3-dev)."
+        stop "$base_python lacks the header Python.h, which the ops of mmcv need. Install it (Debian: apt-get install python3-dev)."
 }
 
 # Every call is held to the tested versions, also where a package asks for a library without saying which.
