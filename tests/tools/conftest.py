@@ -1,5 +1,6 @@
-"""Runs a tool the way a user does: as a subprocess, from the repository root."""
+"""Runs the tools the way a user does: as subprocesses, from the repository root, on the shipped sample."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,62 @@ import pytest
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., subprocess.CompletedProcess]
 
+# A stock mmdet detector on four tiny images: the tools are tested here, not the method.
+DETECTOR = """
+_base_ = 'mmdet::retinanet/retinanet_r18_fpn_1x_coco.py'
+root = {root!r}
+small = dict(type='Resize', scale=(128, 96), keep_ratio=True)
+boxes = dict(type='LoadAnnotations', with_bbox=True)
+keys = ('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')
+model = dict(backbone=dict(init_cfg=None, frozen_stages=-1), test_cfg=dict(score_thr=0.0, nms_pre=20))
+train_dataloader = dict(
+    batch_size=2,
+    num_workers=0,
+    persistent_workers=False,
+    dataset=dict(
+        data_root=root,
+        indices=4,
+        pipeline=[dict(type='LoadImageFromFile'), boxes, small, dict(type='PackDetInputs')],
+    ),
+)
+val_dataloader = dict(
+    num_workers=0,
+    persistent_workers=False,
+    dataset=dict(
+        data_root=root,
+        indices=2,
+        pipeline=[dict(type='LoadImageFromFile'), small, boxes, dict(type='PackDetInputs', meta_keys=keys)],
+    ),
+)
+test_dataloader = val_dataloader
+val_evaluator = dict(ann_file=root + 'annotations/instances_val2017.json')
+test_evaluator = val_evaluator
+train_cfg = dict(max_epochs=1)
+default_hooks = dict(logger=dict(interval=1))
+"""
+
+# A stock mmpretrain classifier on a folder with one sub-folder per class.
+CLASSIFIER = """
+_base_ = 'mmpretrain::resnet/resnet18_8xb16_cifar10.py'
+pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(type='Resize', scale=(32, 32)),
+    dict(type='PackInputs'),
+]
+loader = dict(
+    _delete_=True,
+    batch_size=4,
+    num_workers=0,
+    dataset=dict(type='CustomDataset', data_prefix={folder!r}, pipeline=pipeline),
+    sampler=dict(type='DefaultSampler', shuffle=True),
+)
+train_dataloader = loader
+val_dataloader = loader
+test_dataloader = loader
+train_cfg = dict(max_epochs=1)
+default_hooks = dict(logger=dict(interval=1))
+"""
+
 
 @pytest.fixture(scope='session')
 def run_tool() -> Run:
@@ -17,6 +74,34 @@ def run_tool() -> Run:
 
     def run(script: str, *args: object) -> subprocess.CompletedProcess:
         command = [sys.executable, script, *map(str, args)]
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+        env = {**os.environ, 'PYTHONPATH': str(ROOT)}  # this tree, whatever is installed
+        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
 
     return run
+
+
+@pytest.fixture(scope='session')
+def detector_config(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp('detector') / 'tiny_detector.py'
+    path.write_text(DETECTOR.format(root=f'{ROOT}/demo/coco_sample/'))
+    return path
+
+
+@pytest.fixture(scope='session')
+def classifier_config(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp('classifier')
+    images = sorted((ROOT / 'demo/coco_sample/val2017').iterdir())
+    for label, files in (('even', images[:8:2]), ('odd', images[1:8:2])):
+        (folder / 'images' / label).mkdir(parents=True)
+        for file in files:
+            (folder / 'images' / label / file.name).symlink_to(file)
+    path = folder / 'tiny_classifier.py'
+    path.write_text(CLASSIFIER.format(folder=str(folder / 'images')))
+    return path
+
+
+@pytest.fixture(scope='session')
+def trained_detector(run_tool, detector_config) -> tuple[subprocess.CompletedProcess, Path]:
+    """The finished training run of the tiny detector, and its work dir."""
+    work_dir = detector_config.parent / 'work'
+    return run_tool('tools/train.py', detector_config, '--work-dir', work_dir), work_dir

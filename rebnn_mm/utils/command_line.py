@@ -1,0 +1,69 @@
+"""What ``tools/train.py`` and ``tools/test.py`` share: their common flags, the config they give, and how they stop."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from mmengine.config import Config, DictAction
+
+from rebnn_mm.utils.check_env import check_environment
+from rebnn_mm.utils.config_file import missing_config
+
+
+def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add ``--work-dir``, ``--cfg-options``, ``--launcher`` and ``--local_rank`` with mmdet's meaning."""
+    parser.add_argument(
+        '--work-dir', help='folder for logs, metrics and checkpoints; default: work_dirs/<config name>'
+    )
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=DictAction,
+        help='override entries of the config: key=value pairs, for instance optim_wrapper.optimizer.lr=0.01; lists as '
+        'key="[a,b]" or key=a,b, nested as key="[(a,b),(c,d)]", with the quotes and without blanks',
+    )
+    parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none', help='job launcher')
+    parser.add_argument('--local_rank', '--local-rank', type=int, default=0, help='set by the launcher')
+
+
+def load_config(args: argparse.Namespace) -> Config:
+    """Read ``args.config`` and apply ``--cfg-options``, ``--launcher``, ``--work-dir`` and ``--local_rank``.
+
+    The work dir is the flag's, else the config's, else ``work_dirs/<config name>``. A config that does not exist ends
+    the program with one sentence.
+    """
+    os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
+    stop_if(missing_config(args.config))
+    cfg = Config.fromfile(args.config)
+    cfg.launcher = args.launcher
+    if args.cfg_options is not None:
+        cfg.merge_from_dict(args.cfg_options)
+    if args.work_dir is not None:
+        cfg.work_dir = args.work_dir
+    elif cfg.get('work_dir') is None:
+        cfg.work_dir = f'./work_dirs/{Path(args.config).stem}'
+    return cfg
+
+
+def stop_if(problem: str | None) -> None:
+    """End the program with exit code 1 and one sentence on stderr, if there is a problem.
+
+    In a distributed run only the first process prints.
+    """
+    if problem is None:
+        return
+    if int(os.environ.get('RANK', os.environ.get('SLURM_PROCID', 0))) == 0:
+        print(f'{os.path.relpath(sys.argv[0])}: {problem}', file=sys.stderr)
+    sys.exit(1)
+
+
+def stop_on_broken_environment(cfg: Config) -> None:
+    """Print what :func:`rebnn_mm.utils.check_env.check_environment` finds, and end the program if it is an error."""
+    problems = check_environment(cfg)
+    for problem in problems:
+        if problem.level == 'warning':
+            print(problem, file=sys.stderr)
+    stop_if(' '.join(str(problem) for problem in problems if problem.level == 'error') or None)

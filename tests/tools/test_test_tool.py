@@ -1,0 +1,79 @@
+import pickle
+
+import pytest
+import torch
+
+TOOL = 'tools/test.py'
+
+
+@pytest.fixture(scope='module')
+def checkpoint(trained_detector):
+    return trained_detector[1] / 'epoch_1.pth'
+
+
+def table_columns(stdout):
+    header = next(line for line in stdout.splitlines() if 'in %' in line)
+    return header.strip('┃').split('┃')
+
+
+@pytest.fixture(scope='module')
+def tested(run_tool, checkpoint, detector_config, tmp_path_factory):
+    """The finished test run of the tiny detector with all its outputs, and its work dir."""
+    work_dir = tmp_path_factory.mktemp('tested')
+    flags = ['--work-dir', work_dir, '--out', work_dir / 'predictions.pkl', '--show-dir', 'painted']
+    return run_tool(TOOL, detector_config, checkpoint, *flags), work_dir
+
+
+def test_prints_the_table_and_writes_predictions_and_images(tested):
+    done, work_dir = tested
+    assert done.returncode == 0, done.stderr
+    assert [name.strip() for name in table_columns(done.stdout)] == ['in %', 'AP', 'AP50', 'AP75', 'APs', 'APm', 'APl']
+    predictions = pickle.loads((work_dir / 'predictions.pkl').read_bytes())
+    assert len(predictions) == 2 and predictions[0]['pred_instances']['bboxes'].shape[1] == 4
+    assert len(list(work_dir.glob('*/painted/*.jpg'))) == 2
+
+
+def test_flips_are_merged_into_other_scores(run_tool, tested, checkpoint, detector_config, tmp_path):
+    out = tmp_path / 'flipped.pkl'
+    done = run_tool(TOOL, detector_config, checkpoint, '--work-dir', tmp_path, '--out', out, '--tta')
+    assert done.returncode == 0, done.stderr
+    plain, flipped = (pickle.loads(path.read_bytes()) for path in (tested[1] / 'predictions.pkl', out))
+    assert not torch.equal(plain[0]['pred_instances']['scores'], flipped[0]['pred_instances']['scores'])
+
+
+def test_classifier_prints_its_accuracy(run_tool, classifier_config, tmp_path):
+    from mmengine.config import Config
+    from mmengine.registry import init_default_scope
+    from mmpretrain.registry import MODELS
+
+    init_default_scope('mmpretrain')
+    model = MODELS.build(Config.fromfile(classifier_config).model)
+    torch.save(model.state_dict(), tmp_path / 'model.pth')
+    done = run_tool(TOOL, classifier_config, tmp_path / 'model.pth', '--work-dir', tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 'accuracy/top1: ' in done.stdout
+    assert 'Average precision' not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ('change', 'parts'),
+    [
+        (dict(checkpoint='gone.pth'), ['no checkpoint at gone.pth']),
+        (dict(options=['model.bbox_head.num_classes=3']), ['fills ', 'bbox_head.retina_cls.bias', 'Use the config']),
+        (
+            dict(options=['test_dataloader.dataset.data_root=no/']),
+            ['no annotations at no/annotations/instances_val2017'],
+        ),
+        (dict(flags=['--out', 'x.json']), ['--out x.json must end in .pkl']),
+        (dict(flags=['--show-dir', 'x'], options=['default_hooks.visualization=None']), ['DetVisualizationHook']),
+    ],
+)
+def test_wrong_input_is_one_sentence(run_tool, checkpoint, detector_config, tmp_path, change, parts):
+    flags = [*change.get('flags', []), '--work-dir', tmp_path]
+    if 'options' in change:
+        flags += ['--cfg-options', *change['options']]
+    done = run_tool(TOOL, detector_config, change.get('checkpoint', checkpoint), *flags)
+    assert done.returncode == 1, done.stderr
+    assert 'Traceback' not in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith(f'{TOOL}: ')]
+    assert all(part in line for part in parts), line

@@ -1,0 +1,104 @@
+import shutil
+
+import pytest
+import torch
+from mmengine.config import Config
+
+TOOL = 'tools/train.py'
+
+
+def one_sentence(done, *parts):
+    """The tool ended with exit code 1 and a message of one line that holds ``parts``, without a traceback."""
+    assert done.returncode == 1, done.stderr
+    assert 'Traceback' not in done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith(f'{TOOL}: ')]
+    assert all(part in line for part in parts), line
+    return line
+
+
+def test_trains_evaluates_and_saves(trained_detector):
+    done, work_dir = trained_detector
+    assert done.returncode == 0, done.stderr
+    assert 'Epoch(train) [1][2/2]' in done.stdout
+    assert 'coco/bbox_mAP' in done.stdout
+    state = torch.load(work_dir / 'epoch_1.pth', weights_only=False)
+    assert state['meta']['iter'] == 2
+    assert Config.fromfile(work_dir / 'tiny_detector.py').work_dir == str(work_dir)
+
+
+def test_resumes_from_the_latest_checkpoint_with_options(run_tool, trained_detector, detector_config, tmp_path):
+    shutil.copytree(trained_detector[1], tmp_path / 'work')
+    (tmp_path / 'work/last_checkpoint').write_text(str(tmp_path / 'work/epoch_1.pth'))
+    done = run_tool(
+        TOOL, detector_config, '--work-dir', tmp_path / 'work', '--resume', '--auto-scale-lr',
+        '--cfg-options', 'train_cfg.max_epochs=2', 'auto_scale_lr.base_batch_size=4',
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert 'Epoch(train) [2][2/2]' in done.stdout and 'Epoch(train) [1]' not in done.stdout
+    assert 'batch size of 4 and the current batch size is 2. Scaling the original LR by 0.5.' in done.stdout
+    assert torch.load(tmp_path / 'work/epoch_2.pth', weights_only=False)['meta']['iter'] == 4
+
+
+def test_trains_a_classifier(run_tool, classifier_config, tmp_path):
+    done = run_tool(TOOL, classifier_config, '--work-dir', tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert 'accuracy/top1' in done.stdout
+    assert (tmp_path / 'epoch_1.pth').is_file()
+
+
+def test_missing_data(run_tool):
+    line = one_sentence(
+        run_tool(TOOL, 'configs/faster_rcnn_r18_rebnn_coco.py', '--cfg-options',
+                 'train_dataloader.dataset.data_root=no/coco/'),
+        'no annotations at no/coco/annotations/instances_train2017.json',
+        'Download COCO 2017',
+        'train_dataloader.dataset.data_root=',
+        'make demo',
+    )  # fmt: skip
+    assert len(line) < 1000
+
+
+def test_missing_config_with_close_matches(run_tool):
+    one_sentence(
+        run_tool(TOOL, 'configs/faster_rcnn_r18_rebn_coco.py'),
+        'no config file at configs/faster_rcnn_r18_rebn_coco.py',
+        'Did you mean configs/faster_rcnn_r18_rebnn_coco.py',
+    )
+
+
+@pytest.mark.parametrize('flags', [['--resume', 'gone.pth'], ['--cfg-options', 'load_from=gone.pth']])
+def test_missing_checkpoint(run_tool, detector_config, tmp_path, flags):
+    done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, *flags)
+    one_sentence(done, 'no checkpoint at gone.pth')
+
+
+def test_resuming_another_architecture(run_tool, trained_detector, detector_config, tmp_path):
+    checkpoint = trained_detector[1] / 'epoch_1.pth'
+    done = run_tool(
+        TOOL, detector_config, '--work-dir', tmp_path, '--resume', checkpoint,
+        '--cfg-options', 'model.bbox_head.num_classes=3',
+    )  # fmt: skip
+    one_sentence(done, 'bbox_head.retina_cls.weight (720x256x3x3 in the checkpoint, 27x256x3x3 in the model)')
+    assert not list(tmp_path.glob('*.pth'))
+
+
+def test_auto_scale_lr_needs_a_batch_size(run_tool, detector_config, tmp_path):
+    done = run_tool(
+        TOOL, detector_config, '--work-dir', tmp_path, '--auto-scale-lr', '--cfg-options', 'auto_scale_lr=None'
+    )
+    one_sentence(done, 'auto_scale_lr = dict(base_batch_size=...)')
+
+
+def test_fused_optimizer_with_amp_is_refused(run_tool, detector_config, tmp_path):
+    hooked = tmp_path / 'hooked.py'
+    hooked.write_text(detector_config.read_text() + "custom_hooks = [dict(type='ReBNNHook')]\n")
+    done = run_tool(
+        TOOL, hooked, '--work-dir', tmp_path, '--amp', '--cfg-options', 'optim_wrapper.optimizer.fused=True'
+    )
+    one_sentence(done, 'a fused optimizer with AMP', 'optim_wrapper.optimizer.fused=False')
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason='needs a machine without a GPU')
+def test_amp_without_a_gpu(run_tool, detector_config, tmp_path):
+    done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, '--amp')
+    one_sentence(done, 'needs a GPU', 'without --amp')
