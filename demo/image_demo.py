@@ -1,0 +1,63 @@
+"""Detect the objects of one image: prints labels, scores and boxes, and writes the image with the boxes drawn in.
+
+    python demo/image_demo.py demo/coco_sample/val2017/000000214753.jpg \
+        configs/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
+
+The config may be left out: each checkpoint carries its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+
+import mmcv
+
+from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
+from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.config_file import missing_config
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('image', help='image file')
+    parser.add_argument('config', nargs='?', help='config file; default: the one in the checkpoint')
+    parser.add_argument('checkpoint', help='checkpoint file')
+    parser.add_argument('--out', type=Path, help='painted image to write; default: <image name>_detections.jpg here')
+    parser.add_argument('--score-thr', type=float, default=0.3, help='lowest score to print and draw')
+    parser.add_argument('--device', help='cpu, cuda:0, ...; default: the first GPU if there is one')
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    image = Path(args.image)
+    stop_if(None if image.is_file() else f'no image at {image}.')
+    stop_if(missing_config(args.config) if args.config is not None else None)
+    stop_if(missing_checkpoint(args.checkpoint))
+
+    # imported after the checks: it takes seconds
+    from mmdet.apis import DetInferencer
+
+    # the inferencer has no folder for logs, and needs none
+    warnings.filterwarnings('ignore', message='Failed to add .*VisBackend')
+    inferencer = DetInferencer(args.config, args.checkpoint, device=args.device, show_progress=False)
+    stop_if(mismatched_checkpoint(inferencer.model, args.checkpoint))
+    result = inferencer(str(image), pred_score_thr=args.score_thr, return_vis=True, no_save_vis=True)
+
+    classes = inferencer.model.dataset_meta['classes']
+    found = result['predictions'][0]
+    shown = [index for index, score in enumerate(found['scores']) if score >= args.score_thr]
+    for index in shown:
+        score, label, box = found['scores'][index], found['labels'][index], found['bboxes'][index]
+        print(f'{classes[label]:<16} {score:.2f}  x1 {box[0]:.0f}  y1 {box[1]:.0f}  x2 {box[2]:.0f}  y2 {box[3]:.0f}')
+    print(f'{len(shown)} objects with a score of at least {args.score_thr:g} in {image}')
+
+    out = args.out or Path(f'{image.stem}_detections.jpg')
+    mmcv.imwrite(mmcv.rgb2bgr(result['visualization'][0]), str(out))
+    print(f'painted image: {out}')
+
+
+if __name__ == '__main__':
+    main()

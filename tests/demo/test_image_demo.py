@@ -1,0 +1,79 @@
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+IMAGE = 'demo/coco_sample/val2017/000000214753.jpg'
+CONFIG = 'configs/faster_rcnn_r18_rebnn_coco.py'
+
+
+@pytest.fixture(scope='module')
+def checkpoint(tmp_path_factory):
+    """An untrained binary detector for small images, saved as mmengine saves one: weights, config and class names."""
+    torch = pytest.importorskip('torch')
+    pytest.importorskip('mmcv._ext', reason='mmdet needs the compiled ops of mmcv')
+    from mmdet.datasets import CocoDataset
+    from mmdet.registry import MODELS
+    from mmengine.config import Config
+    from mmengine.registry import init_default_scope
+
+    cfg = Config.fromfile(ROOT / CONFIG)
+    cfg.merge_from_dict({
+        'model.backbone.init_cfg': None,
+        'model.roi_head.shared_head.init_cfg': None,
+        'model.test_cfg.rcnn.score_thr': 0.0,
+        'test_dataloader.dataset.pipeline.1.scale': (160, 120),
+    })  # fmt: skip
+    init_default_scope('mmdet')
+    torch.manual_seed(0)
+    model = MODELS.build(cfg.model)
+    path = tmp_path_factory.mktemp('image_demo') / 'untrained.pth'
+    meta = {'cfg': cfg.pretty_text, 'dataset_meta': CocoDataset.METAINFO}
+    torch.save({'state_dict': model.state_dict(), 'meta': meta}, path)
+    return path
+
+
+@pytest.fixture
+def run_demo(tmp_path):
+    def run(*args):
+        command = [sys.executable, 'demo/image_demo.py', *map(str, args), '--out', tmp_path / 'painted.jpg']
+        env = {**os.environ, 'PYTHONPATH': str(ROOT)}
+        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+    return run
+
+
+def test_prints_and_draws_what_the_config_in_the_checkpoint_detects(run_demo, checkpoint, tmp_path):
+    import cv2
+
+    done = run_demo(IMAGE, checkpoint, '--score-thr', '0.0', '--device', 'cpu')
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r'^[a-z ]+ (0\.\d\d)  x1 \d+  y1 \d+  x2 \d+  y2 \d+$', done.stdout, flags=re.MULTILINE)
+    assert len(found) == 100  # an untrained detector fills max_per_img
+    assert found == sorted(found, reverse=True)
+    assert f'100 objects with a score of at least 0 in {IMAGE}' in done.stdout
+    before, after = cv2.imread(str(ROOT / IMAGE)), cv2.imread(str(tmp_path / 'painted.jpg'))
+    assert before.shape == after.shape
+    assert (abs(before.astype(int) - after) > 60).any()
+
+
+def test_wrong_input_is_one_sentence(run_demo, checkpoint):
+    for args, message in [
+        (('no/such.jpg', checkpoint), 'no image at no/such.jpg.'),
+        ((IMAGE, 'gone.pth'), 'no checkpoint at gone.pth.'),
+        ((IMAGE, 'configs/faster_rcnn_r18_rebn_coco.py', checkpoint), f'Did you mean {CONFIG}'),
+    ]:
+        done = run_demo(*args)
+        assert done.returncode == 1
+        assert message in done.stderr and 'Traceback' not in done.stderr
+
+
+def test_checkpoint_of_another_detector(run_demo, checkpoint):
+    done = run_demo(IMAGE, 'configs/faster_rcnn_r18_fpn_rebnn_coco.py', checkpoint, '--device', 'cpu')
+    assert done.returncode == 1
+    assert re.search(r'fills \d+ of the \d+ parameters of this model; missing: backbone\.layer4\.', done.stderr)
+    assert 'Traceback' not in done.stderr
