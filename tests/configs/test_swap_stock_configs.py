@@ -1,4 +1,4 @@
-"""Configs of mmdet and mmpretrain that are not ours, with only ``conv_cfg`` swapped and the method switched on."""
+"""Configs of mmdet and mmpretrain, not ours, with only ``conv_cfg`` swapped and the method switched on."""
 
 import re
 from functools import partial
