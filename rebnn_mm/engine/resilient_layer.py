@@ -111,7 +111,7 @@ class ResilientLayer:
 
     def _learn_gamma(self, changed: Tensor) -> None:
         assert self._max_gradient is not None
-        gamma = self._max_gradient.float()
+        gamma = self._max_gradient.to(self.quantizer.gamma.dtype)
         if self.quantizer.gamma_mode == 'adaptive':
             gamma = gamma * flip_share(changed)
         self.quantizer.gamma.copy_(bounded(gamma, self.quantizer.gamma_bounds))

@@ -87,7 +87,8 @@ class BinaryLayer(nn.Module):
         return f'{type(self).__name__} {self.layer_name!r}' if self.layer_name else type(self).__name__
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name == 'weight' and self.__dict__.get('_weight_is_ours') and self.binary and value is not self.weight:
+        replaced = name == 'weight' and type(value) is nn.Parameter and value is not self._parameters.get('weight')
+        if replaced and self.__dict__.get('_weight_is_ours') and self.binary:
             raise RuntimeError(
                 f'{self.described()}: the latent weight cannot be replaced. Folding a batch norm into it '
                 "(fuse_conv_bn, --fuse-conv-bn) would flip signs wherever the norm's weight is negative: leave the "

@@ -51,5 +51,7 @@ def test_channel_mean_abs_is_the_least_squares_scale():
     weight, _, _ = _case((4, 3, 3, 3))
     w = weight.detach().flatten(1)
     b = torch.where(w < 0, -1.0, 1.0).double()
-    least_squares = torch.stack([torch.linalg.lstsq(bi[:, None], wi[:, None]).solution[0, 0] for bi, wi in zip(b, w)])
+    least_squares = torch.stack(
+        [torch.linalg.lstsq(bi[:, None], wi[:, None]).solution[0, 0] for bi, wi in zip(b, w, strict=True)]
+    )
     torch.testing.assert_close(channel_mean_abs(weight.detach()), least_squares, atol=FLOAT64_EXACT, rtol=0)

@@ -1,0 +1,300 @@
+"""Where the method must hold exactly, outside mmengine."""
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch.nn.parallel import DistributedDataParallel
+
+from rebnn_mm.engine import ResilientGradient
+from rebnn_mm.layers import ReBNNConv2d
+from rebnn_mm.quantizers.rebnn import MissingHookWarning
+from tests.engine.networks import TwoLayers, batches, state, written_out_loss
+from tests.engine.reference import Reference
+from tests.tolerances import FLOAT64_EXACT
+
+LR = 0.05
+"""Signs flip within a few steps, and alpha stays positive by itself."""
+
+FLOAT32_GAMMA = 1e-6
+"""gamma is a float32 buffer; it enters gradients multiplied by values of about one."""
+
+
+def train(model, data, optimizer=None, resilient=None, micro=1, scaler=None):
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=LR)
+    resilient = resilient or ResilientGradient(model).attach(optimizer)
+    for x, target in data:
+        for part in zip(x.chunk(micro), target.chunk(micro), strict=True):
+            loss = model.loss(part) / micro
+            (loss if scaler is None else scaler.scale(loss)).backward()
+        if scaler is None:
+            optimizer.step()
+        else:
+            scaler.step(optimizer)
+            scaler.update()
+        optimizer.zero_grad()
+    return resilient
+
+
+def assert_same(model, other, exact=False):
+    for name, value in state(other).items():
+        torch.testing.assert_close(
+            model.state_dict()[name],
+            value,
+            atol=0 if exact else FLOAT64_EXACT,
+            rtol=0,
+            msg=lambda m, name=name: f'{name}: {m}',
+        )
+
+
+@pytest.mark.parametrize(
+    'options',
+    [
+        {},
+        {'gamma_bounds': None},
+        {'gamma': 'max', 'gamma_bounds': None},
+        {'gamma': 'max'},
+        {'gamma': 1e-2},
+        {'gamma': 0},
+        {'flip_window': 3, 'gamma_bounds': None},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize('repeat', [1, 3])
+def test_equals_the_written_out_method(options, repeat):
+    model = TwoLayers(repeat=repeat, **options)
+    weights = [layer.weight for layer in model.layers]
+    reference = Reference(
+        weights,
+        written_out_loss(repeat),
+        LR,
+        options.get('gamma', 'adaptive'),
+        options.get('gamma_bounds', (1e-5, 2e-4)),
+        options.get('flip_window', 1),
+    )
+    data = batches(9)
+    train(model, data)
+    for batch in data:
+        reference.step(batch)
+    for i, layer in enumerate(model.layers):
+        torch.testing.assert_close(layer.gamma.double(), reference.gamma[i], atol=0, rtol=FLOAT32_GAMMA)
+        torch.testing.assert_close(layer.weight.data, reference.w[i], atol=9 * LR * FLOAT32_GAMMA, rtol=0)
+        torch.testing.assert_close(layer.alpha.data, reference.alpha[i], atol=9 * LR * FLOAT32_GAMMA, rtol=0)
+    start = TwoLayers(repeat=repeat)
+    assert any(((m.weight < 0) != (s.weight < 0)).any() for m, s in zip(model.layers, start.layers, strict=True))
+
+
+def test_a_reference_without_the_mask_or_the_term_is_told_apart():
+    """The comparison above can fail: leave out one line of the method and it does."""
+    model = TwoLayers(gamma=1e-2)
+    reference = Reference([layer.weight for layer in model.layers], written_out_loss(), LR, gamma=0.0)
+    data = batches(3)
+    train(model, data)
+    for batch in data:
+        reference.step(batch)
+    assert (model.conv.weight.data - reference.w[0]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize('options', [{'gamma_bounds': None}, {'gamma': 'max'}, {'flip_window': 2}], ids=str)
+def test_accumulation_of_four_equals_one(options):
+    one, four = TwoLayers(**options), TwoLayers(**options)
+    train(one, batches(6))
+    train(four, batches(6), micro=4)
+    for name, value in state(one).items():
+        tolerance = FLOAT32_GAMMA if name.endswith('gamma') else FLOAT64_EXACT
+        torch.testing.assert_close(four.state_dict()[name], value, atol=FLOAT64_EXACT, rtol=tolerance)
+
+
+def test_loss_scaling_changes_nothing():
+    plain, scaled = TwoLayers(gamma_bounds=None), TwoLayers(gamma_bounds=None)
+    train(plain, batches(6))
+    train(scaled, batches(6), scaler=torch.amp.GradScaler('cpu', init_scale=65536.0))
+    # A power of two scales without rounding.
+    assert_same(scaled, plain, exact=True)
+
+
+def test_a_step_skipped_for_inf_changes_nothing():
+    model = TwoLayers(gamma_bounds=None)
+    scaler = torch.amp.GradScaler('cpu', init_scale=4.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    resilient = train(model, batches(2), optimizer, scaler=scaler)
+    before = state(model)
+    (x, target), *rest = batches(3, seed=1)
+    train(model, [(x, torch.full_like(target, float('inf')))], optimizer, resilient, scaler=scaler)
+    for name, value in before.items():
+        assert torch.equal(model.state_dict()[name], value), name
+    other = TwoLayers(gamma_bounds=None)
+    train(other, batches(2) + rest)
+    train(model, rest, optimizer, resilient, scaler=scaler)
+    assert_same(model, other, exact=True)
+
+
+def test_checkpointing_changes_nothing():
+    plain, checkpointed = TwoLayers(gamma_bounds=None, repeat=2), TwoLayers(gamma_bounds=None, repeat=2, with_cp=True)
+    train(plain, batches(5))
+    train(checkpointed, batches(5))
+    assert_same(checkpointed, plain, exact=True)
+
+
+@pytest.mark.parametrize('how', ['requires_grad', 'not_used', 'not_in_optimizer'])
+def test_frozen_layer_is_left_alone(how):
+    model = TwoLayers(gamma_bounds=None)
+    ResilientGradient(model)
+    before = state(model)
+    parameters = list(model.parameters())
+    if how == 'requires_grad':
+        model.conv.requires_grad_(False)
+    elif how == 'not_in_optimizer':
+        parameters = list(model.linear.parameters())
+    optimizer = torch.optim.SGD(parameters, lr=LR, weight_decay=0.1)
+    resilient = ResilientGradient(model).attach(optimizer)
+    for x, target in batches(3):
+        features = torch.randn(8, 4, dtype=torch.float64) if how == 'not_used' else None
+        loss = model.loss((x, target)) if features is None else (model.linear(features) - target).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    for name, value in state(model).items():
+        assert torch.equal(value, before[name]) == name.startswith('conv'), name
+    resilient.detach()
+
+
+def _ddp_worker(rank, port, path):
+    dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=2)
+    model = TwoLayers(gamma_bounds=None)
+    wrapped = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    ResilientGradient(wrapped).attach(optimizer)
+    for x, target in batches(6):
+        half = slice(4 * rank, 4 * rank + 4)
+        (wrapped(x[half]) - target[half]).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    torch.save(state(model), f'{path}/{rank}.pt')
+    dist.destroy_process_group()
+
+
+def _free_port():
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        return probe.getsockname()[1]
+
+
+def test_two_processes_equal_one_with_the_joined_batch(tmp_path):
+    mp.spawn(_ddp_worker, args=(_free_port(), str(tmp_path)), nprocs=2)
+    first, second = (torch.load(tmp_path / f'{rank}.pt') for rank in (0, 1))
+    single = TwoLayers(gamma_bounds=None)
+    train(single, batches(6))
+    for name, value in state(single).items():
+        assert torch.equal(first[name], second[name]), name
+        tolerance = FLOAT32_GAMMA if name.endswith('gamma') else FLOAT64_EXACT
+        torch.testing.assert_close(first[name], value, atol=FLOAT64_EXACT, rtol=tolerance)
+
+
+def test_sharded_parameters_are_refused(tmp_path):
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group('gloo', init_method=f'file://{tmp_path}/group', rank=0, world_size=1)
+    try:
+        model = TwoLayers()
+        fully_shard(model, mesh=dist.init_device_mesh('cpu', (1,)))
+        with pytest.raises(ValueError, match='sharded parameters .* not supported'):
+            ResilientGradient(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
+    finally:
+        dist.destroy_process_group()
+
+
+def test_fused_optimizer_under_loss_scaling_is_refused():
+    model = TwoLayers()
+    optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+    with pytest.raises(RuntimeError, match='fused=True.* sees scaled gradients.*fused=False'):
+        train(model, batches(1), optimizer, scaler=torch.amp.GradScaler('cpu'))
+
+
+def test_fused_optimizer_without_loss_scaling_is_fine():
+    fused, plain = TwoLayers(), TwoLayers()
+    train(fused, batches(3), torch.optim.SGD(fused.parameters(), lr=LR, fused=True))
+    train(plain, batches(3))
+    assert_same(fused, plain)
+
+
+def test_alpha_in_another_optimizer_is_refused():
+    model = TwoLayers()
+    weights = [layer.weight for layer in model.layers]
+    with pytest.raises(ValueError, match="'conv'.*alpha is not.*same optimizer"):
+        ResilientGradient(model).attach(torch.optim.SGD(weights, lr=0.1))
+
+
+def test_alpha_stays_positive():
+    model = TwoLayers(gamma=0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e4)
+    train(model, batches(1), optimizer)
+    assert all((layer.alpha > 0).all() for layer in model.layers)
+
+
+def test_training_without_it_warns_once_and_with_it_does_not(recwarn):
+    model = TwoLayers()
+    with pytest.warns(MissingHookWarning, match="custom_hooks=\\[dict\\(type='ReBNNHook'\\)\\]"):
+        model.loss(batches(1)[0])
+    recwarn.clear()
+    train(model, batches(2))
+    model.eval()(batches(1)[0][0])
+    assert not [w for w in recwarn if issubclass(w.category, MissingHookWarning)]
+
+
+def test_detach_puts_the_plain_gradient_back():
+    model, plain = TwoLayers(), TwoLayers()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    ResilientGradient(model).attach(optimizer).detach()
+    batch = batches(1)[0]
+    with pytest.warns(MissingHookWarning):
+        model.loss(batch).backward()
+    ResilientGradient(plain)
+    plain.loss(batch).backward()
+    outside = plain.conv.weight.abs() > 1
+    assert outside.any() and (model.conv.weight.grad[outside] == 0).all()
+    assert torch.equal(model.conv.weight.grad, plain.conv.weight.grad)
+
+
+def test_statistics_count_flips_and_flips_back():
+    layer = ReBNNConv2d(2, 1, 1, bias=False, activation=None, gamma=0)
+    layer.weight.data = torch.tensor([0.5, -0.5]).view(1, 2, 1, 1)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=1.0)
+    resilient = ResilientGradient(layer).attach(optimizer)
+    for steps in ([0.8, 0.0], [-0.8, 0.0], [0.0, -0.8], [0.0, 0.0]):
+        layer.weight.grad = torch.tensor(steps).view(1, 2, 1, 1)
+        optimizer.step()
+    numbers = resilient.statistics()
+    # Of 4 steps times 2 weights: flips in steps 1, 2 and 3; only the flip of step 2 undoes the one right before it.
+    assert numbers['flip_percent'] == pytest.approx(100 * 3 / 8)
+    assert numbers['flip_back_percent'] == pytest.approx(100 * 1 / 8)
+    assert resilient.statistics()['flip_percent'] == 0
+
+
+def test_statistics_of_bounds_gamma_and_alpha():
+    model = TwoLayers(gamma='max', gamma_bounds=(1e-9, 1e-8))
+    resilient = train(model, batches(1))
+    numbers = resilient.statistics()
+    assert numbers['gamma_at_upper_percent'] == 100 and numbers['gamma_at_lower_percent'] == 0
+    assert numbers['gamma_mean_x1e6'] == pytest.approx(1e-2, rel=1e-4)
+    ratios = torch.cat([layer.alpha / layer.weight.abs().flatten(1).mean(1) for layer in model.layers])
+    assert numbers['alpha_over_mean_abs_w'] == pytest.approx(ratios.mean().item(), rel=1e-5)
+    assert 'gamma_at_lower_percent' not in ResilientGradient(TwoLayers(gamma=1e-4)).statistics()
+
+
+def test_released_variant_has_a_constant_gamma_and_its_own_gradient():
+    model = TwoLayers(variant='official')
+    start = state(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    resilient = ResilientGradient(model).attach(optimizer)
+    model.loss(batches(1)[0]).backward()
+    released = {name: p.grad.clone() for name, p in model.named_parameters()}
+    optimizer.step()
+    term = model.conv.weight.grad - released['conv.weight']
+    alpha = model.conv.alpha.detach().view(-1, 1, 1, 1)
+    expected = 2e-4 * (start['conv.weight'] - alpha * torch.where(start['conv.weight'] < 0, -1.0, 1.0))
+    torch.testing.assert_close(term, expected, atol=1e-9, rtol=0)
+    assert (model.conv.gamma == torch.tensor(2e-4)).all()
+    resilient.detach()
