@@ -57,12 +57,12 @@ install_checked() {
     local check=$1 again
     shift
     for again in '' '--force-reinstall --no-deps' '--force-reinstall --no-deps --no-cache-dir'; do
-        [[ -z $again ]] || say "this does not import: $*; installing it again with $again"
+        [[ -z $again ]] || say "installed, but it does not import (see above): installing it again with $again"
         # shellcheck disable=SC2086
         install $again "$@"
         if "$python" -c "$check"; then return; fi
     done
-    stop "$* is installed and still does not import, for the reason above. Delete $venv and run this again."
+    stop "installed three times, and it still does not import (see above). Delete $venv and run this again."
 }
 
 make_environment() {
