@@ -73,6 +73,9 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
 
     def _described(self, group: dict[str, Any]) -> str:
         values = sum(parameter.numel() for parameter in group['params'])
+        hidden = ('params', 'role')
         options = {'lr': self.base_lr, 'weight_decay': self.base_wd, **group}
-        shown = ', '.join(f'{key} {value}' for key, value in options.items() if key not in ('params', 'role'))
+        shown = ', '.join(
+            f'{key} {value}' for key, value in options.items() if key not in hidden and value is not None
+        )
         return f'optimizer group {group["role"]!r}: {len(group["params"])} parameters, {values:,} values, {shown}'

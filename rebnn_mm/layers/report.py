@@ -50,7 +50,7 @@ def layer_rows(model: nn.Module) -> list[LayerRow]:
         ...     print(row.name, row.weight_bits, row.why or 'binary')
         0 32 first layer (3 input channels)
         1 1 binary
-        2 32 Conv2d made by its module, not through conv_cfg
+        2 32 made by its module, not through conv_cfg
     """
     weighted = _ConvNd | nn.Linear | BinaryLayer
     return [_row(name, module) for name, module in model.named_modules() if isinstance(module, weighted)]
@@ -91,5 +91,5 @@ def _row(name: str, module: nn.Module) -> LayerRow:
         suspect = module.binary and one_by_one and module.keep_real == SHORTCUT_NAMES
         return LayerRow(name, kind, shape, module.weight_bits, module.activation_bits, module.real_because, suspect)
     first = isinstance(module, nn.Conv2d) and module.in_channels in IMAGE_CHANNELS
-    why = f'first layer ({shape[1]} input channels)' if first else f'{kind} made by its module, not through conv_cfg'
+    why = f'first layer ({shape[1]} input channels)' if first else 'made by its module, not through conv_cfg'
     return LayerRow(name, kind, shape, 32, 32, why, False)

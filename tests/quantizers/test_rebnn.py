@@ -1,0 +1,50 @@
+import pytest
+import torch
+
+from rebnn_mm.quantizers import ReBNNWeight
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        ({'gamma': 'adaptiv'}, "gamma='adaptiv' is unknown; use 'adaptive', 'max' or a number"),
+        ({'gamma': -1.0}, 'gamma=-1.0 must be .* at least 0'),
+        ({'gamma': float('nan')}, 'gamma=nan must be'),
+        ({'gamma': True}, 'gamma=True must be'),
+        ({'gamma_bounds': (2e-4, 1e-5)}, r'gamma_bounds=\(0.0002, 1e-05\) must be \(lower, upper\)'),
+        ({'gamma_bounds': (1e-5,)}, 'gamma_bounds=.* must be'),
+        ({'flip_window': 0}, "flip_window=0 is unknown; use a number of steps or 'epoch'"),
+        ({'flip_window': 'iter'}, "flip_window='iter' is unknown"),
+        ({'variant': 'offical'}, "variant='offical' is unknown; use 'paper' or 'official'"),
+        ({'variant': 'official', 'gamma': 1e-3}, "variant='official' has the constant gamma of the released code"),
+    ],
+)
+def test_wrong_option_is_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        ReBNNWeight((2, 3), **options)
+
+
+@pytest.mark.parametrize(
+    ('options', 'first'),
+    [
+        ({}, 1e-5),
+        ({'gamma_bounds': None}, 0.0),
+        ({'gamma': 'max', 'gamma_bounds': (1e-3, 1e-2)}, 1e-3),
+        ({'gamma': 0.5}, 0.5),
+        ({'gamma': 0}, 0.0),
+        ({'variant': 'official'}, 2e-4),
+    ],
+)
+def test_first_gamma(options, first):
+    quantizer = ReBNNWeight((4, 3), **options)
+    assert quantizer.gamma.tolist() == pytest.approx([first] * 4) and quantizer.gamma.dtype == torch.float32
+
+
+def test_only_gamma_is_saved_beside_alpha():
+    assert list(ReBNNWeight((4, 3)).state_dict()) == ['alpha', 'gamma']
+
+
+def test_alpha_of_a_zero_channel_is_positive():
+    quantizer = ReBNNWeight((2, 3))
+    quantizer.init_from_weight(torch.zeros(2, 3))
+    assert (quantizer.alpha > 0).all()
