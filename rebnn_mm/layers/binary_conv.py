@@ -97,7 +97,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             dtype,
         )
         self.pad_value = pad_value
-        self._set_up(weight, activation, in_channels, 1, keep_real)
+        self._set_up(weight, activation, in_channels, -3, keep_real)
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
         if keep_real is not False:

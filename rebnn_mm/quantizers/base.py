@@ -63,7 +63,7 @@ class ActivationQuantizer(nn.Module):
 
     Args:
         channels: number of input channels.
-        channel_dim: dimension that holds them: 1 for a convolution, -1 for a linear layer.
+        channel_dim: dimension that holds them: -3 for a convolution, with or without a batch; -1 for a linear layer.
     """
 
     bits: ClassVar[int] = 1

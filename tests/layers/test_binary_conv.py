@@ -1,0 +1,220 @@
+import copy
+
+import pytest
+import torch
+from mmcv.cnn import build_conv_layer, fuse_conv_bn
+from torch import nn
+from torch.nn import functional as F
+
+from rebnn_mm.layers import BinaryConv2d, ReBNNConv2d
+from tests.tolerances import FLOAT32_ROUNDING
+
+pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.rebnn.MissingHookWarning')
+
+GEOMETRIES = [
+    {'kernel_size': 3, 'padding': 1},
+    {'kernel_size': 3, 'stride': 2, 'padding': 1, 'bias': False},
+    {'kernel_size': (3, 1), 'stride': (1, 2), 'padding': (1, 0)},
+    {'kernel_size': 3, 'dilation': 2, 'padding': 2, 'groups': 4},
+    {'kernel_size': 3, 'padding': 'same', 'dilation': 3},
+    {'kernel_size': 3, 'padding': 'valid'},
+    {'kernel_size': 3, 'padding': 1, 'padding_mode': 'reflect'},
+    {'kernel_size': 3, 'padding': (2, 1), 'padding_mode': 'replicate'},
+    {'kernel_size': 3, 'padding': 1, 'padding_mode': 'circular'},
+    {'kernel_size': 5, 'padding': 2, 'groups': 2},
+]
+
+
+@pytest.mark.parametrize('geometry', GEOMETRIES, ids=str)
+@pytest.mark.parametrize('kind', [BinaryConv2d, ReBNNConv2d])
+def test_every_argument_of_conv2d_is_honoured(kind, geometry):
+    """The layer equals nn.Conv2d with the binary weight on the binary input, in training and in evaluation."""
+    torch.manual_seed(0)
+    layer = kind(8, 12, activation='BinarySign', **geometry)
+    plain = nn.Conv2d(8, 12, **geometry)
+    scale = layer.weight.detach().abs().mean(dim=(1, 2, 3), keepdim=True)
+    plain.weight.data = scale * torch.where(layer.weight.detach() < 0, -1.0, 1.0)
+    if plain.bias is not None:
+        plain.bias.data = layer.bias.data
+    x = torch.randn(2, 8, 9, 7)
+    expected = plain(torch.where(x < 0, -1.0, 1.0))
+    for mode in (True, False):
+        torch.testing.assert_close(layer.train(mode)(x), expected, atol=10 * FLOAT32_ROUNDING, rtol=0)
+
+
+@pytest.mark.parametrize('value', [-1, 1])
+def test_pad_value_is_what_the_border_sees(value):
+    layer = BinaryConv2d(4, 2, 3, padding=1, bias=False, activation='BinarySign', pad_value=value)
+    x = torch.where(torch.randn(1, 4, 5, 5) < 0, -1.0, 1.0)
+    by_hand = F.conv2d(F.pad(x, (1, 1, 1, 1), value=value), torch.where(layer.weight < 0, -1.0, 1.0))
+    by_hand = by_hand * layer.weight.abs().mean(dim=(1, 2, 3)).view(-1, 1, 1)
+    assert torch.equal(layer.eval()(x), by_hand)
+
+
+def test_evaluation_sums_integers():
+    """In evaluation the sum over taps is exact: output over alpha gives whole numbers of the right parity."""
+    layer = ReBNNConv2d(64, 8, 3, bias=False, activation='BinarySign').eval()
+    out = layer(torch.randn(1, 64, 6, 6)).double() / layer.alpha.double().view(-1, 1, 1)
+    assert (out - out.round()).abs().max() < 1e-4
+    assert (out.round().long() % 2 == 0).all()
+
+
+def test_unbatched_and_float64_input():
+    layer = ReBNNConv2d(4, 4, 3, dtype=torch.float64)
+    assert layer(torch.randn(4, 8, 8).double()).shape == (4, 6, 6) and layer.alpha.dtype == torch.float64
+
+
+def test_stage_one_has_real_weights_and_binary_inputs():
+    layer = BinaryConv2d(4, 4, 3, weight=None, activation='BinarySign', bias=False)
+    x = torch.randn(1, 4, 6, 6)
+    assert (layer.weight_bits, layer.activation_bits) == (32, 1)
+    assert torch.equal(layer(x), F.conv2d(torch.where(x < 0, -1.0, 1.0), layer.weight))
+    assert list(layer.state_dict()) == ['weight']
+
+
+@pytest.mark.parametrize(
+    ('args', 'reason'),
+    [
+        ((3, 8, 7), 'first layer'),
+        ((1, 8, 3), 'first layer'),
+        ((8, 16, 1, 2), 'shortcut'),
+    ],
+)
+def test_first_layer_and_shortcut_are_plain_convolutions(args, reason):
+    layer = ReBNNConv2d(*args)
+    assert reason in layer.real_because and not layer.binary and layer.alpha is None and layer.gamma is None
+    plain = nn.Conv2d(*args)
+    plain.load_state_dict(layer.state_dict())
+    x = torch.randn(1, args[0], 9, 9)
+    for mode in (True, False):
+        assert torch.equal(layer.train(mode)(x), plain(x))
+    assert [name for name, _ in layer.named_parameters()] == ['weight', 'bias']
+
+
+def test_rules_can_be_switched_off():
+    assert ReBNNConv2d(3, 8, 3, keep_real=False).binary
+    assert ReBNNConv2d(8, 16, 1, 2, keep_real=False).binary
+
+
+def test_other_layers_are_binary():
+    for layer in (ReBNNConv2d(8, 8, 1, 2), ReBNNConv2d(8, 16, 1), ReBNNConv2d(16, 8, 1, 2), ReBNNConv2d(8, 16, 3, 2)):
+        assert layer.binary
+
+
+class Block(nn.Module):
+    def __init__(self, conv_cfg):
+        super().__init__()
+        self.conv1 = build_conv_layer(conv_cfg, 8, 8, 3)
+        self.downsample = nn.Sequential(nn.AvgPool2d(2), build_conv_layer(conv_cfg, 8, 8, 1))
+
+
+class Model(nn.Module):
+    def __init__(self, **options):
+        super().__init__()
+        conv_cfg = {'type': 'ReBNNConv2d', **options}
+        self.layer1 = nn.Sequential(Block(conv_cfg), Block(conv_cfg))
+        self.convs = nn.ModuleDict({'cls': build_conv_layer(conv_cfg, 8, 4, 3)})
+
+
+def real_names(model):
+    return [m.layer_name for m in model.modules() if isinstance(m, ReBNNConv2d) and not m.binary]
+
+
+def test_layers_learn_their_names_while_the_model_is_built():
+    model = Model()
+    names = {name: module for name, module in model.named_modules() if isinstance(module, ReBNNConv2d)}
+    assert {module.layer_name for module in names.values()} == set(names)
+    outer = nn.Module()
+    outer.detector = model
+    assert outer.detector.convs['cls'].layer_name == 'detector.convs.cls'
+
+
+@pytest.mark.parametrize(
+    ('options', 'expected'),
+    [
+        ({}, ['layer1.0.downsample.1', 'layer1.1.downsample.1']),
+        ({'keep_real': ['convs']}, ['convs.cls']),
+        ({'keep_real': ['layer1.0']}, ['layer1.0.conv1', 'layer1.0.downsample.1']),
+        ({'keep_real': ['layer1.*.conv1', 'cls']}, ['layer1.0.conv1', 'layer1.1.conv1', 'convs.cls']),
+        ({'keep_real': []}, []),
+    ],
+    ids=str,
+)
+def test_keep_real_names_layers(options, expected):
+    assert real_names(Model(**options)) == expected
+
+
+def test_a_copied_model_keeps_its_decisions():
+    model = copy.deepcopy(Model())
+    assert real_names(model) == real_names(Model())
+
+
+def test_checkpoint_of_a_real_network_starts_alpha():
+    real = nn.Conv2d(8, 4, 3)
+    layer = ReBNNConv2d(8, 4, 3)
+    result = layer.load_state_dict(real.state_dict(), strict=False)
+    assert sorted(result.missing_keys) == [
+        'activation_quantizer.shift',
+        'weight_quantizer.alpha',
+        'weight_quantizer.gamma',
+    ]
+    assert torch.equal(layer.alpha.data, real.weight.data.abs().mean(dim=(1, 2, 3)))
+    assert layer.weight_quantizer.alpha_follows_weight and layer.activation_quantizer.needs_calibration
+
+
+def test_own_checkpoint_keeps_alpha_gamma_and_shift():
+    source, target = ReBNNConv2d(8, 4, 3), ReBNNConv2d(8, 4, 3)
+    source.alpha.data.fill_(0.7)
+    source.gamma.fill_(5e-5)
+    source.activation_quantizer.shift.data.fill_(0.3)
+    target.load_state_dict(source.state_dict())
+    for name, value in source.state_dict().items():
+        assert torch.equal(target.state_dict()[name], value), name
+    assert not target.weight_quantizer.alpha_follows_weight and not target.activation_quantizer.needs_calibration
+
+
+def test_fuse_conv_bn_is_refused_and_nothing_is_changed():
+    net = nn.Sequential()
+    net.conv, net.bn = ReBNNConv2d(8, 8, 3, bias=False), nn.BatchNorm2d(8)
+    before = copy.deepcopy(net.state_dict())
+    with pytest.raises(RuntimeError, match=r"ReBNNConv2d 'conv': the latent weight cannot be replaced.*fuse_conv_bn"):
+        fuse_conv_bn(net.eval())
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_efficient_conv_bn_eval_is_refused():
+    conv = ReBNNConv2d(8, 8, 3)
+    with pytest.raises(RuntimeError, match='would convolve latent weights. Remove efficient_conv_bn_eval'):
+        conv._conv_forward(torch.randn(1, 8, 5, 5), conv.weight, None)
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        ({'pad_value': 0.5}, 'pad_value=0.5 must be 0, or -1 or'),
+        ({'pad_value': -1, 'padding_mode': 'reflect'}, "pad_value=-1 goes with padding_mode='zeros' only"),
+        ({'dtype': torch.complex64}, 'dtype=torch.complex64 is not supported; a sign needs a real number'),
+        ({'keep_real': 'downsample'}, "keep_real='downsample' must be a list of names"),
+        (
+            {'activation': 'BinarySing'},
+            "'BinarySing' is no registered activation quantizer. Did you mean 'BinarySign'",
+        ),
+        ({'groups': 3}, 'in_channels must be divisible by groups'),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        ReBNNConv2d(8, 9, 3, **options)
+
+
+def test_mmengine_init_cfg_reaches_the_layer():
+    from mmengine.model import BaseModule
+
+    class Net(BaseModule):
+        def __init__(self):
+            super().__init__(init_cfg={'type': 'Constant', 'layer': 'Conv2d', 'val': 0.5})
+            self.convs = nn.ModuleList([ReBNNConv2d(8, 8, 3), BinaryConv2d(8, 8, 3), nn.Conv2d(8, 8, 3)])
+
+    net = Net()
+    net.init_weights()
+    assert all((conv.weight == 0.5).all() for conv in net.convs)

@@ -1,0 +1,18 @@
+import torch
+
+from rebnn_mm.layers import BinaryRPReLU
+
+
+def test_by_hand_and_for_any_rank():
+    layer = BinaryRPReLU(2, slope=0.5)
+    layer.shift_in.data = torch.tensor([1.0, -1.0])
+    layer.shift_out.data = torch.tensor([0.25, -0.25])
+    x = torch.tensor([[-3.0, 3.0]])
+    expected = torch.tensor([[-2.0 * 0.5 + 0.25, 2.0 - 0.25]])
+    assert torch.equal(layer(x), expected)
+    assert torch.equal(layer(x.view(1, 2, 1, 1)), expected.view(1, 2, 1, 1))
+
+
+def test_starts_as_prelu():
+    x = torch.randn(2, 3, 4, 4)
+    assert torch.equal(BinaryRPReLU(3)(x), torch.nn.PReLU(3)(x))

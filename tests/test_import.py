@@ -1,0 +1,46 @@
+"""What `import rebnn_mm` costs and gives."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROBE = """
+import sys
+import rebnn_mm
+heavy = ('mmdet', 'mmpretrain', 'mmcv.ops', 'matplotlib.pyplot', 'tensorboard')
+print([name for name in heavy if name in sys.modules])
+"""
+
+
+def test_import_is_lean():
+    out = subprocess.run([sys.executable, '-c', PROBE], capture_output=True, text=True, check=True).stdout
+    assert out.strip().splitlines()[-1] == '[]'
+
+
+FUNCTIONAL = """
+import importlib.util, pathlib, sys, types
+root = pathlib.Path(sys.argv[1]) / 'functional'
+spec = importlib.util.spec_from_file_location('f', root / '__init__.py', submodule_search_locations=[str(root)])
+module = importlib.util.module_from_spec(spec); sys.modules['f'] = module; spec.loader.exec_module(module)
+print([name for name in sys.modules if name.split('.')[0] in ('mmengine', 'mmcv')])
+"""
+
+
+def test_functional_needs_pytorch_only():
+    import rebnn_mm
+
+    root = rebnn_mm.__path__[0]
+    out = subprocess.run([sys.executable, '-c', FUNCTIONAL, root], capture_output=True, text=True, check=True).stdout
+    assert out.strip().splitlines()[-1] == '[]'
+
+
+@pytest.mark.parametrize('scope', ['mmengine', 'mmdet', 'mmpretrain'])
+@pytest.mark.parametrize('name', ['ReBNNConv2d', 'ReBNNLinear', 'ReBNNResNet', 'BinaryRSign'])
+def test_names_resolve_from_every_scope(scope, name):
+    from mmengine.registry import MODELS, DefaultScope
+
+    import rebnn_mm  # noqa: F401
+
+    with DefaultScope.overwrite_default_scope(scope), MODELS.switch_scope_and_registry(None) as registry:
+        assert registry.get(name) is not None
