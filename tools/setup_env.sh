@@ -36,14 +36,17 @@ check_machine() {
     base_python=$(find_python)
     if [[ -z $base_python ]]; then
         found=$("$wanted" --version 2>/dev/null || echo 'no Python')
-        stop "needs Python 3.10, 3.11 or 3.12, and $wanted is $found. Install one (Debian: apt-get install python3 python3-venv python3-dev) and name it if need be: make setup BASE_PYTHON=/path/to/python."
+        stop "needs Python 3.10, 3.11 or 3.12, and $wanted is $found. Install one (Debian: apt-get install python3" \
+            'python3-venv python3-dev) and name it if need be: make setup BASE_PYTHON=/path/to/python.'
     fi
     "$base_python" -c 'import ensurepip, venv' 2>/dev/null ||
         stop "$base_python cannot make environments. Install its venv module (Debian: apt-get install python3-venv)."
     command -v "${CXX:-g++}" >/dev/null ||
-        stop "needs a C++ compiler for the ops of mmcv, and ${CXX:-g++} is not there. Install one (Debian: apt-get install g++) or set CXX."
-    "$base_python" -c 'import pathlib, sysconfig; assert pathlib.Path(sysconfig.get_path("include"), "Python.h").exists()' 2>/dev/null ||
-        stop "$base_python lacks the header Python.h, which the ops of mmcv need. Install it (Debian: apt-get install python3-dev)."
+        stop "needs a C++ compiler for the ops of mmcv, and ${CXX:-g++} is not there." \
+            'Install one (Debian: apt-get install g++) or set CXX.'
+    "$base_python" -c 'import sysconfig; open(sysconfig.get_path("include") + "/Python.h")' 2>/dev/null ||
+        stop "$base_python lacks the header Python.h, which the ops of mmcv need." \
+            'Install it (Debian: apt-get install python3-dev).'
 }
 
 # Every call is held to the tested versions, also where a package asks for a library without saying which.
@@ -51,24 +54,26 @@ install() { "$python" -m pip install --disable-pip-version-check --constraint re
 
 pins() { grep -E "^($1)=" requirements.txt; }
 
-# install_checked 'code that must run' <arguments of pip>
+# install_checked <wheel> 'code that must run' <arguments of pip>
 # pip takes for complete what an interruption left half done, and its cache may hold an mmcv that was built without ops.
+# Such a wheel has to leave the cache, or pip would serve it again, here and in the next environment.
 install_checked() {
-    local check=$1 again
-    shift
-    for again in '' '--force-reinstall --no-deps' '--force-reinstall --no-deps --no-cache-dir'; do
-        [[ -z $again ]] || say "installed, but it does not import (see above): installing it again with $again"
-        # shellcheck disable=SC2086
-        install $again "$@"
-        if "$python" -c "$check"; then return; fi
-    done
-    stop "installed three times, and it still does not import (see above). Delete $venv and run this again."
+    local wheel=$1 check=$2
+    shift 2
+    install "$@"
+    if ! "$python" -c "$check"; then
+        say 'installed, but it does not import (see above): installing it once more'
+        "$python" -m pip cache remove "$wheel" >/dev/null 2>&1 || true
+        install --force-reinstall --no-deps "$@"
+        "$python" -c "$check" || stop "it still does not import (see above). Delete $venv and run this again."
+    fi
 }
 
 make_environment() {
-    if ! is_supported "$python"; then
+    if ! { is_supported "$python" && "$python" -m pip --version >/dev/null 2>&1; }; then
         [[ ! -e $venv || -e $venv/pyvenv.cfg || -z $(ls -A "$venv") ]] ||
-            stop "$venv holds other things than a virtual environment. Name another folder: make setup VENV=/path/to/new."
+            stop "$venv holds other things than a virtual environment." \
+                'Name another folder: make setup VENV=/path/to/new.'
         "$base_python" -m venv --clear "$venv"
     fi
     install --quiet --upgrade pip setuptools wheel ninja packaging
@@ -76,14 +81,16 @@ make_environment() {
 
 install_mmcv() {
     # mmcv compiles for CUDA as soon as torch sees a GPU, and stops if there is no nvcc for it.
-    local needs_nvcc='import sys, torch.utils.cpp_extension as ext; sys.exit(not (ext.torch.cuda.is_available() and ext.CUDA_HOME is None))'
-    if "$python" -c "$needs_nvcc" 2>/dev/null; then
+    local lacks_nvcc='import torch; from torch.utils.cpp_extension import CUDA_HOME
+raise SystemExit(not (torch.cuda.is_available() and CUDA_HOME is None))'
+    if "$python" -c "$lacks_nvcc" 2>/dev/null; then
         say 'a GPU, but no CUDA toolkit (nvcc): building mmcv for the CPU only, see docs/install.md'
         export CUDA_VISIBLE_DEVICES=
     fi
     # Without isolation: in a build environment of its own mmcv finds no torch and silently builds no ops. Not quiet:
     # pip then says every minute that the build goes on.
-    MAX_JOBS=${MAX_JOBS:-$(nproc)} install_checked 'from mmcv.ops import nms' --no-build-isolation --no-deps "$(pins onedl-mmcv)"
+    MAX_JOBS=${MAX_JOBS:-$(nproc)} install_checked onedl_mmcv 'from mmcv.ops import nms' \
+        --no-build-isolation --no-deps "$(pins onedl-mmcv)"
 }
 
 check_machine
@@ -92,13 +99,13 @@ make_environment
 
 say '2/6 torch and torchvision: 4.8 GB with CUDA libraries, about 3 minutes the first time'
 # shellcheck disable=SC2046
-install_checked 'import torch, torchvision; torch.ops.torchvision.nms' --quiet $(pins 'torch|torchvision')
+install_checked torch 'import torch, torchvision; torch.ops.torchvision.nms' --quiet $(pins 'torch|torchvision')
 
 say '3/6 mmengine, and what mmcv needs to be imported'
 # shellcheck disable=SC2046
 install --quiet $(pins 'numpy|onedl-mmengine|opencv-python-headless')
 
-say '4/6 mmcv: its ops are compiled, about 11 minutes on 2 cores the first time; pip keeps the result for the next time'
+say '4/6 mmcv: its ops are compiled, about 11 minutes on 2 cores the first time; pip keeps the result'
 install_mmcv
 
 say '5/6 mmdet, mmpretrain, rebnn_mm and its development tools: about 1 minute'
