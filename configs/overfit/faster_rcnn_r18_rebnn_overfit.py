@@ -4,32 +4,39 @@ _base_ = '../faster_rcnn_r18_rebnn_coco.py'
 # near 1, or anchors, targets, losses, gradients or evaluation are wrong somewhere. The eight have few tiny objects.
 data_root = 'demo/coco_sample/'
 indices = [1, 2, 9, 11, 12, 13, 22, 28]
-pipeline = [
+scale = (256, 256)
+train_pipeline = [
     dict(type='LoadImageFromFile'),
-    dict(type='Resize', scale=(256, 256), keep_ratio=True),
+    dict(type='LoadAnnotations', with_bbox=True),
+    dict(type='Resize', scale=scale, keep_ratio=True),
+    dict(type='PackDetInputs'),
+]
+# Scores are taken in the original image, so here the boxes are loaded after resizing. Without a file of its own
+# (ann_file=None) the evaluator knows just the eight images it is shown, by their 'instances'.
+test_pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(type='Resize', scale=scale, keep_ratio=True),
     dict(type='LoadAnnotations', with_bbox=True),
     dict(
         type='PackDetInputs',
         meta_keys=('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor', 'instances'),
     ),
 ]
-dataset = dict(
+images = dict(
     data_root=data_root,
     ann_file='annotations/instances_train2017.json',
     data_prefix=dict(img='train2017/'),
     indices=indices,
-    pipeline=pipeline,
 )
 train_dataloader = dict(
     batch_size=4,
     num_workers=1,
     sampler=dict(_delete_=True, type='InfiniteSampler', shuffle=True),
     batch_sampler=None,
-    dataset=dataset,
+    dataset=dict(pipeline=train_pipeline, **images),
 )
-val_dataloader = dict(num_workers=1, dataset=dataset)
+val_dataloader = dict(num_workers=1, dataset=dict(pipeline=test_pipeline, **images))
 test_dataloader = val_dataloader
-# Without a file the ground truth is taken from the eight images, not from all of the sample.
 val_evaluator = dict(ann_file=None)
 test_evaluator = val_evaluator
 

@@ -70,6 +70,13 @@ def test_stem_shortcuts_and_predictors_are_real_and_the_rest_is_binary(name, loa
     assert all(isinstance(m, BinaryConv2d) and m.binary and m.weight_bits == m.activation_bits == 1 for m in rest)
 
 
+@pytest.mark.parametrize('name', BINARY + REAL)
+def test_boxes_are_loaded_before_the_training_image_is_resized(name, load_config):
+    """The other order is right for evaluation only, which scores in the original image."""
+    steps = [step.type for step in load_config(name).train_dataloader.dataset.pipeline]
+    assert steps.index('LoadAnnotations') < steps.index('Resize')
+
+
 @pytest.mark.parametrize('name', BINARY)
 def test_method_is_switched_on(name, load_config):
     cfg = load_config(name)

@@ -25,7 +25,8 @@ def trained(tmp_path_factory):
     for loader in (cfg.train_dataloader, cfg.val_dataloader, cfg.test_dataloader):
         loader.dataset.update(data_root=str(SAMPLE), indices=[1, 9])
         loader.update(num_workers=0, persistent_workers=False)
-        loader.dataset.pipeline[1].scale = (128, 128)
+        (resize,) = (step for step in loader.dataset.pipeline if step.type == 'Resize')
+        resize.scale = (128, 128)
     cfg.train_dataloader.batch_size = 2
     cfg.train_cfg.update(max_iters=2, val_interval=2)
     cfg.default_hooks.checkpoint.interval = 2
@@ -39,6 +40,17 @@ def trained(tmp_path_factory):
 @pytest.fixture
 def image() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (96, 128, 3), dtype=np.uint8)
+
+
+def test_boxes_are_resized_with_the_training_image(trained):
+    runner, _ = trained
+    dataset = runner.train_dataloader.dataset
+    for index in range(len(dataset)):
+        sample = dataset[index]['data_samples']
+        boxes = sample.gt_instances.bboxes.tensor
+        wanted = [instance['bbox'] for instance in dataset.get_data_info(index)['instances']]
+        factor = torch.tensor(sample.scale_factor).repeat(2)
+        torch.testing.assert_close(boxes, torch.tensor(wanted) * factor, rtol=0, atol=1.0)  # clipped at the border
 
 
 def test_run_ends_with_coco_scores_and_a_checkpoint(trained):
