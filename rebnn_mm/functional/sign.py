@@ -23,12 +23,16 @@ def sign(x: Tensor) -> Tensor:
     return (x < 0).to(x.dtype).mul_(-2).add_(1)
 
 
-class _SignSTE(torch.autograd.Function):
+class _TwoValued(torch.autograd.Function):
+    """The forward that both estimators share."""
+
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
         return sign(x)
 
+
+class _SignSTE(_TwoValued):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
@@ -36,12 +40,7 @@ class _SignSTE(torch.autograd.Function):
         return grad_output * (x.abs() <= 1)
 
 
-class _SignApprox(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return sign(x)
-
+class _SignApprox(_TwoValued):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
