@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..functional import bounded, flip_share, max_gradient, reconstruction_gradient
+from ..functional import bounded, flip_count, flip_share, max_gradient, reconstruction_gradient
 from ..layers import BinaryLayer
 from ..quantizers import ReBNNWeight
 from ..quantizers.rebnn import ALPHA_MIN
@@ -54,7 +54,7 @@ class ResilientLayer:
             if quantizer.flip_window != 1 and self._window_start is None:
                 self._window_start = self._negative
         if quantizer.variant == 'paper':
-            grad.mul_(weight.abs() <= 1)
+            grad.mul_((weight >= -1) & (weight <= 1))
         if quantizer.gamma_mode == 0:
             return
         grad_weight, grad_alpha = reconstruction_gradient(weight, quantizer.alpha, quantizer.gamma.to(weight.dtype))
@@ -89,7 +89,7 @@ class ResilientLayer:
 
     def take_counts(self) -> tuple[Tensor, Tensor, int]:
         """Flips, flips back and steps times weights since the last call."""
-        zero = torch.zeros((), device=self.weight.device, dtype=torch.float64)
+        zero = torch.zeros((), device=self.weight.device, dtype=torch.int64)
         counts = (
             self.flips if self.flips is not None else zero,
             self.flip_backs if self.flip_backs is not None else zero,
@@ -117,10 +117,10 @@ class ResilientLayer:
         self.quantizer.gamma.copy_(bounded(gamma, self.quantizer.gamma_bounds))
 
     def _count(self, changed: Tensor) -> None:
-        flips = changed.sum(dtype=torch.float64)
+        flips = flip_count(changed).sum()
         self.flips = flips if self.flips is None else self.flips + flips
         if self._changed is not None:
-            backs = (changed & self._changed).sum(dtype=torch.float64)
+            backs = flip_count(changed & self._changed).sum()
             self.flip_backs = backs if self.flip_backs is None else self.flip_backs + backs
         self._changed = changed
         self.steps += 1

@@ -1,7 +1,7 @@
 """The method as pure PyTorch functions: no framework, no state."""
 
 from .channel import channel_dims, channel_mean_abs, per_channel
-from .gamma_rule import bounded, flip_share, max_gradient
+from .gamma_rule import bounded, flip_count, flip_share, max_gradient
 from .reconstruction import reconstruction_gradient, reconstruction_loss
 from .scaled_sign import RELEASED_CODE_BIN, scaled_sign, scaled_sign_released
 from .sign import sign, sign_approx, sign_ste
@@ -11,6 +11,7 @@ __all__ = [
     'bounded',
     'channel_dims',
     'channel_mean_abs',
+    'flip_count',
     'flip_share',
     'max_gradient',
     'per_channel',

@@ -1,8 +1,26 @@
 """The learning rule of the balanced parameter gamma."""
 
+import torch
 from torch import Tensor
 
 from .channel import channel_dims
+
+
+def flip_count(changed: Tensor) -> Tensor:
+    """Number of weights of each channel whose sign changed.
+
+    Args:
+        changed: bool, shape (C_out, ...).
+
+    Returns:
+        Tensor: int32, shape (C_out,).
+
+    Example:
+        >>> flip_count(torch.tensor([[True, False], [False, False]]))
+        tensor([1, 0], dtype=torch.int32)
+    """
+    # Flat and in 32 bits this takes a small fraction of the time of sum(dim=(1, 2, 3)).
+    return changed.flatten(1).sum(dim=1, dtype=torch.int32)
 
 
 def flip_share(changed: Tensor) -> Tensor:
@@ -20,11 +38,10 @@ def flip_share(changed: Tensor) -> Tensor:
     Source: the ReBNN paper, first factor of Eq. 14.
 
     Example:
-        >>> import torch
         >>> flip_share(torch.tensor([[True, False], [False, False]]))
         tensor([0.5000, 0.0000])
     """
-    return changed.sum(dim=channel_dims(changed)).float() / changed[0].numel()
+    return flip_count(changed).float() / changed[0].numel()
 
 
 def max_gradient(weight_grad: Tensor, alpha: Tensor) -> Tensor:
@@ -43,12 +60,12 @@ def max_gradient(weight_grad: Tensor, alpha: Tensor) -> Tensor:
     Source: the ReBNN paper, second factor of Eq. 14.
 
     Example:
-        >>> import torch
         >>> max_gradient(torch.tensor([[0.2, -0.6]]), torch.tensor([0.5]))
         tensor([1.2000])
     """
     dims = channel_dims(weight_grad)
-    return weight_grad.abs().amax(dim=dims) / alpha
+    # Two reductions instead of abs(), which would write a copy of the whole gradient.
+    return torch.maximum(weight_grad.amax(dim=dims), -weight_grad.amin(dim=dims)) / alpha
 
 
 def bounded(gamma: Tensor, bounds: tuple[float, float] | None) -> Tensor:
@@ -59,7 +76,6 @@ def bounded(gamma: Tensor, bounds: tuple[float, float] | None) -> Tensor:
         bounds: lower and upper bound, or None for no bounds.
 
     Example:
-        >>> import torch
         >>> bounded(torch.tensor([0., 5e-5, 1.]), (1e-5, 2e-4))
         tensor([1.0000e-05, 5.0000e-05, 2.0000e-04])
     """

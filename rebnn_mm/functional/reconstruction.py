@@ -1,5 +1,6 @@
 """The weighted reconstruction loss that makes the gradient resilient."""
 
+import torch
 from torch import Tensor
 
 from .channel import channel_dims, per_channel
@@ -23,7 +24,6 @@ def reconstruction_loss(weight: Tensor, alpha: Tensor, gamma: Tensor) -> Tensor:
     Source: the ReBNN paper, Eq. 7.
 
     Example:
-        >>> import torch
         >>> reconstruction_loss(torch.tensor([[1., -3.]]), torch.tensor([2.]), torch.tensor([0.5]))
         tensor(0.5000)
     """
@@ -52,11 +52,11 @@ def reconstruction_gradient(weight: Tensor, alpha: Tensor, gamma: Tensor) -> tup
     Source: the ReBNN paper, Eq. 7, 8 and 16.
 
     Example:
-        >>> import torch
         >>> reconstruction_gradient(torch.tensor([[1., -3.]]), torch.tensor([2.]), torch.tensor([0.5]))
         (tensor([[-0.5000, -0.5000]]), tensor([-0.]))
     """
-    binary = sign(weight)
-    residual = weight - per_channel(alpha, weight) * binary
-    grad_alpha = -gamma * (residual * binary).sum(dim=channel_dims(weight))
-    return residual.mul_(per_channel(gamma, weight)), grad_alpha
+    wide = per_channel(alpha, weight)
+    residual = torch.where(weight < 0, wide, -wide).add_(weight)
+    # sum_j (w - alpha b) b = sum_j |w| - M alpha, which needs no further pass over products.
+    pull = torch.linalg.vector_norm(weight, ord=1, dim=channel_dims(weight)) - alpha * weight[0].numel()
+    return residual.mul_(per_channel(gamma, weight)), -gamma * pull

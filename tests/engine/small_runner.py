@@ -68,7 +68,8 @@ def runner_config(work_dir, epochs=2, hook=True, constructor=True, optim_wrapper
         'default_scope': 'mmengine',
         'randomness': {'seed': 1},
         'log_level': 'INFO',
-        'experiment_name': work_dir.name,
+        # mmengine gives runs of one name in one second the same logger.
+        'experiment_name': f'{work_dir.parent.name}_{work_dir.name}',
         **more,
     }
 
