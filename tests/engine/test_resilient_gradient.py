@@ -113,6 +113,19 @@ def test_loss_scaling_changes_nothing():
     assert_same(scaled, plain, exact=True)
 
 
+def test_autocast_keeps_weights_and_gamma_in_single_precision():
+    single, half = TwoLayers(gamma='max', gamma_bounds=None).float(), TwoLayers(gamma='max', gamma_bounds=None).float()
+    data = [(x.float(), target.float()) for x, target in batches(1)]
+    train(single, data)
+    with torch.autocast('cpu', torch.bfloat16):
+        train(half, data, scaler=torch.amp.GradScaler('cpu', init_scale=1024.0))
+    for name, value in state(half).items():
+        assert value.dtype == torch.float32, name
+        # One step in bfloat16, which has eight bits.
+        torch.testing.assert_close(value, single.state_dict()[name], atol=2e-2, rtol=5e-2)
+    assert (half.conv.gamma > 0).all()
+
+
 def test_a_step_skipped_for_inf_changes_nothing():
     model = TwoLayers(gamma_bounds=None)
     scaler = torch.amp.GradScaler('cpu', init_scale=4.0)

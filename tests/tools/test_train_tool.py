@@ -1,10 +1,14 @@
+import argparse
+import importlib.util
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
 from mmengine.config import Config
 
 TOOL = 'tools/train.py'
+ROOT = Path(__file__).parents[2]
 
 
 def one_sentence(done, *parts):
@@ -102,3 +106,14 @@ def test_fused_optimizer_with_amp_is_refused(run_tool, detector_config, tmp_path
 def test_amp_without_a_gpu(run_tool, detector_config, tmp_path):
     done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, '--amp')
     one_sentence(done, 'needs a GPU', 'without --amp')
+
+
+def test_amp_keeps_constructor_and_hook():
+    spec = importlib.util.spec_from_file_location('train_tool', ROOT / TOOL)
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    cfg = Config.fromfile(ROOT / 'configs/faster_rcnn_r18_rebnn_coco.py')
+    tool.apply_flags(cfg, argparse.Namespace(amp=True, auto_scale_lr=False, resume=None))
+    assert cfg.optim_wrapper.type == 'AmpOptimWrapper' and cfg.optim_wrapper.loss_scale == 'dynamic'
+    assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
+    assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook']
