@@ -185,6 +185,11 @@ def _sample_batch(runner: Runner) -> Any:
     """One batch made beside the data loader, whose sampler and workers stay where they are."""
     loader = runner.train_dataloader
     dataset, size = loader.dataset, loader.batch_size or loader.batch_sampler.batch_size
+    if not hasattr(dataset, '__len__'):
+        raise ValueError(
+            f'ReBNNHook: {type(dataset).__name__} has no length, so no samples can be drawn from it to start the '
+            'shifts of swapped layers. Use ReBNNHook(calibrate=False) and rebnn_mm.layers.calibrate_shifts.'
+        )
     count = min(size, len(dataset))
     return loader.collate_fn([dataset[index * len(dataset) // count] for index in range(count)])
 

@@ -173,6 +173,18 @@ def test_epoch_window_needs_epochs(tmp_path):
         Runner(model=SmallClassifier(flip_window='epoch'), **config).train()
 
 
+def test_data_without_length_is_named(tmp_path):
+    class Stream(torch.utils.data.IterableDataset):
+        def __iter__(self):
+            return iter([Images()[index] for index in range(16)])
+
+    config = runner_config(tmp_path / 'run')
+    config['train_dataloader'] |= {'dataset': Stream(), 'sampler': None}
+    config['train_cfg'] = {'by_epoch': False, 'max_iters': 2}
+    with pytest.raises(ValueError, match='Stream has no length.*calibrate=False'):
+        Runner(model=SmallClassifier(), **config).train()
+
+
 def test_fused_optimizer_with_amp_is_refused(tmp_path):
     config = runner_config(tmp_path / 'run')
     config['optim_wrapper']['optimizer'] = {'type': 'AdamW', 'lr': 1e-3, 'fused': True}
