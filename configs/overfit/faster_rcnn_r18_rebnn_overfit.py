@@ -50,7 +50,7 @@ model = dict(
     test_cfg=dict(rpn=dict(nms_pre=1000, max_per_img=100)),
 )
 
-max_iters = 500
+max_iters = 300
 optim_wrapper = dict(optimizer=dict(_delete_=True, type='Adam', lr=1e-3))
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=20),
