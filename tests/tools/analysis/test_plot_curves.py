@@ -1,0 +1,60 @@
+import importlib.util
+import json
+from pathlib import Path
+
+import cv2
+import pytest
+
+TOOL = 'tools/analysis/plot_curves.py'
+
+
+@pytest.fixture(scope='module')
+def tool():
+    spec = importlib.util.spec_from_file_location('plot_curves', Path(__file__).parents[3] / TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def write(tmp_path):
+    def run(name, *entries):
+        path = tmp_path / name / 'vis_data' / 'scalars.json'
+        path.parent.mkdir(parents=True)
+        path.write_text('\n'.join(map(json.dumps, entries)))
+        return path
+
+    return run
+
+
+def train(step, loss, **values):
+    return dict(lr=0.1, loss=loss, step=step, **values)
+
+
+def test_validation_entries_take_the_training_step_before_them(tool, write):
+    score = {'coco/bbox_mAP_50': 0.25, 'coco/bbox_mAP_s': -1.0, 'step': 0}
+    entries = tool.read_entries([write('a', train(10, 3.0), train(20, 2.0), score, train(30, 1.0))])
+    assert tool.collect(entries, ('_mAP_50', '_mAP_s')) == {'coco/bbox_mAP_50': ([20], [0.25])}
+    assert tool.collect(entries, ('loss',)) == {'loss': ([10, 20, 30], [3.0, 2.0, 1.0])}
+
+
+def test_a_resumed_run_continues_the_curve_and_a_new_one_begins_it_again(tool, write):
+    first = write('a', train(10, 3.0), train(20, 2.0), train(30, 1.5))
+    resumed = write('b', train(30, 1.4), train(40, 1.0))
+    new = write('c', train(10, 9.0))
+    losses = tool.collect(tool.read_entries([first, resumed]), ('loss',))['loss']
+    assert losses == ([10, 20, 30, 40], [3.0, 2.0, 1.4, 1.0])
+    assert tool.collect(tool.read_entries([first, resumed, new]), ('loss',))['loss'] == ([10], [9.0])
+
+
+def test_draws_what_a_run_logged(run_tool, trained_detector, tmp_path):
+    done = run_tool(TOOL, trained_detector[1], '--out', tmp_path / 'new' / 'curves.png')
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip().endswith('curves.png: training loss, validation score')  # no ReBNN layers in this run
+    assert cv2.imread(str(tmp_path / 'new' / 'curves.png')).std() > 10
+
+
+def test_nothing_to_draw_is_one_sentence(run_tool, tmp_path):
+    done = run_tool(TOOL, tmp_path)
+    assert done.returncode == 1
+    assert f'{TOOL}: no */vis_data/scalars.json in {tmp_path}' in done.stderr and 'Traceback' not in done.stderr
