@@ -1,0 +1,93 @@
+"""Turn the blood-cell set BCCD, which comes with Pascal VOC annotations, into COCO's format.
+
+    git clone https://github.com/Shenggan/BCCD_Dataset
+    python tools/dataset_converters/bccd_to_coco.py --src BCCD_Dataset/BCCD --dest data/bccd
+
+Reads ImageSets/Main/{train,val,test}.txt, Annotations/*.xml and JPEGImages/*.jpg (MIT licence), and writes
+annotations/instances_{train,val,test}.json and images/*.jpg. Boxes without area are left out and named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+CLASSES = ('RBC', 'WBC', 'Platelets')
+SPLITS = ('train', 'val', 'test')
+
+
+def read_boxes(path: Path) -> tuple[int, int, list[tuple[str, list[int]]]]:
+    """Width, height and boxes (class, [x, y, width, height] in pixels) of one VOC file.
+
+    Raises:
+        ValueError: a class that BCCD does not have.
+    """
+    root = ElementTree.parse(path).getroot()
+    boxes = []
+    for item in root.iter('object'):
+        name = item.findtext('name', '')
+        if name not in CLASSES:
+            raise ValueError(f'{path} holds class {name!r}; BCCD has {", ".join(CLASSES)}.')
+        sides = ('xmin', 'ymin', 'xmax', 'ymax')
+        left, top, right, bottom = (int(item.findtext(f'bndbox/{side}', '0')) for side in sides)
+        boxes.append((name, [left, top, right - left, bottom - top]))
+    return int(root.findtext('size/width', '0')), int(root.findtext('size/height', '0')), boxes
+
+
+def convert_split(src: Path, names: list[str]) -> dict[str, Any]:
+    """The COCO dictionary of the images named in one ImageSets file."""
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for image_id, name in enumerate(names, start=1):
+        width, height, boxes = read_boxes(src / 'Annotations' / f'{name}.xml')
+        images.append(dict(id=image_id, file_name=f'{name}.jpg', width=width, height=height))
+        for label, box in boxes:
+            if box[2] <= 0 or box[3] <= 0:
+                print(f'{name}: left out a {label} box without area', file=sys.stderr)
+                continue
+            category = CLASSES.index(label) + 1
+            annotations.append(
+                dict(
+                    id=len(annotations) + 1,
+                    image_id=image_id,
+                    category_id=category,
+                    bbox=box,
+                    area=box[2] * box[3],
+                    iscrowd=0,
+                    segmentation=[],
+                )
+            )
+    categories = [dict(id=index, name=name, supercategory='cell') for index, name in enumerate(CLASSES, start=1)]
+    info = dict(description='BCCD (Shenggan/BCCD_Dataset, MIT), converted from VOC XML')
+    return dict(info=info, licenses=[], images=images, annotations=annotations, categories=categories)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--src', type=Path, required=True, help='folder BCCD of a clone of BCCD_Dataset')
+    parser.add_argument('--dest', type=Path, default=Path('data/bccd'), help='folder to write; default: data/bccd')
+    args = parser.parse_args()
+    lists = {split: args.src / 'ImageSets' / 'Main' / f'{split}.txt' for split in SPLITS}
+    missing = [str(path) for path in lists.values() if not path.is_file()]
+    if missing:
+        sys.exit(f'bccd_to_coco.py: no {missing[0]}. --src must be the folder BCCD of a clone of BCCD_Dataset.')
+    try:
+        converted = {split: convert_split(args.src, path.read_text().split()) for split, path in lists.items()}
+    except ValueError as problem:
+        sys.exit(f'bccd_to_coco.py: {problem}')
+    (args.dest / 'annotations').mkdir(parents=True, exist_ok=True)
+    (args.dest / 'images').mkdir(exist_ok=True)
+    for split, coco in converted.items():
+        for image in coco['images']:
+            shutil.copyfile(args.src / 'JPEGImages' / image['file_name'], args.dest / 'images' / image['file_name'])
+        (args.dest / 'annotations' / f'instances_{split}.json').write_text(json.dumps(coco))
+        print(f'{split}: {len(coco["images"])} images, {len(coco["annotations"])} boxes')
+
+
+if __name__ == '__main__':
+    main()
