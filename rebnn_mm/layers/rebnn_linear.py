@@ -49,11 +49,6 @@ class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
         **kwargs: Any,
     ) -> None:
-        weight = {
-            'type': 'ReBNNWeight',
-            'gamma': gamma,
-            'gamma_bounds': gamma_bounds,
-            'flip_window': flip_window,
-            'variant': variant,
-        }
+        rule = dict(gamma=gamma, gamma_bounds=gamma_bounds, flip_window=flip_window, variant=variant)
+        weight = dict(type='ReBNNWeight', **rule)
         super().__init__(*args, weight=weight, activation=activation, keep_real=keep_real, **kwargs)
