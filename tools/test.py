@@ -63,17 +63,8 @@ def enable_tta(cfg: Config) -> None:
     if 'tta_pipeline' not in cfg:
         warnings.warn('The config has no tta_pipeline: images are tested as they are and flipped.', stacklevel=2)
         *steps, pack = deepcopy(dataset.pipeline)
-        if cfg.get('default_scope') != 'mmpretrain':
-            # the boxes of a flipped image are flipped back by these two
-            pack.meta_keys = (
-                'img_id',
-                'img_path',
-                'ori_shape',
-                'img_shape',
-                'scale_factor',
-                'flip',
-                'flip_direction',
-            )
+        if 'meta_keys' in pack:  # flipped boxes are flipped back by these two
+            pack.meta_keys = (*pack.meta_keys, 'flip', 'flip_direction')
         flips = [dict(type='RandomFlip', prob=1.0), dict(type='RandomFlip', prob=0.0)]
         cfg.tta_pipeline = [*steps, dict(type='TestTimeAug', transforms=[flips, [pack]])]
     cfg.model = ConfigDict(**cfg.get('tta_model', default_model), module=cfg.model)
