@@ -42,7 +42,7 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-def evaluate(checkpoint: str, work_dir: Path, row: str, *options: object) -> dict[str, float]:
+def evaluate(checkpoint: Path, work_dir: Path, row: str, *options: object) -> dict[str, float]:
     """Run tools/test.py and return the average precisions it wrote, renamed to ``row``."""
     run('tools/test.py', CONFIG, checkpoint, '--work-dir', work_dir, *(['--cfg-options', *options] if options else []))
     (file,) = work_dir.glob('*/*.json')
@@ -76,7 +76,7 @@ def main() -> None:
     print('The log shows loss, flipped signs and gamma, the score on the training images, and the time left (eta).')
     options = ['--cfg-options', *args.cfg_options] if args.cfg_options else []
     run('tools/train.py', CONFIG, '--work-dir', work_dir, *options)
-    checkpoint = os.path.relpath((work_dir / 'last_checkpoint').read_text().strip())
+    checkpoint = work_dir / Path((work_dir / 'last_checkpoint').read_text().strip()).name
 
     seen_row, unseen_row = f'{number} training images', 'unseen images'
     scores = evaluate(
@@ -89,7 +89,8 @@ def main() -> None:
     )
     scores |= evaluate(checkpoint, work_dir / 'test_unseen_images', unseen_row)
     painted = work_dir / 'detections.jpg'
-    run('demo/image_demo.py', image_of(seen, seen.indices[0]), checkpoint, '--out', painted)
+    two_dogs = image_of(seen, seen.indices[3])
+    run('demo/image_demo.py', two_dogs, checkpoint, '--out', painted)
     run('tools/analysis/plot_curves.py', work_dir)
 
     print()
