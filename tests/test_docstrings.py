@@ -5,6 +5,7 @@ import importlib
 from pathlib import Path
 
 import pytest
+from mmengine.registry import DefaultScope
 
 PACKAGE = Path(__file__).parents[1] / 'rebnn_mm'
 FILES = sorted(path for path in PACKAGE.rglob('*.py') if '>>>' in path.read_text())
@@ -16,7 +17,9 @@ def module_name(path: Path) -> str:
 
 
 @pytest.mark.parametrize('name', [module_name(path) for path in FILES])
-def test_examples(name):
+def test_examples(name, monkeypatch):
+    # As in a fresh interpreter, where nothing has set a default scope yet.
+    monkeypatch.setattr(DefaultScope, '_instance_dict', {})
     result = doctest.testmod(
         importlib.import_module(name), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
     )
