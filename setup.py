@@ -51,6 +51,8 @@ setup(
     name='rebnn_mm',
     version=read_version(),
     description='Resilient binary neural networks (ReBNN, AAAI 2023) for OpenMMLab detectors and classifiers',
+    long_description=(ROOT / 'README.md').read_text(encoding='utf-8'),
+    long_description_content_type='text/markdown',
     author='The rebnn_mm developers',
     license='Apache-2.0',
     license_files=['LICENSE'],

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 def installed(tmp_path_factory) -> Path:
     """The unpacked wheel, built from a copy so that the clone stays clean."""
     source = tmp_path_factory.mktemp('source')
-    for name in ('setup.py', 'pyproject.toml', 'rebnn_check_env.py', 'LICENSE'):
+    for name in ('setup.py', 'pyproject.toml', 'rebnn_check_env.py', 'README.md', 'LICENSE'):
         shutil.copy(ROOT / name, source)
     for name in ('rebnn_mm', 'configs'):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns('__pycache__'))
