@@ -5,7 +5,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..functional import bounded, flip_count, flip_share, max_gradient, reconstruction_gradient
+from ..functional import (
+    bounded,
+    flip_count,
+    flip_share,
+    max_gradient,
+    reconstruction_gradient,
+    zero_outside_one_,
+)
 from ..layers import BinaryLayer
 from ..quantizers import ReBNNWeight
 from ..quantizers.rebnn import ALPHA_MIN
@@ -54,7 +61,7 @@ class ResilientLayer:
             if quantizer.flip_window != 1 and self._window_start is None:
                 self._window_start = self._negative
         if quantizer.variant == 'paper':
-            grad.mul_((weight >= -1) & (weight <= 1))
+            zero_outside_one_(grad, weight)
         if quantizer.gamma_mode == 0:
             return
         grad_weight, grad_alpha = reconstruction_gradient(weight, quantizer.alpha, quantizer.gamma.to(weight.dtype))

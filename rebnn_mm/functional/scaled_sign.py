@@ -13,6 +13,23 @@ RELEASED_CODE_BIN = 0.02
 """The constant inside the scaling factor of the paper's released code, which its weight gradient leaves out."""
 
 
+def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
+    """Multiply a gradient in place by 1[|w| <= 1], the straight-through mask.
+
+    Args:
+        grad: gradient of the weight, changed in place.
+        weight: latent weight, of the same shape.
+
+    Example:
+        >>> zero_outside_one_(torch.ones(4), torch.tensor([-1.5, -1., 1., 1.5]))
+        tensor([0., 1., 1., 0.])
+    """
+    # One pass instead of two comparisons and a product. Hardtanh's gradient ends at its bounds, so they are the next
+    # numbers beyond one.
+    beyond = torch.nextafter(torch.ones((), dtype=weight.dtype), torch.tensor(2.0, dtype=weight.dtype)).item()
+    return torch.ops.aten.hardtanh_backward.grad_input(grad, weight, -beyond, beyond, grad_input=grad)
+
+
 class _ScaledSign(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, alpha: Tensor, mask: bool) -> Tensor:
@@ -28,7 +45,7 @@ class _ScaledSign(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_weight = grad * per_channel(alpha, weight)
             if ctx.mask:
-                grad_weight.mul_(weight.abs() <= 1)
+                zero_outside_one_(grad_weight, weight)
         if ctx.needs_input_grad[1]:
             grad_alpha = (grad * sign(weight)).sum(dim=channel_dims(weight))
         return grad_weight, grad_alpha, None

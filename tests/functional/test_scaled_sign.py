@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rebnn_mm.functional import channel_mean_abs, scaled_sign, scaled_sign_released
+from rebnn_mm.functional import channel_mean_abs, scaled_sign, scaled_sign_released, zero_outside_one_
 from tests.tolerances import FLOAT64_EXACT
 
 
@@ -55,3 +55,13 @@ def test_channel_mean_abs_is_the_least_squares_scale():
         [torch.linalg.lstsq(bi[:, None], wi[:, None]).solution[0, 0] for bi, wi in zip(b, w, strict=True)]
     )
     torch.testing.assert_close(channel_mean_abs(weight.detach()), least_squares, atol=FLOAT64_EXACT, rtol=0)
+
+
+@pytest.mark.parametrize('dtype', [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_mask_ends_exactly_at_one(dtype):
+    one, zero, two = (torch.tensor(value, dtype=dtype) for value in (1.0, 0.0, 2.0))
+    beyond, within = torch.nextafter(one, two), torch.nextafter(one, zero)
+    weight = torch.stack([-two, -beyond, -one, -within, zero, within, one, beyond, two])
+    grad = torch.full_like(weight, 3)
+    assert zero_outside_one_(grad, weight) is grad
+    assert grad.tolist() == [0, 0, 3, 3, 3, 3, 3, 0, 0]
