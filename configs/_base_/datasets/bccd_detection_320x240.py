@@ -21,52 +21,22 @@ test_pipeline = [
         meta_keys=('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor'),
     ),
 ]
+images = dict(type=dataset_type, data_root=data_root, metainfo=metainfo, data_prefix=dict(img='images/'))
+workers = dict(num_workers=1, persistent_workers=True)
 train_dataloader = dict(
     batch_size=4,
-    num_workers=1,
-    persistent_workers=True,
     sampler=dict(type='DefaultSampler', shuffle=True),
     dataset=dict(
-        type=dataset_type,
-        data_root=data_root,
-        metainfo=metainfo,
         ann_file='annotations/instances_train.json',
-        data_prefix=dict(img='images/'),
         filter_cfg=dict(filter_empty_gt=True),
         pipeline=train_pipeline,
+        **images,
     ),
+    **workers,
 )
-val_dataloader = dict(
-    batch_size=1,
-    num_workers=1,
-    persistent_workers=True,
-    drop_last=False,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=dict(
-        type=dataset_type,
-        data_root=data_root,
-        metainfo=metainfo,
-        ann_file='annotations/instances_val.json',
-        data_prefix=dict(img='images/'),
-        test_mode=True,
-        pipeline=test_pipeline,
-    ),
-)
-test_dataloader = dict(
-    batch_size=1,
-    num_workers=1,
-    persistent_workers=True,
-    drop_last=False,
-    sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=dict(
-        type=dataset_type,
-        data_root=data_root,
-        metainfo=metainfo,
-        ann_file='annotations/instances_test.json',
-        data_prefix=dict(img='images/'),
-        test_mode=True,
-        pipeline=test_pipeline,
-    ),
-)
+evaluation = dict(batch_size=1, drop_last=False, sampler=dict(type='DefaultSampler', shuffle=False), **workers)
+unseen = dict(test_mode=True, pipeline=test_pipeline, **images)
+val_dataloader = dict(dataset=dict(ann_file='annotations/instances_val.json', **unseen), **evaluation)
+test_dataloader = dict(dataset=dict(ann_file='annotations/instances_test.json', **unseen), **evaluation)
 val_evaluator = dict(type='CocoMetric', ann_file=data_root + 'annotations/instances_val.json', metric='bbox')
 test_evaluator = dict(type='CocoMetric', ann_file=data_root + 'annotations/instances_test.json', metric='bbox')
