@@ -139,29 +139,22 @@ class ResilientGradient:
         """
         if not self._layers:
             return {}
-        counts = [layer.take_counts() for layer in self._layers.values()]
-        quantizers = [layer.quantizer for layer in self._layers.values()]
+        counts = [layer.take_counts() for layer in self.layers]
+        quantizers = [layer.quantizer for layer in self.layers]
         gamma = torch.cat([quantizer.gamma for quantizer in quantizers])
-        ratio = torch.cat(
-            [
-                layer.quantizer.alpha.float() / channel_mean_abs(layer.weight).float().clamp(min=1e-12)
-                for layer in self._layers.values()
-            ]
-        )
+        alpha = torch.cat([quantizer.alpha for quantizer in quantizers])
+        mean_abs = torch.cat([channel_mean_abs(layer.weight) for layer in self.layers]).clamp(min=1e-12)
         ruled = [q for q in quantizers if isinstance(q.gamma_mode, str) and q.gamma_bounds is not None]
-        device = gamma.device
-        lower = [(q.gamma <= q.gamma_bounds[0]).sum() for q in ruled if q.gamma_bounds]
-        upper = [(q.gamma >= q.gamma_bounds[1]).sum() for q in ruled if q.gamma_bounds]
-        sums = torch.stack(
+        # Brought over together, because each transfer waits for the device.
+        flips, backs, gamma_mean, ratio_mean, *at_bounds = torch.stack(
             [
                 torch.stack([flips for flips, _, _ in counts]).sum(),
                 torch.stack([backs for _, backs, _ in counts]).sum(),
                 gamma.double().mean(),
-                ratio.double().mean(),
-                *([torch.stack(lower).sum().double(), torch.stack(upper).sum().double()] if ruled else []),
+                (alpha / mean_abs).double().mean(),
+                *([_on_bound(ruled, 0), _on_bound(ruled, 1)] if ruled else []),
             ]
-        ).to(device)
-        flips, backs, gamma_mean, ratio_mean, *at_bounds = sums.tolist()
+        ).tolist()
         seen = max(sum(weights for _, _, weights in counts), 1)
         result = {
             'flip_percent': 100 * flips / seen,
@@ -170,9 +163,7 @@ class ResilientGradient:
             'alpha_over_mean_abs_w': ratio_mean,
         }
         if ruled:
-            channels = sum(q.gamma.numel() for q in ruled)
-            result['gamma_at_lower_percent'] = 100 * at_bounds[0] / channels
-            result['gamma_at_upper_percent'] = 100 * at_bounds[1] / channels
+            result['gamma_at_lower_percent'], result['gamma_at_upper_percent'] = (100 * share for share in at_bounds)
         return result
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
@@ -185,6 +176,11 @@ class ResilientGradient:
         for name, state in states.items():
             if name in self._layers:
                 self._layers[name].load_state_dict(state)
+
+
+def _on_bound(quantizers: Sequence[ReBNNWeight], which: int) -> torch.Tensor:
+    """Share of channels whose gamma is on its lower (0) or upper (1) bound."""
+    return torch.cat([q.gamma == q.gamma_bounds[which] for q in quantizers if q.gamma_bounds]).double().mean()
 
 
 def fused_message(optimizer: Optimizer) -> str:
