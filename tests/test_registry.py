@@ -22,6 +22,30 @@ def test_blocks_know_their_short_names():
     assert BLOCKS.get('nothing') is None
 
 
+WITHOUT_MMPRETRAIN = """
+import sys
+sys.modules['mmpretrain'] = None
+from mmengine.registry import MODELS
+import rebnn_mm
+print(MODELS.get('rebnn_mm.BinaryRPNHead').__name__)
+try:
+    MODELS.get('rebnn_mm.TeacherStudentClassifier')
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_missing_library_costs_only_what_builds_on_it():
+    result = subprocess.run([sys.executable, '-c', WITHOUT_MMPRETRAIN], capture_output=True, text=True, check=True)
+    found, message = result.stdout.strip().splitlines()[-2:]
+    assert found == 'BinaryRPNHead'
+    assert message.startswith('rebnn_mm.TeacherStudentClassifier is not registered. mmpretrain cannot be found')
+
+
+def test_with_both_libraries_an_unknown_name_is_just_unknown():
+    assert MODELS.get('NoSuchHead') is None
+
+
 def test_import_loads_neither_mmdet_nor_mmpretrain():
     code = "import sys, rebnn_mm; print([m for m in ('mmdet', 'mmpretrain') if m in sys.modules])"
     result = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)

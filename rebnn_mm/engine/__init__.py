@@ -1,7 +1,17 @@
-"""What carries the method through training: optimizer hooks, the mmengine hook and the parameter groups."""
+"""What carries a method through training: optimizer hooks, the mmengine hooks and the parameter groups."""
 
+from .bidet_hook import BiDetLossHook
+from .binary_hook import BinaryHook
+from .method_driver import MethodDriver
 from .optim_constructor import ReBNNOptimWrapperConstructor
 from .rebnn_hook import ReBNNHook
 from .resilient_gradient import ResilientGradient
 
-__all__ = ['ReBNNHook', 'ReBNNOptimWrapperConstructor', 'ResilientGradient']
+__all__ = [
+    'BiDetLossHook',
+    'BinaryHook',
+    'MethodDriver',
+    'ReBNNHook',
+    'ReBNNOptimWrapperConstructor',
+    'ResilientGradient',
+]

@@ -1,38 +1,26 @@
 """The mmengine hook that makes training resilient."""
 
-import logging
-import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import Any
 
-import numpy as np
-import torch
-from mmengine.dist import broadcast
-from mmengine.hooks import Hook, LoggerHook
-from mmengine.logging import print_log
-from mmengine.model import BaseModel, is_model_wrapper
+from mmengine.hooks import LoggerHook
 from mmengine.optim import OptimWrapper
 from mmengine.registry import HOOKS
-from mmengine.runner import EpochBasedTrainLoop, Runner
+from mmengine.runner import Runner
 from torch import nn
 
-from ..layers import BinaryLayer, calibrate_shifts
-from ..layers.report import layer_report
-from ..quantizers import ActivationQuantizer
+from .binary_hook import BinaryHook, has_epochs, optim_wrappers, unwrapped
 from .resilient_gradient import ResilientGradient, fused_message
-from .roles import WITHOUT_DECAY, parameter_roles
 
 CHECKPOINT_KEY = 'rebnn_flip_windows'
 
 
 @HOOKS.register_module()
-class ReBNNHook(Hook):
+class ReBNNHook(BinaryHook):
     """Carries ReBNN through an mmengine run: ``custom_hooks=[dict(type='ReBNNHook')]``.
 
-    - Logs once, in training, validation and testing, which layers are binary, which are real and why.
-    - Before training: starts alpha from the weights as loaded, unless a checkpoint brought it; starts the shifts of
-      swapped layers from one batch of training data (:func:`rebnn_mm.layers.calibrate_shifts`), likewise.
+    All that :class:`BinaryHook` does, and for ReBNN layers:
+
     - Around every optimizer step: the reconstruction term and the update of gamma
       (:class:`rebnn_mm.engine.ResilientGradient`).
     - Every ``interval`` iterations: the numbers of :meth:`ResilientGradient.statistics` under ``rebnn/``, into the log
@@ -40,7 +28,7 @@ class ReBNNHook(Hook):
 
     Args:
         interval: iterations between two logged statistics; None takes the LoggerHook's.
-        calibrate: whether shifts are started from data.
+        calibrate, schedule: see :class:`BinaryHook`.
 
     Raises:
         ValueError: the optimizer is one under which gamma would be wrong (fused with AMP, sharded parameters), or
@@ -51,50 +39,37 @@ class ReBNNHook(Hook):
         10
     """
 
-    # Before the LoggerHook (BELOW_NORMAL), which prints what this hook writes.
-    priority = 'NORMAL'
-
-    def __init__(self, interval: int | None = None, calibrate: bool = True) -> None:
+    def __init__(self, interval: int | None = None, calibrate: bool = True, schedule: str | None = None) -> None:
+        super().__init__(calibrate, schedule)
         self.interval = interval
-        self.calibrate = calibrate
         self.resilient: ResilientGradient | None = None
         self._saved_windows: dict[str, Any] = {}
-        self._reported = False
-
-    def before_run(self, runner: Runner) -> None:
-        """Log the table of layers."""
-        if not self._reported:
-            print_log(f'binary and real layers:\n{layer_report(_unwrapped(runner.model))}', logger='current')
-            self._reported = True
 
     def before_train(self, runner: Runner) -> None:
         """Check, initialise and install the optimizer hooks."""
-        model = _unwrapped(runner.model)
-        if not any(isinstance(module, BinaryLayer) and module.binary for module in model.modules()):
-            _warn(
-                "ReBNNHook: the model has no binary layer; set conv_cfg=dict(type='ReBNNConv2d') where you want some."
-            )
+        super().before_train(runner)
+        if self.driver is None:
             return
-        wrappers = _optim_wrappers(runner)
-        for wrapper in wrappers:
-            _check_optimizer(wrapper)
-        _check_constructor(model, wrappers)
-        self.resilient = ResilientGradient(model)
-        if self.calibrate:
-            self._calibrate(runner, model)
-        if any(layer.quantizer.flip_window == 'epoch' for layer in self.resilient.layers) and not isinstance(
-            runner.train_loop, EpochBasedTrainLoop
-        ):
+        self.resilient = ResilientGradient(unwrapped(runner.model))
+        if any(layer.quantizer.flip_window == 'epoch' for layer in self.resilient.layers) and not has_epochs(runner):
             raise ValueError(
                 "ReBNNHook: flip_window='epoch' needs a train loop with epochs (train_cfg by_epoch=True); give a "
                 'number of steps instead.'
             )
-        for wrapper in wrappers:
+        for wrapper in optim_wrappers(runner):
             self.resilient.attach(wrapper.optimizer)
         self.resilient.load_state_dict(self._saved_windows)
         if self.interval is None:
             logger_hooks = [hook for hook in runner.hooks if isinstance(hook, LoggerHook)]
             self.interval = logger_hooks[0].interval if logger_hooks else 10
+
+    def check(self, model: nn.Module, wrappers: Sequence[OptimWrapper]) -> None:
+        """Refuse or warn about an optimizer that does not suit the method."""
+        for wrapper in wrappers:
+            fused = any(group.get('fused') for group in wrapper.optimizer.param_groups)
+            if fused and hasattr(wrapper, 'loss_scaler'):
+                raise ValueError(fused_message(wrapper.optimizer))
+        super().check(model, wrappers)
 
     def after_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
@@ -112,6 +87,7 @@ class ReBNNHook(Hook):
 
     def after_train(self, runner: Runner) -> None:
         """Take the optimizer hooks away."""
+        super().after_train(runner)
         if self.resilient is not None:
             self.resilient.detach()
 
@@ -125,88 +101,3 @@ class ReBNNHook(Hook):
         """Keep open flip windows until training starts."""
         if getattr(runner, '_resume', False):
             self._saved_windows = checkpoint.get(CHECKPOINT_KEY, {})
-
-    def _calibrate(self, runner: Runner, model: nn.Module) -> None:
-        waiting = [m for m in model.modules() if isinstance(m, ActivationQuantizer) and m.needs_calibration]
-        if not waiting:
-            return
-        with _same_random_state():
-            batch = _sample_batch(runner)
-            missed = calibrate_shifts(model, lambda: _forward(cast(BaseModel, model), batch))
-        for module in waiting:
-            for parameter in module.parameters(recurse=False):
-                broadcast(parameter.data, src=0)
-        print_log(
-            f'ReBNNHook: started the shifts of {len(waiting) - len(missed)} layers at the mean of their input.',
-            logger='current',
-        )
-        if missed:
-            _warn(
-                f'ReBNNHook: {len(missed)} layers were not reached by the calibration batch and start at 0: {missed}'
-            )
-
-
-def _unwrapped(model: nn.Module) -> nn.Module:
-    return cast(nn.Module, model.module) if is_model_wrapper(model) else model
-
-
-def _optim_wrappers(runner: Runner) -> Sequence[OptimWrapper]:
-    wrapper = runner.optim_wrapper
-    return list(wrapper.optim_wrappers.values()) if hasattr(wrapper, 'optim_wrappers') else [wrapper]
-
-
-def _check_optimizer(wrapper: OptimWrapper) -> None:
-    fused = any(group.get('fused') for group in wrapper.optimizer.param_groups)
-    if fused and hasattr(wrapper, 'loss_scaler'):
-        raise ValueError(fused_message(wrapper.optimizer))
-
-
-def _check_constructor(model: nn.Module, wrappers: Sequence[OptimWrapper]) -> None:
-    groups = [group for wrapper in wrappers for group in wrapper.optimizer.param_groups]
-    if any('role' in group for group in groups):
-        return
-    roles = parameter_roles(model)
-    decayed = sum(
-        1
-        for group in groups
-        if group.get('weight_decay')
-        for parameter in group['params']
-        if roles.get(id(parameter)) in WITHOUT_DECAY
-    )
-    harm = f'{decayed} scaling factors, shifts and norms get weight decay' if decayed else 'parameters have no roles'
-    _warn(f"ReBNNHook: {harm}. Set optim_wrapper=dict(constructor='ReBNNOptimWrapperConstructor', ...) in the config.")
-
-
-def _warn(message: str) -> None:
-    print_log(message, logger='current', level=logging.WARNING)
-
-
-def _sample_batch(runner: Runner) -> Any:
-    """One batch made beside the data loader, whose sampler and workers stay where they are."""
-    loader = runner.train_dataloader
-    dataset, size = loader.dataset, loader.batch_size or loader.batch_sampler.batch_size
-    if not hasattr(dataset, '__len__'):
-        raise ValueError(
-            f'ReBNNHook: {type(dataset).__name__} has no length, so no samples can be drawn from it to start the '
-            'shifts of swapped layers. Use ReBNNHook(calibrate=False) and rebnn_mm.layers.calibrate_shifts.'
-        )
-    count = min(size, len(dataset))
-    return loader.collate_fn([dataset[index * len(dataset) // count] for index in range(count)])
-
-
-def _forward(model: BaseModel, batch: Any) -> None:
-    data = model.data_preprocessor(batch, True)
-    if isinstance(data, dict):
-        model(**data, mode='loss')
-    else:
-        model(*data, mode='loss')
-
-
-@contextmanager
-def _same_random_state() -> Iterator[None]:
-    """Leave every random generator as it was found, so that calibration does not change what follows."""
-    python, numpy_state = random.getstate(), np.random.get_state()
-    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
-        yield
-    random.setstate(python)
-    np.random.set_state(numpy_state)

@@ -59,9 +59,7 @@ class ResilientGradient:
             if isinstance(module, BinaryLayer) and isinstance(module.weight_quantizer, ReBNNWeight)
         }
         for layer in self._layers.values():
-            if layer.quantizer.alpha_follows_weight:
-                layer.quantizer.init_from_weight(layer.weight)
-                layer.quantizer.alpha_follows_weight = False
+            layer.quantizer.start(layer.weight)
         self._attached: list[ResilientLayer] = []
         self._handles: list[Any] = []
 
@@ -92,7 +90,7 @@ class ResilientGradient:
                     f'ReBNN layer {layer.name!r}: its weight is in this {type(optimizer).__name__}, its alpha is not. '
                     'Give both to the same optimizer.'
                 )
-            layer.quantizer.resilient = True
+            layer.quantizer.driven = True
 
         def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if getattr(stepping, 'grad_scale', None) is not None:
@@ -113,7 +111,7 @@ class ResilientGradient:
         for handle in self._handles:
             handle.remove()
         for layer in self._attached:
-            layer.quantizer.resilient = False
+            layer.quantizer.driven = False
         self._handles, self._attached = [], []
 
     def close_epoch(self) -> None:

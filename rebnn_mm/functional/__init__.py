@@ -1,26 +1,56 @@
 """The method as pure PyTorch functions: no framework, no state."""
 
 from .channel import channel_dims, channel_mean_abs, per_channel
+from .fourier import fourier_terms, noise_factor, sign_fourier
 from .gamma_rule import bounded, flip_count, flip_share, max_gradient
+from .information_bottleneck import information_regularisation, object_entropy, sparse_object_prior
+from .location import sampled_location
 from .reconstruction import reconstruction_gradient, reconstruction_loss
+from .recu import laplace_standardised, rectified_sign, recu_tau
+from .rotation import random_rotation, refined_rotation, rotated, rotation_sides, standardised
 from .scaled_sign import RELEASED_CODE_BIN, scaled_sign, scaled_sign_released, zero_outside_one_
-from .sign import sign, sign_approx, sign_ste
+from .sign import sign, sign_approx, sign_identity, sign_ste
+from .triangle import sign_triangle, triangle_sharpness
+from .uniform import dorefa_unit_weight, uniform_levels
+from .xnor import centred_and_clamped_, xnor_weight
 
 __all__ = [
     'RELEASED_CODE_BIN',
     'bounded',
+    'centred_and_clamped_',
     'channel_dims',
     'channel_mean_abs',
+    'dorefa_unit_weight',
     'flip_count',
     'flip_share',
+    'fourier_terms',
+    'information_regularisation',
+    'laplace_standardised',
     'max_gradient',
+    'noise_factor',
+    'object_entropy',
     'per_channel',
+    'random_rotation',
     'reconstruction_gradient',
     'reconstruction_loss',
+    'rectified_sign',
+    'recu_tau',
+    'refined_rotation',
+    'rotated',
+    'rotation_sides',
+    'sampled_location',
     'scaled_sign',
     'scaled_sign_released',
     'sign',
     'sign_approx',
+    'sign_fourier',
+    'sign_identity',
     'sign_ste',
+    'sign_triangle',
+    'sparse_object_prior',
+    'standardised',
+    'triangle_sharpness',
+    'uniform_levels',
+    'xnor_weight',
     'zero_outside_one_',
 ]

@@ -40,6 +40,17 @@ class _SignSTE(_TwoValued):
         return grad_output * (x.abs() <= 1)
 
 
+class _SignIdentity(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return sign(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        return grad_output
+
+
 class _SignApprox(_TwoValued):
     @staticmethod
     @once_differentiable
@@ -68,6 +79,28 @@ def sign_ste(x: Tensor) -> Tensor:
         tensor([0., 1., 1., 1.])
     """
     return _SignSTE.apply(x)
+
+
+def sign_identity(x: Tensor) -> Tensor:
+    r"""Two-valued sign whose gradient passes everywhere.
+
+    .. math::
+        b = \begin{cases} +1 & x \ge 0 \\ -1 & x < 0 \end{cases}
+        \qquad
+        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b}
+
+    Args:
+        x: any shape; NaN gives +1.
+
+    Source: Bengio et al. 2013, the straight-through estimator.
+
+    Example:
+        >>> x = torch.tensor([-2., 0., 0.5], requires_grad=True)
+        >>> sign_identity(x).sum().backward()
+        >>> x.grad
+        tensor([1., 1., 1.])
+    """
+    return _SignIdentity.apply(x)
 
 
 def sign_approx(x: Tensor) -> Tensor:

@@ -1,19 +1,48 @@
 """Binary layers, built from config like the layers they replace."""
 
 from .base import BinaryLayer
+from .bidet import BiDetConv2d, BiDetLinear
 from .binary_conv import BinaryConv2d
 from .binary_linear import BinaryLinear
+from .bireal import BiRealConv2d, BiRealLinear
+from .bnn import BNNConv2d, BNNLinear
 from .calibration import calibrate_shifts
+from .dorefa import DoReFaConv2d, DoReFaLinear
+from .fda import FDAConv2d, FDALinear
+from .maxout import BinaryMaxout
+from .rbnn import RBNNConv2d, RBNNLinear
+from .react import ReActConv2d, ReActLinear
 from .rebnn_conv import ReBNNConv2d
 from .rebnn_linear import ReBNNLinear
+from .recu import ReCUConv2d, ReCULinear
 from .rprelu import BinaryRPReLU
+from .xnor import XNORConv2d, XNORLinear
 
 __all__ = [
+    'BNNConv2d',
+    'BNNLinear',
+    'BiDetConv2d',
+    'BiDetLinear',
+    'BiRealConv2d',
+    'BiRealLinear',
     'BinaryConv2d',
     'BinaryLayer',
     'BinaryLinear',
+    'BinaryMaxout',
     'BinaryRPReLU',
+    'DoReFaConv2d',
+    'DoReFaLinear',
+    'FDAConv2d',
+    'FDALinear',
+    'RBNNConv2d',
+    'RBNNLinear',
+    'ReActConv2d',
+    'ReActLinear',
     'ReBNNConv2d',
     'ReBNNLinear',
+    'ReCUConv2d',
+    'ReCULinear',
+    'XNORConv2d',
+    'XNORLinear',
     'calibrate_shifts',
 ]

@@ -1,12 +1,12 @@
 """What binary convolution and binary linear layer have in common."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
-from ..quantizers.builder import QuantizerConfig
+from ..quantizers.builder import QuantizerConfig, activation_quantizer_class
 from .naming import name_matches, watch_names
 
 SHORTCUT_NAMES = ('downsample', 'shortcut')
@@ -15,6 +15,9 @@ SHORTCUT_NAMES = ('downsample', 'shortcut')
 
 class BinaryLayer(nn.Module):
     """Mixin of a layer with a ``weight``: hands weight and input to quantizers, or stays real.
+
+    A method's own layer is a subclass that names its quantizers (:attr:`method_weight`, :attr:`method_activation`); an
+    argument ``weight`` or ``activation`` of ``'default'`` means these.
 
     A layer that stays real is exactly the torch layer it derives from: no quantizers, no further parameters, the same
     state dict. Why it does is in :attr:`real_because`.
@@ -25,6 +28,12 @@ class BinaryLayer(nn.Module):
         layer_name: dotted name inside the model, as far as known.
         real_because: why the layer stays real; empty if it does not.
     """
+
+    method_weight: ClassVar[QuantizerConfig] = 'BinaryMeanScaleWeight'
+    """The weight quantizer of the layer's method."""
+
+    method_activation: ClassVar[str | dict[str, Any]] = 'BinaryApproxSign'
+    """The activation quantizer of the layer's method, in the network structure of its paper."""
 
     weight: Tensor
     weight_quantizer: WeightQuantizer | None
@@ -46,12 +55,27 @@ class BinaryLayer(nn.Module):
         self.layer_name = ''
         self.real_because = ''
         self.keep_real = tuple(keep_real) if keep_real and keep_real is not True else ()
+        if weight == 'default':
+            weight = self.method_weight
+        if activation == 'default':
+            activation = self.stock_activation()
         self.weight_quantizer = build_weight_quantizer(weight, tuple(self.weight.shape))
         self.activation_quantizer = build_activation_quantizer(activation, channels, channel_dim)
         if self.weight_quantizer is not None:
             self.weight_quantizer.init_from_weight(self.weight)
         watch_names()
         self.__dict__['_weight_is_ours'] = True
+
+    @classmethod
+    def activation_with(cls, shift: str | None) -> dict[str, Any]:
+        """The method's activation quantizer with this shift; block styles choose it."""
+        options = {'type': cls.method_activation} if isinstance(cls.method_activation, str) else cls.method_activation
+        return dict(options, shift=shift)
+
+    @classmethod
+    def stock_activation(cls) -> dict[str, Any]:
+        """The method's activation quantizer for a network that was not made for it."""
+        return cls.activation_with(activation_quantizer_class(cls.method_activation).stock_shift)
 
     @property
     def binary(self) -> bool:
@@ -103,7 +127,23 @@ class BinaryLayer(nn.Module):
             self.weight_quantizer.weight_loaded(self.weight, any(key.startswith(own) for key in state_dict))
 
     def _quantized_input(self, x: Tensor) -> Tensor:
-        return x if self.activation_quantizer is None else self.activation_quantizer(x)
+        if self.activation_quantizer is None:
+            return x
+        if self.training:
+            self.activation_quantizer.warn_if_not_driven()
+        return self.activation_quantizer(x)
+
+    def _training_weight(self) -> Tensor:
+        """The weight to compute with where gradients are wanted, or where there are no integer codes."""
+        if self.weight_quantizer is None:
+            return self.weight
+        if self.training and self.weight.requires_grad:
+            self.weight_quantizer.warn_if_not_driven()
+        return self.weight_quantizer(self.weight)
+
+    @property
+    def _computes_with_codes(self) -> bool:
+        return not self.training and self.weight_quantizer is not None and self.weight_quantizer.has_codes
 
     def extra_repr(self) -> str:
         """The torch layer's description and the bits, or why the layer is real."""

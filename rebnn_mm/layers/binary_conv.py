@@ -1,7 +1,7 @@
 """The one binary convolution that every method shares."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from mmengine.registry import MODELS
@@ -30,8 +30,12 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
             as in ``nn.Conv2d``; all are honoured. Padding happens after the activation quantizer.
         weight: config of the weight quantizer; None keeps the weight real (W32A1, stage 1 of two-stage training).
-        activation: config of the activation quantizer; None keeps the input real.
-        pad_value: what ``padding_mode='zeros'`` pads with: 0, or -1 or +1, the values one bit can hold.
+            ``'default'`` is the layer's own: here the scaled sign, in a method's layer the method's.
+        activation: config of the activation quantizer; None keeps the input real. ``'default'`` is the layer's own,
+            with a shift that starts at the mean of the data, so that the layer also learns behind a ReLU; the blocks
+            of this project choose the shift themselves.
+        pad_value: what ``padding_mode='zeros'`` pads with: 0, or -1 or +1, the values one bit can hold. None is the
+            layer's own: 0 but for BiDet's.
         keep_real: names of layers that stay real, each one or more components of the dotted name, ``*`` allowed, such
             as ``['downsample', 'backbone.layer1.0.conv1']``. ``False`` switches all rules off, the first layer's too.
 
@@ -49,9 +53,12 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         BinaryConv2d(
           16, 32, kernel_size=(3, 3), stride=(1, 1), padding=(1, 1), bias=False, W1A1
           (weight_quantizer): BinaryMeanScaleWeight()
-          (activation_quantizer): BinaryRSign(16, init='mean')
+          (activation_quantizer): BinaryApproxSign(16, shift='mean')
         )
     """
+
+    method_pad_value: ClassVar[int] = 0
+    """What the layer's method pads with."""
 
     def __init__(
         self,
@@ -67,13 +74,14 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         *,
-        weight: QuantizerConfig = 'BinaryMeanScaleWeight',
-        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},
-        pad_value: int = 0,
+        weight: QuantizerConfig = 'default',
+        activation: QuantizerConfig = 'default',
+        pad_value: int | None = None,
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
     ) -> None:
         if dtype is not None and not dtype.is_floating_point:
             raise ValueError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
+        pad_value = self.method_pad_value if pad_value is None else pad_value
         if pad_value not in (-1, 0, 1):
             raise ValueError(
                 f'{type(self).__name__}: pad_value={pad_value!r} must be 0, or -1 or +1 as one bit can hold'
@@ -108,9 +116,10 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         if not self.binary:
             return super().forward(x)
         x, padding = self._padded(self._quantized_input(x))
-        if self.training or self.weight_quantizer is None:
-            weight = self.weight if self.weight_quantizer is None else self.weight_quantizer(self.weight)
+        if not self._computes_with_codes:
+            weight = self._training_weight()
             return functional.conv2d(x, weight, self.bias, self.stride, padding, self.dilation, self.groups)
+        assert self.weight_quantizer is not None
         codes, scale = self.weight_quantizer.codes(self.weight)
         y = functional.conv2d(x, codes, None, self.stride, padding, self.dilation, self.groups)
         if scale is not None:

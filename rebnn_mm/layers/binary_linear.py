@@ -19,8 +19,7 @@ class BinaryLinear(BinaryLayer, nn.Linear):
 
     Args:
         in_features, out_features, bias, device, dtype: as in ``nn.Linear``.
-        weight: config of the weight quantizer; None keeps the weight real.
-        activation: config of the activation quantizer; None keeps the input real.
+        weight, activation: configs of the quantizers, as in :class:`BinaryConv2d`.
         keep_real: names of layers that stay real, as in :class:`BinaryConv2d`; False for none.
 
     Shapes: (..., in_features) to (..., out_features).
@@ -42,8 +41,8 @@ class BinaryLinear(BinaryLayer, nn.Linear):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         *,
-        weight: QuantizerConfig = 'BinaryMeanScaleWeight',
-        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},
+        weight: QuantizerConfig = 'default',
+        activation: QuantizerConfig = 'default',
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
     ) -> None:
         if dtype is not None and not dtype.is_floating_point:
@@ -58,9 +57,9 @@ class BinaryLinear(BinaryLayer, nn.Linear):
         if not self.binary:
             return super().forward(x)
         x = self._quantized_input(x)
-        if self.training or self.weight_quantizer is None:
-            weight = self.weight if self.weight_quantizer is None else self.weight_quantizer(self.weight)
-            return functional.linear(x, weight, self.bias)
+        if not self._computes_with_codes:
+            return functional.linear(x, self._training_weight(), self.bias)
+        assert self.weight_quantizer is not None
         codes, scale = self.weight_quantizer.codes(self.weight)
         y = functional.linear(x, codes)
         if scale is not None:

@@ -23,8 +23,7 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
     Args:
         args: those of ``nn.Conv2d``, in its order.
         gamma, gamma_bounds, flip_window, variant: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
-        activation: config of the activation quantizer. The default has a learnable threshold per channel that starts
-            at the mean of the data, so that the layer can also learn behind a ReLU.
+        activation: config of the activation quantizer, see :class:`BinaryConv2d`.
         pad_value, keep_real: see :class:`BinaryConv2d`.
         kwargs: those of ``nn.Conv2d``, by name.
 
@@ -50,8 +49,8 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
         flip_window: int | str = 1,
         variant: str = 'paper',
-        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},
-        pad_value: int = 0,
+        activation: QuantizerConfig = 'default',
+        pad_value: int | None = None,
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
         **kwargs: Any,
     ) -> None:

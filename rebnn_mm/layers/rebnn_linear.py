@@ -45,7 +45,7 @@ class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
         flip_window: int | str = 1,
         variant: str = 'paper',
-        activation: QuantizerConfig = {'type': 'BinaryRSign', 'init': 'mean'},
+        activation: QuantizerConfig = 'default',
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
         **kwargs: Any,
     ) -> None:

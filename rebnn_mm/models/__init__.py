@@ -1,10 +1,24 @@
 """Networks whose structure is made for binary convolutions.
 
-Only what needs nothing but mmengine and mmcv's layers is imported here; :mod:`rebnn_mm.models.detection` needs mmdet
-and is loaded through :data:`rebnn_mm.registry.MODELS` when a config asks for it.
+Only what needs nothing but mmengine and mmcv's layers is imported here; :mod:`rebnn_mm.models.detection` needs mmdet,
+:mod:`rebnn_mm.models.classification` needs mmpretrain, and :data:`rebnn_mm.registry.MODELS` loads them when a config
+asks for it.
 """
 
-from .backbones import ReBNNResLayer, ReBNNResNet
-from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock
+from .backbones import BinarySSDVGG, BinaryVGGSmall, ReBNNResLayer, ReBNNResNet
+from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock, BinaryUnit
+from .losses import BinaryDistributionLoss
+from .necks import FlattenNeck
 
-__all__ = ['BinaryBasicBlock', 'BinaryBiRealBlock', 'BinaryReActBlock', 'ReBNNResLayer', 'ReBNNResNet']
+__all__ = [
+    'BinaryBasicBlock',
+    'BinaryBiRealBlock',
+    'BinaryDistributionLoss',
+    'BinaryReActBlock',
+    'BinarySSDVGG',
+    'BinaryUnit',
+    'BinaryVGGSmall',
+    'FlattenNeck',
+    'ReBNNResLayer',
+    'ReBNNResNet',
+]

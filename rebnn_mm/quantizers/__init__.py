@@ -1,20 +1,43 @@
 """Weight and activation quantizers: small registered objects that a binary layer is handed."""
 
-from .base import ActivationQuantizer, WeightQuantizer
+from .adabin import AdaBinActivation, AdaBinWeight
+from .base import ActivationQuantizer, MissingHookWarning, Quantizer, WeightQuantizer
+from .bidet import BiDetWeight
+from .bnn import BNNWeight
 from .builder import build_activation_quantizer, build_weight_quantizer
+from .dorefa import DoReFaActivation, DoReFaWeight
+from .fda import FDASign, FDAWeight
 from .mean_scale import BinaryMeanScaleWeight
+from .rbnn import RBNNSign, RBNNWeight
 from .rebnn import ReBNNWeight
+from .recu import ReCUSign, ReCUWeight
 from .rsign import BinaryRSign
 from .sign import BinaryApproxSign, BinarySign
+from .xnor import XNORWeight
 
 __all__ = [
     'ActivationQuantizer',
+    'AdaBinActivation',
+    'AdaBinWeight',
+    'BNNWeight',
+    'BiDetWeight',
     'BinaryApproxSign',
     'BinaryMeanScaleWeight',
     'BinaryRSign',
     'BinarySign',
+    'DoReFaActivation',
+    'DoReFaWeight',
+    'FDASign',
+    'FDAWeight',
+    'MissingHookWarning',
+    'Quantizer',
+    'RBNNSign',
+    'RBNNWeight',
     'ReBNNWeight',
+    'ReCUSign',
+    'ReCUWeight',
     'WeightQuantizer',
+    'XNORWeight',
     'build_activation_quantizer',
     'build_weight_quantizer',
 ]

@@ -1,31 +1,77 @@
 """What a binary layer asks of the quantizers it is handed."""
 
+import warnings
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 
-class WeightQuantizer(nn.Module):
+class MissingHookWarning(UserWarning):
+    """Layers are trained without the hook that carries their method."""
+
+
+class Quantizer(nn.Module):
+    """What weight and activation quantizers have in common.
+
+    Learnable state is a Parameter made in ``__init__`` (one made later never reaches the optimizer); running state is
+    a buffer. The forward pass changes neither.
+    """
+
+    bits: int = 1
+    """Bits per value, read by the layer table and the size report."""
+
+    param_roles: ClassVar[dict[str, str]] = {}
+    """Role of each parameter (``'scale'`` or ``'shift'``), read by the optimizer constructor."""
+
+    has_codes: ClassVar[bool] = True
+    """False if evaluation gives no integers (-1 and +1 for one bit), whatever their factor."""
+
+    hook: ClassVar[str] = ''
+    """The mmengine hook without which training is not this method; empty if it needs none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.driven = False
+        """Whether the hook is at work."""
+
+    def set_progress(self, done: float) -> None:
+        """Renew what follows a schedule; called before every epoch, or before every step.
+
+        Args:
+            done: the share of training that is finished, 0 at the start.
+        """
+
+    def warn_if_not_driven(self) -> None:
+        """Warn once that the method's hook is missing, if it is."""
+        if self.hook and not self.driven and torch.is_grad_enabled():
+            warnings.warn(self.missing_hook_message(), MissingHookWarning, stacklevel=2)
+
+    def missing_hook_message(self) -> str:
+        """What is lost without the hook, and the fix."""
+        return (
+            f'{type(self).__name__} is being trained without its schedule or weight constraint. Add '
+            f"custom_hooks=[dict(type='{self.hook}')] to the config (outside mmengine: "
+            'rebnn_mm.engine.MethodDriver(model).attach(optimizer)).'
+        )
+
+
+class WeightQuantizer(Quantizer):
     r"""Turns a latent weight into the weight that the layer computes with.
 
     A method adds one subclass in a file of its own, registers it in mmengine's root ``MODELS`` and implements
     :meth:`codes`; where the gradient or the training-time value differs from ``scale * codes``, also :meth:`forward`.
-    Learnable state is a Parameter made in ``__init__`` (one made later never reaches the optimizer); running state is
-    a buffer. The forward pass changes neither.
+    What has to happen besides is a method to override: :meth:`set_progress`, :meth:`begin_epoch`, :meth:`constrain`.
 
     Args:
         weight_shape: shape of the latent weight, (C_out, ...).
     """
 
-    bits: ClassVar[int] = 1
-    """Bits per weight, read by the layer table and the size report."""
-
-    param_roles: ClassVar[dict[str, str]] = {}
-    """Role of each parameter (``'scale'`` or ``'shift'``), read by the optimizer constructor."""
-
     def __init__(self, weight_shape: tuple[int, ...]) -> None:
         super().__init__()
         self.weight_shape = tuple(weight_shape)
+        self.follows_weight = True
+        """Whether :meth:`start` still has to look at weights that may be initialised after this object was made."""
 
     def forward(self, weight: Tensor) -> Tensor:
         """The quantized weight in training, differentiable, of the latent weight's shape."""
@@ -47,6 +93,12 @@ class WeightQuantizer(nn.Module):
     def init_from_weight(self, weight: Tensor) -> None:
         """Start what depends on the latent weight's values; called when those have come from elsewhere."""
 
+    def start(self, weight: Tensor) -> None:
+        """Look at the weight a last time before training, unless a checkpoint brought this quantizer's own state."""
+        if self.follows_weight:
+            self.init_from_weight(weight)
+            self.follows_weight = False
+
     def weight_loaded(self, weight: Tensor, state_loaded: bool) -> None:
         """Called by the layer after a checkpoint filled its weight.
 
@@ -56,34 +108,82 @@ class WeightQuantizer(nn.Module):
         """
         if not state_loaded:
             self.init_from_weight(weight)
+        self.follows_weight = not state_loaded
+
+    def begin_epoch(self, weight: Tensor) -> None:
+        """Renew state that is learned outside the gradient; called before every epoch.
+
+        In a distributed run the buffers are then taken from the first process.
+        """
+
+    def constrain(self, weight: Tensor) -> None:
+        """Change the latent weight in place where the method bounds it; called before training and after each step."""
 
 
-class ActivationQuantizer(nn.Module):
-    """Turns a layer's input into the values it computes with.
+class ActivationQuantizer(Quantizer):
+    r"""Turns a layer's input into the values it computes with.
+
+    A method adds one subclass in a file of its own, registers it and implements :meth:`quantize`. Every activation
+    quantizer can own a learnable shift per channel, :math:`q(x + \beta_c)`: a layer behind a ReLU sees no negative
+    value, so a sign without a shift is +1 everywhere and nothing is learned. ``shift='mean'`` starts it at minus the
+    mean of each channel over one batch of data: the hooks of :mod:`rebnn_mm.engine` show the layer that batch before
+    training, :func:`rebnn_mm.layers.calibrate_shifts` does it without mmengine. A shift from a checkpoint is kept.
 
     Args:
         channels: number of input channels.
         channel_dim: dimension that holds them: -3 for a convolution, with or without a batch; -1 for a linear layer.
+        shift: None for no shift, or its start: ``'zero'`` or ``'mean'``.
+
+    Raises:
+        ValueError: ``shift`` is none of these.
     """
 
-    bits: ClassVar[int] = 1
-    """Bits per value, read by the layer table and the size report."""
+    param_roles: ClassVar[dict[str, str]] = {'shift': 'shift'}
 
-    param_roles: ClassVar[dict[str, str]] = {}
-    """Role of each parameter (``'scale'`` or ``'shift'``), read by the optimizer constructor."""
+    stock_shift: ClassVar[str | None] = 'mean'
+    """The shift of a layer that is swapped into a network not made for it; None if the method needs none there."""
 
-    needs_calibration: bool = False
-    """Whether :meth:`calibrate` should still see one batch of data before training starts."""
-
-    def __init__(self, channels: int, channel_dim: int = 1) -> None:
+    def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None) -> None:
         super().__init__()
+        if shift not in (None, 'zero', 'mean'):
+            raise ValueError(f"{type(self).__name__}: shift={shift!r} is unknown; use None, 'zero' or 'mean'")
         self.channels = channels
         self.channel_dim = channel_dim
+        self.shift_start = shift
+        self.register_parameter('shift', None if shift is None else nn.Parameter(torch.zeros(channels)))
+        self.shift: nn.Parameter | None
+        self.needs_calibration = shift == 'mean'
+        """Whether :meth:`calibrate` should still see one batch of data before training starts."""
 
+    def forward(self, x: Tensor) -> Tensor:
+        """Quantize x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""
+        return self.quantize(x if self.shift is None else x + self.along_channels(self.shift, x))
+
+    def quantize(self, x: Tensor) -> Tensor:
+        """The method's own function of the shifted input."""
+        raise NotImplementedError(f'{type(self).__name__} has to implement quantize(x)')
+
+    def along_channels(self, values: Tensor, x: Tensor) -> Tensor:
+        """View one value per channel so that it broadcasts over x."""
+        return values.view(-1, *[1] * (x.dim() - 1 - self.channel_dim % x.dim()))
+
+    def sample_dims(self, x: Tensor) -> tuple[int, ...]:
+        """The dimensions that belong to one sample: the channels and what follows them."""
+        return tuple(range(self.channel_dim % x.dim(), x.dim()))
+
+    @torch.no_grad()
     def calibrate(self, x: Tensor) -> None:
-        """Start what depends on the data from one batch of this layer's input."""
+        """Set the shift to minus the mean of each channel of x."""
+        if self.shift is not None:
+            dims = [dim for dim in range(x.dim()) if dim != self.channel_dim % x.dim()]
+            self.shift.copy_(-x.float().mean(dim=dims))
+        self.needs_calibration = False
+
+    def extra_repr(self) -> str:
+        """Channels and shift, as printed by ``print(model)``."""
+        return f'{self.channels}' if self.shift_start is None else f'{self.channels}, shift={self.shift_start!r}'
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         super()._load_from_state_dict(state_dict, prefix, *args)
-        if any(key.startswith(prefix) for key in state_dict):
+        if f'{prefix}shift' in state_dict:
             self.needs_calibration = False

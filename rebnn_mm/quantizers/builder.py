@@ -45,15 +45,33 @@ def build_activation_quantizer(
         ValueError: no activation quantizer has that name; the message lists those that exist.
 
     Example:
-        >>> build_activation_quantizer(dict(type='BinaryRSign', init='zero'), 16).shift.shape
+        >>> build_activation_quantizer(dict(type='BinaryRSign', shift='mean'), 16).shift.shape
         torch.Size([16])
     """
     return _build(ActivationQuantizer, 'activation', cfg, channels=channels, channel_dim=channel_dim)
 
 
+def activation_quantizer_class(cfg: str | dict[str, Any]) -> type[ActivationQuantizer]:
+    """The class that a config of an activation quantizer names.
+
+    Raises:
+        ValueError: no activation quantizer has that name; the message lists those that exist.
+
+    Example:
+        >>> activation_quantizer_class('BinarySign').stock_shift
+        'mean'
+    """
+    return _class_and_options(ActivationQuantizer, 'activation', cfg)[0]
+
+
 def _build(base: type[_Q], key: str, cfg: QuantizerConfig, **shape: Any) -> _Q | None:
     if cfg is None:
         return None
+    cls, options = _class_and_options(base, key, cfg)
+    return cls(**shape, **options)
+
+
+def _class_and_options(base: type[_Q], key: str, cfg: str | dict[str, Any]) -> tuple[type[_Q], dict[str, Any]]:
     options = {'type': cfg} if isinstance(cfg, str) else dict(cfg)
     if 'type' not in options:
         raise ValueError(f'{key}={cfg!r} has no type; name one of: {", ".join(_names(base))}')
@@ -65,7 +83,7 @@ def _build(base: type[_Q], key: str, cfg: QuantizerConfig, **shape: Any) -> _Q |
         close = difflib.get_close_matches(str(name), names, n=1)
         hint = f'Did you mean {close[0]!r}? ' if close else ''
         raise ValueError(f'{key}={name!r} is no registered {key} quantizer. {hint}Registered: {", ".join(names)}')
-    return cls(**shape, **options)
+    return cls, options
 
 
 def _names(base: type[nn.Module]) -> list[str]:

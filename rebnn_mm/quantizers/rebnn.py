@@ -1,6 +1,5 @@
 """ReBNN's weight quantizer: a learnable scaling factor and the balanced parameter gamma."""
 
-import warnings
 from typing import ClassVar
 
 import torch
@@ -17,10 +16,6 @@ RELEASED_CODE_GAMMA = 2e-4
 """What the clamp of the paper's released code returns for every input."""
 
 
-class MissingHookWarning(UserWarning):
-    """ReBNN layers are trained without the optimizer hooks that make them resilient."""
-
-
 @MODELS.register_module()
 class ReBNNWeight(WeightQuantizer):
     r"""Binarised weight with learnable scaling factor; holds what the resilient gradient needs.
@@ -34,7 +29,7 @@ class ReBNNWeight(WeightQuantizer):
     The backward pass gives the first term and the gradient of alpha. The second one and the update of gamma belong
     around the optimizer step, where the gradient is reduced, unscaled and accumulated:
     :class:`rebnn_mm.engine.ReBNNHook` in mmengine, :class:`rebnn_mm.engine.ResilientGradient` elsewhere. Training
-    without either warns once (:class:`MissingHookWarning`).
+    without either warns once (:class:`rebnn_mm.quantizers.MissingHookWarning`).
 
     Args:
         weight_shape: shape of the latent weight, (C_out, ...).
@@ -64,6 +59,7 @@ class ReBNNWeight(WeightQuantizer):
     """
 
     param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
+    hook: ClassVar[str] = 'ReBNNHook'
 
     def __init__(
         self,
@@ -82,18 +78,13 @@ class ReBNNWeight(WeightQuantizer):
         self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
         self.register_buffer('gamma', torch.full((weight_shape[0],), self._first_gamma(), dtype=torch.float32))
         self.gamma: Tensor
-        # Whether alpha still has to follow weights that were initialised after this object was made.
-        self.alpha_follows_weight = True
-        # Set while a ResilientGradient is attached, which then applies the mask to the summed gradient.
-        self.resilient = False
 
     def forward(self, weight: Tensor) -> Tensor:
         """The binarised weight, of the latent weight's shape."""
-        if self.training and weight.requires_grad and torch.is_grad_enabled() and not self.resilient:
-            _warn_missing_hook()
         if self.variant == 'official':
             return scaled_sign_released(weight, self.alpha)
-        return scaled_sign(weight, self.alpha, mask=not self.resilient)
+        # While a ResilientGradient is attached, it applies the mask to the summed gradient.
+        return scaled_sign(weight, self.alpha, mask=not self.driven)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Signs and alpha."""
@@ -104,10 +95,13 @@ class ReBNNWeight(WeightQuantizer):
         """Set alpha to the mean of |w| of each channel."""
         self.alpha.copy_(channel_mean_abs(weight).clamp(min=ALPHA_MIN))
 
-    def weight_loaded(self, weight: Tensor, state_loaded: bool) -> None:
-        """Follow a checkpoint's weight, unless the checkpoint holds alpha too."""
-        super().weight_loaded(weight, state_loaded)
-        self.alpha_follows_weight = not state_loaded
+    def missing_hook_message(self) -> str:
+        """What is lost without the hook, and the fix."""
+        return (
+            'ReBNN layers are being trained without the resilient gradient: gamma and the reconstruction term are not '
+            "applied. Add custom_hooks=[dict(type='ReBNNHook')] to the config (outside mmengine: "
+            'rebnn_mm.engine.ResilientGradient(model).attach(optimizer)).'
+        )
 
     def extra_repr(self) -> str:
         """Options, as printed by ``print(model)``."""
@@ -146,13 +140,3 @@ def _checked_gamma(
     if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1]:
         raise ValueError(f'ReBNN: gamma_bounds={bounds!r} must be (lower, upper) with 0 <= lower <= upper, or None')
     return gamma, (float(bounds[0]), float(bounds[1]))
-
-
-def _warn_missing_hook() -> None:
-    warnings.warn(
-        'ReBNN layers are being trained without the resilient gradient: gamma and the reconstruction term are not '
-        "applied. Add custom_hooks=[dict(type='ReBNNHook')] to the config (outside mmengine: "
-        'rebnn_mm.engine.ResilientGradient(model).attach(optimizer)).',
-        MissingHookWarning,
-        stacklevel=2,
-    )

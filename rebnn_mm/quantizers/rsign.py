@@ -1,17 +1,12 @@
 """RSign: the sign around a learnable threshold per channel."""
 
-from typing import ClassVar
-
-import torch
 from mmengine.registry import MODELS
-from torch import Tensor, nn
 
-from ..functional import sign_approx
-from .base import ActivationQuantizer
+from .sign import BinaryApproxSign
 
 
 @MODELS.register_module()
-class BinaryRSign(ActivationQuantizer):
+class BinaryRSign(BinaryApproxSign):
     r"""Sign of the shifted input, with one learnable shift per channel.
 
     .. math::
@@ -21,23 +16,20 @@ class BinaryRSign(ActivationQuantizer):
         \quad
         \frac{\partial L}{\partial \beta_c} = \sum \frac{\partial L}{\partial x}
 
-    A layer behind a ReLU sees no negative value, so a sign without a shift is +1 everywhere and nothing is learned.
-    ``init='mean'`` therefore starts the shift at minus the mean of each channel over one batch of data:
-    :class:`rebnn_mm.engine.ReBNNHook` shows the layer that batch before training,
-    :func:`rebnn_mm.layers.calibrate_shifts` does it without mmengine. A shift from a checkpoint is kept.
-
     Args:
         channels: number of input channels.
         channel_dim: dimension of the channels in the input.
-        init: ``'zero'`` (ReActNet's own start, for inputs that are centred) or ``'mean'``.
+        shift: start of the shift: ``'zero'`` (ReActNet's own, for inputs that are centred) or ``'mean'``, see
+            :class:`rebnn_mm.quantizers.ActivationQuantizer`.
 
     Raises:
-        ValueError: ``init`` is neither.
+        ValueError: ``shift`` is none of these.
 
     Source: Liu et al. 2020 (ReActNet), Eq. 3.
 
     Example:
-        >>> rsign = BinaryRSign(2, init='mean')
+        >>> import torch
+        >>> rsign = BinaryRSign(2, shift='mean')
         >>> after_relu = torch.tensor([[0., 3.], [4., 5.]])
         >>> rsign(after_relu)
         tensor([[1., 1.],
@@ -48,31 +40,5 @@ class BinaryRSign(ActivationQuantizer):
                 [ 1.,  1.]], grad_fn=<_SignApproxBackward>)
     """
 
-    param_roles: ClassVar[dict[str, str]] = {'shift': 'shift'}
-
-    def __init__(self, channels: int, channel_dim: int = 1, init: str = 'zero') -> None:
-        super().__init__(channels, channel_dim)
-        if init not in ('zero', 'mean'):
-            raise ValueError(f"BinaryRSign: init={init!r} is unknown; use 'zero' or 'mean'")
-        self.init = init
-        self.shift = nn.Parameter(torch.zeros(channels))
-        self.needs_calibration = init == 'mean'
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Binarise x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""
-        return sign_approx(x + self._along_channels(x))
-
-    @torch.no_grad()
-    def calibrate(self, x: Tensor) -> None:
-        """Set the shift to minus the mean of each channel of x."""
-        dims = [dim for dim in range(x.dim()) if dim != self.channel_dim % x.dim()]
-        self.shift.copy_(-x.float().mean(dim=dims))
-        self.needs_calibration = False
-
-    def _along_channels(self, x: Tensor) -> Tensor:
-        after = x.dim() - 1 - self.channel_dim % x.dim()
-        return self.shift.view(-1, *[1] * after)
-
-    def extra_repr(self) -> str:
-        """Channels and start, as printed by ``print(model)``."""
-        return f'{self.channels}, init={self.init!r}'
+    def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = 'zero') -> None:
+        super().__init__(channels, channel_dim, shift or 'zero')

@@ -1,4 +1,4 @@
-"""Activation quantizers without state."""
+"""The two plain signs."""
 
 from mmengine.registry import MODELS
 from torch import Tensor
@@ -17,7 +17,7 @@ class BinarySign(ActivationQuantizer):
         tensor([[-1.,  1.,  1.]])
     """
 
-    def forward(self, x: Tensor) -> Tensor:
+    def quantize(self, x: Tensor) -> Tensor:
         """Binarise x, any shape."""
         return sign_ste(x)
 
@@ -34,6 +34,6 @@ class BinaryApproxSign(ActivationQuantizer):
         tensor([[1.5000, 2.0000, 0.0000]])
     """
 
-    def forward(self, x: Tensor) -> Tensor:
+    def quantize(self, x: Tensor) -> Tensor:
         """Binarise x, any shape."""
         return sign_approx(x)

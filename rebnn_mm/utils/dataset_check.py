@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 # mmpretrain downloads these itself when they are missing.
 SELF_DOWNLOADING = frozenset({'CIFAR10', 'CIFAR100', 'MNIST', 'FashionMNIST'})
 COCO_PATH = re.compile(r'(^|/)coco/|_(train|val|minival)20(14|17)')
+CIFAR10_FOLDER = 'cifar-10-batches-py'
+CIFAR10_URL = 'https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz'
 
 
 class DataPath(NamedTuple):
@@ -59,8 +61,8 @@ def missing_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'
         splits: the splits the caller is about to read.
 
     Returns:
-        The message: what was looked for and where, how to get COCO 2017, and the ``--cfg-options`` that point every
-        data set and evaluator with missing files to another copy.
+        The message: what was looked for and where, how to get COCO 2017 or CIFAR-10, and the ``--cfg-options`` that
+        point every data set and evaluator with missing files to another copy.
 
     Example:
         >>> dataset = dict(type='CocoDataset', data_root='nowhere/', ann_file='annotations/train.json')
@@ -76,6 +78,8 @@ def missing_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'
     if is_coco:
         target = first.root.rstrip('/') or osp.dirname(osp.dirname(first.path))
         get = f'Download COCO 2017 (https://cocodataset.org/#download) to {target}'
+    elif osp.basename(first.path) == CIFAR10_FOLDER:
+        get = f'Download {CIFAR10_URL} and unpack it to {osp.dirname(first.path)}'
     else:
         get = f'Put the data set at {first.root or first.path}'
     hint = ' The sample in demo/coco_sample works without a download: make demo.' if is_coco else ''

@@ -19,6 +19,8 @@ from rebnn_mm.layers import BinaryConv2d
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
+METHODS = ['BNN', 'XNOR', 'DoReFa', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet']
+
 HEADER = """
 _base_ = '{base}'
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
@@ -82,18 +84,18 @@ DETECTORS = [
 
 
 class Watch:
-    """What each binary layer received in the last step: its gradient, and the share of +1 in its input."""
+    """What each binary layer received in the last step: its gradient, and the share of its input above the mean."""
 
     def __init__(self, model: nn.Module) -> None:
         self.gradient: dict[str, float] = {}
-        self.positive: dict[str, float] = {}
+        self.above: dict[str, float] = {}
         for name, layer in binary_layers(model).items():
             layer.activation_quantizer.register_forward_hook(partial(self._input, name))
             if layer.weight.requires_grad:
                 layer.weight.register_post_accumulate_grad_hook(partial(self._gradient, name))
 
     def _input(self, name: str, module: nn.Module, args: tuple[Any, ...], codes: torch.Tensor) -> None:
-        self.positive[name] = (codes > 0).float().mean().item()
+        self.above[name] = (codes > codes.float().mean()).float().mean().item()
 
     def _gradient(self, name: str, weight: nn.Parameter) -> None:
         self.gradient[name] = weight.grad.abs().sum().item()
@@ -148,9 +150,9 @@ def check(runner: Runner, watch: Watch, count: int | None, real: str) -> None:
     trained = {n for n, m in binary.items() if m.weight.requires_grad}
     assert watch.gradient.keys() == trained
     assert {n: value for n, value in watch.gradient.items() if not 0 < value < float('inf')} == {}
-    # Behind a ReLU a sign without a shift is +1 everywhere.
-    assert watch.positive.keys() == binary.keys()
-    assert {n: share for n, share in watch.positive.items() if not 0.05 < share < 0.95} == {}
+    # Behind a ReLU a sign without a shift is +1 everywhere: nothing is above the mean.
+    assert watch.above.keys() == binary.keys()
+    assert {n: share for n, share in watch.above.items() if not 0.05 < share < 0.95} == {}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +170,50 @@ def test_without_calibration_layers_behind_a_relu_see_a_constant(detection_batch
     cfg = swapped(base, binary, places, tmp_path)
     cfg.custom_hooks[0].calibrate = False
     _, watch = train_one_step(cfg, separate(detection_batch), tmp_path)
-    assert watch.positive['backbone.layer1.0.conv2'] == 1.0
+    assert watch.above['backbone.layer1.0.conv2'] == 0.0
+
+
+THREE_LINES = """
+_base_ = '{base}'
+custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
+custom_hooks = [dict(type='BinaryHook')]
+model = dict(backbone=dict(conv_cfg=dict(type='{method}Conv2d')))
+"""
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_three_lines_select_any_method_in_a_detector(method, detection_batch, tmp_path):
+    base, *_ = DETECTORS[2]
+    (tmp_path / 'three_lines.py').write_text(THREE_LINES.format(base=base, method=method))
+    runner, watch = train_one_step(Config.fromfile(tmp_path / 'three_lines.py'), separate(detection_batch), tmp_path)
+    assert {type(layer).__name__ for layer in binary_layers(runner.model).values()} == {f'{method}Conv2d'}
+    check(runner, watch, 16, r'backbone\.conv1|.*\.downsample\.0|neck\..*|bbox_head\..*')
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_three_lines_select_any_method_in_a_classifier(method, classification_samples, tmp_path):
+    base = 'mmpretrain::resnet/resnet18_8xb32_in1k.py'
+    (tmp_path / 'three_lines.py').write_text(THREE_LINES.format(base=base, method=method))
+    cfg = Config.fromfile(tmp_path / 'three_lines.py')
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        runner, watch = train_one_step(cfg, classification_samples(64), tmp_path)
+    assert {type(layer).__name__ for layer in binary_layers(runner.model).values()} == {f'{method}Conv2d'}
+    check(runner, watch, 16, r'backbone\.conv1|.*\.downsample\.0')
+
+
+@pytest.fixture
+def classification_samples():
+    """Two images of a size with their labels, as a classifier's data loader gives them."""
+    from mmpretrain.structures import DataSample
+
+    def samples(size):
+        images = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8)
+        return [
+            dict(inputs=image, data_samples=DataSample().set_gt_label(label))
+            for image, label in zip(images, (3, 7), strict=True)
+        ]
+
+    return samples
 
 
 @pytest.mark.parametrize(
@@ -178,16 +223,9 @@ def test_without_calibration_layers_behind_a_relu_see_a_constant(detection_batch
         ('mmpretrain::vgg/vgg11bn_8xb32_in1k.py', 7, r'backbone\.features\.0\.conv'),
     ],
 )
-def test_swapped_classifier_learns(base, count, real, tmp_path):
-    from mmpretrain.structures import DataSample
-
+def test_swapped_classifier_learns(base, count, real, classification_samples, tmp_path):
     cfg = swapped(base, CONV, [BACKBONE], tmp_path)
-    size = 224 if 'vgg' in base else 64
-    images = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8)
-    samples = [
-        dict(inputs=image, data_samples=DataSample().set_gt_label(label))
-        for image, label in zip(images, (3, 7), strict=True)
-    ]
+    samples = classification_samples(224 if 'vgg' in base else 64)
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         runner, watch = train_one_step(cfg, samples, tmp_path)
     check(runner, watch, count, real)

@@ -2,6 +2,7 @@
 
 import torch
 from mmengine.dataset import pseudo_collate
+from mmengine.hooks import Hook
 from mmengine.model import BaseModel
 from mmengine.runner import Runner
 from torch import nn
@@ -28,12 +29,12 @@ class Images(Dataset):
 class SmallClassifier(BaseModel):
     """Stem, ReLU, two binary convolutions (the first one right behind the ReLU), linear head."""
 
-    def __init__(self, **options):
+    def __init__(self, layer=ReBNNConv2d, **options):
         super().__init__()
         self.stem = nn.Conv2d(3, 8, 3, padding=1)
-        self.conv1 = ReBNNConv2d(8, 8, 3, padding=1, bias=False, **options)
+        self.conv1 = layer(8, 8, 3, padding=1, bias=False, **options)
         self.bn1 = nn.BatchNorm2d(8)
-        self.conv2 = ReBNNConv2d(8, 8, 3, padding=1, bias=False, **options)
+        self.conv2 = layer(8, 8, 3, padding=1, bias=False, **options)
         self.bn2 = nn.BatchNorm2d(8)
         self.head = nn.Linear(8, 3)
 
@@ -47,7 +48,7 @@ class SmallClassifier(BaseModel):
         return scores
 
 
-def runner_config(work_dir, epochs=2, hook=True, constructor=True, optim_wrapper=None, **more):
+def runner_config(work_dir, epochs=2, hook='ReBNNHook', constructor=True, optim_wrapper=None, **more):
     """Arguments of a Runner that trains :class:`SmallClassifier` for some epochs of four iterations."""
     optim_wrapper = optim_wrapper or {'optimizer': {'type': 'SGD', 'lr': 0.05, 'momentum': 0.9, 'weight_decay': 1e-4}}
     if constructor:
@@ -63,8 +64,11 @@ def runner_config(work_dir, epochs=2, hook=True, constructor=True, optim_wrapper
         },
         'train_cfg': {'by_epoch': True, 'max_epochs': epochs},
         'optim_wrapper': optim_wrapper,
-        'custom_hooks': [{'type': 'ReBNNHook'}] if hook else [],
-        'default_hooks': {'logger': {'type': 'LoggerHook', 'interval': 2}, 'checkpoint': {'type': 'CheckpointHook'}},
+        'custom_hooks': [{'type': hook}] if isinstance(hook, str) else [hook] if hook else [],
+        'default_hooks': {
+            'logger': {'type': 'LoggerHook', 'interval': 2},
+            'checkpoint': {'type': 'CheckpointHook', 'interval': 1},
+        },
         'default_scope': 'mmengine',
         'randomness': {'seed': 1},
         'log_level': 'INFO',
@@ -74,10 +78,23 @@ def runner_config(work_dir, epochs=2, hook=True, constructor=True, optim_wrapper
     }
 
 
-def trained(work_dir, model=None, **options):
+class StopAfter(Hook):
+    """Ends a run after some epochs, as a kill would, while its schedules know of more."""
+
+    def __init__(self, epochs):
+        self.epochs = epochs
+
+    def after_train_epoch(self, runner):
+        if runner.epoch + 1 == self.epochs:
+            runner.train_loop.stop_training = True
+
+
+def trained(work_dir, model=None, stop_after=None, **options):
     """Train and give the runner back."""
     torch.manual_seed(0)
     runner = Runner(model=model or SmallClassifier(), **runner_config(work_dir, **options))
+    if stop_after:
+        runner.register_hook(StopAfter(stop_after), 'LOWEST')
     runner.train()
     return runner
 

@@ -107,7 +107,7 @@ def test_calibration_changes_nothing_but_the_shifts(tmp_path):
     """No random number is drawn and no running statistic is moved."""
     optim = {'optimizer': {'type': 'SGD', 'lr': 0.0}}
     torch.manual_seed(0)
-    model = SmallClassifier(activation={'type': 'BinaryRSign', 'init': 'zero'})
+    model = SmallClassifier(activation={'type': 'BinaryRSign', 'shift': 'zero'})
     plain = trained(tmp_path / 'plain', model, epochs=1, optim_wrapper=optim)
     state = torch.get_rng_state()
     swapped = trained(tmp_path / 'swapped', SmallClassifier(), epochs=1, optim_wrapper=optim)

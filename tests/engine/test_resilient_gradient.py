@@ -3,12 +3,12 @@
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch.nn.parallel import DistributedDataParallel
 
 from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.layers import ReBNNConv2d
-from rebnn_mm.quantizers.rebnn import MissingHookWarning
+from rebnn_mm.quantizers import MissingHookWarning
+from tests import two_processes
 from tests.engine.networks import TwoLayers, batches, state, written_out_loss
 from tests.engine.reference import Reference
 from tests.tolerances import FLOAT64_EXACT
@@ -175,8 +175,7 @@ def test_frozen_layer_is_left_alone(how):
     resilient.detach()
 
 
-def _ddp_worker(rank, port, path):
-    dist.init_process_group('gloo', init_method=f'tcp://127.0.0.1:{port}', rank=rank, world_size=2)
+def _ddp_worker(rank, path):
     model = TwoLayers(gamma_bounds=None)
     wrapped = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=LR)
@@ -187,19 +186,10 @@ def _ddp_worker(rank, port, path):
         optimizer.step()
         optimizer.zero_grad()
     torch.save(state(model), f'{path}/{rank}.pt')
-    dist.destroy_process_group()
-
-
-def _free_port():
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(('127.0.0.1', 0))
-        return probe.getsockname()[1]
 
 
 def test_two_processes_equal_one_with_the_joined_batch(tmp_path):
-    mp.spawn(_ddp_worker, args=(_free_port(), str(tmp_path)), nprocs=2)
+    two_processes.run(_ddp_worker, str(tmp_path))
     first, second = (torch.load(tmp_path / f'{rank}.pt') for rank in (0, 1))
     single = TwoLayers(gamma_bounds=None)
     train(single, batches(6))

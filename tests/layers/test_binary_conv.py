@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from rebnn_mm.layers import BinaryConv2d, ReBNNConv2d
 from tests.tolerances import FLOAT32_ROUNDING
 
-pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.rebnn.MissingHookWarning')
+pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
 
 GEOMETRIES = [
     {'kernel_size': 3, 'padding': 1},
@@ -159,7 +159,7 @@ def test_checkpoint_of_a_real_network_starts_alpha():
         'weight_quantizer.gamma',
     ]
     assert torch.equal(layer.alpha.data, real.weight.data.abs().mean(dim=(1, 2, 3)))
-    assert layer.weight_quantizer.alpha_follows_weight and layer.activation_quantizer.needs_calibration
+    assert layer.weight_quantizer.follows_weight and layer.activation_quantizer.needs_calibration
 
 
 def test_own_checkpoint_keeps_alpha_gamma_and_shift():
@@ -170,7 +170,7 @@ def test_own_checkpoint_keeps_alpha_gamma_and_shift():
     target.load_state_dict(source.state_dict())
     for name, value in source.state_dict().items():
         assert torch.equal(target.state_dict()[name], value), name
-    assert not target.weight_quantizer.alpha_follows_weight and not target.activation_quantizer.needs_calibration
+    assert not target.weight_quantizer.follows_weight and not target.activation_quantizer.needs_calibration
 
 
 def test_fuse_conv_bn_is_refused_and_nothing_is_changed():

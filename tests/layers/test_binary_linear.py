@@ -6,7 +6,7 @@ from torch import nn
 from rebnn_mm.layers import BinaryLinear, ReBNNLinear
 from tests.tolerances import FLOAT32_ROUNDING
 
-pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.rebnn.MissingHookWarning')
+pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
 
 
 @pytest.mark.parametrize('kind', [BinaryLinear, ReBNNLinear])

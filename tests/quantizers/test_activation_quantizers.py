@@ -1,10 +1,12 @@
-"""Every activation quantizer, by the same tests."""
+"""What holds for every activation quantizer; each method's own values and gradients are in its own test file."""
+
+from pathlib import Path
 
 import pytest
 import torch
 from mmengine.registry import MODELS
 
-from rebnn_mm.quantizers import ActivationQuantizer, BinaryRSign, build_activation_quantizer
+from rebnn_mm.quantizers import ActivationQuantizer, build_activation_quantizer
 from tests.tolerances import FLOAT64_EXACT
 
 NAMES = sorted(
@@ -13,69 +15,82 @@ NAMES = sorted(
     if isinstance(cls, type) and issubclass(cls, ActivationQuantizer) and cls.__module__.startswith('rebnn_mm.')
 )
 
-DERIVATIVES = {
-    'BinarySign': lambda x: (x.abs() <= 1).double(),
-    'BinaryApproxSign': lambda x: (2 - 2 * x.abs()).clamp(min=0),
-    'BinaryRSign': lambda x: (2 - 2 * x.abs()).clamp(min=0),
-}
+
+def build(name, **options):
+    torch.manual_seed(0)
+    return build_activation_quantizer(dict(type=name, **options), 4, -3)
 
 
 @pytest.mark.parametrize('name', NAMES)
 class TestEveryActivationQuantizer:
-    def test_two_values(self, name):
-        quantizer = build_activation_quantizer(name, 4)
-        special = torch.tensor([0.0, -0.0, 1e-45, -1e-45, float('nan'), 2.0, -2.0, 0.5]).view(1, 4, 2, 1)
-        assert set(quantizer(special).unique().tolist()) == {-1.0, 1.0}
-        assert quantizer(torch.zeros(1, 4, 1, 1)).eq(1).all()
+    def test_has_a_test_file_of_its_own(self, name):
+        module = MODELS.get(name).__module__.split('.')[-1]
+        assert (Path(__file__).parent / f'test_{module}.py').is_file()
 
-    def test_gradient_is_the_closed_form(self, name):
-        quantizer = build_activation_quantizer(name, 4).double()
-        x = (torch.linspace(-2, 2, 24, dtype=torch.float64)).view(2, 4, 3).requires_grad_()
-        upstream = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-        (quantizer(x) * upstream).sum().backward()
-        expected = upstream * DERIVATIVES[name](x.detach())
-        torch.testing.assert_close(x.grad, expected, atol=FLOAT64_EXACT, rtol=0)
+    def test_evaluation_has_two_values_and_zero_is_plus(self, name):
+        quantizer = build(name).eval()
+        values = quantizer(torch.randn(8, 4, 20, 20)).detach().unique()
+        assert len(values) == 2**quantizer.bits
+        if quantizer.bits == 1 and quantizer.has_codes:
+            assert values.tolist() == [-1.0, 1.0]
+            zeros = torch.tensor([0.0, -0.0]).repeat(8).view(1, 4, 2, 2)
+            assert quantizer(zeros).eq(1).all()
+
+    @pytest.mark.parametrize('shape', [(2, 4, 3, 3), (4, 3, 3)])
+    def test_with_and_without_a_batch(self, name, shape):
+        quantizer = build(name).eval()
+        x = torch.randn(shape)
+        one_by_one = torch.stack([quantizer(sample) for sample in x]) if len(shape) == 4 else quantizer(x[None])[0]
+        assert torch.equal(quantizer(x), one_by_one)
+
+    def test_works_on_the_last_dimension(self, name):
+        quantizer = build_activation_quantizer(dict(type=name, shift='zero'), 4, -1)
+        x = torch.randn(3, 5, 4, requires_grad=True)
+        out = quantizer(x)
+        out.square().sum().backward()
+        assert out.shape == x.shape and quantizer.shift.grad.shape == (4,)
+
+    def test_shift_moves_what_is_quantized(self, name):
+        plain, shifted = build(name), build(name, shift='zero')
+        shift = torch.tensor([0.5, -0.5, 0.1, 0.0]).double()
+        shifted.shift.data = shift.clone()
+        x = torch.randn(4, 4, 3, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        moved = (x + shift.view(1, 4, 1, 1)).requires_grad_()
+        upstream = torch.randn(4, 4, 3, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+        expected = plain.double()(moved)
+        (expected * upstream).sum().backward()
+        out = shifted.double()(x)
+        (out * upstream).sum().backward()
+        assert torch.equal(out, expected)
+        torch.testing.assert_close(shifted.shift.grad, moved.grad.sum(dim=(0, 2, 3)), atol=FLOAT64_EXACT, rtol=0)
+
+    def test_shift_is_calibrated_to_the_channel_means_and_not_after_a_checkpoint(self, name):
+        quantizer = build(name, shift='mean')
+        x = torch.rand(4, 4, 5, 5)
+        assert quantizer.needs_calibration
+        quantizer.calibrate(x)
+        torch.testing.assert_close(-quantizer.shift.data, x.mean(dim=(0, 2, 3)))
+        loaded = build(name, shift='mean')
+        loaded.load_state_dict(quantizer.state_dict())
+        assert not loaded.needs_calibration and not build(name, shift='zero').needs_calibration
 
     def test_state_round_trip(self, name):
-        quantizer = build_activation_quantizer(name, 4)
+        quantizer = build(name)
+        quantizer.set_progress(0.5)
         for parameter in quantizer.parameters():
             parameter.data.normal_()
-        other = build_activation_quantizer(name, 4)
+        other = build(name)
         other.load_state_dict(quantizer.state_dict())
         x = torch.randn(2, 4, 5, 5)
-        assert torch.equal(other(x), quantizer(x)) and quantizer.bits == 1
+        assert torch.equal(other.eval()(x), quantizer.eval()(x))
+        assert all(torch.equal(a, b) for a, b in zip(other.buffers(), quantizer.buffers(), strict=True))
 
-    def test_autocast_binarises_without_changing_a_sign(self, name):
-        quantizer = build_activation_quantizer(name, 4)
+    def test_autocast_quantizes_without_changing_a_value(self, name):
+        quantizer = build(name).eval()
         x = torch.randn(2, 4, 5, 5)
         with torch.autocast('cpu', torch.bfloat16):
             assert torch.equal(quantizer(x), quantizer(x.float()))
 
-
-def test_rsign_shift_gradient_and_channel_dim():
-    conv, linear = BinaryRSign(3).double(), BinaryRSign(3, channel_dim=-1).double()
-    shift = torch.tensor([0.5, -0.5, 0.1]).double()
-    conv.shift.data, linear.shift.data = shift.clone(), shift.clone()
-    x = torch.randn(4, 3, 2, generator=torch.Generator().manual_seed(0)).double()
-    conv(x).sum().backward()
-    linear(x.transpose(1, 2)).sum().backward()
-    moved = x + shift.view(1, 3, 1)
-    expected = (2 - 2 * moved.abs()).clamp(min=0).sum(dim=(0, 2))
-    torch.testing.assert_close(conv.shift.grad, expected, atol=FLOAT64_EXACT, rtol=0)
-    torch.testing.assert_close(linear.shift.grad, expected, atol=FLOAT64_EXACT, rtol=0)
-
-
-def test_rsign_calibrates_to_the_channel_means_and_not_after_a_checkpoint():
-    quantizer = BinaryRSign(3, init='mean')
-    x = torch.rand(4, 3, 5, 5)
-    assert quantizer.needs_calibration
-    quantizer.calibrate(x)
-    torch.testing.assert_close(-quantizer.shift.data, x.mean(dim=(0, 2, 3)))
-    loaded = BinaryRSign(3, init='mean')
-    loaded.load_state_dict(quantizer.state_dict())
-    assert not loaded.needs_calibration and not BinaryRSign(3, init='zero').needs_calibration
-
-
-def test_unknown_init_is_refused():
-    with pytest.raises(ValueError, match="init='median' is unknown; use 'zero' or 'mean'"):
-        BinaryRSign(3, init='median')
+    def test_unknown_shift_is_refused(self, name):
+        with pytest.raises(ValueError, match=f"{name}: shift='median' is unknown; use None, 'zero' or 'mean'"):
+            build(name, shift='median')

@@ -101,7 +101,8 @@ def test_other_data_sets_are_not_called_coco():
     assert 'COCO 2017' not in message and 'make demo' not in message
 
 
-def test_classification_sets(tmp_path):
+def test_classification_sets(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     imagenet = dict(type='ImageNet', data_root='data/imagenet', split='train')
     assert missing_data(dict(train_dataloader=dict(dataset=imagenet)), ['train']).startswith(
         'no data at data/imagenet (train_dataloader.dataset.data_root'
@@ -112,6 +113,17 @@ def test_classification_sets(tmp_path):
     assert missing_data(dict(train_dataloader=dict(dataset=downloads)), ['train']) is None
     downloads['download'] = False
     assert 'data/cifar10' in missing_data(dict(train_dataloader=dict(dataset=downloads)), ['train'])
+
+
+def test_cifar10_archive_is_named_with_its_source(tmp_path):
+    images = dict(type='CIFAR10Archive', data_root=str(tmp_path), data_prefix=dict(root='cifar-10-batches-py'))
+    message = missing_data(dict(train_dataloader=dict(dataset=images)), ['train'])
+    assert message.startswith(f'no data at {tmp_path}/cifar-10-batches-py (train_dataloader.dataset.data_prefix.root)')
+    assert (
+        f'Download https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz and unpack it to {tmp_path}, or' in message
+    )
+    (tmp_path / 'cifar-10-batches-py').mkdir()
+    assert missing_data(dict(train_dataloader=dict(dataset=images)), ['train']) is None
 
 
 def test_remote_data_is_left_to_the_file_backend():

@@ -36,7 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rebnn_mm.engine import ResilientGradient
-from rebnn_mm.quantizers.rebnn import MissingHookWarning
+from rebnn_mm.quantizers import MissingHookWarning
 from rebnn_mm.utils.command_line import stop_if
 from rebnn_mm.utils.config_file import missing_config
 

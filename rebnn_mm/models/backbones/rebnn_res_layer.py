@@ -20,7 +20,7 @@ class ReBNNResLayer(BaseModule):
     The same checkpoint therefore fills the backbone and this head. With ``stride=2`` a 7x7 region becomes 4x4.
 
     Args:
-        depth: 18 or 34.
+        depth: 18, 20 or 34.
         stage: which stage, from 0.
         stride: stride of the first block.
         dilation: dilation of the stage.
@@ -34,7 +34,7 @@ class ReBNNResLayer(BaseModule):
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
 
     Raises:
-        ValueError: an unknown depth, or a stage that is not in 1 to 3.
+        ValueError: an unknown depth, or a stage that this depth does not have or that is the first.
         KeyError: an unknown block style.
 
     Example:
@@ -63,9 +63,10 @@ class ReBNNResLayer(BaseModule):
     ) -> None:
         super().__init__(init_cfg or DEFAULT_INIT)
         blocks_per_stage = stage_blocks('ReBNNResLayer', depth)
-        if not 1 <= stage <= 3:
+        last = len(blocks_per_stage) - 1
+        if not 1 <= stage <= last:
             raise ValueError(
-                f'ReBNNResLayer: stage={stage} is not in 1 to 3; the first stage belongs to the backbone.'
+                f'ReBNNResLayer: stage={stage} is not in 1 to {last}; the first stage belongs to the backbone.'
             )
         self.norm_eval = norm_eval
         self.name = f'layer{stage + 1}'

@@ -1,9 +1,9 @@
-"""ResNet-18 and 34 with binary 3x3 convolutions, for detectors and classifiers."""
+"""ResNet-18, 34 and CIFAR's ResNet-20 with binary 3x3 convolutions, for detectors and classifiers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mmcv.cnn import build_norm_layer
+from mmcv.cnn import build_activation_layer, build_norm_layer
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from rebnn_mm.models.blocks import build_stage
 
 Config = dict[str, Any]
 
-STAGE_BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
+STAGE_BLOCKS = {18: (2, 2, 2, 2), 20: (3, 3, 3), 34: (3, 4, 6, 3)}
 # 'BinaryConv2d' reaches its direct subclasses too: mmengine matches a layer's class and its bases by name.
 DEFAULT_INIT: list[Config] = [
     dict(type='Kaiming', layer=['Conv2d', 'BinaryConv2d']),
@@ -45,10 +45,11 @@ class ReBNNResNet(BaseModule):
     mmpretrain needs ``prefix='backbone.'`` beside ``checkpoint``.
 
     Args:
-        depth: 18 or 34.
+        depth: 18 or 34; or 20, the ResNet for CIFAR, which has three stages and wants ``base_channels=16``.
         block: block style, a name in :data:`rebnn_mm.registry.BLOCKS` (``'react'``, ``'bireal'``) or a dict with
             that name as ``type``.
         stem: ``'imagenet'`` (7x7 convolution with stride 2, BN, max pooling) or ``'cifar'`` (3x3 with stride 1, BN).
+        stem_act: activation layer behind the stem's BN; None for none, as in Bi-Real Net and ReActNet.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the stem and the first stage; they double at every further stage.
         num_stages: number of stages, 1 to 4.
@@ -75,7 +76,8 @@ class ReBNNResNet(BaseModule):
         >>> [tuple(y.shape) for y in net(torch.randn(1, 3, 64, 64))]
         [(1, 8, 16, 16), (1, 16, 8, 8), (1, 32, 4, 4), (1, 64, 2, 2)]
 
-    Source: the structure of the paper's ResNet experiments, after Bi-Real Net and ReActNet.
+    Source: the structure of the paper's ResNet experiments, after Bi-Real Net and ReActNet; depth 20: He et al. 2016,
+    section 4.2.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class ReBNNResNet(BaseModule):
         *,
         block: str | Mapping[str, Any] = 'react',
         stem: str = 'imagenet',
+        stem_act: Config | None = None,
         in_channels: int = 3,
         base_channels: int = 64,
         num_stages: int = 4,
@@ -100,12 +103,18 @@ class ReBNNResNet(BaseModule):
         super().__init__(init_cfg or DEFAULT_INIT)
         blocks_per_stage = stage_blocks('ReBNNResNet', depth)
         self._check_stages(num_stages, strides, dilations, out_indices, frozen_stages)
+        if num_stages > len(blocks_per_stage):
+            raise ValueError(
+                f'ReBNNResNet: depth={depth} has {len(blocks_per_stage)} stages, not num_stages={num_stages}. Set '
+                'num_stages=3, strides=(1, 2, 2), dilations=(1, 1, 1) and out_indices=(2,).'
+            )
         self.out_indices = tuple(out_indices)
         self.frozen_stages = frozen_stages
         self.norm_eval = norm_eval
 
         self.conv1, self.maxpool = self._make_stem(stem, in_channels, base_channels)
         self.bn1 = build_norm_layer(norm_cfg, base_channels)[1]
+        self.stem_act = nn.Identity() if stem_act is None else build_activation_layer(stem_act)
         self.stages: list[str] = []
         channels = base_channels
         for i in range(num_stages):
@@ -155,14 +164,15 @@ class ReBNNResNet(BaseModule):
     def _freeze_stages(self) -> None:
         if self.frozen_stages < 0:
             return
-        frozen = [self.conv1, self.bn1, *(getattr(self, name) for name in self.stages[: self.frozen_stages])]
+        stages = [getattr(self, name) for name in self.stages[: self.frozen_stages]]
+        frozen = [self.conv1, self.bn1, self.stem_act, *stages]
         for module in frozen:
             module.eval()
             module.requires_grad_(False)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Feature maps of the stages in ``out_indices``, from (N, in_channels, H, W)."""
-        x = self.maxpool(self.bn1(self.conv1(x)))
+        x = self.maxpool(self.stem_act(self.bn1(self.conv1(x))))
         outs = []
         for i, name in enumerate(self.stages):
             x = getattr(self, name)(x)

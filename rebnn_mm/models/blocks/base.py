@@ -10,6 +10,8 @@ from torch.utils.checkpoint import checkpoint
 
 from rebnn_mm.layers import BinaryConv2d
 
+from .shortcut import build_shortcut
+
 Config = dict[str, Any]
 
 
@@ -20,11 +22,11 @@ class BinaryBasicBlock(BaseModule):
         y = a_1(\mathrm{BN}_1(\mathrm{conv}_1(x)) + s(x)) \qquad z = a_2(\mathrm{BN}_2(\mathrm{conv}_2(y)) + y)
 
     :math:`s` is the identity where the shapes agree, else average pooling, a real 1x1 convolution and a norm. A block
-    style says what :math:`a` is (:meth:`build_act`) and what binarises the input of its convolutions
-    (:attr:`default_activation`); a style with another order overrides :meth:`forward_block`.
+    style says what :math:`a` is (:meth:`build_act`) and whether the input of its convolutions is shifted before the
+    method's own activation quantizer sees it (:attr:`input_shift`); a style with another order overrides
+    :meth:`forward_block`.
 
-    Parameters are named as in torchvision's ``BasicBlock``, so checkpoints of real-valued ResNets fit. The pooling has
-    no parameters and stays outside ``downsample`` for that reason.
+    Parameters are named as in torchvision's ``BasicBlock``, so checkpoints of real-valued ResNets fit.
 
     Args:
         in_channels: channels of the input, shape (N, in_channels, H, W).
@@ -40,7 +42,8 @@ class BinaryBasicBlock(BaseModule):
     Source: Liu et al. 2018, Bi-Real Net, section 3.1.
     """
 
-    default_activation: ClassVar[Config | None] = None
+    input_shift: ClassVar[str | None] = None
+    """Start of the shift in front of each convolution's sign, None for no shift."""
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class BinaryBasicBlock(BaseModule):
     ) -> None:
         super().__init__(init_cfg)
         norm_cfg = norm_cfg or dict(type='BN')
-        conv_cfg = self._with_default_activation(conv_cfg)
+        conv_cfg = self.with_activation(conv_cfg)
         shape = dict(kernel_size=3, padding=dilation, dilation=dilation, bias=False)
         self.with_cp = with_cp
         self.conv1 = build_conv_layer(conv_cfg, in_channels, out_channels, stride=stride, **shape)
@@ -65,24 +68,20 @@ class BinaryBasicBlock(BaseModule):
         self.conv2 = build_conv_layer(conv_cfg, out_channels, out_channels, stride=1, **shape)
         self.bn2 = build_norm_layer(norm_cfg, out_channels)[1]
         self.act2 = self.build_act(out_channels)
-        self.pool: nn.Module = nn.Identity()
-        self.downsample: nn.Module = nn.Identity()
-        if stride != 1:
-            # Same size as a 3x3 convolution with padding 1; a window cut by the border averages only what is inside.
-            self.pool = nn.AvgPool2d(stride, stride, ceil_mode=True, count_include_pad=False)
-        if stride != 1 or in_channels != out_channels:
-            self.downsample = nn.Sequential(
-                nn.Conv2d(in_channels, out_channels, 1, bias=False), build_norm_layer(norm_cfg, out_channels)[1]
-            )
+        self.pool, self.downsample = build_shortcut(in_channels, out_channels, stride, norm_cfg)
 
-    def _with_default_activation(self, conv_cfg: Config | None) -> Config | None:
-        """Fill in the style's activation quantizer where ``conv_cfg`` is one of our layers and names none."""
-        if conv_cfg is None or self.default_activation is None or 'activation' in conv_cfg:
+    def with_activation(self, conv_cfg: Config | None) -> Config | None:
+        """Fill in the activation quantizer where ``conv_cfg`` is one of our layers and names none."""
+        if conv_cfg is None or conv_cfg.get('activation', 'default') != 'default':
             return conv_cfg
         layer = MODELS.get(conv_cfg['type']) if isinstance(conv_cfg['type'], str) else conv_cfg['type']
         if isinstance(layer, type) and issubclass(layer, BinaryConv2d):
-            return dict(conv_cfg, activation=dict(self.default_activation))
+            return dict(conv_cfg, activation=self.activation_of(layer))
         return conv_cfg
+
+    def activation_of(self, layer: type[BinaryConv2d]) -> Config:
+        """Config of the activation quantizer that a method's layer gets in this style."""
+        return layer.activation_with(self.input_shift)
 
     def build_act(self, channels: int) -> nn.Module:
         """The module that follows each addition, on (N, channels, H, W)."""

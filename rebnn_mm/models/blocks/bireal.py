@@ -1,7 +1,7 @@
 """The block of Bi-Real Net: the sign is the only non-linearity."""
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any
 
 from rebnn_mm.registry import BLOCKS
 
@@ -22,8 +22,6 @@ class BinaryBiRealBlock(BinaryBasicBlock):
 
     Source: Liu et al. 2018, Bi-Real Net, section 3.1; also the block of BiDet (SC).
     """
-
-    default_activation: ClassVar[Config | None] = dict(type='BinaryApproxSign')
 
     def __init__(self, *args: Any, conv_cfg: Config | None = None, **kwargs: Any) -> None:
         if conv_cfg is None:

@@ -7,15 +7,15 @@ from torch import nn
 from rebnn_mm.layers import BinaryRPReLU
 from rebnn_mm.registry import BLOCKS
 
-from .base import BinaryBasicBlock, Config
+from .base import BinaryBasicBlock
 
 
 @BLOCKS.register_module(name=['BinaryReActBlock', 'react'])
 class BinaryReActBlock(BinaryBasicBlock):
     r"""RSign, convolution, BN, shortcut, RPReLU; twice.
 
-    RSign is the activation quantizer inside the binary convolution. Its shift starts at zero: the shortcut carries
-    values of both signs, so nothing has to be calibrated.
+    RSign is the activation quantizer inside the binary convolution, with its shift. That starts at zero: the shortcut
+    carries values of both signs, so nothing has to be calibrated.
 
     Example:
         >>> import torch
@@ -26,7 +26,7 @@ class BinaryReActBlock(BinaryBasicBlock):
     Source: Liu et al. 2020, ReActNet, Figure 4; the paper's two-stage setting.
     """
 
-    default_activation: ClassVar[Config | None] = dict(type='BinaryRSign', init='zero')
+    input_shift: ClassVar[str | None] = 'zero'
 
     def build_act(self, channels: int) -> nn.Module:
         """RPReLU on (N, channels, H, W)."""

@@ -49,8 +49,9 @@ def test_norm_eval(norm_eval):
 @pytest.mark.parametrize(
     ('options', 'message'),
     [
-        (dict(depth=101), r'ReBNNResLayer: depth=101 is not available. Use one of \[18, 34\]'),
+        (dict(depth=101), r'ReBNNResLayer: depth=101 is not available. Use one of \[18, 20, 34\]'),
         (dict(depth=18, stage=0), 'ReBNNResLayer: stage=0 is not in 1 to 3'),
+        (dict(depth=20, stage=3), 'ReBNNResLayer: stage=3 is not in 1 to 2'),
     ],
 )
 def test_wrong_options_are_refused(options, message):

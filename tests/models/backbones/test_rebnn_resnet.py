@@ -7,6 +7,7 @@ from torch import nn
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.models import ReBNNResNet
 
+CIFAR = dict(num_stages=3, strides=(1, 2, 2), dilations=(1, 1, 1), out_indices=(2,))
 STAGE_ONE = dict(type='BinaryConv2d', weight=None, activation=dict(type='BinaryRSign'))
 
 
@@ -73,6 +74,29 @@ def test_maps_have_the_documented_strides(stem, block):
     ]
 
 
+def test_resnet20_of_cifar_has_its_published_size():
+    net = ReBNNResNet(20, base_channels=16, stem='cifar', block='plain_cifar', conv_cfg=None, **CIFAR)
+    assert [tuple(y.shape) for y in net(torch.randn(2, 3, 32, 32))] == [(2, 64, 8, 8)]
+    classifier = 64 * 10 + 10
+    # He et al. 2016, Table 6: 0.27 million.
+    assert sum(p.numel() for p in net.parameters()) + classifier == 269_722
+
+
+def test_stem_activation_comes_between_norm_and_pooling():
+    torch.manual_seed(0)
+    net = small(stem_act=dict(type='ReLU'), num_stages=1, strides=(1,), dilations=(1,), out_indices=(0,)).eval()
+    net.layer1 = nn.Identity()
+    x = torch.randn(1, 3, 32, 32)
+    expected = nn.functional.max_pool2d(net.bn1(net.conv1(x)).relu(), 3, 2, padding=1)
+    assert torch.equal(net(x)[0], expected)
+    assert small().state_dict().keys() == small(stem_act=dict(type='ReLU')).state_dict().keys()
+
+
+def test_frozen_stem_freezes_its_activation():
+    net = small(stem_act=dict(type='BinaryMaxout', channels=8), frozen_stages=0).train()
+    assert not any(p.requires_grad for p in net.stem_act.parameters())
+
+
 def test_dilated_last_stage_keeps_resolution():
     net = small(strides=(1, 2, 2, 1), dilations=(1, 1, 1, 2))
     assert [y.shape[-1] for y in net(torch.randn(1, 3, 64, 64))] == [16, 8, 4, 4]
@@ -129,8 +153,9 @@ def test_default_initialisation_reaches_binary_layers():
 @pytest.mark.parametrize(
     ('options', 'error', 'message'),
     [
-        (dict(depth=50), ValueError, r'depth=50 is not available. Use one of \[18, 34\]'),
+        (dict(depth=50), ValueError, r'depth=50 is not available. Use one of \[18, 20, 34\]'),
         (dict(stem='tiny'), ValueError, "stem='tiny' is unknown. Use 'imagenet' or 'cifar'"),
+        (dict(depth=20), ValueError, r'depth=20 has 3 stages, not num_stages=4. Set num_stages=3, strides'),
         (dict(num_stages=5), ValueError, 'num_stages=5 is not in 1 to 4'),
         (dict(num_stages=3), ValueError, 'need num_stages=3 entries each'),
         (dict(out_indices=(4,)), ValueError, 'must name stages from 0 to 3'),

@@ -2,11 +2,28 @@ import pytest
 import torch
 from torch import nn
 
-from rebnn_mm.layers import BinaryConv2d
-from rebnn_mm.models import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock
+from rebnn_mm.layers import ReBNNConv2d
+from rebnn_mm.models.blocks import (
+    BinaryBasicBlock,
+    BinaryBiRealBlock,
+    BinaryHardtanhBlock,
+    BinaryPreActBlock,
+    BinaryReActBlock,
+    BinaryReLUBlock,
+    BinarySingleShortcutBlock,
+)
 
+pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
 BINARY = dict(type='ReBNNConv2d')
-STYLES = [BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock]
+STYLES = [
+    BinaryBasicBlock,
+    BinaryBiRealBlock,
+    BinaryHardtanhBlock,
+    BinaryPreActBlock,
+    BinaryReActBlock,
+    BinaryReLUBlock,
+    BinarySingleShortcutBlock,
+]
 
 
 def without_convolutions(block: BinaryBasicBlock) -> BinaryBasicBlock:
@@ -48,12 +65,22 @@ def test_a_real_1x1_convolution_only_where_shapes_change(stride, out_channels, r
 
 
 @pytest.mark.parametrize(
-    ('style', 'expected'), [(BinaryBiRealBlock, 'BinaryApproxSign'), (BinaryReActBlock, 'BinaryRSign')]
+    ('style', 'shift'),
+    [(BinaryBiRealBlock, None), (BinaryHardtanhBlock, None), (BinaryReActBlock, 'zero'), (BinaryReLUBlock, 'mean')],
 )
-@pytest.mark.parametrize('layer', ['BinaryConv2d', 'ReBNNConv2d', BinaryConv2d])
-def test_our_layers_get_the_activation_quantizer_of_the_style(style, expected, layer):
+@pytest.mark.parametrize(
+    ('layer', 'expected'), [('BinaryConv2d', 'BinaryApproxSign'), ('XNORConv2d', 'BinarySign'), (ReBNNConv2d, None)]
+)
+def test_the_method_gives_the_activation_quantizer_and_the_style_its_shift(style, shift, layer, expected):
     block = style(4, 4, conv_cfg=dict(type=layer))
-    assert {type(conv.activation_quantizer).__name__ for conv in (block.conv1, block.conv2)} == {expected}
+    for conv in (block.conv1, block.conv2):
+        assert type(conv.activation_quantizer).__name__ == (expected or 'BinaryApproxSign')
+        assert conv.activation_quantizer.shift_start == shift
+
+
+def test_a_method_that_needs_no_shift_gets_none_behind_a_relu():
+    block = BinaryReLUBlock(4, 4, conv_cfg=dict(type='DoReFaConv2d'))
+    assert block.conv1.activation_quantizer.shift is None
 
 
 @pytest.mark.parametrize('style', [BinaryBiRealBlock, BinaryReActBlock])
@@ -74,7 +101,6 @@ def test_config_is_not_changed():
     conv_cfg = dict(type='ReBNNConv2d')
     BinaryReActBlock(4, 4, conv_cfg=conv_cfg)
     assert conv_cfg == dict(type='ReBNNConv2d')
-    assert BinaryReActBlock.default_activation == dict(type='BinaryRSign', init='zero')
 
 
 def test_checkpointing_changes_no_gradient():

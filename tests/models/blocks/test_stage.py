@@ -40,5 +40,8 @@ def test_a_style_registered_elsewhere_is_found_with_its_own_options():
 
 
 def test_unknown_style_lists_the_known_ones():
-    with pytest.raises(KeyError, match=r"block='reacct' is no registered block style.*'bireal', 'react'"):
+    with pytest.raises(
+        KeyError,
+        match=r"block='reacct' is no registered block style.*'bireal', 'hardtanh', .*'react', 'relu', 'single'",
+    ):
         build_stage('reacct', 4, 4, 1, stride=1)

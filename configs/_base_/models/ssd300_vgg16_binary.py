@@ -1,0 +1,18 @@
+# BiDet's SSD300, the structure of the paper's table: VGG-16 with BN, strided convolutions in place of pooling and a
+# shortcut per convolution, and extra layers with BN and no activation.
+# Binary: conv1_2 to conv6 of the backbone, every extra layer. Real: conv1_1, conv7, shortcuts, the 3x3 predictors.
+_base_ = 'mmdet::_base_/models/ssd300.py'
+
+model = dict(
+    backbone=dict(
+        _delete_=True,
+        type='BinarySSDVGG',
+        conv_cfg=dict(type='ReBNNConv2d'),
+        # Real-valued VGG-16 with SSD's conv6 and conv7; the stride-2 convolutions, which it has not, start at random.
+        # The papers start from a binary classifier: see pretrain/vgg16_rebnn_imagenet.py.
+        init_cfg=dict(type='Pretrained', checkpoint='open-mmlab://vgg16_caffe'),
+    ),
+    neck=dict(conv_cfg=dict(type='ReBNNConv2d'), norm_cfg=dict(type='BN'), act_cfg=None),
+    # Stock but for a defect of mmdet that keeps it from predicting.
+    bbox_head=dict(type='rebnn_mm.FixedSSDHead'),
+)

@@ -1,0 +1,8 @@
+_base_ = [
+    '../../_base_/models/resnet20_cifar.py',
+    '../../_base_/cifar10_rbnn_1000e.py',
+    '../../_base_/methods/rbnn.py',
+]
+
+# RBNN's ResNet-20 with one shortcut per convolution: 87.8 % (RBNN's number). Its shortcuts have no parameters.
+model = dict(backbone=dict(block='hardtanh', stem_act=dict(type='Clamp'), conv_cfg=_base_.binary))

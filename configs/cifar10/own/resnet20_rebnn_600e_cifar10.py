@@ -1,0 +1,8 @@
+_base_ = [
+    '../../_base_/models/resnet20_cifar.py',
+    '../../_base_/cifar10_recu_600e.py',
+    '../../_base_/methods/rebnn.py',
+]
+
+# The paper has no CIFAR-10 numbers; its one-stage setting follows ReCU, and so does this.
+model = dict(backbone=dict(block='hardtanh', stem_act=dict(type='Clamp'), conv_cfg=_base_.binary))

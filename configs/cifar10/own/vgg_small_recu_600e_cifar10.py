@@ -1,0 +1,8 @@
+_base_ = [
+    '../../_base_/models/vgg_small_cifar.py',
+    '../../_base_/cifar10_recu_600e.py',
+    '../../_base_/methods/recu.py',
+]
+
+# ReCU's VGG-small: 92.2 % (ReCU's number).
+model = dict(backbone=dict(conv_cfg=_base_.binary))

@@ -1,0 +1,11 @@
+_base_ = [
+    './_base_/models/resnet18_imagenet_taught.py',
+    './_base_/datasets/imagenet_bs128.py',
+    './_base_/schedules/imagenet_adam_256e.py',
+    './_base_/imagenet_runtime.py',
+    './_base_/methods/react.py',
+]
+
+# The paper's ImageNet table, ReActNet ResNet-18, two-stage: top-1 65.9, top-5 86.2 (the paper's numbers).
+model = dict(backbone=dict(conv_cfg=_base_.binary))
+load_from = 'work_dirs/resnet18_react_stage1_imagenet/epoch_256.pth'

@@ -1,0 +1,201 @@
+"""The mmengine hook that every binarisation method shares."""
+
+import logging
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+import torch
+from mmengine.dist import broadcast
+from mmengine.hooks import Hook
+from mmengine.logging import print_log
+from mmengine.model import BaseModel, is_model_wrapper
+from mmengine.optim import OptimWrapper
+from mmengine.registry import HOOKS
+from mmengine.runner import EpochBasedTrainLoop, Runner
+from torch import nn
+
+from ..layers import BinaryLayer, calibrate_shifts
+from ..layers.report import layer_report
+from ..quantizers import ActivationQuantizer
+from .method_driver import MethodDriver
+from .roles import WITHOUT_DECAY, parameter_roles
+
+
+@HOOKS.register_module()
+class BinaryHook(Hook):
+    """Carries a binarisation method through an mmengine run: ``custom_hooks=[dict(type='BinaryHook')]``.
+
+    - Logs once, in training, validation and testing, which layers are binary, which are real and why.
+    - Before training: starts scaling factors from the weights as loaded and the shifts of swapped layers from one
+      batch of training data (:func:`rebnn_mm.layers.calibrate_shifts`), unless a checkpoint brought them.
+    - During training: schedules, per-epoch updates and weight constraints of the method (:class:`MethodDriver`).
+
+    Schedules follow the runner's own count, so a resumed run continues where it stood. ReBNN has a hook that does
+    more, :class:`ReBNNHook`.
+
+    Args:
+        calibrate: whether shifts are started from data.
+        schedule: how often schedules move: ``'epoch'``, as the methods' papers have it, ``'iter'``, or None for
+            epochs where the train loop has epochs.
+
+    Raises:
+        ValueError: an unknown ``schedule``, or ``'epoch'`` with a loop that has no epochs.
+
+    Example:
+        >>> BinaryHook(schedule='iter').schedule
+        'iter'
+    """
+
+    # Before the LoggerHook (BELOW_NORMAL), which prints what a subclass may write.
+    priority = 'NORMAL'
+
+    def __init__(self, calibrate: bool = True, schedule: str | None = None) -> None:
+        if schedule not in (None, 'epoch', 'iter'):
+            raise ValueError(f"{type(self).__name__}: schedule={schedule!r} is unknown; use 'epoch', 'iter' or None")
+        self.calibrate = calibrate
+        self.schedule = schedule
+        self.driver: MethodDriver | None = None
+        self._reported = False
+
+    def before_run(self, runner: Runner) -> None:
+        """Log the table of layers."""
+        if not self._reported:
+            print_log(f'binary and real layers:\n{layer_report(unwrapped(runner.model))}', logger='current')
+            self._reported = True
+
+    def before_train(self, runner: Runner) -> None:
+        """Check, calibrate and install the optimizer hooks."""
+        model = unwrapped(runner.model)
+        if not any(isinstance(module, BinaryLayer) and module.binary for module in model.modules()):
+            self.warn("the model has no binary layer; set conv_cfg=dict(type='ReBNNConv2d') where you want some.")
+            return
+        if self.schedule == 'epoch' and not has_epochs(runner):
+            raise ValueError(
+                f"{type(self).__name__}: schedule='epoch' needs a train loop with epochs (train_cfg by_epoch=True); "
+                "use 'iter'."
+            )
+        wrappers = optim_wrappers(runner)
+        self.check(model, wrappers)
+        self.driver = MethodDriver(model)
+        for wrapper in wrappers:
+            self.driver.attach(wrapper.optimizer, resumed=runner.iter > 0)
+        if self.calibrate:
+            self._calibrate(runner, model)
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        """Renew schedules and what is learned once per epoch."""
+        if self.driver is None or not has_epochs(runner):
+            return
+        if self.schedule != 'iter':
+            self.driver.set_progress(runner.epoch / runner.max_epochs)
+        self._begin_epoch(self.driver)
+
+    def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
+        """Renew schedules where they move with every step; without epochs, a pass over the data stands for one."""
+        if self.driver is None:
+            return
+        by_epoch = has_epochs(runner)
+        if self.schedule == 'iter' or not by_epoch:
+            self.driver.set_progress(runner.iter / runner.max_iters)
+        if not by_epoch and runner.iter % max(len(runner.train_dataloader), 1) == 0:
+            self._begin_epoch(self.driver)
+
+    def after_train(self, runner: Runner) -> None:
+        """Take the optimizer hooks away."""
+        if self.driver is not None:
+            self.driver.detach()
+
+    def check(self, model: nn.Module, wrappers: Sequence[OptimWrapper]) -> None:
+        """Refuse or warn about an optimizer that does not suit the method."""
+        groups = [group for wrapper in wrappers for group in wrapper.optimizer.param_groups]
+        if any('role' in group for group in groups):
+            return
+        roles = parameter_roles(model)
+        decayed = sum(
+            1
+            for group in groups
+            if group.get('weight_decay')
+            for parameter in group['params']
+            if roles.get(id(parameter)) in WITHOUT_DECAY
+        )
+        harm = (
+            f'{decayed} scaling factors, shifts and norms get weight decay' if decayed else 'parameters have no roles'
+        )
+        self.warn(f"{harm}. Set optim_wrapper=dict(constructor='ReBNNOptimWrapperConstructor', ...) in the config.")
+
+    def warn(self, message: str) -> None:
+        """Log a warning that begins with the hook's name."""
+        print_log(f'{type(self).__name__}: {message}', logger='current', level=logging.WARNING)
+
+    def _begin_epoch(self, driver: MethodDriver) -> None:
+        driver.begin_epoch()
+        for quantizer in driver.quantizers:
+            for buffer in quantizer.buffers():
+                broadcast(buffer, src=0)
+
+    def _calibrate(self, runner: Runner, model: nn.Module) -> None:
+        waiting = [m for m in model.modules() if isinstance(m, ActivationQuantizer) and m.needs_calibration]
+        if not waiting:
+            return
+        with _same_random_state():
+            batch = self._sample_batch(runner)
+            missed = calibrate_shifts(model, lambda: _forward(cast(BaseModel, model), batch))
+        for module in waiting:
+            for parameter in module.parameters(recurse=False):
+                broadcast(parameter.data, src=0)
+        print_log(
+            f'{type(self).__name__}: started the shifts of {len(waiting) - len(missed)} layers at the mean of their '
+            'input.',
+            logger='current',
+        )
+        if missed:
+            self.warn(f'{len(missed)} layers were not reached by the calibration batch and start at 0: {missed}')
+
+    def _sample_batch(self, runner: Runner) -> Any:
+        """One batch made beside the data loader, whose sampler and workers stay where they are."""
+        loader = runner.train_dataloader
+        dataset, size = loader.dataset, loader.batch_size or loader.batch_sampler.batch_size
+        if not hasattr(dataset, '__len__'):
+            raise ValueError(
+                f'{type(self).__name__}: {type(dataset).__name__} has no length, so no samples can be drawn from it '
+                'to start the shifts of swapped layers. Use calibrate=False and rebnn_mm.layers.calibrate_shifts.'
+            )
+        count = min(size, len(dataset))
+        return loader.collate_fn([dataset[index * len(dataset) // count] for index in range(count)])
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The model inside DDP's wrapper."""
+    return cast(nn.Module, model.module) if is_model_wrapper(model) else model
+
+
+def optim_wrappers(runner: Runner) -> Sequence[OptimWrapper]:
+    """The runner's optimizer wrappers, one or several."""
+    wrapper = runner.optim_wrapper
+    return list(wrapper.optim_wrappers.values()) if hasattr(wrapper, 'optim_wrappers') else [wrapper]
+
+
+def has_epochs(runner: Runner) -> bool:
+    """Whether the train loop counts epochs."""
+    return isinstance(runner.train_loop, EpochBasedTrainLoop)
+
+
+def _forward(model: BaseModel, batch: Any) -> None:
+    data = model.data_preprocessor(batch, True)
+    if isinstance(data, dict):
+        model(**data, mode='loss')
+    else:
+        model(*data, mode='loss')
+
+
+@contextmanager
+def _same_random_state() -> Iterator[None]:
+    """Leave every random generator as it was found, so that calibration does not change what follows."""
+    python, numpy_state = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
+        yield
+    random.setstate(python)
+    np.random.set_state(numpy_state)

@@ -1,0 +1,111 @@
+"""Drives what binarisation methods need beside their gradient, around any PyTorch optimizer."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from ..layers import BinaryLayer
+from ..quantizers import Quantizer
+
+
+class MethodDriver:
+    """Runs the schedules, per-epoch updates and weight constraints of a model's quantizers.
+
+    What a quantizer needs it implements itself (:class:`rebnn_mm.quantizers.WeightQuantizer`); this class only calls
+    it at the right time, so a new method needs no change here:
+
+    - ``start`` when this object is made, on the weights as loaded;
+    - ``set_progress`` when :meth:`set_progress` is called, with the share of training that is finished;
+    - ``begin_epoch`` when :meth:`begin_epoch` is called;
+    - ``constrain`` on the latent weight when the optimizer is attached and after each of its steps. A step that AMP
+      skips for inf does not get there, and frozen weights are left alone.
+
+    Inside mmengine use :class:`BinaryHook`, which does all of this.
+
+    Args:
+        model: a model with binary layers; wrapped in DDP or not.
+
+    Example:
+        >>> from rebnn_mm.layers import BNNLinear
+        >>> model = BNNLinear(8, 4)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
+        >>> driver = MethodDriver(model).attach(optimizer)
+        >>> driver.set_progress(0.0)
+        >>> model(torch.randn(16, 8)).square().mean().backward()
+        >>> optimizer.step()
+        >>> float(model.weight.detach().abs().max()) <= 1
+        True
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self._layers = [module for module in model.modules() if isinstance(module, BinaryLayer) and module.binary]
+        for layer in self._layers:
+            if layer.weight_quantizer is not None:
+                layer.weight_quantizer.start(layer.weight)
+        self._handles: list[Any] = []
+
+    @property
+    def quantizers(self) -> Sequence[Quantizer]:
+        """The weight and activation quantizers of the model, in its order."""
+        both = [(layer.weight_quantizer, layer.activation_quantizer) for layer in self._layers]
+        return [quantizer for pair in both for quantizer in pair if quantizer is not None]
+
+    def attach(self, optimizer: Optimizer, resumed: bool = False) -> 'MethodDriver':
+        """Constrain the weights that this optimizer trains, now and after each of its steps.
+
+        Args:
+            optimizer: holds the parameters of some or all binary layers.
+            resumed: the weights are those of a run that was stopped and hold the constraint already; applied once
+                more, it would change them by a rounding.
+
+        Returns:
+            MethodDriver: itself.
+        """
+        held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
+        layers = [layer for layer in self._layers if id(layer.weight) in held and layer.weight_quantizer is not None]
+        if not resumed:
+            _constrain(layer for layer in layers if layer.weight.requires_grad)
+
+        def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            _constrain(layer for layer in layers if layer.weight.requires_grad and layer.weight.grad is not None)
+
+        self._handles.append(optimizer.register_step_post_hook(after_step))
+        self._mark(True)
+        return self
+
+    def detach(self) -> None:
+        """Stop constraining weights."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._mark(False)
+
+    def set_progress(self, done: float) -> None:
+        """Tell every schedule how much of training is finished.
+
+        Args:
+            done: 0 at the start, 1 at the end.
+        """
+        for quantizer in self.quantizers:
+            quantizer.set_progress(done)
+
+    @torch.no_grad()
+    def begin_epoch(self) -> None:
+        """Renew what is learned once per epoch outside the gradient."""
+        for layer in self._layers:
+            if layer.weight_quantizer is not None:
+                layer.weight_quantizer.begin_epoch(layer.weight)
+
+    def _mark(self, driven: bool) -> None:
+        for quantizer in self.quantizers:
+            if quantizer.hook == 'BinaryHook':
+                quantizer.driven = driven
+
+
+@torch.no_grad()
+def _constrain(layers: Any) -> None:
+    for layer in layers:
+        layer.weight_quantizer.constrain(layer.weight)

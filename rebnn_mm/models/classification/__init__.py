@@ -1,0 +1,5 @@
+"""Parts of classifiers that build on mmpretrain; loaded when a config first names one with its scope."""
+
+from .teacher_student_classifier import TeacherStudentClassifier
+
+__all__ = ['TeacherStudentClassifier']

@@ -1,0 +1,219 @@
+"""Every CIFAR-10 config: what it builds, that it learns from a step, and that it predicts."""
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import DATASETS, DefaultScope
+from torch import nn
+
+pytest.importorskip('mmpretrain')
+
+from mmpretrain.registry import MODELS
+from mmpretrain.structures import DataSample
+from mmpretrain.utils import register_all_modules
+
+from rebnn_mm.layers import BinaryConv2d
+
+register_all_modules(init_default_scope=False)
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+LAYERS = {
+    'bnn': 'BNNConv2d',
+    'xnor': 'XNORConv2d',
+    'dorefa_w1a1': 'DoReFaConv2d',
+    'dorefa_w4a4': 'DoReFaConv2d',
+    'bireal': 'BiRealConv2d',
+    'rbnn': 'RBNNConv2d',
+    'recu': 'ReCUConv2d',
+    'react': 'ReActConv2d',
+    'fda': 'FDAConv2d',
+    'bidet': 'BiDetConv2d',
+    'rebnn': 'ReBNNConv2d',
+}
+"""Layer of each method."""
+
+NETWORKS = {'resnet20': 18, 'resnet20_single': 18, 'resnet18': 16, 'vgg_small': 5}
+"""Binary convolutions of each network."""
+
+BINARY = {f'{network}_{method}': (network, method) for network in NETWORKS for method in LAYERS}
+REAL = {'resnet20': 19 + 2, 'resnet18': 17 + 3, 'vgg_small': 6}
+"""Convolutions of each real-valued twin, those of shortcuts last."""
+
+
+OWN = {
+    'resnet20_rbnn_1000e': ('BinaryHardtanhBlock', 'RBNNWeight', 1000, 256),
+    'resnet20_single_rbnn_1000e': ('BinarySingleShortcutBlock', 'RBNNWeight', 1000, 256),
+    'resnet18_rbnn_1000e': ('BinarySingleShortcutBlock', 'RBNNWeight', 1000, 256),
+    'vgg_small_rbnn_1000e': (None, 'RBNNWeight', 1000, 256),
+    'resnet20_recu_600e': ('BinaryHardtanhBlock', 'ReCUWeight', 600, 256),
+    'resnet18_recu_600e': ('BinarySingleShortcutBlock', 'ReCUWeight', 600, 256),
+    'vgg_small_recu_600e': (None, 'ReCUWeight', 600, 256),
+    'resnet20_rebnn_600e': ('BinaryHardtanhBlock', 'ReBNNWeight', 600, 256),
+    'resnet20_single_bnn_250e': ('BinarySingleShortcutBlock', 'BNNWeight', 250, 128),
+    'resnet20_dorefa_w4a32_200e': ('PlainCIFARBlock', 'DoReFaWeight', 200, 128),
+}
+"""Block, weight quantizer, epochs and batch of the methods' own recipes."""
+
+
+@pytest.fixture(autouse=True)
+def _scope_of_mmpretrain():
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        yield
+
+
+def load(name: str) -> Config:
+    return Config.fromfile(CONFIGS / 'cifar10' / f'{name}.py')
+
+
+def narrow(cfg: Config) -> Config:
+    """An eighth of the channels."""
+    backbone, head = cfg.model.backbone, cfg.model.head
+    default = 128 if backbone.type == 'BinaryVGGSmall' else 64
+    backbone.base_channels = backbone.get('base_channels', default) // 8
+    head.in_channels //= 8
+    return cfg
+
+
+def built(cfg: Config) -> nn.Module:
+    torch.manual_seed(0)
+    preprocessor = {'type': 'ClsDataPreprocessor', **cfg.data_preprocessor}
+    model = MODELS.build({**cfg.model, 'data_preprocessor': preprocessor})
+    model.init_weights()
+    return model
+
+
+def learn_and_predict(model: nn.Module) -> None:
+    """A gradient for every convolution, and scores that sum to one."""
+    generator = torch.Generator().manual_seed(0)
+    images = list(torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8, generator=generator))
+    samples = [DataSample().set_gt_label(label) for label in (0, 3, 6, 9)]
+    batch = model.data_preprocessor(dict(inputs=images, data_samples=samples), training=True)
+    model(**batch, mode='loss')['loss'].backward()
+    sizes = {name: conv.weight.grad.abs().sum().item() for name, conv in convolutions(model).items()}
+    assert {name: size for name, size in sizes.items() if not 0 < size < float('inf')} == {}
+    with torch.no_grad():
+        scores = torch.stack([result.pred_score for result in model.eval()(batch['inputs'], mode='predict')])
+    torch.testing.assert_close(scores.sum(dim=1), torch.ones(4))
+
+
+def convolutions(model: nn.Module) -> dict[str, nn.Conv2d]:
+    return {name: module for name, module in model.named_modules() if isinstance(module, nn.Conv2d)}
+
+
+@pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
+@pytest.mark.parametrize('name', BINARY)
+def test_binary_network_learns_and_predicts(name):
+    network, method = BINARY[name]
+    cfg = load(f'{name}_cifar10')
+    assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook' if method == 'rebnn' else 'BinaryHook']
+    model = built(narrow(cfg))
+    binary = {n: m for n, m in convolutions(model).items() if isinstance(m, BinaryConv2d) and m.binary}
+    assert {type(m).__name__ for m in binary.values()} == {LAYERS[method]}
+    assert len(binary) == NETWORKS[network]
+    assert {(m.weight_bits, m.activation_bits) for m in binary.values()} == {(4, 4) if 'w4a4' in method else (1, 1)}
+    real = convolutions(model).keys() - binary.keys()
+    assert 'backbone.conv1' in real and all('downsample' in n for n in real - {'backbone.conv1'})
+    learn_and_predict(model)
+
+
+@pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
+@pytest.mark.parametrize('name', OWN)
+def test_own_recipe(name):
+    block, quantizer, epochs, batch = OWN[name]
+    cfg = load(f'own/{name}_cifar10')
+    assert (cfg.train_cfg.max_epochs, cfg.train_dataloader.batch_size) == (epochs, batch)
+    assert cfg.auto_scale_lr.base_batch_size == batch
+    optimizer = cfg.optim_wrapper.optimizer
+    if 'bnn_250e' in name:
+        assert optimizer == dict(type='Adam', lr=5e-3)
+    else:
+        decay = 5e-4 if '600e' in name else 1e-4
+        assert optimizer == dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=decay)
+    assert cfg.param_scheduler[-1].get('end', epochs) == epochs
+    model = built(narrow(cfg))
+    binary = [m for m in convolutions(model).values() if isinstance(m, BinaryConv2d) and m.binary]
+    assert {type(m.weight_quantizer).__name__ for m in binary} == {quantizer}
+    if block:
+        assert {type(m).__name__ for m in model.backbone.layer1} == {block}
+    learn_and_predict(model)
+
+
+@pytest.mark.parametrize('network', REAL)
+def test_real_valued_twin_has_the_same_structure(network):
+    cfg = load(f'{network}_cifar10')
+    assert 'custom_hooks' not in cfg
+    model = built(narrow(cfg))
+    assert {type(m) for m in convolutions(model).values()} == {nn.Conv2d}
+    assert len(convolutions(model)) == REAL[network]
+    twin = built(narrow(load(f'{network}_bireal_cifar10')))
+    shapes = {n: m.weight.shape for n, m in convolutions(model).items()}
+    assert shapes == {n: m.weight.shape for n, m in convolutions(twin).items()}
+    learn_and_predict(model)
+
+
+@pytest.mark.parametrize('path', ['resnet20_{}_cifar10', 'cpu/resnet20_{}_cifar10_cpu'])
+def test_methods_differ_in_the_method_only(path):
+    base = load(path.format('bireal')).to_dict()
+    for method in LAYERS:
+        other = load(path.format(method)).to_dict()
+        for key in ('binary', 'custom_hooks'):
+            other[key] = base[key]
+        other['model']['backbone']['conv_cfg'] = base['model']['backbone']['conv_cfg']
+        assert other == base
+
+
+def test_cpu_budget_is_a_part_of_the_data_and_few_epochs():
+    cfg = load('cpu/resnet20_rebnn_cifar10_cpu')
+    assert (cfg.train_dataloader.dataset.indices, cfg.val_dataloader.dataset.indices) == (10000, 2000)
+    assert cfg.train_cfg.max_epochs == cfg.param_scheduler.end <= 12
+    assert cfg.train_cfg.max_epochs % cfg.train_cfg.val_interval == 0
+    assert cfg.train_cfg.max_epochs % cfg.default_hooks.checkpoint.interval == 0
+    assert cfg.test_dataloader == cfg.val_dataloader
+    full = load('resnet20_rebnn_cifar10')
+    assert 'indices' not in full.train_dataloader.dataset and 'indices' not in full.test_dataloader.dataset
+    assert cfg.model == full.model
+    assert (full.train_cfg.max_epochs, full.param_scheduler[-1].end) == (200, 200)
+    assert full.param_scheduler[0].end == full.param_scheduler[1].begin
+
+
+def test_pipeline_crops_inside_four_pixels_of_border_and_keeps_rgb(tmp_path):
+    planes = np.full((5, 3, 32, 32), 9, np.uint8)
+    planes[:, 0] = 200
+    for number in range(1, 6):
+        (tmp_path / f'data_batch_{number}').write_bytes(pickle.dumps(dict(data=planes.reshape(5, -1), labels=[4] * 5)))
+    cfg = load('resnet20_cifar10')
+    options = {**cfg.train_dataloader.dataset, 'data_root': '', 'data_prefix': dict(root=str(tmp_path))}
+    dataset = DATASETS.build(options)
+    assert len(dataset) == 25
+    for item in dataset:
+        image = item['inputs']
+        assert image.shape == (3, 32, 32) and item['data_samples'].gt_label.item() == 4
+        red = image[0].numpy()
+        assert set(np.unique(red)) <= {0, 200}
+        assert (red.max(1) > 0).sum() >= 28 and (red.max(0) > 0).sum() >= 28
+        assert set(np.unique(image[2])) <= {0, 9}
+    assert not cfg.data_preprocessor.to_rgb
+
+
+def test_no_config_is_forgotten():
+    """Those of two-stage training have a test file of their own."""
+    folder = CONFIGS / 'cifar10'
+    named = {f'{name}_cifar10' for name in [*BINARY, *REAL]} | {f'own/{name}_cifar10' for name in OWN}
+    named |= {f'reference/{name}_cifar10' for name in ('resnet20_plain', 'resnet20_adabin')}
+    named |= {f'cpu/{name}_cifar10_cpu' for name in ['resnet20', *(f'resnet20_{method}' for method in LAYERS)]}
+    found = {str(path.relative_to(folder).with_suffix('')) for path in folder.rglob('*.py')}
+    assert {name for name in found - named if 'stage' not in name} == set()
+    assert named - found == set()
+
+
+@pytest.mark.parametrize('name', ['resnet20_plain', 'resnet20_adabin'])
+def test_reference_network_learns_and_predicts(name):
+    model = built(load(f'reference/{name}_cifar10'))
+    assert [type(m) is not nn.Conv2d for m in convolutions(model).values()] == [False] + [
+        name != 'resnet20_plain'
+    ] * 18
+    learn_and_predict(model)

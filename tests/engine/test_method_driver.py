@@ -1,0 +1,117 @@
+import warnings
+
+import pytest
+import torch
+from torch import nn
+
+from rebnn_mm.engine import MethodDriver
+from rebnn_mm.layers import BinaryLinear, BNNLinear, ReBNNLinear, ReCULinear, XNORLinear
+from rebnn_mm.quantizers import MissingHookWarning
+
+
+def step(model, optimizer, x):
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+
+
+def test_weights_are_constrained_when_attached_and_after_every_step():
+    model = BNNLinear(8, 4)
+    model.weight.data.mul_(100)
+    optimizer = torch.optim.SGD(model.parameters(), lr=10.0)
+    driver = MethodDriver(model).attach(optimizer)
+    assert model.weight.abs().max() == 1
+    for _ in range(3):
+        before = model.weight.detach().clone()
+        step(model, optimizer, torch.randn(16, 8))
+        assert not torch.equal(model.weight, before) and model.weight.abs().max() <= 1
+    driver.detach()
+    step(model, optimizer, torch.randn(16, 8))
+    assert model.weight.abs().max() > 1
+
+
+def test_xnor_weights_have_no_mean_over_the_input_channels():
+    model = XNORLinear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    MethodDriver(model).attach(optimizer)
+    step(model, optimizer, torch.randn(16, 8))
+    torch.testing.assert_close(model.weight.mean(dim=1), torch.zeros(4), atol=1e-6, rtol=0)
+
+
+def test_frozen_and_unused_weights_are_left_alone():
+    frozen, unused, trained = BNNLinear(8, 8), BNNLinear(8, 8), BNNLinear(8, 8)
+    model = nn.ModuleList([frozen, unused, trained])
+    for layer in model:
+        layer.weight.data.mul_(100)
+    frozen.weight.requires_grad_(False)
+    values = frozen.weight.detach().clone()
+    optimizer = torch.optim.SGD(model.parameters(), lr=10.0)
+    MethodDriver(model).attach(optimizer)
+    unused.weight.data.mul_(100)
+    step(nn.Sequential(frozen, trained), optimizer, torch.randn(16, 8))
+    assert torch.equal(frozen.weight, values)
+    assert unused.weight.abs().max() > 1
+    assert trained.weight.abs().max() <= 1
+
+
+def test_a_step_skipped_for_inf_does_not_constrain():
+    model = BNNLinear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    MethodDriver(model).attach(optimizer)
+    model.weight.data.mul_(100)
+    scaler = torch.amp.GradScaler('cpu')
+    scaler.scale(model(torch.randn(4, 8)).sum() * float('inf')).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert model.weight.abs().max() > 1
+
+
+def test_progress_reaches_every_schedule():
+    model = nn.Sequential(ReCULinear(8, 8), ReCULinear(8, 4))
+    MethodDriver(model).set_progress(1.0)
+    assert [layer.weight_quantizer.tau.item() for layer in model] == pytest.approx([0.99, 0.99])
+
+
+def test_scale_follows_weights_initialised_after_the_layer_was_made():
+    model = ReCULinear(8, 4)
+    nn.init.constant_(model.weight, 0.25)
+    MethodDriver(model)
+    assert torch.equal(model.weight_quantizer.alpha.data, torch.full((4,), 0.25))
+
+
+def test_a_scale_that_came_from_a_checkpoint_is_kept():
+    source, model = ReCULinear(8, 4), ReCULinear(8, 4)
+    source.weight_quantizer.alpha.data.fill_(7.0)
+    model.load_state_dict(source.state_dict())
+    MethodDriver(model)
+    assert torch.equal(model.weight_quantizer.alpha.data, torch.full((4,), 7.0))
+
+
+def test_training_without_it_warns_and_with_it_does_not():
+    for layer in (BNNLinear(8, 4), ReCULinear(8, 4)):
+        name = type(layer.weight_quantizer).__name__
+        with pytest.warns(MissingHookWarning, match=f"{name} is being trained without .*type='BinaryHook'"):
+            layer(torch.randn(2, 8))
+        with warnings.catch_warnings():
+            warnings.simplefilter('error')
+            layer.eval()(torch.randn(2, 8))
+            MethodDriver(layer).attach(torch.optim.SGD(layer.parameters(), lr=0.1))
+            layer.train()(torch.randn(2, 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        BinaryLinear(8, 4)(torch.randn(2, 8))
+
+
+def test_it_does_not_stand_in_for_the_resilient_gradient():
+    layer = ReBNNLinear(8, 4)
+    MethodDriver(layer).attach(torch.optim.SGD(layer.parameters(), lr=0.1))
+    with pytest.warns(MissingHookWarning, match='ReBNNHook'):
+        layer(torch.randn(2, 8))
+
+
+def test_weights_of_a_resumed_run_are_left_as_they_are():
+    model = BNNLinear(8, 4)
+    model.weight.data.mul_(100)
+    values = model.weight.detach().clone()
+    MethodDriver(model).attach(torch.optim.SGD(model.parameters(), lr=0.1), resumed=True)
+    assert torch.equal(model.weight, values)

@@ -1,0 +1,325 @@
+import subprocess
+import sys
+from copy import deepcopy
+
+import pytest
+import torch
+from mmengine.dataset import pseudo_collate
+from mmengine.model import MMDistributedDataParallel
+from mmengine.optim import OptimWrapper
+from mmengine.runner import Runner, save_checkpoint
+from torch.utils.data import Dataset
+
+pytest.importorskip('mmpretrain')
+
+from mmpretrain.models import ImageClassifier
+from mmpretrain.structures import DataSample
+
+from rebnn_mm.engine import ResilientGradient
+from rebnn_mm.models.classification import TeacherStudentClassifier
+from rebnn_mm.models.losses import distribution_loss
+from tests import two_processes
+
+# Some tests look at a loss only and never step.
+pytestmark = pytest.mark.filterwarnings('ignore:.*trained without the resilient gradient')
+
+CLASSES = 5
+PREPROCESSING = dict(mean=[120.0, 110.0, 100.0], std=[60.0, 60.0, 60.0], to_rgb=True)
+
+
+def network(channels=4, classes=CLASSES, conv_cfg=dict(type='ReBNNConv2d')):
+    return dict(
+        backbone=dict(
+            type='ReBNNResNet', depth=18, stem='cifar', base_channels=channels, out_indices=(3,), conv_cfg=conv_cfg
+        ),
+        neck=dict(type='GlobalAveragePooling'),
+        head=dict(type='LinearClsHead', num_classes=classes, in_channels=8 * channels),
+        data_preprocessor=dict(type='ClsDataPreprocessor', **PREPROCESSING),
+    )
+
+
+def teacher_config(**options):
+    return dict(type='ImageClassifier', **network(channels=8, conv_cfg=None, **options))
+
+
+@pytest.fixture(scope='module')
+def teacher_file(tmp_path_factory):
+    """The checkpoint of a teacher that was trained, with statistics of its own."""
+    torch.manual_seed(7)
+    config = teacher_config()
+    config.pop('type')
+    model = ImageClassifier(**config)
+    model.init_weights()
+    model(5 * torch.randn(8, 3, 16, 16))
+    path = tmp_path_factory.mktemp('teacher') / 'epoch_1.pth'
+    save_checkpoint(dict(state_dict=model.state_dict()), str(path))
+    return path
+
+
+@pytest.fixture
+def build(teacher_file):
+    def build(**options):
+        torch.manual_seed(0)
+        arguments = dict(teacher=teacher_config(), teacher_checkpoint=str(teacher_file))
+        model = TeacherStudentClassifier(**network(), **{**arguments, **options})
+        model.init_weights()
+        return model
+
+    return build
+
+
+@pytest.fixture
+def images():
+    return torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+
+
+def samples(labels=(0, 1, 2, 3)):
+    return [DataSample().set_gt_label(label) for label in labels]
+
+
+def test_loss_is_the_distributional_loss_of_both_scores(build, images, teacher_file):
+    model = build()
+    config = teacher_config()
+    config.pop('type')
+    teacher = ImageClassifier(**config)
+    teacher.load_state_dict(torch.load(teacher_file)['state_dict'])
+    losses = model(images, samples(), mode='loss')
+    assert losses.keys() == {'teacher_loss'}
+    with torch.no_grad():
+        expected = distribution_loss(model(images), teacher.eval()(images))
+    torch.testing.assert_close(losses['teacher_loss'].detach(), expected, rtol=0, atol=0)
+
+
+def test_labels_are_added_on_request(build, images):
+    plain = ImageClassifier(**network())
+    model = build(label_weight=0.5)
+    plain.load_state_dict(model.state_dict())
+    label_loss = plain(images, samples(), mode='loss')['loss']
+    losses = model(images, samples(), mode='loss')
+    torch.testing.assert_close(losses['label_loss'], 0.5 * label_loss)
+    total, _ = model.parse_losses(losses)
+    torch.testing.assert_close(total, losses['teacher_loss'] + 0.5 * label_loss)
+
+
+def test_the_model_is_the_student(build):
+    model, plain = build(), ImageClassifier(**network())
+    assert model.state_dict().keys() == plain.state_dict().keys()
+    assert [name for name, _ in model.named_parameters()] == [name for name, _ in plain.named_parameters()]
+    assert {id(p) for p in model.teacher.parameters()}.isdisjoint(id(p) for p in model.parameters())
+    plain.load_state_dict(model.state_dict())
+    model.load_state_dict(plain.state_dict())
+
+
+def test_predictions_are_the_students_and_need_no_teacher(build, images):
+    model, plain = build(), ImageClassifier(**network())
+    plain.load_state_dict(model.state_dict())
+    without = TeacherStudentClassifier(**network(), teacher=teacher_config(), teacher_checkpoint='not/there.pth')
+    without.load_state_dict(model.state_dict())
+    expected = plain.eval()(images, mode='predict')
+    for ours in (model, without):
+        found = ours.eval()(images, mode='predict')
+        assert all(torch.equal(a.pred_score, b.pred_score) for a, b in zip(found, expected, strict=True))
+
+
+def test_teacher_neither_learns_nor_changes(build, images):
+    model = build()
+    before = deepcopy(model.teacher.state_dict())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.1)
+    ResilientGradient(model).attach(optimizer)
+    model.train()
+    model.requires_grad_(True)
+    model.teacher.train()  # even if somebody switches its mode
+    student = model.head.fc.weight.detach().clone()
+    for _ in range(2):
+        model(images, samples(), mode='loss')['teacher_loss'].backward()
+        optimizer.step()
+    assert not torch.equal(model.head.fc.weight, student)
+    after = model.teacher.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert all(p.grad is None and not p.requires_grad for p in model.teacher.parameters())
+
+
+def test_every_parameter_of_the_student_gets_a_gradient(build, images):
+    """What DDP needs, which would otherwise wait for unused parameters."""
+    model = build()
+    ResilientGradient(model)
+    model(images, samples(), mode='loss')['teacher_loss'].backward()
+    assert all(p.grad is not None for p in model.parameters())
+
+
+def test_teacher_follows_precision_and_device(build):
+    model = build().double()
+    assert {p.dtype for p in model.teacher.parameters()} == {torch.float64}
+    model = torch.nn.ModuleDict(dict(inside=model)).to('meta')['inside']
+    assert {b.device.type for b in model.teacher.buffers()} == {'meta'}
+
+
+def test_mixed_precision(build, images):
+    model = build()
+    expected = model(images, samples(), mode='loss')['teacher_loss']
+    with torch.autocast('cpu', torch.bfloat16):
+        loss = model(images, samples(), mode='loss')['teacher_loss']
+    assert loss.dtype is torch.float32
+    torch.testing.assert_close(loss, expected, rtol=0.1, atol=0)
+
+
+def test_copy_for_ema_has_a_teacher_of_its_own(build, images):
+    model = build()
+    copy = deepcopy(model)
+    copy.double()
+    assert {p.dtype for p in model.teacher.parameters()} == {torch.float32}
+    assert torch.isfinite(model(images, samples(), mode='loss')['teacher_loss'])
+
+
+class Data(Dataset):
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        image = torch.randint(0, 256, (3, 16, 16), generator=torch.Generator().manual_seed(index), dtype=torch.uint8)
+        return dict(inputs=image, data_samples=DataSample().set_gt_label(index % CLASSES))
+
+
+def train(model, folder, epochs=2, **options):
+    loader = dict(
+        batch_size=4,
+        num_workers=0,
+        dataset=Data(),
+        sampler=dict(type='DefaultSampler', shuffle=True),
+        collate_fn=pseudo_collate,
+    )
+    runner = Runner(
+        model,
+        str(folder),
+        train_dataloader=loader,
+        train_cfg=dict(by_epoch=True, max_epochs=epochs),
+        optim_wrapper=dict(
+            constructor='ReBNNOptimWrapperConstructor', optimizer=dict(type='SGD', lr=0.05, momentum=0.9)
+        ),
+        custom_hooks=[dict(type='ReBNNHook'), *options.pop('custom_hooks', [])],
+        default_scope='mmpretrain',
+        experiment_name=f'{folder.parent.name}_{folder.name}',
+        randomness=dict(seed=0),
+        log_level='ERROR',
+        **options,
+    )
+    runner.train()
+    return runner
+
+
+def raw(teacher_file):
+    """A student that has not been initialised: the runner does it."""
+    torch.manual_seed(0)
+    return TeacherStudentClassifier(**network(), teacher=teacher_config(), teacher_checkpoint=str(teacher_file))
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(teacher_file, tmp_path):
+    straight = train(raw(teacher_file), tmp_path / 'straight')
+    train(raw(teacher_file), tmp_path / 'stopped', epochs=1)
+    resumed = train(
+        raw(teacher_file),
+        tmp_path / 'resumed',
+        load_from=str(tmp_path / 'stopped' / 'epoch_1.pth'),
+        resume=True,
+    )
+    state = resumed.model.state_dict()
+    assert all(torch.equal(state[name], value) for name, value in straight.model.state_dict().items())
+
+
+def test_saved_average_is_that_of_the_student(teacher_file, tmp_path):
+    runner = train(raw(teacher_file), tmp_path, epochs=1, custom_hooks=[dict(type='EMAHook')])
+    saved = torch.load(tmp_path / 'epoch_1.pth', weights_only=False)
+    assert saved['state_dict'].keys() == runner.model.state_dict().keys()
+    assert not [key for key in saved['ema_state_dict'] if 'teacher' in key]
+
+
+def _ddp_worker(rank, teacher_file, folder):
+    model = raw(teacher_file)
+    wrapped = MMDistributedDataParallel(model)
+    model.init_weights()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    ResilientGradient(wrapped).attach(optimizer)
+    wrapper = OptimWrapper(optimizer)
+    for _ in range(3):
+        batch = pseudo_collate([Data()[index] for index in range(4 * rank, 4 * rank + 4)])
+        wrapped.train_step(batch, wrapper)
+    torch.save(dict(parameters=dict(model.named_parameters()), teacher=model.teacher.state_dict()), f'{folder}/{rank}')
+
+
+def test_two_processes_keep_one_student(teacher_file, tmp_path):
+    """DDP finds every parameter used (it would raise in the second step) and has the same student everywhere."""
+    two_processes.run(_ddp_worker, str(teacher_file), str(tmp_path))
+    first, second = (torch.load(tmp_path / str(rank)) for rank in (0, 1))
+    start = dict(raw(teacher_file).named_parameters())
+    assert not torch.equal(first['parameters']['head.fc.weight'], start['head.fc.weight'])
+    assert all(torch.equal(value, second['parameters'][name]) for name, value in first['parameters'].items())
+    saved = torch.load(teacher_file)['state_dict']
+    assert all(torch.equal(value, saved[name]) for name, value in second['teacher'].items())
+
+
+def test_teacher_from_a_config_file_and_from_a_library(teacher_file, tmp_path):
+    config = tmp_path / 'teacher.py'
+    config.write_text(f'model = {teacher_config()!r}\n')
+    model = TeacherStudentClassifier(**network(), teacher=str(config), teacher_checkpoint=str(teacher_file))
+    model.prepare_teacher()
+    saved = torch.load(teacher_file)['state_dict']
+    assert torch.equal(model.teacher.head.fc.weight, saved['head.fc.weight'])
+
+    student = network(classes=1000)
+    student['data_preprocessor'] = dict(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375], to_rgb=True)
+    model = TeacherStudentClassifier(
+        **student, teacher='mmpretrain::resnet/resnet34_8xb32_in1k.py', teacher_checkpoint='torchvision://resnet34'
+    )
+    assert sum(p.numel() for p in model.teacher.parameters()) == 21_797_672
+
+
+def test_weights_of_torchvision_fill_a_teacher_of_mmpretrain(tmp_path, images):
+    import torchvision
+
+    torch.manual_seed(0)
+    theirs = torchvision.models.resnet18(num_classes=CLASSES).eval()
+    torch.save(theirs.state_dict(), tmp_path / 'resnet18.pth')
+    model = TeacherStudentClassifier(
+        **network(),
+        teacher=dict(
+            type='ImageClassifier',
+            backbone=dict(type='ResNet', depth=18, out_indices=(3,)),
+            neck=dict(type='GlobalAveragePooling'),
+            head=dict(type='LinearClsHead', num_classes=CLASSES, in_channels=512),
+        ),
+        teacher_checkpoint=str(tmp_path / 'resnet18.pth'),
+    )
+    model.prepare_teacher()
+    with torch.no_grad():
+        torch.testing.assert_close(model.teacher_scores(images), theirs(images))
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        (dict(teacher_checkpoint=None), 'the teacher has no weights.*Give teacher_checkpoint'),
+        (dict(teacher=teacher_config(classes=7)), 'the student has 5 classes, the teacher 7'),
+        (dict(teacher_checkpoint='not/there.pth'), 'no checkpoint at not/there.pth'),
+        (dict(teacher='configs/resnet18_imagnet.py'), 'no config file at configs/resnet18_imagnet.py'),
+        (
+            dict(teacher={**teacher_config(), 'data_preprocessor': dict(mean=[0.0, 0.0, 0.0])}),
+            r'trained with mean=\[0.0, 0.0, 0.0\].*whose mean is \[120.0, 110.0, 100.0\]',
+        ),
+        (
+            dict(teacher=dict(type='ImageClassifier', **network(channels=16, conv_cfg=None))),
+            r'fills 1 of the \d+ parameters of the teacher; not backbone.conv1.weight \(8x3x3x3 in the checkpoint',
+        ),
+    ],
+)
+def test_errors_say_what_to_do(build, options, message):
+    with pytest.raises(ValueError, match=message):
+        build(**options)
+
+
+def test_config_names_it_without_importing_it():
+    code = (
+        'import sys, rebnn_mm\nfrom mmengine.registry import MODELS\nassert "mmpretrain" not in sys.modules\n'
+        'print(MODELS.get("rebnn_mm.TeacherStudentClassifier").__name__)'
+    )
+    done = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().splitlines()[-1] == 'TeacherStudentClassifier'

@@ -1,0 +1,67 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from rebnn_mm.datasets import CIFAR10Archive
+
+TOOL = Path(__file__).parents[3] / 'tools/dataset_converters/npz_webp_to_cifar10.py'
+CLASSES = list(CIFAR10Archive.METAINFO['classes'])
+
+
+def write_chunk(path, images, labels, strip=4):
+    """Lossless WebP strips of a few images each, as the tool's docstring describes them."""
+    files = []
+    for begin in range(0, len(images), strip):
+        column = np.concatenate(images[begin : begin + strip])[:, :, ::-1]
+        done, file = cv2.imencode('.webp', column, [cv2.IMWRITE_WEBP_QUALITY, 101])
+        assert done
+        files.append(file.tobytes())
+    offsets = np.cumsum([0, *map(len, files)])
+    np.savez(path, strips=np.frombuffer(b''.join(files), np.uint8), offsets=offsets, labels=np.array(labels))
+
+
+@pytest.fixture
+def chunks(tmp_path):
+    """Two training chunks of 6 and 4 images and a test chunk of 5, with their pixels."""
+    folder = tmp_path / 'chunks'
+    folder.mkdir()
+    images = np.random.default_rng(0).integers(0, 256, (15, 32, 32, 3), dtype=np.uint8)
+    parts = {'train_00': slice(0, 6), 'train_01': slice(6, 10), 'test_00': slice(10, 15)}
+    for name, part in parts.items():
+        write_chunk(folder / f'{name}.npz', images[part], [number % 10 for number in range(15)][part])
+    (folder / 'meta.json').write_text(json.dumps(dict(classes=CLASSES)))
+    return folder, images
+
+
+def convert(src, dest):
+    command = [sys.executable, str(TOOL), '--src', str(src), '--dest', str(dest)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_pixels_labels_and_order_survive(chunks, tmp_path, monkeypatch):
+    folder, images = chunks
+    done = convert(folder, tmp_path / 'out')
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == ['train: 10 images, 10 classes', 'test: 5 images, 5 classes']
+    # So few images make one batch; the archive has five.
+    monkeypatch.setitem(CIFAR10Archive.BATCHES, 'train', ('data_batch_1',))
+    train, test = (CIFAR10Archive(split, data_root=str(tmp_path / 'out')) for split in ('train', 'test'))
+    assert np.array_equal(np.stack([item['img'] for item in train]), images[:10])
+    assert np.array_equal(np.stack([item['img'] for item in test]), images[10:])
+    assert [item['gt_label'] for item in train] == list(range(10))
+    assert [item['gt_label'] for item in test] == list(range(5))
+
+
+def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_written(chunks, tmp_path):
+    folder, images = chunks
+    write_chunk(folder / 'train_01.npz', images[:4], [0, 1, 2])
+    done = convert(folder, tmp_path / 'out')
+    assert done.returncode == 1 and 'train_01.npz holds 4 images and 3 labels; both must be as many.' in done.stderr
+    done = convert(tmp_path / 'nowhere', tmp_path / 'out')
+    assert done.returncode == 1 and '--src must be the folder with the chunks' in done.stderr
+    assert not (tmp_path / 'out').exists()

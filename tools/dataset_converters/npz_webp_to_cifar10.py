@@ -1,0 +1,94 @@
+"""Turn CIFAR-10 from npz chunks of WebP strips into the layout of its python archive.
+
+    python tools/dataset_converters/npz_webp_to_cifar10.py --src cifar10_chunks --dest data/cifar10
+
+Reads train_*.npz and test_*.npz, in the order of their names, and meta.json with the class names. A chunk holds
+`strips` (lossless WebP files one after the other, each a column of 32x32 images), `offsets` (where each begins, and
+the end of the last) and `labels`. Writes cifar-10-batches-py/{data_batch_1..5,test_batch,batches.meta}, with the
+images in the order of the chunks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+BATCH_SIZE = 10_000
+FOLDER = 'cifar-10-batches-py'
+
+
+def read_chunk(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Images (N, 32, 32, 3) in RGB order and labels (N,) of one chunk.
+
+    Raises:
+        ValueError: a strip cannot be decoded, or there are not as many images as labels.
+    """
+    with np.load(path) as chunk:
+        strips, offsets, labels = chunk['strips'].tobytes(), chunk['offsets'], chunk['labels']
+    images = []
+    for begin, end in itertools.pairwise(offsets.tolist()):
+        strip = cv2.imdecode(np.frombuffer(strips[begin:end], np.uint8), cv2.IMREAD_COLOR)
+        if strip is None:
+            raise ValueError(f'{path}: the strip at byte {begin} is no image that OpenCV reads.')
+        images.append(strip[:, :, ::-1].reshape(-1, 32, 32, 3))
+    pixels = np.concatenate(images)
+    if len(pixels) != len(labels):
+        raise ValueError(f'{path} holds {len(pixels)} images and {len(labels)} labels; both must be as many.')
+    return pixels, labels
+
+
+def read_split(src: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images and labels of all chunks of a split.
+
+    Raises:
+        ValueError: no chunk, or one that cannot be read.
+    """
+    paths = sorted(src.glob(f'{split}_*.npz'))
+    if not paths:
+        raise ValueError(f'no {src}/{split}_*.npz. --src must be the folder with the chunks and meta.json.')
+    chunks = [read_chunk(path) for path in paths]
+    return np.concatenate([images for images, _ in chunks]), np.concatenate([labels for _, labels in chunks])
+
+
+def batches(split: str, images: np.ndarray, labels: np.ndarray) -> dict[str, dict[str, Any]]:
+    """File name and content of the archive's batches: one row per image, its red, green and blue plane."""
+    rows = np.ascontiguousarray(images.transpose(0, 3, 1, 2)).reshape(len(images), -1)
+    parts = {}
+    for number, begin in enumerate(range(0, len(rows), BATCH_SIZE), start=1):
+        name = 'test_batch' if split == 'test' else f'data_batch_{number}'
+        kept = slice(begin, begin + BATCH_SIZE)
+        parts[name] = dict(batch_label=name, data=rows[kept], labels=labels[kept].tolist())
+    return parts
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--src', type=Path, required=True, help='folder with the chunks and meta.json')
+    parser.add_argument(
+        '--dest', type=Path, default=Path('data/cifar10'), help=f'folder to write {FOLDER} to; default: data/cifar10'
+    )
+    args = parser.parse_args()
+    try:
+        splits = {split: read_split(args.src, split) for split in ('train', 'test')}
+        classes = json.loads((args.src / 'meta.json').read_text())['classes']
+    except (ValueError, FileNotFoundError) as problem:
+        sys.exit(f'npz_webp_to_cifar10.py: {problem}')
+    (args.dest / FOLDER).mkdir(parents=True, exist_ok=True)
+    files: dict[str, dict[str, Any]] = {'batches.meta': dict(label_names=classes, num_vis=3072)}
+    for split, (images, labels) in splits.items():
+        files.update(batches(split, images, labels))
+        print(f'{split}: {len(images)} images, {len(np.unique(labels))} classes')
+    for name, content in files.items():
+        (args.dest / FOLDER / name).write_bytes(pickle.dumps(content, protocol=2))
+
+
+if __name__ == '__main__':
+    main()
