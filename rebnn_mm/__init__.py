@@ -1,10 +1,17 @@
 """rebnn_mm: 1-bit detectors and classifiers for OpenMMLab, trained with the resilient gradient.
 
 Importing the package registers its layers, backbones, data sets, hooks and constructors in mmengine's root registries;
-it imports neither mmdet nor mmpretrain.
+it imports neither mmdet nor mmpretrain. Where there is no torch, on a board that only runs packed models, nothing is
+registered and :mod:`rebnn_mm.deploy` works alone.
 """
 
-from . import datasets, engine, layers, models, quantizers
+from importlib.util import find_spec
+
 from .version import __version__
 
-__all__ = ['__version__', 'datasets', 'engine', 'layers', 'models', 'quantizers']
+if find_spec('torch') is not None:
+    from . import datasets, engine, layers, models, quantizers
+
+    __all__ = ['__version__', 'datasets', 'engine', 'layers', 'models', 'quantizers']
+else:
+    __all__ = ['__version__']

@@ -1,0 +1,103 @@
+/* librebnn: binary convolutions on packed bits. C ABI, no dependency.
+ *
+ * Signs, packing and the order of floating-point operations are those of docs/format.md. Every function is safe to call from several
+ * threads at once; a rebnn_conv is immutable after its creation. Nothing is allocated while a convolution runs. */
+#ifndef REBNN_H
+#define REBNN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define REBNN_API __declspec(dllexport)
+#else
+#define REBNN_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define REBNN_ABI_VERSION 1
+
+typedef enum {
+  REBNN_OK = 0,
+  REBNN_INVALID_ARGUMENT = 1,
+  REBNN_OUT_OF_MEMORY = 2
+} rebnn_status;
+
+typedef enum { REBNN_NCHW = 0, REBNN_NHWC = 1 } rebnn_layout;
+
+/* A convolution. A linear layer is one with a kernel, height and width of 1. */
+typedef struct {
+  int64_t in_channels;  /* of the whole layer */
+  int64_t out_channels;
+  int64_t group;
+  int64_t kernel[2]; /* height, width */
+  int64_t stride[2];
+  int64_t dilation[2];
+  int64_t pad[4];    /* top, left, bottom, right */
+  int32_t pad_value; /* -1, 0, +1 */
+} rebnn_conv_desc;
+
+typedef struct rebnn_conv rebnn_conv;
+
+/* Runs task(arg, i) for every i < tasks, possibly at the same time, and returns when all are done. */
+typedef struct {
+  void (*run)(void* pool, size_t tasks, void (*task)(void* arg, size_t i), void* arg);
+  void* pool;
+  size_t threads; /* how many tasks can run at the same time */
+} rebnn_parallel;
+
+/* Input and output of one run. A pointer that is NULL leaves its step out; sizes follow from n, h, w and the description. */
+typedef struct {
+  int64_t n, h, w; /* of the input */
+  /* Exactly one input: real numbers (with a shift per input channel, or NULL) or packed bits [n, h, w, ceil(in_channels / 8)]. */
+  const float* x;
+  const float* shift;
+  const uint8_t* x_bits;
+  rebnn_layout layout; /* of x, residual and y */
+  /* The integer sums, [n, oh, ow, out_channels] whatever the layout. */
+  int32_t* sums;
+  /* y = ((a * scale) * mul + add) + residual; + pre; prelu by slope; + post. One value per output channel. */
+  const float* scale;
+  const float* mul;
+  const float* add;
+  const float* residual;
+  const float* pre;
+  const float* slope;
+  const float* post;
+  float* y;
+  /* Bits of y + next_shift, [n, oh, ow, ceil(out_channels / 8)]. */
+  const float* next_shift;
+  uint8_t* y_bits;
+} rebnn_conv_io;
+
+REBNN_API uint32_t rebnn_abi_version(void);
+
+/* The instruction set in use: "avx512", "avx2", "neon" or "portable". The environment variable REBNN_ISA chooses one, for tests; NULL if it
+ * names one that is unknown or that this processor lacks (rebnn_last_error says so). */
+REBNN_API const char* rebnn_isa(void);
+
+/* What went wrong in this thread's last call that did not return REBNN_OK. One sentence. */
+REBNN_API const char* rebnn_last_error(void);
+
+/* Checks the description and packed weights of `bytes` bytes, uint8 [out, kh, kw, ceil(in / group / 8)], and arranges them for this processor. */
+REBNN_API rebnn_status rebnn_conv_create(const rebnn_conv_desc* desc, const uint8_t* weights, size_t bytes, rebnn_conv** conv);
+REBNN_API void rebnn_conv_destroy(rebnn_conv* conv);
+
+/* Height and width of the output; an error if the kernel does not fit. */
+REBNN_API rebnn_status rebnn_conv_output_size(const rebnn_conv* conv, int64_t h, int64_t w, int64_t* out_h, int64_t* out_w);
+
+/* Bytes of scratch memory that a run with these sizes and so many threads needs. */
+REBNN_API rebnn_status rebnn_conv_scratch_size(const rebnn_conv* conv, int64_t n, int64_t h, int64_t w, size_t threads, size_t* bytes);
+
+/* Runs; `parallel` NULL for one thread. Scratch is aligned to 64 bytes and belongs to this run alone. */
+REBNN_API rebnn_status rebnn_conv_run(const rebnn_conv* conv, const rebnn_conv_io* io, void* scratch, size_t scratch_bytes,
+                                      const rebnn_parallel* parallel);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
