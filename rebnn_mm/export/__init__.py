@@ -1,0 +1,28 @@
+"""Writes trained models as packed ONNX files (docs/export.md, docs/format.md).
+
+The steps, each usable alone: :func:`pack` replaces a model's binary layers, :func:`trace` makes an ONNX model of it.
+"""
+
+from .convert import PackedModel, pack
+from .operators import DOMAIN, OPERATORS, OPSET, all_nodes, attach_functions, operator_function
+from .packed_layer import PackedConv2d, PackedLinear
+from .packing import pack_signs, pack_weight, packed_size, unpack_signs
+from .trace import trace
+
+__all__ = [
+    'DOMAIN',
+    'OPERATORS',
+    'OPSET',
+    'PackedConv2d',
+    'PackedLinear',
+    'PackedModel',
+    'all_nodes',
+    'attach_functions',
+    'operator_function',
+    'pack',
+    'pack_signs',
+    'pack_weight',
+    'packed_size',
+    'trace',
+    'unpack_signs',
+]

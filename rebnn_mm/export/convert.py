@@ -1,0 +1,113 @@
+"""From a trained model to one whose binary layers are packed."""
+
+from copy import deepcopy
+from typing import NamedTuple
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from rebnn_mm.layers import BinaryConv2d, BinaryLayer, BinaryLinear
+
+from .channel_affine import ChannelAffine
+from .packed_layer import PackedConv2d, PackedLayer, PackedLinear
+
+
+class PackedModel(NamedTuple):
+    """A model with packed layers.
+
+    Attributes:
+        model: the copy, in eval mode, in float32, on the CPU.
+        packed: dotted names of the layers that became bits.
+        real: dotted names of binary layers that stay real operators, each with the reason.
+    """
+
+    model: nn.Module
+    packed: list[str]
+    real: dict[str, str]
+
+
+def pack(model: nn.Module) -> PackedModel:
+    """Copy a trained model, with bits in its binary layers and constants in its batch norms.
+
+    Layers with one bit for weights and inputs are packed. A layer that has only one of both stays as it is, as a real
+    layer does. The copy computes in the order of docs/format.md.
+
+    Args:
+        model: any model; it is not changed.
+
+    Raises:
+        ValueError: a layer cannot be exported: it has several bits, or values other than -1 and +1 (DoReFa-Net,
+            AdaBin); the message names it.
+
+    Example:
+        >>> from rebnn_mm.layers import ReBNNConv2d
+        >>> net = nn.Sequential(ReBNNConv2d(3, 8, 3), ReBNNConv2d(8, 8, 3), nn.BatchNorm2d(8))
+        >>> packed = pack(net)
+        >>> packed.packed, packed.real
+        (['1'], {'0': 'first layer (3 input channels)'})
+        >>> [type(layer).__name__ for layer in packed.model]
+        ['ReBNNConv2d', 'PackedConv2d', 'ChannelAffine']
+    """
+    problem = next(filter(None, (_unpackable(name, layer) for name, layer in _binary_layers(model))), None)
+    if problem:
+        raise ValueError(problem)
+    copy = deepcopy(model).cpu().float().eval().requires_grad_(False)
+    packed, real = [], {}
+    if isinstance(copy, BinaryLayer | _BatchNorm):
+        copy = nn.Sequential(copy)
+    for name, module in list(copy.named_modules()):
+        if isinstance(module, BinaryLayer):
+            reason = _stays_real(module)
+            if reason:
+                real[name] = reason
+                continue
+            packed.append(name)
+            _replace(copy, name, _packed_layer(module, name))
+        elif isinstance(module, _BatchNorm) and module.running_mean is not None:
+            _replace(copy, name, ChannelAffine(module))
+    return PackedModel(copy, packed, real)
+
+
+def _binary_layers(model: nn.Module) -> list[tuple[str, BinaryLayer]]:
+    return [(name, module) for name, module in model.named_modules() if isinstance(module, BinaryLayer)]
+
+
+def _unpackable(name: str, layer: BinaryLayer) -> str | None:
+    """One sentence on a layer that is quantized in a way that bits cannot hold; None if there is no such problem."""
+    for quantizer, what in ((layer.weight_quantizer, 'weights'), (layer.activation_quantizer, 'inputs')):
+        if quantizer is None or (quantizer.bits == 1 and quantizer.has_codes):
+            continue
+        values = f'of {quantizer.bits} bits' if quantizer.bits != 1 else 'whose two values are not -1 and +1'
+        return (
+            f'{type(layer).__name__} {name!r} has {what} {values} ({type(quantizer).__name__}), which the packed '
+            'format does not hold. Export a model whose binary layers are 1-bit: ReBNN, ReActNet, ReCU, RBNN, Bi-Real '
+            'Net, XNOR-Net, BNN, FDA-BNN or BiDet.'
+        )
+    return None
+
+
+def _stays_real(layer: BinaryLayer) -> str:
+    if not layer.binary:
+        return layer.real_because
+    if layer.weight_quantizer is None and layer.activation_quantizer is None:
+        return 'no quantizers'
+    if layer.weight_quantizer is None:
+        return 'real weights (W32A1)'
+    return 'real inputs (W1A32)' if layer.activation_quantizer is None else ''
+
+
+def _packed_layer(layer: BinaryLayer, name: str) -> PackedLayer:
+    if isinstance(layer, BinaryConv2d):
+        return PackedConv2d(layer, name)
+    if isinstance(layer, BinaryLinear):
+        return PackedLinear(layer, name)
+    raise ValueError(f'{type(layer).__name__} {name!r} is neither a convolution nor a linear layer.')
+
+
+def _replace(model: nn.Module, name: str, module: nn.Module) -> None:
+    # A module that hangs in the tree twice has one name in named_modules(); the others follow it.
+    old = model.get_submodule(name)
+    for parent in list(model.modules()):
+        for key, child in parent.named_children():
+            if child is old:
+                parent.add_module(key, module)

@@ -1,0 +1,271 @@
+"""The operators of the domain ``rebnn`` as ONNX functions of standard operators.
+
+Each function defines its operator (docs/format.md): a runtime without our library runs it, slowly, with the same
+integers. The sums pass through int32, which says what they are and keeps an optimiser from folding a scale into the
+weights in front of them.
+"""
+
+from collections.abc import Iterable
+
+import onnx
+
+DOMAIN = 'rebnn'
+DOMAIN_VERSION = 1
+OPSET = 18
+"""Version of the standard operators in the functions, and in the files."""
+
+IR_VERSION = 9
+"""The first version with default values of a function's attributes."""
+
+_CONSTANTS = """
+    zero_i = Constant <value_ints = [0]> ()
+    last = Constant <value_ints = [-1]> ()
+    zero = Constant <value_float = 0.0> ()
+    one = Constant <value_float = 1.0> ()
+    two = Constant <value_float = 2.0> ()
+    places = Constant <value = uint8[8] {0, 1, 2, 3, 4, 5, 6, 7}> ()
+    one_bit = Constant <value = uint8[1] {1}> ()
+    channels_0 = Constant <value_int: int = @channels> ()
+    channels_1 = Reshape (channels_0, last)
+"""
+
+_LAYOUT = """
+    per_channel = Constant <value_ints = [1, -1, 1, 1]> ()
+    nchw = Constant <value_strings = ["NCHW"]> ()
+    layout_0 = Constant <value_string: string = @layout> ()
+    layout_1 = Reshape (layout_0, last)
+    layouts = Concat <axis = 0> (nchw, layout_1)
+    different = Unique (layouts)
+    how_many = Size (different)
+    two_layouts = Constant <value_int = 2> ()
+    is_nhwc = Equal (how_many, two_layouts)
+"""
+
+
+def _transposed(result: str, x: str, perm: str) -> str:
+    return f"""
+    {result} = If (is_nhwc) <
+        then_branch = moved () => ({result}_moved) {{ {result}_moved = Transpose <perm = {perm}> ({x}) }},
+        else_branch = kept () => ({result}_kept) {{ {result}_kept = Identity ({x}) }}
+    >
+"""
+
+
+def _signs(result: str, x: str, compared: bool = True) -> str:
+    """Code of -1 and +1 from real numbers, or from bits if not ``compared``."""
+    negative = f'{result}_negative = Less ({x}, zero)' if compared else f'{result}_negative = Identity ({x})'
+    return f"""
+    {negative}
+    {result}_float = Cast <to = 1> ({result}_negative)
+    {result}_twice = Mul ({result}_float, two)
+    {result} = Sub (one, {result}_twice)
+"""
+
+
+def _unpacked(result: str, packed: str, shape: str, axis: int, count: str) -> str:
+    """Code of -1 and +1 from packed bits along the last dimension, the dimension number ``axis``."""
+    bits = f"""
+    {result}_axis = Constant <value_ints = [{axis}]> ()
+    {result}_shape = Constant <value_ints = {shape}> ()
+    {result}_bytes = Unsqueeze ({packed}, last)
+    {result}_shifted = BitShift <direction = "RIGHT"> ({result}_bytes, places)
+    {result}_bits = BitwiseAnd ({result}_shifted, one_bit)
+    {result}_row = Reshape ({result}_bits, {result}_shape)
+    {result}_true = Slice ({result}_row, zero_i, {count}, {result}_axis)
+"""
+    return bits + _signs(result, f'{result}_true', compared=False)
+
+
+_REAL_INPUT = (
+    _transposed('X_map', 'X', '[0, 3, 1, 2]')
+    + """
+    shift_map = Reshape (shift, per_channel)
+    X_shifted = Add (X_map, shift_map)
+"""
+    + _signs('x', 'X_shifted')
+)
+
+_PACKED_INPUT = (
+    _unpacked('x_last', 'P', '[0, 0, 0, -1]', 3, 'channels_1')
+    + """
+    x = Transpose <perm = [0, 3, 1, 2]> (x_last)
+"""
+)
+
+_SUMS = (
+    _unpacked('w_last', 'W', '[0, 0, 0, -1]', 3, 'channels_1')
+    + """
+    w = Transpose <perm = [0, 3, 1, 2]> (w_last)
+    two_i = Constant <value_ints = [2]> ()
+    four_i = Constant <value_ints = [4]> ()
+    pads_only = Constant <value_ints: ints = @pads> ()
+    pads_before = Slice (pads_only, zero_i, two_i)
+    pads_behind = Slice (pads_only, two_i, four_i)
+    unpadded = Constant <value_ints = [0, 0]> ()
+    all_pads = Concat <axis = 0> (unpadded, pads_before, unpadded, pads_behind)
+    pad_int = Constant <value_int: int = @pad_value> ()
+    pad_float = Cast <to = 1> (pad_int)
+    x_padded = Pad (x, all_pads, pad_float)
+    sums = Conv <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (x_padded, w)
+    sums_int = Cast <to = 6> (sums)
+    a = Cast <to = 1> (sums_int)
+    scale_map = Reshape (scale, per_channel)
+    y_scaled = Mul (a, scale_map)
+"""
+)
+
+_PLAIN_OUTPUT = """
+    bias_map = Reshape (bias, per_channel)
+    y = Add (y_scaled, bias_map)
+""" + _transposed('Y', 'y', '[0, 2, 3, 1]')
+
+_BLOCK_OUTPUT = (
+    _transposed('R_map', 'R', '[0, 3, 1, 2]')
+    + """
+    mul_map = Reshape (mul, per_channel)
+    add_map = Reshape (add, per_channel)
+    pre_map = Reshape (pre, per_channel)
+    slope_map = Reshape (slope, per_channel)
+    post_map = Reshape (post, per_channel)
+    y_mul = Mul (y_scaled, mul_map)
+    y_norm = Add (y_mul, add_map)
+    y_sum = Add (y_norm, R_map)
+    y_pre = Add (y_sum, pre_map)
+    y_above = Greater (y_pre, zero)
+    y_slope = Mul (y_pre, slope_map)
+    y_act = Where (y_above, y_pre, y_slope)
+    y = Add (y_act, post_map)
+"""
+    + _transposed('Y', 'y', '[0, 2, 3, 1]')
+)
+
+_PACKED_OUTPUT = """
+    next_shift_map = Reshape (next_shift, per_channel)
+    y_shifted = Add (y, next_shift_map)
+    y_negative = Less (y_shifted, zero)
+    y_bits = Cast <to = 6> (y_negative)
+    y_last = Transpose <perm = [0, 2, 3, 1]> (y_bits)
+    out_channels = Shape (next_shift)
+    eight = Constant <value_ints = [8]> ()
+    missing_negative = Neg (out_channels)
+    missing = Mod (missing_negative, eight)
+    filling = Constant <value_ints = [0, 0, 0, 0, 0, 0, 0]> ()
+    y_pads = Concat <axis = 0> (filling, missing)
+    zero_bit = Constant <value = int32 {0}> ()
+    y_filled = Pad (y_last, y_pads, zero_bit)
+    byte_shape = Constant <value_ints = [0, 0, 0, -1, 8]> ()
+    y_rows = Reshape (y_filled, byte_shape)
+    place_values = Constant <value = int32[8] {1, 2, 4, 8, 16, 32, 64, 128}> ()
+    y_places = Mul (y_rows, place_values)
+    y_bytes = ReduceSum <keepdims = 0> (y_places, last)
+"""
+
+_CONV_ATTRIBUTES = (
+    'channels, strides: ints = [1, 1], dilations: ints = [1, 1], pads: ints = [0, 0, 0, 0], group: int = 1, '
+    'pad_value: int = 0, layout: string = "NCHW"'
+)
+_BLOCK_INPUTS = 'scale, mul, add, R, pre, slope, post, next_shift'
+
+_LINEAR = (
+    """
+    X_shifted = Add (X, shift)
+"""
+    + _signs('x', 'X_shifted')
+    + _unpacked('w_rows', 'W', '[0, -1]', 1, 'channels_1')
+    + """
+    w = Transpose <perm = [1, 0]> (w_rows)
+    sums = MatMul (x, w)
+    sums_int = Cast <to = 6> (sums)
+    a = Cast <to = 1> (sums_int)
+    y_scaled = Mul (a, scale)
+    Y = Add (y_scaled, bias)
+"""
+)
+
+_CONV = _CONSTANTS + _LAYOUT
+_SOURCES = {
+    'BinaryConv': (
+        f'<{_CONV_ATTRIBUTES}> (X, W, shift, scale, bias) => (Y)',
+        _CONV + _REAL_INPUT + _SUMS + _PLAIN_OUTPUT,
+    ),
+    'BinaryBlock': (
+        f'<{_CONV_ATTRIBUTES}> (X, W, shift, {_BLOCK_INPUTS}) => (Y, P)',
+        _CONV + _REAL_INPUT + _SUMS + _BLOCK_OUTPUT + _PACKED_OUTPUT + '    P = Cast <to = 2> (y_bytes)\n',
+    ),
+    'PackedBinaryConv': (
+        f'<{_CONV_ATTRIBUTES}> (P, W, scale, bias) => (Y)',
+        _CONV + _PACKED_INPUT + _SUMS + _PLAIN_OUTPUT,
+    ),
+    'PackedBinaryBlock': (
+        f'<{_CONV_ATTRIBUTES}> (P, W, {_BLOCK_INPUTS}) => (Y, P_next)',
+        _CONV + _PACKED_INPUT + _SUMS + _BLOCK_OUTPUT + _PACKED_OUTPUT + '    P_next = Cast <to = 2> (y_bytes)\n',
+    ),
+    'BinaryLinear': ('<channels> (X, W, shift, scale, bias) => (Y)', _CONSTANTS + _LINEAR),
+}
+
+OPERATORS = tuple(_SOURCES)
+"""Names of the operators."""
+
+
+def operator_function(name: str) -> onnx.FunctionProto:
+    """The function that defines an operator.
+
+    Args:
+        name: one of :data:`OPERATORS`.
+
+    Raises:
+        KeyError: there is no such operator.
+
+    Example:
+        >>> list(operator_function('BinaryLinear').input)
+        ['X', 'W', 'shift', 'scale', 'bias']
+    """
+    signature, body = _SOURCES[name]
+    return onnx.parser.parse_function(
+        f'<domain: "{DOMAIN}", opset_import: ["" : {OPSET}]>\n{name} {signature}\n{{{body}}}'
+    )
+
+
+def attach_functions(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Give a model the functions of those operators of ours that its graph uses, and no other of ours.
+
+    Nodes inside of subgraphs count. The import of the domain is set to match; functions of other domains stay.
+
+    Returns:
+        onnx.ModelProto: the same object.
+
+    Raises:
+        ValueError: a node of our domain is no operator that exists.
+
+    Example:
+        >>> node = onnx.helper.make_node('BinaryLinear', ['X', 'W', 's', 'a', 'b'], ['Y'], domain='rebnn', channels=9)
+        >>> model = onnx.helper.make_model(onnx.helper.make_graph([node], 'g', [], []))
+        >>> [function.name for function in attach_functions(model).functions]
+        ['BinaryLinear']
+    """
+    used = {node.op_type for node in all_nodes(model.graph) if node.domain == DOMAIN}
+    unknown = used - set(OPERATORS)
+    if unknown:
+        raise ValueError(f'{DOMAIN}.{min(unknown)} is no operator; there are {", ".join(OPERATORS)}.')
+    others = [function for function in model.functions if function.domain != DOMAIN]
+    imports = [entry for entry in model.opset_import if entry.domain != DOMAIN]
+    del model.functions[:], model.opset_import[:]
+    model.functions.extend([*others, *(operator_function(name) for name in OPERATORS if name in used)])
+    model.opset_import.extend(imports)
+    if used:
+        model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, DOMAIN_VERSION))
+    return model
+
+
+def all_nodes(graph: onnx.GraphProto) -> Iterable[onnx.NodeProto]:
+    """Every node of a graph and of the graphs inside its nodes.
+
+    Example:
+        >>> list(all_nodes(onnx.GraphProto()))
+        []
+    """
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in [attribute.g, *attribute.graphs]:
+                yield from all_nodes(inner)

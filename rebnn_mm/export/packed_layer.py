@@ -1,0 +1,174 @@
+"""Binary layers whose weights are bits: what a trained layer becomes before its model is traced."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rebnn_mm.functional import sign
+from rebnn_mm.layers import BinaryConv2d, BinaryLayer, BinaryLinear
+from rebnn_mm.quantizers import ActivationQuantizer, BinaryApproxSign, BinarySign, FDASign, ReCUSign
+
+from .operators import DOMAIN, DOMAIN_VERSION
+from .packing import pack_weight, unpack_signs
+
+PLAIN_SIGNS = {cls.quantize for cls in (BinarySign, BinaryApproxSign, FDASign, ReCUSign)}
+"""Functions of activation quantizers that are the sign of their input in evaluation, as the operators take it."""
+
+
+class PackedLayer(nn.Module):
+    """What the packed convolution and the packed linear layer have in common.
+
+    It computes in the order that docs/format.md states, in eval mode and without gradients; in a graph that is being
+    exported it stands for one operator.
+
+    Args:
+        layer: a trained layer with one bit for weights and inputs; it is not changed.
+        name: its dotted name, for messages.
+
+    Attributes:
+        bits (buffer): packed weight, uint8.
+        shift (buffer): added to the input before its sign, one value per input channel.
+        scale, bias (buffers): one value per output channel.
+        normalise: what the layer's activation quantizer does to the input before it takes the sign; None for nothing.
+
+    Raises:
+        ValueError: the layer's weight codes are not -1 and +1.
+    """
+
+    bits: Tensor
+    shift: Tensor
+    scale: Tensor
+    bias: Tensor
+
+    def __init__(self, layer: BinaryLayer, name: str) -> None:
+        super().__init__()
+        assert layer.weight_quantizer is not None and layer.activation_quantizer is not None
+        with torch.no_grad():
+            codes, scale = layer.weight_quantizer.codes(layer.weight)
+            self._set_weight(codes.float(), name)
+            bias = cast(Tensor | None, layer.bias)
+            self.register_buffer('scale', torch.ones(codes.shape[0]) if scale is None else scale.float().clone())
+            self.register_buffer('bias', torch.zeros(codes.shape[0]) if bias is None else bias.float().clone())
+        quantizer = layer.activation_quantizer
+        shift = quantizer.shift
+        plain = getattr(type(quantizer), 'quantize', None) in PLAIN_SIGNS
+        self.register_buffer('shift', torch.zeros(quantizer.channels))
+        if plain and shift is not None:
+            self.shift = shift.detach().float().clone()
+        self.normalise: ActivationQuantizer | None = None if plain else quantizer
+
+    def _set_weight(self, codes: Tensor, name: str) -> None:
+        try:
+            self.register_buffer('bits', torch.from_numpy(pack_weight(codes.cpu().numpy())))
+        except ValueError as error:
+            raise ValueError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
+        self.channels = codes.shape[1]
+        self.weight_shape = tuple(codes.shape)
+
+    def signs(self) -> Tensor:
+        """The weight as -1 and +1, of the trained layer's shape."""
+        return torch.from_numpy(unpack_signs(self.bits.cpu().numpy(), self.channels)).movedim(-1, 1)
+
+    def _operands(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x, self.bits, self.shift, self.scale, self.bias
+
+
+class PackedConv2d(PackedLayer):
+    """:class:`rebnn_mm.layers.BinaryConv2d` with packed weights; the operator ``BinaryConv``.
+
+    Shapes: (N, C_in, H, W) to (N, C_out, H_out, W_out).
+
+    Example:
+        >>> from rebnn_mm.layers import ReBNNConv2d
+        >>> conv = ReBNNConv2d(12, 4, 3, padding=1, bias=False).eval()
+        >>> packed = PackedConv2d(conv, 'conv')
+        >>> packed.bits.shape
+        torch.Size([4, 3, 3, 2])
+        >>> x = torch.randn(1, 12, 5, 5)
+        >>> bool((packed(x) == conv(x)).all())
+        True
+    """
+
+    def __init__(self, layer: BinaryConv2d, name: str = 'conv') -> None:
+        super().__init__(layer, name)
+        left, right, top, bottom = layer._reversed_padding_repeated_twice
+        self.kernel = cast(tuple[int, int], layer.kernel_size)
+        self.stride = cast(tuple[int, int], layer.stride)
+        self.dilation = cast(tuple[int, int], layer.dilation)
+        self.groups = layer.groups
+        self.pad_value = layer.pad_value
+        self.padding_mode = layer.padding_mode
+        # (left, right, top, bottom), as torch's pad takes it.
+        self.padding = (left, right, top, bottom) if layer.padding_mode == 'zeros' else (0, 0, 0, 0)
+        self.border = (left, right, top, bottom) if layer.padding_mode != 'zeros' else (0, 0, 0, 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve; see the class."""
+        if self.normalise is not None:
+            x = self.normalise(x)
+        if any(self.border):
+            x = functional.pad(x, self.border, mode=self.padding_mode)  # the sign does not mind when it is taken
+        if torch.onnx.is_in_onnx_export():
+            return self._operator(x)
+        x = functional.pad(sign(x + self.shift.view(-1, 1, 1)), self.padding, value=self.pad_value)
+        sums = functional.conv2d(x, self.signs().to(x), None, self.stride, 0, self.dilation, self.groups)
+        return sums * self.scale.view(-1, 1, 1) + self.bias.view(-1, 1, 1)
+
+    def _operator(self, x: Tensor) -> Tensor:
+        left, right, top, bottom = self.padding
+        padded = x.shape[2] + top + bottom, x.shape[3] + left + right
+        size = [
+            (length - dilation * (kernel - 1) - 1) // stride + 1
+            for length, dilation, kernel, stride in zip(padded, self.dilation, self.kernel, self.stride, strict=True)
+        ]
+        return torch.onnx.ops.symbolic(
+            f'{DOMAIN}::BinaryConv',
+            self._operands(x),
+            attrs=dict(
+                channels=self.channels,
+                strides=list(self.stride),
+                dilations=list(self.dilation),
+                pads=[top, left, bottom, right],
+                group=self.groups,
+                pad_value=self.pad_value,
+                layout='NCHW',
+            ),
+            dtype=x.dtype,
+            shape=(x.shape[0], self.weight_shape[0], *size),
+            version=DOMAIN_VERSION,
+        )
+
+
+class PackedLinear(PackedLayer):
+    """:class:`rebnn_mm.layers.BinaryLinear` with packed weights; the operator ``BinaryLinear``.
+
+    Shapes: (..., C) to (..., O).
+
+    Example:
+        >>> from rebnn_mm.layers import ReBNNLinear
+        >>> linear = ReBNNLinear(12, 4).eval()
+        >>> packed = PackedLinear(linear, 'linear')
+        >>> x = torch.randn(3, 12)
+        >>> bool((packed(x) == linear(x)).all())
+        True
+    """
+
+    def __init__(self, layer: BinaryLinear, name: str = 'linear') -> None:
+        super().__init__(layer, name)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Multiply; see the class."""
+        if self.normalise is not None:
+            x = self.normalise(x)
+        if torch.onnx.is_in_onnx_export():
+            return torch.onnx.ops.symbolic(
+                f'{DOMAIN}::BinaryLinear',
+                self._operands(x),
+                attrs=dict(channels=self.channels),
+                dtype=x.dtype,
+                shape=(*x.shape[:-1], self.weight_shape[0]),
+                version=DOMAIN_VERSION,
+            )
+        return functional.linear(sign(x + self.shift), self.signs().to(x)) * self.scale + self.bias
