@@ -6,7 +6,7 @@ The steps, each usable alone: :func:`pack` replaces a model's binary layers, :fu
 from .convert import PackedModel, pack
 from .operators import DOMAIN, OPERATORS, OPSET, all_nodes, attach_functions, operator_function
 from .packed_layer import PackedConv2d, PackedLinear
-from .packing import pack_signs, pack_weight, packed_size, unpack_signs
+from .packing import pack_bits, pack_weight, packed_size, unpack_bits
 from .trace import trace
 
 __all__ = [
@@ -20,9 +20,9 @@ __all__ = [
     'attach_functions',
     'operator_function',
     'pack',
-    'pack_signs',
+    'pack_bits',
     'pack_weight',
     'packed_size',
     'trace',
-    'unpack_signs',
+    'unpack_bits',
 ]

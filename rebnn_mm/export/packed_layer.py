@@ -11,7 +11,7 @@ from rebnn_mm.layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from rebnn_mm.quantizers import ActivationQuantizer, BinaryApproxSign, BinarySign, FDASign, ReCUSign
 
 from .operators import DOMAIN, DOMAIN_VERSION
-from .packing import pack_weight, unpack_signs
+from .packing import pack_weight, unpack_bits
 
 PLAIN_SIGNS = {cls.quantize for cls in (BinarySign, BinaryApproxSign, FDASign, ReCUSign)}
 """Functions of activation quantizers that are the sign of their input in evaluation, as the operators take it."""
@@ -69,7 +69,7 @@ class PackedLayer(nn.Module):
 
     def signs(self) -> Tensor:
         """The weight as -1 and +1, of the trained layer's shape."""
-        return torch.from_numpy(unpack_signs(self.bits.cpu().numpy(), self.channels)).movedim(-1, 1)
+        return torch.from_numpy(unpack_bits(self.bits.cpu().numpy(), self.channels)).movedim(-1, 1)
 
     def _operands(self, x: Tensor) -> tuple[Tensor, ...]:
         return x, self.bits, self.shift, self.scale, self.bias

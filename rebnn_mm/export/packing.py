@@ -7,7 +7,7 @@ BITS = 8
 """Signs per byte."""
 
 
-def pack_signs(values: NDArray[np.floating]) -> NDArray[np.uint8]:
+def pack_bits(values: NDArray[np.floating]) -> NDArray[np.uint8]:
     """Bits of the signs of real numbers along the last dimension, eight to a byte.
 
     Bit 1 is a number below zero; zero, negative zero and NaN are bit 0, as is what fills the last byte. The first
@@ -20,13 +20,13 @@ def pack_signs(values: NDArray[np.floating]) -> NDArray[np.uint8]:
         NDArray[np.uint8]: (..., ceil(C / 8)).
 
     Example:
-        >>> pack_signs(np.array([[1.0, -1.0, -0.0, np.nan, -3.0, 1.0, 1.0, 1.0, -1.0]]))
+        >>> pack_bits(np.array([[1.0, -1.0, -0.0, np.nan, -3.0, 1.0, 1.0, 1.0, -1.0]]))
         array([[18,  1]], dtype=uint8)
     """
     return np.packbits(np.asarray(values) < 0, axis=-1, bitorder='little')
 
 
-def unpack_signs(bits: NDArray[np.uint8], channels: int) -> NDArray[np.float32]:
+def unpack_bits(bits: NDArray[np.uint8], channels: int) -> NDArray[np.float32]:
     """The numbers -1 and +1 that bits stand for; what fills the last byte is dropped.
 
     Args:
@@ -37,7 +37,7 @@ def unpack_signs(bits: NDArray[np.uint8], channels: int) -> NDArray[np.float32]:
         ValueError: the last dimension has another number of bytes than the channels need.
 
     Example:
-        >>> unpack_signs(np.array([18], dtype=np.uint8), 5)
+        >>> unpack_bits(np.array([18], dtype=np.uint8), 5)
         array([ 1., -1.,  1.,  1., -1.], dtype=float32)
     """
     needed = packed_size(channels)
@@ -77,4 +77,4 @@ def pack_weight(codes: NDArray[np.floating]) -> NDArray[np.uint8]:
     codes = np.asarray(codes)
     if not np.all(np.abs(codes) == 1):
         raise ValueError('a weight to pack holds a value that is neither -1 nor +1.')
-    return pack_signs(np.moveaxis(codes, 1, -1))
+    return pack_bits(np.moveaxis(codes, 1, -1))
