@@ -2,14 +2,18 @@
 
 from .bidet_hook import BiDetLossHook
 from .binary_hook import BinaryHook
+from .flip_recorder import FlipRecorder
 from .method_driver import MethodDriver
 from .optim_constructor import ReBNNOptimWrapperConstructor
 from .rebnn_hook import ReBNNHook
 from .resilient_gradient import ResilientGradient
+from .weight_recorder_hook import BinaryWeightRecorderHook
 
 __all__ = [
     'BiDetLossHook',
     'BinaryHook',
+    'BinaryWeightRecorderHook',
+    'FlipRecorder',
     'MethodDriver',
     'ReBNNHook',
     'ReBNNOptimWrapperConstructor',

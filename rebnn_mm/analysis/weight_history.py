@@ -1,0 +1,159 @@
+"""What the weight recorder wrote during a run: flips by layer and epoch, latent weights of chosen channels."""
+
+import difflib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..engine.weight_recorder_hook import RECORD_FILE
+
+QUANTITIES = {
+    'sequential': ('sequential flips per step', 'sequential_flips'),
+    'flips': ('flips per step', 'flips'),
+    'sequential-epoch': ('sequential flips per epoch', 'sequential_epoch_flips'),
+    'flips-epoch': ('flips per epoch', 'epoch_flips'),
+}
+"""The flip ratios a record holds: what they are called in a figure, and their count in the record."""
+
+
+@dataclass(frozen=True)
+class ChannelWeights:
+    """The latent weights of one output channel at the end of an epoch.
+
+    Attributes:
+        alpha: scaling factor of the channel, None where the method has none.
+        values: shape (M,), M weights per channel.
+    """
+
+    alpha: float | None
+    values: np.ndarray
+
+
+class WeightHistory:
+    r"""The record of one run, as :class:`rebnn_mm.engine.BinaryWeightRecorderHook` wrote it.
+
+    With W weights in a layer, :math:`f_t` of them flipped and :math:`s_t` flipped sequentially in step t, T steps in
+    the epoch, and :math:`f_e`, :math:`s_e` the same between the ends of epochs:
+
+    .. math::
+        \text{per step} = \frac{1}{T W} \sum_{t=1}^{T} f_t \text{ or } s_t, \qquad
+        \text{per epoch} = \frac{f_e \text{ or } s_e}{W}
+
+    Args:
+        entries: the lines of the record in the order written. A line takes the place of those of its epoch and later
+            ones, which a resumed run makes again.
+
+    Example:
+        >>> flips = dict(weights=100, steps=2, flips=10, sequential_flips=1, epoch_flips=8)
+        >>> line = dict(epoch=1, iteration=2, layers={'conv': dict(flips, sequential_epoch_flips=None)}, channels=[])
+        >>> WeightHistory([line]).flip_percent('conv', 'flips')
+        ([1], [5.0])
+    """
+
+    def __init__(self, entries: Iterable[dict[str, Any]]) -> None:
+        kept: list[dict[str, Any]] = []
+        for entry in entries:
+            kept = [earlier for earlier in kept if earlier['epoch'] < entry['epoch']] + [entry]
+        self._entries = kept
+
+    @property
+    def epochs(self) -> Sequence[tuple[int, int]]:
+        """Each finished epoch, from 1, with the iteration it ended at."""
+        return [(entry['epoch'], entry['iteration']) for entry in self._entries if entry['epoch'] > 0]
+
+    @property
+    def layers(self) -> Sequence[str]:
+        """Names of the layers whose flips are recorded, in the model's order."""
+        return list({name: None for entry in self._entries for name in entry['layers']})
+
+    @property
+    def channels(self) -> Sequence[tuple[str, int]]:
+        """Layer and output channel of each recorded distribution."""
+        return list({(c['layer'], c['channel']): None for entry in self._entries for c in entry['channels']})
+
+    def flip_percent(self, layer: str, quantity: str = 'sequential') -> tuple[list[int], list[float]]:
+        """Epochs and a flip ratio in percent of the layer's weights.
+
+        An epoch without a step of the layer is left out, and so is one that cannot have sequential flips because no
+        epoch was seen before.
+
+        Args:
+            layer: name of the layer.
+            quantity: one of :data:`QUANTITIES`.
+
+        Raises:
+            ValueError: the layer is not in the record.
+        """
+        self._known(layer, self.layers, 'layer')
+        count = QUANTITIES[quantity][1]
+        epochs, values = [], []
+        for entry in self._entries:
+            flips = entry['layers'].get(layer)
+            if flips and flips['steps'] and flips[count] is not None:
+                steps = 1 if quantity.endswith('-epoch') else flips['steps']
+                epochs.append(entry['epoch'])
+                values.append(100 * flips[count] / (flips['weights'] * steps))
+        return epochs, values
+
+    def latent_weights(self, layer: str, channel: int) -> dict[int, ChannelWeights]:
+        """The distributions of one channel, by epoch; 0 is before training.
+
+        Raises:
+            ValueError: the channel of that layer is not in the record; the message says what is.
+        """
+        self._known(layer, list(dict(self.channels)), 'latent weights of layer')
+        recorded = [index for name, index in self.channels if name == layer]
+        if channel not in recorded:
+            raise ValueError(
+                f'no latent weights of channel {channel} of layer {layer!r}; recorded: '
+                f'{", ".join(map(str, recorded))}. Choose channels with BinaryWeightRecorderHook(channels=[...]).'
+            )
+        return {
+            entry['epoch']: ChannelWeights(found['alpha'], np.asarray(found['values']))
+            for entry in self._entries
+            for found in entry['channels']
+            if (found['layer'], found['channel']) == (layer, channel)
+        }
+
+    def _known(self, name: str, names: Sequence[str], what: str) -> None:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f'Did you mean {close[0]!r}? ' if close else ''
+            raise ValueError(f'no {what} {name!r} in the record. {hint}Recorded: {", ".join(names) or "none"}.')
+
+
+def read_weight_history(work_dir: str | Path) -> WeightHistory:
+    """Read the record of a run, of all its parts if it was stopped and resumed.
+
+    Args:
+        work_dir: the run's work dir.
+
+    Raises:
+        ValueError: there is no record, or a line of it cannot be read. The last line of a file may be cut off, as it
+            is when a run is killed; it is left out.
+    """
+    files = sorted(Path(work_dir).glob(f'*/{RECORD_FILE}'))
+    if not files:
+        raise ValueError(
+            f'no */{RECORD_FILE} in {work_dir}. Name the work dir of a run that had '
+            "dict(type='BinaryWeightRecorderHook') in custom_hooks."
+        )
+    history = WeightHistory(entry for file in files for entry in _entries(file))
+    if not history.epochs:
+        raise ValueError(f'no epoch is recorded yet in {files[-1]}. Wait for the first one to end.')
+    return history
+
+
+def _entries(file: Path) -> list[dict[str, Any]]:
+    *lines, _cut_off = file.read_text().split('\n')
+    entries = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            entries.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise ValueError(f'{file}, line {number} is no JSON ({error.msg}). Remove the line.') from error
+    return entries
