@@ -1,0 +1,188 @@
+// AVX2: a register holds one byte of channels, 8 of them, of 32 output channels.
+//
+// There is no instruction that counts bits, but one that looks 32 nibbles up in a table of 16 bytes. The table of a pixel's nibble holds, for every
+// nibble of weights, in how many bits the two differ, so that a look-up does the comparison as well as the count.
+#include <immintrin.h>
+
+#include "isa.h"
+#include "kernels.h"
+
+namespace rebnn {
+namespace {
+
+struct Tables {
+  alignas(16) uint8_t differing[16][16];
+};
+
+constexpr Tables MakeTables() {
+  Tables tables = {};
+  for (int a = 0; a < 16; ++a) {
+    for (int b = 0; b < 16; ++b) {
+      for (int bit = 0; bit < 4; ++bit) tables.differing[a][b] += ((a ^ b) >> bit) & 1;
+    }
+  }
+  return tables;
+}
+
+constexpr Tables kTables = MakeTables();
+
+struct Avx2 {
+  static constexpr int kWordBytes = 1;
+  static constexpr int kBlockLanes = 32;
+  static constexpr int kMaxPixels = 8;
+  static constexpr int kMaxGroups = 2;
+
+  struct Ints {
+    __m256i low, high;
+  };
+  struct Floats {
+    __m256 low, high;
+  };
+
+  static REBNN_INLINE __m256i LoadHalf(const void* from) {
+    return _mm256_loadu_si256(static_cast<const __m256i*>(from));
+  }
+
+  static REBNN_INLINE Ints Zero() { return {_mm256_setzero_si256(), _mm256_setzero_si256()}; }
+  static REBNN_INLINE Ints Load(const int32_t* from) { return {LoadHalf(from), LoadHalf(from + 8)}; }
+  static REBNN_INLINE Floats Load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+
+  static REBNN_INLINE void Store(int32_t* to, Ints value) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), value.low);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + 8), value.high);
+  }
+
+  static REBNN_INLINE void Store(float* to, Floats value) {
+    _mm256_storeu_ps(to, value.low);
+    _mm256_storeu_ps(to + 8, value.high);
+  }
+
+  static REBNN_INLINE Floats Set(float value) { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
+  static REBNN_INLINE Floats ToFloats(Ints value) { return {_mm256_cvtepi32_ps(value.low), _mm256_cvtepi32_ps(value.high)}; }
+  static REBNN_INLINE Floats Add(Floats a, Floats b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
+  static REBNN_INLINE Floats Mul(Floats a, Floats b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
+
+  static REBNN_INLINE __m256 PreluHalf(__m256 value, __m256 slope) {
+    const __m256 positive = _mm256_cmp_ps(value, _mm256_setzero_ps(), _CMP_GT_OQ);
+    return _mm256_blendv_ps(_mm256_mul_ps(value, slope), value, positive);
+  }
+
+  static REBNN_INLINE Floats Prelu(Floats value, Floats slope) {
+    return {PreluHalf(value.low, slope.low), PreluHalf(value.high, slope.high)};
+  }
+
+  static REBNN_INLINE __m256i SubtractTwiceHalf(__m256i base, __m256i count) {
+    return _mm256_sub_epi32(base, _mm256_add_epi32(count, count));
+  }
+
+  static REBNN_INLINE Ints SubtractTwice(Ints base, Ints count) {
+    return {SubtractTwiceHalf(base.low, count.low), SubtractTwiceHalf(base.high, count.high)};
+  }
+
+  static REBNN_INLINE __m256 Negative(__m256 value) { return _mm256_cmp_ps(value, _mm256_setzero_ps(), _CMP_LT_OQ); }
+
+  static REBNN_INLINE uint32_t NegativeMask(Floats value) {
+    return static_cast<uint32_t>(_mm256_movemask_ps(Negative(value.low))) |
+           static_cast<uint32_t>(_mm256_movemask_ps(Negative(value.high))) << 8;
+  }
+
+  static REBNN_INLINE __m256i SetWhereNegativeHalf(__m256i word, __m256 value, int32_t bit) {
+    return _mm256_or_si256(word, _mm256_and_si256(_mm256_castps_si256(Negative(value)), _mm256_set1_epi32(bit)));
+  }
+
+  static REBNN_INLINE Ints SetWhereNegative(Ints word, Floats value, int32_t bit) {
+    return {SetWhereNegativeHalf(word.low, value.low, bit), SetWhereNegativeHalf(word.high, value.high, bit)};
+  }
+
+  static REBNN_INLINE Ints AddUnsigned16(Ints sum, __m256i words) {
+    sum.low = _mm256_add_epi32(sum.low, _mm256_cvtepu16_epi32(_mm256_castsi256_si128(words)));
+    sum.high = _mm256_add_epi32(sum.high, _mm256_cvtepu16_epi32(_mm256_extracti128_si256(words, 1)));
+    return sum;
+  }
+
+  static REBNN_INLINE __m256i Table(uint32_t nibble_times_16) {
+    const uint8_t* table = &kTables.differing[0][0] + nibble_times_16;
+    return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
+  }
+
+  // Counts of at most 8 a step are added up in bytes, those in 16 bits, and those in 32.
+  static constexpr int64_t kByteSteps = 31;
+  static constexpr int64_t kWideSteps = 256;  // of 31 * 8 each
+
+  template <int P, int Q>
+  static REBNN_INLINE void Accumulate(const TileInput& in, Ints (&counts)[P][Q]) {
+    static_assert(Q == 2, "a register holds two groups");
+    const __m256i low_bits = _mm256_set1_epi8(0x0f);
+    __m256i bytes[P];
+    __m256i wide[P][2];
+    REBNN_UNROLL
+    for (int p = 0; p < P; ++p) {
+      bytes[p] = _mm256_setzero_si256();
+      wide[p][0] = wide[p][1] = _mm256_setzero_si256();
+      counts[p][0] = counts[p][1] = Zero();
+    }
+    const auto flush_wide = [&]() __attribute__((always_inline)) {
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) {
+        REBNN_UNROLL
+        for (int half = 0; half < 2; ++half) {
+          counts[p][half] = AddUnsigned16(counts[p][half], wide[p][half]);
+          wide[p][half] = _mm256_setzero_si256();
+        }
+      }
+    };
+    const auto flush = [&]() __attribute__((always_inline)) {
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) {
+        wide[p][0] = _mm256_add_epi16(wide[p][0], _mm256_cvtepu8_epi16(_mm256_castsi256_si128(bytes[p])));
+        wide[p][1] = _mm256_add_epi16(wide[p][1], _mm256_cvtepu8_epi16(_mm256_extracti128_si256(bytes[p], 1)));
+        bytes[p] = _mm256_setzero_si256();
+      }
+    };
+    int64_t used = 0;
+    int64_t flushes = 0;
+    for (int64_t row = 0; row < in.rows; ++row) {
+      for (int64_t col = 0; col < in.cols; ++col) {
+        const int64_t offset = row * in.map_row + col * in.map_col;
+        const uint8_t* w = in.weights + row * in.weight_row + col * in.weight_col;
+        const uint8_t* x[P];
+        REBNN_UNROLL
+        for (int p = 0; p < P; ++p) x[p] = in.pixel[p] + offset;
+        for (int64_t first = 0; first < in.words;) {
+          const int64_t last = Smaller(in.words, first + kByteSteps);
+          if (used + last - first > kByteSteps) {
+            flush();
+            used = 0;
+            if (++flushes == kWideSteps) {
+              flush_wide();
+              flushes = 0;
+            }
+          }
+          used += last - first;
+          for (int64_t word = first; word < last; ++word) {
+            const __m256i weights =
+                _mm256_load_si256(reinterpret_cast<const __m256i*>(w + word * static_cast<int64_t>(sizeof(__m256i))));
+            const __m256i low = _mm256_and_si256(weights, low_bits);
+            const __m256i high = _mm256_and_si256(_mm256_srli_epi16(weights, 4), low_bits);
+            REBNN_UNROLL
+            for (int p = 0; p < P; ++p) {
+              const uint32_t bits = x[p][word];
+              const __m256i differing = _mm256_add_epi8(_mm256_shuffle_epi8(Table(bits << 4 & 0xf0), low),
+                                                        _mm256_shuffle_epi8(Table(bits & 0xf0), high));
+              bytes[p] = _mm256_add_epi8(bytes[p], differing);
+            }
+          }
+          first = last;
+        }
+      }
+    }
+    flush();
+    flush_wide();
+  }
+};
+
+}  // namespace
+
+const Kernels kAvx2 = {"avx2", Avx2::kWordBytes, Avx2::kBlockLanes, Engine<Avx2>::Pack, Engine<Avx2>::Convolve};
+
+}  // namespace rebnn

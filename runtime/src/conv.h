@@ -1,0 +1,55 @@
+// What the C interface hands to the kernels. Included by every file of the library, so nothing here may be a function that a compiler could emit:
+// the files are compiled for different processors, and the linker keeps one copy of a shared function.
+#ifndef REBNN_SRC_CONV_H_
+#define REBNN_SRC_CONV_H_
+
+#include "rebnn.h"
+
+namespace rebnn {
+
+// Results are computed for this many output channels at once, whatever the width of the processor's registers.
+constexpr int kGroup = 16;
+
+struct Run;
+
+// One instruction set.
+struct Kernels {
+  const char* name;
+  // Channels of a pixel are read in words of this many bytes.
+  int word_bytes;
+  // Output channels whose words lie side by side in the arranged weights; a multiple of kGroup.
+  int block_lanes;
+  // Packs real input rows [first, last), counted through the images, into run.own_map.
+  void (*pack)(const Run& run, int64_t first, int64_t last);
+  // Computes output rows [first, last) of one image.
+  void (*convolve)(const Run& run, int64_t image, int64_t first, int64_t last);
+};
+
+// One run: the caller's pointers and what follows from them.
+struct Run {
+  const rebnn_conv* conv;
+  const rebnn_conv_io* io;
+  int64_t out_h, out_w;
+  // The packed input, [n, h, w, group, conv->tap_bytes]: the caller's own bits where they have that form, else own_map.
+  const uint8_t* map;
+  uint8_t* own_map;
+};
+
+}  // namespace rebnn
+
+struct rebnn_conv {
+  rebnn_conv_desc desc;
+  const rebnn::Kernels* kernels;
+  int64_t group_in, group_out;  // channels of one group
+  int64_t taps;
+  int64_t words;      // of one tap
+  int64_t tap_bytes;  // words * kernels->word_bytes
+  int64_t blocks;     // of one group of channels
+  int64_t block_bytes;
+  // [group][block][tap][word][lane], lanes beyond the last output channel are 0.
+  uint8_t* weights;
+  // Sum of each tap's signs, [group][block * lanes / kGroup][tap][kGroup]; NULL where the border adds nothing.
+  int32_t* tap_sums;
+};
+
+#endif  // REBNN_SRC_CONV_H_

@@ -1,0 +1,17 @@
+// The sentence behind rebnn_last_error.
+#ifndef REBNN_SRC_ERROR_H_
+#define REBNN_SRC_ERROR_H_
+
+#include "rebnn.h"
+
+namespace rebnn {
+
+// Keeps the formatted sentence for this thread and returns the status, so that a check is one line.
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+rebnn_status Fail(rebnn_status status, const char* format, ...);
+
+}  // namespace rebnn
+
+#endif  // REBNN_SRC_ERROR_H_

@@ -1,0 +1,489 @@
+// Packing, convolution and what follows it, written once for every instruction set. A file per instruction set includes this, defines a class
+// with its vector operations and instantiates Engine with it.
+//
+// Everything is in an unnamed namespace and nothing of the standard library's templates is called: such a file is compiled for a processor that the
+// program may not run on, and a function with external linkage could be the copy that the linker keeps for all.
+//
+// An instruction set `Isa` has
+//   kWordBytes, kBlockLanes  as in Kernels;
+//   kMaxPixels, kMaxGroups   output pixels and groups of kGroup channels of the largest tile, whose counts stay in registers;
+//   Ints, Floats             kGroup numbers;
+//   Accumulate<P, Q>         numbers of differing bits of P pixels and Q groups;
+//   and the few operations on Ints and Floats that are used below.
+#ifndef REBNN_SRC_KERNELS_H_
+#define REBNN_SRC_KERNELS_H_
+
+#include <cstring>
+
+#include "conv.h"
+
+#if defined(__GNUC__)
+#define REBNN_INLINE inline __attribute__((always_inline))
+#define REBNN_UNROLL _Pragma("GCC unroll 16")
+#else
+#define REBNN_INLINE inline
+#define REBNN_UNROLL
+#endif
+
+namespace rebnn {
+namespace {
+
+constexpr int kTilePixels = 8;  // no instruction set has more
+constexpr int kTileGroups = 4;
+
+// What one tile reads to count differing bits: at every pixel `rows` x `cols` pieces of `words` words.
+struct TileInput {
+  const uint8_t* pixel[kTilePixels];
+  const uint8_t* weights;
+  int64_t block_bytes;  // from one block of weights to the next
+  int64_t rows, cols, words;
+  int64_t map_row, map_col;  // bytes from one piece to the next, in the map and in the weights
+  int64_t weight_row, weight_col;
+};
+
+// What a tile does with its counts. Parameters of channels begin at the tile's first channel and cover whole groups.
+struct TileOutput {
+  int32_t base[kTileGroups * kGroup];  // the sum where no bit differs
+  const float *scale, *mul, *add, *pre, *slope, *post, *next_shift;
+  const float* residual;  // the image's, like the four that follow
+  float* y;
+  int32_t* sums;
+  uint8_t* bits;
+  int64_t bit_bytes;  // of one pixel
+  int64_t channel, channels, plane;
+  bool nhwc;
+  int64_t pixel[kTilePixels];  // row * out_w + column
+  int64_t valid[kTileGroups];  // channels of each group that exist
+};
+
+// Taps [first, last) of one axis that fall inside the image.
+struct Taps {
+  int64_t first, last;
+};
+
+REBNN_INLINE int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+REBNN_INLINE int64_t Larger(int64_t a, int64_t b) { return a < b ? b : a; }
+
+// One axis, vertical (0) or horizontal (1), of a convolution.
+struct Axis {
+  int64_t size, kernel, stride, dilation, pad;
+
+  Axis(const rebnn_conv_desc& d, int axis, int64_t image)
+      : size(image), kernel(d.kernel[axis]), stride(d.stride[axis]), dilation(d.dilation[axis]), pad(d.pad[axis]) {}
+
+  int64_t Start(int64_t out) const { return out * stride - pad; }
+
+  Taps Inside(int64_t out) const {
+    const int64_t start = Start(out);
+    const int64_t first = start < 0 ? (-start + dilation - 1) / dilation : 0;
+    const int64_t last = start < size ? Smaller(kernel, (size - 1 - start) / dilation + 1) : 0;
+    return first < last ? Taps{first, last} : Taps{0, 0};
+  }
+
+  // The first output position after `out` that has other taps inside than `out`, or `end`.
+  int64_t SameUntil(int64_t out, int64_t end, const Taps& taps) const {
+    if (taps.first == 0 && taps.last == kernel) {
+      return Smaller(end, (size - 1 - (kernel - 1) * dilation + pad) / stride + 1);
+    }
+    while (++out < end) {
+      const Taps other = Inside(out);
+      if (other.first != taps.first || other.last != taps.last) break;
+    }
+    return out;
+  }
+};
+
+template <class Isa>
+struct Engine {
+  using Ints = typename Isa::Ints;
+  using Floats = typename Isa::Floats;
+
+  // ------------------------------------------------------------------ packing
+
+  static void WriteBits(uint8_t* bytes, int64_t count, uint32_t bits) {
+    bytes[0] = static_cast<uint8_t>(bits);
+    if (count > 8) bytes[1] = static_cast<uint8_t>(bits >> 8);
+  }
+
+  // One pixel's signs, its channels lying side by side.
+  static void PackPixel(const float* x, const float* shift, int64_t channels, uint8_t* map) {
+    for (int64_t c = 0; c < channels; c += kGroup) {
+      const int64_t count = Smaller(kGroup, channels - c);
+      Floats value;
+      if (count == kGroup) {
+        value = Isa::Load(x + c);
+        if (shift) value = Isa::Add(value, Isa::Load(shift + c));
+      } else {
+        float part[kGroup] = {};
+        std::memcpy(part, x + c, count * sizeof(float));
+        value = Isa::Load(part);
+        if (shift) {
+          float part_shift[kGroup] = {};
+          std::memcpy(part_shift, shift + c, count * sizeof(float));
+          value = Isa::Add(value, Isa::Load(part_shift));
+        }
+      }
+      WriteBits(map + c / 8, count, Isa::NegativeMask(value));
+    }
+  }
+
+  // kGroup pixels (or `count` if fewer) whose channels are `plane` apart, 32 channels at a time.
+  static void PackPlanes(const float* x, int64_t plane, const float* shift, int64_t channels, int64_t count, uint8_t* map,
+                         int64_t pixel_bytes) {
+    for (int64_t c = 0; c < channels; c += 32) {
+      const int64_t bits = Smaller(32, channels - c);
+      Ints word = Isa::Zero();
+      for (int64_t i = 0; i < bits; ++i) {
+        const float* from = x + (c + i) * plane;
+        Floats value;
+        if (count == kGroup) {
+          value = Isa::Load(from);
+        } else {
+          float part[kGroup] = {};
+          std::memcpy(part, from, count * sizeof(float));
+          value = Isa::Load(part);
+        }
+        if (shift) value = Isa::Add(value, Isa::Set(shift[c + i]));
+        word = Isa::SetWhereNegative(word, value, static_cast<int32_t>(uint32_t{1} << i));
+      }
+      int32_t words[kGroup];
+      Isa::Store(words, word);
+      const int64_t bytes = (bits + 7) / 8;
+      for (int64_t p = 0; p < count; ++p) {
+        for (int64_t b = 0; b < bytes; ++b) {
+          map[p * pixel_bytes + c / 8 + b] = static_cast<uint8_t>(static_cast<uint32_t>(words[p]) >> (8 * b));
+        }
+      }
+    }
+  }
+
+  static void Pack(const Run& run, int64_t first, int64_t last) {
+    const rebnn_conv& conv = *run.conv;
+    const rebnn_conv_io& io = *run.io;
+    const int64_t pixel_bytes = conv.desc.group * conv.tap_bytes;
+    const int64_t bytes = (conv.group_in + 7) / 8;
+    for (int64_t row = first; row < last; ++row) {
+      uint8_t* map = run.own_map + row * io.w * pixel_bytes;
+      if (bytes != conv.tap_bytes) std::memset(map, 0, io.w * pixel_bytes);
+      for (int64_t g = 0; g < conv.desc.group; ++g) {
+        const int64_t channel = g * conv.group_in;
+        const float* shift = io.shift ? io.shift + channel : nullptr;
+        uint8_t* group_map = map + g * conv.tap_bytes;
+        if (io.layout == REBNN_NHWC) {
+          const float* x = io.x + row * io.w * conv.desc.in_channels + channel;
+          for (int64_t p = 0; p < io.w; ++p) {
+            PackPixel(x + p * conv.desc.in_channels, shift, conv.group_in, group_map + p * pixel_bytes);
+          }
+        } else {
+          const int64_t plane = io.h * io.w;
+          const int64_t image = row / io.h;
+          const float* x = io.x + (image * conv.desc.in_channels + channel) * plane + (row - image * io.h) * io.w;
+          for (int64_t p = 0; p < io.w; p += kGroup) {
+            PackPlanes(x + p, plane, shift, conv.group_in, Smaller(kGroup, io.w - p), group_map + p * pixel_bytes,
+                       pixel_bytes);
+          }
+        }
+      }
+    }
+  }
+
+  // -------------------------------------------------------------- convolution
+
+  // kGroup numbers of one channel group and pixel, whatever their layout.
+  static REBNN_INLINE Floats LoadReal(const float* from, const TileOutput& out, int p, int q) {
+    const int64_t channel = out.channel + q * kGroup;
+    const int64_t valid = out.valid[q];
+    if (out.nhwc && valid == kGroup) return Isa::Load(from + out.pixel[p] * out.channels + channel);
+    float part[kGroup] = {};
+    if (out.nhwc) {
+      std::memcpy(part, from + out.pixel[p] * out.channels + channel, valid * sizeof(float));
+    } else {
+      for (int64_t i = 0; i < valid; ++i) part[i] = from[(channel + i) * out.plane + out.pixel[p]];
+    }
+    return Isa::Load(part);
+  }
+
+  template <int P, int Q>
+  static REBNN_INLINE void StoreReal(const TileOutput& out, const Floats (&value)[P][Q]) {
+    for (int q = 0; q < Q; ++q) {
+      const int64_t channel = out.channel + q * kGroup;
+      const int64_t valid = out.valid[q];
+      if (out.nhwc && valid == kGroup) {
+        REBNN_UNROLL
+        for (int p = 0; p < P; ++p) Isa::Store(out.y + out.pixel[p] * out.channels + channel, value[p][q]);
+        continue;
+      }
+      float part[P][kGroup];
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) Isa::Store(part[p], value[p][q]);
+      if (out.nhwc) {
+        for (int p = 0; p < P; ++p) {
+          std::memcpy(out.y + out.pixel[p] * out.channels + channel, part[p], valid * sizeof(float));
+        }
+      } else {
+        for (int64_t i = 0; i < valid; ++i) {
+          float* plane = out.y + (channel + i) * out.plane;
+          for (int p = 0; p < P; ++p) plane[out.pixel[p]] = part[p][i];
+        }
+      }
+    }
+  }
+
+  static REBNN_INLINE void StoreBits(const TileOutput& out, int p, int q, uint32_t bits) {
+    const int64_t channel = out.channel + q * kGroup;
+    const int64_t valid = out.valid[q];
+    if (valid == 0) return;
+    uint8_t* pixel = out.bits + out.pixel[p] * out.bit_bytes;
+    bits &= (uint32_t{1} << valid) - 1;
+    if (channel % 8 == 0) {
+      WriteBits(pixel + channel / 8, valid, bits);
+    } else {
+      for (int64_t i = 0; i < valid; ++i) {
+        pixel[(channel + i) / 8] |= static_cast<uint8_t>((bits >> i & 1) << ((channel + i) % 8));
+      }
+    }
+  }
+
+  template <int P, int Q>
+  static REBNN_INLINE void AddChannels(const float* per_channel, Floats (&value)[P][Q]) {
+    if (!per_channel) return;
+    REBNN_UNROLL
+    for (int q = 0; q < Q; ++q) {
+      const Floats term = Isa::Load(per_channel + q * kGroup);
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) value[p][q] = Isa::Add(value[p][q], term);
+    }
+  }
+
+  template <int P, int Q>
+  static REBNN_INLINE void MulChannels(const float* per_channel, Floats (&value)[P][Q]) {
+    if (!per_channel) return;
+    REBNN_UNROLL
+    for (int q = 0; q < Q; ++q) {
+      const Floats factor = Isa::Load(per_channel + q * kGroup);
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) value[p][q] = Isa::Mul(value[p][q], factor);
+    }
+  }
+
+  template <int P, int Q>
+  static void Tile(const TileInput& in, const TileOutput& out) {
+    Ints sum[P][Q];
+    Isa::template Accumulate<P, Q>(in, sum);
+    REBNN_UNROLL
+    for (int q = 0; q < Q; ++q) {
+      const Ints base = Isa::Load(out.base + q * kGroup);
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) sum[p][q] = Isa::SubtractTwice(base, sum[p][q]);
+    }
+    if (out.sums) {
+      for (int q = 0; q < Q; ++q) {
+        const int64_t channel = out.channel + q * kGroup;
+        REBNN_UNROLL
+        for (int p = 0; p < P; ++p) {
+          int32_t* to = out.sums + out.pixel[p] * out.channels + channel;
+          if (out.valid[q] == kGroup) {
+            Isa::Store(to, sum[p][q]);
+          } else {
+            int32_t part[kGroup];
+            Isa::Store(part, sum[p][q]);
+            std::memcpy(to, part, out.valid[q] * sizeof(int32_t));
+          }
+        }
+      }
+    }
+    if (!out.y && !out.bits) return;
+    Floats y[P][Q];
+    REBNN_UNROLL
+    for (int p = 0; p < P; ++p) {
+      REBNN_UNROLL
+      for (int q = 0; q < Q; ++q) y[p][q] = Isa::ToFloats(sum[p][q]);
+    }
+    MulChannels<P, Q>(out.scale, y);
+    MulChannels<P, Q>(out.mul, y);
+    AddChannels<P, Q>(out.add, y);
+    if (out.residual) {
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) {
+        REBNN_UNROLL
+        for (int q = 0; q < Q; ++q) y[p][q] = Isa::Add(y[p][q], LoadReal(out.residual, out, p, q));
+      }
+    }
+    AddChannels<P, Q>(out.pre, y);
+    if (out.slope) {
+      REBNN_UNROLL
+      for (int q = 0; q < Q; ++q) {
+        const Floats slope = Isa::Load(out.slope + q * kGroup);
+        REBNN_UNROLL
+        for (int p = 0; p < P; ++p) y[p][q] = Isa::Prelu(y[p][q], slope);
+      }
+    }
+    AddChannels<P, Q>(out.post, y);
+    if (out.y) StoreReal<P, Q>(out, y);
+    if (out.bits) {
+      AddChannels<P, Q>(out.next_shift, y);
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) {
+        REBNN_UNROLL
+        for (int q = 0; q < Q; ++q) StoreBits(out, p, q, Isa::NegativeMask(y[p][q]));
+      }
+    }
+  }
+
+  using TileFunction = void (*)(const TileInput&, const TileOutput&);
+
+  // The tile of `pixels` pixels and Q groups.
+  template <int Q, int P = Isa::kMaxPixels>
+  static TileFunction TileOf(int64_t pixels) {
+    if constexpr (P > 1) {
+      if (pixels < P) return TileOf<Q, P - 1>(pixels);
+    }
+    return Tile<P, Q>;
+  }
+
+  // One group of channels and `Q` groups of lanes over output rows [first, last) of one image.
+  template <int Q>
+  static void ConvolveGroups(const Run& run, const uint8_t* map, int64_t g, int64_t lane_group, int64_t first, int64_t last,
+                             TileOutput& out) {
+    const rebnn_conv& conv = *run.conv;
+    const rebnn_conv_desc& d = conv.desc;
+    const int64_t groups = conv.blocks * Isa::kBlockLanes / kGroup;
+    const int64_t pixel_bytes = d.group * conv.tap_bytes;
+    const int64_t kernel_w = d.kernel[1];
+    const int64_t tap_weights = conv.tap_bytes * Isa::kBlockLanes;
+    const Axis vertical(d, 0, run.io->h);
+    const Axis horizontal(d, 1, run.io->w);
+    const uint8_t* weights =
+        conv.weights + (g * conv.blocks + lane_group * kGroup / Isa::kBlockLanes) * conv.block_bytes;
+    const int32_t* tap_sums =
+        conv.tap_sums ? conv.tap_sums + (g * groups + lane_group) * conv.taps * kGroup : nullptr;
+    TileInput in;
+    in.block_bytes = conv.block_bytes;
+    for (int64_t top = first; top < last;) {
+      const Taps rows = vertical.Inside(top);
+      const int64_t bottom = vertical.SameUntil(top, last, rows);
+      for (int64_t left = 0; left < run.out_w;) {
+        const Taps cols = horizontal.Inside(left);
+        const int64_t right = horizontal.SameUntil(left, run.out_w, cols);
+        in.rows = rows.last - rows.first;
+        in.cols = cols.last - cols.first;
+        in.words = conv.words;
+        in.map_row = d.dilation[0] * run.io->w * pixel_bytes;
+        in.map_col = d.dilation[1] * pixel_bytes;
+        in.weight_row = kernel_w * tap_weights;
+        in.weight_col = tap_weights;
+        in.weights = weights + (rows.first * kernel_w + cols.first) * tap_weights;
+        if (in.map_col == conv.tap_bytes) {
+          in.words *= in.cols;
+          in.cols = Smaller(in.cols, 1);
+        }
+        SetBase<Q>(conv, rows, cols, tap_sums, out.base);
+        const int64_t width = right - left;
+        const int64_t count = (bottom - top) * width;
+        const int64_t tiles = (count + Isa::kMaxPixels - 1) / Isa::kMaxPixels;
+        int64_t row = top;
+        int64_t col = left;
+        for (int64_t tile = 0, done = 0; tile < tiles; ++tile) {
+          const int64_t pixels = (count - done) / (tiles - tile);
+          for (int64_t p = 0; p < pixels; ++p) {
+            out.pixel[p] = row * run.out_w + col;
+            in.pixel[p] = map;
+            if (in.cols > 0 && in.rows > 0) {
+              in.pixel[p] += ((vertical.Start(row) + rows.first * d.dilation[0]) * run.io->w + horizontal.Start(col) +
+                              cols.first * d.dilation[1]) *
+                             pixel_bytes;
+            }
+            if (++col == right) {
+              col = left;
+              ++row;
+            }
+          }
+          TileOf<Q>(pixels)(in, out);
+          done += pixels;
+        }
+        left = right;
+      }
+      top = bottom;
+    }
+  }
+
+  // The sums where no bit differs: one for each product inside the image, and the border's own.
+  template <int Q>
+  static void SetBase(const rebnn_conv& conv, const Taps& rows, const Taps& cols, const int32_t* tap_sums, int32_t* base) {
+    const int64_t kernel_w = conv.desc.kernel[1];
+    const int64_t inside = (rows.last - rows.first) * (cols.last - cols.first);
+    for (int i = 0; i < Q * kGroup; ++i) base[i] = static_cast<int32_t>(inside * conv.group_in);
+    if (!tap_sums || inside == conv.taps) return;
+    for (int q = 0; q < Q; ++q) {
+      for (int64_t tap = 0; tap < conv.taps; ++tap) {
+        const int64_t row = tap / kernel_w;
+        const int64_t col = tap % kernel_w;
+        if (row >= rows.first && row < rows.last && col >= cols.first && col < cols.last) continue;
+        const int32_t* sums = tap_sums + (q * conv.taps + tap) * kGroup;
+        for (int i = 0; i < kGroup; ++i) base[q * kGroup + i] += conv.desc.pad_value * sums[i];
+      }
+    }
+  }
+
+  // Parameters of `lanes` channels from `channel`; copied where fewer than that exist.
+  static const float* Parameters(const float* all, int64_t channel, int64_t exist, int lanes, float* copy) {
+    if (!all || exist >= lanes) return all ? all + channel : nullptr;
+    std::memcpy(copy, all + channel, exist * sizeof(float));
+    std::memset(copy + exist, 0, (lanes - exist) * sizeof(float));
+    return copy;
+  }
+
+  template <int Q>
+  static void ConvolveFrom(const Run& run, const uint8_t* map, int64_t g, int64_t lane_group, int64_t first, int64_t last,
+                           TileOutput& out) {
+    const rebnn_conv& conv = *run.conv;
+    const int64_t groups = conv.blocks * Isa::kBlockLanes / kGroup;
+    constexpr int kLanes = Q * kGroup;
+    while (groups - lane_group >= Q) {
+      const int64_t lane = lane_group * kGroup;
+      const int64_t exist = Larger(0, Smaller(kLanes, conv.group_out - lane));
+      float copies[7][kLanes];
+      out.channel = g * conv.group_out + lane;
+      for (int q = 0; q < Q; ++q) out.valid[q] = Larger(0, Smaller(kGroup, exist - q * kGroup));
+      const rebnn_conv_io& io = *run.io;
+      out.scale = Parameters(io.scale, out.channel, exist, kLanes, copies[0]);
+      out.mul = Parameters(io.mul, out.channel, exist, kLanes, copies[1]);
+      out.add = Parameters(io.add, out.channel, exist, kLanes, copies[2]);
+      out.pre = Parameters(io.pre, out.channel, exist, kLanes, copies[3]);
+      out.slope = Parameters(io.slope, out.channel, exist, kLanes, copies[4]);
+      out.post = Parameters(io.post, out.channel, exist, kLanes, copies[5]);
+      out.next_shift = Parameters(io.next_shift, out.channel, exist, kLanes, copies[6]);
+      ConvolveGroups<Q>(run, map, g, lane_group, first, last, out);
+      lane_group += Q;
+    }
+    if constexpr (Q * kGroup > Isa::kBlockLanes) ConvolveFrom<Q / 2>(run, map, g, lane_group, first, last, out);
+  }
+
+  static void Convolve(const Run& run, int64_t image, int64_t first, int64_t last) {
+    const rebnn_conv& conv = *run.conv;
+    const rebnn_conv_desc& d = conv.desc;
+    const rebnn_conv_io& io = *run.io;
+    const int64_t pixels = run.out_h * run.out_w;
+    const uint8_t* map = run.map + image * io.h * io.w * d.group * conv.tap_bytes;
+    TileOutput out;
+    out.channels = d.out_channels;
+    out.plane = pixels;
+    out.nhwc = io.layout == REBNN_NHWC;
+    out.bit_bytes = (d.out_channels + 7) / 8;
+    const int64_t reals = image * pixels * d.out_channels;
+    out.residual = io.residual ? io.residual + reals : nullptr;
+    out.y = io.y ? io.y + reals : nullptr;
+    out.sums = io.sums ? io.sums + reals : nullptr;
+    out.bits = io.y_bits ? io.y_bits + image * pixels * out.bit_bytes : nullptr;
+    // Groups that do not end with a byte share it.
+    if (out.bits && d.group > 1 && conv.group_out % 8 != 0) {
+      std::memset(out.bits + first * run.out_w * out.bit_bytes, 0, (last - first) * run.out_w * out.bit_bytes);
+    }
+    for (int64_t g = 0; g < d.group; ++g) ConvolveFrom<Isa::kMaxGroups>(run, map + g * conv.tap_bytes, g, 0, first, last, out);
+  }
+};
+
+}  // namespace
+}  // namespace rebnn
+
+#endif  // REBNN_SRC_KERNELS_H_

@@ -1,0 +1,143 @@
+// Plain C++ for processors without a file of their own. Words of 64 channels; loops over lanes that any compiler turns into vectors.
+#include "isa.h"
+#include "kernels.h"
+
+namespace rebnn {
+namespace {
+
+struct Portable {
+  static constexpr int kWordBytes = 8;
+  static constexpr int kBlockLanes = 16;
+  static constexpr int kMaxPixels = 1;
+  static constexpr int kMaxGroups = 1;
+
+  struct Ints {
+    int32_t lane[kGroup];
+  };
+  struct Floats {
+    float lane[kGroup];
+  };
+
+  static REBNN_INLINE Ints Zero() { return Ints{}; }
+
+  static REBNN_INLINE Ints Load(const int32_t* from) {
+    Ints result;
+    std::memcpy(result.lane, from, sizeof result.lane);
+    return result;
+  }
+
+  static REBNN_INLINE Floats Load(const float* from) {
+    Floats result;
+    std::memcpy(result.lane, from, sizeof result.lane);
+    return result;
+  }
+
+  static REBNN_INLINE void Store(int32_t* to, const Ints& value) { std::memcpy(to, value.lane, sizeof value.lane); }
+  static REBNN_INLINE void Store(float* to, const Floats& value) { std::memcpy(to, value.lane, sizeof value.lane); }
+
+  static REBNN_INLINE Floats Set(float value) {
+    Floats result;
+    for (int i = 0; i < kGroup; ++i) result.lane[i] = value;
+    return result;
+  }
+
+  static REBNN_INLINE Floats ToFloats(const Ints& value) {
+    Floats result;
+    for (int i = 0; i < kGroup; ++i) result.lane[i] = static_cast<float>(value.lane[i]);
+    return result;
+  }
+
+  static REBNN_INLINE Floats Add(const Floats& a, const Floats& b) {
+    Floats result;
+    for (int i = 0; i < kGroup; ++i) result.lane[i] = a.lane[i] + b.lane[i];
+    return result;
+  }
+
+  static REBNN_INLINE Floats Mul(const Floats& a, const Floats& b) {
+    Floats result;
+    for (int i = 0; i < kGroup; ++i) result.lane[i] = a.lane[i] * b.lane[i];
+    return result;
+  }
+
+  static REBNN_INLINE Floats Prelu(const Floats& value, const Floats& slope) {
+    Floats result;
+    for (int i = 0; i < kGroup; ++i) {
+      const float below = value.lane[i] * slope.lane[i];
+      result.lane[i] = value.lane[i] > 0 ? value.lane[i] : below;
+    }
+    return result;
+  }
+
+  static REBNN_INLINE Ints SubtractTwice(const Ints& base, const Ints& count) {
+    Ints result;
+    for (int i = 0; i < kGroup; ++i) result.lane[i] = base.lane[i] - 2 * count.lane[i];
+    return result;
+  }
+
+  static REBNN_INLINE uint32_t NegativeMask(const Floats& value) {
+    uint32_t mask = 0;
+    for (int i = 0; i < kGroup; ++i) mask |= static_cast<uint32_t>(value.lane[i] < 0) << i;
+    return mask;
+  }
+
+  static REBNN_INLINE Ints SetWhereNegative(const Ints& word, const Floats& value, int32_t bit) {
+    Ints result;
+    for (int i = 0; i < kGroup; ++i) result.lane[i] = word.lane[i] | (value.lane[i] < 0 ? bit : 0);
+    return result;
+  }
+
+  // The bytes of a lane's word hold eight counts, of at most 8 a step, which are added up before one can exceed 255.
+  static constexpr int64_t kSteps = 31;
+
+  template <int P, int Q>
+  static REBNN_INLINE void Accumulate(const TileInput& in, Ints (&counts)[P][Q]) {
+    static_assert(P == 1 && Q == 1, "one tile is enough where nothing stays in registers");
+    constexpr uint64_t k01 = 0x0101010101010101u, k55 = 0x55 * k01, k33 = 0x33 * k01, k0f = 0x0f * k01;
+    constexpr uint64_t k00ff = 0x00ff00ff00ff00ffu, k0001 = 0x0001000100010001u;
+    counts[0][0] = Zero();
+    uint64_t bytes[kGroup] = {};
+    int64_t used = 0;
+    const auto flush = [&] {
+      for (int i = 0; i < kGroup; ++i) {
+        const uint64_t pairs = (bytes[i] & k00ff) + (bytes[i] >> 8 & k00ff);
+        counts[0][0].lane[i] += static_cast<int32_t>(pairs * k0001 >> 48);
+        bytes[i] = 0;
+      }
+      used = 0;
+    };
+    for (int64_t row = 0; row < in.rows; ++row) {
+      for (int64_t col = 0; col < in.cols; ++col) {
+        const uint8_t* x = in.pixel[0] + row * in.map_row + col * in.map_col;
+        const uint8_t* w = in.weights + row * in.weight_row + col * in.weight_col;
+        for (int64_t left = in.words; left > 0;) {
+          const int64_t steps = Smaller(left, kSteps);
+          if (used + steps > kSteps) flush();
+          used += steps;
+          left -= steps;
+          for (int64_t step = 0; step < steps; ++step) {
+            uint64_t word;
+            std::memcpy(&word, x, sizeof word);
+            for (int i = 0; i < kGroup; ++i) {
+              uint64_t bits;
+              std::memcpy(&bits, w + i * sizeof bits, sizeof bits);
+              bits ^= word;
+              bits -= bits >> 1 & k55;
+              bits = (bits & k33) + (bits >> 2 & k33);
+              bytes[i] += (bits + (bits >> 4)) & k0f;
+            }
+            x += sizeof word;
+            w += kGroup * sizeof word;
+          }
+        }
+      }
+    }
+    flush();
+  }
+};
+
+}  // namespace
+
+const Kernels kPortable = {"portable", Portable::kWordBytes, Portable::kBlockLanes, Engine<Portable>::Pack,
+                           Engine<Portable>::Convolve};
+
+}  // namespace rebnn

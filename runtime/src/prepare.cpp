@@ -1,0 +1,188 @@
+// From the file's weights to the order in which the kernels read them. Done once, when a convolution is created.
+#include <cstdlib>
+#include <cstring>
+
+#include "conv.h"
+#include "error.h"
+#include "geometry.h"
+#include "isa.h"
+
+namespace rebnn {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+void* Allocate(int64_t bytes) {
+  const size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  return std::aligned_alloc(kAlignment, rounded);
+}
+
+rebnn_status CheckDescription(const rebnn_conv_desc& d) {
+  const auto name = "rebnn_conv_create";
+  const auto invalid = REBNN_INVALID_ARGUMENT;
+  const struct {
+    const char* what;
+    int64_t value, least;
+  } fields[] = {
+      {"in_channels", d.in_channels, 1},
+      {"out_channels", d.out_channels, 1},
+      {"group", d.group, 1},
+      {"the kernel's height", d.kernel[0], 1},
+      {"the kernel's width", d.kernel[1], 1},
+      {"the vertical stride", d.stride[0], 1},
+      {"the horizontal stride", d.stride[1], 1},
+      {"the vertical dilation", d.dilation[0], 1},
+      {"the horizontal dilation", d.dilation[1], 1},
+      {"the pad at the top", d.pad[0], 0},
+      {"the pad at the left", d.pad[1], 0},
+      {"the pad at the bottom", d.pad[2], 0},
+      {"the pad at the right", d.pad[3], 0},
+  };
+  for (const auto& field : fields) {
+    if (field.value < field.least || field.value > kMaxSide) {
+      return Fail(invalid, "%s: %s is %lld; it must be from %lld to %lld.", name, field.what,
+                  static_cast<long long>(field.value), static_cast<long long>(field.least),
+                  static_cast<long long>(kMaxSide));
+    }
+  }
+  if (d.pad_value < -1 || d.pad_value > 1) {
+    return Fail(invalid, "%s: pad_value is %d; it must be -1, 0 or 1.", name, static_cast<int>(d.pad_value));
+  }
+  if (d.in_channels % d.group || d.out_channels % d.group) {
+    return Fail(invalid, "%s: group is %lld, which divides %lld input and %lld output channels unevenly.", name,
+                static_cast<long long>(d.group), static_cast<long long>(d.in_channels),
+                static_cast<long long>(d.out_channels));
+  }
+  const int64_t terms = Product({d.in_channels / d.group, d.kernel[0], d.kernel[1]});
+  if (terms < 0 || terms > kMaxTerms) {
+    return Fail(invalid, "%s: one output sums %lld channels x %lld x %lld taps; at most %lld products are supported.", name,
+                static_cast<long long>(d.in_channels / d.group), static_cast<long long>(d.kernel[0]),
+                static_cast<long long>(d.kernel[1]), static_cast<long long>(kMaxTerms));
+  }
+  return REBNN_OK;
+}
+
+// Filling is 0 in every file that is whole, and the kernels rely on it.
+rebnn_status CheckFilling(const rebnn_conv& conv, const uint8_t* weights) {
+  const int64_t used = conv.group_in % 8;
+  if (used == 0) return REBNN_OK;
+  const int64_t bytes = CeilDiv(conv.group_in, 8);
+  for (int64_t i = 0; i < conv.desc.out_channels * conv.taps; ++i) {
+    if (weights[i * bytes + bytes - 1] >> used) {
+      return Fail(REBNN_INVALID_ARGUMENT,
+                  "rebnn_conv_create: the weights of output channel %lld have bits set beyond input channel %lld; "
+                  "the file is damaged or packed in another way.",
+                  static_cast<long long>(i / conv.taps), static_cast<long long>(conv.group_in - 1));
+    }
+  }
+  return REBNN_OK;
+}
+
+void ArrangeWeights(rebnn_conv* conv, const uint8_t* weights) {
+  const int64_t lanes = conv->kernels->block_lanes;
+  const int64_t word_bytes = conv->kernels->word_bytes;
+  const int64_t bytes = CeilDiv(conv->group_in, 8);
+  for (int64_t o = 0; o < conv->desc.out_channels; ++o) {
+    const int64_t g = o / conv->group_out;
+    const int64_t lane = o % conv->group_out;
+    uint8_t* block = conv->weights + (g * conv->blocks + lane / lanes) * conv->block_bytes;
+    for (int64_t tap = 0; tap < conv->taps; ++tap) {
+      const uint8_t* from = weights + (o * conv->taps + tap) * bytes;
+      for (int64_t b = 0; b < bytes; ++b) {
+        const int64_t word = tap * conv->words + b / word_bytes;
+        block[(word * lanes + lane % lanes) * word_bytes + b % word_bytes] = from[b];
+      }
+    }
+  }
+}
+
+void SumTaps(rebnn_conv* conv, const uint8_t* weights) {
+  const int64_t groups = conv->blocks * conv->kernels->block_lanes / kGroup;
+  const int64_t bytes = CeilDiv(conv->group_in, 8);
+  for (int64_t o = 0; o < conv->desc.out_channels; ++o) {
+    const int64_t g = o / conv->group_out;
+    const int64_t lane = o % conv->group_out;
+    for (int64_t tap = 0; tap < conv->taps; ++tap) {
+      int64_t negative = 0;
+      for (int64_t b = 0; b < bytes; ++b) {
+        for (int bits = weights[(o * conv->taps + tap) * bytes + b]; bits; bits &= bits - 1) ++negative;
+      }
+      conv->tap_sums[((g * groups + lane / kGroup) * conv->taps + tap) * kGroup + lane % kGroup] =
+          static_cast<int32_t>(conv->group_in - 2 * negative);
+    }
+  }
+}
+
+rebnn_status Create(const rebnn_conv_desc& desc, const uint8_t* weights, size_t bytes, rebnn_conv** result) {
+  const Kernels* kernels = ChosenKernels();
+  if (!kernels) return REBNN_INVALID_ARGUMENT;
+  if (rebnn_status status = CheckDescription(desc)) return status;
+  const int64_t group_in = desc.in_channels / desc.group;
+  const int64_t taps = desc.kernel[0] * desc.kernel[1];
+  const int64_t expected = Product({desc.out_channels, taps, CeilDiv(group_in, 8)});
+  if (expected < 0 || bytes != static_cast<size_t>(expected)) {
+    return Fail(REBNN_INVALID_ARGUMENT,
+                "rebnn_conv_create: the weights have %zu bytes, but %lld output channels x %lld x %lld taps x %lld bytes of "
+                "channels are needed.",
+                bytes, static_cast<long long>(desc.out_channels), static_cast<long long>(desc.kernel[0]),
+                static_cast<long long>(desc.kernel[1]), static_cast<long long>(CeilDiv(group_in, 8)));
+  }
+  const int64_t words = CeilDiv(group_in, 8 * kernels->word_bytes);
+  const int64_t group_out = desc.out_channels / desc.group;
+  const int64_t blocks = CeilDiv(group_out, kernels->block_lanes);
+  const int64_t block_bytes = Product({taps, words, kernels->word_bytes, kernels->block_lanes});
+  const int64_t weight_bytes = block_bytes < 0 ? -1 : Product({desc.group, blocks, block_bytes});
+  const int64_t sum_bytes =
+      Product({desc.group, blocks, kernels->block_lanes, taps, static_cast<int64_t>(sizeof(int32_t))});
+  const bool bordered = desc.pad_value != 0 && (desc.pad[0] | desc.pad[1] | desc.pad[2] | desc.pad[3]) != 0;
+  rebnn_conv* conv = static_cast<rebnn_conv*>(std::calloc(1, sizeof(rebnn_conv)));
+  if (conv && weight_bytes >= 0 && sum_bytes >= 0) {
+    conv->weights = static_cast<uint8_t*>(Allocate(weight_bytes));
+    if (bordered) conv->tap_sums = static_cast<int32_t*>(Allocate(sum_bytes));
+  }
+  if (!conv || !conv->weights || (bordered && !conv->tap_sums)) {
+    rebnn_conv_destroy(conv);
+    return Fail(REBNN_OUT_OF_MEMORY, "rebnn_conv_create: no memory for the weights of %lld output channels.",
+                static_cast<long long>(desc.out_channels));
+  }
+  conv->desc = desc;
+  conv->kernels = kernels;
+  conv->group_in = group_in;
+  conv->group_out = group_out;
+  conv->taps = taps;
+  conv->words = words;
+  conv->tap_bytes = words * kernels->word_bytes;
+  conv->blocks = blocks;
+  conv->block_bytes = block_bytes;
+  if (rebnn_status status = CheckFilling(*conv, weights)) {
+    rebnn_conv_destroy(conv);
+    return status;
+  }
+  std::memset(conv->weights, 0, weight_bytes);
+  ArrangeWeights(conv, weights);
+  if (bordered) {
+    std::memset(conv->tap_sums, 0, sum_bytes);
+    SumTaps(conv, weights);
+  }
+  *result = conv;
+  return REBNN_OK;
+}
+
+}  // namespace
+}  // namespace rebnn
+
+rebnn_status rebnn_conv_create(const rebnn_conv_desc* desc, const uint8_t* weights, size_t bytes, rebnn_conv** conv) {
+  if (!conv) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "rebnn_conv_create: conv is NULL.");
+  *conv = nullptr;
+  if (!desc || !weights) {
+    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "rebnn_conv_create: %s is NULL.", desc ? "weights" : "desc");
+  }
+  return rebnn::Create(*desc, weights, bytes, conv);
+}
+
+void rebnn_conv_destroy(rebnn_conv* conv) {
+  if (!conv) return;
+  std::free(conv->weights);
+  std::free(conv->tap_sums);
+  std::free(conv);
+}

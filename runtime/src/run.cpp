@@ -1,0 +1,219 @@
+// Sizes, checks and the order of the work of one run.
+#include <cstring>
+
+#include "conv.h"
+#include "error.h"
+#include "geometry.h"
+
+namespace rebnn {
+namespace {
+
+constexpr size_t kAlignment = 64;
+// A task computes about this many pixels: enough to read the weights seldom, few enough to keep the output near.
+constexpr int64_t kTaskPixels = 256;
+// So many real numbers are worth a packing task of their own.
+constexpr int64_t kTaskReals = 1 << 14;
+// Tasks for each thread, so that one that is late can be helped.
+constexpr int64_t kTasksPerThread = 4;
+
+struct Sizes {
+  int64_t out_h, out_w;
+  int64_t map_bytes;
+};
+
+int64_t Smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+int64_t Larger(int64_t a, int64_t b) { return a < b ? b : a; }
+
+rebnn_status OutputSize(const char* function, const rebnn_conv& conv, int64_t h, int64_t w, Sizes* sizes) {
+  const int64_t size[2] = {h, w};
+  int64_t out[2];
+  for (int axis = 0; axis < 2; ++axis) {
+    const rebnn_conv_desc& d = conv.desc;
+    const char* name = axis ? "width" : "height";
+    if (size[axis] < 1 || size[axis] > kMaxSide) {
+      return Fail(REBNN_INVALID_ARGUMENT, "%s: the input's %s is %lld; it must be from 1 to %lld.", function, name,
+                  static_cast<long long>(size[axis]), static_cast<long long>(kMaxSide));
+    }
+    const int64_t padded = size[axis] + d.pad[axis] + d.pad[axis + 2];
+    const int64_t kernel = (d.kernel[axis] - 1) * d.dilation[axis] + 1;
+    if (padded < kernel) {
+      return Fail(REBNN_INVALID_ARGUMENT,
+                  "%s: the kernel spans %lld pixels of %s, but the input has %lld with its padding.", function,
+                  static_cast<long long>(kernel), name, static_cast<long long>(padded));
+    }
+    out[axis] = (padded - kernel) / d.stride[axis] + 1;
+  }
+  sizes->out_h = out[0];
+  sizes->out_w = out[1];
+  return REBNN_OK;
+}
+
+// Whether packed input has the kernels' form as it is.
+bool ReadsBitsDirectly(const rebnn_conv& conv) { return conv.group_in == 8 * conv.tap_bytes; }
+
+rebnn_status CheckSizes(const char* function, const rebnn_conv& conv, int64_t n, int64_t h, int64_t w, Sizes* sizes) {
+  if (n < 0 || n > kMaxSide) {
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: n is %lld; it must be from 0 to %lld.", function, static_cast<long long>(n),
+                static_cast<long long>(kMaxSide));
+  }
+  if (rebnn_status status = OutputSize(function, conv, h, w, sizes)) return status;
+  const int64_t real = sizeof(float);
+  const int64_t input = Product({n, h, w, conv.desc.in_channels, real});
+  const int64_t output = Product({n, sizes->out_h, sizes->out_w, conv.desc.out_channels, real});
+  sizes->map_bytes = Product({n, h, w, conv.desc.group, conv.tap_bytes});
+  if (input < 0 || output < 0 || sizes->map_bytes < 0) {
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: %lld images of %lld x %lld pixels are more than memory can hold.", function,
+                static_cast<long long>(n), static_cast<long long>(h), static_cast<long long>(w));
+  }
+  return REBNN_OK;
+}
+
+rebnn_status CheckPointers(const rebnn_conv_io& io) {
+  const auto name = "rebnn_conv_run";
+  const auto invalid = REBNN_INVALID_ARGUMENT;
+  if (!io.x == !io.x_bits) return Fail(invalid, "%s: exactly one of x and x_bits must be given.", name);
+  if (io.shift && !io.x) return Fail(invalid, "%s: shift is given without x; packed input is shifted already.", name);
+  if (io.layout != REBNN_NCHW && io.layout != REBNN_NHWC) {
+    return Fail(invalid, "%s: layout is %d; it must be 0 (NCHW) or 1 (NHWC).", name, static_cast<int>(io.layout));
+  }
+  if (!io.sums && !io.y && !io.y_bits) return Fail(invalid, "%s: none of sums, y and y_bits is given.", name);
+  if (io.next_shift && !io.y_bits) return Fail(invalid, "%s: next_shift is given without y_bits.", name);
+  if (!io.y && !io.y_bits &&
+      (io.scale || io.mul || io.add || io.residual || io.pre || io.slope || io.post)) {
+    return Fail(invalid, "%s: steps after the sum are given, but neither y nor y_bits.", name);
+  }
+  const struct {
+    const char* what;
+    const void* pointer;
+  } fields[] = {
+      {"x", io.x},       {"shift", io.shift},       {"sums", io.sums}, {"scale", io.scale},
+      {"mul", io.mul},   {"add", io.add},           {"pre", io.pre},   {"residual", io.residual},
+      {"slope", io.slope}, {"post", io.post},       {"y", io.y},       {"next_shift", io.next_shift},
+  };
+  for (const auto& field : fields) {
+    if (reinterpret_cast<uintptr_t>(field.pointer) % alignof(float)) {
+      return Fail(invalid, "%s: %s is not aligned to %zu bytes.", name, field.what, alignof(float));
+    }
+  }
+  return REBNN_OK;
+}
+
+// Copies packed rows [first, last), counted through the images, into the form that the kernels read, filling cleared.
+void Repack(const Run& run, int64_t first, int64_t last) {
+  const rebnn_conv& conv = *run.conv;
+  const int64_t channels = conv.group_in;
+  const int64_t bytes = CeilDiv(channels, 8);
+  const int64_t from_bytes = CeilDiv(conv.desc.in_channels, 8);
+  for (int64_t pixel = first * run.io->w; pixel < last * run.io->w; ++pixel) {
+    const uint8_t* from = run.io->x_bits + pixel * from_bytes;
+    for (int64_t g = 0; g < conv.desc.group; ++g) {
+      uint8_t* to = run.own_map + (pixel * conv.desc.group + g) * conv.tap_bytes;
+      const int64_t start = g * channels / 8;
+      const int offset = static_cast<int>(g * channels % 8);
+      std::memset(to + bytes, 0, conv.tap_bytes - bytes);
+      if (offset == 0) {
+        std::memcpy(to, from + start, bytes);
+      } else {
+        for (int64_t b = 0; b < bytes; ++b) {
+          const int low = from[start + b] >> offset;
+          // The last byte of a group may end before the next byte of the pixel begins.
+          const bool more = start + b + 1 < from_bytes;
+          to[b] = static_cast<uint8_t>(more ? low | from[start + b + 1] << (8 - offset) : low);
+        }
+      }
+      if (channels % 8) to[bytes - 1] &= static_cast<uint8_t>((1 << channels % 8) - 1);
+    }
+  }
+}
+
+struct Job {
+  Run run;
+  int64_t rows;           // of one task
+  int64_t tasks_per_image;
+};
+
+void PackTask(void* arg, size_t i) {
+  const Job& job = *static_cast<const Job*>(arg);
+  const int64_t all = job.run.io->n * job.run.io->h;
+  const int64_t first = static_cast<int64_t>(i) * job.rows;
+  const int64_t last = Smaller(all, first + job.rows);
+  job.run.io->x ? job.run.conv->kernels->pack(job.run, first, last) : Repack(job.run, first, last);
+}
+
+void ConvolveTask(void* arg, size_t i) {
+  const Job& job = *static_cast<const Job*>(arg);
+  const int64_t image = static_cast<int64_t>(i) / job.tasks_per_image;
+  const int64_t first = static_cast<int64_t>(i) % job.tasks_per_image * job.rows;
+  job.run.conv->kernels->convolve(job.run, image, first, Smaller(job.run.out_h, first + job.rows));
+}
+
+void ForEach(const rebnn_parallel* parallel, int64_t tasks, void (*task)(void*, size_t), Job* job) {
+  if (parallel && tasks > 1) {
+    parallel->run(parallel->pool, static_cast<size_t>(tasks), task, job);
+  } else {
+    for (int64_t i = 0; i < tasks; ++i) task(job, static_cast<size_t>(i));
+  }
+}
+
+void RunChecked(const rebnn_conv& conv, const rebnn_conv_io& io, const Sizes& sizes, void* scratch,
+                const rebnn_parallel* parallel) {
+  const int64_t threads = parallel ? Larger(1, static_cast<int64_t>(Smaller(parallel->threads, 1 << 16))) : 1;
+  Job job = {{&conv, &io, sizes.out_h, sizes.out_w, io.x_bits, nullptr}, 0, 1};
+  if (io.x || !ReadsBitsDirectly(conv)) {
+    job.run.own_map = static_cast<uint8_t*>(scratch);
+    job.run.map = job.run.own_map;
+    const int64_t rows = io.n * io.h;
+    job.rows = Larger(CeilDiv(rows, threads * kTasksPerThread), CeilDiv(kTaskReals, io.w * conv.desc.in_channels));
+    ForEach(parallel, CeilDiv(rows, job.rows), PackTask, &job);
+  }
+  job.rows = CeilDiv(kTaskPixels, sizes.out_w);
+  if (threads > 1) job.rows = Smaller(job.rows, Larger(1, CeilDiv(io.n * sizes.out_h, threads * kTasksPerThread)));
+  job.tasks_per_image = CeilDiv(sizes.out_h, job.rows);
+  ForEach(parallel, io.n * job.tasks_per_image, ConvolveTask, &job);
+}
+
+}  // namespace
+}  // namespace rebnn
+
+uint32_t rebnn_abi_version(void) { return REBNN_ABI_VERSION; }
+
+rebnn_status rebnn_conv_output_size(const rebnn_conv* conv, int64_t h, int64_t w, int64_t* out_h, int64_t* out_w) {
+  const auto name = "rebnn_conv_output_size";
+  if (!conv || !out_h || !out_w) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: an argument is NULL.", name);
+  rebnn::Sizes sizes = {};
+  if (rebnn_status status = rebnn::OutputSize(name, *conv, h, w, &sizes)) return status;
+  *out_h = sizes.out_h;
+  *out_w = sizes.out_w;
+  return REBNN_OK;
+}
+
+rebnn_status rebnn_conv_scratch_size(const rebnn_conv* conv, int64_t n, int64_t h, int64_t w, size_t threads, size_t* bytes) {
+  const auto name = "rebnn_conv_scratch_size";
+  (void)threads;  // tiles live on the stack of the thread that computes them
+  if (!conv || !bytes) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: an argument is NULL.", name);
+  rebnn::Sizes sizes = {};
+  if (rebnn_status status = rebnn::CheckSizes(name, *conv, n, h, w, &sizes)) return status;
+  *bytes = static_cast<size_t>(sizes.map_bytes);
+  return REBNN_OK;
+}
+
+rebnn_status rebnn_conv_run(const rebnn_conv* conv, const rebnn_conv_io* io, void* scratch, size_t scratch_bytes,
+                            const rebnn_parallel* parallel) {
+  const auto name = "rebnn_conv_run";
+  if (!conv || !io) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: %s is NULL.", name, conv ? "io" : "conv");
+  if (parallel && !parallel->run) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: parallel has no run function.", name);
+  rebnn::Sizes sizes = {};
+  if (rebnn_status status = rebnn::CheckSizes(name, *conv, io->n, io->h, io->w, &sizes)) return status;
+  if (io->n == 0) return REBNN_OK;
+  if (rebnn_status status = rebnn::CheckPointers(*io)) return status;
+  const bool needs_map = io->x || !rebnn::ReadsBitsDirectly(*conv);
+  if (needs_map && scratch_bytes < static_cast<size_t>(sizes.map_bytes)) {
+    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch has %zu bytes, but this run needs %lld.", name, scratch_bytes,
+                       static_cast<long long>(sizes.map_bytes));
+  }
+  if (needs_map && (!scratch || reinterpret_cast<uintptr_t>(scratch) % rebnn::kAlignment)) {
+    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch is %s.", name, scratch ? "not aligned to 64 bytes" : "NULL");
+  }
+  rebnn::RunChecked(*conv, *io, sizes, scratch, parallel);
+  return REBNN_OK;
+}
