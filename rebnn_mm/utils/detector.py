@@ -1,0 +1,108 @@
+"""What the demos share: a detector from its files, its detections on one image, and the image with the boxes."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+from mmengine.config import Config
+
+from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
+from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.config_file import missing_config
+
+Image = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+def unfit_input(image: str | Path, config: str | None, checkpoint: str) -> str | None:
+    """One sentence on the first file that is missing or is not what it should be, ``None`` if all are fit.
+
+    Args:
+        image: image file.
+        config: config of a detector; ``None`` stands for the one in the checkpoint.
+        checkpoint: its checkpoint.
+
+    Example:
+        >>> print(unfit_input('nowhere.jpg', None, 'nowhere.pth'))
+        no image at nowhere.jpg.
+    """
+    if not Path(image).is_file():
+        return f'no image at {image}.'
+    if config is not None:
+        problem = missing_config(config)
+        if problem is not None:
+            return problem
+        if Config.fromfile(config).get('default_scope') == 'mmpretrain':
+            return f'{config} is the config of a classifier, which draws no boxes. Name the config of a detector.'
+    problem = missing_checkpoint(checkpoint)
+    if problem is None and cv2.imread(str(image)) is None:
+        return f'{image} cannot be read as an image. Name a JPEG or PNG file.'
+    return problem
+
+
+def load_detector(config: str | None, checkpoint: str, device: str | None = None) -> Any:
+    """Make mmdet's ``DetInferencer`` of a config and a checkpoint; end the program if they do not belong together.
+
+    Args:
+        config: config file; ``None`` takes the one in the checkpoint.
+        checkpoint: checkpoint file.
+        device: ``cpu``, ``cuda:0``, ...; ``None`` is the first GPU if there is one.
+    """
+    # imported here: it takes seconds, and the checks before it should not wait for it
+    from mmdet.apis import DetInferencer
+
+    # the inferencer has no folder for logs, and needs none
+    warnings.filterwarnings('ignore', message='Failed to add .*VisBackend')
+    inferencer = DetInferencer(config, checkpoint, device=device, show_progress=False)
+    stop_if(mismatched_checkpoint(inferencer.model, checkpoint))
+    return inferencer
+
+
+def detections(inferencer: Any, image: str | Path, score_thr: float) -> Any:
+    """Find the objects of an image file that score at least ``score_thr``, best first.
+
+    Returns:
+        mmengine's ``InstanceData`` on the CPU: ``bboxes`` (n, 4) in pixels of the file, ``labels``, ``scores`` (n,).
+    """
+    sample = inferencer(str(image), return_datasamples=True, no_save_vis=True)['predictions'][0]
+    found = sample.pred_instances.cpu()
+    return found[found.scores >= score_thr]
+
+
+def paint(image: str | Path, found: Any, dataset_meta: dict[str, Any], width: int = 800) -> Image:
+    """Draw boxes, class names and scores into an image file.
+
+    Args:
+        image: image file.
+        found: what :func:`detections` returns.
+        dataset_meta: ``classes`` and ``palette``, as the model of the inferencer has them.
+        width: the image is scaled to it first, so that lines and writing have the same size in every picture.
+
+    Returns:
+        RGB image (H, ``width``, 3).
+    """
+    import mmcv
+    from mmdet.visualization import DetLocalVisualizer
+    from mmdet.visualization.palette import get_palette
+
+    pixels = mmcv.imread(str(image), channel_order='rgb')
+    factor = width / pixels.shape[1]
+    visualizer = DetLocalVisualizer(image=mmcv.imrescale(pixels, factor, interpolation='bicubic'))
+    if len(found):
+        boxes = found.bboxes * factor
+        classes = dataset_meta['classes']
+        palette = get_palette(dataset_meta['palette'], len(classes))
+        visualizer.draw_bboxes(boxes, edge_colors=[palette[label] for label in found.labels], line_widths=2, alpha=1)
+        # mmdet's add_datasample writes the names of small objects too small to read beside another picture.
+        visualizer.draw_texts(
+            [f'{classes[label]} {score:.2f}' for label, score in zip(found.labels, found.scores, strict=True)],
+            boxes[:, :2] + 2,
+            font_sizes=11,
+            colors='white',
+            bboxes=[dict(facecolor='black', alpha=0.7, pad=0.7, edgecolor='none')] * len(found),
+        )
+    painted: Image = visualizer.get_image()
+    return painted
