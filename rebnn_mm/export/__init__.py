@@ -1,9 +1,11 @@
 """Writes trained models as packed ONNX files (docs/export.md, docs/format.md).
 
-The steps, each usable alone: :func:`pack` replaces a model's binary layers, :func:`trace` makes an ONNX model of it.
+The steps, each usable alone: :func:`pack` replaces a model's binary layers, :func:`trace` makes an ONNX model of it,
+:func:`fuse` joins operators.
 """
 
 from .convert import PackedModel, pack
+from .fuse import fuse
 from .operators import DOMAIN, OPERATORS, OPSET, all_nodes, attach_functions, operator_function
 from .packed_layer import PackedConv2d, PackedLinear
 from .packing import pack_bits, pack_weight, packed_size, unpack_bits
@@ -18,6 +20,7 @@ __all__ = [
     'PackedModel',
     'all_nodes',
     'attach_functions',
+    'fuse',
     'operator_function',
     'pack',
     'pack_bits',

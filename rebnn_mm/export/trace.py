@@ -84,10 +84,11 @@ def _name_nodes(graph: onnx.GraphProto) -> None:
 
 
 def _strip(model: onnx.ModelProto) -> None:
-    """Drop what tells of this machine (stack traces) and what a reader computes itself (shapes inside)."""
-    del model.graph.value_info[:], model.metadata_props[:], model.graph.metadata_props[:]
+    """Drop what tells of this machine, such as stack traces."""
+    del model.metadata_props[:], model.graph.metadata_props[:]
     for node in all_nodes(model.graph):
         del node.metadata_props[:]
         node.ClearField('doc_string')
-    for value in [*model.graph.input, *model.graph.output, *model.graph.initializer]:
+    graph = model.graph
+    for value in [*graph.input, *graph.output, *graph.initializer, *graph.value_info]:
         del value.metadata_props[:]
