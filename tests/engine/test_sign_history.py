@@ -6,7 +6,7 @@ from mmengine.registry import MODELS
 
 from rebnn_mm.engine.sign_history import SignHistory, negative_weights
 from rebnn_mm.layers import BinaryConv2d, BNNLinear
-from rebnn_mm.quantizers import BNNWeight, WeightQuantizer
+from rebnn_mm.quantizers import AdaBinWeight, BNNWeight, WeightQuantizer
 
 NAMES = sorted(
     name
@@ -86,6 +86,19 @@ def test_looking_draws_no_random_number_and_leaves_the_mode(name):
     assert torch.equal(torch.get_rng_state(), random)
     assert layer.training and layer.weight_quantizer.training
     assert all(torch.equal(value, before[key]) for key, value in layer.state_dict().items())
+
+
+def test_noise_of_training_is_not_looked_at():
+    class Noisy(AdaBinWeight):
+        def forward(self, weight):
+            return torch.randn_like(weight) if self.training else super().forward(weight)
+
+    layer = layer_with('AdaBinWeight').train()
+    expected = negative_weights(layer)
+    layer.weight_quantizer = Noisy(tuple(layer.weight.shape))
+    random = torch.get_rng_state()
+    assert torch.equal(negative_weights(layer), expected)
+    assert torch.equal(torch.get_rng_state(), random) and layer.weight_quantizer.training
 
 
 def test_a_subclass_with_signs_of_its_own_is_asked_for_them():
