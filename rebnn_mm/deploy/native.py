@@ -1,0 +1,85 @@
+"""Finds the compiled kernels and hands them to ONNX Runtime."""
+
+from __future__ import annotations
+
+import os
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from onnxruntime import SessionOptions
+
+LIBRARY_FOLDER = Path(__file__).parent / 'lib'
+VARIABLE = 'REBNN_ORT_LIBRARY'
+"""Environment variable that names another build of the operators' library."""
+
+
+class LibraryError(RuntimeError):
+    """The operators' library cannot be used; the text says why and how to get it."""
+
+
+def library_path() -> Path:
+    """Where the ONNX Runtime operators are: ``librebnn_ort.so`` beside this file, or what ``REBNN_ORT_LIBRARY`` names.
+
+    Raises:
+        LibraryError: there is no such file, or two distributions claim the folder that it lies in.
+
+    Example:
+        >>> library_path().name
+        'librebnn_ort.so'
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        if not Path(named).is_file():
+            raise LibraryError(f'{VARIABLE} names {named}, and there is no such file.')
+        return Path(named)
+    _refuse_two_owners()
+    path = LIBRARY_FOLDER / 'librebnn_ort.so'
+    if not path.is_file():
+        raise LibraryError(
+            f'The kernels for binary layers are not at {path}: install rebnn_mm again where there is a C++ compiler and '
+            'without REBNN_SKIP_RUNTIME, run `make setup` in a clone, or install a board wheel.'
+        )
+    return path
+
+
+def register(session_options: SessionOptions) -> Path:
+    """Make sessions with these options compute binary layers with our kernels.
+
+    Returns:
+        The library in use.
+
+    Raises:
+        LibraryError: the library is missing, or this ONNX Runtime cannot load it.
+
+    Example:
+        >>> import onnxruntime
+        >>> register(onnxruntime.SessionOptions()).name
+        'librebnn_ort.so'
+    """
+    path = library_path()
+    try:
+        session_options.register_custom_ops_library(str(path))
+    except Exception as error:  # classes of ONNX Runtime, which have no common base below Exception
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip('. ')
+        raise LibraryError(f'ONNX Runtime cannot use {path} ({reason}).') from error
+    return path
+
+
+def _refuse_two_owners() -> None:
+    """The full package and the board wheel write the same files; whichever goes leaves the other one in pieces."""
+    owners = [name for name in ('rebnn_mm', 'rebnn-runtime') if _is_installed(name)]
+    if len(owners) == 2:
+        raise LibraryError(
+            'rebnn_mm and rebnn-runtime are both installed and share one folder: run `pip uninstall -y rebnn_mm '
+            'rebnn-runtime`, then install the one you need.'
+        )
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
