@@ -1,11 +1,14 @@
 """Writes trained models as packed ONNX files (docs/export.md, docs/format.md).
 
 The steps, each usable alone: :func:`pack` replaces a model's binary layers, :func:`trace` makes an ONNX model of it,
-:func:`fuse` joins operators.
+:func:`fuse` joins operators, :func:`compact` leaves out what is not needed. :func:`rebnn_mm.export.exporter.export`
+does all of it and verifies the result, for a model in memory; ``tools/export.py`` for a checkpoint.
 """
 
+from .compact import compact
 from .convert import PackedModel, pack
 from .fuse import fuse
+from .half import to_half
 from .operators import DOMAIN, OPERATORS, OPSET, all_nodes, attach_functions, operator_function
 from .packed_layer import PackedConv2d, PackedLinear
 from .packing import pack_bits, pack_weight, packed_size, unpack_bits
@@ -20,12 +23,14 @@ __all__ = [
     'PackedModel',
     'all_nodes',
     'attach_functions',
+    'compact',
     'fuse',
     'operator_function',
     'pack',
     'pack_bits',
     'pack_weight',
     'packed_size',
+    'to_half',
     'trace',
     'unpack_bits',
 ]

@@ -55,6 +55,10 @@ class _Constants:
     def __init__(self, graph: ir.Graph) -> None:
         self.graph = graph
         self.known: dict[tuple[tuple[int, ...], bytes], ir.Value] = {}
+        for value in graph.initializers.values():
+            vector = _array(value)
+            if vector is not None and vector.dtype == np.float32 and vector.ndim == 1:
+                self.known[vector.shape, vector.tobytes()] = value
 
     def __call__(self, vector: Vector, name: str) -> ir.Value:
         key = vector.shape, vector.tobytes()

@@ -28,7 +28,7 @@ def trace(
             or lists.
         inputs: name and example of each input. A dimension that is dynamic should not be 1 in the example.
         outputs: names of the outputs.
-        dynamic: for each input the dimensions whose size is free; the others are fixed.
+        dynamic: for each input the dimensions whose size is free, unless the module itself fixes it.
 
     Raises:
         ValueError: the module cannot be traced; the message says why, as far as torch does.

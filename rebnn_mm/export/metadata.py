@@ -1,0 +1,115 @@
+"""What a packed file says about itself."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+from mmengine.config import Config
+from onnx import numpy_helper
+
+from rebnn_mm.version import __version__
+
+from .operators import DOMAIN, all_nodes
+
+FORMAT = 1
+"""Version of docs/format.md."""
+
+
+def set_metadata(
+    model: onnx.ModelProto,
+    task: str,
+    *,
+    config: str = '',
+    classes: Sequence[str] = (),
+    preprocess: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the entries of docs/format.md into a model, in place of those that it has.
+
+    Args:
+        model: the finished graph.
+        task: ``'classification'``, ``'detection'`` or ``'raw'``.
+        config: file name of the training config.
+        classes: class names.
+        preprocess: steps from an 8-bit image to the network's input; None for no step but the channels' order, RGB.
+
+    Example:
+        >>> model = onnx.ModelProto()
+        >>> set_metadata(model, 'classification', classes=['cat', 'dog'])
+        >>> {entry.key: entry.value for entry in model.metadata_props}['rebnn.classes']
+        '["cat","dog"]'
+    """
+    entries: dict[str, Any] = {
+        'format': str(FORMAT),
+        'producer': f'rebnn_mm {__version__}',
+        'task': task,
+        'config': config,
+        'classes': list(classes),
+        'preprocess': dict(preprocess or {'channels': 'rgb'}),
+        'sign': 'negative is bit 1',
+        'packed_sha256': packed_digests(model),
+    }
+    if task == 'raw':
+        entries['outputs'] = [value.name for value in model.graph.output]
+    model.producer_name, model.producer_version = 'rebnn_mm', __version__
+    texts = {key: value if isinstance(value, str) else _json(value) for key, value in entries.items()}
+    onnx.helper.set_model_props(model, {f'rebnn.{key}': text for key, text in texts.items()})
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(',', ':'), ensure_ascii=False)
+
+
+def packed_weights(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
+    """The initializers that hold packed weights, by name.
+
+    Example:
+        >>> packed_weights(onnx.ModelProto())
+        {}
+    """
+    names = {node.input[1] for node in all_nodes(model.graph) if node.domain == DOMAIN}
+    return {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in names}
+
+
+def packed_digests(model: onnx.ModelProto) -> dict[str, str]:
+    """SHA-256 of the bytes of each packed weight, in hexadecimal.
+
+    Example:
+        >>> packed_digests(onnx.ModelProto())
+        {}
+    """
+    tensors = packed_weights(model).items()
+    return {name: hashlib.sha256(numpy_helper.to_array(tensor).tobytes()).hexdigest() for name, tensor in tensors}
+
+
+def class_names(cfg: Config, checkpoint: Mapping[str, Any]) -> list[str]:
+    """Names of the classes: the checkpoint's, else those in the config's test data set, else the data set's own.
+
+    Args:
+        cfg: the training config.
+        checkpoint: as loaded.
+
+    Example:
+        >>> class_names(Config(dict(test_dataloader=dict(dataset=dict(metainfo=dict(classes=('a', 'b')))))), {})
+        ['a', 'b']
+    """
+    meta = (checkpoint.get('meta') or {}).get('dataset_meta') or {}
+    for key in ('classes', 'CLASSES'):
+        if meta.get(key):
+            return [str(name) for name in meta[key]]
+    dataset = (cfg.get('test_dataloader') or {}).get('dataset') or {}
+    while 'dataset' in dataset:
+        dataset = dataset['dataset']
+    given = (dataset.get('metainfo') or {}).get('classes')
+    if given:
+        return [given] if isinstance(given, str) else [str(name) for name in given]
+    return [str(name) for name in _own_classes(dataset.get('type'), cfg.get('default_scope'))]
+
+
+def _own_classes(kind: Any, scope: str | None) -> Sequence[str]:
+    from mmengine.registry import DATASETS
+
+    with DATASETS.switch_scope_and_registry(scope) as registry:
+        cls = registry.get(kind) if isinstance(kind, str) else kind
+    return getattr(cls, 'METAINFO', {}).get('classes', ())

@@ -1,0 +1,114 @@
+"""What a config does to an image before the network sees it, as the packed file states it."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mmengine.config import Config
+
+IGNORED = ('LoadAnnotations', 'PackInputs', 'PackDetInputs', 'ToTensor', 'ImageToTensor', 'Collect')
+"""Steps of a test pipeline that leave the image as it is."""
+
+
+class Preprocessing(NamedTuple):
+    """The steps from an 8-bit image to the network's input.
+
+    Attributes:
+        steps: the object that docs/format.md calls ``rebnn.preprocess``.
+        notes: what the object cannot say, one sentence each.
+    """
+
+    steps: dict[str, Any]
+    notes: list[str]
+
+
+def preprocessing(cfg: Config) -> Preprocessing:
+    """Read the steps from the test pipeline and the data preprocessor of a config.
+
+    Args:
+        cfg: a config of mmdet or mmpretrain.
+
+    Raises:
+        ValueError: a step of the pipeline, or an option of one, that the format has no words for.
+
+    Example:
+        >>> pipeline = [dict(type='LoadImageFromFile'), dict(type='ResizeEdge', scale=256), dict(type='CenterCrop',
+        ...             crop_size=224), dict(type='PackInputs')]
+        >>> preprocessor = dict(mean=[0, 0, 0], std=[255, 255, 255], to_rgb=True)
+        >>> cfg = Config(dict(test_dataloader=dict(dataset=dict(pipeline=pipeline)), data_preprocessor=preprocessor))
+        >>> preprocessing(cfg).steps['resize'], preprocessing(cfg).steps['crop'], preprocessing(cfg).steps['channels']
+        ({'mode': 'short_edge', 'size': 256}, [224, 224], 'rgb')
+    """
+    found: dict[str, Any] = {}
+    notes: list[str] = []
+    pipeline = test_pipeline(cfg)
+    # Files are read as BGR; data sets that hold their images, CIFAR's, give RGB.
+    order = 'bgr' if any(_kind(step).startswith('LoadImage') for step in pipeline) else 'rgb'
+    for step in pipeline:
+        kind = _kind(step)
+        if kind in IGNORED or kind.startswith('LoadImage'):
+            continue
+        for key, value in _described(kind, step, notes).items():
+            if key in found or (key == 'resize' and 'crop' in found):
+                raise ValueError(
+                    f'the test pipeline has {kind} where the packed format has no place for it: it knows one resize, '
+                    'then one crop. Shorten test_dataloader.dataset.pipeline for the export.'
+                )
+            found[key] = value
+    return Preprocessing(found | _normalisation(cfg, order), notes)
+
+
+def test_pipeline(cfg: Config) -> list[Mapping[str, Any]]:
+    """The transforms of the config's test data set; empty if it has none.
+
+    Example:
+        >>> test_pipeline(Config(dict(model=dict(type='A'))))
+        []
+    """
+    dataset = (cfg.get('test_dataloader') or cfg.get('val_dataloader') or {}).get('dataset') or {}
+    while 'dataset' in dataset and 'pipeline' not in dataset:
+        dataset = dataset['dataset']
+    return list(dataset.get('pipeline') or [])
+
+
+def _kind(step: Mapping[str, Any]) -> str:
+    return str(step['type']).rpartition('.')[2]
+
+
+def _described(kind: str, step: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """One transform in the format's words."""
+    if kind in ('Resize', 'FixScaleResize', 'ResizeEdge'):
+        backend, interpolation = step.get('backend', 'cv2'), step.get('interpolation', 'bilinear')
+        if (backend, interpolation) != ('cv2', 'bilinear'):
+            notes.append(
+                f"The config resizes by {backend}'s {interpolation} interpolation, the packed file by OpenCV's "
+                'bilinear: scores differ a little.'
+            )
+    if kind == 'ResizeEdge' and step.get('edge', 'short') == 'short':
+        return {'resize': {'mode': 'short_edge', 'size': int(step['scale'])}}
+    if kind in ('Resize', 'FixScaleResize') and step.get('scale') is not None:
+        mode = 'keep_ratio' if step.get('keep_ratio', False) else 'exact'
+        return {'resize': {'mode': mode, 'size': _pair(step['scale'])}}
+    if kind == 'CenterCrop' and not step.get('auto_pad') and not step.get('efficientnet_style'):
+        return {'crop': _pair(step['crop_size'])}
+    raise ValueError(
+        f'the test pipeline has {dict(step)}, which the packed format has no words for (docs/format.md). Use Resize, '
+        'ResizeEdge and CenterCrop in test_dataloader.dataset.pipeline, and pad in the data_preprocessor.'
+    )
+
+
+def _pair(size: Any) -> list[int]:
+    return [int(size), int(size)] if isinstance(size, int) else [int(length) for length in size]
+
+
+def _normalisation(cfg: Config, order: str) -> dict[str, Any]:
+    """Order of channels, mean and deviation, and padding, of the data preprocessor."""
+    given = cfg.get('model', {}).get('data_preprocessor') or cfg.get('data_preprocessor') or {}
+    swaps = given.get('bgr_to_rgb') or given.get('rgb_to_bgr') or given.get('to_rgb')
+    found: dict[str, Any] = {'channels': {'bgr': 'rgb', 'rgb': 'bgr'}[order] if swaps else order}
+    if given.get('mean') is not None:
+        found['mean'] = [float(value) for value in given['mean']]
+        found['std'] = [float(value) for value in given['std']]
+    divisor = int(given.get('pad_size_divisor', 1))
+    if divisor > 1:
+        found['pad'] = {'divisor': divisor, 'value': given.get('pad_value', 0)}
+    return found

@@ -1,0 +1,137 @@
+"""The table that the exporter prints."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx
+from onnx import numpy_helper
+from rich.console import Console
+from rich.table import Table
+
+from rebnn_mm.analysis.layer_cost import LayerCost
+
+from .metadata import packed_weights
+from .operators import DOMAIN, all_nodes
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """One layer with a weight.
+
+    Attributes:
+        name: dotted name in the model.
+        bits: of weight and input, such as ``'1/1'``.
+        size: bytes of the weight in the file.
+        binary: multiply-accumulates of one bit with one bit, for one image.
+        real: all others.
+        why: why the layer is not packed; empty if it is.
+    """
+
+    name: str
+    bits: str
+    size: int
+    binary: int
+    real: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What is in a file.
+
+    Attributes:
+        layers: in the model's order.
+        size: bytes of the file.
+        real_size: bytes of all real constants, weights and vectors.
+        image: height and width that the multiply-accumulates are for.
+    """
+
+    layers: list[LayerReport]
+    size: int
+    real_size: int
+    image: tuple[int, int]
+
+    @property
+    def packed_size(self) -> int:
+        """Bytes of the packed weights."""
+        return sum(layer.size for layer in self.layers if not layer.why)
+
+
+def report_of(
+    model: onnx.ModelProto,
+    costs: tuple[LayerCost, ...],
+    packed: list[str],
+    real: Mapping[str, str],
+    image: tuple[int, int],
+    size: int,
+) -> Report:
+    """Collect the report.
+
+    Args:
+        model: the finished graph.
+        costs: from :func:`rebnn_mm.analysis.count_layers`, of the trained model.
+        packed: names of the packed layers.
+        real: binary layers that are not packed, with the reason.
+        image: height and width of the image that was counted with.
+        size: bytes of the file.
+
+    Example:
+        >>> conv = LayerCost('conv', 'Conv2d', why='first layer (3 input channels)', weights=216, macs=216 * 64)
+        >>> report = report_of(onnx.ModelProto(), (conv,), [], {}, (8, 8), 2000)
+        >>> report.layers[0].real, report.layers[0].size
+        (13824, 864)
+    """
+    weights = packed_weights(model)
+    sizes = {
+        node.name: numpy_helper.to_array(weights[node.input[1]]).nbytes
+        for node in all_nodes(model.graph)
+        if node.domain == DOMAIN
+    }
+    half = any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer)
+    layers = []
+    for cost in costs:
+        if not cost.product:
+            continue
+        binary = cost.name in packed
+        why = '' if binary else real.get(cost.name) or cost.why or 'real'
+        layers.append(
+            LayerReport(
+                cost.name,
+                f'{cost.weight_bits}/{cost.activation_bits}',
+                sizes.get(cost.name, 0) if binary else cost.weights * (2 if half else 4),
+                cost.macs if binary else 0,
+                0 if binary else cost.macs,
+                why,
+            )
+        )
+    constants = [numpy_helper.to_array(tensor).nbytes for tensor in model.graph.initializer]
+    return Report(layers, size, sum(constants) - sum(sizes.values()), image)
+
+
+def print_report(report: Report, console: Console | None = None) -> None:
+    """Print the table and the totals."""
+    console = console or Console(width=110)
+    height, width = report.image
+    table = Table(title=f'Layers, at an image of {height} x {width}')
+    for column, justify in (
+        ('layer', 'left'),
+        ('bits W/A', 'right'),
+        ('bytes', 'right'),
+        ('binary MACs', 'right'),
+        ('real MACs', 'right'),
+        ('not packed because', 'left'),
+    ):
+        table.add_column(column, justify=justify, no_wrap=column == 'layer')  # type: ignore[arg-type]
+    for layer in report.layers:
+        macs = [f'{count:,}' if count else '' for count in (layer.binary, layer.real)]
+        table.add_row(layer.name, layer.bits, f'{layer.size:,}', *macs, layer.why)
+    binary, real = (sum(getattr(layer, kind) for layer in report.layers) for kind in ('binary', 'real'))
+    console.print(table)
+    total = binary + real
+    share = f', {100 * binary / total:.1f} % of them binary' if total else ''
+    console.print(f'Multiply-accumulates: {binary:,} binary and {real:,} real{share}.')
+    rest = report.size - report.packed_size - report.real_size
+    console.print(
+        f'File: {report.size:,} bytes ({report.size / 1e6:.2f} MB): {report.packed_size:,} of packed weights, '
+        f'{report.real_size:,} of real constants, {rest:,} of graph, functions and metadata.'
+    )

@@ -1,0 +1,42 @@
+"""Packed models in ONNX Runtime, as the deploy package runs them."""
+
+import onnxruntime
+
+from rebnn_mm.deploy.loading import REORDERING, session_options
+
+
+def open_session(model: bytes, library: bool) -> onnxruntime.InferenceSession:
+    """A session with one thread that keeps the order of floating-point operations.
+
+    Args:
+        model: a serialised ONNX model.
+        library: whether our kernels run the binary operators, or their local functions do.
+
+    Raises:
+        Exception: ONNX Runtime does not accept the model; or the library is asked for and is not there
+            (``rebnn_mm.deploy.native.LibraryError``).
+    """
+    options = session_options(1)
+    if library:
+        from rebnn_mm.deploy import native
+
+        native.register(options)
+    return onnxruntime.InferenceSession(
+        model, options, providers=['CPUExecutionProvider'], disabled_optimizers=REORDERING
+    )
+
+
+def library_available() -> bool:
+    """Whether the library with our kernels can be loaded.
+
+    Example:
+        >>> library_available() in (True, False)
+        True
+    """
+    try:
+        from rebnn_mm.deploy import native
+
+        native.register(session_options(1))
+    except Exception:
+        return False
+    return True

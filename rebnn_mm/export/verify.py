@@ -1,0 +1,257 @@
+"""Compares a packed file with the model that it was made from."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
+from torch import Tensor, nn
+
+from rebnn_mm.layers import BinaryLayer
+
+from .detection.agreement import Agreement, agreement
+from .operators import DOMAIN
+from .packing import unpack_bits
+from .session import library_available, open_session
+from .task import Task, torch_outputs
+
+FLIPPED = 0.01
+"""Largest share of signs that may differ before a file is refused. Where PyTorch and ONNX Runtime round a real layer
+differently, a value next to zero changes its sign now and then, and later ones follow; an error in the export changes
+a large part of them."""
+
+DIFFERENCE = 1e-3
+"""Largest difference of an output, relative to its largest value, as long as no sign differs."""
+
+Arrays = list[np.ndarray]
+
+
+class Image(NamedTuple):
+    """An image as the network takes it.
+
+    Attributes:
+        values: float32 (1, C, H, W), normalised and padded.
+        valid_size: height and width without the padding.
+    """
+
+    values: np.ndarray
+    valid_size: tuple[int, int]
+
+
+class Flips(NamedTuple):
+    """Signs of a layer's input.
+
+    Attributes:
+        flipped: how many differ between PyTorch and the file.
+        compared: how many were compared; fewer than there are where a detector's regions differ in number.
+    """
+
+    flipped: int
+    compared: int
+
+
+class Verification(NamedTuple):
+    """What a comparison found.
+
+    Attributes:
+        images: how many images were compared.
+        difference: largest difference of an output from PyTorch's; for a detector, of the score of the same box.
+        top1: images with the same best class, for a classifier.
+        detections: agreement of each image's boxes, for a detector.
+        flips: signs that differ, by the name of the layer.
+        library: largest difference between the file with our library and without; None if there is no library.
+    """
+
+    images: int
+    difference: float
+    top1: int
+    detections: list[Agreement]
+    flips: dict[str, Flips]
+    library: float | None
+
+    @property
+    def flipped(self) -> Flips:
+        """Of all layers together."""
+        return (
+            Flips(*(sum(column) for column in zip(*self.flips.values(), strict=True))) if self.flips else Flips(0, 0)
+        )
+
+
+def verify(model: onnx.ModelProto, trained: nn.Module, task: Task, images: Iterable[Image]) -> Verification:
+    """Check a model, run it in ONNX Runtime without our library and, if there is one, with it, and compare.
+
+    Args:
+        model: the finished graph.
+        trained: the model that it was made from, on the CPU, in eval mode; not the packed copy.
+        task: of both.
+        images: what to compare on.
+
+    Raises:
+        ValueError: the model is no valid ONNX, does not run, or gives another answer than PyTorch; the message says
+            where it starts.
+    """
+    try:
+        onnx.checker.check_model(model, full_check=True)
+        session = open_session(with_signs(model).SerializeToString(), library=False)
+        fast = open_session(model.SerializeToString(), library=True) if library_available() else None
+    except Exception as error:
+        raise ValueError(f'the exported graph is not valid: {_first_line(error)}') from error
+    names = [value.name for value in model.graph.output]
+    count, difference, top1, library = 0, 0.0, 0, None if fast is None else 0.0
+    detections: list[Agreement] = []
+    flips: dict[str, Flips] = {}
+    for image in images:
+        feeds = feeds_of(model, image)
+        with _Signs(trained) as expected_signs:
+            expected = torch_outputs(trained, task, torch.from_numpy(image.values), image.valid_size)
+        results = dict(zip((value.name for value in session.get_outputs()), session.run(None, feeds), strict=True))
+        found = [results[name] for name in names]
+        for layer, flipped in _compared(model, results, expected_signs.seen).items():
+            old = flips.get(layer, Flips(0, 0))
+            flips[layer] = Flips(old.flipped + flipped.flipped, old.compared + flipped.compared)
+        if fast is not None and library is not None:
+            library = max(library, _difference(found, fast.run(None, feeds)))
+        if task.name == 'detection':
+            detections.append(agreement(_boxes(expected), _boxes(found)))
+            difference = max(difference, detections[-1].score)
+        else:
+            difference = max(difference, _difference(expected, found))
+            top1 += task.name == 'classification' and int(expected[0].argmax()) == int(found[0].argmax())
+        count += 1
+        scale = 1.0 if task.name == 'detection' else max(float(np.abs(value).max(initial=1)) for value in expected)
+        _refuse(flips, difference / scale, library)
+    return Verification(count, difference, top1, detections, flips, library)
+
+
+def feeds_of(model: onnx.ModelProto, image: Image) -> dict[str, np.ndarray]:
+    """The inputs of a graph for an image.
+
+    Example:
+        >>> feeds_of(onnx.ModelProto(), Image(np.zeros((1, 3, 4, 4), np.float32), (4, 4)))
+        {}
+    """
+    feeds = {'image': image.values, 'valid_size': np.array(image.valid_size, np.int64)}
+    return {value.name: feeds[value.name] for value in model.graph.input}
+
+
+def with_signs(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same graph with the input of every binary operator as a further output.
+
+    Example:
+        >>> with_signs(onnx.ModelProto()) == onnx.ModelProto()
+        True
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    known = {value.name for value in [*copy.graph.output, *copy.graph.input]}
+    for node in copy.graph.node:
+        if node.domain == DOMAIN and node.input[0] not in known:
+            known.add(node.input[0])
+            copy.graph.output.append(onnx.ValueInfoProto(name=node.input[0]))
+    return copy
+
+
+class _Signs:
+    """Records what the activation quantizers of a trained model give, by the names of their nodes."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.seen: dict[str, np.ndarray] = {}
+        self.layers = {
+            name: module
+            for name, module in model.named_modules()
+            if isinstance(module, BinaryLayer) and module.activation_quantizer is not None
+        }
+
+    def __enter__(self) -> '_Signs':
+        self.handles = [
+            module.activation_quantizer.register_forward_hook(self._hook(name))
+            for name, module in self.layers.items()
+            if module.activation_quantizer is not None
+        ]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self.handles:
+            handle.remove()
+
+    def _hook(self, name: str) -> Callable[[nn.Module, tuple, Tensor], None]:
+        calls = iter(range(1_000_000))
+
+        def record(module: nn.Module, args: tuple, output: Tensor) -> None:
+            call = next(calls)
+            self.seen[f'{name}/{call}' if call else name] = (output < 0).numpy()
+
+        return record
+
+
+def _compared(
+    model: onnx.ModelProto, results: dict[str, np.ndarray], expected: dict[str, np.ndarray]
+) -> dict[str, Flips]:
+    """Flipped signs of every binary operator whose input has the shape that it has in PyTorch."""
+    shifts = _constants(model.graph)
+    flips = {}
+    for node in model.graph.node:
+        if node.domain != DOMAIN or node.name not in expected or node.input[0] not in results:
+            continue
+        x = results[node.input[0]]
+        channels = next(a.i for a in node.attribute if a.name == 'channels')
+        if node.op_type.startswith('Packed'):
+            negative = np.moveaxis(unpack_bits(x, channels) < 0, -1, 1)
+        else:
+            shift = shifts[node.input[2]]
+            negative = x + (shift if node.op_type == 'BinaryLinear' else shift[:, None, None]) < 0
+        if negative.shape == expected[node.name].shape:
+            flips[node.name] = Flips(int((negative != expected[node.name]).sum()), negative.size)
+        else:
+            flips[node.name] = Flips(0, 0)
+    return flips
+
+
+def _constants(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
+    """The constants of a graph by name, those that are stored otherwise too: in half precision, or as one value."""
+    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type == 'Cast' and node.input[0] in found:
+            found[node.output[0]] = found[node.input[0]].astype(np.float32)
+        elif node.op_type == 'ConstantOfShape' and node.input[0] in found:
+            value = numpy_helper.to_array(node.attribute[0].t)
+            found[node.output[0]] = np.full(found[node.input[0]], value[0])
+    return found
+
+
+def _boxes(outputs: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    boxes, scores, labels = outputs
+    return boxes, scores, labels
+
+
+def _difference(first: Arrays, second: Arrays) -> float:
+    largest = 0.0
+    for a, b in zip(first, second, strict=True):
+        if a.shape != b.shape:
+            raise ValueError(f'an output has the shape {b.shape}, but in PyTorch {a.shape}.')
+        if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+            raise ValueError('an output is not finite where it is in PyTorch, or the other way round.')
+        largest = max(largest, float(np.abs(a - b, where=np.isfinite(a), out=np.zeros_like(a)).max(initial=0)))
+    return largest
+
+
+def _refuse(flips: dict[str, Flips], difference: float, library: float | None) -> None:
+    for layer, (flipped, compared) in flips.items():
+        if flipped > FLIPPED * compared:
+            raise ValueError(
+                f'the exported file differs from PyTorch first at {layer}: {flipped} of the {compared} signs of its '
+                f'input ({100 * flipped / compared:.1f} %).'
+            )
+    if difference > DIFFERENCE and not any(flip.flipped for flip in flips.values()):
+        raise ValueError(
+            f'the exported file gives outputs that differ from those of PyTorch by {difference:.2g} of the largest, '
+            'although every sign is the same: a real-valued operator behind the binary layers is not exported right.'
+        )
+    if library is not None and library > DIFFERENCE:
+        raise ValueError(f'the file gives outputs that differ by {library:.2g} with the library and without it.')
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
