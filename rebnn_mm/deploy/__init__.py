@@ -1,0 +1,25 @@
+"""Packed models on boards and PCs: needs NumPy and ONNX Runtime, no torch and no mm packages.
+
+from rebnn_mm.deploy import load
+
+model = load('model.onnx', threads=2)
+model('image.jpg')
+"""
+
+from .classifier import Classifier, Label
+from .detector import Detections, Detector
+from .errors import DeployError, ImageError, ModelFileError
+from .loading import load
+from .raw import RawModel
+
+__all__ = [
+    'Classifier',
+    'DeployError',
+    'Detections',
+    'Detector',
+    'ImageError',
+    'Label',
+    'ModelFileError',
+    'RawModel',
+    'load',
+]

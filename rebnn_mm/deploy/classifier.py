@@ -1,0 +1,61 @@
+"""Packed classifiers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .model import Image, PackedModel
+
+
+@dataclass(frozen=True)
+class Label:
+    """One class that an image may show: its number, its name and its probability.
+
+    Example:
+        >>> Label(3, 'cat', 0.91)
+        Label(number=3, name='cat', score=0.91)
+    """
+
+    number: int
+    name: str
+    score: float
+
+
+class Classifier(PackedModel):
+    """Gives the likeliest classes of an image.
+
+    Example::
+
+        model = load('resnet18.onnx')
+        model('cat.jpg', top=2)     # [Label(number=3, name='cat', score=0.91), ...]
+    """
+
+    outputs = ('scores',)
+
+    def __call__(self, image: Image, top: int = 5) -> list[Label]:
+        """The ``top`` classes of the highest probability, the highest first; of equal ones that with the lower number.
+
+        Args:
+            image: uint8 [H, W, 3] in the order RGB, or the path of an image file.
+            top: how many; all if there are fewer.
+
+        Raises:
+            DeployError: the image or the file is not as it should be.
+        """
+        scores = self.scores(image)
+        order = np.argsort(-scores, kind='stable')[: max(top, 0)]
+        return [Label(number, self.class_name(number), float(scores[number])) for number in order.tolist()]
+
+    def scores(self, image: Image) -> np.ndarray:
+        """The probability of every class, float32 [classes].
+
+        Args:
+            image: as above.
+        """
+        (scores,) = self.run(self.prepare(image))
+        number = len(self.classes) or scores.shape[-1]
+        if scores.shape != (1, number) or scores.dtype != np.float32:
+            raise self.wrong(f'it gives {scores.dtype} {list(scores.shape)} as the scores of {number} classes')
+        return scores[0]

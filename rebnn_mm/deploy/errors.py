@@ -1,0 +1,38 @@
+"""What goes wrong with a packed model or an image, each said in one sentence."""
+
+import re
+
+MAX_LENGTH = 600
+"""Characters of a message; names in a damaged file can be of any length."""
+
+
+class DeployError(ValueError):
+    """A packed model or an image cannot be used; the text names it, says why, and how to go on.
+
+    Example:
+        >>> len(str(DeployError('a name of any length from a file: ' + 'a' * 5000)))
+        600
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 3] + '...')
+
+
+class ModelFileError(DeployError):
+    """A file is not the packed model it should be: missing, damaged, of another format, or wrong when it runs."""
+
+
+class ImageError(DeployError):
+    """An image cannot be read, or does not suit the model."""
+
+
+def first_sentence(error: BaseException, limit: int = 300) -> str:
+    r"""The first line of an error of another library, short, without prefix and full stop.
+
+    Example:
+        >>> first_sentence(ValueError('no such node.\nstack trace'))
+        'no such node'
+    """
+    text = re.sub(r'^\[ONNXRuntimeError\] : \d+ : \w+ : ', '', str(error).strip())
+    line = (text.splitlines() or [type(error).__name__])[0].strip()
+    return (line if len(line) <= limit else line[: limit - 3] + '...').rstrip('. ')

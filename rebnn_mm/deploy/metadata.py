@@ -1,0 +1,99 @@
+"""The metadata of a packed model, checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .errors import ModelFileError
+from .json_value import parse_json
+from .preprocess import Preprocess
+
+FORMAT = '1'
+"""The version of the packed format (docs/format.md) that is read here."""
+
+TASKS = ('classification', 'detection', 'raw')
+SIGN = 'negative is bit 1'
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What docs/format.md says under "Metadata".
+
+    Attributes:
+        task: 'classification', 'detection' or 'raw'.
+        preprocess: the steps from an image to the network's input.
+        classes: names, by label.
+        outputs: names of the graph's outputs (task 'raw').
+        packed_sha256: SHA-256 of each packed weight in hexadecimal, by name.
+        producer: what wrote the file.
+        config: file name of the training config.
+
+    Example:
+        >>> entries = {'rebnn.format': '1', 'rebnn.task': 'raw', 'rebnn.preprocess': '{"channels": "rgb"}',
+        ...            'rebnn.sign': 'negative is bit 1', 'rebnn.packed_sha256': '{}', 'rebnn.outputs': '["features"]'}
+        >>> Metadata.parse(entries).outputs
+        ('features',)
+    """
+
+    task: str
+    preprocess: Preprocess
+    classes: tuple[str, ...]
+    outputs: tuple[str, ...]
+    packed_sha256: Mapping[str, str]
+    producer: str
+    config: str
+
+    @classmethod
+    def parse(cls, entries: Mapping[str, str]) -> Metadata:
+        """Check the entries of a model's ``metadata_props``.
+
+        Raises:
+            ModelFileError: a key is missing or has a value that the format does not allow.
+        """
+        if 'rebnn.format' not in entries:
+            raise ModelFileError(
+                'it is not a packed model: its metadata has no rebnn.format (write one with tools/export.py)'
+            )
+        if entries['rebnn.format'] != FORMAT:
+            raise ModelFileError(
+                f'it has format version {entries["rebnn.format"][:20]!r} and this rebnn_mm reads version {FORMAT}: '
+                f'install the rebnn_mm that wrote it, or export the model again'
+            )
+        required = ['rebnn.task', 'rebnn.preprocess', 'rebnn.sign', 'rebnn.packed_sha256']
+        task = entries.get('rebnn.task')
+        required += ['rebnn.outputs'] if task == 'raw' else ['rebnn.classes']
+        missing = [key for key in required if key not in entries]
+        if missing:
+            raise ModelFileError(f'its metadata has no {missing[0]}')
+        if task not in TASKS:
+            raise ModelFileError(f'its rebnn.task is {str(task)[:60]!r}, not one of {", ".join(TASKS)}')
+        if entries['rebnn.sign'] != SIGN:
+            raise ModelFileError(f'its rebnn.sign is {entries["rebnn.sign"][:60]!r}, not {SIGN!r}')
+        outputs = _texts(entries.get('rebnn.outputs', '[]'), 'rebnn.outputs')
+        if task == 'raw' and not outputs:
+            raise ModelFileError('rebnn.outputs must name at least one output')
+        return cls(
+            task=task,
+            preprocess=Preprocess.parse(entries['rebnn.preprocess']),
+            classes=_texts(entries.get('rebnn.classes', '[]'), 'rebnn.classes'),
+            outputs=outputs,
+            packed_sha256=_digests(entries['rebnn.packed_sha256']),
+            producer=entries.get('rebnn.producer', ''),
+            config=entries.get('rebnn.config', ''),
+        )
+
+
+def _texts(text: str, key: str) -> tuple[str, ...]:
+    values = parse_json(text, list, key)
+    if not all(isinstance(value, str) for value in values):
+        raise ModelFileError(f'{key} must be a JSON list of texts')
+    return tuple(values)
+
+
+def _digests(text: str) -> Mapping[str, str]:
+    values = parse_json(text, dict, 'rebnn.packed_sha256')
+    if not all(isinstance(value, str) and re.fullmatch('[0-9a-fA-F]{64}', value) for value in values.values()):
+        raise ModelFileError('rebnn.packed_sha256 must give 64 hexadecimal digits for each packed weight')
+    return values

@@ -1,0 +1,288 @@
+"""Reads the parts of an ONNX file that must be checked before a runtime sees it, without the onnx package.
+
+An ONNX file is one protobuf message. Only its wire format is used: a message is a row of fields, each a number, a wire
+type and a value, which may be a message again. Nothing is copied, nothing is called recursively, and every length is
+compared with what is left, so that a file of any content costs no more than one pass over it.
+
+Sources: the protobuf encoding (protobuf.dev/programming-guides/encoding) and the field numbers of onnx.proto.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .errors import ModelFileError
+
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+UINT8 = 2
+"""TensorProto.DataType of packed weights."""
+
+DIGEST_KEY = 'rebnn.file_sha256'
+"""Metadata key of the SHA-256 of everything that stands before this entry, which is the last of the file."""
+
+MAX_FIELDS = 5_000_000
+"""More fields than any real model has. One is read in about a microsecond."""
+
+# Which fields of a message are messages that may hold a tensor or metadata. "main" and "initializer" are those of the
+# model's own graph.
+CHILDREN: dict[str, dict[int, str]] = {
+    'model': {7: 'main graph', 14: 'metadata entry', 20: 'training', 25: 'function'},
+    'main graph': {1: 'main node', 5: 'initializer', 15: 'sparse tensor'},
+    'main node': {5: 'attribute'},
+    'graph': {1: 'node', 5: 'tensor', 15: 'sparse tensor'},
+    'node': {5: 'attribute'},
+    'attribute': {5: 'tensor', 6: 'graph', 10: 'tensor', 11: 'graph', 22: 'sparse tensor', 23: 'sparse tensor'},
+    'sparse tensor': {1: 'tensor', 2: 'tensor'},
+    'function': {7: 'node', 11: 'attribute'},
+    'training': {1: 'graph', 2: 'graph'},
+    'tensor': {},
+    'initializer': {},
+    'metadata entry': {},
+}
+
+
+class Field(NamedTuple):
+    """One field of a message: its number, wire type, number value (or length), and where value and field begin."""
+
+    number: int
+    wire: int
+    value: int
+    data: int
+    start: int
+
+
+@dataclass(frozen=True)
+class Initializer:
+    """A constant of the model's graph.
+
+    Attributes:
+        data_type: number of the ``TensorProto.DataType``.
+        raw: its bytes as they lie in the file, ``None`` if it is stored in another way.
+    """
+
+    data_type: int
+    raw: memoryview | None
+
+
+@dataclass
+class OnnxFile:
+    """What :func:`read_onnx` finds.
+
+    Attributes:
+        metadata: the model's ``metadata_props``.
+        initializers: the constants of its graph by name.
+        binary_weights: the name of the packed weight of each node of the domain ``rebnn``, by the node's name.
+        digest_start: where the last field of the file begins, if it is the entry with the file's digest.
+    """
+
+    metadata: dict[str, str] = field(default_factory=dict)
+    initializers: dict[str, Initializer] = field(default_factory=dict)
+    binary_weights: dict[str, str] = field(default_factory=dict)
+    digest_start: int | None = None
+
+
+def read_onnx(data: bytes) -> OnnxFile:
+    r"""Walk through a whole ONNX file.
+
+    Args:
+        data: the bytes of the file.
+
+    Raises:
+        ModelFileError: a length that does not fit, an unknown wire type, text that is not UTF-8, something given
+            twice, a tensor whose data lies in another file, or more than ``MAX_FIELDS`` fields. The text does not name
+            the file.
+
+    Example:
+        >>> read_onnx(b'\x72\x08\x0a\x03key\x12\x01v').metadata
+        {'key': 'v'}
+        >>> read_onnx(b'\x72\x70\x0a\x03key\x12\x01v')
+        Traceback (most recent call last):
+        ...
+        rebnn_mm.deploy.errors.ModelFileError: it is damaged or not an ONNX file: a length at byte 0 ...
+    """
+    view = memoryview(data)
+    found = OnnxFile()
+    seen = 0
+    stack = [('model', 0, len(data))]
+    while stack:
+        kind, start, end = stack.pop()
+        own = []
+        for item in _fields(view, start, end):
+            seen += 1
+            if seen > MAX_FIELDS:
+                raise ModelFileError(f'it has more than {MAX_FIELDS} fields, which no packed model needs')
+            own.append(item)
+            child = CHILDREN[kind].get(item.number)
+            if child is not None:
+                stack.append((child, *_range(item)))
+        _take(view, kind, own, found)
+    return found
+
+
+def check_packed(file: OnnxFile, expected: Mapping[str, str]) -> None:
+    """Compare the packed weights with their SHA-256.
+
+    Args:
+        file: what was read.
+        expected: name and hexadecimal SHA-256 of every packed weight.
+
+    Raises:
+        ModelFileError: a weight is missing, damaged, not stored as raw bytes, or not in the list.
+    """
+    for name, digest in expected.items():
+        tensor = file.initializers.get(name)
+        if tensor is None or tensor.raw is None or tensor.data_type != UINT8:
+            raise ModelFileError(f'the packed weight {name!r} that its metadata lists is not there as raw bytes')
+        if hashlib.sha256(tensor.raw).hexdigest() != digest.lower():
+            raise ModelFileError(f'the packed weight {name!r} is damaged: its SHA-256 is not that of the metadata')
+    for node, weight in file.binary_weights.items():
+        if weight not in expected:
+            raise ModelFileError(f'the weight {weight!r} of node {node!r} has no SHA-256 in the metadata')
+
+
+def check_digest(data: bytes, file: OnnxFile) -> None:
+    """Compare the whole file with the SHA-256 that its last entry gives.
+
+    Raises:
+        ModelFileError: the file was changed after :func:`seal`, or never went through it.
+    """
+    expected = file.metadata.get(DIGEST_KEY)
+    if expected is None:
+        raise ModelFileError(f'it is damaged: its last entry, {DIGEST_KEY}, is missing')
+    if file.digest_start is None:
+        raise ModelFileError(f'it was changed after it was written: {DIGEST_KEY} is not its last entry any more')
+    if hashlib.sha256(memoryview(data)[: file.digest_start]).hexdigest() != expected:
+        raise ModelFileError(f'it is damaged: its SHA-256 is not that of {DIGEST_KEY}')
+
+
+def seal(model: bytes) -> bytes:
+    """Append the entry with the file's SHA-256, which :func:`check_digest` compares.
+
+    Args:
+        model: a serialised ``ModelProto`` without that entry.
+
+    Returns:
+        A serialised ``ModelProto`` with one more of ``metadata_props``, 87 bytes longer.
+
+    Raises:
+        ModelFileError: the model carries such an entry already, or is no ``ModelProto``.
+
+    Example:
+        >>> sealed = seal(b'')
+        >>> check_digest(sealed, read_onnx(sealed))
+    """
+    if DIGEST_KEY in read_onnx(model).metadata:
+        raise ModelFileError(f'it has an entry {DIGEST_KEY} already')
+    key, value = DIGEST_KEY.encode(), hashlib.sha256(model).hexdigest().encode()
+    entry = b'\x0a' + bytes([len(key)]) + key + b'\x12' + bytes([len(value)]) + value
+    return model + bytes([14 << 3 | LENGTH, len(entry)]) + entry
+
+
+def _fields(view: memoryview, start: int, end: int) -> Iterator[Field]:
+    position = start
+    while position < end:
+        first = position
+        key, position = _varint(view, position, end)
+        number, wire = key >> 3, key & 7
+        if wire == VARINT:
+            value, after = _varint(view, position, end)
+        elif wire == LENGTH:
+            value, position = _varint(view, position, end)
+            after = position + value
+        elif wire in (FIXED32, FIXED64):
+            value = 4 if wire == FIXED32 else 8
+            after = position + value
+        else:
+            raise _damaged(f'wire type {wire} at byte {first} does not exist in it')
+        if after > end:
+            raise _damaged(f'a length at byte {first} reaches beyond its end')
+        if not 0 < number < 1 << 29:
+            raise _damaged(f'a field number at byte {first} is out of range')
+        yield Field(number, wire, value, position, first)
+        position = after
+
+
+def _varint(view: memoryview, position: int, end: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 70, 7):
+        if position >= end:
+            raise _damaged(f'it ends inside a number at byte {position}')
+        byte = view[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise _damaged(f'a number at byte {position} is too long')
+
+
+def _damaged(how: str) -> ModelFileError:
+    return ModelFileError(f'it is damaged or not an ONNX file: {how}')
+
+
+def _range(item: Field) -> tuple[int, int]:
+    if item.wire != LENGTH:
+        raise _damaged(f'field {item.number} at byte {item.start} has wire type {item.wire}')
+    return item.data, item.data + item.value
+
+
+def _text(view: memoryview, item: Field) -> str:
+    start, end = _range(item)
+    try:
+        return str(view[start:end], 'utf-8')
+    except UnicodeDecodeError:
+        raise _damaged(f'the text at byte {start} is not UTF-8') from None
+
+
+def _take(view: memoryview, kind: str, own: list[Field], found: OnnxFile) -> None:
+    """Keep what is needed of one message."""
+    if kind == 'metadata entry':
+        _take_entry(view, own, found)
+    elif kind in ('tensor', 'initializer'):
+        if any(item.number == 13 or (item.number == 14 and item.value != 0) for item in own):
+            raise ModelFileError('it keeps a tensor in another file, which a packed model never does')
+        if kind == 'initializer':
+            _take_initializer(view, own, found)
+    elif kind == 'main node':
+        _take_node(view, own, found)
+    elif kind == 'model' and own and own[-1].number == 14:
+        start, end = _range(own[-1])
+        last = {item.number: item for item in _fields(view, start, end)}
+        if 1 in last and _text(view, last[1]) == DIGEST_KEY:
+            found.digest_start = own[-1].start
+
+
+def _take_entry(view: memoryview, own: list[Field], found: OnnxFile) -> None:
+    texts = {item.number: _text(view, item) for item in own if item.number in (1, 2)}
+    key = texts.get(1, '')
+    if key in found.metadata:
+        raise ModelFileError(f'its metadata holds {key!r} twice')
+    found.metadata[key] = texts.get(2, '')
+
+
+def _take_initializer(view: memoryview, own: list[Field], found: OnnxFile) -> None:
+    name, data_type, raw = '', 0, None
+    for item in own:
+        if item.number == 2:
+            data_type = item.value
+        elif item.number == 8:
+            name = _text(view, item)
+        elif item.number == 9:
+            start, end = _range(item)
+            raw = view[start:end]
+    if name in found.initializers:
+        raise ModelFileError(f'it holds the constant {name!r} twice')
+    found.initializers[name] = Initializer(data_type, raw)
+
+
+def _take_node(view: memoryview, own: list[Field], found: OnnxFile) -> None:
+    texts = {item.number: _text(view, item) for item in own if item.number in (3, 4, 7)}
+    if texts.get(7) != 'rebnn':
+        return
+    inputs = [_text(view, item) for item in own if item.number == 1]
+    node = texts.get(3) or f'{texts.get(4, "")} {len(found.binary_weights)}'
+    if len(inputs) < 2:
+        raise ModelFileError(f'node {node!r} has no weight')
+    found.binary_weights[node] = inputs[1]

@@ -1,0 +1,154 @@
+"""The command ``rebnn-run``: what a packed model finds in an image.
+
+rebnn-run resnet18.onnx cat.jpg
+rebnn-run faster_rcnn.onnx street.jpg --out street_boxes.jpg --score-thr 0.5
+rebnn-run faster_rcnn.onnx street.jpg --json > street.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import warnings
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from .classifier import Classifier, Label
+from .detector import Detections, Detector
+from .draw import check_picture_path, draw, save
+from .errors import DeployError, ImageError, first_sentence
+from .image import read_image
+from .loading import load
+
+
+def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog='rebnn-run', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('model', type=Path, help='packed model, written by tools/export.py')
+    parser.add_argument('image', type=Path, help='image file')
+    parser.add_argument(
+        '--out', type=Path, help='write the image with its boxes, or the outputs of a raw model as .npz'
+    )
+    parser.add_argument('--score-thr', type=float, default=0.3, help='lowest score of an object; default: %(default)s')
+    parser.add_argument('--top', type=_count, default=5, help='how many classes of a classifier; default: %(default)s')
+    parser.add_argument('--threads', type=_count, default=1, help='threads for the image; default: %(default)s')
+    parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
+    parser.add_argument('--no-library', action='store_true', help='run without the kernels, slowly')
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; what goes wrong ends it with one sentence and exit code 1."""
+    args = parse_args(arguments)
+    # what goes wrong is raised; the default logger, unlike a session's, has no option
+    onnxruntime.set_default_logger_severity(4)
+    warnings.formatwarning = lambda message, *_: f'rebnn-run: {message}\n'
+    try:
+        lines = run(args)
+    except DeployError as error:
+        raise SystemExit(f'rebnn-run: {error}') from None
+    except MemoryError:
+        raise SystemExit('rebnn-run: there is not enough memory for this model and image') from None
+    try:
+        print('\n'.join(lines), flush=True)
+    except BrokenPipeError:
+        # the reader, such as head, has seen enough; what is still buffered must not raise again at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def run(args: argparse.Namespace) -> list[str]:
+    """The lines to print; ``--out`` is written."""
+    model = load(args.model, threads=args.threads, use_library=not args.no_library)
+    if args.out is not None:
+        _check_out(args.out, model)
+    image = read_image(args.image)
+    result = model(image, top=args.top) if isinstance(model, Classifier) else model(image)
+    if isinstance(result, Detections):
+        result = result.at_least(args.score_thr)
+    if args.out is not None:
+        if isinstance(result, Detections):
+            save(draw(image, result), args.out)
+        elif isinstance(result, dict):
+            _save_outputs(result, args.out)
+    if args.json:
+        return [json.dumps(_as_json(result))]
+    lines = _table(result)
+    if isinstance(result, Detections):
+        lines.append(f'{len(result)} objects with a score of at least {args.score_thr:g} in {args.image}')
+    return lines if args.out is None else [*lines, f'written: {args.out}']
+
+
+Result = list[Label] | Detections | dict[str, np.ndarray]
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError('must be at least 1')
+    return value
+
+
+def _check_out(out: Path, model: object) -> None:
+    if isinstance(model, Detector):
+        check_picture_path(out)
+    elif isinstance(model, Classifier):
+        raise ImageError(f'--out {out}: a classifier has no boxes to draw; its labels are printed')
+    elif out.suffix != '.npz':
+        raise ImageError(f'--out {out}: the outputs of a raw model are written as .npz')
+    elif not out.parent.is_dir():
+        raise ImageError(f'no folder {out.parent} to write {out.name} to')
+
+
+def _save_outputs(outputs: Mapping[str, np.ndarray], out: Path) -> None:
+    """As ``numpy.savez`` would, which however takes no output of the name "file"."""
+    part = out.with_name(f'.{os.getpid()}.{out.name}')
+    try:
+        with zipfile.ZipFile(part, 'w') as archive:
+            for name, value in outputs.items():
+                with archive.open(f'{name}.npy', 'w', force_zip64=True) as member:
+                    np.lib.format.write_array(member, value, allow_pickle=False)
+        part.replace(out)
+    except OSError as error:
+        raise ImageError(f'{out} cannot be written ({first_sentence(error)})') from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _as_json(result: Result) -> Any:
+    if isinstance(result, Detections):
+        rows = zip(result.names, result.labels.tolist(), result.scores.tolist(), result.boxes.tolist(), strict=True)
+        return [{'name': name, 'label': label, 'score': score, 'box': box} for name, label, score, box in rows]
+    if isinstance(result, dict):
+        return {name: {'shape': list(value.shape), 'type': str(value.dtype)} for name, value in result.items()}
+    return [{'name': label.name, 'label': label.number, 'score': label.score} for label in result]
+
+
+def _table(result: Result) -> list[str]:
+    if isinstance(result, Detections):
+        rows = [['object', 'score', 'x1', 'y1', 'x2', 'y2']]
+        for name, score, box in zip(result.names, result.scores, result.boxes, strict=True):
+            rows.append([name, f'{score:.3f}', *(f'{edge:.1f}' for edge in box)])
+    elif isinstance(result, dict):
+        rows = [['output', 'type', 'shape']]
+        rows += [[name, str(value.dtype), ' x '.join(map(str, value.shape))] for name, value in result.items()]
+    else:
+        rows = [['class', 'score'], *([label.name, f'{label.score:.3f}'] for label in result)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        '  '.join(
+            [row[0].ljust(widths[0]), *(cell.rjust(size) for cell, size in zip(row[1:], widths[1:], strict=True))]
+        )
+        for row in rows
+    ]
+
+
+if __name__ == '__main__':
+    main()

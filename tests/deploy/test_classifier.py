@@ -1,0 +1,78 @@
+"""The labels of a classifier are the graph's scores in order."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from rebnn_mm.deploy import ImageError, Label, ModelFileError, load
+from rebnn_mm.deploy.image import read_image
+
+from . import models
+
+
+def test_labels_are_the_scores_in_order(files, image):
+    model = load(files['classifier'], use_library=False)
+    scores = model.scores(image)
+    session = onnxruntime.InferenceSession(files['classifier'].read_bytes())
+    (expected,) = session.run(['scores'], {'image': model.prepare(image).image})
+    assert np.allclose(scores, expected[0], rtol=0, atol=1e-6)
+    labels = model(image, top=3)
+    assert [label.number for label in labels] == np.argsort(-scores).tolist()[:3]
+    assert labels[0] == Label(int(scores.argmax()), models.CLASSES[scores.argmax()], float(scores.max()))
+    assert len(model(image, top=99)) == 4 and model(image, top=0) == []
+
+
+def test_a_path_and_its_pixels_give_the_same(files, photo):
+    model = load(files['classifier'], use_library=False)
+    assert model(photo) == model(str(photo)) == model(read_image(photo))
+    assert model(photo) != model(read_image(photo)[..., ::-1])
+
+
+def fixed(scores, names=models.CLASSES):
+    """A classifier that always gives these scores."""
+    values = helper.make_tensor('values', TensorProto.FLOAT, [1, len(scores)], scores)
+    nodes = [
+        helper.make_node('Constant', [], ['fixed'], value=values),
+        helper.make_node('ReduceMax', ['image'], ['largest'], keepdims=0),
+        helper.make_node('Mul', ['largest', 'zero'], ['nothing']),
+        helper.make_node('Add', ['fixed', 'nothing'], ['scores']),
+    ]
+    zero = helper.make_tensor('zero', TensorProto.FLOAT, [], [0.0])
+    inputs = [helper.make_tensor_value_info('image', TensorProto.FLOAT, ['N', 3, 'H', 'W'])]
+    outputs = [helper.make_tensor_value_info('scores', TensorProto.FLOAT, ['N', len(scores)])]
+    graph = helper.make_graph(nodes, 'fixed', inputs, outputs, [zero])
+    return models.model(graph, 'classification')
+
+
+def test_equal_scores_keep_the_order_of_classes(tmp_path, image):
+    path = models.write(fixed([0.2, 0.3, 0.2, 0.3]), tmp_path / 'model.onnx')
+    assert [label.number for label in load(path)(image)] == [1, 3, 0, 2]
+
+
+def test_more_scores_than_classes(tmp_path, image):
+    path = models.write(fixed([0.2] * 5), tmp_path / 'model.onnx')
+    with pytest.raises(ModelFileError, match=r'model.onnx: it gives float32 \[1, 5\] as the scores of 4 classes'):
+        load(path)(image)
+
+
+def test_an_image_of_another_size_than_the_graph_takes(tmp_path, image):
+    path = models.write(models.classifier(size=(32, 32)), tmp_path / 'model.onnx')
+    model = load(path, use_library=False)
+    with pytest.raises(ModelFileError, match='model.onnx: ONNX Runtime stops at an input of 56 x 40') as caught:
+        model(image)
+    assert '\n' not in str(caught.value)
+    assert len(model(image[:32, :32])) == 4
+
+
+def test_classes_without_names_are_numbered(tmp_path, image):
+    proto = models.model(fixed([0.1, 0.5, 0.4]).graph, 'classification', **{'rebnn.classes': '[]'})
+    labels = load(models.write(proto, tmp_path / 'model.onnx'))(image)
+    assert [label.name for label in labels] == ['1', '2', '0']
+
+
+@pytest.mark.parametrize('image', [None, 3, [[1]], b'bytes', np.zeros((4, 4)), np.zeros((3, 4, 4), np.uint8)])
+def test_what_is_no_image(files, image):
+    model = load(files['classifier'], use_library=False)
+    with pytest.raises(ImageError, match=r'^an image must be '):
+        model(image)

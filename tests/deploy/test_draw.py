@@ -1,0 +1,70 @@
+"""Boxes are painted where they are, and pictures are written whole or not at all."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rebnn_mm.deploy import Detections, ImageError
+from rebnn_mm.deploy.draw import check_picture_path, draw, save
+
+
+def found(boxes, names=('cat', 'dog')):
+    boxes = np.array(boxes, np.float32).reshape(-1, 4)
+    scores = np.linspace(0.9, 0.1, len(boxes)).astype(np.float32)
+    return Detections(boxes, scores, np.arange(len(boxes)) % len(names), tuple(names))
+
+
+def test_a_box_is_painted_at_its_edges():
+    picture = np.asarray(draw(np.zeros((200, 300, 3), np.uint8), found([[50, 60, 250, 160]])))
+    painted = picture.any(axis=2)
+    assert picture.shape == (200, 300, 3)
+    assert painted[60, 50:251].all() and painted[160, 50:251].all()
+    assert painted[60:161, 50].all() and painted[60:161, 250].all()
+    assert not painted[70:150, 60:240].any() and not painted[170:].any()
+
+
+def test_labels_have_colours_of_their_own():
+    picture = np.asarray(draw(np.zeros((200, 300, 3), np.uint8), found([[10, 60, 90, 190], [110, 60, 190, 190]])))
+    assert picture[190, 50].tolist() != picture[190, 150].tolist()
+
+
+def test_the_image_is_left_alone():
+    image = np.zeros((50, 60, 3), np.uint8)
+    draw(image, found([[5, 5, 40, 40]]))
+    assert not image.any()
+
+
+@pytest.mark.parametrize('box', [[-1e30, -5, 1e30, 1e30], [40, 40, 5, 5], [1e9, 1e9, 2e9, 2e9], [3, 3, 3, 3]])
+def test_odd_boxes(box):
+    assert draw(np.zeros((50, 60, 3), np.uint8), found([box])).size == (60, 50)
+
+
+def test_letters_that_the_font_lacks():
+    assert draw(np.zeros((50, 60, 3), np.uint8), found([[5, 20, 40, 40]], ['猫'])).size == (60, 50)
+
+
+@pytest.mark.parametrize(
+    ('name', 'words'), [('out.txt', 'written as .jpg or .png'), ('out', 'written as'), ('no/out.png', 'no folder')]
+)
+def test_paths_that_cannot_be_written(tmp_path, name, words):
+    with pytest.raises(ImageError, match=words):
+        check_picture_path(tmp_path / name)
+
+
+@pytest.mark.parametrize('name', ['out.png', 'out.JPG', 'out.jpeg', 'out.webp', 'out.bmp'])
+def test_a_picture_is_written(tmp_path, name):
+    path = tmp_path / name
+    check_picture_path(path)
+    save(Image.new('RGB', (30, 20)), path)
+    with Image.open(path) as picture:
+        assert picture.size == (30, 20)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_nothing_is_left_of_a_picture_that_cannot_be_written(tmp_path):
+    """JPEG has no transparency, which shows only while writing."""
+    path = tmp_path / 'out.jpg'
+    path.write_bytes(b'before')
+    with pytest.raises(ImageError, match=r'out.jpg cannot be written \('):
+        save(Image.new('RGBA', (30, 20)), path)
+    assert [file.read_bytes() for file in tmp_path.iterdir()] == [b'before']

@@ -1,0 +1,100 @@
+"""Image files are read as OpenCV reads them."""
+
+import sys
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from rebnn_mm.deploy.errors import ImageError
+from rebnn_mm.deploy.image import read_image
+
+PHOTOS = sorted((Path(__file__).parents[2] / 'demo/coco_sample').glob('*/*.jpg'))
+
+
+def opencv(path):
+    return cv2.imread(str(path))[..., ::-1]
+
+
+def test_every_sample_photo():
+    assert len(PHOTOS) == 48
+    for path in PHOTOS:
+        assert np.array_equal(read_image(path), opencv(path)), path
+
+
+@pytest.mark.parametrize('progressive', [False, True])
+@pytest.mark.parametrize('subsampling', [0, 1, 2])
+def test_kinds_of_jpeg(tmp_path, subsampling, progressive):
+    with Image.open(PHOTOS[0]) as photo:
+        for size in ((1, 1), (17, 9), (64, 64), (211, 133)):
+            path = tmp_path / f'{size[0]}.jpg'
+            photo.crop((5, 5, 5 + size[0], 5 + size[1])).save(
+                path, quality=60, subsampling=subsampling, progressive=progressive
+            )
+            assert np.array_equal(read_image(path), opencv(path))
+
+
+@pytest.mark.parametrize('orientation', range(1, 9))
+def test_a_photo_is_turned_upright(tmp_path, orientation):
+    path = tmp_path / 'turned.jpg'
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    with Image.open(PHOTOS[0]) as photo:
+        photo.crop((0, 0, 40, 30)).save(path, exif=exif)
+    assert np.array_equal(read_image(path), opencv(path))
+    assert read_image(path).shape == ((40, 30, 3) if orientation > 4 else (30, 40, 3))
+
+
+@pytest.mark.parametrize('mode', ['L', 'LA', 'P', 'RGB', 'RGBA', '1'])
+def test_modes_of_png(tmp_path, mode):
+    path = tmp_path / 'image.png'
+    with Image.open(PHOTOS[0]) as photo:
+        image = photo.crop((0, 0, 50, 40)).convert(mode)
+    if mode.endswith('A'):
+        alpha = np.random.default_rng(0).integers(0, 256, (40, 50)).astype(np.uint8)
+        image.putalpha(Image.fromarray(alpha))
+    image.save(path)
+    assert np.array_equal(read_image(path), opencv(path))
+
+
+@pytest.mark.parametrize('shape', [(40, 50), (40, 50, 3)])
+def test_16_bits(tmp_path, shape):
+    path = tmp_path / 'deep.png'
+    cv2.imwrite(str(path), np.random.default_rng(0).integers(0, 65536, shape).astype(np.uint16))
+    assert np.array_equal(read_image(path), opencv(path))
+
+
+@pytest.mark.parametrize('content', [b'', b'no image', PHOTOS[0].read_bytes()[:300]], ids=['empty', 'text', 'cut'])
+def test_what_is_no_image(tmp_path, content):
+    path = tmp_path / 'broken.jpg'
+    path.write_bytes(content)
+    with pytest.raises(ImageError, match=r'broken.jpg cannot be read as an image \('):
+        read_image(path)
+
+
+def test_no_file(tmp_path):
+    with pytest.raises(ImageError, match='no image at .*nowhere.jpg'):
+        read_image(tmp_path / 'nowhere.jpg')
+    with pytest.raises(ImageError, match='no image at '):
+        read_image(tmp_path)
+
+
+def test_a_decompression_bomb(tmp_path, monkeypatch):
+    path = tmp_path / 'bomb.png'
+    Image.new('1', (400, 400)).save(path)
+    monkeypatch.setattr(Image, 'MAX_IMAGE_PIXELS', 1000)
+    with pytest.raises(ImageError, match='could be decompression bomb'):
+        read_image(path)
+
+
+def test_without_pillow(monkeypatch):
+    monkeypatch.setitem(sys.modules, 'PIL', None)
+    with pytest.raises(ImageError, match='needs Pillow: pip install pillow'):
+        read_image(PHOTOS[0])
+
+
+def test_an_array_is_writable():
+    """A caller may paint into it."""
+    assert read_image(PHOTOS[0]).flags.writeable

@@ -1,0 +1,178 @@
+"""``rebnn-run`` as a user calls it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rebnn_mm.deploy import load
+from rebnn_mm.deploy.run import main
+
+
+@pytest.fixture
+def rebnn_run(capsys):
+    """``rebnn_run(model, image, ...)`` gives the exit code, the output and the error output."""
+
+    def run(*arguments):
+        code = 0
+        try:
+            main([*map(str, arguments), '--no-library'])
+        except SystemExit as end:
+            code = end.code
+            if isinstance(code, str):
+                print(code, file=sys.stderr)
+                code = 1
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_a_classifier_prints_its_labels(rebnn_run, files, photo):
+    code, out, err = rebnn_run(files['classifier'], photo, '--top', 2)
+    labels = load(files['classifier'], use_library=False)(photo, top=2)
+    assert (code, err) == (0, '')
+    assert [line.split() for line in out.splitlines()] == [
+        ['class', 'score'],
+        *([label.name, f'{label.score:.3f}'] for label in labels),
+    ]
+
+
+def test_a_detector_prints_and_paints_its_boxes(rebnn_run, files, photo, tmp_path):
+    out_path = tmp_path / 'boxes.png'
+    code, out, err = rebnn_run(files['detector'], photo, '--score-thr', 0.5, '--out', out_path)
+    found = load(files['detector'], use_library=False)(photo).at_least(0.5)
+    rows = [line.split() for line in out.splitlines()]
+    assert (code, err) == (0, '') and 0 < len(found) < 5
+    assert [row[0] for row in rows[1:-2]] == found.names
+    assert np.allclose([list(map(float, row[2:])) for row in rows[1:-2]], found.boxes, rtol=0, atol=0.051)
+    assert out.splitlines()[-2:] == [
+        f'{len(found)} objects with a score of at least 0.5 in {photo}',
+        f'written: {out_path}',
+    ]
+    with Image.open(out_path) as painted, Image.open(photo) as plain:
+        assert painted.size == plain.size
+        changed = (np.asarray(painted) != np.asarray(plain)).any(axis=2).mean()
+    assert 0.001 < changed < 0.5
+
+
+def test_json_of_a_detector(rebnn_run, files, photo):
+    code, out, _ = rebnn_run(files['detector'], photo, '--json', '--score-thr', 0)
+    found = load(files['detector'], use_library=False)(photo)
+    rows = json.loads(out)
+    assert code == 0
+    assert [row['name'] for row in rows] == found.names and [row['label'] for row in rows] == found.labels.tolist()
+    assert [row['score'] for row in rows] == found.scores.tolist()
+    assert [row['box'] for row in rows] == found.boxes.tolist()
+
+
+def test_json_of_a_classifier(rebnn_run, files, photo):
+    _, out, _ = rebnn_run(files['classifier'], photo, '--json')
+    best = load(files['classifier'], use_library=False)(photo)[0]
+    assert json.loads(out)[0] == {'name': best.name, 'label': best.number, 'score': best.score}
+
+
+def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
+    code, out, _ = rebnn_run(files['raw'], photo, '--out', tmp_path / 'maps.npz')
+    with np.load(tmp_path / 'maps.npz') as saved:
+        expected = load(files['raw'], use_library=False)(photo)['maps']
+        assert saved.files == ['maps'] and np.array_equal(saved['maps'], expected)
+    assert code == 0 and out.splitlines()[1].split() == ['maps', 'float32', '1', 'x', '16', 'x', '240', 'x', '320']
+    assert [path.name for path in tmp_path.iterdir()] == ['maps.npz']
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (['nowhere.onnx', 'photo'], 'rebnn-run: no packed model at nowhere.onnx; tools/export.py writes one'),
+        (['photo', 'photo'], 'it is damaged or not an ONNX file'),
+        (['detector', 'nowhere.jpg'], 'rebnn-run: no image at nowhere.jpg'),
+        (['detector', 'detector'], 'cannot be read as an image'),
+        (['detector', 'photo', '--out', 'boxes.txt'], 'images are written as .jpg or .png'),
+        (['detector', 'photo', '--out', 'nowhere/boxes.png'], 'no folder nowhere'),
+        (['classifier', 'photo', '--out', 'boxes.png'], 'a classifier has no boxes to draw'),
+        (['raw', 'photo', '--out', 'maps.png'], 'the outputs of a raw model are written as .npz'),
+        (['raw', 'photo', '--out', 'nowhere/maps.npz'], 'no folder nowhere'),
+    ],
+)
+def test_what_goes_wrong_is_one_sentence(rebnn_run, files, photo, arguments, words):
+    places = {**files, 'photo': photo}
+    code, out, err = rebnn_run(*(places.get(argument, argument) for argument in arguments))
+    assert (code, out) == (1, '')
+    assert err.startswith('rebnn-run: ') and words in err and err.count('\n') == 1
+
+
+@pytest.mark.parametrize('flag', ['--threads', '--top'])
+def test_counts_must_be_counts(rebnn_run, files, photo, flag):
+    code, _, err = rebnn_run(files['raw'], photo, flag, 0)
+    assert code == 2 and 'must be at least 1' in err
+
+
+# Hides what a board does not have, as if it were not installed.
+BOARD = """
+import importlib.machinery, sys
+
+HIDDEN = {'torch', 'torchvision', 'mmengine', 'mmcv', 'mmdet', 'mmpretrain', 'onnx', 'cv2', 'matplotlib', 'scipy'}
+HIDDEN.add(sys.argv.pop(1))
+
+class Without:
+    def __init__(self, finder):
+        self.finder = finder
+    def find_spec(self, name, *more):
+        return None if name.split('.')[0] in HIDDEN else self.finder.find_spec(name, *more)
+
+sys.meta_path[:] = map(Without, sys.meta_path)
+"""
+
+
+def on_a_board(code, *arguments, hidden=''):
+    """Run code where only NumPy, ONNX Runtime and, unless it is hidden, Pillow are installed."""
+    command = [sys.executable, '-c', BOARD + code, hidden, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_it_runs_with_numpy_onnxruntime_and_pillow_alone(files, photo):
+    code = """
+from rebnn_mm.deploy.run import main
+main()
+print(sorted(HIDDEN & set(sys.modules)))
+"""
+    done = on_a_board(code, files['detector'], photo, '--no-library')
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0].split()[:2] == ['object', 'score']
+    assert done.stdout.splitlines()[-1] == '[]'
+
+
+def test_arrays_need_no_pillow(files):
+    code = """
+import numpy as np
+from rebnn_mm.deploy import ImageError, load
+model = load(sys.argv[1], use_library=False)
+print(len(model(np.zeros((40, 40, 3), np.uint8))))
+try:
+    model('image.jpg')
+except ImageError as error:
+    print(error)
+"""
+    done = on_a_board(code, files['detector'], hidden='PIL')
+    assert done.stdout.splitlines() == [
+        '5',
+        'reading an image file needs Pillow: pip install pillow, or pass an array instead',
+    ]
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_reader_that_stops_early(files, photo):
+    """As with ``rebnn-run ... | head -1``."""
+    code = """
+import os, subprocess
+from rebnn_mm.deploy.run import main
+reader = subprocess.Popen(['true'], stdin=subprocess.PIPE)
+reader.wait()
+os.dup2(reader.stdin.fileno(), 1)
+main()
+"""
+    done = on_a_board(code, files['detector'], photo, '--no-library')
+    assert (done.returncode, done.stderr) == (0, '')
