@@ -46,6 +46,7 @@ class WeightHistory:
     Args:
         entries: the lines of the record in the order written. A line takes the place of those of its epoch and later
             ones, which a resumed run makes again.
+        source: where they are from, for errors.
 
     Example:
         >>> flips = dict(weights=100, steps=2, flips=10, sequential_flips=1, epoch_flips=8)
@@ -54,7 +55,8 @@ class WeightHistory:
         ([1], [5.0])
     """
 
-    def __init__(self, entries: Iterable[dict[str, Any]]) -> None:
+    def __init__(self, entries: Iterable[dict[str, Any]], source: str = 'the record') -> None:
+        self._source = source
         kept: list[dict[str, Any]] = []
         for entry in entries:
             kept = [earlier for earlier in kept if earlier['epoch'] < entry['epoch']] + [entry]
@@ -109,7 +111,7 @@ class WeightHistory:
         recorded = [index for name, index in self.channels if name == layer]
         if channel not in recorded:
             raise ValueError(
-                f'no latent weights of channel {channel} of layer {layer!r}; recorded: '
+                f'no latent weights of channel {channel} of layer {layer!r} in {self._source}; recorded: '
                 f'{", ".join(map(str, recorded))}. Choose channels with BinaryWeightRecorderHook(channels=[...]).'
             )
         return {
@@ -123,7 +125,7 @@ class WeightHistory:
         if name not in names:
             close = difflib.get_close_matches(name, names, n=1)
             hint = f'Did you mean {close[0]!r}? ' if close else ''
-            raise ValueError(f'no {what} {name!r} in the record. {hint}Recorded: {", ".join(names) or "none"}.')
+            raise ValueError(f'no {what} {name!r} in {self._source}. {hint}Recorded: {", ".join(names) or "none"}.')
 
 
 def read_weight_history(work_dir: str | Path) -> WeightHistory:
@@ -142,7 +144,7 @@ def read_weight_history(work_dir: str | Path) -> WeightHistory:
             f'no */{RECORD_FILE} in {work_dir}. Name the work dir of a run that had '
             "dict(type='BinaryWeightRecorderHook') in custom_hooks."
         )
-    history = WeightHistory(entry for file in files for entry in _entries(file))
+    history = WeightHistory((entry for file in files for entry in _entries(file)), f'the record of {work_dir}')
     if not history.epochs:
         raise ValueError(f'no epoch is recorded yet in {files[-1]}. Wait for the first one to end.')
     return history

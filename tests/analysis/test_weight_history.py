@@ -63,7 +63,7 @@ def test_latent_weights_by_epoch():
     assert history.channels == [('conv', 3)]
     assert list(found) == [0, 2] and (found[0].alpha, found[2].alpha) == (0.5, None)
     np.testing.assert_array_equal(found[2].values, [3.0, 4.0])
-    with pytest.raises(ValueError, match="no latent weights of channel 0 of layer 'conv'; recorded: 3"):
+    with pytest.raises(ValueError, match="no latent weights of channel 0 of layer 'conv' in the record; recorded: 3"):
         history.latent_weights('conv', 0)
     with pytest.raises(ValueError, match="'cnov' in the record. Did you mean 'conv'"):
         history.latent_weights('cnov', 3)

@@ -33,6 +33,16 @@ LAYERS_SHOWN = 4
 LEGEND_COLUMNS = 2
 
 
+def run_labels(runs: Sequence[Path], labels: Sequence[str] | None) -> list[str]:
+    """A name for each run, by default that of its work dir; ends the program if they do not tell the runs apart."""
+    names = list(labels or [run.resolve().name for run in runs])
+    if len(names) != len(runs):
+        stop_if(f'--labels names {len(names)} runs, and there are {len(runs)}. Give each run one label.')
+    if len(set(names)) < len(names):
+        stop_if(f'several runs have the same name in {names}. Tell them apart with --labels.')
+    return names
+
+
 def spread(names: Sequence[str], count: int) -> list[str]:
     """The first, the last and some evenly between."""
     if len(names) <= count:
@@ -120,17 +130,9 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    labels = args.labels or [run.resolve().name for run in args.runs]
+    labels = run_labels(args.runs, args.labels)
     out = args.out or args.runs[0] / 'oscillation.png'
     stop_if(unfit_picture(out))
-    stop_if(
-        None
-        if len(labels) == len(args.runs)
-        else f'--labels names {len(labels)} runs, and there are {len(args.runs)}. Give each run one label.'
-    )
-    stop_if(
-        None if len(set(labels)) == len(labels) else f'two runs are called {labels}. Tell them apart with --labels.'
-    )
     stop_if(
         None
         if len(labels) <= len(LINE_STYLES)

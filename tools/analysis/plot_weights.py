@@ -16,6 +16,7 @@ import numpy as np
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from plot_oscillation import run_labels
 
 from rebnn_mm.analysis.figure_style import COLOURS, DPI, figure_style
 from rebnn_mm.analysis.weight_history import ChannelWeights, read_weight_history
@@ -90,14 +91,9 @@ def main() -> None:
     )
     args = parser.parse_args()
 
-    labels = args.labels or [run.resolve().name for run in args.runs]
+    labels = run_labels(args.runs, args.labels)
     out = args.out or args.runs[0] / 'weights.png'
     stop_if(unfit_picture(out))
-    stop_if(
-        None
-        if len(labels) == len(args.runs)
-        else f'--labels names {len(labels)} runs, and there are {len(args.runs)}. Give each run one label.'
-    )
     rows: dict[str, Row] = {}
     try:
         histories = [read_weight_history(run) for run in args.runs]

@@ -105,7 +105,7 @@ def test_svg_is_vector_graphics(plot, run, tmp_path, monkeypatch, capsys):
     ('arguments', 'message'),
     [
         (['{empty}'], 'no */vis_data/binary_weights.jsonl in '),
-        (['{run}', '--layers', 'cnov2'], "no layer 'cnov2' in the record. Did you mean 'conv2'?"),
+        (['{run}', '--layers', 'cnov2'], "no layer 'cnov2' in the record of {run}. Did you mean 'conv2'?"),
         (['{run}', '--labels', 'a', 'b'], '--labels names 2 runs, and there are 1.'),
         (['{run}', '{run}'], 'Tell them apart with --labels.'),
         (['{run}', '--out', 'x.doc'], 'cannot write a picture to x.doc.'),
@@ -117,5 +117,5 @@ def test_what_cannot_be_drawn_is_one_sentence(plot, run, tmp_path, monkeypatch, 
     with pytest.raises(SystemExit) as stopped:
         plot.main()
     error = capsys.readouterr().err
-    assert stopped.value.code == 1 and message in error and error.count('\n') == 1
+    assert stopped.value.code == 1 and message.format(**paths) in error and error.count('\n') == 1
     assert not list(tmp_path.iterdir()) and not (run / 'oscillation.png').exists()
