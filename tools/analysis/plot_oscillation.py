@@ -52,9 +52,8 @@ def spread(names: Sequence[str], count: int) -> list[str]:
 
 def loss_by_epoch(work_dir: Path, history: WeightHistory) -> tuple[list[int], list[float]]:
     """Mean of the losses that were logged in each epoch."""
-    steps, losses = collect(read_entries(sorted(work_dir.glob('*/vis_data/scalars.json'))), ('loss',)).get(
-        'loss', ([], [])
-    )
+    entries = read_entries(sorted(work_dir.glob('*/vis_data/scalars.json')))
+    steps, losses = collect(entries, ('loss',)).get('loss', ([], []))
     ends = [iteration for _, iteration in history.epochs]
     by_epoch: dict[int, list[float]] = {}
     for step, loss in zip(steps, losses, strict=True):
@@ -150,7 +149,7 @@ def main() -> None:
 
     with figure_style():
         save_picture(draw(runs, losses, layers, args.quantity, args.log), out, dpi=DPI)
-    print(f'{out}: {QUANTITIES[args.quantity][0]} of {len(layers)} layers, {len(runs)} runs')
+    print(f'{out}: {QUANTITIES[args.quantity][0]}, layers: {len(layers)}, runs: {len(runs)}')
 
 
 if __name__ == '__main__':

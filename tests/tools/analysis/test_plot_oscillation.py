@@ -88,7 +88,7 @@ def test_losses_are_means_over_the_iterations_of_an_epoch(plot, run, tmp_path):
 def test_writes_png_and_svg(run_tool, run, tmp_path):
     done = run_tool(TOOL, run, run, '--labels', 'a', 'b', '--layers', 'conv2', '--out', tmp_path / 'new' / 'x.png')
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip().endswith('x.png: sequential flips per step of 1 layers, 2 runs')
+    assert done.stdout.strip().endswith('x.png: sequential flips per step, layers: 1, runs: 2')
     assert cv2.imread(str(tmp_path / 'new' / 'x.png')).std() > 10
     assert [file.name for file in (tmp_path / 'new').iterdir()] == ['x.png']
 
@@ -98,7 +98,7 @@ def test_svg_is_vector_graphics(plot, run, tmp_path, monkeypatch, capsys):
     plot.main()
     root = ElementTree.parse(tmp_path / 'x.svg').getroot()
     assert root.tag.endswith('svg') and len(list(root.iter('{http://www.w3.org/2000/svg}path'))) > 10
-    assert 'flips per epoch of 2 layers, 1 runs' in capsys.readouterr().out
+    assert 'flips per epoch, layers: 2, runs: 1' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
