@@ -1,0 +1,152 @@
+// Times the binary convolutions of ResNet-18 on one thread with every instruction set that is here: medians, and the ratio to plain C++.
+//
+//   bench_conv [repetitions]
+//
+// "convolution": packed input to real output with one factor. "block": with batch norm, residual, PReLU and the next layer's bits.
+// "from reals": the block with real input, packed first. All NHWC.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "reference.h"
+
+namespace {
+
+struct Layer {
+  int64_t in, out, size, stride;
+  int count;  // in ResNet-18
+};
+
+constexpr Layer kLayers[] = {{64, 64, 56, 1, 4},   {64, 128, 56, 2, 1},  {128, 128, 28, 1, 3}, {128, 256, 28, 2, 1},
+                             {256, 256, 14, 1, 3}, {256, 512, 14, 2, 1}, {512, 512, 7, 1, 3}};
+constexpr int kLayerCount = sizeof kLayers / sizeof *kLayers;
+constexpr int kKinds = 3;
+constexpr const char* kKindNames[kKinds] = {"convolution", "block", "from reals"};
+
+struct Times {
+  double ms[kLayerCount][kKinds];
+};
+
+double Median(const rebnn_conv* conv, const rebnn_conv_io& io, const Scratch& scratch, int repetitions) {
+  std::vector<double> times;
+  for (int i = 0; i < repetitions + repetitions / 4 + 1; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    CHECK(rebnn_conv_run(conv, &io, scratch.get(), scratch.bytes(), nullptr) == REBNN_OK, "%s", rebnn_last_error());
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    if (i > repetitions / 4) times.push_back(took.count());
+  }
+  std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
+  return times[times.size() / 2];
+}
+
+Times Measure(int repetitions) {
+  Times times = {};
+  Random random(1);
+  for (int i = 0; i < kLayerCount; ++i) {
+    const Layer& layer = kLayers[i];
+    Problem problem(Description(layer.in, layer.out, 1, 3, layer.stride, 1, 1, 0), 1, layer.size, layer.size, random, true);
+    const auto uniform = [&](std::vector<float>& values) {
+      for (float& value : values) value = std::uniform_real_distribution<float>(-1, 1)(random);
+    };
+    uniform(problem.x);
+    uniform(problem.shift);
+    std::vector<float> parameters[7];
+    for (auto& values : parameters) {
+      values.resize(layer.out);
+      uniform(values);
+    }
+    std::vector<float> residual(problem.Outputs());
+    uniform(residual);
+    std::vector<float> y(problem.Outputs());
+    std::vector<uint8_t> y_bits(problem.Outputs() / 8);
+    const std::vector<uint8_t> x_bits = problem.PackedInput();
+    const Conv conv = CreateConv(problem);
+    const Scratch scratch(ScratchSize(conv.get(), problem));
+
+    rebnn_conv_io io = {};
+    io.n = 1;
+    io.h = io.w = layer.size;
+    io.layout = REBNN_NHWC;
+    io.x_bits = x_bits.data();
+    io.scale = parameters[0].data();
+    io.y = y.data();
+    times.ms[i][0] = Median(conv.get(), io, scratch, repetitions);
+    io.mul = parameters[1].data();
+    io.add = parameters[2].data();
+    io.residual = residual.data();
+    io.pre = parameters[3].data();
+    io.slope = parameters[4].data();
+    io.post = parameters[5].data();
+    io.next_shift = parameters[6].data();
+    io.y_bits = y_bits.data();
+    times.ms[i][1] = Median(conv.get(), io, scratch, repetitions);
+    io.x_bits = nullptr;
+    io.x = problem.x.data();
+    io.shift = problem.shift.data();
+    times.ms[i][2] = Median(conv.get(), io, scratch, repetitions);
+  }
+  return times;
+}
+
+// In a process of its own, because a process keeps its instruction set. False if this processor lacks it.
+bool MeasureWith(const char* isa, int repetitions, Times* times) {
+  int ends[2];
+  CHECK(pipe(ends) == 0, "no pipe");
+  std::fflush(stdout);
+  const pid_t child = fork();
+  CHECK(child >= 0, "no process");
+  if (child == 0) {
+    setenv("REBNN_ISA", isa, 1);
+    if (!rebnn_isa()) _exit(kSkipped);
+    const Times measured = Measure(repetitions);
+    _exit(write(ends[1], &measured, sizeof measured) == sizeof measured ? 0 : 1);
+  }
+  close(ends[1]);
+  const bool whole = read(ends[0], times, sizeof *times) == sizeof *times;
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(whole || (WIFEXITED(status) && WEXITSTATUS(status) == kSkipped), "the measurement with %s failed", isa);
+  return whole;
+}
+
+double GigaMacs(const Layer& layer) {
+  const double side = static_cast<double>(layer.size / layer.stride);
+  return 9e-9 * static_cast<double>(layer.in * layer.out) * side * side;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int repetitions = argc > 1 ? std::atoi(argv[1]) : 200;
+  CHECK(repetitions > 0, "the argument must be a positive number, not '%s'", argv[1]);
+  double portable[kKinds] = {};
+  for (const char* isa : {"portable", "avx2", "avx512", "neon"}) {
+    Times times;
+    if (!MeasureWith(isa, repetitions, &times)) continue;
+    std::printf("%s\n%-22s", isa, "  layer, 3x3");
+    for (const char* kind : kKindNames) std::printf("%20s", kind);
+    std::printf("\n");
+    double sum[kKinds] = {};
+    double macs = 0;
+    for (int i = 0; i < kLayerCount; ++i) {
+      const Layer& layer = kLayers[i];
+      std::printf("  %3lld -> %3lld, %2lld /%lld %s", (long long)layer.in, (long long)layer.out, (long long)layer.size,
+                  (long long)layer.stride, "  ");
+      for (int kind = 0; kind < kKinds; ++kind) {
+        std::printf("%9.3f ms %4.0f G/s", times.ms[i][kind], 1e3 * GigaMacs(layer) / times.ms[i][kind]);
+        sum[kind] += layer.count * times.ms[i][kind];
+      }
+      macs += layer.count * GigaMacs(layer);
+      std::printf("\n");
+    }
+    std::printf("  all 16 of ResNet-18 ");
+    for (double all : sum) std::printf("%9.3f ms %4.0f G/s", all, 1e3 * macs / all);
+    if (portable[0] == 0) std::copy(sum, sum + kKinds, portable);
+    std::printf("\n  portable takes      ");
+    for (int kind = 0; kind < kKinds; ++kind) std::printf("%15.2f x    ", portable[kind] / sum[kind]);
+    std::printf("\n");
+  }
+}

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Builds the library and its tests for AArch64 and runs them by qemu-user on several cores' instruction sets.
+#
+#   bash runtime/tests/run_qemu.sh [BUILD_FOLDER [EVERY [FUZZ_CASES]]]
+#
+# EVERY: only every so-manieth case of the grids (1: all, the default). Needs Debian's g++-aarch64-linux-gnu, qemu-user, cmake.
+set -euo pipefail
+
+build=${1:-build/runtime-aarch64}
+every=${2:-1}
+fuzz=${3:-2000}
+source=$(cd "$(dirname "$0")/.." && pwd)
+
+for tool in aarch64-linux-gnu-g++ qemu-aarch64 cmake; do
+  if ! command -v "$tool" > /dev/null; then
+    echo "run_qemu.sh: no $tool. Install it: apt-get install g++-aarch64-linux-gnu qemu-user cmake" >&2
+    exit 77
+  fi
+done
+
+cmake -S "$source" -B "$build" -DREBNN_BUILD_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+  -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ > /dev/null
+cmake --build "$build" > /dev/null
+
+run() {
+  REBNN_ISA=$isa qemu-aarch64 -cpu "$cpu" -L /usr/aarch64-linux-gnu "$build/tests/$1" "${@:2}"
+}
+
+for cpu in cortex-a53 cortex-a72 cortex-a76 max; do
+  for isa in neon portable; do
+    # The plain C++ is the same instructions on every core.
+    if [ "$isa" = portable ] && [ "$cpu" != cortex-a53 ]; then continue; fi
+    echo "--- $cpu, $isa"
+    run test_sums "$every"
+    run test_steps "$every"
+    run test_threads
+    run test_arguments
+    run fuzz_conv "$fuzz" 1
+  done
+done

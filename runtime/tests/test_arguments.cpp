@@ -1,0 +1,173 @@
+// Wrong descriptions, sizes and pointers: each gives a status and a sentence that names what is wrong, and nothing is touched.
+#include <functional>
+
+#include "reference.h"
+
+namespace {
+
+constexpr int64_t kHuge = std::numeric_limits<int64_t>::max();
+
+rebnn_conv_desc Good() { return Description(64, 32, 1, 3, 1, 1, 1, 0); }
+
+void Says(rebnn_status status, const char* words) {
+  CHECK(status != REBNN_OK, "accepted, where '%s' is wrong", words);
+  CHECK(std::strstr(rebnn_last_error(), words), "the sentence is '%s', without '%s'", rebnn_last_error(), words);
+  const size_t length = std::strlen(rebnn_last_error());
+  CHECK(length < 500 && rebnn_last_error()[length - 1] == '.', "not a whole sentence: '%s'", rebnn_last_error());
+}
+
+void Descriptions() {
+  const struct {
+    const char* words;
+    std::function<void(rebnn_conv_desc&)> change;
+  } wrong[] = {
+      {"in_channels is 0", [](auto& d) { d.in_channels = 0; }},
+      {"in_channels is -64", [](auto& d) { d.in_channels = -64; }},
+      {"in_channels is 9223372036854775807", [](auto& d) { d.in_channels = kHuge; }},
+      {"out_channels is 0", [](auto& d) { d.out_channels = 0; }},
+      {"group is 0", [](auto& d) { d.group = 0; }},
+      {"group is 3, which divides 64 input and 32 output channels unevenly", [](auto& d) { d.group = 3; }},
+      {"group is 64", [](auto& d) { d.group = 64; }},
+      {"kernel's height is 0", [](auto& d) { d.kernel[0] = 0; }},
+      {"kernel's width is -1", [](auto& d) { d.kernel[1] = -1; }},
+      {"64 channels x 2147483647 x 3 taps", [](auto& d) { d.kernel[0] = 2147483647; }},
+      {"64 channels x 512 x 513 taps", [](auto& d) { d.kernel[0] = 512, d.kernel[1] = 513; }},
+      {"vertical stride is 0", [](auto& d) { d.stride[0] = 0; }},
+      {"horizontal stride is -2", [](auto& d) { d.stride[1] = -2; }},
+      {"vertical dilation is 0", [](auto& d) { d.dilation[0] = 0; }},
+      {"horizontal dilation is 2147483648", [](auto& d) { d.dilation[1] = int64_t{1} << 31; }},
+      {"pad at the top is -1", [](auto& d) { d.pad[0] = -1; }},
+      {"pad at the left is -1", [](auto& d) { d.pad[1] = -1; }},
+      {"pad at the bottom is -1", [](auto& d) { d.pad[2] = -1; }},
+      {"pad at the right is 9223372036854775807", [](auto& d) { d.pad[3] = kHuge; }},
+      {"pad_value is 2", [](auto& d) { d.pad_value = 2; }},
+      {"pad_value is -2", [](auto& d) { d.pad_value = -2; }},
+      {"the weights have 2304 bytes, but 33 output channels x 3 x 3 taps x 8 bytes", [](auto& d) { d.out_channels = 33; }},
+      {"the weights have 2304 bytes, but 2147483647 output", [](auto& d) { d.out_channels = 2147483647; }},
+      {"x 3 x 3 taps x 9 bytes", [](auto& d) { d.in_channels = 65; }},
+  };
+  const std::vector<uint8_t> weights(32 * 9 * 8);
+  for (const auto& one : wrong) {
+    rebnn_conv_desc desc = Good();
+    one.change(desc);
+    rebnn_conv* conv = reinterpret_cast<rebnn_conv*>(8);
+    Says(rebnn_conv_create(&desc, weights.data(), weights.size(), &conv), one.words);
+    CHECK(conv == nullptr, "conv is set in spite of the error");
+  }
+  const rebnn_conv_desc desc = Good();
+  rebnn_conv* conv = nullptr;
+  Says(rebnn_conv_create(nullptr, weights.data(), weights.size(), &conv), "desc is NULL");
+  Says(rebnn_conv_create(&desc, nullptr, weights.size(), &conv), "weights is NULL");
+  Says(rebnn_conv_create(&desc, weights.data(), weights.size(), nullptr), "conv is NULL");
+  Says(rebnn_conv_create(&desc, weights.data(), weights.size() - 1, &conv), "the weights have 2303 bytes");
+  Says(rebnn_conv_create(&desc, weights.data(), 0, &conv), "the weights have 0 bytes");
+
+  const rebnn_conv_desc odd = Description(12, 3, 1, 1, 1, 1, 0, 0);
+  const uint8_t filled[] = {0xff, 0x0f, 0xff, 0x0f, 0xff, 0x1f};
+  Says(rebnn_conv_create(&odd, filled, sizeof filled, &conv), "output channel 2 have bits set beyond input channel 11");
+  rebnn_conv_destroy(nullptr);
+}
+
+void Sizes(const rebnn_conv* conv) {
+  int64_t h = 0, w = 0;
+  size_t bytes = 0;
+  Says(rebnn_conv_output_size(nullptr, 8, 8, &h, &w), "argument is NULL");
+  Says(rebnn_conv_output_size(conv, 8, 8, nullptr, &w), "argument is NULL");
+  Says(rebnn_conv_output_size(conv, 0, 8, &h, &w), "height is 0");
+  Says(rebnn_conv_output_size(conv, 8, -3, &h, &w), "width is -3");
+  Says(rebnn_conv_output_size(conv, kHuge, 8, &h, &w), "height is 9223372036854775807");
+  Says(rebnn_conv_scratch_size(conv, -1, 8, 8, 1, &bytes), "n is -1");
+  Says(rebnn_conv_scratch_size(conv, 1, 8, 8, 1, nullptr), "argument is NULL");
+  Says(rebnn_conv_scratch_size(conv, 2147483647, 2147483647, 2147483647, 1, &bytes), "more than memory can hold");
+
+  rebnn_conv_desc desc = Description(8, 1, 1, 5, 1, 6, 0, 0);
+  const std::vector<uint8_t> weights(25);
+  rebnn_conv* wide = nullptr;
+  CHECK(rebnn_conv_create(&desc, weights.data(), weights.size(), &wide) == REBNN_OK, "%s", rebnn_last_error());
+  Says(rebnn_conv_output_size(wide, 24, 25, &h, &w), "spans 25 pixels of height, but the input has 24");
+  Says(rebnn_conv_output_size(wide, 25, 24, &h, &w), "spans 25 pixels of width, but the input has 24");
+  CHECK(rebnn_conv_output_size(wide, 25, 26, &h, &w) == REBNN_OK && h == 1 && w == 2, "25 x 26 gives 1 x 2");
+  rebnn_conv_destroy(wide);
+}
+
+void Runs(const rebnn_conv* conv) {
+  const std::vector<float> x(64 * 8 * 8);
+  const std::vector<uint8_t> x_bits(8 * 8 * 8);
+  const std::vector<float> parameters(64);
+  std::vector<float> y(32 * 8 * 8 + 1, 3.0f);
+  std::vector<int32_t> sums(32 * 8 * 8);
+  std::vector<uint8_t> y_bits(4 * 8 * 8);
+  const Scratch scratch(64 * 8 * 8);
+  rebnn_conv_io good = {};
+  good.n = 1;
+  good.h = good.w = 8;
+  good.x = x.data();
+  good.y = y.data();
+  const auto off_by_one = [](const float* pointer) {
+    return reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(pointer) + 1);
+  };
+  const struct {
+    const char* words;
+    std::function<void(rebnn_conv_io&)> change;
+  } wrong[] = {
+      {"n is -1", [](auto& io) { io.n = -1; }},
+      {"height is 0", [](auto& io) { io.h = 0; }},
+      {"width is -1", [](auto& io) { io.w = -1; }},
+      {"more than memory can hold", [](auto& io) { io.n = io.h = io.w = 2147483647; }},
+      {"exactly one of x and x_bits", [](auto& io) { io.x = nullptr; }},
+      {"exactly one of x and x_bits", [&](auto& io) { io.x_bits = x_bits.data(); }},
+      {"shift is given without x", [&](auto& io) { io.x = nullptr, io.x_bits = x_bits.data(), io.shift = x.data(); }},
+      {"layout is 2", [](auto& io) { io.layout = static_cast<rebnn_layout>(2); }},
+      {"none of sums, y and y_bits", [](auto& io) { io.y = nullptr; }},
+      {"next_shift is given without y_bits", [&](auto& io) { io.next_shift = x.data(); }},
+      {"neither y nor y_bits", [&](auto& io) { io.y = nullptr, io.sums = sums.data(), io.slope = x.data(); }},
+      {"x is not aligned", [&](auto& io) { io.x = off_by_one(x.data()); }},
+      {"y is not aligned", [&](auto& io) { io.y = off_by_one(y.data()); }},
+      {"residual is not aligned", [&](auto& io) { io.residual = off_by_one(x.data()); }},
+  };
+  for (const auto& one : wrong) {
+    rebnn_conv_io io = good;
+    one.change(io);
+    Says(rebnn_conv_run(conv, &io, scratch.get(), scratch.bytes(), nullptr), one.words);
+  }
+  const rebnn_parallel nothing = {};
+  char* memory = static_cast<char*>(scratch.get());
+  Says(rebnn_conv_run(nullptr, &good, memory, scratch.bytes(), nullptr), "conv is NULL");
+  Says(rebnn_conv_run(conv, nullptr, memory, scratch.bytes(), nullptr), "io is NULL");
+  Says(rebnn_conv_run(conv, &good, memory, scratch.bytes(), &nothing), "parallel has no run function");
+  const size_t needed = 8 * 8 * 8;
+  Says(rebnn_conv_run(conv, &good, memory, needed - 1, nullptr), "scratch has 511 bytes, but this run needs 512");
+  Says(rebnn_conv_run(conv, &good, nullptr, needed, nullptr), "scratch is NULL");
+  Says(rebnn_conv_run(conv, &good, memory + 32, needed, nullptr), "scratch is not aligned");
+  for (float value : y) CHECK(value == 3.0f, "an output was written in spite of the error");
+
+  // No images are no work, and whole words of packed channels need no scratch.
+  rebnn_conv_io none = good;
+  none.n = 0;
+  none.x = nullptr;
+  CHECK(rebnn_conv_run(conv, &none, nullptr, 0, nullptr) == REBNN_OK, "%s", rebnn_last_error());
+  rebnn_conv_io direct = good;
+  direct.x = nullptr;
+  direct.x_bits = x_bits.data();
+  direct.y_bits = y_bits.data();
+  CHECK(rebnn_conv_run(conv, &direct, nullptr, 0, nullptr) == REBNN_OK, "%s", rebnn_last_error());
+  // Weights and input are +1: inside, all 64 channels of 9 taps are counted; in a corner those of 4.
+  CHECK(y[9] == 576.0f && y[0] == 256.0f, "the sums are %g and %g, not 576 and 256", y[9], y[0]);
+  CHECK(y[32 * 8 * 8] == 3.0f, "a value behind the output was written");
+}
+
+}  // namespace
+
+int main() {
+  RequireIsa();
+  CHECK(rebnn_abi_version() == REBNN_ABI_VERSION, "the header is of another version than the library");
+  Descriptions();
+  const rebnn_conv_desc desc = Good();
+  const std::vector<uint8_t> weights(32 * 9 * 8);
+  rebnn_conv* conv = nullptr;
+  CHECK(rebnn_conv_create(&desc, weights.data(), weights.size(), &conv) == REBNN_OK, "%s", rebnn_last_error());
+  Sizes(conv);
+  Runs(conv);
+  rebnn_conv_destroy(conv);
+  std::printf("every wrong argument gives its sentence\n");
+}
