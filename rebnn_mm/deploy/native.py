@@ -38,8 +38,8 @@ def library_path() -> Path:
     path = LIBRARY_FOLDER / 'librebnn_ort.so'
     if not path.is_file():
         raise LibraryError(
-            f'The kernels for binary layers are not at {path}: install rebnn_mm again where there is a C++ compiler and '
-            'without REBNN_SKIP_RUNTIME, run `make setup` in a clone, or install a board wheel.'
+            f'The kernels for binary layers are not at {path}: run `make setup` in a clone, or install rebnn_mm again '
+            'where there is a C++ compiler and without REBNN_SKIP_RUNTIME.'
         )
     return path
 

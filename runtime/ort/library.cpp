@@ -1,0 +1,156 @@
+// What ONNX Runtime calls. No exception leaves this file.
+#include <cstdio>
+#include <mutex>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "kernel.h"
+#include "operators.h"
+#include "ort_abi.h"
+#include "rebnn.h"
+
+namespace rebnn::ort {
+namespace {
+
+constexpr char kDomain[] = "rebnn";
+
+struct RegisteredOp {
+  CustomOp base;  // first, so that its address is this object's
+  const Operator* op;
+};
+
+const Operator& Definition(const CustomOp* op) { return *reinterpret_cast<const RegisteredOp*>(op)->op; }
+
+// Runs `work` and turns whatever it throws into a Status.
+template <typename Work>
+Status* Guarded(const ApiTable* table, Work work) {
+  const Api api(table);
+  try {
+    work();
+    return nullptr;
+  } catch (const Failure& failure) {
+    return api.CreateStatus(failure.code, failure.sentence.c_str());
+  } catch (const std::bad_alloc&) {
+    return api.CreateStatus(kFail, "A binary layer found no memory for this input.");
+  } catch (...) {
+    return api.CreateStatus(kFail, "A binary layer failed for an unknown reason.");
+  }
+}
+
+// The kernel and the table that it must report errors with.
+struct Handle {
+  const ApiTable* table;
+  Kernel kernel;
+};
+
+const char* GetName(const CustomOp* op) { return Definition(op).name; }
+
+const char* GetExecutionProviderType(const CustomOp*) { return nullptr; }
+
+int GetInputType(const CustomOp* op, size_t index) {
+  const Kind kind = Definition(op).inputs[index].kind;
+  return kind == Kind::kBits || kind == Kind::kWeights ? kUint8 : kFloat;
+}
+
+size_t GetInputTypeCount(const CustomOp* op) { return Definition(op).input_count; }
+
+int GetOutputType(const CustomOp*, size_t index) { return index ? kUint8 : kFloat; }
+
+size_t GetOutputTypeCount(const CustomOp* op) { return Definition(op).gives_bits ? 2 : 1; }
+
+int GetInputCharacteristic(const CustomOp*, size_t) { return kRequired; }
+
+int GetOutputCharacteristic(const CustomOp*, size_t index) { return index ? kOptional : kRequired; }
+
+int GetInputMemoryType(const CustomOp*, size_t) { return 0; }
+
+Status* CreateKernel(const CustomOp* op, const ApiTable* table, const KernelInfo* info, void** kernel) {
+  return Guarded(table, [&] { *kernel = new Handle{table, Kernel(Definition(op), table, info)}; });
+}
+
+Status* Compute(void* kernel, KernelContext* context) {
+  const auto handle = static_cast<const Handle*>(kernel);
+  return Guarded(handle->table, [&] { handle->kernel.Run(context); });
+}
+
+void DestroyKernel(void* kernel) { delete static_cast<Handle*>(kernel); }
+
+RegisteredOp Register(const Operator& definition) {
+  RegisteredOp op = {};
+  op.base.version = kApiVersion;
+  op.base.GetName = GetName;
+  op.base.GetExecutionProviderType = GetExecutionProviderType;
+  op.base.GetInputType = GetInputType;
+  op.base.GetInputTypeCount = GetInputTypeCount;
+  op.base.GetOutputType = GetOutputType;
+  op.base.GetOutputTypeCount = GetOutputTypeCount;
+  op.base.KernelDestroy = DestroyKernel;
+  op.base.GetInputCharacteristic = GetInputCharacteristic;
+  op.base.GetOutputCharacteristic = GetOutputCharacteristic;
+  op.base.GetInputMemoryType = GetInputMemoryType;
+  op.base.CreateKernelV2 = CreateKernel;
+  op.base.KernelComputeV2 = Compute;
+  op.op = &definition;
+  return op;
+}
+
+struct Operators {
+  RegisteredOp ops[kOperatorCount];
+
+  Operators() {
+    for (size_t i = 0; i < kOperatorCount; ++i) ops[i] = Register(kOperators[i]);
+  }
+};
+
+// Sessions keep pointers to the operators, so these and the domain last as long as the library is loaded. A process can hold more than one
+// ONNX Runtime, and each has its own domain.
+class Domains {
+ public:
+  ~Domains() {
+    for (const auto& [table, domain] : domains_) Api(table).ReleaseCustomOpDomain(domain);
+  }
+
+  Status* AddTo(const ApiTable* table, SessionOptions* options) {
+    const Api api(table);
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [known, domain] : domains_) {
+      if (known == table) return api.AddCustomOpDomain(options, domain);
+    }
+    static const Operators operators;
+    domains_.reserve(domains_.size() + 1);
+    CustomOpDomain* domain = nullptr;
+    Status* status = api.CreateCustomOpDomain(kDomain, &domain);
+    if (status) return status;
+    domains_.emplace_back(table, domain);
+    for (const RegisteredOp& op : operators.ops) {
+      if ((status = api.CustomOpDomain_Add(domain, &op.base))) return status;
+    }
+    return api.AddCustomOpDomain(options, domain);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::pair<const ApiTable*, CustomOpDomain*>> domains_;
+};
+
+}  // namespace
+}  // namespace rebnn::ort
+
+// The name that ONNX Runtime looks for in a library of operators.
+extern "C" __attribute__((visibility("default"))) rebnn::ort::Status* RegisterCustomOps(
+    rebnn::ort::SessionOptions* options, const rebnn::ort::ApiBase* base) {
+  namespace ort = rebnn::ort;
+  const ort::ApiTable* table = base->GetApi(ort::kApiVersion);
+  if (!table) {
+    char text[160];
+    std::snprintf(text, sizeof(text), "rebnn_ort needs ONNX Runtime 1.%u or newer, and this is %s.",
+                  static_cast<unsigned>(ort::kApiVersion), base->GetVersionString());
+    return ort::Api(base->GetApi(1)).CreateStatus(ort::kFail, text);
+  }
+  if (!rebnn_isa()) return ort::Api(table).CreateStatus(ort::kInvalidArgument, rebnn_last_error());
+  static ort::Domains domains;
+  ort::Status* failed = nullptr;
+  ort::Status* thrown = ort::Guarded(table, [&] { failed = domains.AddTo(table, options); });
+  return thrown ? thrown : failed;
+}

@@ -1,0 +1,39 @@
+// The operators of docs/format.md as a table: what each input is, and which step of librebnn it feeds.
+#ifndef REBNN_ORT_OPERATORS_H_
+#define REBNN_ORT_OPERATORS_H_
+
+#include <cstddef>
+
+#include "rebnn.h"
+
+namespace rebnn::ort {
+
+enum class Kind {
+  kReal,          // the layer's input, real
+  kBits,          // the layer's input, packed
+  kWeights,       // packed, known when the session is made
+  kPerInput,      // one number for each input channel
+  kPerOutput,     // one number for each output channel
+  kLikeOutput,    // the output's shape
+};
+
+struct Input {
+  const char* name;
+  Kind kind;
+  const float* rebnn_conv_io::*step;  // NULL for weights and bits
+};
+
+struct Operator {
+  const char* name;
+  const Input* inputs;
+  size_t input_count;
+  bool gives_bits;  // has the output P after Y
+  bool is_linear;
+};
+
+constexpr size_t kOperatorCount = 5;
+extern const Operator kOperators[kOperatorCount];
+
+}  // namespace rebnn::ort
+
+#endif  // REBNN_ORT_OPERATORS_H_
