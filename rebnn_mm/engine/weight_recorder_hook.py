@@ -216,7 +216,8 @@ class BinaryWeightRecorderHook(Hook):
         wanted = epoch % every == 0 or epoch == last
         channels = self._latent_weights() if wanted else []
         self._write(runner, dict(epoch=epoch, iteration=iteration, layers=layers, channels=channels))
-        runner.visualizer.add_scalars(scalars, step=epoch)
+        if scalars:
+            runner.visualizer.add_scalars(scalars, step=epoch)
 
     def _epoch_and_last(self, runner: Runner, iteration: int) -> tuple[int, int]:
         """The epoch that ends, from 1, and the last one of the run."""

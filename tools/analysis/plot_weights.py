@@ -114,6 +114,12 @@ def main() -> None:
         else None
     )
     epochs = args.epochs or spread(shared, COLUMNS)
+    diverged = [epoch for epoch in epochs for row in rows.values() if not np.isfinite(row[epoch].values).all()]
+    stop_if(
+        f'latent weights of epoch {diverged[0]} are not finite: training has diverged. Choose earlier --epochs.'
+        if diverged
+        else None
+    )
     with figure_style():
         save_picture(draw(rows, epochs, layer), out, dpi=DPI)
     print(f'{out}: {layer}, channel {", ".join(map(str, channels))}, epoch {", ".join(map(str, epochs))}')

@@ -104,3 +104,14 @@ def test_what_cannot_be_drawn_is_one_sentence(plot, run, tmp_path, monkeypatch, 
         plot.main()
     error = capsys.readouterr().err
     assert stopped.value.code == 1 and message.format(**paths) in error and error.count('\n') == 1
+
+
+def test_a_run_that_diverged_is_named(plot, tmp_path, monkeypatch, capsys):
+    file = tmp_path / 'part' / 'vis_data' / 'binary_weights.jsonl'
+    file.parent.mkdir(parents=True)
+    channel = '{"layer": "conv", "channel": 0, "alpha": NaN, "values": [NaN, 0.5]}'
+    file.write_text(f'{{"epoch": 1, "iteration": 4, "layers": {{}}, "channels": [{channel}]}}\n')
+    monkeypatch.setattr('sys.argv', [TOOL, str(tmp_path)])
+    with pytest.raises(SystemExit):
+        plot.main()
+    assert 'latent weights of epoch 1 are not finite: training has diverged.' in capsys.readouterr().err
