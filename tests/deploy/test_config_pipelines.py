@@ -1,0 +1,49 @@
+"""The steps that an exporter reads from a config give the tensor that the config's own test pipeline gives."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mmcv.transforms import Compose
+from mmengine.config import Config
+from mmengine.registry import MODELS as ROOT_MODELS
+from mmengine.registry import DefaultScope
+
+import rebnn_mm  # noqa: F401
+from rebnn_mm.deploy.image import read_image
+from rebnn_mm.deploy.preprocess import Preprocess
+from rebnn_mm.export.preprocess import preprocessing
+
+ROOT = Path(__file__).parents[2]
+PHOTOS = sorted((ROOT / 'demo/coco_sample/val2017').iterdir())[:2]
+CONFIGS = {
+    'resnet18_rebnn_imagenet.py': 'mmpretrain',
+    'faster_rcnn_r18_rebnn_coco.py': 'mmdet',
+    'faster_rcnn_r18_fpn_rebnn_coco.py': 'mmdet',
+    'ssd300_vgg16_rebnn_coco.py': 'mmdet',
+    'bccd/faster_rcnn_r18_rebnn_bccd.py': 'mmdet',
+}
+
+
+def expected(cfg, scope, path):
+    """What the network would get for this file in the test loop, and the ratio of sizes."""
+    with DefaultScope.overwrite_default_scope(scope):
+        steps = [step for step in cfg.test_dataloader.dataset.pipeline if step.type != 'LoadAnnotations']
+        pipeline = Compose(steps)
+        given = cfg.model.get('data_preprocessor') or cfg.data_preprocessor
+        preprocessor = ROOT_MODELS.build({'type': 'ClsDataPreprocessor', **given})
+        packed = pipeline(dict(img_path=str(path), img_id=0))
+        data = preprocessor({'inputs': [packed['inputs']], 'data_samples': [packed['data_samples']]})
+    return data['inputs'].numpy(), packed['data_samples']
+
+
+@pytest.mark.parametrize('path', PHOTOS, ids=lambda path: path.stem)
+@pytest.mark.parametrize('name', CONFIGS)
+def test_tensors_are_equal(name, path):
+    cfg = Config.fromfile(ROOT / 'configs' / name)
+    theirs, sample = expected(cfg, CONFIGS[name], path)
+    ours = Preprocess.parse(json.dumps(preprocessing(cfg).steps))(read_image(path))
+    assert np.array_equal(ours.image, theirs)
+    if 'scale_factor' in sample:
+        assert ours.scale == tuple(sample.scale_factor) and ours.valid_size == tuple(sample.img_shape)
