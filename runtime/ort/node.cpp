@@ -108,13 +108,13 @@ int64_t Node::Int(const KernelInfo* info, const char* name, const int64_t* fallb
 }
 
 void Node::Ints(const KernelInfo* info, const char* name, int64_t* values, size_t count, int64_t fallback) const {
+  // For an attribute of another type the size is 0.
   size_t size = 0;
-  if (Works(api_.KernelInfoGetAttributeArray_int64(info, name, nullptr, &size))) {
-    if (size != count) Fail("the attribute %s has %zu numbers instead of %zu.", name, size, count);
+  if (Works(api_.KernelInfoGetAttributeArray_int64(info, name, nullptr, &size)) && size == count) {
     Check(api_.KernelInfoGetAttributeArray_int64(info, name, values, &size), name);
     return;
   }
-  if (Exists(info, name)) Fail("the attribute %s must be a list of integers.", name);
+  if (Exists(info, name)) Fail("the attribute %s must be a list of %zu integers.", name, count);
   for (size_t i = 0; i < count; ++i) values[i] = fallback;
 }
 

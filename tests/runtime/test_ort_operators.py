@@ -1,0 +1,275 @@
+"""Every operator in a model of one node against NumPy, bit for bit, and every mistake answered by a sentence."""
+
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from rebnn_mm.deploy import native
+from tests.runtime.operator_cases import VECTORS, Case, one_node_model, same_bits
+
+CONVOLUTIONS = ['BinaryConv', 'BinaryBlock', 'PackedBinaryConv', 'PackedBinaryBlock']
+REAL_INPUT = ['BinaryConv', 'BinaryBlock']
+
+
+def session(case: Case, threads: int = 1, **changes) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 4
+    native.register(options)
+    model = one_node_model(case, **changes).SerializeToString()
+    return onnxruntime.InferenceSession(model, options, providers=['CPUExecutionProvider'])
+
+
+def is_exact(case: Case, running: onnxruntime.InferenceSession, size: tuple[int, ...] | None = None) -> bool:
+    arrays = case.inputs(size)
+    got, wanted = running.run(None, arrays), case.expected(arrays)
+    return len(got) == len(wanted) and all(same_bits(a, b) for a, b in zip(got, wanted, strict=True))
+
+
+@pytest.mark.parametrize('layout', ['NCHW', 'NHWC'])
+@pytest.mark.parametrize('op', CONVOLUTIONS)
+def test_equals_numpy_bit_for_bit(op, layout):
+    settings = [
+        dict(channels=1, outputs=1, kernel=(1, 1)),
+        dict(channels=3, outputs=5, pads=(1, 1, 1, 1)),
+        dict(channels=33, outputs=17, kernel=(5, 3), strides=(2, 1), pads=(2, 0, 1, 3), pad_value=1),
+        dict(channels=64, outputs=64, pads=(1, 1, 1, 1), strides=(2, 2), size=(1, 9, 14)),
+        dict(channels=31, outputs=9, dilations=(3, 6), pads=(6, 6, 6, 6), pad_value=-1, size=(1, 1, 4)),
+        dict(channels=130, outputs=40, size=(3, 4, 3), pads=(0, 1, 1, 0)),
+    ]
+    for i, setting in enumerate(settings):
+        case = Case(op, layout=layout, seed=i, **setting)
+        assert is_exact(case, session(case)), case
+
+
+@pytest.mark.parametrize('layout', ['NCHW', 'NHWC'])
+@pytest.mark.parametrize('op', REAL_INPUT)
+def test_groups(op, layout):
+    for channels, group in [(1, 6), (5, 3), (8, 2)]:
+        case = Case(op, channels, 2 * group, group=group, pads=(1, 1, 1, 1), layout=layout)
+        assert is_exact(case, session(case)), case
+
+
+@pytest.mark.parametrize('size', [(7,), (1,), (40,), (2, 3), (), (0,), (2, 0), (2, 3, 4)])
+def test_linear_layers_of_any_rank(size):
+    case = Case('BinaryLinear', 67, 21, kernel=(1, 1), size=size)
+    assert is_exact(case, session(case))
+
+
+@pytest.mark.parametrize('op', ['BinaryBlock', 'PackedBinaryBlock'])
+def test_packed_output_may_be_left_out(op):
+    with_bits = Case(op, 12, 20, pads=(1, 1, 1, 1))
+    without = replace(with_bits, bits=False)
+    assert len(session(with_bits).get_outputs()) == 2
+    assert len(session(without).get_outputs()) == 1
+    assert is_exact(without, session(without))
+
+
+def test_packed_output_feeds_a_packed_input():
+    first = Case('BinaryBlock', 20, 13, pads=(1, 1, 1, 1))
+    y, bits = session(first).run(None, first.inputs())
+    real = Case('BinaryConv', 13, 8, seed=5)
+    packed = replace(real, op='PackedBinaryConv')
+    vectors = {name: real.inputs()[name] for name in ('scale', 'bias')}
+    shift = first.inputs()['next_shift']
+    (from_real,) = session(real).run(None, {'X': y, 'shift': shift, **vectors})
+    (from_bits,) = session(packed).run(None, {'P': bits, **vectors})
+    assert same_bits(from_real, from_bits)
+
+
+def test_filling_of_a_packed_input_does_not_count():
+    case = Case('PackedBinaryConv', 11, 6, pads=(1, 1, 1, 1))
+    arrays = case.inputs()
+    (wanted,) = case.expected(arrays)
+    arrays['P'][..., -1] |= 0b11111000
+    (got,) = session(case).run(None, arrays)
+    assert same_bits(got, wanted)
+
+
+@pytest.mark.parametrize('op', CONVOLUTIONS)
+def test_one_session_takes_images_of_any_size(op):
+    case = Case(op, 24, 16, pads=(1, 1, 1, 1), strides=(2, 2))
+    running = session(case)
+    for size in [(1, 9, 7), (2, 30, 21), (3, 1, 1), (1, 9, 7)]:
+        assert is_exact(case, running, size), size
+
+
+@pytest.mark.parametrize('op', CONVOLUTIONS)
+def test_empty_batch(op):
+    case = Case(op, 24, 16, pads=(1, 1, 1, 1), size=(0, 5, 4))
+    assert is_exact(case, session(case))
+
+
+@pytest.mark.parametrize('op', VECTORS)
+def test_attributes_that_are_absent_have_their_defaults(op):
+    case = Case(op, 10, 8, kernel=(1, 1) if op == 'BinaryLinear' else (2, 2))
+    assert is_exact(case, session(case, attributes={'channels': 10}))
+
+
+@pytest.mark.parametrize('threads', [1, 2, 4])
+def test_several_python_threads_share_one_session(threads):
+    case = Case('BinaryBlock', 64, 48, pads=(1, 1, 1, 1))
+    running = session(case, threads=threads)
+    sizes = [(1, 20, 30), (2, 7, 9), (1, 33, 5), (3, 1, 2)]
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(lambda size: is_exact(case, running, size), sizes * 8))
+
+
+def test_sessions_come_and_go_while_others_run():
+    def make_and_run(seed: int) -> bool:
+        case = Case('BinaryConv', 40, 30, pads=(1, 1, 1, 1), seed=seed)
+        return is_exact(case, session(case))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(make_and_run, range(24)))
+
+
+def refusal(make) -> str:
+    """The text of the one error that ``make`` must end in."""
+    with pytest.raises(Exception, match='Binary') as caught:
+        make()
+    return str(caught.value)
+
+
+BLOCK = Case('BinaryBlock', 12, 6, pads=(1, 1, 1, 1))
+WRONG_ATTRIBUTES = [
+    (dict(channels=None), 'the attribute channels is missing.'),
+    (dict(channels=0), 'the attribute channels is 0; it must be positive and below 2^31.'),
+    (dict(channels=2**40), f'the attribute channels is {2**40}; it must be positive'),
+    (dict(channels=1.5), 'the attribute channels must be an integer.'),
+    (dict(channels=20), 'it must be [O, KH, KW, 3] for 20 input channels in each group.'),
+    (dict(strides=[0, 1]), 'the vertical stride is 0; it must be from 1'),
+    (dict(strides=[1]), 'the attribute strides must be a list of 2 integers.'),
+    (dict(strides=2), 'the attribute strides must be a list of 2 integers.'),
+    (dict(strides=[1.0, 1.0]), 'the attribute strides must be a list of 2 integers.'),
+    (dict(strides='no'), 'the attribute strides must be a list of 2 integers.'),
+    (dict(dilations=[1, -1]), 'the horizontal dilation is -1; it must be from 1'),
+    (dict(pads=[0, 0, 0, -1]), 'the pad at the right is -1; it must be from 0'),
+    (dict(pads=[0, 0]), 'the attribute pads must be a list of 4 integers.'),
+    (dict(group=0), 'the attribute group is 0; it must be positive'),
+    (dict(group=4), 'divides 48 input and 6 output channels unevenly'),
+    (dict(group=[1]), 'the attribute group must be an integer.'),
+    (dict(pad_value=2), 'the attribute pad_value is 2; it must be -1, 0 or 1.'),
+    (dict(pad_value=2**32), f'the attribute pad_value is {2**32}; it must be -1, 0 or 1.'),
+    (dict(layout='CHWN'), 'the attribute layout must be NCHW or NHWC.'),
+    (dict(layout=1), 'the attribute layout must be a text.'),
+]
+
+
+@pytest.mark.parametrize(('change', 'sentence'), WRONG_ATTRIBUTES, ids=lambda value: str(value)[:40])
+def test_wrong_attribute(change, sentence):
+    attributes = {name: value for name, value in {**BLOCK.attributes(), **change}.items() if value is not None}
+    text = refusal(lambda: session(BLOCK, attributes=attributes))
+    assert sentence in text.partition("BinaryBlock 'layer': ")[2]
+
+
+@pytest.mark.parametrize(
+    'shape', [(6, 3, 3), (6, 3, 3, 1), (0, 3, 3, 2), (6, 0, 3, 2), (6, 2), (), (6, 3, 3, 2, 1), (1,) * 12]
+)
+def test_weights_of_a_wrong_shape(shape):
+    text = refusal(lambda: session(BLOCK, weights=np.zeros(shape, np.uint8)))
+    assert "BinaryBlock 'layer': " in text
+
+
+def test_weights_with_bits_in_their_filling():
+    weights = BLOCK.packed_weights()
+    weights[4, 2, 1, 1] |= 1 << 4
+    text = refusal(lambda: session(BLOCK, weights=weights))
+    assert "BinaryBlock 'layer': the weights of output channel 4 have bits set beyond input channel 11;" in text
+
+
+def test_weights_must_be_an_initializer():
+    text = refusal(lambda: session(BLOCK, computed_weights=True))
+    assert "BinaryBlock 'layer': W must be an initializer of the graph, not a result or an input." in text
+
+
+def test_packed_input_allows_one_group():
+    case = Case('PackedBinaryConv', 8, 4, group=2)
+    assert "PackedBinaryConv 'layer': a packed input allows only group 1." in refusal(lambda: session(case))
+
+
+def test_node_without_a_name_is_known_by_its_output():
+    text = refusal(lambda: session(BLOCK, name='', attributes={}))
+    assert "BinaryBlock with output 'Y': the attribute channels is missing." in text
+
+
+def test_wrong_number_or_type_of_inputs():
+    names = ['X', 'W', *VECTORS['BinaryBlock']]
+    assert 'layer' in refusal(lambda: session(BLOCK, inputs=names[:-1]))
+    assert 'layer' in refusal(lambda: session(BLOCK, inputs=[*names, 'X']))
+    assert 'layer' in refusal(
+        lambda: session(BLOCK, inputs=[n if n != 'scale' else '' for n in names]).run(
+            None, {n: v for n, v in BLOCK.inputs().items() if n != 'scale'}
+        )
+    )
+    assert 'layer' in refusal(lambda: session(BLOCK, types={'R': 11}))
+    assert 'layer' in refusal(lambda: session(BLOCK, weights=np.zeros((6, 3, 3, 2), np.int8)))
+
+
+WRONG_INPUTS = [
+    ('X', (2, 11, 6, 5), 'X has the shape [2, 11, 6, 5]; it must have 4 dimensions, the second of them 12.'),
+    ('X', (12, 6, 5), 'X has the shape [12, 6, 5]; it must have 4 dimensions, the second of them 12.'),
+    ('X', (1,) * 9, 'X has 9 dimensions; at most 8 are supported.'),
+    ('X', (2, 12, 0, 5), "the input's height is 0; it must be from 1"),
+    ('shift', (1,), 'shift has the shape [1]; it must be [12].'),
+    ('scale', (), 'scale has the shape []; it must be [6].'),
+    ('mul', (6, 1), 'mul has the shape [6, 1]; it must be [6].'),
+    ('add', (7,), 'add has the shape [7]; it must be [6].'),
+    ('R', (1, 6, 6, 5), 'R has the shape [1, 6, 6, 5]; it must be that of Y, [2, 6, 6, 5].'),
+    ('R', (2, 6, 5, 6), 'R has the shape [2, 6, 5, 6]; it must be that of Y, [2, 6, 6, 5].'),
+    ('pre', (0,), 'pre has the shape [0]; it must be [6].'),
+    ('slope', (1,), 'slope has the shape [1]; it must be [6].'),
+    ('post', (12,), 'post has the shape [12]; it must be [6].'),
+    ('next_shift', (5,), 'next_shift has the shape [5]; it must be [6].'),
+]
+
+
+@pytest.mark.parametrize(('name', 'shape', 'sentence'), WRONG_INPUTS)
+def test_input_of_a_wrong_shape(name, shape, sentence):
+    running = session(BLOCK)
+    text = refusal(lambda: running.run(None, {**BLOCK.inputs(), name: np.zeros(shape, np.float32)}))
+    assert f"BinaryBlock 'layer': {sentence}" in text
+    assert is_exact(BLOCK, running)
+
+
+def test_input_smaller_than_the_kernel():
+    case = Case('PackedBinaryConv', 8, 4, kernel=(5, 5), size=(1, 4, 9))
+    running = session(case)
+    arrays = {'P': np.zeros((1, 4, 9, 1), np.uint8), 'scale': np.ones(4, np.float32), 'bias': np.ones(4, np.float32)}
+    text = refusal(lambda: running.run(None, arrays))
+    assert (
+        "PackedBinaryConv 'layer': the kernel spans 5 pixels of height, but the input has 4 with its padding." in text
+    )
+
+
+def test_output_larger_than_memory():
+    case = Case('BinaryConv', 1, 1, kernel=(1, 1), pads=(2**31 - 1,) * 4, size=(1, 1, 1))
+    running = session(case)
+    text = refusal(lambda: running.run(None, case.inputs()))
+    assert 'layer' in text and re.search('more than memory can hold|alloc', text)
+
+
+def test_linear_input_of_a_wrong_width():
+    case = Case('BinaryLinear', 9, 4, kernel=(1, 1), size=(3,))
+    text = refusal(lambda: session(case).run(None, {**case.inputs(), 'X': np.zeros((3, 8), np.float32)}))
+    assert "BinaryLinear 'layer': X has the shape [3, 8]; its last dimension must be 9." in text
+
+
+def test_unknown_instruction_set_is_refused():
+    code = 'import onnxruntime; from rebnn_mm.deploy import native; native.register(onnxruntime.SessionOptions())'
+    done = subprocess.run(
+        [sys.executable, '-c', code],
+        env={**os.environ, 'REBNN_ISA': 'z80'},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert 'REBNN_ISA' in done.stderr.strip().splitlines()[-1]
