@@ -8,13 +8,38 @@ from torch.nn import functional
 
 from rebnn_mm.functional import sign
 from rebnn_mm.layers import BinaryConv2d, BinaryLayer, BinaryLinear
-from rebnn_mm.quantizers import ActivationQuantizer, BinaryApproxSign, BinarySign, FDASign, ReCUSign
+from rebnn_mm.quantizers import ActivationQuantizer, BinaryApproxSign, BinarySign, FDASign, RBNNSign, ReCUSign
 
 from .operators import DOMAIN, DOMAIN_VERSION
 from .packing import pack_weight, unpack_bits
 
 PLAIN_SIGNS = {cls.quantize for cls in (BinarySign, BinaryApproxSign, FDASign, ReCUSign)}
 """Functions of activation quantizers that are the sign of their input in evaluation, as the operators take it."""
+
+
+class Centred(nn.Module):
+    """What RBNN does to a sample before it takes the sign: the mean is subtracted.
+
+    The division by the deviation is left out, which turns no sign.
+
+    Args:
+        quantizer: its shift and its dimensions are used.
+
+    Example:
+        >>> Centred(RBNNSign(2))(torch.tensor([[0., 3.], [5., 4.]]))
+        tensor([[-1.5000,  1.5000],
+                [ 0.5000, -0.5000]])
+    """
+
+    def __init__(self, quantizer: RBNNSign) -> None:
+        super().__init__()
+        self.quantizer = quantizer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Subtract the mean over channels and positions."""
+        if self.quantizer.shift is not None:
+            x = x + self.quantizer.along_channels(self.quantizer.shift, x)
+        return x - x.mean(dim=self.quantizer.sample_dims(x), keepdim=True)
 
 
 class PackedLayer(nn.Module):
@@ -31,7 +56,7 @@ class PackedLayer(nn.Module):
         bits (buffer): packed weight, uint8.
         shift (buffer): added to the input before its sign, one value per input channel.
         scale, bias (buffers): one value per output channel.
-        normalise: what the layer's activation quantizer does to the input before it takes the sign; None for nothing.
+        normalise: what happens to the input before shift and sign; None for nothing.
 
     Raises:
         ValueError: the layer's weight codes are not -1 and +1.
@@ -53,11 +78,11 @@ class PackedLayer(nn.Module):
             self.register_buffer('bias', torch.zeros(codes.shape[0]) if bias is None else bias.float().clone())
         quantizer = layer.activation_quantizer
         shift = quantizer.shift
-        plain = getattr(type(quantizer), 'quantize', None) in PLAIN_SIGNS
+        plain = type(quantizer).quantize in PLAIN_SIGNS
         self.register_buffer('shift', torch.zeros(quantizer.channels))
         if plain and shift is not None:
             self.shift = shift.detach().float().clone()
-        self.normalise: ActivationQuantizer | None = None if plain else quantizer
+        self.normalise = None if plain else _before_sign(quantizer)
 
     def _set_weight(self, codes: Tensor, name: str) -> None:
         try:
@@ -73,6 +98,11 @@ class PackedLayer(nn.Module):
 
     def _operands(self, x: Tensor) -> tuple[Tensor, ...]:
         return x, self.bits, self.shift, self.scale, self.bias
+
+
+def _before_sign(quantizer: ActivationQuantizer) -> nn.Module:
+    """What comes before the sign that the operator takes; a quantizer that is not known may take it itself."""
+    return Centred(quantizer) if type(quantizer).quantize is RBNNSign.quantize else quantizer
 
 
 class PackedConv2d(PackedLayer):

@@ -1,0 +1,33 @@
+"""Networks with values that are not those of a fresh start, for comparing exported graphs with PyTorch."""
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+METHODS = ('ReBNN', 'BNN', 'XNOR', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet')
+"""Every method with one bit for weights and inputs in prediction."""
+
+
+def lively(model: nn.Module, seed: int = 0) -> nn.Module:
+    """The model in eval mode with random norms, scales, shifts and slopes."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def randomise(tensor: torch.Tensor | None, mean: float, deviation: float) -> None:
+        if tensor is not None:
+            tensor.data.copy_(mean + deviation * torch.randn(tensor.shape, generator=generator).clamp(-2, 2))
+
+    for module in model.modules():
+        if isinstance(module, _BatchNorm):
+            randomise(module.running_mean, 0, 0.3)
+            randomise(module.running_var, 1, 0.3)
+            randomise(module.weight, 0.8, 0.5)  # some below zero
+            randomise(module.bias, 0, 0.3)
+        for name, mean in (('shift', 0.0), ('shift_in', 0.0), ('shift_out', 0.0), ('slope', 0.25), ('alpha', 0.1)):
+            value = getattr(module, name, None)
+            if isinstance(value, nn.Parameter):
+                randomise(value, mean, 0.04 if name == 'alpha' else 0.2)
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            weight = torch.randn(module.weight.shape, generator=generator)
+            module.weight.data.copy_(weight * module.weight[0].numel() ** -0.5)
+            randomise(module.bias, 0, 0.1)
+    return model.eval()
