@@ -104,16 +104,16 @@ class _Layer:
     def excluded_because(self) -> str:
         """Which rule of BOLT's excludes the layer; empty if none does."""
         if self.linear:
-            return 'a linear layer'
+            return 'it is a linear layer'
         outputs, inputs, height, width = self.codes.shape
         if self.options.get('group', 1) != 1:
-            return f'{self.options["group"]} groups'
+            return f'it has {self.options["group"]} groups'
         if inputs % INPUT_MULTIPLE:
-            return f'{inputs} input channels are no multiple of {INPUT_MULTIPLE}'
+            return f'its {inputs} input channels are no multiple of {INPUT_MULTIPLE}'
         if outputs % OUTPUT_MULTIPLE:
-            return f'{outputs} output channels are no multiple of {OUTPUT_MULTIPLE}'
+            return f'its {outputs} output channels are no multiple of {OUTPUT_MULTIPLE}'
         if height * width % 8 != 1:
-            return f'a {height}x{width} kernel'
+            return f'it has a {height}x{width} kernel'
         return ''
 
     def as_bolt(self, shape: tuple[int, ...]) -> list[onnx.NodeProto]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from .engine_formats import write_bolt, write_lce
 from .exporter import Export, export, write
 from .report import print_report
 from .source import Source
@@ -76,5 +77,5 @@ def print_export(result: Export, source: Source, console: Console) -> None:
         )
 
 
-FORMATS: dict[str, Writer] = {'onnx': write_onnx}
+FORMATS: dict[str, Writer] = {'onnx': write_onnx, 'lce': write_lce, 'bolt': write_bolt}
 """The writers by the names that ``tools/export.py --format`` takes."""

@@ -9,8 +9,8 @@ from .translator import Translator
 def to_lce(model: onnx.ModelProto, size: tuple[int, int], description: str) -> bytes:
     """Write a TensorFlow Lite file with larq compute engine's binary operators.
 
-    The file takes one image [1, H, W, C], normalised as ``rebnn.preprocess`` says, and gives what the model gives. Sums
-    are the same integers; scaling factors and batch norms stay operators of their own, in the same order.
+    The file takes one image [1, H, W, C], normalised as ``rebnn.preprocess`` says, and gives what the model gives.
+    Sums are the same integers; scaling factors and batch norms stay operators of their own, in the same order.
 
     Args:
         model: an ONNX model whose binary operators are not fused.

@@ -1,0 +1,72 @@
+"""Files for other engines are compared before they are written."""
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from mmengine.registry import DefaultScope
+from rich.console import Console
+
+from rebnn_mm.export import engine_formats
+from rebnn_mm.export.engine_formats import write_bolt, write_lce
+from rebnn_mm.export.lce.engine import engine_installed
+from rebnn_mm.export.source import Source
+
+
+@pytest.fixture(scope='module')
+def source():
+    from mmpretrain.registry import MODELS
+
+    backbone = dict(
+        type='ReBNNResNet', depth=20, stem='cifar', base_channels=32, num_stages=2, strides=(1, 2), dilations=(1, 1),
+        out_indices=(1,),
+    )  # fmt: skip
+    head = dict(type='LinearClsHead', num_classes=5, in_channels=64)
+    torch.manual_seed(0)
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        model = MODELS.build(
+            dict(type='ImageClassifier', backbone=backbone, neck=dict(type='GlobalAveragePooling'), head=head)
+        )
+    return Source(
+        model.eval(), 'small.py', {'channels': 'rgb', 'mean': [127] * 3, 'std': [60] * 3}, [], [], (12, 10), []
+    )
+
+
+@pytest.fixture
+def console():
+    return Console(width=200, record=True)
+
+
+def test_lce(source, console, tmp_path):
+    write_lce(source, tmp_path / 'model.tflite', False, True, console)
+    text = console.export_text()
+    assert (tmp_path / 'model.tflite').read_bytes()[4:8] == b'TFL3'
+    assert 'takes one 12x10 image' in text
+    assert ('best class the same on 2.' if engine_installed() else 'The file was not run') in text
+
+
+def test_bolt(source, console, tmp_path):
+    write_bolt(source, tmp_path / 'model.onnx', False, True, console)
+    text = console.export_text()
+    model = onnx.load(tmp_path / 'model.onnx')
+    assert [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == [1, 3, 12, 10]
+    assert 'exclude it' not in text
+    assert 'best class the same on 2.' in text
+
+
+def test_another_answer_is_no_file(source, console, tmp_path, monkeypatch):
+    border_sums = engine_formats.to_bolt.__globals__['border_sums']
+    monkeypatch.setitem(engine_formats.to_bolt.__globals__, 'border_sums', lambda *args: -border_sums(*args))
+    with pytest.raises(ValueError, match='BOLT.* gives another answer than the packed file'):
+        write_bolt(source, tmp_path / 'model.onnx', False, True, console)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize('write', [write_lce, write_bolt])
+def test_what_does_not_go_into_such_a_file(write, source, console, tmp_path):
+    with pytest.raises(ValueError, match='--half is for --format onnx'):
+        write(source, tmp_path / 'model', True, True, console)
+    image = engine_formats.Image(np.zeros((1, 3, 8, 8), np.float32), (8, 8))
+    with pytest.raises(ValueError, match='an image is 8x8 after preparation, and the file takes 12x10 only'):
+        write(source._replace(images=[image]), tmp_path / 'model', False, True, console)
+    assert not list(tmp_path.iterdir())
