@@ -1,0 +1,101 @@
+"""Which predictions are taken for mmdet's own, and what the others are told."""
+
+from typing import Any
+
+import pytest
+from mmdet.models.dense_heads import RetinaHead, RPNHead
+from mmdet.models.task_modules import DeltaXYWHBBoxCoder
+from mmdet.registry import MODELS
+from mmengine.config import Config, ConfigDict
+from torch import nn
+
+from rebnn_mm.export.detection import unsupported
+
+from .detectors import CONFIGS, DELTAS, RETINA_ANCHORS, narrow_c4, narrow_fpn, narrow_ssd, one_stage
+
+
+def retina(**test_cfg: Any) -> Any:
+    return one_stage(dict(type='RetinaHead', anchor_generator=RETINA_ANCHORS, bbox_coder=DELTAS), **test_cfg)
+
+
+def c4(change: Any = lambda model: None) -> Any:
+    cfg = Config.fromfile(CONFIGS / 'faster_rcnn_r18_rebnn_coco.py').model
+    narrow_c4(cfg)
+    change(cfg)
+    return MODELS.build(cfg)
+
+
+@pytest.mark.parametrize(
+    ('config', 'narrow'),
+    [
+        ('faster_rcnn_r18_rebnn_coco', narrow_c4),
+        ('faster_rcnn_r18_bidet_coco', narrow_c4),
+        ('faster_rcnn_r18_fpn_rebnn_coco', narrow_fpn),
+        ('ssd300_vgg16_rebnn_coco', narrow_ssd),
+        ('ssd300_vgg16_bidet_coco', narrow_ssd),
+        ('bccd/faster_rcnn_r18_rebnn_bccd', narrow_c4),
+        ('demo/faster_rcnn_r18_rebnn_coco_sample', narrow_c4),
+    ],
+)
+def test_every_kind_of_detector_of_the_configs_is_supported(config, narrow):
+    cfg = Config.fromfile(CONFIGS / f'{config}.py').model
+    narrow(cfg)
+    assert unsupported(MODELS.build(cfg)) == ''
+
+
+class OwnThreshold(RetinaHead):
+    """Predicts in its own way."""
+
+    def _predict_by_feat_single(self, *args, **kwargs):
+        return super()._predict_by_feat_single(*args, **kwargs)
+
+
+def with_head_class(cls: type) -> Any:
+    model = retina()
+    model.bbox_head.__class__ = cls
+    return model
+
+
+def with_test_cfg(**options: Any) -> Any:
+    model = retina()
+    model.bbox_head.test_cfg = ConfigDict({**model.bbox_head.test_cfg, **options})
+    return model
+
+
+def with_mask_head() -> Any:
+    model = c4()
+    model.roi_head.mask_head = nn.Identity()
+    return model
+
+
+@pytest.mark.parametrize(
+    ('build', 'reason'),
+    [
+        (lambda: nn.Conv2d(3, 8, 1), 'it is no detector of mmdet'),
+        (lambda: with_head_class(OwnThreshold), 'its OwnThreshold has a _predict_by_feat_single of its own'),
+        (lambda: with_head_class(RPNHead), 'its RPNHead has a _predict_by_feat_single of its own'),
+        (
+            lambda: with_test_cfg(nms=dict(type='soft_nms', iou_threshold=0.5)),
+            'suppresses with soft_nms, not with nms',
+        ),
+        (lambda: with_test_cfg(nms=dict(type='nms', iou_thr=0.5)), 'suppresses with the option iou_thr'),
+        (lambda: with_test_cfg(nms=dict(type='nms')), 'suppresses without an iou_threshold'),
+        (lambda: with_test_cfg(nms_pre=-1), 'its RetinaHead has no nms_pre in test_cfg'),
+        (lambda: with_test_cfg(max_per_img=0), 'its RetinaHead has no max_per_img in test_cfg'),
+        (with_mask_head, 'it predicts masks'),
+        (
+            lambda: c4(lambda cfg: cfg.roi_head.bbox_roi_extractor.roi_layer.update(pool_mode='max')),
+            'its regions are pooled by RoIAlign, not by the average of RoIAlign',
+        ),
+    ],
+)
+def test_what_is_not_supported_is_named(build, reason):
+    assert reason in unsupported(build())
+
+
+def test_a_coder_of_another_kind_is_named():
+    model = retina()
+    model.bbox_head.bbox_coder = DeltaXYWHBBoxCoder(add_ctr_clamp=True)
+    assert unsupported(model) == 'its DeltaXYWHBBoxCoder has add_ctr_clamp'
+    model.bbox_head.bbox_coder = nn.Identity()
+    assert unsupported(model) == 'its Identity is neither DeltaXYWHBBoxCoder nor DistancePointBBoxCoder'

@@ -1,0 +1,42 @@
+"""The traced parts compute what the detector computes, under the detector's names."""
+
+import torch
+
+from rebnn_mm.export.detection.stages import ImageStage, RegionStage, example_image, two_stage
+
+from .detectors import DELTAS, RETINA_ANCHORS, image, narrow_fpn, of_config, one_stage
+
+
+def test_two_stage_detector():
+    model = of_config('faster_rcnn_r18_fpn_rebnn_coco', narrow_fpn)
+    assert two_stage(model)
+    x = image(64, 96)
+    with torch.no_grad():
+        maps, features = ImageStage(model)(x)
+        expected = model.extract_feat(x)
+        scores, boxes = model.rpn_head(expected)
+        regions = torch.randn(4, 16, 7, 7)
+        logits, deltas = RegionStage(model)(regions)
+        of_head = model.roi_head.bbox_head(regions)
+    assert all(torch.equal(a, b) for a, b in zip(maps, [*scores, *boxes], strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(features, expected, strict=True))
+    assert torch.equal(logits, of_head[0])
+    assert torch.equal(deltas, of_head[1])
+    names = {name for stage in (ImageStage(model), RegionStage(model)) for name, _ in stage.named_parameters()}
+    assert names == {name for name, _ in model.named_parameters()}
+
+
+def test_one_stage_detector():
+    model = one_stage(dict(type='RetinaHead', anchor_generator=RETINA_ANCHORS, bbox_coder=DELTAS))
+    assert not two_stage(model)
+    x = image(64, 96)
+    with torch.no_grad():
+        maps, features = ImageStage(model)(x)
+        scores, boxes = model(x)
+    assert features == ()
+    assert all(torch.equal(a, b) for a, b in zip(maps, [*scores, *boxes], strict=True))
+
+
+def test_example_has_the_channels_of_the_first_convolution():
+    assert example_image(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Conv2d(1, 8, 3))).shape[1] == 1
+    assert example_image(torch.nn.Linear(3, 2)).shape[1] == 3
