@@ -1,0 +1,112 @@
+"""Builds the network of a config without its weights, and finds the size of the images it predicts on."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope
+from torch import nn
+
+LOADERS = {'test_dataloader': 'test pipeline', 'val_dataloader': 'val pipeline', 'train_dataloader': 'train pipeline'}
+
+
+class InputShape(NamedTuple):
+    """Height and width of the network's input, and where they are from."""
+
+    height: int
+    width: int
+    source: str
+
+
+def build_network(cfg: Config) -> nn.Module:
+    """Build the model of a config of mmdet, mmpretrain or mmengine as it is before initialisation.
+
+    No weights are read or fetched: those of ``init_cfg``, ``load_from`` and of a teacher are only read by a runner.
+
+    Raises:
+        ValueError: the config has no ``model``.
+
+    Example:
+        >>> from mmengine.config import Config
+        >>> from rebnn_mm.utils.config_dir import get_config_dir
+        >>> network = build_network(Config.fromfile(get_config_dir() / 'resnet18_rebnn_imagenet.py'))
+        >>> type(network).__name__
+        'ImageClassifier'
+    """
+    if not cfg.get('model'):
+        raise ValueError(f'{cfg.filename}: the config has no model. Name a config that tools/train.py would take.')
+    model = copy.deepcopy(cfg.model)
+    if cfg.get('data_preprocessor') is not None:
+        model.setdefault('data_preprocessor', cfg.data_preprocessor)
+    with DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
+        return MODELS.build(model)
+
+
+def input_shape(cfg: Config) -> InputShape:
+    """The size of the images in the first pipeline that says one: of testing, validation or training.
+
+    Where the ratio is kept an image may be smaller; its largest size counts. ``data_preprocessor.pad_size_divisor``
+    pads it further, and the network computes on the padding.
+
+    Raises:
+        ValueError: no pipeline says a size.
+
+    Example:
+        >>> from mmengine.config import Config
+        >>> from rebnn_mm.utils.config_dir import get_config_dir
+        >>> input_shape(Config.fromfile(get_config_dir() / 'resnet18_rebnn_imagenet.py'))
+        InputShape(height=224, width=224, source='test pipeline: ResizeEdge, CenterCrop')
+    """
+    for loader, called in LOADERS.items():
+        height, width, transforms = _final_size(_pipeline(cfg.get(loader)))
+        if height and width:
+            source = f'{called}: {", ".join(transforms)}'
+            preprocessor = cfg.model.get('data_preprocessor') or cfg.get('data_preprocessor') or {}
+            divisor = preprocessor.get('pad_size_divisor') or 1
+            padded = -(-height // divisor) * divisor, -(-width // divisor) * divisor
+            if padded != (height, width):
+                source += f' to {height}x{width}; padded to multiples of {divisor} by data_preprocessor'
+            return InputShape(*padded, source)
+    raise ValueError(
+        f'{cfg.filename}: no data pipeline of the config says the size of an image. Give it: --shape HEIGHT WIDTH'
+    )
+
+
+def _pipeline(loader: Any) -> Iterable[dict[str, Any]]:
+    dataset = (loader or {}).get('dataset') or {}
+    while 'pipeline' not in dataset and ('dataset' in dataset or 'datasets' in dataset):
+        dataset = dataset.get('dataset') or dataset['datasets'][0]
+    return [step for step in dataset.get('pipeline') or [] if isinstance(step, dict)]
+
+
+def _final_size(pipeline: Iterable[dict[str, Any]]) -> tuple[int, int, list[str]]:
+    """Height, width (0 if unknown) and the transforms that made them."""
+    width, height, used = 0, 0, []
+    for step in pipeline:
+        name = str(step.get('type')).rsplit('.', 1)[-1]
+        before = width, height
+        if 'Crop' in name and step.get('crop_size'):
+            width, height = _pair(step['crop_size'])
+        elif ('Resize' in name or 'Crop' in name) and isinstance(step.get('scale'), int | tuple | list):
+            width, height = _pair(step['scale'])
+        elif 'Resize' in name and step.get('width') and step.get('height'):
+            width, height = step['width'], step['height']
+        elif name == 'Pad' and step.get('size'):
+            width, height = _pair(step['size'])
+        elif name == 'Pad' and step.get('pad_to_square'):
+            width = height = max(width, height)
+        elif name == 'Pad' and step.get('size_divisor'):
+            divisor = step['size_divisor']
+            width, height = -(-width // divisor) * divisor, -(-height // divisor) * divisor
+        else:
+            continue
+        if (width, height) != before:
+            used.append(name)
+    return height, width, used
+
+
+def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))

@@ -1,0 +1,158 @@
+"""What the layers of a network hold and compute, as plain numbers that accounting rules read."""
+
+from dataclasses import dataclass
+
+REAL_BITS = 32
+"""Bits of a real value."""
+
+
+@dataclass(frozen=True)
+class LayerCost:
+    """Facts about one layer, for one image.
+
+    A product layer is one with a :attr:`weights` or :attr:`macs`: a convolution, a linear layer, or a module that
+    multiplies two activations (attention). All others are norms, activations, pooling and the like.
+
+    Attributes:
+        name: dotted name in the model.
+        kind: class name.
+        weight_bits: bits per weight; 32 where it is real.
+        activation_bits: bits per input value; 32 where it is real.
+        why: why a product layer is real; empty if it quantizes.
+        parameters: learnable values, those of its quantizers included.
+        weights: values of the weight, as stored (0 if another layer holds the same one).
+        bias: values of the bias.
+        scales: factors that a prediction needs besides the quantized weight: one per output channel, or the two levels
+            of each channel where a method has no integer codes; 0 where weight or factor is real or absent.
+        vectors: all other values that a prediction needs: shift of the activation quantizer; scale and shift per
+            channel of a norm, into which a batch norm folds four vectors; slopes; embeddings.
+        running: running statistics of a batch norm: 2 values per channel.
+        checkpoint_bytes: bytes of its entries in the state dict, those of its quantizers included.
+        macs: multiply-accumulates, summed over all calls.
+        calls: how often the layer is called.
+        output: shape of the last call's output.
+        values_in: values of the input, summed over all calls.
+        values_out: values of the output, summed over all calls.
+
+    Example:
+        >>> conv = LayerCost('conv', 'ReBNNConv2d', 1, 1, weights=576, scales=8, macs=576 * 49, calls=1)
+        >>> conv.precision, conv.quantized, conv.real
+        ('W1A1', True, False)
+    """
+
+    name: str
+    kind: str
+    weight_bits: int = REAL_BITS
+    activation_bits: int = REAL_BITS
+    why: str = ''
+    parameters: int = 0
+    weights: int = 0
+    bias: int = 0
+    scales: int = 0
+    vectors: int = 0
+    running: int = 0
+    checkpoint_bytes: int = 0
+    macs: int = 0
+    calls: int = 0
+    output: tuple[int, ...] = ()
+    values_in: int = 0
+    values_out: int = 0
+
+    @property
+    def product(self) -> bool:
+        """Whether the layer multiplies by a weight, or two activations."""
+        return self.weights > 0 or self.macs > 0
+
+    @property
+    def norm(self) -> bool:
+        """Whether it is a batch norm."""
+        return 'BatchNorm' in self.kind or self.running > 0
+
+    @property
+    def real(self) -> bool:
+        """Whether nothing is quantized in it."""
+        return min(self.weight_bits, self.activation_bits) == REAL_BITS
+
+    @property
+    def quantized(self) -> bool:
+        """Whether both factors of its products are quantized, so that it needs no multiplication of real numbers."""
+        return max(self.weight_bits, self.activation_bits) < REAL_BITS
+
+    @property
+    def precision(self) -> str:
+        """Bits of weight and activation, such as W1A1."""
+        return f'W{self.weight_bits}A{self.activation_bits}'
+
+
+@dataclass(frozen=True)
+class NetworkCost:
+    """The layers of a network at one input.
+
+    Attributes:
+        layers: every layer that holds values, multiplies, or was called and has no parts.
+        shape: height and width of the input; empty where the input is no image.
+        rois: regions of an image that the second stage of a detector looks at; None without one.
+
+    Example:
+        >>> real = LayerCost('stem', 'Conv2d', weights=432, macs=432 * 196, calls=1)
+        >>> conv = LayerCost('conv', 'ReBNNConv2d', 1, 1, weights=576, scales=8, macs=576 * 49, calls=1)
+        >>> network = NetworkCost((real, conv), (28, 28))
+        >>> network.macs_by_precision()
+        {'W32A32': 84672, 'W1A1': 28224}
+        >>> network.binary_share()
+        0.25
+    """
+
+    layers: tuple[LayerCost, ...]
+    shape: tuple[int, ...] = ()
+    rois: int | None = None
+
+    @property
+    def products(self) -> list[LayerCost]:
+        """The layers that multiply."""
+        return [layer for layer in self.layers if layer.product]
+
+    @property
+    def others(self) -> list[LayerCost]:
+        """Norms, activations, pooling and the like."""
+        return [layer for layer in self.layers if not layer.product]
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of whatever precision."""
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def bops(self) -> int:
+        """Bit operations: bits of the weight times bits of the activation per multiply-accumulate of quantized layers.
+
+        For one bit each that is one XNOR with its share of the bit count.
+        """
+        return sum(layer.macs * layer.weight_bits * layer.activation_bits for layer in self.layers if layer.quantized)
+
+    @property
+    def flops(self) -> int:
+        """Multiply-accumulates with at least one real factor."""
+        return sum(layer.macs for layer in self.layers if not layer.quantized)
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes of the state dict, latent weights included."""
+        return sum(layer.checkpoint_bytes for layer in self.layers)
+
+    @property
+    def float_bytes(self) -> int:
+        """Bytes of the same network with every weight in 32 bits and without quantizers."""
+        return 4 * sum(layer.weights + layer.bias + (layer.vectors if layer.real else 0) for layer in self.layers)
+
+    def macs_by_precision(self) -> dict[str, int]:
+        """Multiply-accumulates of each precision, in the order in which the network has them."""
+        found: dict[str, int] = {}
+        for layer in self.layers:
+            if layer.macs:
+                found[layer.precision] = found.get(layer.precision, 0) + layer.macs
+        return found
+
+    def binary_share(self) -> float:
+        """Share of the multiply-accumulates that have one bit on both sides; 0 for a network without any."""
+        return self.macs_by_precision().get('W1A1', 0) / self.macs if self.macs else 0.0

@@ -1,0 +1,148 @@
+"""Counts a whole network at one input shape, without data and without computing anything where that can be."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from mmengine.model import BaseModel
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from .layer_cost import NetworkCost
+from .layer_counter import count_layers
+
+
+def network_cost(model: nn.Module, shape: tuple[int, int], rois: int | None = None) -> NetworkCost:
+    """What a prediction of one image costs, layer by layer.
+
+    The pass runs on fake tensors, which have a shape and no values, so that it costs neither time nor memory. Where an
+    operator knows no shapes (mmcv's deformable convolution) the network is computed for real, with a warning.
+
+    Of a two-stage detector the first stage runs on the image and the second on ``rois`` regions: proposals and the
+    pooling of regions depend on values, and are replaced by as many regions of the right size. A mask head sees the
+    first 100 of them, as in mmdet's own ``forward``. Post-processing is no part of the count. The teacher of a
+    :class:`rebnn_mm.models.classification.TeacherStudentClassifier` is no part of the model.
+
+    Args:
+        model: a detector of mmdet, a classifier of mmpretrain, or any module that takes an image (1, C, H, W). It is
+            copied, so nothing of it changes; its weights do not matter.
+        shape: height and width of the input, padding included.
+        rois: regions per image; None is the config's ``test_cfg.rpn.max_per_img``.
+
+    Raises:
+        ValueError: the shape is not positive, ``rois`` is given to a network without a second stage, or missing
+            for one whose config does not say it.
+
+    Example:
+        >>> from rebnn_mm.models import ReBNNResNet
+        >>> cost = network_cost(ReBNNResNet(18), (224, 224))
+        >>> cost.macs, cost.bops, cost.flops
+        (1813561344, 1676279808, 137281536)
+    """
+    if min(shape) < 1:
+        raise ValueError(f'network_cost: shape={shape!r} must be a height and a width above 0')
+    rois = _regions(model, rois)
+    # A copy for each pass, since some modules keep tensors that they meet in forward.
+    measured = copy.deepcopy(model).eval()
+    try:
+        with _without_tracebacks_of_torch(), FakeTensorMode(allow_non_fake_inputs=True):
+            layers = count_layers(measured, lambda: _predict(measured, shape, rois))
+    except Exception as problem:  # what is wrong with the input or the network is wrong below, too
+        computed = copy.deepcopy(model).eval()
+        layers = count_layers(computed, lambda: _predict(computed, shape, rois))
+        warnings.warn(
+            'network_cost: an operator does not run on shapes alone, so the network was computed for real '
+            f'({type(problem).__name__}: {str(problem).strip().splitlines()[0][:120]})',
+            stacklevel=2,
+        )
+    return NetworkCost(layers, tuple(shape), rois)
+
+
+@contextmanager
+def _without_tracebacks_of_torch() -> Iterator[None]:
+    """Torch logs an operator's failure on fake tensors before it raises it."""
+    logger = logging.getLogger('torch._subclasses.fake_tensor')
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def _regions(model: nn.Module, rois: int | None) -> int | None:
+    if not hasattr(model, 'roi_head'):
+        if rois is not None:
+            raise ValueError(f'network_cost: {type(model).__name__} has no second stage, so rois={rois} has no use')
+        return None
+    if rois is None:
+        test_cfg = getattr(model, 'test_cfg', None) or {}
+        rois = (test_cfg.get('rpn') or {}).get('max_per_img')
+        if rois is None:
+            raise ValueError(
+                f'network_cost: {type(model).__name__} has a second stage, and its test_cfg.rpn.max_per_img does not '
+                'say on how many regions. Give rois.'
+            )
+    if rois < 1:
+        raise ValueError(f'network_cost: rois={rois} must be above 0')
+    return int(rois)
+
+
+def _predict(model: nn.Module, shape: tuple[int, int], rois: int | None) -> None:
+    mean = getattr(getattr(model, 'data_preprocessor', None), 'mean', None)
+    channels = mean.numel() if isinstance(mean, Tensor) else 3
+    parameter = next(model.parameters(), torch.empty(0))
+    image = torch.zeros(1, channels, *shape, device=parameter.device, dtype=parameter.dtype)
+    if not isinstance(model, BaseModel):
+        model(image)
+    elif not any(base.__module__.startswith('mmdet.') for base in type(model).__mro__):
+        model(image, mode='tensor')
+    else:
+        from mmdet.structures import DetDataSample
+
+        size = dict(img_shape=shape, ori_shape=shape, pad_shape=shape, batch_input_shape=shape)
+        sample = DetDataSample(metainfo=dict(img_id=0, scale_factor=(1.0, 1.0), **size))
+        with _regions_of_right_size(model, rois):
+            model(image, [sample], mode='tensor')
+
+
+@contextmanager
+def _regions_of_right_size(model: Any, rois: int | None) -> Iterator[None]:
+    """Replace what depends on values: the proposals, and the pooling that sorts regions by size."""
+    if rois is None:
+        yield
+        return
+    from mmdet.models.dense_heads.base_dense_head import BaseDenseHead
+    from mmdet.models.roi_heads.roi_extractors import SingleRoIExtractor
+    from mmengine.structures import InstanceData
+
+    def proposals(x: tuple[Tensor, ...], *args: Any, **kwargs: Any) -> list[InstanceData]:
+        model.rpn_head(x)
+        return [InstanceData(bboxes=x[0].new_zeros(rois, 4))]
+
+    replaced = []
+    if isinstance(getattr(model, 'rpn_head', None), BaseDenseHead):
+        model.rpn_head.predict = proposals
+        replaced.append((model.rpn_head, 'predict'))
+    for module in model.roi_head.modules():
+        if type(module) is SingleRoIExtractor:
+            module.forward = _pooled(module)
+            replaced.append((module, 'forward'))
+    try:
+        yield
+    finally:
+        for module, name in replaced:
+            delattr(module, name)
+
+
+def _pooled(extractor: Any) -> Any:
+    def forward(features: tuple[Tensor, ...], regions: Tensor, *args: Any) -> Tensor:
+        return features[0].new_zeros(len(regions), extractor.out_channels, *extractor.roi_layers[0].output_size)
+
+    return forward

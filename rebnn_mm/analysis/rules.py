@@ -1,0 +1,258 @@
+"""Accounting rules: what a size and an operation count include.
+
+:class:`Rule` is the default and the base; every other rule was found by fitting a published table of the paper
+"Resilient Binary Neural Network" and is there to show what its figures count. Two figures under different rules cannot
+be compared.
+"""
+
+import re
+from typing import ClassVar
+
+from .layer_cost import LayerCost, NetworkCost
+
+MB, MIB = 1e6, 2.0**20
+
+
+class Rule:
+    """Everything a prediction needs, and multiply-accumulates weighed by their bits.
+
+    Size: every weight at its own bits, packed without gaps; 32 bits for each bias, factor per output channel, shift,
+    slope and embedding; two 32-bit values per channel of a batch norm, into which its four vectors fold. MB is 10^6
+    bytes.
+
+    Operations: a multiply-accumulate costs ``w * a / 64`` where weight and activation have w and a bits, since a
+    64-bit word holds 64 products of one bit: 1/64 for 1-1, 1/4 for 4-4. With a real factor on either side (32-1, 1-32)
+    it costs one, as between real numbers: a sign in front of a real number saves the multiplication, not the addition.
+    Norms, activations, pooling and additions are left out.
+
+    Attributes:
+        name: as given to ``--rule``.
+        about: what it counts, in a sentence or two.
+        bytes_per_unit: bytes in a unit of size.
+
+    Example:
+        >>> conv = LayerCost('conv', 'ReBNNConv2d', 1, 1, weights=6400, scales=10, macs=6400, calls=1)
+        >>> rule = Rule()
+        >>> rule.layer_bytes(conv), rule.layer_ops(conv)
+        (840.0, 100.0)
+    """
+
+    name: ClassVar[str] = 'honest'
+    about: ClassVar[str] = (
+        'everything a prediction needs; weights at their bits, all else (biases, factors, shifts, slopes, two values '
+        'per channel of a batch norm) at 32; w*a/64 operations per multiply-accumulate, 1 with a real factor; no '
+        'elementwise operations'
+    )
+    bytes_per_unit: ClassVar[float] = MB
+
+    @property
+    def unit(self) -> str:
+        """MB (10^6 bytes) or MiB (2^20)."""
+        return 'MB' if self.bytes_per_unit == MB else 'MiB'
+
+    def layer_bytes(self, layer: LayerCost) -> float:
+        """Bytes of one layer."""
+        return layer.weights * layer.weight_bits / 8 + 4 * (layer.bias + layer.scales + layer.vectors)
+
+    def layer_ops(self, layer: LayerCost) -> float:
+        """Operations of one layer."""
+        if not layer.quantized:
+            return float(layer.macs)
+        return layer.macs * layer.weight_bits * layer.activation_bits / 64
+
+    def size(self, network: NetworkCost) -> float:
+        """Size of a network, in the rule's unit."""
+        return sum(map(self.layer_bytes, network.layers)) / self.bytes_per_unit
+
+    def ops(self, network: NetworkCost) -> float:
+        """Operations of a network."""
+        return sum(map(self.layer_ops, network.layers))
+
+
+def _norm_ops(layer: LayerCost) -> float:
+    return 2.0 * layer.values_out if layer.norm else 0.0
+
+
+class ImageNetRule(Rule):
+    """The 1-bit rows of the paper's Table 2: batch norms, factors, shifts and slopes take no room."""
+
+    name = 'paper-imagenet'
+    about = 'Table 2, 1-bit rows: weights and biases only, no batch norm, factor, shift or slope; BOPs/64 + FLOPs'
+
+    def layer_bytes(self, layer: LayerCost) -> float:
+        """Weight and bias of convolutions and linear layers."""
+        return layer.weights * layer.weight_bits / 8 + 4 * layer.bias
+
+
+class ImageNetRealRule(Rule):
+    """The real-valued rows of Table 2: torchstat's total, which counts a ReLU used twice once."""
+
+    name = 'paper-imagenet-real'
+    about = (
+        'Table 2, real-valued rows: all parameters; multiply-accumulates, 2 operations per value of a batch norm, '
+        "1 per value of each ReLU module's last call, and the max pooling's input (torchstat's total)"
+    )
+
+    def layer_ops(self, layer: LayerCost) -> float:
+        """Multiply-accumulates and what torchstat adds."""
+        last = 1
+        for size in layer.output:
+            last *= size
+        return (
+            layer.macs
+            + _norm_ops(layer)
+            + (last if layer.kind == 'ReLU' else 0)
+            + (layer.values_in if layer.kind == 'MaxPool2d' else 0)
+        )
+
+
+class HookCounterRule(Rule):
+    """Base of the real-valued detectors' rules: the counter of module hooks that came with mmdet 2.0."""
+
+    bytes_per_unit = MIB
+
+    def layer_ops(self, layer: LayerCost) -> float:
+        """Multiply-accumulates, additions of biases in convolutions, and all that norms, ReLU and pooling see."""
+        pool = layer.values_in if layer.kind in ('MaxPool2d', 'AvgPool2d') else 0
+        relu = layer.values_out if layer.kind == 'ReLU' else 0
+        bias = layer.values_out if layer.bias and 'Conv' in layer.kind else 0
+        return layer.macs + bias + _norm_ops(layer) + relu + pool
+
+
+class FasterRCNNRealRule(HookCounterRule):
+    """Real-valued Faster R-CNN of Table 3."""
+
+    name = 'paper-faster-rcnn-real'
+    about = (
+        "Table 3, real-valued Faster R-CNN: all parameters and running statistics, in MiB; mmdet 2.0's hook counter "
+        '(multiply-accumulates, biases of convolutions, 2 per value of a batch norm, ReLU, input of pooling)'
+    )
+
+    def layer_bytes(self, layer: LayerCost) -> float:
+        """All four vectors of a batch norm."""
+        return super().layer_bytes(layer) + 4 * layer.running
+
+
+class FasterRCNN4BitRule(HookCounterRule):
+    """4-bit Faster R-CNN of Table 3; its operations are counted on the real-valued network as if it had 4 bits."""
+
+    name = 'paper-faster-rcnn-4bit'
+    about = (
+        'Table 3, 4-4 Faster R-CNN: quantized weights at 4 bits, other weights and biases, nothing else, in MiB; '
+        "mmdet 2.0's hook counter divided by 8, except for the first layer, the predictors, the biases and the batch "
+        "norms of the backbone; shortcuts and the second stage's batch norms are divided, too"
+    )
+    bits: ClassVar[int] = 4
+    cost: ClassVar[float] = 1 / 8
+
+    def layer_bytes(self, layer: LayerCost) -> float:
+        """Weights, and the biases of real layers."""
+        return layer.weights * self.bits / 8 if layer.quantized else 4.0 * (layer.weights + layer.bias)
+
+    def layer_ops(self, layer: LayerCost) -> float:
+        """The hook counter's, less for what is taken for quantized."""
+        counted = super().layer_ops(layer)
+        real: float = counted - layer.macs if layer.product else 0.0
+        ends = re.fullmatch(r'backbone\.conv1|rpn_head\.rpn_(cls|reg)|roi_head\.bbox_head\.fc_(cls|reg)', layer.name)
+        if ends or (layer.norm and layer.name.startswith('backbone.')):
+            real = counted
+        return real + (counted - real) * self.cost
+
+
+class FasterRCNN1BitRule(FasterRCNN4BitRule):
+    """1-bit Faster R-CNN of Table 3: the 4-bit rule with one bit, 1/64, and a factor per output channel."""
+
+    name = 'paper-faster-rcnn-1bit'
+    about = (
+        'Table 3, 1-1 Faster R-CNN: as paper-faster-rcnn-4bit with 1 bit and 1/64, and one 32-bit factor per output '
+        'channel of a quantized layer'
+    )
+    bits = 1
+    cost = 1 / 64
+
+    def layer_bytes(self, layer: LayerCost) -> float:
+        """As with four bits, and the factors."""
+        return super().layer_bytes(layer) + 4 * layer.scales
+
+
+class SSDRealRule(HookCounterRule):
+    """Real-valued SSD300 of Table 3: millions of parameters, printed with two decimals, times four."""
+
+    name = 'paper-ssd-real'
+    about = (
+        "Table 3, real-valued SSD300: parameters in millions to two decimals, times 4 bytes; mmdet 2.0's hook counter"
+    )
+    bytes_per_unit = MB
+
+    def size(self, network: NetworkCost) -> float:
+        """Size from the rounded number of parameters."""
+        return 4 * round(super().size(network) / 4, 2)
+
+
+class SSD4BitRule(Rule):
+    """4-bit SSD300 of Table 3; the structure is BiDet's restructured VGG-16.
+
+    Its size keeps other layers real than its operations do: the paper's two columns fit no common choice.
+    """
+
+    name = 'paper-ssd-4bit'
+    about = (
+        'Table 3, 4-4 SSD300: size of quantized weights at 4 bits, first layer, conv7 and predictors at 32, '
+        'without the 1x1 convolutions of shortcuts, in MiB; multiply-accumulates / 8 except for first layer and '
+        'predictors, 2 operations per value of a batch norm, 1 per value that enters pooling'
+    )
+    bytes_per_unit = MIB
+    bits: ClassVar[int] = 4
+    cost: ClassVar[float] = 1 / 8
+
+    def layer_bytes(self, layer: LayerCost) -> float:
+        """Weights, and the biases of real layers."""
+        if layer.quantized:
+            return layer.weights * self.bits / 8
+        if not layer.product or self._shortcut(layer):
+            return 0.0
+        return 4.0 * (layer.weights + layer.bias)
+
+    def layer_ops(self, layer: LayerCost) -> float:
+        """Multiply-accumulates, batch norms and pooling."""
+        real = re.match(r'backbone\.conv1_1\.|bbox_head\.', layer.name)
+        pool = layer.values_in if layer.kind in ('MaxPool2d', 'AvgPool2d') else 0
+        return layer.macs * (1 if real else self.cost) + _norm_ops(layer) + pool
+
+    @staticmethod
+    def _shortcut(layer: LayerCost) -> bool:
+        return '.downsample.' in layer.name
+
+
+class SSD1BitRule(SSD4BitRule):
+    """1-bit SSD300 of Table 3: its size includes shortcuts, all four vectors of batch norms, and factors."""
+
+    name = 'paper-ssd-1bit'
+    about = (
+        'Table 3, 1-1 SSD300: size of quantized weights at 1 bit with one factor per output channel, all other '
+        'weights and biases, four vectors per batch norm, in MiB; operations as paper-ssd-4bit with 1/64'
+    )
+    bits = 1
+    cost = 1 / 64
+
+    def layer_bytes(self, layer: LayerCost) -> float:
+        """As a checkpoint would hold it, with the quantized weights packed."""
+        if layer.product:
+            return (4.0 * layer.weights if self._shortcut(layer) else super().layer_bytes(layer)) + 4 * layer.scales
+        return 4.0 * (layer.vectors + layer.running)
+
+
+ALL = (
+    Rule(),
+    ImageNetRule(),
+    ImageNetRealRule(),
+    FasterRCNNRealRule(),
+    FasterRCNN4BitRule(),
+    FasterRCNN1BitRule(),
+    SSDRealRule(),
+    SSD4BitRule(),
+    SSD1BitRule(),
+)
+
+RULES: dict[str, Rule] = {rule.name: rule for rule in ALL}
+"""Every rule that applies to a model, by its name."""

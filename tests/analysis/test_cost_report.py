@@ -1,0 +1,103 @@
+import json
+
+import pytest
+
+from rebnn_mm.analysis.cost_report import cost_dict, cost_json, cost_markdown, cost_table
+from rebnn_mm.analysis.layer_cost import LayerCost, NetworkCost
+from rebnn_mm.analysis.rules import RULES, Rule
+
+NETWORK = NetworkCost(
+    (
+        LayerCost(
+            'stem', 'Conv2d', why='first', parameters=432, weights=432, macs=10**6, calls=1, checkpoint_bytes=1728
+        ),
+        LayerCost(
+            'conv', 'ReBNNConv2d', 1, 1, parameters=8016, weights=8000, scales=16, macs=64 * 10**6, calls=5,
+            output=(1, 16, 4, 4), checkpoint_bytes=32128,
+        ),
+        LayerCost('spare', 'Linear', parameters=10, weights=10, checkpoint_bytes=40),
+        LayerCost('norm1', 'BatchNorm2d', parameters=16, vectors=16, calls=1, values_out=100, checkpoint_bytes=136),
+        LayerCost('norm2', 'BatchNorm2d', parameters=16, vectors=16, calls=1, values_out=100, checkpoint_bytes=136),
+        LayerCost('relu', 'ReLU', calls=1, values_out=100),
+    ),
+    (8, 8),
+    7,
+)  # fmt: skip
+
+
+def test_totals():
+    total = cost_dict(NETWORK, Rule(), 'somewhere')['total']
+    assert total['macs_by_precision'] == {'W32A32': 10**6, 'W1A1': 64 * 10**6}
+    assert (total['bops'], total['flops'], total['ops']) == (64 * 10**6, 10**6, 2 * 10**6)
+    assert total['macs_per_op'] == 32.5
+    assert total['binary_share_of_macs'] == 64 / 65
+    assert total['parameters'] == 432 + 8016 + 10 + 32
+    assert total['checkpoint_bytes'] == 1728 + 32128 + 40 + 272
+    assert total['deployed_bytes'] == 4 * (432 + 16 + 10 + 32) + 8000 / 8
+    assert total['float_bytes'] == 4 * (432 + 8000 + 10 + 32)
+    assert total['compression'] == total['float_bytes'] / total['deployed_bytes']
+    assert total['values_through_other_layers'] == 300
+
+
+@pytest.mark.parametrize('rule', RULES.values(), ids=list(RULES))
+def test_layers_add_up_to_the_total(rule):
+    cost = cost_dict(NETWORK, rule)
+    for key in ('parameters', 'macs', 'bops', 'flops', 'ops', 'checkpoint_bytes'):
+        assert sum(layer[key] for layer in cost['layers']) == pytest.approx(cost['total'][key])
+
+
+def test_json_is_the_dict():
+    assert json.loads(cost_json(NETWORK, Rule(), 'x')) == cost_dict(NETWORK, Rule(), 'x')
+
+
+def test_markdown_is_a_table_of_equal_rows():
+    lines = cost_markdown(NETWORK, Rule()).splitlines()
+    rows = [line for line in lines if line.startswith('|')]
+    assert {line.count('|') for line in rows} == {12}
+    cells = [[cell.strip() for cell in line.strip('|').split('|')] for line in rows]
+    assert [row[0] for row in cells[2:]] == ['stem', 'conv', 'spare', '2 x BatchNorm2d', 'total']
+    assert cells[3] == [
+        'conv',
+        '1/1',
+        '16x4x4',
+        '8,016',
+        '64.00',
+        '64.00',
+        '0.00',
+        '1.00',
+        '32.1',
+        '1.1',
+        'called 5 times',
+    ]
+    assert cells[2][-1] == 'first' and cells[4][-1] == 'not called'
+    assert '- regions: 7 per image in the second stage' in lines
+
+
+def test_table_keeps_names_whole_without_a_terminal_and_folds_them_in_a_narrow_one():
+    wide = cost_table(NETWORK, Rule(), 'somewhere')
+    assert 'input:         8x8 (somewhere)' in wide
+    assert 'not called:    1 layers, counted as deployed: spare' in wide
+    assert '65.00 M: W32A32 1.00 M (1.5%), W1A1 64.00 M (98.5%); binary (1-1): 98.5%' in wide
+    conv = next(line for line in wide.splitlines() if line.startswith('conv'))
+    assert conv.split() == [
+        'conv',
+        '1/1',
+        '16x4x4',
+        '8,016',
+        '64.00',
+        '64.00',
+        '0.00',
+        '1.00',
+        '32.1',
+        '1.1',
+        'called',
+        '5',
+        'times',
+    ]
+    table = cost_table(NETWORK, Rule(), width=100).split('\n\n')[0]
+    assert max(map(len, table.splitlines())) <= 100
+
+
+def test_the_rules_unit():
+    assert cost_dict(NETWORK, RULES['paper-faster-rcnn-1bit'])['total']['size_unit'] == 'MiB'
+    assert ' MiB; the same network' in cost_markdown(NETWORK, RULES['paper-faster-rcnn-1bit'])

@@ -1,0 +1,32 @@
+from rebnn_mm.analysis.layer_cost import LayerCost, NetworkCost
+
+REAL = LayerCost('real', 'Conv2d', weights=10, bias=2, macs=100, calls=1)
+ONE_BIT = LayerCost('one', 'ReBNNConv2d', 1, 1, weights=20, scales=4, vectors=5, macs=200, calls=1)
+FOUR_BIT = LayerCost('four', 'DoReFaConv2d', 4, 4, weights=30, scales=4, macs=300, calls=1)
+HALF_REAL = LayerCost('half', 'ReActConv2d', 32, 1, weights=40, vectors=5, macs=400, calls=1)
+NORM = LayerCost('norm', 'BatchNorm2d', vectors=8, running=8, calls=1, values_out=50)
+
+
+def test_a_real_factor_on_either_side_makes_a_real_operation():
+    network = NetworkCost((REAL, ONE_BIT, FOUR_BIT, HALF_REAL, NORM))
+    assert network.macs == 1000
+    assert network.bops == 200 * 1 + 300 * 16
+    assert network.flops == 100 + 400
+    assert network.macs_by_precision() == {'W32A32': 100, 'W1A1': 200, 'W4A4': 300, 'W32A1': 400}
+    assert network.binary_share() == 0.2
+
+
+def test_the_32_bit_network_has_no_quantizers():
+    network = NetworkCost((REAL, ONE_BIT, HALF_REAL, NORM))
+    assert network.float_bytes == 4 * (10 + 2 + 20 + 40 + 8)
+
+
+def test_products_and_others():
+    attention = LayerCost('attention', 'Attention', macs=5, calls=1)
+    network = NetworkCost((REAL, NORM, attention))
+    assert [layer.name for layer in network.products] == ['real', 'attention']
+    assert network.others == [NORM]
+
+
+def test_an_empty_network_has_no_share():
+    assert NetworkCost(()).binary_share() == 0.0

@@ -1,0 +1,168 @@
+"""Whole networks: every family of configs, regions of a second stage, and what depends on values."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.analysis import FlopAnalyzer
+from mmengine.config import Config
+from torch import nn
+
+pytest.importorskip('mmdet')
+pytest.importorskip('mmpretrain')
+
+from rebnn_mm.analysis.config_network import build_network, input_shape
+from rebnn_mm.analysis.network_cost import network_cost
+from rebnn_mm.layers.report import layer_rows
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+
+# One config of each family, and the precisions it multiplies in.
+FAMILIES = {
+    'faster_rcnn_r18_rebnn_coco': {'W32A32', 'W1A1'},
+    'faster_rcnn_r18_dorefa44_coco': {'W32A32', 'W4A4'},
+    'faster_rcnn_r18_fpn_rebnn_coco': {'W32A32', 'W1A1'},
+    'bccd/faster_rcnn_r18_rebnn_bccd': {'W32A32', 'W1A1'},
+    'voc/faster_rcnn_r18_bidet_voc': {'W32A32', 'W1A1'},
+    'ssd300_vgg16_bidet_coco': {'W32A32', 'W1A1'},
+    'voc/ssd300_vgg16_voc': {'W32A32'},
+    'pretrain/vgg16_rebnn_imagenet': {'W32A32', 'W1A1'},
+    'resnet18_react_stage1_imagenet': {'W32A32', 'W32A1'},
+    'ablation/resnet18_gamma_adaptive_imagenet': {'W32A32', 'W1A1'},
+    'cifar10/resnet20_rebnn_two_stage_cifar10': {'W32A32', 'W1A1'},
+    'cifar10/vgg_small_recu_cifar10': {'W32A32', 'W1A1'},
+    'cifar10/resnet20_rbnn_cifar10': {'W32A32', 'W1A1'},
+    'cifar10/resnet20_fda_cifar10': {'W32A32', 'W1A1'},
+    'cifar10/reference/resnet20_adabin_cifar10': {'W32A32', 'W1A1'},
+    'cifar10/own/resnet20_dorefa_w4a32_200e_cifar10': {'W32A32', 'W4A32'},
+}
+
+
+def built(name):
+    cfg = Config.fromfile(CONFIGS / f'{name}.py')
+    return cfg, build_network(cfg)
+
+
+@pytest.mark.parametrize('name', FAMILIES)
+def test_family(name, recwarn):
+    cfg, model = built(name)
+    cost = network_cost(model, input_shape(cfg)[:2])
+    assert not [warning for warning in recwarn if 'computed for real' in str(warning.message)]
+    assert set(cost.macs_by_precision()) == FAMILIES[name]
+    rows = {row.name: row for row in layer_rows(model)}
+    products = {layer.name: layer for layer in cost.layers if layer.weights}
+    assert products.keys() == rows.keys()
+    assert all(products[n].weight_bits == row.weight_bits and products[n].why == row.why for n, row in rows.items())
+    assert all(layer.macs and layer.calls for layer in products.values())
+    assert sum(layer.parameters for layer in cost.layers) == sum(p.numel() for p in model.parameters())
+    state = model.state_dict().values()
+    assert cost.checkpoint_bytes == sum(value.numel() * value.element_size() for value in state)
+    assert cost.rois == (model.test_cfg.rpn.max_per_img if hasattr(model, 'roi_head') else None)
+
+
+def test_a_second_stage_by_hand():
+    """C4: stage 4 halves 7x7 regions to 4x4 and two linear layers follow; nothing else knows of regions."""
+    _, model = built('faster_rcnn_r18_coco')
+    first = [network_cost(model, (64, 96), rois) for rois in (1, 11)]
+    per_region = 16 * (512 * 256 * 9 + 3 * 512 * 512 * 9 + 512 * 256) + 512 * 81 + 512 * 4
+    assert first[1].macs - first[0].macs == 10 * per_region
+    last = {layer.name: layer for layer in first[1].layers}['roi_head.bbox_head.fc_reg']
+    assert last.output == (11, 4)
+
+
+def test_regions_on_a_pyramid_and_a_mask_head():
+    """With FPN, two linear layers see 7x7 regions; mmdet's forward shows the mask head the first 100 of them."""
+    model = build_network(Config(dict(model=mask_rcnn(), default_scope='mmdet')))
+    few, many = (network_cost(model, (64, 64), rois) for rois in (100, 200))
+    assert many.macs - few.macs == 100 * (256 * 49 * 1024 + 1024 * 1024 + 1024 * (81 + 320))
+    masks = {layer.name: layer for layer in many.layers}['roi_head.mask_head.conv_logits']
+    assert masks.output == (100, 80, 28, 28)
+    # The proposal head sees five levels of 16, 8, 4, 2 and 1 pixels.
+    proposals = {layer.name: layer for layer in many.layers}['rpn_head.rpn_conv']
+    assert proposals.calls == 5
+    assert proposals.macs == 256 * 256 * 9 * (16**2 + 8**2 + 4**2 + 2**2 + 1)
+
+
+def mask_rcnn():
+    from mmengine.hub import get_config
+
+    return get_config('mmdet::mask_rcnn/mask-rcnn_r50_fpn_1x_coco.py').model
+
+
+def test_the_teacher_does_not_count():
+    _, taught = built('resnet18_rebnn_two_stage_imagenet')
+    assert taught.teacher is not None
+    cost = network_cost(taught, (224, 224))
+    assert cost.macs == 1814073344  # ResNet-18 alone; the ResNet-34 that teaches has 3663761408
+    assert not [layer.name for layer in cost.layers if 'teacher' in layer.name]
+
+
+@pytest.mark.parametrize(
+    'name', ['resnet18_rebnn_imagenet', 'overfit/ssd300_vgg16_rebnn_overfit', 'resnet18_imagenet']
+)
+def test_mmengine_counts_the_same_multiplications_at_any_precision(name):
+    """Its tool knows no bits: it charges a 1-bit product like one of two real numbers, and adds norms and pooling."""
+    _, model = built(name)
+    side = 300 if 'ssd' in name else 64
+    cost = network_cost(model, (side, side))
+    operators = FlopAnalyzer(model.eval(), torch.zeros(1, 3, side, side))
+    operators.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
+    found = operators.by_operator()
+    assert found['conv'] + found.get('linear', 0) == cost.macs
+    assert found['batch_norm'] == 2 * sum(layer.values_out for layer in cost.layers if layer.norm)
+
+
+def test_mmengine_counts_rbnns_rotations_too():
+    _, model = built('cifar10/resnet20_rbnn_cifar10')
+    operators = FlopAnalyzer(model.eval(), torch.zeros(1, 3, 32, 32))
+    operators.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
+    found = operators.by_operator()
+    assert found['conv'] + found['linear'] == network_cost(model, (32, 32)).macs
+    assert found['matmul'] > found['conv'] / 10
+
+
+def test_an_operator_without_shapes_is_computed():
+    ops = pytest.importorskip('mmcv.ops')
+    model = nn.Sequential(nn.Conv2d(3, 4, 1), ops.ModulatedDeformConv2dPack(4, 4, 3, padding=1, deform_groups=1))
+    with pytest.warns(UserWarning, match='was computed for real'):
+        cost = network_cost(model, (6, 6))
+    assert cost.macs == (12 + 4 * 4 * 9 + 27 * 4 * 9) * 36
+
+
+def test_the_model_stays_as_it_was():
+    _, model = built('cifar10/resnet20_rebnn_cifar10')
+    model.train()
+    before = {key: value.clone() for key, value in model.state_dict().items()}
+    network_cost(model, (32, 32))
+    assert model.training and not any(module._forward_hooks for module in model.modules())
+    assert all(torch.equal(before[key], value) for key, value in model.state_dict().items())
+
+
+def test_a_grey_image_has_one_channel():
+    preprocessor = dict(type='ClsDataPreprocessor', mean=[33.46], std=[78.87], num_classes=10)
+    model = dict(type='ImageClassifier', head=dict(type='ClsHead'))
+    model.update(backbone=dict(type='LeNet5', num_classes=10), data_preprocessor=preprocessor)
+    cost = network_cost(build_network(Config(dict(model=model, default_scope='mmpretrain'))), (32, 32))
+    assert cost.layers[0].macs == 6 * 25 * 28 * 28
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        (dict(shape=(0, 32)), 'must be a height and a width above 0'),
+        (dict(shape=(32, 32), rois=5), 'ImageClassifier has no second stage, so rois=5 has no use'),
+    ],
+)
+def test_bad_input_is_one_sentence(options, message):
+    _, model = built('cifar10/resnet20_rebnn_cifar10')
+    with pytest.raises(ValueError, match=message):
+        network_cost(model, **options)
+
+
+def test_regions_below_one_are_refused():
+    _, model = built('faster_rcnn_r18_coco')
+    with pytest.raises(ValueError, match='rois=0 must be above 0'):
+        network_cost(model, (64, 64), 0)
+    model.test_cfg = None
+    with pytest.raises(ValueError, match='test_cfg.rpn.max_per_img does not say on how many regions. Give rois'):
+        network_cost(model, (64, 64))

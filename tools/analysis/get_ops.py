@@ -1,0 +1,81 @@
+"""Size and operations of the network of a config, layer by layer, without data and without weights.
+
+python tools/analysis/get_ops.py configs/faster_rcnn_r18_rebnn_coco.py
+python tools/analysis/get_ops.py configs/resnet18_rebnn_imagenet.py --rule paper-imagenet --format json --out ops.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from mmengine.config import Config, DictAction
+
+from rebnn_mm.analysis.config_network import build_network, input_shape
+from rebnn_mm.analysis.cost_report import cost_json, cost_markdown, cost_table
+from rebnn_mm.analysis.network_cost import network_cost
+from rebnn_mm.analysis.rules import RULES
+from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.config_file import missing_config
+
+
+def parse_args() -> argparse.Namespace:
+    rules = '\n'.join(f'  {rule.name}: {rule.about}' for rule in RULES.values())
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=f'rules:\n{rules}', formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('config', help='config of mmdet, mmpretrain or this project')
+    parser.add_argument(
+        '--shape',
+        type=int,
+        nargs=2,
+        metavar=('H', 'W'),
+        help='input of the network, padding included; default: what the test pipeline of the config makes',
+    )
+    parser.add_argument(
+        '--rois', type=int, help='regions per image in a second stage; default: test_cfg.rpn.max_per_img'
+    )
+    parser.add_argument('--rule', choices=list(RULES), default='honest', help='what counts; see below')
+    parser.add_argument('--format', choices=['table', 'json', 'markdown'], default='table')
+    parser.add_argument('--out', type=Path, help='write to this file instead of the terminal')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config, as in tools/train.py'
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    stop_if(missing_config(args.config))
+    cfg = Config.fromfile(args.config)
+    cfg.merge_from_dict(args.cfg_options or {})
+    try:
+        height, width, source = (*args.shape, '--shape') if args.shape else input_shape(cfg)
+        network = network_cost(build_network(cfg), (height, width), args.rois)
+    except ValueError as problem:
+        stop_if(str(problem))
+    except RuntimeError as problem:
+        stop_if(
+            f'{args.config}: the network does not run on {height}x{width}: {str(problem).splitlines()[0]} Give '
+            'another input: --shape HEIGHT WIDTH'
+        )
+    rule = RULES[args.rule]
+    if args.format == 'table':
+        wide = shutil.get_terminal_size().columns if args.out is None and sys.stdout.isatty() else None
+        text = cost_table(network, rule, source, wide)
+    else:
+        text = {'json': cost_json, 'markdown': cost_markdown}[args.format](network, rule, source)
+    if args.out is None:
+        print(text, end='')
+        return
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = args.out.with_name(args.out.name + '.part')
+    unfinished.write_text(text)
+    unfinished.replace(args.out)
+    print(f'{args.out}: {args.format} of {len(network.products)} layers')
+
+
+if __name__ == '__main__':
+    main()

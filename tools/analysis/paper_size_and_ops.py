@@ -1,0 +1,56 @@
+"""The tables of docs/size_and_ops.md: our networks, and the paper's 28 figures beside what counting gives.
+
+python tools/analysis/paper_size_and_ops.py                                    # print them
+python tools/analysis/paper_size_and_ops.py --update docs/size_and_ops.md      # renew them in the page
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from rebnn_mm.analysis.paper_figures import counted_networks
+from rebnn_mm.analysis.size_tables import figures_table, networks_table, own_table
+from rebnn_mm.utils.command_line import stop_if
+
+BLOCK = '<!-- {name}: tools/analysis/paper_size_and_ops.py -->\n{text}<!-- end of {name} -->\n'
+
+
+def updated(page: str, tables: dict[str, str]) -> str:
+    """The page with each table between its marks.
+
+    Raises:
+        ValueError: the page has no marks for one of them.
+    """
+    for name, text in tables.items():
+        found = re.compile(re.escape(BLOCK).replace(r'\{name\}', name).replace(r'\{text\}', '.*?'), re.DOTALL)
+        if not found.search(page):
+            start, end = BLOCK.format(name=name, text='').strip().split('\n')
+            raise ValueError(f'no place for the table {name!r}. Add the lines {start!r} and {end!r} to the page')
+        page = found.sub(lambda _, name=name, text=text: BLOCK.format(name=name, text=text), page)  # type: ignore[misc]
+    return page
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--update', type=Path, help='page to renew the tables in, instead of printing them')
+    args = parser.parse_args()
+    stop_if(None if args.update is None or args.update.is_file() else f'no page at {args.update}')
+
+    tables = {'own': own_table(), 'figures': figures_table(counted_networks()), 'networks': networks_table()}
+    if args.update is None:
+        print('\n'.join(tables.values()), end='')
+        return
+    try:
+        page = updated(args.update.read_text(), tables)
+    except ValueError as problem:
+        stop_if(f'{args.update}: {problem}.')
+    unfinished = args.update.with_name(args.update.name + '.part')
+    unfinished.write_text(page)
+    unfinished.replace(args.update)
+    print(f'{args.update}: tables renewed')
+
+
+if __name__ == '__main__':
+    main()
