@@ -105,9 +105,9 @@ def _packed_layer(layer: BinaryLayer, name: str) -> PackedLayer:
 
 
 def _replace(model: nn.Module, name: str, module: nn.Module) -> None:
-    # A module that hangs in the tree twice has one name in named_modules(); the others follow it.
+    # A module that hangs in the tree twice has one name only, and is one module afterwards, too.
     old = model.get_submodule(name)
     for parent in list(model.modules()):
-        for key, child in parent.named_children():
+        for key, child in list(parent._modules.items()):
             if child is old:
                 parent.add_module(key, module)

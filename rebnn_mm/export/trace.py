@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 import torch
+from onnx_ir.passes.common import NameFixPass
 from torch import Tensor, nn
 
 from .operators import DOMAIN, IR_VERSION, OPSET, all_nodes, attach_functions
@@ -58,6 +59,7 @@ def trace(
         except Exception as error:
             raise ValueError(f'{type(module).__name__} cannot be traced: {_reason(error)}') from error
     assert program is not None
+    NameFixPass()(program.model)  # an output may bear the name of another value otherwise
     model = program.model_proto
     model.ir_version = IR_VERSION
     _name_nodes(model.graph)

@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rebnn_mm.export import DOMAIN, pack, trace
+from rebnn_mm.layers import ReBNNConv2d
+from tests.export.graphs import run
+from tests.export.networks import lively
+
+
+class Shared(nn.Module):
+    """A head that sees two levels, as detectors have it."""
+
+    def __init__(self):
+        super().__init__()
+        self.head = nn.ModuleDict({'conv': ReBNNConv2d(8, 4, 3, padding=1)})
+
+    def forward(self, x):
+        return self.head.conv(x), [self.head.conv(-x[:, :, ::2, ::2])]
+
+
+@pytest.fixture(scope='module')
+def shared():
+    packed = pack(lively(Shared())).model
+    return packed, trace(packed, {'x': torch.zeros(2, 8, 6, 6)}, ['large', 'small'], {'x': [0, 2, 3]})
+
+
+def test_nodes_are_named_after_their_layer_and_its_call(shared):
+    assert [node.name for node in shared[1].graph.node if node.domain == DOMAIN] == ['head.conv', 'head.conv/1']
+
+
+def test_a_shared_layer_is_stored_once(shared):
+    packed = [tensor.name for tensor in shared[1].graph.initializer if tensor.data_type == 2]
+    assert packed == ['head.conv.bits']
+
+
+def test_versions_and_free_dimensions(shared):
+    model = shared[1]
+    assert model.ir_version == 9
+    assert {entry.domain: entry.version for entry in model.opset_import} == {'': 18, 'rebnn': 1}
+    dims = [dim.HasField('dim_param') for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    assert dims == [True, False, True, True]
+
+
+def test_outputs_in_tuples_and_lists(shared):
+    x = torch.randn(1, 8, 10, 4)
+    large, (small,) = shared[0](x)
+    found = run(shared[1], {'x': x.numpy()})
+    assert np.array_equal(found[0], large.numpy()) and np.array_equal(found[1], small.numpy())
+
+
+def test_nothing_of_this_machine_is_in_the_graph(shared):
+    text = shared[1].SerializeToString()
+    assert b'.py' not in text and b'stack_trace' not in text
+
+
+def test_an_output_may_be_called_what_a_value_inside_is_called():
+    model = trace(nn.Sequential(nn.Hardtanh(), nn.ReLU()), {'x': torch.ones(2, 3)}, ['hardtanh'])
+    assert run(model, {'x': np.full((2, 3), -5, np.float32)})[0].tolist() == [[0.0] * 3] * 2
+    assert [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == [2, 3]
+
+
+def test_what_cannot_be_traced_is_said_in_a_sentence():
+    class Branching(nn.Module):
+        def forward(self, x):
+            return x + 1 if x.sum() > 0 else x - 1
+
+    with pytest.raises(ValueError, match='^Branching cannot be traced: .*data-dependent'):
+        trace(Branching(), {'x': torch.ones(2)}, ['y'])
