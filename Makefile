@@ -7,6 +7,10 @@ PYTHON = $(VENV)/bin/python
 # Written last, so that an interrupted set-up is taken up again.
 READY = $(VENV)/.ready
 
+# Compiled by the set-up, and again when a source changes.
+RUNTIME = rebnn_mm/deploy/lib/librebnn_ort.so
+RUNTIME_SOURCES = $(wildcard runtime/CMakeLists.txt runtime/include/* runtime/src/* runtime/ort/*.* setup.py)
+
 .PHONY: help setup demo test lint format clean
 
 help:
@@ -17,11 +21,15 @@ help:
 	@echo 'make setup   only make the environment in $(VENV)'
 	@echo 'make clean   delete caches and built packages; the environment stays'
 
-setup: $(READY)
+setup: $(READY) $(RUNTIME)
 
 $(READY): requirements.txt setup.py tools/setup_env.sh
 	@bash tools/setup_env.sh '$(VENV)' '$(BASE_PYTHON)'
 	@touch $@
+
+$(RUNTIME): $(RUNTIME_SOURCES) | $(READY)
+	$(PYTHON) setup.py --quiet build_runtime --editable-mode
+	@if [ -e $@ ]; then touch $@; fi
 
 demo: setup
 	$(PYTHON) demo/run_demo.py

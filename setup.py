@@ -1,13 +1,22 @@
 """Packaging of rebnn_mm. Tool settings live in pyproject.toml, the tested set of versions in requirements.txt."""
 
+import importlib
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
+from typing import ClassVar, NoReturn
 
-from setuptools import find_packages, setup
+from setuptools import Command, Distribution, find_packages, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build import build
 from setuptools.command.build_py import build_py
 
-ROOT = Path(__file__).parent
+ROOT = Path(__file__).parent.resolve()
+LIBRARY_FOLDER = Path('rebnn_mm', 'deploy', 'lib')
+SKIP_RUNTIME = os.environ.get('REBNN_SKIP_RUNTIME') == '1'
 
 # Both families install the folders mmengine/, mmcv/, mmdet/ and mmpretrain/, and pip does not see that they clash.
 # They are extras, because a hard requirement on one would overwrite the other.
@@ -23,6 +32,9 @@ EXTRAS = {
         'torch<2.6',
         'setuptools<82',
     ],
+    # What writes packed models, and what runs them.
+    'export': ['onnx>=1.17', 'onnxscript>=0.5', 'onnxruntime>=1.17', 'rich'],
+    'deploy': ['numpy', 'onnxruntime>=1.17', 'pillow'],
     # Formatter and type checker are pinned: their verdict changes from version to version.
     'dev': ['pytest>=8', 'pytest-cov>=5', 'ruff==0.17.5', 'mypy==2.4.1', 'tensorboard'],
 }
@@ -40,6 +52,104 @@ class BuildWithConfigs(build_py):
             target = Path(self.build_lib, 'rebnn_mm', 'configs')
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(ROOT / 'configs', target, ignore=shutil.ignore_patterns('__pycache__'))
+
+
+class BuildRuntime(Command):
+    """Compiles the folder ``runtime`` with CMake into ``rebnn_mm/deploy/lib``; ``REBNN_SKIP_RUNTIME=1`` leaves it out.
+
+    In editable mode the libraries go into the source folder. Object files stay in ``build/runtime``, so that only what
+    has changed is compiled the next time.
+    """
+
+    description = 'compile the runtime of packed models'
+    user_options: ClassVar = [('editable-mode', None, 'put the libraries into the source folder')]
+    boolean_options: ClassVar = ['editable-mode']
+    # Place below the folder of CMake.
+    libraries = ('librebnn.so', 'ort/librebnn_ort.so')
+
+    def initialize_options(self) -> None:
+        self.editable_mode = False
+        self.build_lib = ''
+
+    def finalize_options(self) -> None:
+        self.set_undefined_options('build_py', ('build_lib', 'build_lib'))
+
+    def run(self) -> None:
+        if SKIP_RUNTIME:
+            return
+        compiler = os.environ.get('CXX') or next(filter(shutil.which, ('c++', 'g++', 'clang++')), 'g++')
+        if not shutil.which(compiler.split()[0]):
+            stop(f'there is no C++ compiler for the runtime ({compiler}). Install one (Debian: apt-get install g++)')
+        cmake, ninja = find_program('cmake', 'CMAKE_BIN_DIR'), find_program('ninja', 'BIN_DIR')
+        if cmake is None:
+            stop('there is no CMake for the runtime. Install it (pip install cmake)')
+        folder = ROOT / 'build' / 'runtime'
+        configure = [cmake, '-S', str(ROOT / 'runtime'), '-B', str(folder), '-DCMAKE_BUILD_TYPE=Release']
+        configure += ['-G', 'Ninja', f'-DCMAKE_MAKE_PROGRAM={ninja}'] if ninja else []
+        if not succeeds(configure, quiet=True):
+            # Perhaps the folder was made for a clone at another place, or by another generator.
+            shutil.rmtree(folder, ignore_errors=True)
+            if not succeeds(configure):
+                stop('CMake cannot prepare the runtime, see above. Mend that')
+        jobs = os.environ.get('MAX_JOBS') or str(os.cpu_count())
+        if not succeeds([cmake, '--build', str(folder), '--parallel', jobs]):
+            stop('the runtime does not compile, see above. Mend that')
+        target = ROOT / LIBRARY_FOLDER if self.editable_mode else Path(self.build_lib, LIBRARY_FOLDER)
+        target.mkdir(parents=True, exist_ok=True)
+        for library in self.libraries:
+            new = target / f'{Path(library).name}.new'
+            shutil.copy(folder / library, new)
+            new.replace(new.with_suffix(''))  # a process that runs the old one keeps it
+
+    def get_outputs(self) -> list[str]:
+        folder = Path(self.build_lib, LIBRARY_FOLDER)
+        return [] if SKIP_RUNTIME else [str(folder / Path(library).name) for library in self.libraries]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        paths = self.get_outputs() if self.editable_mode else []
+        return {path: str(LIBRARY_FOLDER / Path(path).name) for path in paths}
+
+
+def find_program(name: str, folder: str) -> str | None:
+    """The tool of PyPI's package ``name``, which need not be on the ``PATH``, or else the system's."""
+    try:
+        inside = shutil.which(name, path=str(getattr(importlib.import_module(name), folder)))
+    except (ImportError, AttributeError):
+        inside = None
+    return inside or shutil.which(name)
+
+
+def succeeds(command: list[str], quiet: bool = False) -> bool:
+    """Whether the command ends well; if not, what it said is shown."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    if done.returncode and not quiet:
+        print(done.stdout, file=sys.stderr)
+    return done.returncode == 0
+
+
+def stop(problem: str) -> NoReturn:
+    raise SystemExit(f'rebnn_mm: {problem}, or go without packed models: REBNN_SKIP_RUNTIME=1.')
+
+
+class BuildAll(build):
+    """The usual steps, then the runtime."""
+
+    sub_commands: ClassVar = [*build.sub_commands, ('build_runtime', None)]
+
+
+class PlatformWheel(bdist_wheel):
+    """Tags a wheel that holds the runtime for its platform and any Python 3: the libraries do not know Python."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        python, abi, platform = super().get_tag()
+        return (python, abi, platform) if self.root_is_pure else ('py3', 'none', platform)
+
+
+class WithRuntime(Distribution):
+    """Belongs to a platform if the runtime is in it."""
+
+    def has_ext_modules(self) -> bool:
+        return not SKIP_RUNTIME
 
 
 def read_version() -> str:
@@ -61,7 +171,15 @@ setup(
     py_modules=['rebnn_check_env'],
     install_requires=['torch', 'numpy', 'pycocotools'],
     extras_require=EXTRAS,
-    entry_points={'console_scripts': ['rebnn-check-env = rebnn_check_env:main']},
-    cmdclass={'build_py': BuildWithConfigs},
+    entry_points={
+        'console_scripts': ['rebnn-check-env = rebnn_check_env:main', 'rebnn-run = rebnn_mm.deploy.run:main'],
+    },
+    cmdclass={
+        'bdist_wheel': PlatformWheel,
+        'build': BuildAll,
+        'build_py': BuildWithConfigs,
+        'build_runtime': BuildRuntime,
+    },
+    distclass=WithRuntime,
     zip_safe=False,
 )

@@ -76,7 +76,7 @@ make_environment() {
                 'Name another folder: make setup VENV=/path/to/new.'
         "$base_python" -m venv --clear "$venv"
     fi
-    install --quiet --upgrade pip setuptools wheel ninja packaging
+    install --quiet --upgrade pip setuptools wheel cmake ninja packaging
 }
 
 install_mmcv() {
@@ -108,7 +108,7 @@ install --quiet $(pins 'numpy|onedl-mmengine|opencv-python-headless')
 say '4/6 mmcv: its ops are compiled, about 11 minutes on 2 cores the first time; pip keeps the result'
 install_mmcv
 
-say '5/6 mmdet, mmpretrain, rebnn_mm and its development tools: about 1 minute'
+say '5/6 mmdet, mmpretrain, rebnn_mm with its compiled runtime, and its development tools: about 2 minutes'
 install -qq --no-build-isolation --requirement requirements.txt --editable '.[dev]'
 # Both OpenCV packages are in now and share one folder. Whichever is written last is the one that is imported, and only
 # the headless one imports on a machine without libGL.

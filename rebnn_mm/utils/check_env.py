@@ -29,6 +29,9 @@ TESTED = {
     'numpy': '2.2.6',
     'opencv-python': '4.12.0.88',
     'opencv-python-headless': '4.12.0.88',
+    'onnx': '1.23.2',
+    'onnxscript': '0.7.2',
+    'onnxruntime': '1.31.1',
 }
 # Import name to its distribution in both families; the two of a row write into the same folder.
 FAMILIES = {
@@ -39,6 +42,8 @@ FAMILIES = {
 }
 ORIGINALS = [original for original, _ in FAMILIES.values()]
 DISTRIBUTIONS = {'torch': ('torch',), 'torchvision': ('torchvision',), **FAMILIES}
+# The full package and the one for boards, which write the same files.
+OURS = ('rebnn_mm', 'rebnn-runtime')
 # Layers, hooks and constructors work without these; what needs them is one kind of model.
 OPTIONAL = ('torchvision', 'mmdet', 'mmpretrain')
 OLDEST_PYTHON, NEWEST_PYTHON = (3, 10), (3, 12)
@@ -96,7 +101,7 @@ class Problem:
 def installed_versions() -> dict[str, str]:
     """Version of every distribution that a check or the table asks for, by name; absent ones are left out."""
     versions = {}
-    for name in [*TESTED, *ORIGINALS, 'setuptools']:
+    for name in [*TESTED, *ORIGINALS, *OURS, 'setuptools']:
         try:
             version = metadata.version(name)
         except (metadata.PackageNotFoundError, KeyError):
@@ -173,6 +178,15 @@ def _check_families(env: Environment) -> Iterator[Problem]:
                 f'{original} and {onedl} are both installed and have overwritten each other in the folder {name}/',
                 f'pip uninstall -y {original} {onedl}, then install one of them again ({onedl} is the tested one)',
             )
+
+
+def _check_board_wheel(env: Environment) -> Iterator[Problem]:
+    if all(name in env.versions for name in OURS):
+        yield Problem(
+            'error',
+            f'{" and ".join(OURS)} are both installed and have overwritten each other in the folder rebnn_mm/',
+            f'pip uninstall -y {" ".join(OURS)}, then install the one you need',
+        )
 
 
 def _check_original_family(env: Environment) -> Iterator[Problem]:
@@ -262,7 +276,15 @@ def check_environment(config: Any = None, env: Environment | None = None) -> lis
         The problems found; an empty list if there are none.
     """
     env = env or Environment()
-    checks = (_check_python, _check_missing, _check_families, _check_original_family, _check_imports, _check_gpu_ops)
+    checks = (
+        _check_python,
+        _check_missing,
+        _check_families,
+        _check_board_wheel,
+        _check_original_family,
+        _check_imports,
+        _check_gpu_ops,
+    )
     problems = [problem for check in checks for problem in check(env)]
     if config is not None:
         problems += _check_config(config, env)

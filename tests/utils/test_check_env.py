@@ -93,6 +93,14 @@ def test_both_mmengines_at_once():
     assert 'mmengine and onedl-mmengine are both installed' in only(problems).what
 
 
+def test_board_wheel_beside_the_full_package():
+    assert found(versions={**HEALTHY, 'rebnn_mm': '0.1.0'}) == []
+    problem = only(found(versions={**HEALTHY, 'rebnn_mm': '0.1.0', 'rebnn-runtime': '0.1.0'}))
+    assert problem.level == 'error'
+    assert 'rebnn_mm and rebnn-runtime are both installed' in problem.what
+    assert problem.fix.startswith('pip uninstall -y rebnn_mm rebnn-runtime')
+
+
 @pytest.mark.parametrize(('torch', 'number'), [('2.5.1', 0), ('2.6.0', 1), ('2.13.0+cu130', 1)])
 def test_original_mmengine_with_new_torch(torch, number):
     problems = found(versions={**ORIGINAL, 'torch': torch})
