@@ -55,7 +55,9 @@ def print_export(result: Export, source: Source, console: Console) -> None:
     )
     for layer, (flipped, compared) in found.flips.items():
         if flipped:
-            say(f'  {layer}: {flipped:,} of {compared:,} signs')
+            say(f'  {layer}: {flipped:,} of {compared:,}')
+    if flips.flipped:
+        say('A value next to zero that is rounded differently changes its sign, and the layers behind it follow.')
     if result.task.name == 'classification':
         say(f'Best class the same on {found.top1} of {found.images} images.')
     if result.task.name == 'detection':

@@ -102,7 +102,9 @@ class PackedLayer(nn.Module):
 
 def _before_sign(quantizer: ActivationQuantizer) -> nn.Module:
     """What comes before the sign that the operator takes; a quantizer that is not known may take it itself."""
-    return Centred(quantizer) if type(quantizer).quantize is RBNNSign.quantize else quantizer
+    if isinstance(quantizer, RBNNSign) and type(quantizer).quantize is RBNNSign.quantize:
+        return Centred(quantizer)
+    return quantizer
 
 
 class PackedConv2d(PackedLayer):

@@ -1,0 +1,51 @@
+"""A small trained classifier and its export, made once."""
+
+import numpy as np
+import pytest
+import torch
+from mmengine.registry import DefaultScope
+from torch import nn
+
+from rebnn_mm.export.exporter import Export, export
+from tests.export.networks import lively
+
+PREPROCESS = {'channels': 'rgb', 'mean': [120.0, 110.0, 100.0], 'std': [60.0, 55.0, 50.0]}
+
+
+def tiny_classifier(**kwargs) -> nn.Module:
+    """One stage, eight channels, four binary convolutions."""
+    from mmpretrain.models import ImageClassifier
+
+    backbone = dict(
+        type='ReBNNResNet',
+        depth=18,
+        base_channels=8,
+        num_stages=1,
+        strides=(1,),
+        dilations=(1,),
+        out_indices=(0,),
+        stem='cifar',
+        block='react',
+    )
+    head = dict(type='LinearClsHead', num_classes=5, in_channels=8)
+    parts = dict(backbone=backbone, neck=dict(type='GlobalAveragePooling'), head=head) | kwargs
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        return lively(ImageClassifier(**parts))
+
+
+@pytest.fixture(scope='session')
+def classifier() -> nn.Module:
+    pytest.importorskip('mmpretrain')
+    return tiny_classifier()
+
+
+@pytest.fixture(scope='session')
+def exported(classifier) -> Export:
+    """In half precision as well, which compares it with single precision."""
+    return export(classifier, preprocess=PREPROCESS, config='tiny.py', classes=list('abcde'), size=(16, 12), half=True)
+
+
+@pytest.fixture
+def random_images():
+    """Eight images as the tiny classifier takes them."""
+    return torch.from_numpy(np.random.default_rng(5).normal(size=(8, 3, 16, 12)).astype(np.float32))

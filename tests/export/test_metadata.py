@@ -1,0 +1,52 @@
+import hashlib
+import json
+
+import pytest
+from mmengine.config import Config
+
+from rebnn_mm.deploy.metadata import Metadata
+from rebnn_mm.export.metadata import class_names, packed_digests, set_metadata
+from tests.export.graphs import parsed
+
+GRAPH = """g (float[1, 8] x) => (float[1, 2] features)
+<uint8[2, 1] w = {5, 250}, float[8] s = {0, 0, 0, 0, 0, 0, 0, 0}, float[2] a = {1, 1}, float[2] b = {0, 0}>
+{ features = rebnn.BinaryLinear <channels = 8> (x, w, s, a, b) }"""
+
+
+def test_the_deploy_package_reads_what_is_written():
+    model = parsed(GRAPH)
+    preprocess = {'channels': 'bgr', 'crop': [8, 9]}
+    set_metadata(model, 'raw', config='a.py', classes=['Katze', 'Löwe'], preprocess=preprocess)
+    set_metadata(model, 'raw', config='b.py', classes=['Katze', 'Löwe'], preprocess=preprocess)
+    read = Metadata.parse({entry.key: entry.value for entry in model.metadata_props})
+    assert (read.task, read.config, read.classes, read.outputs) == ('raw', 'b.py', ('Katze', 'Löwe'), ('features',))
+    assert read.preprocess.channels == 'bgr' and read.preprocess.crop == (8, 9)
+    assert read.packed_sha256 == {'w': hashlib.sha256(bytes([5, 250])).hexdigest()}
+
+
+def test_only_packed_weights_have_a_digest():
+    model = parsed(GRAPH)
+    assert list(packed_digests(model)) == ['w']
+
+
+def test_outputs_are_named_for_raw_files_only():
+    model = parsed(GRAPH)
+    set_metadata(model, 'classification')
+    entries = {entry.key: entry.value for entry in model.metadata_props}
+    assert 'rebnn.outputs' not in entries and json.loads(entries['rebnn.classes']) == []
+
+
+@pytest.mark.parametrize(
+    ('meta', 'dataset', 'expected'),
+    [
+        ({'dataset_meta': {'classes': ('a', 'b')}}, dict(type='CIFAR10'), ['a', 'b']),
+        ({'dataset_meta': {'CLASSES': ['a']}}, {}, ['a']),
+        ({}, dict(dataset=dict(metainfo=dict(classes='cell'))), ['cell']),
+        ({}, dict(type='CIFAR10Archive'), ['airplane', 'automobile']),
+        ({}, dict(type='NoSuchDataset'), []),
+    ],
+    ids=['checkpoint', 'old checkpoint', 'config', 'data set', 'unknown'],
+)
+def test_class_names(meta, dataset, expected):
+    cfg = Config(dict(test_dataloader=dict(dataset=dataset), default_scope='mmpretrain'))
+    assert class_names(cfg, {'meta': meta})[:2] == expected

@@ -1,0 +1,78 @@
+import pytest
+from mmengine.config import Config
+
+from rebnn_mm.export.preprocess import preprocessing
+
+LOAD = dict(type='LoadImageFromFile')
+NORM = dict(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375])
+
+
+def config(*pipeline, **preprocessor):
+    return Config(dict(test_dataloader=dict(dataset=dict(pipeline=list(pipeline))), data_preprocessor=preprocessor))
+
+
+def test_a_classifier_of_imagenet():
+    cfg = Config.fromfile('configs/resnet18_rebnn_imagenet.py')
+    assert preprocessing(cfg) == (
+        {'resize': {'mode': 'short_edge', 'size': 256}, 'crop': [224, 224], 'channels': 'rgb', **NORM},
+        [],
+    )
+
+
+def test_a_classifier_of_cifar_whose_images_come_as_rgb():
+    steps = preprocessing(Config.fromfile('configs/cifar10/resnet20_rebnn_cifar10.py')).steps
+    assert steps == {'channels': 'rgb', **NORM}
+
+
+def test_a_detector():
+    pytest.importorskip('mmdet')
+    steps = preprocessing(Config.fromfile('configs/faster_rcnn_r18_rebnn_coco.py')).steps
+    assert steps['resize'] == {'mode': 'keep_ratio', 'size': [1000, 600]}
+    assert steps['channels'] == 'rgb' and steps['mean'] == NORM['mean']
+    assert steps.get('pad') is None or steps['pad']['value'] == 0
+
+
+def test_ssd_takes_one_size():
+    pytest.importorskip('mmdet')
+    steps = preprocessing(Config.fromfile('configs/ssd300_vgg16_rebnn_coco.py')).steps
+    assert steps['resize'] == {'mode': 'exact', 'size': [300, 300]}
+
+
+@pytest.mark.parametrize(
+    ('swap', 'order'), [({}, 'bgr'), ({'bgr_to_rgb': True}, 'rgb'), ({'to_rgb': True}, 'rgb')], ids=str
+)
+def test_files_are_read_as_bgr(swap, order):
+    assert preprocessing(config(LOAD, **swap)).steps == {'channels': order}
+
+
+def test_padding_and_a_number_for_both_sides():
+    steps = preprocessing(config(LOAD, dict(type='Resize', scale=64), pad_size_divisor=32, pad_value=114)).steps
+    assert steps['pad'] == {'divisor': 32, 'value': 114}
+    assert steps['resize'] == {'mode': 'exact', 'size': [64, 64]}
+
+
+def test_another_interpolation_is_noted():
+    found = preprocessing(config(LOAD, dict(type='ResizeEdge', scale=256, backend='pillow', interpolation='bicubic')))
+    assert found.notes == [
+        "The config resizes by pillow's bicubic interpolation, the packed file by OpenCV's bilinear: scores differ a "
+        'little.'
+    ]
+
+
+@pytest.mark.parametrize(
+    ('step', 'words'),
+    [
+        (dict(type='Pad', size_divisor=32), 'Pad.*no words for'),
+        (dict(type='ResizeEdge', scale=256, edge='long'), 'edge.*no words for'),
+        (dict(type='CenterCrop', crop_size=8, efficientnet_style=True), 'no words for'),
+    ],
+)
+def test_a_step_that_cannot_be_stated_is_named(step, words):
+    with pytest.raises(ValueError, match=words):
+        preprocessing(config(LOAD, step))
+
+
+def test_an_order_that_cannot_be_stated():
+    crop, resize = dict(type='CenterCrop', crop_size=8), dict(type='Resize', scale=(4, 4))
+    with pytest.raises(ValueError, match='has Resize where the packed format has no place for it'):
+        preprocessing(config(LOAD, crop, resize))
