@@ -39,7 +39,6 @@ def cost_dict(network: NetworkCost, rule: Rule, source: str = '') -> dict[str, A
         source: where the input's shape is from.
 
     Example:
-        >>> from .rules import Rule
         >>> layer = LayerCost('conv', 'ReBNNConv2d', 1, 1, weights=6400, scales=10, macs=6400, calls=1)
         >>> cost = cost_dict(NetworkCost((layer,), (8, 8)), Rule())
         >>> cost['total']['ops'], cost['total']['deployed_bytes'], cost['total']['binary_share_of_macs']

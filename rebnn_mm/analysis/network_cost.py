@@ -25,9 +25,10 @@ def network_cost(model: nn.Module, shape: tuple[int, int], rois: int | None = No
     operator knows no shapes (mmcv's deformable convolution) the network is computed for real, with a warning.
 
     Of a two-stage detector the first stage runs on the image and the second on ``rois`` regions: proposals and the
-    pooling of regions depend on values, and are replaced by as many regions of the right size. A mask head sees the
-    first 100 of them, as in mmdet's own ``forward``. Post-processing is no part of the count. The teacher of a
-    :class:`rebnn_mm.models.classification.TeacherStudentClassifier` is no part of the model.
+    pooling of regions depend on values, and are replaced by as many regions of the right size. A mask head sees what
+    mmdet's own ``forward`` shows it: the first 100 of them, in a cascade all of them. Post-processing is no part of
+    the count. The teacher of a :class:`rebnn_mm.models.classification.TeacherStudentClassifier` is no part of the
+    model.
 
     Args:
         model: a detector of mmdet, a classifier of mmpretrain, or any module that takes an image (1, C, H, W). It is
@@ -36,8 +37,8 @@ def network_cost(model: nn.Module, shape: tuple[int, int], rois: int | None = No
         rois: regions per image; None is the config's ``test_cfg.rpn.max_per_img``.
 
     Raises:
-        ValueError: the shape is not positive, ``rois`` is given to a network without a second stage, or missing
-            for one whose config does not say it.
+        ValueError: the shape is not positive, ``rois`` is given to a network without a second stage or with learned
+            regions, or missing for one whose config does not say it.
 
     Example:
         >>> from rebnn_mm.models import ReBNNResNet
@@ -81,6 +82,12 @@ def _regions(model: nn.Module, rois: int | None) -> int | None:
         if rois is not None:
             raise ValueError(f'network_cost: {type(model).__name__} has no second stage, so rois={rois} has no use')
         return None
+    learned = _learned_regions(model)
+    if learned is not None and rois not in (None, learned):
+        raise ValueError(
+            f'network_cost: {type(model).__name__} has learned its {learned} regions; leave rois={rois} out'
+        )
+    rois = learned if rois is None else rois
     if rois is None:
         test_cfg = getattr(model, 'test_cfg', None) or {}
         rois = (test_cfg.get('rpn') or {}).get('max_per_img')
@@ -92,6 +99,11 @@ def _regions(model: nn.Module, rois: int | None) -> int | None:
     if rois < 1:
         raise ValueError(f'network_cost: rois={rois} must be above 0')
     return int(rois)
+
+
+def _learned_regions(model: nn.Module) -> int | None:
+    """How many regions a detector such as Sparse R-CNN has among its parameters."""
+    return getattr(getattr(model, 'rpn_head', None), 'num_proposals', None)
 
 
 def _predict(model: nn.Module, shape: tuple[int, int], rois: int | None) -> None:
@@ -109,7 +121,8 @@ def _predict(model: nn.Module, shape: tuple[int, int], rois: int | None) -> None
         size = dict(img_shape=shape, ori_shape=shape, pad_shape=shape, batch_input_shape=shape)
         sample = DetDataSample(metainfo=dict(img_id=0, scale_factor=(1.0, 1.0), **size))
         with _regions_of_right_size(model, rois):
-            model(image, [sample], mode='tensor')
+            # With learned regions mmdet's forward computes losses, which need targets.
+            model(image, [sample], mode='tensor' if _learned_regions(model) is None else 'predict')
 
 
 @contextmanager

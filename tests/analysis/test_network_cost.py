@@ -6,6 +6,7 @@ import pytest
 import torch
 from mmengine.analysis import FlopAnalyzer
 from mmengine.config import Config
+from mmengine.hub import get_config
 from torch import nn
 
 pytest.importorskip('mmdet')
@@ -28,7 +29,6 @@ FAMILIES = {
     'voc/ssd300_vgg16_voc': {'W32A32'},
     'pretrain/vgg16_rebnn_imagenet': {'W32A32', 'W1A1'},
     'resnet18_react_stage1_imagenet': {'W32A32', 'W32A1'},
-    'ablation/resnet18_gamma_adaptive_imagenet': {'W32A32', 'W1A1'},
     'cifar10/resnet20_rebnn_two_stage_cifar10': {'W32A32', 'W1A1'},
     'cifar10/vgg_small_recu_cifar10': {'W32A32', 'W1A1'},
     'cifar10/resnet20_rbnn_cifar10': {'W32A32', 'W1A1'},
@@ -84,9 +84,21 @@ def test_regions_on_a_pyramid_and_a_mask_head():
 
 
 def mask_rcnn():
-    from mmengine.hub import get_config
-
     return get_config('mmdet::mask_rcnn/mask-rcnn_r50_fpn_1x_coco.py').model
+
+
+def test_learned_regions_are_as_many_as_were_learned():
+    cfg = get_config('mmdet::sparse_rcnn/sparse-rcnn_r50_fpn_1x_coco.py')
+    cfg.model.backbone.update(depth=18)
+    cfg.model.neck.in_channels = [64, 128, 256, 512]
+    cfg.model.roi_head.update(num_stages=1, stage_loss_weights=[1], bbox_head=cfg.model.roi_head.bbox_head[:1])
+    model = build_network(cfg)
+    with pytest.warns(UserWarning, match='was computed for real'):
+        cost = network_cost(model, (64, 64))
+    assert cost.rois == 100
+    assert {layer.name: layer for layer in cost.layers}['roi_head.bbox_head.0.fc_cls'].output == (100, 80)
+    with pytest.raises(ValueError, match='SparseRCNN has learned its 100 regions; leave rois=5 out'):
+        network_cost(model, (64, 64), 5)
 
 
 def test_the_teacher_does_not_count():
