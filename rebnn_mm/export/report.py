@@ -10,6 +10,7 @@ from rich.table import Table
 
 from rebnn_mm.analysis.layer_cost import LayerCost
 
+from .half import SMALL
 from .metadata import packed_weights
 from .operators import DOMAIN, all_nodes
 
@@ -88,6 +89,10 @@ def report_of(
         if node.domain == DOMAIN
     }
     half = any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer)
+
+    def real_size(values: int) -> int:
+        return values * (2 if half and values > SMALL else 4)
+
     layers = []
     for cost in costs:
         if not cost.product:
@@ -98,7 +103,7 @@ def report_of(
             LayerReport(
                 cost.name,
                 f'{cost.weight_bits}/{cost.activation_bits}',
-                sizes.get(cost.name, 0) if binary else cost.weights * (2 if half else 4),
+                sizes.get(cost.name, 0) if binary else real_size(cost.weights),
                 cost.macs if binary else 0,
                 0 if binary else cost.macs,
                 why,

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import onnx
+import onnxruntime
 import torch
 from onnx import numpy_helper
 from torch import Tensor, nn
@@ -102,7 +103,6 @@ def verify(model: onnx.ModelProto, trained: nn.Module, task: Task, images: Itera
         fast = open_session(model.SerializeToString(), library=True) if library_available() else None
     except Exception as error:
         raise ValueError(f'the exported graph is not valid: {_first_line(error)}') from error
-    names = [value.name for value in model.graph.output]
     count, difference, top1, library = 0, 0.0, 0, None if fast is None else 0.0
     detections: list[Agreement] = []
     flips: dict[str, Flips] = {}
@@ -110,14 +110,14 @@ def verify(model: onnx.ModelProto, trained: nn.Module, task: Task, images: Itera
         feeds = feeds_of(model, image)
         with _Signs(trained) as expected_signs:
             expected = torch_outputs(trained, task, torch.from_numpy(image.values), image.valid_size)
-        results = dict(zip((value.name for value in session.get_outputs()), session.run(None, feeds), strict=True))
-        found = [results[name] for name in names]
+        results = _run(session, feeds)
+        found = [results[value.name] for value in model.graph.output]
         differing = _compared(model, results, expected_signs.seen)
         for layer, flipped in differing.items():
             old = flips.get(layer, Flips(0, 0))
             flips[layer] = Flips(old.flipped + flipped.flipped, old.compared + flipped.compared)
         if fast is not None and library is not None:
-            library = max(library, _difference(found, fast.run(None, feeds)))
+            library = max(library, _difference(found, list(_run(fast, feeds).values())))
         if task.name == 'detection':
             detections.append(agreement(_boxes(expected), _boxes(found)))
             here, scale = detections[-1].score, 1.0
@@ -128,6 +128,14 @@ def verify(model: onnx.ModelProto, trained: nn.Module, task: Task, images: Itera
         count, difference = count + 1, max(difference, here)
         _refuse(differing, here / scale, library)
     return Verification(count, difference, top1, detections, flips, library)
+
+
+def _run(session: onnxruntime.InferenceSession, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    try:
+        found = session.run(None, feeds)
+    except Exception as error:
+        raise ValueError(f'the exported graph does not run: {_first_line(error)}') from error
+    return dict(zip((value.name for value in session.get_outputs()), found, strict=True))
 
 
 def feeds_of(model: onnx.ModelProto, image: Image) -> dict[str, np.ndarray]:
