@@ -6,9 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-
 SMALL = 16384
-"""A constant of so many values or fewer stays as it is: it costs little, and in front of a sign every rounding counts."""
+"""A constant of so many values or fewer stays: it costs little, and in front of a sign every rounding counts."""
 
 
 def to_half(model: onnx.ModelProto) -> onnx.ModelProto:
