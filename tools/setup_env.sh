@@ -93,28 +93,40 @@ raise SystemExit(not (torch.cuda.is_available() and CUDA_HOME is None))'
         --no-build-isolation --no-deps "$(pins onedl-mmcv)"
 }
 
+# What runs the files of tools/export.py --format lce, to compare them. It needs NumPy 1, so it gets a folder of its own;
+# there are wheels for x86-64 only. Nothing else depends on it.
+install_engine() {
+    [[ $(uname -m) == x86_64 && ! -d $venv/lce/larq_compute_engine ]] || return 0
+    "$python" -m pip install --disable-pip-version-check --quiet --no-deps --target "$venv/lce" \
+        larq-compute-engine==0.16.0 numpy==1.26.4 flatbuffers==25.12.19 tqdm==4.70.1 ||
+        say 'larq compute engine cannot be installed: files for it will be written, but not run here'
+}
+
 check_machine
-say "1/6 environment in $venv, from $("$base_python" --version)"
+say "1/7 environment in $venv, from $("$base_python" --version)"
 make_environment
 
-say '2/6 torch and torchvision: 4.8 GB with CUDA libraries, about 3 minutes the first time'
+say '2/7 torch and torchvision: 4.8 GB with CUDA libraries, about 3 minutes the first time'
 # shellcheck disable=SC2046
 install_checked torch 'import torch, torchvision; torch.ops.torchvision.nms' --quiet $(pins 'torch|torchvision')
 
-say '3/6 mmengine, and what mmcv needs to be imported'
+say '3/7 mmengine, and what mmcv needs to be imported'
 # shellcheck disable=SC2046
 install --quiet $(pins 'numpy|onedl-mmengine|opencv-python-headless')
 
-say '4/6 mmcv: its ops are compiled, about 11 minutes on 2 cores the first time; pip keeps the result'
+say '4/7 mmcv: its ops are compiled, about 11 minutes on 2 cores the first time; pip keeps the result'
 install_mmcv
 
-say '5/6 mmdet, mmpretrain, rebnn_mm with its compiled runtime, and its development tools: about 2 minutes'
+say '5/7 mmdet, mmpretrain, rebnn_mm with its compiled runtime, and its development tools: about 2 minutes'
 install -qq --no-build-isolation --requirement requirements.txt --editable '.[dev]'
 # Both OpenCV packages are in now and share one folder. Whichever is written last is the one that is imported, and only
 # the headless one imports on a machine without libGL.
 install --quiet --force-reinstall --no-deps "$(pins opencv-python-headless)"
 
-say '6/6 check'
+say '6/7 larq compute engine, to compare the files that are written for it'
+install_engine
+
+say '7/7 check'
 "$python" tools/misc/check_env.py ||
     stop "the environment has the problems above. If the fixes do not help, delete $venv and run this again."
 say "ready: $python"

@@ -32,6 +32,7 @@ TESTED = {
     'onnx': '1.23.2',
     'onnxscript': '0.7.2',
     'onnxruntime': '1.31.1',
+    'tflite': '2.18.0',
 }
 # Import name to its distribution in both families; the two of a row write into the same folder.
 FAMILIES = {
