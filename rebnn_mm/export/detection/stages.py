@@ -22,10 +22,11 @@ class ImageStage(nn.Module):
 
     Example:
         >>> import torch
+        >>> import mmdet.models
         >>> from mmdet.registry import MODELS
         >>> anchors = dict(type='AnchorGenerator', scales=[8], ratios=[1.0], strides=[4])
         >>> model = MODELS.build(dict(
-        ...     type='RetinaNet',
+        ...     type='RetinaNet', neck=None,
         ...     backbone=dict(type='ResNet', depth=18, num_stages=1, strides=(1,), dilations=(1,), out_indices=(0,)),
         ...     bbox_head=dict(type='RetinaHead', num_classes=3, in_channels=64, anchor_generator=anchors)))
         >>> maps, features = ImageStage(model)(torch.zeros(1, 3, 32, 64))

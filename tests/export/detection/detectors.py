@@ -115,22 +115,24 @@ def narrow_ssd(model: Any) -> None:
     model.test_cfg.update(score_thr=0.5)
 
 
-def one_stage(head: dict[str, Any], detector: str = 'RetinaNet', **test_cfg: Any) -> nn.Module:
-    """A lively one-stage detector with a 1-bit backbone of two stages, a 1-bit FPN and this head."""
-    torch.manual_seed(0)
+def one_stage_config(head: dict[str, Any], detector: str = 'RetinaNet', **test_cfg: Any) -> dict[str, Any]:
+    """A one-stage detector with a 1-bit backbone of two stages, a 1-bit FPN and this head."""
     binary = dict(type='ReBNNConv2d')
     backbone = dict(type='ReBNNResNet', depth=18, base_channels=8, num_stages=2, strides=(1, 2), dilations=(1, 1))
-    return lively(
-        MODELS.build(
-            dict(
-                type=detector,
-                backbone=dict(**backbone, out_indices=(0, 1), conv_cfg=binary),
-                neck=dict(type='FPN', in_channels=[8, 16], out_channels=16, num_outs=3, conv_cfg=binary),
-                bbox_head=dict(num_classes=5, in_channels=16, feat_channels=16, stacked_convs=1, **head),
-                test_cfg=ConfigDict(DENSE_TEST, **test_cfg),
-            )
-        )
+    return dict(
+        type=detector,
+        data_preprocessor=dict(type='DetDataPreprocessor', pad_size_divisor=32),
+        backbone=dict(**backbone, out_indices=(0, 1), conv_cfg=binary),
+        neck=dict(type='FPN', in_channels=[8, 16], out_channels=16, num_outs=3, conv_cfg=binary),
+        bbox_head=dict(num_classes=5, in_channels=16, feat_channels=16, stacked_convs=1, **head),
+        test_cfg=ConfigDict(DENSE_TEST, **test_cfg),
     )
+
+
+def one_stage(*args: Any, **kwargs: Any) -> nn.Module:
+    """A lively model of :func:`one_stage_config`."""
+    torch.manual_seed(0)
+    return lively(MODELS.build(one_stage_config(*args, **kwargs)))
 
 
 def image(height: int, width: int, seed: int = 0) -> Tensor:
