@@ -35,7 +35,9 @@ from rebnn_mm.deploy import DeployError, load
 from rebnn_mm.deploy.onnx_file import DIGEST_KEY, seal
 from tests.deploy import models
 
-MEMORY = 4 << 30
+MEMORY = 2 << 30
+"""Bytes that a file may take."""
+
 SECONDS = 30
 BAD = ('another answer', 'another exception', 'crash', 'hang')
 NUMBERS = (-(2**63), -(2**31), -1, 0, 1, 2, 3, 7, 255, 2**16, 2**31 - 1, 2**31, 2**40, 2**63 - 1)
@@ -152,7 +154,9 @@ def answer(path: Path, use_library: bool) -> list[bytes]:
 
 def serve(link: Connection, folder: str, use_library: bool) -> None:
     """Answer files until there are no more: the outcome, and the words of a refusal."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    pages = int(Path('/proc/self/statm').read_text().split()[0])
+    limit = pages * resource.getpagesize() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     warnings.simplefilter('ignore')
     path = Path(folder, 'file.onnx')
