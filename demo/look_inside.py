@@ -156,6 +156,7 @@ def show_map(axis: Axes, values: np.ndarray, title: str, note: str) -> None:
     limit = float(np.abs(values).max()) or 1.0
     picture = axis.imshow(values, cmap='RdBu_r', vmin=-limit, vmax=limit)
     axis.figure.colorbar(picture, ax=axis, shrink=0.8)
+    axis.locator_params(integer=True)
     axis.set(title=title, xlabel=f'x\n{note}', ylabel='y')
 
 
@@ -163,6 +164,7 @@ def show_signs(axis: Axes, values: np.ndarray, title: str, note: str) -> None:
     """A map of two values."""
     picture = axis.imshow(values, cmap=ListedColormap(['#4a7fb5', '#d6604d']), vmin=-1, vmax=1)
     axis.figure.colorbar(picture, ax=axis, shrink=0.8, ticks=[-0.5, 0.5], format=lambda x, _: f'{np.sign(x):+.0f}')
+    axis.locator_params(integer=True)
     axis.set(title=title, xlabel=f'x\n{note}', ylabel='y')
 
 
@@ -175,11 +177,11 @@ def show_taps(axis: Axes, cells: list[list[str]], colours: np.ndarray, title: st
     axis.set(title=title, xlabel=note, xticks=[], yticks=[])
 
 
-def hexadecimal(packed: np.ndarray, per_line: int = 4) -> str:
-    """The first 16 bytes, two digits each."""
+def hexadecimal(packed: np.ndarray) -> str:
+    """The first 16 bytes, two digits each, four to a line."""
     digits = [f'{byte:02x}' for byte in packed[:16]]
-    lines = [' '.join(digits[start : start + per_line]) for start in range(0, len(digits), per_line)]
-    return '\n'.join(lines) + (' ...' if len(packed) > 16 else '')
+    lines = [' '.join(digits[start : start + 4]) for start in range(0, len(digits), 4)]
+    return '\n'.join([*lines, '...'] if len(packed) > 16 else lines)
 
 
 def draw(painted: np.ndarray, seen: Look, total: np.ndarray, args: argparse.Namespace, layer: str) -> Figure:
@@ -261,7 +263,7 @@ def main() -> None:
     print(f'layer      {name}, filter {args.filter} of {layer.out_channels}: {channels} channels of {height}x{width}')
     packed = pack(seen.codes)
     print(f'weights    {seen.codes.size} latent ones in {seen.latent.nbytes} bytes, as bits in {packed.size}')
-    print(f'first tap  {hexadecimal(packed[0, 0], per_line=16)}')
+    print('first tap ', *hexadecimal(packed[0, 0]).split())
 
     total = binary_convolution(layer, seen.signs, seen.codes)
     recomputed = total.astype(np.float32) * seen.scale + seen.bias

@@ -150,14 +150,15 @@ def detector(tmp_path_factory):
 
 @pytest.fixture(scope='module')
 def classifier(tmp_path_factory):
-    """Folder with the config of a small binary classifier and its data: patches of the sample images."""
+    """Folder with the config of a small binary classifier and its data: the sample images at 32x32."""
+    pytest.importorskip('mmpretrain')
     from mmengine.config import Config
 
     folder = tmp_path_factory.mktemp('classifier')
     images = [cv2.imread(str(path)) for path in sorted((ROOT / 'demo/coco_sample/train2017').iterdir())]
-    patches = np.stack([cv2.resize(image, (32, 32)) for image in images]).transpose(0, 3, 1, 2).reshape(-1, 3072)
+    small = np.stack([cv2.resize(image, (32, 32)) for image in images]).transpose(0, 3, 1, 2).reshape(-1, 3072)
     for name in ('data_batch_1', 'data_batch_2', 'data_batch_3', 'data_batch_4', 'data_batch_5', 'test_batch'):
-        (folder / name).write_bytes(pickle.dumps(dict(data=patches, labels=[index % 10 for index in range(32)])))
+        (folder / name).write_bytes(pickle.dumps(dict(data=small, labels=[index % 10 for index in range(32)])))
 
     cfg = Config.fromfile(ROOT / 'configs/cifar10/cpu/resnet20_rebnn_cifar10_cpu.py')
     options = {'train_cfg.max_epochs': 2, 'train_cfg.val_interval': 1, 'default_hooks.logger.interval': 1}
