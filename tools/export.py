@@ -37,7 +37,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore', FutureWarning)
-    console = Console(width=110)
+    console = Console(width=120)
     from rebnn_mm.export.formats import FORMATS
     from rebnn_mm.export.source import load_source
 

@@ -115,7 +115,7 @@ def report_of(
 
 def print_report(report: Report, console: Console | None = None) -> None:
     """Print the table and the totals."""
-    console = console or Console(width=110)
+    console = console or Console(width=120)
     height, width = report.image
     table = Table(title=f'Layers, at an image of {height} x {width}')
     for column, justify in (

@@ -113,7 +113,7 @@ def _read(path: str) -> np.ndarray:
 
     if not Path(path).is_file():
         raise ValueError(f'no image at {path}.')
-    image = mmcv.imread(path, channel_order='rgb')
+    image = mmcv.imread(path)
     if image is None:
         raise ValueError(f'{path} cannot be read as an image.')
-    return image
+    return np.ascontiguousarray(image[..., ::-1])

@@ -1,0 +1,125 @@
+import hashlib
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import nn
+
+from rebnn_mm.deploy import load
+from rebnn_mm.export import DOMAIN, to_half
+from rebnn_mm.export.classification import ClassifierScores
+from rebnn_mm.export.exporter import export, noise, prepared, write
+from rebnn_mm.layers import DoReFaConv2d
+from tests.export.conftest import PREPROCESS
+from tests.export.graphs import run
+from tests.tolerances import FLOAT32_ROUNDING
+
+
+@pytest.fixture(scope='module')
+def model(exported):
+    return onnx.ModelProto.FromString(exported.data)
+
+
+def test_scores_are_those_of_pytorch(classifier, exported):
+    found = exported.verification
+    assert exported.task.name == 'classification' and found.images == found.top1 == 2
+    assert found.difference < FLOAT32_ROUNDING
+    layers = [f'backbone.layer1.{block}.conv{i}' for block in (0, 1) for i in (1, 2)]
+    # 8 channels of 16 x 12 on 2 images
+    assert {name: flips.compared for name, flips in found.flips.items()} == dict.fromkeys(layers, 2 * 8 * 16 * 12)
+    assert found.flipped.flipped == 0
+
+
+def test_any_number_of_images_of_any_size(classifier, exported, model):
+    for shape in ((3, 3, 16, 12), (1, 3, 20, 33)):
+        x = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+        with torch.no_grad():
+            expected = ClassifierScores(classifier)(x).numpy()
+        np.testing.assert_allclose(run(model, {'image': x.numpy()})[0], expected, atol=FLOAT32_ROUNDING, rtol=0)
+    assert exported.fixed == []
+
+
+def test_the_deploy_package_runs_the_file(exported, classifier, tmp_path):
+    write(exported.data, tmp_path / 'tiny.onnx')
+    image = np.random.default_rng(3).integers(0, 256, (16, 12, 3), np.uint8)
+    labels = load(tmp_path / 'tiny.onnx', use_library=False)(image)
+    x = (image.transpose(2, 0, 1) - np.array(PREPROCESS['mean'])[:, None, None]) / np.array(PREPROCESS['std'])[
+        :, None, None
+    ]
+    with torch.no_grad():
+        expected = ClassifierScores(classifier)(torch.from_numpy(x[None].astype(np.float32)))[0]
+    assert labels[0].name == 'abcde'[int(expected.argmax())]
+    assert abs(labels[0].score - float(expected.max())) < FLOAT32_ROUNDING
+
+
+def test_what_is_in_the_file(exported, model):
+    assert model.ir_version == 9
+    kinds = [node.op_type for node in model.graph.node if node.domain == DOMAIN]
+    assert kinds == ['BinaryBlock', *['PackedBinaryBlock'] * 3]
+    entries = {entry.key: entry.value for entry in model.metadata_props}
+    assert entries['rebnn.config'] == 'tiny.py' and entries['rebnn.task'] == 'classification'
+    last = exported.data.rindex(b'rebnn.file_sha256')
+    start = exported.data.rindex(b'\x72', 0, last)
+    assert entries['rebnn.file_sha256'] == hashlib.sha256(exported.data[:start]).hexdigest()
+
+
+def test_the_report_adds_up(exported):
+    report = exported.report
+    layers = {layer.name: layer for layer in report.layers}
+    conv = layers['backbone.layer1.0.conv1']
+    assert (conv.bits, conv.size, conv.binary, conv.real, conv.why) == ('1/1', 8 * 9, 8 * 8 * 9 * 16 * 12, 0, '')
+    stem = layers['backbone.conv1']
+    assert (stem.size, stem.real, stem.binary) == (4 * 8 * 27, 8 * 27 * 16 * 12, 0)
+    assert stem.why == 'first layer (3 input channels)'
+    assert report.packed_size == 4 * 72 and report.size == len(exported.data)
+    assert report.packed_size + report.real_size < report.size
+
+
+def test_half_precision_is_compared_with_single(exported, model):
+    # Nothing in this network is large enough to be halved.
+    assert exported.half == (0.0, 2, 2)
+    assert [t.data_type for t in to_half(model).graph.initializer] == [t.data_type for t in model.graph.initializer]
+
+
+def test_without_fusion_there_is_one_operator_per_layer(classifier, exported):
+    plain = export(classifier, preprocess=PREPROCESS, size=(16, 12), fused=False)
+    kinds = {node.op_type for node in onnx.ModelProto.FromString(plain.data).graph.node if node.domain == DOMAIN}
+    assert kinds == {'BinaryConv'}
+    x = torch.randn(2, 3, 16, 12).numpy()
+    results = [run(onnx.ModelProto.FromString(data), {'image': x})[0] for data in (plain.data, exported.data)]
+    assert np.array_equal(*results)
+
+
+def test_what_cannot_be_exported_is_said_before_anything_is_traced():
+    steps = []
+    with pytest.raises(ValueError, match="DoReFaConv2d '0' has weights of 4 bits"):
+        export(nn.Sequential(DoReFaConv2d(8, 8, 3)), progress=steps.append)
+    assert steps == ['packing and tracing']
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / 'model.onnx'
+    write(b'old', path)
+    write(b'new', path)
+    assert path.read_bytes() == b'new' and [entry.name for entry in tmp_path.iterdir()] == ['model.onnx']
+    with pytest.raises(OSError, match='No such file'):
+        write(b'x', tmp_path / 'gone' / 'model.onnx')
+    folder = tmp_path / 'folder'
+    folder.mkdir()
+    with pytest.raises(OSError):  # noqa: PT011
+        write(b'x', folder)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ['folder', 'model.onnx']
+
+
+def test_noise_is_the_same_every_time_and_prepared():
+    first, second = noise(PREPROCESS, (8, 6)), noise(PREPROCESS, (8, 6))
+    assert all(np.array_equal(a.values, b.values) for a, b in zip(first, second, strict=True))
+    values = first[0].values[0, 0] * 60 + 120
+    np.testing.assert_allclose(values, values.round(), atol=1e-4)
+    assert values.min() >= -1e-4 and values.max() <= 255.0001
+
+
+def test_an_image_of_a_detector_is_padded():
+    image = prepared({'channels': 'bgr', 'pad': {'divisor': 32, 'value': 0}}, np.full((20, 40, 3), 7, np.uint8))
+    assert image.values.shape == (1, 3, 32, 64) and image.valid_size == (20, 40)

@@ -1,0 +1,80 @@
+import cv2
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+
+pytest.importorskip('mmpretrain')
+
+from rebnn_mm.export.source import image_size, load_source
+
+CONFIG = """
+default_scope = 'mmpretrain'
+custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
+data_preprocessor = dict(mean=[120, 110, 100], std=[60, 55, 50], to_rgb=True)
+model = dict(
+    type='ImageClassifier',
+    backbone=dict(type='ReBNNResNet', depth=18, base_channels=8, num_stages=1, strides=(1,), dilations=(1,),
+                  out_indices=(0,), stem='cifar'),
+    neck=dict(type='GlobalAveragePooling'),
+    head=dict(type='LinearClsHead', num_classes=2, in_channels=8))
+pipeline = [dict(type='LoadImageFromFile'), dict(type='Resize', scale=(12, 16)), dict(type='PackInputs')]
+test_dataloader = dict(dataset=dict(type='CustomDataset', pipeline=pipeline))
+"""
+
+
+@pytest.fixture
+def files(tmp_path, classifier):
+    """A config, and a checkpoint that names its classes."""
+    config, checkpoint = tmp_path / 'tiny.py', tmp_path / 'tiny.pth'
+    config.write_text(CONFIG)
+    state = {key: value[:2] if key.startswith('head.') else value for key, value in classifier.state_dict().items()}
+    torch.save({'state_dict': state, 'meta': {'dataset_meta': {'classes': ['no', 'yes']}}}, checkpoint)
+    return str(config), str(checkpoint)
+
+
+def test_model_images_and_classes(files, classifier, tmp_path):
+    picture = np.random.default_rng(0).integers(0, 256, (16, 12, 3), np.uint8)
+    cv2.imwrite(str(tmp_path / 'a.png'), picture)  # BGR
+    source = load_source(*files, images=[str(tmp_path / 'a.png')])
+    assert (source.config, source.classes, source.size, source.notes) == ('tiny.py', ['no', 'yes'], (16, 12), [])
+    assert not source.model.training
+    assert torch.equal(source.model.backbone.conv1.weight, classifier.backbone.conv1.weight)
+    ((values, _),) = source.images
+    expected = (picture[..., ::-1].transpose(2, 0, 1) - np.array([[[120]], [[110]], [[100]]], np.float32)) / np.array(
+        [[[60]], [[55]], [[50]]], np.float32
+    )
+    np.testing.assert_array_equal(values[0], expected.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ('change', 'words'),
+    [
+        (dict(config='gone.py'), 'no config file at gone.py'),
+        (dict(checkpoint='gone.pth'), 'no checkpoint at gone.pth'),
+        (dict(options={'model.head.num_classes': 3}), r'fills \d+ of the \d+ parameters.*head.fc'),
+        (dict(images=['gone.jpg']), 'no image at gone.jpg'),
+        (dict(images=['tiny.py']), 'cannot be read as an image'),
+    ],
+    ids=['config', 'checkpoint', 'another model', 'image', 'no image'],
+)
+def test_what_does_not_exist_or_fit_is_named(files, change, words, tmp_path):
+    given = dict(config=files[0], checkpoint=files[1]) | change
+    if 'images' in change:
+        given['images'] = [path.replace('tiny.py', files[0]) for path in change['images']]
+    with pytest.raises(ValueError, match=words):
+        load_source(given.pop('config'), given.pop('checkpoint'), **given)
+
+
+@pytest.mark.parametrize(
+    ('steps', 'pipeline', 'size'),
+    [
+        ({'crop': [224, 192]}, [], (192, 224)),
+        ({'resize': {'mode': 'exact', 'size': [300, 200]}}, [], (200, 300)),
+        ({}, [dict(type='PackInputs')], (32, 32)),
+        ({}, [dict(type='LoadImageFromFile')], (224, 224)),
+    ],
+    ids=['crop', 'exact', 'arrays', 'unknown'],
+)
+def test_the_size_of_an_image(steps, pipeline, size):
+    assert image_size(Config(dict(test_dataloader=dict(dataset=dict(pipeline=pipeline)))), steps) == size

@@ -1,0 +1,75 @@
+import runpy
+import sys
+
+import pytest
+import torch
+
+pytest.importorskip('mmpretrain')
+
+from rebnn_mm.deploy import load
+from tests.export.conftest import tiny_classifier
+from tests.export.test_source import CONFIG
+from tests.tools.conftest import ROOT
+
+TOOL = 'tools/export.py'
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('export')
+    (folder / 'tiny.py').write_text(CONFIG.replace('num_classes=2', 'num_classes=5'))
+    torch.save(tiny_classifier().state_dict(), folder / 'tiny.pth')
+    return folder
+
+
+def test_a_checkpoint_becomes_a_file_that_runs(run_tool, folder):
+    images = sorted((ROOT / 'demo/coco_sample/val2017').iterdir())[:2]
+    done = run_tool(
+        TOOL, folder / 'tiny.py', folder / 'tiny.pth', '-o', folder / 'tiny.onnx', '--half', '--image', *images
+    )
+    assert done.returncode == 0, done.stderr
+    for words in (
+        'backbone.layer1.0.conv1',
+        'first layer (3 input',
+        'Compared with PyTorch on 2 given images',
+        'Best class the same on 2 of 2 images',
+        'Half precision against single precision on 2 given images',
+    ):
+        assert words in done.stdout, words
+    labels = load(folder / 'tiny.onnx', use_library=False)(str(images[0]))
+    assert len(labels) == 5 and abs(sum(label.score for label in labels) - 1) < 1e-5
+    assert not list(folder.glob('*.part')) and not list(folder.glob('.*'))
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (['gone.py', 'tiny.pth', '-o', 'x.onnx'], 'no config file at gone.py'),
+        (['tiny.py', 'gone.pth', '-o', 'x.onnx'], 'no checkpoint at gone.pth'),
+        (['tiny.py', 'tiny.pth', '-o', 'no/x.onnx'], 'there is no folder no to write into'),
+        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--format', 'docx'], '--format docx does not exist; there are onnx'),
+        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--image', 'gone.jpg'], 'no image at gone.jpg'),
+        (
+            [
+                'tiny.py',
+                'tiny.pth',
+                '-o',
+                'x.onnx',
+                '--cfg-options',
+                'pipeline.1.type=Pad',
+                'test_dataloader.dataset.pipeline.1.type=Pad',
+            ],
+            'the packed format has no words for',
+        ),
+    ],
+    ids=['config', 'checkpoint', 'folder', 'format', 'image', 'pipeline'],
+)
+def test_wrong_input_is_one_sentence_and_leaves_no_file(folder, arguments, words, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, 'argv', [TOOL, *arguments])
+    with pytest.raises(SystemExit) as stopped:
+        runpy.run_path(str(ROOT / TOOL), run_name='__main__')
+    assert stopped.value.code == 1
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if TOOL in line]
+    assert words in line
+    assert not (folder / 'x.onnx').exists() and not list(folder.glob('.*'))
