@@ -3,6 +3,7 @@
 import onnxruntime
 
 from rebnn_mm.deploy.loading import REORDERING, session_options
+from rebnn_mm.deploy.native import LibraryError, register
 
 
 def open_session(model: bytes, library: bool) -> onnxruntime.InferenceSession:
@@ -13,14 +14,12 @@ def open_session(model: bytes, library: bool) -> onnxruntime.InferenceSession:
         library: whether our kernels run the binary operators, or their local functions do.
 
     Raises:
-        Exception: ONNX Runtime does not accept the model; or the library is asked for and is not there
-            (``rebnn_mm.deploy.native.LibraryError``).
+        LibraryError: the library is asked for and is not there.
+        Exception: ONNX Runtime does not accept the model; its errors have no common class below this one.
     """
     options = session_options(1)
     if library:
-        from rebnn_mm.deploy import native
-
-        native.register(options)
+        register(options)
     return onnxruntime.InferenceSession(
         model, options, providers=['CPUExecutionProvider'], disabled_optimizers=REORDERING
     )
@@ -34,9 +33,7 @@ def library_available() -> bool:
         True
     """
     try:
-        from rebnn_mm.deploy import native
-
-        native.register(session_options(1))
-    except Exception:
+        register(session_options(1))
+    except LibraryError:
         return False
     return True
