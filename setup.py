@@ -69,7 +69,7 @@ class BuildRuntime(Command):
 
     def initialize_options(self) -> None:
         self.editable_mode = False
-        self.build_lib = ''
+        self.build_lib: str | None = None
 
     def finalize_options(self) -> None:
         self.set_undefined_options('build_py', ('build_lib', 'build_lib'))

@@ -1,6 +1,9 @@
-"""What `pip install` of a built package gives: all modules, the configs, the command."""
+"""What `pip install` of a built package gives: all modules, the configs, the commands, the compiled runtime."""
 
+import email
 import importlib.util
+import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -14,19 +17,55 @@ from rebnn_mm.version import __version__
 ROOT = Path(__file__).parents[1]
 
 
+LIBRARIES = ['librebnn.so', 'librebnn_ort.so']
+
+
+def copy_sources(target: Path) -> None:
+    """What git holds of the package: building in a copy keeps the clone clean."""
+    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'rebnn_check_env.py', 'README.md', 'LICENSE'):
+        shutil.copy(ROOT / name, target)
+    for name in ('rebnn_mm', 'configs', 'runtime'):
+        shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns('__pycache__', '*.so'))
+
+
+def build(source: Path, target: Path, **environment: str) -> subprocess.CompletedProcess:
+    command = [
+        sys.executable,
+        '-m',
+        'pip',
+        'wheel',
+        '--no-deps',
+        '--no-build-isolation',
+        '-w',
+        str(target),
+        str(source),
+    ]
+    env = {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, env=env, check=False)
+
+
 @pytest.fixture(scope='module')
-def installed(tmp_path_factory) -> Path:
-    """The unpacked wheel, built from a copy so that the clone stays clean."""
-    source = tmp_path_factory.mktemp('source')
-    for name in ('setup.py', 'pyproject.toml', 'rebnn_check_env.py', 'README.md', 'LICENSE'):
-        shutil.copy(ROOT / name, source)
-    for name in ('rebnn_mm', 'configs'):
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns('__pycache__'))
-    wheels = tmp_path_factory.mktemp('wheels')
-    build = [sys.executable, '-m', 'pip', 'wheel', '--no-deps', '--no-build-isolation', '-w', str(wheels), str(source)]
-    subprocess.run(build, check=True, capture_output=True)
-    (wheel,) = wheels.glob(f'rebnn_mm-{__version__}-py3-none-any.whl')
-    target = tmp_path_factory.mktemp('site-packages')
+def source(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp('source')
+    copy_sources(folder)
+    return folder
+
+
+@pytest.fixture(scope='module')
+def wheel(source, tmp_path_factory) -> Path:
+    target = tmp_path_factory.mktemp('wheels')
+    done = build(source, target)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = target.glob('*.whl')
+    return path
+
+
+@pytest.fixture(scope='module')
+def installed(wheel, tmp_path_factory) -> Path:
+    return unpack(wheel, tmp_path_factory.mktemp('site-packages'))
+
+
+def unpack(wheel: Path, target: Path) -> Path:
     zipfile.ZipFile(wheel).extractall(target)
     return target
 
@@ -57,3 +96,107 @@ def test_installed_command_runs_where_nothing_else_is_installed(installed):
     assert done.returncode == 1
     assert 'error: not installed: torch, mmengine, mmcv' in done.stdout
     assert done.stderr == ''
+
+
+def test_wheel_holds_the_runtime_and_belongs_to_a_platform_but_to_no_python(wheel, installed):
+    assert wheel.name.startswith(f'rebnn_mm-{__version__}-py3-none-linux_')
+    assert sorted(path.name for path in (installed / 'rebnn_mm' / 'deploy' / 'lib').iterdir()) == LIBRARIES
+    assert operators_work(installed)
+
+
+def operators_work(installed: Path) -> bool:
+    """Whether ONNX Runtime takes the operators of this installation, in a process that finds rebnn_mm nowhere else."""
+    code = f"""
+import sys
+import numpy, onnxruntime  # before the path is cut
+sys.path[:] = [{str(installed)!r}, *(path for path in sys.path if 'python3' in path and 'site-packages' not in path)]
+import importlib.util
+source = {str(installed / 'rebnn_mm' / 'deploy' / 'native.py')!r}
+spec = importlib.util.spec_from_file_location('native', source)
+native = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(native)
+print(native.register(onnxruntime.SessionOptions()))
+"""
+    done = subprocess.run([sys.executable, '-I', '-c', code], capture_output=True, text=True, check=False)
+    return done.stdout.strip() == str(installed / 'rebnn_mm' / 'deploy' / 'lib' / 'librebnn_ort.so')
+
+
+def test_wheel_without_the_runtime_is_for_any_platform(source, tmp_path):
+    done = build(source, tmp_path, REBNN_SKIP_RUNTIME='1')
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob(f'rebnn_mm-{__version__}-py3-none-any.whl')
+    assert not [name for name in zipfile.ZipFile(wheel).namelist() if name.endswith('.so')]
+
+
+def test_missing_compiler_is_one_sentence(source, tmp_path):
+    done = build(source, tmp_path, CXX='no-such-compiler')
+    assert done.returncode == 1
+    (line,) = [line.strip() for line in done.stderr.splitlines() if 'rebnn_mm: ' in line]
+    assert line == (
+        'rebnn_mm: there is no C++ compiler for the runtime (no-such-compiler). Install one (Debian: apt-get install '
+        'g++), or go without packed models: REBNN_SKIP_RUNTIME=1.'
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_sdist_holds_the_sources_of_the_runtime(source, tmp_path):
+    command = [sys.executable, 'setup.py', '--quiet', 'sdist', '--formats', 'zip', '--dist-dir', str(tmp_path)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True)
+    (archive,) = tmp_path.glob('*.zip')
+    names = {name.partition('/')[2] for name in zipfile.ZipFile(archive).namelist()}
+    assert names >= {
+        f'runtime/{name}' for name in files(ROOT / 'runtime', '*.[ch]*') | files(ROOT / 'runtime', '*.txt')
+    }
+
+
+def board_wheel(machine: str, target: Path) -> Path:
+    command = ['bash', 'tools/build_board_wheel.sh', machine, str(target)]
+    env = {**os.environ, 'PYTHON': sys.executable}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (path,) = target.glob('*.whl')
+    assert done.stdout.strip() == str(path)
+    return path
+
+
+def check_board_wheel(wheel: Path, machine: str, target: Path) -> None:
+    unpack(wheel, target)
+    assert wheel.name.startswith(f'rebnn_runtime-{__version__}-py3-none-manylinux_2_')
+    assert wheel.name.endswith(f'_{machine}.whl')
+    modules = {f'deploy/{name}' for name in files(ROOT / 'rebnn_mm' / 'deploy', '*.py')}
+    assert files(target / 'rebnn_mm', '*.py') == modules | {'__init__.py', 'version.py'}
+    assert sorted(path.name for path in (target / 'rebnn_mm' / 'deploy' / 'lib').iterdir()) == LIBRARIES
+    (about,) = target.glob('*.dist-info')
+    required = email.message_from_string((about / 'METADATA').read_text()).get_all('Requires-Dist')
+    assert required == ['numpy', 'onnxruntime>=1.17', 'pillow']
+    assert 'rebnn-run = rebnn_mm.deploy.run:main' in (about / 'entry_points.txt').read_text()
+
+
+@pytest.mark.skipif(
+    platform.machine() != 'x86_64', reason='builds the board wheel for x86-64 without a cross compiler'
+)
+def test_board_wheel(tmp_path):
+    wheel = board_wheel('x86_64', tmp_path / 'wheel')
+    installed = tmp_path / 'installed'
+    check_board_wheel(wheel, 'x86_64', installed)
+    assert operators_work(installed)
+
+
+@pytest.mark.skipif(not shutil.which('aarch64-linux-gnu-g++'), reason='needs g++-aarch64-linux-gnu')
+def test_board_wheel_for_another_processor(tmp_path):
+    wheel = board_wheel('aarch64', tmp_path / 'wheel')
+    installed = tmp_path / 'installed'
+    check_board_wheel(wheel, 'aarch64', installed)
+    header = (installed / 'rebnn_mm' / 'deploy' / 'lib' / 'librebnn_ort.so').read_bytes()[:20]
+    assert header[:4] == b'\x7fELF' and int.from_bytes(header[18:20], 'little') == 183  # EM_AARCH64
+
+
+def test_board_wheel_without_a_compiler_is_one_sentence(tmp_path):
+    env = {**os.environ, 'CROSS': 'no-such-'}
+    command = ['bash', 'tools/build_board_wheel.sh', 'aarch64', str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 1
+    assert done.stdout == ''
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith('[board wheel] needs no-such-g++, a C++ compiler for aarch64. Install it (Debian: ')
+    assert not list(tmp_path.iterdir())

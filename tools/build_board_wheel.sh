@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Makes the wheel for boards: what runs packed models, compiled, without torch and without the rest of rebnn_mm.
+#
+#     bash tools/build_board_wheel.sh [aarch64 | x86_64, default aarch64] [folder for the wheel, default dist]
+#
+# Needs CMake, a C++ compiler for that processor (Debian: apt-get install cmake g++-aarch64-linux-gnu) and Python with
+# setuptools. CROSS names another prefix of the compiler's tools. Nothing of Python is compiled, so one wheel is good for
+# every Python 3 of the board.
+set -euo pipefail
+
+machine=${1:-aarch64}
+mkdir -p "${2:-dist}"
+output=$(cd "${2:-dist}" && pwd)
+cd "$(dirname "$0")/.."
+python=${PYTHON:-python3}
+[[ -n ${PYTHON:-} || ! -x .venv/bin/python ]] || python=$PWD/.venv/bin/python
+
+stop() {
+    printf '[board wheel] %s\n' "$*" >&2
+    exit 1
+}
+
+[[ $machine == aarch64 || $machine == x86_64 ]] || stop "the processor must be aarch64 or x86_64, not $machine."
+if [[ $machine == "$(uname -m)" ]]; then
+    prefix=${CROSS:-}
+else
+    prefix=${CROSS:-$machine-linux-gnu-}
+fi
+command -v cmake >/dev/null || stop 'needs CMake. Install it (Debian: apt-get install cmake, or pip install cmake).'
+command -v "${prefix}g++" >/dev/null ||
+    stop "needs ${prefix}g++, a C++ compiler for $machine. Install it (Debian: apt-get install g++-${machine/_/-}-linux-gnu)."
+"$python" -c 'import setuptools' 2>/dev/null || stop "$python has no setuptools. Run: $python -m pip install setuptools."
+
+build=build/board_$machine
+cmake -S runtime -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$machine" \
+    -DCMAKE_C_COMPILER="${prefix}gcc" -DCMAKE_CXX_COMPILER="${prefix}g++" >/dev/null
+cmake --build "$build" --parallel "${MAX_JOBS:-$(nproc)}" >/dev/null
+
+# The oldest C library that has what the libraries ask for; below 2.17 there is no name for it.
+glibc=$("${prefix}objdump" -T "$build/librebnn.so" "$build/ort/librebnn_ort.so" |
+    grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | cat - <(echo 2.17) | sort -uV | tail -n 1)
+platform=manylinux_${glibc/./_}_$machine
+
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+package=$stage/rebnn_mm
+mkdir -p "$package/deploy/lib"
+# Not the full package's, which imports what is not here if the board happens to have torch.
+cp tools/board_wheel/rebnn_mm_init.py "$package/__init__.py"
+cp rebnn_mm/version.py "$package/"
+cp rebnn_mm/deploy/*.py "$package/deploy/"
+cp "$build/librebnn.so" "$build/ort/librebnn_ort.so" "$package/deploy/lib/"
+cp LICENSE tools/board_wheel/setup.py "$stage/"
+
+if ! (cd "$stage" && "$python" setup.py --quiet bdist_wheel --plat-name "$platform" --dist-dir wheel) >"$stage/log" 2>&1; then
+    cat "$stage/log" >&2
+    stop 'the wheel could not be made, see above.'
+fi
+mv "$stage"/wheel/*.whl "$output/"
+printf '%s\n' "$output"/rebnn_runtime-*-"$platform".whl
