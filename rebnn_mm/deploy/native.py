@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,12 +60,26 @@ def register(session_options: SessionOptions) -> Path:
         'librebnn_ort.so'
     """
     path = library_path()
+    if not _is_whole(path):
+        raise LibraryError(f'{path} is no complete shared library of a 64-bit system: install the package again.')
     try:
         session_options.register_custom_ops_library(str(path))
     except Exception as error:  # classes of ONNX Runtime, which have no common base below Exception
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip('. ')
         raise LibraryError(f'ONNX Runtime cannot use {path} ({reason}).') from error
     return path
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether an ELF file reaches to the end of its section table, its last part; loading a shorter one is fatal."""
+    with path.open('rb') as file:
+        header = file.read(64)
+        size = file.seek(0, os.SEEK_END)
+    if len(header) < 64 or header[:6] != b'\x7fELF\x02\x01':
+        return False
+    (table,) = struct.unpack_from('<Q', header, 40)
+    entry, count = struct.unpack_from('<HH', header, 58)
+    return bool(table + entry * count <= size)
 
 
 def _refuse_two_owners() -> None:

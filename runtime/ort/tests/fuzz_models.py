@@ -1,0 +1,280 @@
+"""Gives the ONNX Runtime operators models and inputs that are wrong in a thousand ways.
+
+Each case is a model of one node, valid or with one to three random changes, and its inputs. A run must end in an
+error or, where NumPy can tell what is right, in exactly that. A crash, or a word of a sanitizer, ends the process.
+
+run_fuzz.sh builds the library with sanitizers and starts this under them; alone it tests the installed library:
+
+    python runtime/ort/tests/fuzz_models.py --count 1000 --seed 0
+"""
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
+
+from rebnn_mm.deploy import native
+from tests.runtime.operator_cases import VECTORS, Case, one_node_model, same_bits
+
+WHOLE_NUMBERS = [-(2**63), -(2**31), -7, -1, 0, 1, 2, 3, 5, 2**31 - 1, 2**31, 2**32, 2**33 + 1, 2**62, 2**63 - 1]
+OTHER_TYPES: list[Any] = [1.5, 'NCHW', 'x' * 3000, [1.0, 2.0], ['a', 'b'], [1] * 99]
+DTYPES = [np.float64, np.int8, np.int64, np.float16, np.uint8, np.bool_]
+
+
+def random_case(rng: np.random.Generator) -> Case:
+    op = str(rng.choice(list(VECTORS)))
+    linear = op == 'BinaryLinear'
+    dilations, kernel = rng.integers(1, 4, 2), rng.integers(1, 4, 2)
+    pads = rng.integers(0, 4, 4) * (rng.random(4) < 0.6)
+    group = 1 if linear or op.startswith('Packed') or rng.random() < 0.7 else int(rng.integers(2, 5))
+    # The kernel has to fit, or the case is none.
+    size = np.maximum(rng.integers(1, 9, 2), dilations * (kernel - 1) + 1 - pads[:2] - pads[2:])
+    leading = tuple(map(int, rng.integers(0, 5, rng.integers(0, 4))))
+    return Case(
+        op,
+        int(rng.choice([1, 2, 7, 8, 9, 31, 32, 33, 64, 100])),
+        int(rng.integers(1, 20)) * group,
+        kernel=(1, 1) if linear else (int(kernel[0]), int(kernel[1])),
+        size=leading if linear else (int(rng.integers(0, 3)), int(size[0]), int(size[1])),
+        strides=tuple(map(int, rng.integers(1, 4, 2))),
+        dilations=tuple(map(int, dilations)),
+        pads=tuple(map(int, pads)),
+        group=group,
+        pad_value=int(rng.integers(-1, 2)),
+        layout=str(rng.choice(['NCHW', 'NHWC'])),
+        bits=bool(rng.random() < 0.6),
+        seed=int(rng.integers(2**31)),
+    )
+
+
+class Mutant:
+    """A case, its model and its inputs, and whether NumPy still knows the answer."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.case = random_case(rng)
+        self.attributes = self.case.attributes()
+        self.weights = self.case.packed_weights()
+        self.names = ['P' if self.case.is_packed else 'X', 'W', *VECTORS[self.case.op]]
+        self.arrays = self.case.inputs()
+        self.computed_weights = False
+        self.known = True
+        self.file_changes: list[Callable[[bytes], bytes]] = []
+
+    def mutate(self) -> None:
+        changes = (
+            [self._attribute] * 4 + [self._weights] * 2 + [self._shape] * 4 + [self._wiring, self._type, self._file]
+        )
+        changes[int(self.rng.integers(len(changes)))]()
+
+    def model(self) -> bytes:
+        model = one_node_model(
+            self.case,
+            attributes=self.attributes,
+            weights=self.weights,
+            computed_weights=self.computed_weights,
+            inputs=self.names,
+        ).SerializeToString()
+        for change in self.file_changes:
+            model = change(model)
+        return model
+
+    def _attribute(self) -> None:
+        rng = self.rng
+        name = str(rng.choice(['channels', 'strides', 'dilations', 'pads', 'group', 'pad_value', 'layout']))
+        old = self.attributes.get(name)
+        kind = rng.random()
+        if kind < 0.15:
+            self.attributes.pop(name, None)
+            # No attribute means its default, and `channels` has none.
+            default = {f.name: f.default for f in fields(Case)}.get(name)
+            self._follow({name: default} if old is not None and name != 'channels' else None)
+        elif kind < 0.35:
+            self.attributes[name] = OTHER_TYPES[int(rng.integers(len(OTHER_TYPES)))]
+            self.known = False
+        elif isinstance(old, tuple):
+            values = list(old)
+            values[int(rng.integers(len(values)))] = self._whole_number()
+            self.attributes[name] = values
+            self._follow({name: tuple(values)})
+        else:
+            self.attributes[name] = self._whole_number()
+            self.known = False
+
+    def _follow(self, changed: dict[str, Any] | None) -> None:
+        """Keep NumPy's answer possible if the case with these settings is one."""
+        if changed is None or self.case.is_linear:
+            self.known = False
+            return
+        case = replace(self.case, **changed)
+        numbers = [*case.strides, *case.dilations, *(p + 1 for p in case.pads)]
+        if not all(0 < number < 100 for number in numbers) or self.case.group != case.group:
+            self.known = False
+            return
+        self.case = case
+
+    def _weights(self) -> None:
+        rng = self.rng
+        self.known = False
+        kind = rng.random()
+        if kind < 0.5:
+            shape = list(self.weights.shape)
+            for _ in range(int(rng.integers(1, 3))):
+                self._change_shape(shape)
+            self.weights = rng.integers(0, 256, shape).astype(np.uint8)
+        elif kind < 0.7:
+            self.weights = rng.integers(0, 256, self.weights.shape).astype(np.uint8)
+        elif kind < 0.85:
+            self.weights = self.weights.astype(rng.choice(DTYPES))
+        else:
+            self.computed_weights = True
+            self.arrays['W'] = self.weights
+
+    def _shape(self) -> None:
+        name = str(self.rng.choice(list(self.arrays)))
+        shape = list(self.arrays[name].shape)
+        self._change_shape(shape)
+        self.arrays[name] = self.rng.integers(-3, 4, shape).astype(self.arrays[name].dtype)
+        self.known = False
+
+    def _change_shape(self, shape: list[int]) -> None:
+        rng = self.rng
+        kind = rng.random()
+        if kind < 0.2 or not shape:
+            shape.insert(int(rng.integers(len(shape) + 1)), int(rng.integers(0, 3)))
+        elif kind < 0.4:
+            del shape[int(rng.integers(len(shape)))]
+        elif kind < 0.5:
+            shape[:] = [1] * int(rng.integers(0, 12))
+        elif kind < 0.6:
+            rng.shuffle(shape)
+        else:
+            i = int(rng.integers(len(shape)))
+            shape[i] = max(0, int(rng.choice([0, 1, shape[i] - 1, shape[i] + 1, 2 * shape[i], shape[i] + 8])))
+
+    def _wiring(self) -> None:
+        rng = self.rng
+        i = int(rng.integers(len(self.names)))
+        kind = rng.random()
+        if kind < 0.3:
+            del self.names[i]
+        elif kind < 0.5:
+            self.names[i] = ''
+        elif kind < 0.7:
+            self.names.append(str(rng.choice(self.names)))
+        else:
+            self.names[i] = str(rng.choice(self.names))
+        self.known = False
+
+    def _type(self) -> None:
+        name = str(self.rng.choice(list(self.arrays)))
+        with np.errstate(invalid='ignore'):
+            self.arrays[name] = self.arrays[name].astype(self.rng.choice(DTYPES))
+        self.known = False
+
+    def _file(self) -> None:
+        """Dimensions of the weights that disagree with their bytes, or damaged bytes of the file."""
+        rng = self.rng
+        self.known = False
+        if rng.random() < 0.5:
+            axis, value = int(rng.integers(4)), self._whole_number()
+            # Before any damage, after which the file may not parse.
+            self.file_changes.insert(0, lambda data: with_dimension(data, axis, value))
+        else:
+            places = rng.random(int(rng.integers(1, 4)))
+            values = rng.integers(256, size=len(places))
+            end = rng.random() if rng.random() < 0.3 else 1.0
+            self.file_changes.append(lambda data: damaged(data, places, values, end))
+
+    def _whole_number(self) -> int:
+        return WHOLE_NUMBERS[int(self.rng.integers(len(WHOLE_NUMBERS)))]
+
+
+def with_dimension(data: bytes, axis: int, value: int) -> bytes:
+    model = onnx.load_from_string(data)
+    for tensor in model.graph.initializer:
+        tensor.dims[axis % max(1, len(tensor.dims))] = value
+    return model.SerializeToString()
+
+
+def damaged(data: bytes, places: np.ndarray, values: np.ndarray, end: float) -> bytes:
+    """Some bytes replaced, at ``places`` in fractions of the length, and what follows after ``end`` cut off."""
+    changed = bytearray(data)
+    for place, value in zip(places, values, strict=True):
+        changed[int(place * len(changed))] = int(value)
+    return bytes(changed[: int(end * len(changed))])
+
+
+def run_case(seed: int) -> str:
+    """What became of the case with this seed."""
+    rng = np.random.default_rng(seed)
+    mutant = Mutant(rng)
+    for _ in range(int(rng.integers(4))):
+        mutant.mutate()
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 2 if seed % 16 == 0 else 1
+    # Every tensor is then a block of its own, beyond whose ends a sanitizer sees.
+    options.enable_cpu_mem_arena = False
+    options.enable_mem_pattern = False
+    native.register(options)
+    try:
+        model = mutant.model()
+    except Exception:  # onnx does not write every nonsense
+        return 'not written'
+    try:
+        session = onnxruntime.InferenceSession(model, options, providers=['CPUExecutionProvider'], enable_fallback=0)
+        fed = {i.name for i in session.get_inputs()}
+        got = session.run(None, {name: array for name, array in mutant.arrays.items() if name in fed})
+    except Exception as error:
+        text = str(error)
+        if "'layer': " in text:
+            return 'refused by the operator'
+        if mutant.known:
+            raise AssertionError(f'case {seed}: a valid model fails: {text}') from error
+        return 'refused by ONNX Runtime'
+    if not mutant.known:
+        return 'ran'
+    wanted = mutant.case.expected(mutant.arrays)
+    if len(got) != len(wanted) or not all(same_bits(a, b) for a, b in zip(got, wanted, strict=True)):
+        raise AssertionError(f'case {seed}: a wrong answer of {mutant.case}')
+    return 'right'
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--count', type=int, default=1000, help='number of cases; default: %(default)s')
+    parser.add_argument('--seed', type=int, default=0, help='number of the first case; default: %(default)s')
+    parser.add_argument('--trace', type=Path, help='file that always holds the number of the case under way')
+    args = parser.parse_args()
+    onnxruntime.set_default_logger_severity(4)
+    outcomes: Counter[str] = Counter()
+    start = time.monotonic()
+    for done in range(args.count):
+        if args.trace:
+            args.trace.write_text(str(args.seed + done))
+        outcomes[run_case(args.seed + done)] += 1
+        if (done + 1) % 1000 == 0:
+            left = (time.monotonic() - start) / (done + 1) * (args.count - done - 1)
+            print(f'{done + 1} of {args.count} cases, {left:.0f} s left', file=sys.stderr, flush=True)
+    seconds = time.monotonic() - start
+    print(
+        f'{args.count} cases from {args.seed} on in {seconds:.0f} s, process {os.getpid()}: no crash, no wrong answer'
+    )
+    for outcome, number in outcomes.most_common():
+        print(f'{number:8} {outcome}')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,71 @@
+"""Finding the compiled operators, and saying how to get them."""
+
+import subprocess
+import sys
+
+import onnxruntime
+import pytest
+
+from rebnn_mm.deploy import native
+
+
+def test_library_of_the_set_up_is_found_and_accepted():
+    assert native.library_path() == native.LIBRARY_FOLDER / 'librebnn_ort.so'
+    assert native.register(onnxruntime.SessionOptions()) == native.library_path()
+
+
+def test_missing_library(monkeypatch, tmp_path):
+    monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
+    with pytest.raises(native.LibraryError) as caught:
+        native.register(onnxruntime.SessionOptions())
+    assert str(caught.value) == (
+        f'The kernels for binary layers are not at {tmp_path}/librebnn_ort.so: run `make setup` in a clone, or '
+        'install rebnn_mm again where there is a C++ compiler and without REBNN_SKIP_RUNTIME.'
+    )
+
+
+def test_variable_names_another_build(monkeypatch, tmp_path):
+    other = tmp_path / 'librebnn_ort.so'
+    monkeypatch.setenv('REBNN_ORT_LIBRARY', str(other))
+    with pytest.raises(native.LibraryError, match=f'REBNN_ORT_LIBRARY names {other}, and there is no such file.'):
+        native.library_path()
+    other.write_bytes((native.LIBRARY_FOLDER / 'librebnn_ort.so').read_bytes())
+    assert native.register(onnxruntime.SessionOptions()) == other
+
+
+@pytest.mark.parametrize('length', [0, 40, 5000, -1])
+def test_library_that_was_cut_off(monkeypatch, tmp_path, length):
+    other = tmp_path / 'librebnn_ort.so'
+    other.write_bytes(native.library_path().read_bytes()[:length])
+    monkeypatch.setenv('REBNN_ORT_LIBRARY', str(other))
+    with pytest.raises(native.LibraryError, match=f'^{other} is no complete shared library'):
+        native.register(onnxruntime.SessionOptions())
+
+
+def test_library_that_has_no_operators(monkeypatch):
+    monkeypatch.setenv('REBNN_ORT_LIBRARY', str(native.LIBRARY_FOLDER / 'librebnn.so'))
+    with pytest.raises(native.LibraryError, match='^ONNX Runtime cannot use .*librebnn.so ') as caught:
+        native.register(onnxruntime.SessionOptions())
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_board_wheel_beside_the_full_package_is_refused(monkeypatch, tmp_path):
+    about = tmp_path / 'rebnn_runtime-0.1.0.dist-info'
+    about.mkdir()
+    (about / 'METADATA').write_text('Metadata-Version: 2.1\nName: rebnn-runtime\nVersion: 0.1.0\n')
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(
+        native.LibraryError, match='rebnn_mm and rebnn-runtime are both installed and share one folder'
+    ):
+        native.library_path()
+
+
+def test_torch_is_not_imported():
+    code = "import sys; sys.modules['torch'] = None; from rebnn_mm.deploy import native; print(native.library_path())"
+    command = f'import importlib.util as u, sys; sys.path.insert(0, {str(native.LIBRARY_FOLDER.parents[2])!r})\n'
+    blocked = "real = u.find_spec\nu.find_spec = lambda n, *a: None if n == 'torch' else real(n, *a)\n"
+    done = subprocess.run(
+        [sys.executable, '-c', command + blocked + code], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(native.library_path())
