@@ -14,26 +14,39 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from .agreement import IOU, SCORE, Agreement, agreement
+from .agreement import IOU, SCORE, Agreement, Found, agreement
+
+REFERENCE, PACKED, OTHER_ROUNDING = 'PyTorch', 'packed file', 'PyTorch without oneDNN'
+"""Names of the runs."""
+
+
+class Run(NamedTuple):
+    """One way of running the detector.
+
+    Attributes:
+        metrics: of the config's ``test_evaluator``.
+        agreements: what each image has in common with PyTorch.
+    """
+
+    metrics: dict[str, float]
+    agreements: list[Agreement]
 
 
 class Score(NamedTuple):
     """What :func:`score` finds.
 
     Attributes:
-        torch: the metrics of the checkpoint in PyTorch.
-        packed: those of the packed file.
+        images: how many there are.
         detections: how many objects PyTorch finds.
-        agreements: one comparison for each image.
+        runs: by name, PyTorch first.
     """
 
-    torch: dict[str, float]
-    packed: dict[str, float]
+    images: int
     detections: int
-    agreements: list[Agreement]
+    runs: dict[str, Run]
 
 
-def score(config: str, checkpoint: str, file: str, use_library: bool = True) -> Score:
+def score(config: str, checkpoint: str, file: str, *, use_library: bool = True, other_rounding: bool = False) -> Score:
     """Run a packed detector and its checkpoint on the images of a config's test set.
 
     The packed file prepares the images itself, through :mod:`rebnn_mm.deploy`; PyTorch uses the config's pipeline.
@@ -44,6 +57,8 @@ def score(config: str, checkpoint: str, file: str, use_library: bool = True) -> 
         checkpoint: its weights.
         file: what ``tools/export.py`` made of them.
         use_library: run the binary layers by our kernels, not by the functions in the file.
+        other_rounding: also compare PyTorch with itself, with the convolutions that it uses without oneDNN: they add
+            up in another order, so this is what rounding alone does.
 
     Raises:
         ValueError: a file does not exist or does not fit, or the file is no detector; one sentence says which.
@@ -64,51 +79,60 @@ def score(config: str, checkpoint: str, file: str, use_library: bool = True) -> 
         raise ValueError(f'{file} is no detector: it gives no boxes.')
     cfg = Config.fromfile(config)
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
-    evaluators = [Evaluator(cfg.test_evaluator), Evaluator(cfg.test_evaluator)]
-    for evaluator in evaluators:
-        evaluator.dataset_meta = dataset.metainfo
-    agreements, detections = [], 0
+    names = [REFERENCE, PACKED] + [OTHER_ROUNDING] * other_rounding
+    evaluators = {name: Evaluator(cfg.test_evaluator) for name in names}
+    agreements: dict[str, list[Agreement]] = {name: [] for name in names}
+    detections = 0
     for i in track(range(len(dataset)), 'images', transient=True, console=Console(stderr=True)):
         data = dataset[i]
+        batch = dict(inputs=[data['inputs']], data_samples=[data['data_samples']])
+        samples = {}
         with torch.no_grad():
-            (sample,) = model.test_step(dict(inputs=[data['inputs']], data_samples=[data['data_samples']]))
+            (samples[REFERENCE],) = model.test_step(batch)
+            if other_rounding:
+                with torch.backends.mkldnn.flags(enabled=False):
+                    (samples[OTHER_ROUNDING],) = model.test_step(batch)
         found = packed(dataset.get_data_info(i)['img_path'])
-        of_torch = sample.pred_instances
-        agreements.append(
-            agreement(
-                (of_torch.bboxes.numpy(), of_torch.scores.numpy(), of_torch.labels.numpy()),
-                (found.boxes, found.scores, found.labels),
-            )
-        )
-        detections += len(of_torch)
-        evaluators[0].process([sample])
-        copy = sample.clone()
         values = dict(bboxes=found.boxes, scores=found.scores, labels=found.labels)
-        copy.pred_instances = type(of_torch)(**{name: torch.from_numpy(value) for name, value in values.items()})
-        evaluators[1].process([copy])
-    with redirect_stdout(io.StringIO()):  # pycocotools prints its tables
-        metrics = [evaluator.evaluate(len(dataset)) for evaluator in evaluators]
-    return Score(metrics[0], metrics[1], detections, agreements)
+        instances = type(samples[REFERENCE].pred_instances)
+        samples[PACKED] = samples[REFERENCE].clone()
+        samples[PACKED].pred_instances = instances(**{name: torch.from_numpy(x) for name, x in values.items()})
+        detections += len(samples[REFERENCE].pred_instances)
+        for name, sample in samples.items():
+            agreements[name].append(agreement(_found(samples[REFERENCE]), _found(sample)))
+            evaluators[name].process([sample])
+    runs = {}
+    for name, evaluator in evaluators.items():
+        evaluator.dataset_meta = dataset.metainfo
+        with redirect_stdout(io.StringIO()):  # pycocotools prints its tables
+            runs[name] = Run(evaluator.evaluate(len(dataset)), agreements[name])
+    return Score(len(dataset), detections, runs)
 
 
 def show(result: Score, console: Console) -> None:
-    """Print a score as a table and what the images have in common."""
-    table = Table()
-    for name in ('metric', 'PyTorch', 'packed file'):
+    """Print the runs side by side."""
+    table = Table(caption=f'{result.detections} detections of {REFERENCE} in {result.images} images')
+    table.add_column()
+    for name in result.runs:
         table.add_column(name)
-    for name, value in result.torch.items():
+    for metric, value in result.runs[REFERENCE].metrics.items():
         if isinstance(value, float):
-            table.add_row(name, f'{value:.3f}', f'{result.packed[name]:.3f}')
+            table.add_row(metric, *(f'{run.metrics[metric]:.3f}' for run in result.runs.values()))
+    table.add_section()
+    compared = [run.agreements for run in result.runs.values()]
+    for label, cells in (
+        ('images with the same detections', [str(sum(image.same for image in run)) for run in compared]),
+        ('detections missing', [str(sum(image.missing for image in run)) for run in compared]),
+        ('detections new', [str(sum(image.extra for image in run)) for run in compared]),
+        (
+            'difference of scores, median image',
+            [f'{np.median([image.score for image in run]):.0e}' for run in compared],
+        ),
+        ('difference of scores, worst image', [f'{max(image.score for image in run):.1g}' for run in compared]),
+    ):
+        table.add_row(label, '', *cells[1:])
     console.print(table)
-    count, same = len(result.agreements), sum(entry.same for entry in result.agreements)
-    missing, extra = (sum(getattr(entry, name) for entry in result.agreements) for name in ('missing', 'extra'))
-    scores = [entry.score for entry in result.agreements]
-    lines = (
-        f'{result.detections} detections in {count} images; {missing} of them missing in the file, {extra} new.',
-        f'The same in {same} images: boxes overlap by {IOU} or more, scores differ by {SCORE:g} or less.',
-        f'Largest difference of a score: {np.median(scores):.1g} in the median image, {max(scores):.2g} overall.',
-    )
-    console.print('\n'.join(lines), highlight=False)
+    console.print(f'The same: boxes overlap by {IOU} or more, scores differ by {SCORE:g} or less.', highlight=False)
 
 
 def main() -> None:
@@ -118,12 +142,26 @@ def main() -> None:
     parser.add_argument('checkpoint', help='its checkpoint')
     parser.add_argument('file', help='the packed file')
     parser.add_argument('--no-library', action='store_true', help='run the binary layers without our kernels')
+    parser.add_argument(
+        '--other-rounding', action='store_true', help='also compare PyTorch with itself, with other convolutions'
+    )
     args = parser.parse_args()
     try:
-        result = score(args.config, args.checkpoint, args.file, use_library=not args.no_library)
+        result = score(
+            args.config,
+            args.checkpoint,
+            args.file,
+            use_library=not args.no_library,
+            other_rounding=args.other_rounding,
+        )
     except (ValueError, OSError) as error:
         sys.exit(f'{parser.prog}: {error}')
     show(result, Console(width=110))
+
+
+def _found(sample: Any) -> Found:
+    instances = sample.pred_instances
+    return instances.bboxes.numpy(), instances.scores.numpy(), instances.labels.numpy()
 
 
 if __name__ == '__main__':

@@ -55,10 +55,12 @@ def files(tmp_path_factory) -> Files:
 
 def test_the_packed_file_scores_as_the_checkpoint_does(files):
     result = score(*files, use_library=False)
-    assert [entry.same for entry in result.agreements] == [True] * 3
+    torch_run, packed = result.runs.values()
+    assert result.images == 3
     assert result.detections >= 60
-    assert result.packed == pytest.approx(result.torch, abs=1e-3)
-    assert 'coco/bbox_mAP_50' in result.torch
+    assert [image.same for image in packed.agreements] == [True] * 3
+    assert packed.metrics == pytest.approx(torch_run.metrics, abs=1e-3)
+    assert 'coco/bbox_mAP_50' in torch_run.metrics
 
 
 def test_another_checkpoint_is_found_to_be_another(files, tmp_path):
@@ -66,16 +68,17 @@ def test_another_checkpoint_is_found_to_be_another(files, tmp_path):
     state['bbox_head.retina_cls.bias'] += 0.5
     torch.save({'state_dict': state}, tmp_path / 'other.pth')
     result = score(files.config, str(tmp_path / 'other.pth'), files.packed, use_library=False)
-    assert not any(entry.same for entry in result.agreements)
+    assert not any(image.same for image in result.runs['packed file'].agreements)
 
 
-def test_command_prints_both_and_what_they_have_in_common(files, monkeypatch, capsys):
-    monkeypatch.setattr(sys, 'argv', ['score', *files, '--no-library'])
+def test_command_prints_the_runs_side_by_side(files, monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', ['score', *files, '--no-library', '--other-rounding'])
     main()
     printed = capsys.readouterr().out
-    found = re.search(r'coco/bbox_mAP_50\W+([\d.]+)\W+([\d.]+)', printed)
-    assert float(found[1]) == pytest.approx(float(found[2]), abs=2e-3)
-    assert 'The same in 3 images' in printed
+    found = re.search(r'coco/bbox_mAP_50\W+([\d.]+)\W+([\d.]+)\W+([\d.]+)', printed)
+    assert [float(value) for value in found.groups()] == pytest.approx([float(found[1])] * 3, abs=2e-3)
+    assert re.search(r'images with the same detections\W+3\W+3', printed)
+    assert re.search(r'detections missing\W+0\W+0', printed)
 
 
 def test_command_says_in_one_sentence_what_is_missing(files, monkeypatch):
