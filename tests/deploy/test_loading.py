@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import warnings
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -203,3 +204,12 @@ def test_a_relative_path_is_no_way_to_another_file(tmp_path, monkeypatch):
     path.write_bytes(proto.SerializeToString())
     assert onnx.load(path).graph.initializer[0].raw_data == bytes(12 * 27 * 4)
     assert 'it keeps a tensor in another file' in refused(path)
+
+
+def test_the_golden_file_of_the_exporter():
+    """Written by the exporter and kept in the repository, so that no later reader refuses an old file."""
+    model = load(Path(__file__).parents[1] / 'export/data/golden.onnx', use_library=False)
+    image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
+    best = model(image)[0]
+    assert (best.number, best.name) == (4, 'e')
+    assert best.score == pytest.approx(0.41600096, abs=1e-6)
