@@ -1,0 +1,33 @@
+"""A few hundred damaged models and inputs; run_fuzz.sh does it by the ten thousand under sanitizers."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[2] / 'runtime' / 'ort' / 'tests'
+
+
+def outcomes(command: list[str]) -> dict[str, int]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert 'no crash, no wrong answer' in done.stdout
+    return {what: int(number) for number, what in re.findall(r'^ +(\d+) (.+)$', done.stdout, flags=re.MULTILINE)}
+
+
+def test_wrong_models_and_inputs_end_in_an_error_or_in_the_right_answer():
+    found = outcomes([sys.executable, str(FOLDER / 'fuzz_models.py'), '--count', '300', '--seed', '1'])
+    assert sum(found.values()) == 300
+    assert found['right'] > 30
+    assert found['refused by the operator'] > 60
+
+
+def test_the_same_under_sanitizers():
+    build = os.environ.get('REBNN_SANITIZER_BUILD')
+    if not build:
+        pytest.skip('compiles for a minute; REBNN_SANITIZER_BUILD names a folder to do it in')
+    command = ['bash', str(FOLDER / 'run_fuzz.sh'), sys.executable, build, '--count', '300', '--seed', '1']
+    assert sum(outcomes(command).values()) == 300
