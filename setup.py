@@ -36,7 +36,8 @@ EXTRAS = {
     'export': ['onnx>=1.17', 'onnxscript>=0.5', 'onnxruntime>=1.17', 'rich', 'tflite>=2.18'],
     'deploy': ['numpy', 'onnxruntime>=1.17', 'pillow'],
     # Formatter and type checker are pinned: their verdict changes from version to version.
-    'dev': ['pytest>=8', 'pytest-cov>=5', 'ruff==0.17.5', 'mypy==2.4.1', 'tensorboard'],
+    # psutil is for mmdet's benchmark.py.
+    'dev': ['pytest>=8', 'pytest-cov>=5', 'ruff==0.17.5', 'mypy==2.4.1', 'tensorboard', 'psutil'],
 }
 
 

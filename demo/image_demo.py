@@ -9,14 +9,12 @@ The config may be left out: each checkpoint carries its own.
 from __future__ import annotations
 
 import argparse
-import warnings
 from pathlib import Path
 
 import mmcv
 
-from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.command_line import stop_if
-from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.detector import load_detector, unfit_input
 
 
 def parse_args() -> argparse.Namespace:
@@ -33,17 +31,8 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     image = Path(args.image)
-    stop_if(None if image.is_file() else f'no image at {image}.')
-    stop_if(missing_config(args.config) if args.config is not None else None)
-    stop_if(missing_checkpoint(args.checkpoint))
-
-    # imported after the checks: it takes seconds
-    from mmdet.apis import DetInferencer
-
-    # the inferencer has no folder for logs, and needs none
-    warnings.filterwarnings('ignore', message='Failed to add .*VisBackend')
-    inferencer = DetInferencer(args.config, args.checkpoint, device=args.device, show_progress=False)
-    stop_if(mismatched_checkpoint(inferencer.model, args.checkpoint))
+    stop_if(unfit_input(args.image, args.config, args.checkpoint))
+    inferencer = load_detector(args.config, args.checkpoint, args.device)
     result = inferencer(str(image), pred_score_thr=args.score_thr, return_vis=True, no_save_vis=True)
 
     classes = inferencer.model.dataset_meta['classes']

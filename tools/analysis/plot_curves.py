@@ -36,10 +36,12 @@ def read_entries(files: Iterable[Path]) -> list[tuple[int, dict[str, float]]]:
     entries: list[tuple[int, dict[str, float]]] = []
     for file in files:
         own: list[tuple[int, dict[str, float]]] = []
-        for line in file.read_text().splitlines():
-            values = json.loads(line)
-            last = own[-1][0] if own else 0
-            own.append((values['step'] if 'lr' in values else last, values))
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        # What stands before the first training entry of a resumed run belongs to it, not to the beginning.
+        last = next((values['step'] for values in lines if 'lr' in values), 0)
+        for values in lines:
+            last = values['step'] if 'lr' in values else last
+            own.append((last, values))
         if own:
             entries = [entry for entry in entries if entry[0] < own[0][0]] + own
     return entries

@@ -53,8 +53,8 @@ class BinarySSDVGG(BaseModule):
         >>> [tuple(y.shape) for y in net(torch.randn(1, 3, 300, 300))]
         [(1, 32, 38, 38), (1, 64, 19, 19)]
 
-    Source: Liu et al. 2016 (SSD), section 3.1; restructured as in BiDet (Wang et al. 2020), whose structure the
-    paper's table follows.
+    Source: Liu et al. 2016 (SSD), section 3.1; restructured after BiDet (Wang et al. 2020), with one difference:
+    BiDet's strided convolutions widen, these leave that to the next one, so that VGG-16's weights fit.
     """
 
     def __init__(

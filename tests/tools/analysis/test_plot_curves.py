@@ -58,3 +58,9 @@ def test_nothing_to_draw_is_one_sentence(run_tool, tmp_path):
     done = run_tool(TOOL, tmp_path)
     assert done.returncode == 1
     assert f'{TOOL}: no */vis_data/scalars.json in {tmp_path}' in done.stderr and 'Traceback' not in done.stderr
+
+
+def test_a_resumed_file_may_begin_with_other_entries(tool, write):
+    first = write('a', train(10, 3.0), train(20, 2.0))
+    resumed = write('b', {'flip_percent/conv': 0.5, 'step': 2}, train(30, 1.0))
+    assert tool.collect(tool.read_entries([first, resumed]), ('loss',)) == {'loss': ([10, 20, 30], [3.0, 2.0, 1.0])}
