@@ -1,7 +1,8 @@
 /* librebnn: binary convolutions on packed bits. C ABI, no dependency.
  *
- * Signs, packing and the order of floating-point operations are those of docs/format.md. Every function is safe to call from several
- * threads at once; a rebnn_conv is immutable after its creation. Nothing is allocated while a convolution runs. */
+ * Signs, packing and the order of floating-point operations are those of docs/format.md. Every function is safe to
+ * call from several threads at once; a rebnn_conv is immutable after its creation. Nothing is allocated while a
+ * convolution runs. */
 #ifndef REBNN_H
 #define REBNN_H
 
@@ -20,17 +21,15 @@ extern "C" {
 
 #define REBNN_ABI_VERSION 1
 
-typedef enum {
-  REBNN_OK = 0,
-  REBNN_INVALID_ARGUMENT = 1,
-  REBNN_OUT_OF_MEMORY = 2
-} rebnn_status;
+typedef enum { REBNN_OK = 0, REBNN_INVALID_ARGUMENT = 1, REBNN_OUT_OF_MEMORY = 2 } rebnn_status;
 
 typedef enum { REBNN_NCHW = 0, REBNN_NHWC = 1 } rebnn_layout;
 
-/* A convolution. A linear layer is one with a kernel, height and width of 1. */
+/* A convolution. One output sums in_channels / group * kernel height * kernel width products, at most 2^24, so that
+ * the sums are exact as float, too; each other number is below 2^31. A linear layer is a convolution with a kernel, n
+ * and h of 1 and its rows as w. */
 typedef struct {
-  int64_t in_channels;  /* of the whole layer */
+  int64_t in_channels; /* of the whole layer */
   int64_t out_channels;
   int64_t group;
   int64_t kernel[2]; /* height, width */
@@ -49,17 +48,20 @@ typedef struct {
   size_t threads; /* how many tasks can run at the same time */
 } rebnn_parallel;
 
-/* Input and output of one run. A pointer that is NULL leaves its step out; sizes follow from n, h, w and the description. */
+/* Input and output of one run. A pointer that is NULL leaves its step out; sizes follow from n, h, w and the
+ * description. */
 typedef struct {
   int64_t n, h, w; /* of the input */
-  /* Exactly one input: real numbers (with a shift per input channel, or NULL) or packed bits [n, h, w, ceil(in_channels / 8)]. */
+  /* Exactly one input: real numbers (with a shift per input channel, or NULL) or packed bits [n, h, w,
+   * ceil(in_channels / 8)], in which the bits behind the last channel may hold anything. */
   const float* x;
   const float* shift;
   const uint8_t* x_bits;
-  rebnn_layout layout; /* of x, residual and y */
+  int32_t layout; /* a rebnn_layout: that of x, residual and y */
   /* The integer sums, [n, oh, ow, out_channels] whatever the layout. */
   int32_t* sums;
-  /* y = ((a * scale) * mul + add) + residual; + pre; prelu by slope; + post. One value per output channel. */
+  /* y = ((a * scale) * mul + add) + residual; + pre; prelu by slope; + post. One value per output channel, the
+   * residual one per output. y may be the residual's memory; otherwise no output may overlap anything. */
   const float* scale;
   const float* mul;
   const float* add;
@@ -75,26 +77,31 @@ typedef struct {
 
 REBNN_API uint32_t rebnn_abi_version(void);
 
-/* The instruction set in use: "avx512", "avx2", "neon" or "portable". The environment variable REBNN_ISA chooses one, for tests; NULL if it
- * names one that is unknown or that this processor lacks (rebnn_last_error says so). */
+/* The instruction set in use: "avx512", "avx2", "neon" or "portable". The environment variable REBNN_ISA chooses one,
+ * for tests; NULL if it names one that is unknown or that this processor lacks (rebnn_last_error says so). */
 REBNN_API const char* rebnn_isa(void);
 
 /* What went wrong in this thread's last call that did not return REBNN_OK. One sentence. */
 REBNN_API const char* rebnn_last_error(void);
 
-/* Checks the description and packed weights of `bytes` bytes, uint8 [out, kh, kw, ceil(in / group / 8)], and arranges them for this processor. */
-REBNN_API rebnn_status rebnn_conv_create(const rebnn_conv_desc* desc, const uint8_t* weights, size_t bytes, rebnn_conv** conv);
+/* Checks the description and packed weights of `bytes` bytes, uint8 [out, kh, kw, ceil(in / group / 8)], and arranges
+ * them for this processor. */
+REBNN_API rebnn_status rebnn_conv_create(const rebnn_conv_desc* desc, const uint8_t* weights, size_t bytes,
+                                         rebnn_conv** conv);
 REBNN_API void rebnn_conv_destroy(rebnn_conv* conv);
 
 /* Height and width of the output; an error if the kernel does not fit. */
-REBNN_API rebnn_status rebnn_conv_output_size(const rebnn_conv* conv, int64_t h, int64_t w, int64_t* out_h, int64_t* out_w);
+REBNN_API rebnn_status rebnn_conv_output_size(const rebnn_conv* conv, int64_t h, int64_t w, int64_t* out_h,
+                                              int64_t* out_w);
 
-/* Bytes of scratch memory that a run with these sizes and so many threads needs. */
-REBNN_API rebnn_status rebnn_conv_scratch_size(const rebnn_conv* conv, int64_t n, int64_t h, int64_t w, size_t threads, size_t* bytes);
+/* Bytes of scratch memory that a run with these sizes and so many threads needs at most. Packed input whose groups
+ * have a multiple of 64 channels is read where it lies and needs none. */
+REBNN_API rebnn_status rebnn_conv_scratch_size(const rebnn_conv* conv, int64_t n, int64_t h, int64_t w, size_t threads,
+                                               size_t* bytes);
 
 /* Runs; `parallel` NULL for one thread. Scratch is aligned to 64 bytes and belongs to this run alone. */
-REBNN_API rebnn_status rebnn_conv_run(const rebnn_conv* conv, const rebnn_conv_io* io, void* scratch, size_t scratch_bytes,
-                                      const rebnn_parallel* parallel);
+REBNN_API rebnn_status rebnn_conv_run(const rebnn_conv* conv, const rebnn_conv_io* io, void* scratch,
+                                      size_t scratch_bytes, const rebnn_parallel* parallel);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,8 @@
 // AVX2: a register holds one byte of channels, 8 of them, of 32 output channels.
 //
-// There is no instruction that counts bits, but one that looks 32 nibbles up in a table of 16 bytes. The table of a pixel's nibble holds, for every
-// nibble of weights, in how many bits the two differ, so that a look-up does the comparison as well as the count.
+// There is no instruction that counts bits, but one that looks 32 nibbles up in a table of 16 bytes. The table of a
+// pixel's nibble holds, for every nibble of weights, in how many bits the two differ, so that a look-up does the
+// comparison as well as the count.
 #include <immintrin.h>
 
 #include "isa.h"
@@ -29,8 +30,9 @@ constexpr Tables kTables = MakeTables();
 struct Avx2 {
   static constexpr int kWordBytes = 1;
   static constexpr int kBlockLanes = 32;
-  static constexpr int kMaxPixels = 8;
-  static constexpr int kMaxGroups = 2;
+  // 8 registers of counts; looking up a pixel's tables is worth it for 64 output channels at once.
+  static constexpr int kMaxPixels = 4;
+  static constexpr int kMaxGroups = 4;
 
   struct Ints {
     __m256i low, high;
@@ -58,9 +60,15 @@ struct Avx2 {
   }
 
   static REBNN_INLINE Floats Set(float value) { return {_mm256_set1_ps(value), _mm256_set1_ps(value)}; }
-  static REBNN_INLINE Floats ToFloats(Ints value) { return {_mm256_cvtepi32_ps(value.low), _mm256_cvtepi32_ps(value.high)}; }
-  static REBNN_INLINE Floats Add(Floats a, Floats b) { return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)}; }
-  static REBNN_INLINE Floats Mul(Floats a, Floats b) { return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)}; }
+  static REBNN_INLINE Floats ToFloats(Ints value) {
+    return {_mm256_cvtepi32_ps(value.low), _mm256_cvtepi32_ps(value.high)};
+  }
+  static REBNN_INLINE Floats Add(Floats a, Floats b) {
+    return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
+  }
+  static REBNN_INLINE Floats Mul(Floats a, Floats b) {
+    return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
+  }
 
   static REBNN_INLINE __m256 PreluHalf(__m256 value, __m256 slope) {
     const __m256 positive = _mm256_cmp_ps(value, _mm256_setzero_ps(), _CMP_GT_OQ);
@@ -111,32 +119,40 @@ struct Avx2 {
 
   template <int P, int Q>
   static REBNN_INLINE void Accumulate(const TileInput& in, Ints (&counts)[P][Q]) {
-    static_assert(Q == 2, "a register holds two groups");
+    constexpr int kRegisters = Q / 2;  // of two groups each
+    static_assert(Q % 2 == 0, "a register holds two groups");
     const __m256i low_bits = _mm256_set1_epi8(0x0f);
-    __m256i bytes[P];
-    __m256i wide[P][2];
+    __m256i bytes[P][kRegisters];
+    __m256i wide[P][Q];
     REBNN_UNROLL
     for (int p = 0; p < P; ++p) {
-      bytes[p] = _mm256_setzero_si256();
-      wide[p][0] = wide[p][1] = _mm256_setzero_si256();
-      counts[p][0] = counts[p][1] = Zero();
+      REBNN_UNROLL
+      for (int r = 0; r < kRegisters; ++r) bytes[p][r] = _mm256_setzero_si256();
+      REBNN_UNROLL
+      for (int q = 0; q < Q; ++q) {
+        wide[p][q] = _mm256_setzero_si256();
+        counts[p][q] = Zero();
+      }
     }
     const auto flush_wide = [&]() __attribute__((always_inline)) {
-      REBNN_UNROLL
       for (int p = 0; p < P; ++p) {
-        REBNN_UNROLL
-        for (int half = 0; half < 2; ++half) {
-          counts[p][half] = AddUnsigned16(counts[p][half], wide[p][half]);
-          wide[p][half] = _mm256_setzero_si256();
+        for (int q = 0; q < Q; ++q) {
+          counts[p][q] = AddUnsigned16(counts[p][q], wide[p][q]);
+          wide[p][q] = _mm256_setzero_si256();
         }
       }
     };
     const auto flush = [&]() __attribute__((always_inline)) {
       REBNN_UNROLL
       for (int p = 0; p < P; ++p) {
-        wide[p][0] = _mm256_add_epi16(wide[p][0], _mm256_cvtepu8_epi16(_mm256_castsi256_si128(bytes[p])));
-        wide[p][1] = _mm256_add_epi16(wide[p][1], _mm256_cvtepu8_epi16(_mm256_extracti128_si256(bytes[p], 1)));
-        bytes[p] = _mm256_setzero_si256();
+        REBNN_UNROLL
+        for (int r = 0; r < kRegisters; ++r) {
+          const __m128i low = _mm256_castsi256_si128(bytes[p][r]);
+          const __m128i high = _mm256_extracti128_si256(bytes[p][r], 1);
+          wide[p][2 * r] = _mm256_add_epi16(wide[p][2 * r], _mm256_cvtepu8_epi16(low));
+          wide[p][2 * r + 1] = _mm256_add_epi16(wide[p][2 * r + 1], _mm256_cvtepu8_epi16(high));
+          bytes[p][r] = _mm256_setzero_si256();
+        }
       }
     };
     int64_t used = 0;
@@ -160,16 +176,24 @@ struct Avx2 {
           }
           used += last - first;
           for (int64_t word = first; word < last; ++word) {
-            const __m256i weights =
-                _mm256_load_si256(reinterpret_cast<const __m256i*>(w + word * static_cast<int64_t>(sizeof(__m256i))));
-            const __m256i low = _mm256_and_si256(weights, low_bits);
-            const __m256i high = _mm256_and_si256(_mm256_srli_epi16(weights, 4), low_bits);
+            __m256i low[kRegisters], high[kRegisters];
+            REBNN_UNROLL
+            for (int r = 0; r < kRegisters; ++r) {
+              const uint8_t* from = w + r * in.block_bytes + word * static_cast<int64_t>(sizeof(__m256i));
+              const __m256i weights = _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
+              low[r] = _mm256_and_si256(weights, low_bits);
+              high[r] = _mm256_and_si256(_mm256_srli_epi16(weights, 4), low_bits);
+            }
             REBNN_UNROLL
             for (int p = 0; p < P; ++p) {
               const uint32_t bits = x[p][word];
-              const __m256i differing = _mm256_add_epi8(_mm256_shuffle_epi8(Table(bits << 4 & 0xf0), low),
-                                                        _mm256_shuffle_epi8(Table(bits & 0xf0), high));
-              bytes[p] = _mm256_add_epi8(bytes[p], differing);
+              const __m256i low_table = Table(bits << 4 & 0xf0);
+              const __m256i high_table = Table(bits & 0xf0);
+              REBNN_UNROLL
+              for (int r = 0; r < kRegisters; ++r) {
+                bytes[p][r] = _mm256_add_epi8(bytes[p][r], _mm256_add_epi8(_mm256_shuffle_epi8(low_table, low[r]),
+                                                                           _mm256_shuffle_epi8(high_table, high[r])));
+              }
             }
           }
           first = last;

@@ -1,4 +1,5 @@
-// AVX-512 with VPOPCNTDQ (Intel from Ice Lake on, AMD from Zen 4 on): a register holds 32 channels of 16 output channels.
+// AVX-512 with VPOPCNTDQ (Intel from Ice Lake on, AMD from Zen 4 on): a register holds 32 channels of 16 output
+// channels.
 #include <immintrin.h>
 
 #include "isa.h"
@@ -10,9 +11,10 @@ namespace {
 struct Avx512 {
   static constexpr int kWordBytes = 4;
   static constexpr int kBlockLanes = 16;
-  // 16 registers of counts; the weights and a pixel's word take three more.
-  static constexpr int kMaxPixels = 8;
-  static constexpr int kMaxGroups = 2;
+  // 16 registers of counts, 4 of weights, and a pixel's word. Wider than high, because a pixel's 64 outputs then lie
+  // side by side.
+  static constexpr int kMaxPixels = 4;
+  static constexpr int kMaxGroups = 4;
 
   using Ints = __m512i;
   using Floats = __m512;
@@ -71,8 +73,7 @@ struct Avx512 {
             const Ints pixel = _mm512_set1_epi32(bits);
             REBNN_UNROLL
             for (int q = 0; q < Q; ++q) {
-              counts[p][q] =
-                  _mm512_add_epi32(counts[p][q], _mm512_popcnt_epi32(_mm512_xor_si512(pixel, weights[q])));
+              counts[p][q] = _mm512_add_epi32(counts[p][q], _mm512_popcnt_epi32(_mm512_xor_si512(pixel, weights[q])));
             }
           }
         }

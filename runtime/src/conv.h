@@ -1,5 +1,6 @@
-// What the C interface hands to the kernels. Included by every file of the library, so nothing here may be a function that a compiler could emit:
-// the files are compiled for different processors, and the linker keeps one copy of a shared function.
+// What the C interface hands to the kernels. Included by every file of the library, so nothing here may be a function
+// that a compiler could emit: the files are compiled for different processors, and the linker keeps one copy of a
+// shared function.
 #ifndef REBNN_SRC_CONV_H_
 #define REBNN_SRC_CONV_H_
 
@@ -30,7 +31,8 @@ struct Run {
   const rebnn_conv* conv;
   const rebnn_conv_io* io;
   int64_t out_h, out_w;
-  // The packed input, [n, h, w, group, conv->tap_bytes]: the caller's own bits where they have that form, else own_map.
+  // The packed input, [n, h, w, group, conv->tap_bytes]: the caller's own bits where they have that form, else
+  // own_map.
   const uint8_t* map;
   uint8_t* own_map;
 };

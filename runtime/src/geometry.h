@@ -11,7 +11,8 @@ namespace rebnn {
 
 // Sums stay below this, so they fit in an int32 and are exact as a float32, too.
 constexpr int64_t kMaxTerms = int64_t{1} << 24;
-// Heights, widths, channels, strides, dilations and pads stay below this, so that sums of a few products of two fit in an int64.
+// Heights, widths, channels, strides, dilations and pads stay below this, so that sums of a few products of two fit in
+// an int64.
 constexpr int64_t kMaxSide = (int64_t{1} << 31) - 1;
 
 // The product of non-negative factors, or -1 if it does not fit in a pointer difference.

@@ -63,7 +63,8 @@ const Kernels* ChosenKernels() {
     chosen.store(list[i].kernels, std::memory_order_relaxed);
     return list[i].kernels;
   }
-  Fail(REBNN_INVALID_ARGUMENT, "REBNN_ISA is '%.32s', which is not one of %s; unset it or choose one of them.", wanted, kNames);
+  Fail(REBNN_INVALID_ARGUMENT, "REBNN_ISA is '%.32s', which is not one of %s; unset it or choose one of them.", wanted,
+       kNames);
   return nullptr;
 }
 

@@ -14,7 +14,8 @@ extern const Kernels kAvx512;
 extern const Kernels kNeon;
 #endif
 
-// The kernels to use in this process. NULL, with the reason as the last error, if REBNN_ISA names some that cannot run here.
+// The kernels to use in this process. NULL, with the reason as the last error, if REBNN_ISA names some that cannot run
+// here.
 const Kernels* ChosenKernels();
 
 }  // namespace rebnn

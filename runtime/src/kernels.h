@@ -1,15 +1,17 @@
-// Packing, convolution and what follows it, written once for every instruction set. A file per instruction set includes this, defines a class
-// with its vector operations and instantiates Engine with it.
+// Packing, convolution and what follows it, written once for every instruction set. A file per instruction set
+// includes this, defines a class with its vector operations and instantiates Engine with it.
 //
-// Everything is in an unnamed namespace and nothing of the standard library's templates is called: such a file is compiled for a processor that the
-// program may not run on, and a function with external linkage could be the copy that the linker keeps for all.
+// Everything is in an unnamed namespace and nothing of the standard library's templates is called: such a file is
+// compiled for a processor that the program may not run on, and a function with external linkage could be the copy
+// that the linker keeps for all.
 //
 // An instruction set `Isa` has
-//   kWordBytes, kBlockLanes  as in Kernels;
-//   kMaxPixels, kMaxGroups   output pixels and groups of kGroup channels of the largest tile, whose counts stay in registers;
-//   Ints, Floats             kGroup numbers;
-//   Accumulate<P, Q>         numbers of differing bits of P pixels and Q groups;
-//   and the few operations on Ints and Floats that are used below.
+// - kWordBytes and kBlockLanes, as in Kernels;
+// - kMaxPixels and kMaxGroups, the output pixels and groups of kGroup channels of the largest tile, whose counts stay
+//   in registers;
+// - Ints and Floats, kGroup numbers each;
+// - Accumulate<P, Q>, which counts the differing bits of P pixels and Q groups;
+// - the few operations on Ints and Floats that are used below.
 #ifndef REBNN_SRC_KERNELS_H_
 #define REBNN_SRC_KERNELS_H_
 
@@ -98,8 +100,6 @@ struct Engine {
   using Ints = typename Isa::Ints;
   using Floats = typename Isa::Floats;
 
-  // ------------------------------------------------------------------ packing
-
   static void WriteBits(uint8_t* bytes, int64_t count, uint32_t bits) {
     bytes[0] = static_cast<uint8_t>(bits);
     if (count > 8) bytes[1] = static_cast<uint8_t>(bits >> 8);
@@ -128,8 +128,8 @@ struct Engine {
   }
 
   // kGroup pixels (or `count` if fewer) whose channels are `plane` apart, 32 channels at a time.
-  static void PackPlanes(const float* x, int64_t plane, const float* shift, int64_t channels, int64_t count, uint8_t* map,
-                         int64_t pixel_bytes) {
+  static void PackPlanes(const float* x, int64_t plane, const float* shift, int64_t channels, int64_t count,
+                         uint8_t* map, int64_t pixel_bytes) {
     for (int64_t c = 0; c < channels; c += 32) {
       const int64_t bits = Smaller(32, channels - c);
       Ints word = Isa::Zero();
@@ -186,8 +186,6 @@ struct Engine {
       }
     }
   }
-
-  // -------------------------------------------------------------- convolution
 
   // kGroup numbers of one channel group and pixel, whatever their layout.
   static REBNN_INLINE Floats LoadReal(const float* from, const TileOutput& out, int p, int q) {
@@ -343,8 +341,8 @@ struct Engine {
 
   // One group of channels and `Q` groups of lanes over output rows [first, last) of one image.
   template <int Q>
-  static void ConvolveGroups(const Run& run, const uint8_t* map, int64_t g, int64_t lane_group, int64_t first, int64_t last,
-                             TileOutput& out) {
+  static void ConvolveGroups(const Run& run, const uint8_t* map, int64_t g, int64_t lane_group, int64_t first,
+                             int64_t last, TileOutput& out) {
     const rebnn_conv& conv = *run.conv;
     const rebnn_conv_desc& d = conv.desc;
     const int64_t groups = conv.blocks * Isa::kBlockLanes / kGroup;
@@ -355,8 +353,7 @@ struct Engine {
     const Axis horizontal(d, 1, run.io->w);
     const uint8_t* weights =
         conv.weights + (g * conv.blocks + lane_group * kGroup / Isa::kBlockLanes) * conv.block_bytes;
-    const int32_t* tap_sums =
-        conv.tap_sums ? conv.tap_sums + (g * groups + lane_group) * conv.taps * kGroup : nullptr;
+    const int32_t* tap_sums = conv.tap_sums ? conv.tap_sums + (g * groups + lane_group) * conv.taps * kGroup : nullptr;
     TileInput in;
     in.block_bytes = conv.block_bytes;
     for (int64_t top = first; top < last;) {
@@ -409,7 +406,8 @@ struct Engine {
 
   // The sums where no bit differs: one for each product inside the image, and the border's own.
   template <int Q>
-  static void SetBase(const rebnn_conv& conv, const Taps& rows, const Taps& cols, const int32_t* tap_sums, int32_t* base) {
+  static void SetBase(const rebnn_conv& conv, const Taps& rows, const Taps& cols, const int32_t* tap_sums,
+                      int32_t* base) {
     const int64_t kernel_w = conv.desc.kernel[1];
     const int64_t inside = (rows.last - rows.first) * (cols.last - cols.first);
     for (int i = 0; i < Q * kGroup; ++i) base[i] = static_cast<int32_t>(inside * conv.group_in);
@@ -434,8 +432,8 @@ struct Engine {
   }
 
   template <int Q>
-  static void ConvolveFrom(const Run& run, const uint8_t* map, int64_t g, int64_t lane_group, int64_t first, int64_t last,
-                           TileOutput& out) {
+  static void ConvolveFrom(const Run& run, const uint8_t* map, int64_t g, int64_t lane_group, int64_t first,
+                           int64_t last, TileOutput& out) {
     const rebnn_conv& conv = *run.conv;
     const int64_t groups = conv.blocks * Isa::kBlockLanes / kGroup;
     constexpr int kLanes = Q * kGroup;
@@ -479,7 +477,8 @@ struct Engine {
     if (out.bits && d.group > 1 && conv.group_out % 8 != 0) {
       std::memset(out.bits + first * run.out_w * out.bit_bytes, 0, (last - first) * run.out_w * out.bit_bytes);
     }
-    for (int64_t g = 0; g < d.group; ++g) ConvolveFrom<Isa::kMaxGroups>(run, map + g * conv.tap_bytes, g, 0, first, last, out);
+    for (int64_t g = 0; g < d.group; ++g)
+      ConvolveFrom<Isa::kMaxGroups>(run, map + g * conv.tap_bytes, g, 0, first, last, out);
   }
 };
 

@@ -1,4 +1,5 @@
-// AArch64's vector instructions, which every such processor has: a register holds one byte of channels, 8 of them, of 16 output channels.
+// AArch64's vector instructions, which every such processor has: a register holds one byte of channels, 8 of them, of
+// 16 output channels.
 #include <arm_neon.h>
 
 #include "isa.h"
@@ -10,7 +11,8 @@ namespace {
 struct Neon {
   static constexpr int kWordBytes = 1;
   static constexpr int kBlockLanes = 16;
-  // 16 registers of counts, 4 of weights, and a pixel's byte: reading weights and pixels costs little beside 48 operations.
+  // 16 registers of counts, 4 of weights, and a pixel's byte: reading weights and pixels costs little beside 48
+  // operations.
   static constexpr int kMaxPixels = 4;
   static constexpr int kMaxGroups = 4;
 
@@ -79,10 +81,10 @@ struct Neon {
   }
 
   static REBNN_INLINE uint32_t NegativeMask(const Floats& value) {
-    const uint16x8_t low = vuzp1q_u16(vreinterpretq_u16_u32(vcltzq_f32(value.part[0])),
-                                      vreinterpretq_u16_u32(vcltzq_f32(value.part[1])));
-    const uint16x8_t high = vuzp1q_u16(vreinterpretq_u16_u32(vcltzq_f32(value.part[2])),
-                                       vreinterpretq_u16_u32(vcltzq_f32(value.part[3])));
+    const uint16x8_t low =
+        vuzp1q_u16(vreinterpretq_u16_u32(vcltzq_f32(value.part[0])), vreinterpretq_u16_u32(vcltzq_f32(value.part[1])));
+    const uint16x8_t high =
+        vuzp1q_u16(vreinterpretq_u16_u32(vcltzq_f32(value.part[2])), vreinterpretq_u16_u32(vcltzq_f32(value.part[3])));
     const uint8x16_t negative = vuzp1q_u8(vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high));
     const uint8x16_t bit = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
     const uint8x16_t bits = vandq_u8(negative, bit);

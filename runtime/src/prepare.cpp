@@ -55,8 +55,8 @@ rebnn_status CheckDescription(const rebnn_conv_desc& d) {
   }
   const int64_t terms = Product({d.in_channels / d.group, d.kernel[0], d.kernel[1]});
   if (terms < 0 || terms > kMaxTerms) {
-    return Fail(invalid, "%s: one output sums %lld channels x %lld x %lld taps; at most %lld products are supported.", name,
-                static_cast<long long>(d.in_channels / d.group), static_cast<long long>(d.kernel[0]),
+    return Fail(invalid, "%s: one output sums %lld channels x %lld x %lld taps; at most %lld products are supported.",
+                name, static_cast<long long>(d.in_channels / d.group), static_cast<long long>(d.kernel[0]),
                 static_cast<long long>(d.kernel[1]), static_cast<long long>(kMaxTerms));
   }
   return REBNN_OK;
@@ -121,11 +121,12 @@ rebnn_status Create(const rebnn_conv_desc& desc, const uint8_t* weights, size_t 
   const int64_t taps = desc.kernel[0] * desc.kernel[1];
   const int64_t expected = Product({desc.out_channels, taps, CeilDiv(group_in, 8)});
   if (expected < 0 || bytes != static_cast<size_t>(expected)) {
-    return Fail(REBNN_INVALID_ARGUMENT,
-                "rebnn_conv_create: the weights have %zu bytes, but %lld output channels x %lld x %lld taps x %lld bytes of "
-                "channels are needed.",
-                bytes, static_cast<long long>(desc.out_channels), static_cast<long long>(desc.kernel[0]),
-                static_cast<long long>(desc.kernel[1]), static_cast<long long>(CeilDiv(group_in, 8)));
+    return Fail(
+        REBNN_INVALID_ARGUMENT,
+        "rebnn_conv_create: the weights have %zu bytes, but %lld output channels x %lld x %lld taps x %lld bytes of "
+        "channels are needed.",
+        bytes, static_cast<long long>(desc.out_channels), static_cast<long long>(desc.kernel[0]),
+        static_cast<long long>(desc.kernel[1]), static_cast<long long>(CeilDiv(group_in, 8)));
   }
   const int64_t words = CeilDiv(group_in, 8 * kernels->word_bytes);
   const int64_t group_out = desc.out_channels / desc.group;

@@ -53,8 +53,8 @@ bool ReadsBitsDirectly(const rebnn_conv& conv) { return conv.group_in == 8 * con
 
 rebnn_status CheckSizes(const char* function, const rebnn_conv& conv, int64_t n, int64_t h, int64_t w, Sizes* sizes) {
   if (n < 0 || n > kMaxSide) {
-    return Fail(REBNN_INVALID_ARGUMENT, "%s: n is %lld; it must be from 0 to %lld.", function, static_cast<long long>(n),
-                static_cast<long long>(kMaxSide));
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: n is %lld; it must be from 0 to %lld.", function,
+                static_cast<long long>(n), static_cast<long long>(kMaxSide));
   }
   if (rebnn_status status = OutputSize(function, conv, h, w, sizes)) return status;
   const int64_t real = sizeof(float);
@@ -62,8 +62,8 @@ rebnn_status CheckSizes(const char* function, const rebnn_conv& conv, int64_t n,
   const int64_t output = Product({n, sizes->out_h, sizes->out_w, conv.desc.out_channels, real});
   sizes->map_bytes = Product({n, h, w, conv.desc.group, conv.tap_bytes});
   if (input < 0 || output < 0 || sizes->map_bytes < 0) {
-    return Fail(REBNN_INVALID_ARGUMENT, "%s: %lld images of %lld x %lld pixels are more than memory can hold.", function,
-                static_cast<long long>(n), static_cast<long long>(h), static_cast<long long>(w));
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: %lld images of %lld x %lld pixels are more than memory can hold.",
+                function, static_cast<long long>(n), static_cast<long long>(h), static_cast<long long>(w));
   }
   return REBNN_OK;
 }
@@ -78,17 +78,16 @@ rebnn_status CheckPointers(const rebnn_conv_io& io) {
   }
   if (!io.sums && !io.y && !io.y_bits) return Fail(invalid, "%s: none of sums, y and y_bits is given.", name);
   if (io.next_shift && !io.y_bits) return Fail(invalid, "%s: next_shift is given without y_bits.", name);
-  if (!io.y && !io.y_bits &&
-      (io.scale || io.mul || io.add || io.residual || io.pre || io.slope || io.post)) {
+  if (!io.y && !io.y_bits && (io.scale || io.mul || io.add || io.residual || io.pre || io.slope || io.post)) {
     return Fail(invalid, "%s: steps after the sum are given, but neither y nor y_bits.", name);
   }
   const struct {
     const char* what;
     const void* pointer;
   } fields[] = {
-      {"x", io.x},       {"shift", io.shift},       {"sums", io.sums}, {"scale", io.scale},
-      {"mul", io.mul},   {"add", io.add},           {"pre", io.pre},   {"residual", io.residual},
-      {"slope", io.slope}, {"post", io.post},       {"y", io.y},       {"next_shift", io.next_shift},
+      {"x", io.x},         {"shift", io.shift}, {"sums", io.sums}, {"scale", io.scale},
+      {"mul", io.mul},     {"add", io.add},     {"pre", io.pre},   {"residual", io.residual},
+      {"slope", io.slope}, {"post", io.post},   {"y", io.y},       {"next_shift", io.next_shift},
   };
   for (const auto& field : fields) {
     if (reinterpret_cast<uintptr_t>(field.pointer) % alignof(float)) {
@@ -128,7 +127,7 @@ void Repack(const Run& run, int64_t first, int64_t last) {
 
 struct Job {
   Run run;
-  int64_t rows;           // of one task
+  int64_t rows;  // of one task
   int64_t tasks_per_image;
 };
 
@@ -187,7 +186,8 @@ rebnn_status rebnn_conv_output_size(const rebnn_conv* conv, int64_t h, int64_t w
   return REBNN_OK;
 }
 
-rebnn_status rebnn_conv_scratch_size(const rebnn_conv* conv, int64_t n, int64_t h, int64_t w, size_t threads, size_t* bytes) {
+rebnn_status rebnn_conv_scratch_size(const rebnn_conv* conv, int64_t n, int64_t h, int64_t w, size_t threads,
+                                     size_t* bytes) {
   const auto name = "rebnn_conv_scratch_size";
   (void)threads;  // tiles live on the stack of the thread that computes them
   if (!conv || !bytes) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: an argument is NULL.", name);
@@ -201,18 +201,20 @@ rebnn_status rebnn_conv_run(const rebnn_conv* conv, const rebnn_conv_io* io, voi
                             const rebnn_parallel* parallel) {
   const auto name = "rebnn_conv_run";
   if (!conv || !io) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: %s is NULL.", name, conv ? "io" : "conv");
-  if (parallel && !parallel->run) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: parallel has no run function.", name);
+  if (parallel && !parallel->run)
+    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: parallel has no run function.", name);
   rebnn::Sizes sizes = {};
   if (rebnn_status status = rebnn::CheckSizes(name, *conv, io->n, io->h, io->w, &sizes)) return status;
   if (io->n == 0) return REBNN_OK;
   if (rebnn_status status = rebnn::CheckPointers(*io)) return status;
   const bool needs_map = io->x || !rebnn::ReadsBitsDirectly(*conv);
   if (needs_map && scratch_bytes < static_cast<size_t>(sizes.map_bytes)) {
-    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch has %zu bytes, but this run needs %lld.", name, scratch_bytes,
-                       static_cast<long long>(sizes.map_bytes));
+    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch has %zu bytes, but this run needs %lld.", name,
+                       scratch_bytes, static_cast<long long>(sizes.map_bytes));
   }
   if (needs_map && (!scratch || reinterpret_cast<uintptr_t>(scratch) % rebnn::kAlignment)) {
-    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch is %s.", name, scratch ? "not aligned to 64 bytes" : "NULL");
+    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch is %s.", name,
+                       scratch ? "not aligned to 64 bytes" : "NULL");
   }
   rebnn::RunChecked(*conv, *io, sizes, scratch, parallel);
   return REBNN_OK;

@@ -8,11 +8,11 @@
 
 #include "rebnn.h"
 
-// What a program exits with when this processor lacks the instruction set it was told to use; ctest and pytest then say "skipped".
+// What a program exits with when this processor lacks the instruction set it was told to use; ctest and pytest then
+// say "skipped".
 constexpr int kSkipped = 77;
 
-__attribute__((format(printf, 3, 4))) inline void Require(bool holds, const char* where, const char* format, ...) {
-  if (holds) return;
+[[noreturn]] __attribute__((format(printf, 2, 3))) inline void EndTest(const char* where, const char* format, ...) {
   std::fprintf(stderr, "%s: ", where);
   va_list values;
   va_start(values, format);
@@ -24,7 +24,11 @@ __attribute__((format(printf, 3, 4))) inline void Require(bool holds, const char
 
 #define REBNN_STRING_OF(x) #x
 #define REBNN_STRING(x) REBNN_STRING_OF(x)
-#define CHECK(holds, ...) Require((holds), __FILE__ ":" REBNN_STRING(__LINE__), __VA_ARGS__)
+// The words are only made where they are needed: they cost more than what is checked.
+#define CHECK(holds, ...)                                                    \
+  do {                                                                       \
+    if (!(holds)) EndTest(__FILE__ ":" REBNN_STRING(__LINE__), __VA_ARGS__); \
+  } while (0)
 
 // The first line of every program: which kernels it tests.
 inline const char* RequireIsa() {

@@ -1,9 +1,11 @@
-// Random and damaged descriptions, sizes, weights, pointers and scratch memory. Every call must end with an error that is due, and a sentence for
-// it, or with the right answer. Build it with -fsanitize=address,undefined: buffers have exactly the size that the call may touch.
+// Random and damaged descriptions, sizes, weights, pointers and scratch memory. Every call must end with an error that
+// is due, and a sentence for it, or with the right answer. Build it with -fsanitize=address,undefined: buffers have
+// exactly the size that the call may touch.
 //
 //   fuzz_conv CASES SEED
 //
-// A case depends on the seed and its own number only; what fails is printed with both, and `fuzz_conv 1 SEED NUMBER` repeats it.
+// A case depends on the seed and its own number only; what fails is printed with both, and `fuzz_conv 1 SEED NUMBER`
+// repeats it.
 #include <algorithm>
 #include <cinttypes>
 
@@ -22,22 +24,22 @@ constexpr Wide kMaxMacs = 1 << 20;
 uint64_t seed = 0;
 int64_t number = 0;
 
-#define FUZZ_CHECK(holds, ...) \
-  do {                         \
+#define FUZZ_CHECK(holds, ...)                                                                \
+  do {                                                                                        \
     if (!(holds)) std::fprintf(stderr, "seed %" PRIu64 ", case %" PRId64 ": ", seed, number); \
-    CHECK(holds, __VA_ARGS__); \
+    CHECK(holds, __VA_ARGS__);                                                                \
   } while (0)
 
 // What hostile files write into a number.
 int64_t Damaged(int64_t value, Random& random) {
-  constexpr int64_t kValues[] = {0,         -1,          1,        kMaxSide,           kMaxSide + 1,
-                                 INT64_MAX, INT64_MIN,   1 << 16,  kMaxTerms,          kMaxTerms + 1,
-                                 INT32_MIN, 4294967296,  1 << 30,  INT64_MAX / 2 + 1,  4294967297};
+  constexpr int64_t kValues[] = {0,         -1,         1,       kMaxSide,          kMaxSide + 1,
+                                 INT64_MAX, INT64_MIN,  1 << 16, kMaxTerms,         kMaxTerms + 1,
+                                 INT32_MIN, 4294967296, 1 << 30, INT64_MAX / 2 + 1, 4294967297};
   switch (Between(random, 0, 3)) {
     case 0:
       return kValues[Between(random, 0, sizeof kValues / sizeof *kValues - 1)];
     case 1:
-      return value + Between(random, -2, 2);
+      return static_cast<int64_t>(static_cast<uint64_t>(value) + static_cast<uint64_t>(Between(random, -2, 2)));
     case 2:
       return static_cast<int64_t>(static_cast<uint64_t>(value) ^ uint64_t{1} << Between(random, 0, 63));
     default:
@@ -55,7 +57,9 @@ rebnn_conv_desc AnyDescription(Random& random) {
   for (int axis = 0; axis < 2; ++axis) {
     desc.kernel[axis] = Between(random, 1, 5);
     desc.stride[axis] = Chance(random, 20) ? Between(random, 1, 1000) : Between(random, 1, 3);
-    desc.dilation[axis] = Chance(random, 20) ? Between(random, 1, 1000) : Chance(random, 2) ? 1 : Between(random, 1, 6);
+    desc.dilation[axis] = Chance(random, 20)  ? Between(random, 1, 1000)
+                          : Chance(random, 2) ? 1
+                                              : Between(random, 1, 6);
     desc.pad[axis] = Chance(random, 20) ? Between(random, 0, 1000) : Between(random, 0, 6);
     desc.pad[axis + 2] = Chance(random, 20) ? Between(random, 0, 1000) : Between(random, 0, 6);
   }
@@ -64,9 +68,9 @@ rebnn_conv_desc AnyDescription(Random& random) {
 }
 
 void Damage(rebnn_conv_desc* desc, Random& random) {
-  int64_t* const fields[] = {&desc->in_channels, &desc->out_channels, &desc->group,  &desc->kernel[0],
+  int64_t* const fields[] = {&desc->in_channels, &desc->out_channels, &desc->group,     &desc->kernel[0],
                              &desc->kernel[1],   &desc->stride[0],    &desc->stride[1], &desc->dilation[0],
-                             &desc->dilation[1], &desc->pad[0],       &desc->pad[1], &desc->pad[2],
+                             &desc->dilation[1], &desc->pad[0],       &desc->pad[1],    &desc->pad[2],
                              &desc->pad[3]};
   for (int64_t i = Between(random, 1, 3); i > 0; --i) {
     const int64_t field = Between(random, 0, sizeof fields / sizeof *fields);
@@ -112,10 +116,12 @@ bool FitsMemory(std::initializer_list<int64_t> factors) {
 
 void CheckSentence() {
   const size_t length = std::strlen(rebnn_last_error());
-  FUZZ_CHECK(length > 20 && length < 500 && rebnn_last_error()[length - 1] == '.', "no sentence: '%s'", rebnn_last_error());
+  FUZZ_CHECK(length > 20 && length < 500 && rebnn_last_error()[length - 1] == '.', "no sentence: '%s'",
+             rebnn_last_error());
 }
 
-// Runs a valid convolution on a size that is small enough; pointers, scratch and layout may be wrong. Whether it ran to the end.
+// Runs a valid convolution on a size that is small enough; pointers, scratch and layout may be wrong. Whether it ran
+// to the end.
 bool RunCase(const rebnn_conv* conv, Problem problem, Random& random) {
   const rebnn_conv_desc& desc = problem.desc;
   const bool packed = Between(random, 0, 1);
@@ -130,7 +136,8 @@ bool RunCase(const rebnn_conv* conv, Problem problem, Random& random) {
   std::vector<float> x = problem.x;
   if (planes) x = ToPlanes(x, problem.n, problem.h * problem.w, desc.in_channels);
   Steps steps;
-  for (auto* values : {&steps.scale, &steps.mul, &steps.add, &steps.pre, &steps.slope, &steps.post, &steps.next_shift}) {
+  for (auto* values :
+       {&steps.scale, &steps.mul, &steps.add, &steps.pre, &steps.slope, &steps.post, &steps.next_shift}) {
     if (Between(random, 0, 1)) *values = AnyReals(random, desc.out_channels);
   }
   if (Between(random, 0, 1)) steps.residual = AnyReals(random, problem.Outputs());
@@ -178,16 +185,16 @@ bool RunCase(const rebnn_conv* conv, Problem problem, Random& random) {
         io.x_bits = bits.data();
         break;
       case 2:
-        io.layout = static_cast<rebnn_layout>(Between(random, 2, 1000));
-        good = problem.n == 0;
+        io.layout = static_cast<int32_t>(Damaged(2, random));
+        good = problem.n == 0 || io.layout == REBNN_NCHW || io.layout == REBNN_NHWC;
+        if (good) return false;
         break;
       default:
-        io.shift = y.data();
+        if (packed) io.shift = x.data();
         break;
     }
   }
-  const bool any_step =
-      io.scale || io.mul || io.add || io.residual || io.pre || io.slope || io.post;
+  const bool any_step = io.scale || io.mul || io.add || io.residual || io.pre || io.slope || io.post;
   if (problem.n > 0) {
     good = good && !io.x != !io.x_bits && (io.x || !io.shift) && (io.sums || io.y || io.y_bits) &&
            (io.y_bits || !io.next_shift) && (io.y || io.y_bits || !any_step);
@@ -208,10 +215,9 @@ bool RunCase(const rebnn_conv* conv, Problem problem, Random& random) {
     CheckSentence();
     return false;
   }
-  if (io.shift == y.data()) return false;  // only where there are no images
   for (size_t i = 0; i < sums.size(); ++i) {
-    FUZZ_CHECK(!io.sums || out_sums[i] == sums[i], "%s: sum %zu is %d, not %" PRId64, problem.Text().c_str(), i, out_sums[i],
-               sums[i]);
+    FUZZ_CHECK(!io.sums || out_sums[i] == sums[i], "%s: sum %zu is %d, not %" PRId64, problem.Text().c_str(), i,
+               out_sums[i], sums[i]);
     FUZZ_CHECK(!io.y || SameReal(y[i], expected_y[i]), "%s: y[%zu] is %a, not %a", problem.Text().c_str(), i, y[i],
                expected_y[i]);
   }
@@ -226,7 +232,9 @@ bool Case(Random& random) {
   const bool valid = Valid(desc);
 
   // Weights of the right size where that is small, and sometimes not.
-  Wide wanted = valid ? Wide(desc.out_channels) * desc.kernel[0] * desc.kernel[1] * CeilDiv(desc.in_channels / desc.group, 8) : 0;
+  Wide wanted =
+      valid ? Wide(desc.out_channels) * desc.kernel[0] * desc.kernel[1] * CeilDiv(desc.in_channels / desc.group, 8)
+            : 0;
   const bool payable = wanted <= 1 << 18;
   int64_t bytes = payable && valid ? static_cast<int64_t>(wanted) : Between(random, 0, 1000);
   if (Chance(random, 20)) bytes = std::max<int64_t>(0, bytes + Between(random, -3, 3));
@@ -241,7 +249,8 @@ bool Case(Random& random) {
   const int64_t out_h = valid ? OutputSide(desc, 0, h) : 0;
   const int64_t out_w = valid ? OutputSide(desc, 1, w) : 0;
   const bool runs = valid && payable && bytes == wanted && out_h > 0 && out_w > 0 && n >= 0 && n <= 2 &&
-                    Wide(h) * w * desc.in_channels <= kMaxElements && Wide(out_h) * out_w * desc.out_channels <= kMaxElements &&
+                    Wide(h) * w * desc.in_channels <= kMaxElements &&
+                    Wide(out_h) * out_w * desc.out_channels <= kMaxElements &&
                     wanted * 8 * out_h * out_w * n <= kMaxMacs;
 
   std::vector<uint8_t> weights(bytes);
@@ -258,7 +267,8 @@ bool Case(Random& random) {
     rebnn_conv* created = nullptr;
     const rebnn_status status = rebnn_conv_create(&desc, weights.data(), weights.size(), &created);
     const Conv conv(created);
-    FUZZ_CHECK((status == REBNN_OK) == !filled, "%s: status %d, %s", problem.Text().c_str(), status, rebnn_last_error());
+    FUZZ_CHECK((status == REBNN_OK) == !filled, "%s: status %d, %s", problem.Text().c_str(), status,
+               rebnn_last_error());
     if (filled) {
       CheckSentence();
       return false;
@@ -284,14 +294,16 @@ bool Case(Random& random) {
   const rebnn_status size_status = rebnn_conv_output_size(conv.get(), h, w, &got_h, &got_w);
   const bool fits = out_h > 0 && out_w > 0;
   FUZZ_CHECK((size_status == REBNN_OK) == fits, "output size: status %d", size_status);
-  FUZZ_CHECK(got_h == (fits ? out_h : -5) && got_w == (fits ? out_w : -5), "the output is %" PRId64 " x %" PRId64, got_h, got_w);
+  FUZZ_CHECK(got_h == (fits ? out_h : -5) && got_w == (fits ? out_w : -5), "the output is %" PRId64 " x %" PRId64,
+             got_h, got_w);
   size_t scratch = 0;
   const rebnn_status scratch_status = rebnn_conv_scratch_size(conv.get(), n, h, w, 1, &scratch);
   const bool sized = fits && n >= 0 && n <= kMaxSide && FitsMemory({n, h, w, desc.in_channels, 4}) &&
                      FitsMemory({n, out_h, out_w, desc.out_channels, 4});
   // The map of words can be larger than the input, so that it alone does not fit.
   FUZZ_CHECK(scratch_status != REBNN_OK || sized, "scratch of %zu bytes for sizes that are wrong", scratch);
-  FUZZ_CHECK(scratch_status == REBNN_OK || !sized || !FitsMemory({n, h, w, desc.in_channels, 8}), "%s", rebnn_last_error());
+  FUZZ_CHECK(scratch_status == REBNN_OK || !sized || !FitsMemory({n, h, w, desc.in_channels, 8}), "%s",
+             rebnn_last_error());
   if (scratch_status != REBNN_OK) {
     CheckSentence();
     // Nothing of it may be read.
@@ -316,13 +328,15 @@ int main(int argc, char** argv) {
   RequireIsa();
   int64_t answers = 0;
   for (number = first; number < first + cases; ++number) {
-    std::seed_seq sequence{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), static_cast<uint32_t>(number),
-                           static_cast<uint32_t>(number >> 32)};
+    std::seed_seq sequence{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32),
+                           static_cast<uint32_t>(number), static_cast<uint32_t>(number >> 32)};
     Random random(sequence);
     answers += Case(random);
     if ((number + 1) % 10000 == 0) std::fprintf(stderr, "%" PRId64 " of %" PRId64 "\n", number + 1 - first, cases);
   }
-  CHECK(cases < 100 || (answers > cases / 4 && answers < cases), "%" PRId64 " answers are not the mixture this is made for", answers);
-  std::printf("%" PRId64 " cases: %" PRId64 " right answers, %" PRId64 " errors that were due or sizes only asked about\n", cases,
-              answers, cases - answers);
+  CHECK(cases < 100 || (answers > cases / 4 && answers < cases),
+        "%" PRId64 " answers are not the mixture this is made for", answers);
+  std::printf("%" PRId64 " cases: %" PRId64 " right answers, %" PRId64
+              " errors that were due or sizes only asked about\n",
+              cases, answers, cases - answers);
 }

@@ -1,4 +1,5 @@
-// What a convolution must give, computed in the plainest way, and random problems to try it on. Shares no code with the library.
+// What a convolution must give, computed in the plainest way, and random problems to try it on. Shares no code with
+// the library.
 #ifndef REBNN_TESTS_REFERENCE_H_
 #define REBNN_TESTS_REFERENCE_H_
 
@@ -71,7 +72,8 @@ struct Problem {
   // Whether the kernel fits; only then the rest is of use.
   bool Fits() const { return out_h > 0 && out_w > 0; }
 
-  Problem(const rebnn_conv_desc& description, int64_t images, int64_t height, int64_t width, Random& random, bool shifted)
+  Problem(const rebnn_conv_desc& description, int64_t images, int64_t height, int64_t width, Random& random,
+          bool shifted)
       : desc(description), n(images), h(height), w(width) {
     const int64_t spare_h = h + desc.pad[0] + desc.pad[2] - (desc.kernel[0] - 1) * desc.dilation[0] - 1;
     const int64_t spare_w = w + desc.pad[1] + desc.pad[3] - (desc.kernel[1] - 1) * desc.dilation[1] - 1;
@@ -102,14 +104,14 @@ struct Problem {
 
   std::string Text() const {
     char text[256];
-    std::snprintf(text, sizeof text,
-                  "%lldx%lldx%lldx%lld -> %lld channels, group %lld, kernel %lldx%lld, stride %lldx%lld, dilation %lldx%lld, "
-                  "pad %lld %lld %lld %lld of %d, shift %d",
-                  (long long)n, (long long)h, (long long)w, (long long)desc.in_channels, (long long)desc.out_channels,
-                  (long long)desc.group, (long long)desc.kernel[0], (long long)desc.kernel[1], (long long)desc.stride[0],
-                  (long long)desc.stride[1], (long long)desc.dilation[0], (long long)desc.dilation[1],
-                  (long long)desc.pad[0], (long long)desc.pad[1], (long long)desc.pad[2], (long long)desc.pad[3],
-                  desc.pad_value, !shift.empty());
+    std::snprintf(
+        text, sizeof text,
+        "%lldx%lldx%lldx%lld -> %lld channels, group %lld, kernel %lldx%lld, stride %lldx%lld, dilation %lldx%lld, "
+        "pad %lld %lld %lld %lld of %d, shift %d",
+        (long long)n, (long long)h, (long long)w, (long long)desc.in_channels, (long long)desc.out_channels,
+        (long long)desc.group, (long long)desc.kernel[0], (long long)desc.kernel[1], (long long)desc.stride[0],
+        (long long)desc.stride[1], (long long)desc.dilation[0], (long long)desc.dilation[1], (long long)desc.pad[0],
+        (long long)desc.pad[1], (long long)desc.pad[2], (long long)desc.pad[3], desc.pad_value, !shift.empty());
     return text;
   }
 
@@ -131,7 +133,8 @@ struct Problem {
                 const int64_t ix = ox * desc.stride[1] - desc.pad[1] + kx * desc.dilation[1];
                 const bool inside = iy >= 0 && iy < h && ix >= 0 && ix < w;
                 const int8_t* sign =
-                    inside ? &signs[((image * h + iy) * w + ix) * desc.in_channels + o / group_out * group_in] : nullptr;
+                    inside ? &signs[((image * h + iy) * w + ix) * desc.in_channels + o / group_out * group_in]
+                           : nullptr;
                 int32_t part = 0;
                 if (inside) {
                   for (int64_t c = 0; c < group_in; ++c) part += weight[c] * sign[c];
@@ -207,7 +210,8 @@ inline size_t ScratchSize(const rebnn_conv* conv, const Problem& problem, size_t
   return bytes;
 }
 
-inline void Run(const rebnn_conv* conv, const Problem& problem, rebnn_conv_io io, const rebnn_parallel* parallel = nullptr) {
+inline void Run(const rebnn_conv* conv, const Problem& problem, rebnn_conv_io io,
+                const rebnn_parallel* parallel = nullptr) {
   io.n = problem.n;
   io.h = problem.h;
   io.w = problem.w;
@@ -247,14 +251,11 @@ struct Steps {
 inline const float* OrNull(const std::vector<float>& values) { return values.empty() ? nullptr : values.data(); }
 
 // The same bits, except that one NaN is as good as another.
-inline bool SameReal(float a, float b) {
-  return std::isnan(a) ? std::isnan(b) : std::memcmp(&a, &b, sizeof a) == 0;
-}
+inline bool SameReal(float a, float b) { return std::isnan(a) ? std::isnan(b) : std::memcmp(&a, &b, sizeof a) == 0; }
 
-inline rebnn_conv_desc Description(int64_t in, int64_t out, int64_t group, int64_t kernel, int64_t stride, int64_t dilation,
-                                   int64_t pad, int32_t pad_value) {
-  return {in,           out,          group, {kernel, kernel}, {stride, stride}, {dilation, dilation}, {pad, pad, pad, pad},
-          pad_value};
+inline rebnn_conv_desc Description(int64_t in, int64_t out, int64_t group, int64_t kernel, int64_t stride,
+                                   int64_t dilation, int64_t pad, int32_t pad_value) {
+  return {in, out, group, {kernel, kernel}, {stride, stride}, {dilation, dilation}, {pad, pad, pad, pad}, pad_value};
 }
 
 #endif  // REBNN_TESTS_REFERENCE_H_

@@ -3,7 +3,8 @@
 #
 #   bash runtime/tests/run_qemu.sh [BUILD_FOLDER [EVERY [FUZZ_CASES]]]
 #
-# EVERY: only every so-manieth case of the grids (1: all, the default). Needs Debian's g++-aarch64-linux-gnu, qemu-user, cmake.
+# EVERY: only every so-manieth case of the grids (1: all, the default).
+# Needs Debian's g++-aarch64-linux-gnu, qemu-user and cmake.
 set -euo pipefail
 
 build=${1:-build/runtime-aarch64}
@@ -20,7 +21,7 @@ done
 
 cmake -S "$source" -B "$build" -DREBNN_BUILD_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
   -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ > /dev/null
-cmake --build "$build" > /dev/null
+cmake --build "$build" --target test_sums test_steps test_threads test_arguments fuzz_conv > /dev/null
 
 run() {
   REBNN_ISA=$isa qemu-aarch64 -cpu "$cpu" -L /usr/aarch64-linux-gnu "$build/tests/$1" "${@:2}"

@@ -1,4 +1,5 @@
-// Wrong descriptions, sizes and pointers: each gives a status and a sentence that names what is wrong, and nothing is touched.
+// Wrong descriptions, sizes and pointers: each gives a status and a sentence that names what is wrong, and nothing is
+// touched.
 #include <functional>
 
 #include "reference.h"
@@ -42,7 +43,8 @@ void Descriptions() {
       {"pad at the right is 9223372036854775807", [](auto& d) { d.pad[3] = kHuge; }},
       {"pad_value is 2", [](auto& d) { d.pad_value = 2; }},
       {"pad_value is -2", [](auto& d) { d.pad_value = -2; }},
-      {"the weights have 2304 bytes, but 33 output channels x 3 x 3 taps x 8 bytes", [](auto& d) { d.out_channels = 33; }},
+      {"the weights have 2304 bytes, but 33 output channels x 3 x 3 taps x 8 bytes",
+       [](auto& d) { d.out_channels = 33; }},
       {"the weights have 2304 bytes, but 2147483647 output", [](auto& d) { d.out_channels = 2147483647; }},
       {"x 3 x 3 taps x 9 bytes", [](auto& d) { d.in_channels = 65; }},
   };
@@ -64,7 +66,8 @@ void Descriptions() {
 
   const rebnn_conv_desc odd = Description(12, 3, 1, 1, 1, 1, 0, 0);
   const uint8_t filled[] = {0xff, 0x0f, 0xff, 0x0f, 0xff, 0x1f};
-  Says(rebnn_conv_create(&odd, filled, sizeof filled, &conv), "output channel 2 have bits set beyond input channel 11");
+  Says(rebnn_conv_create(&odd, filled, sizeof filled, &conv),
+       "output channel 2 have bits set beyond input channel 11");
   rebnn_conv_destroy(nullptr);
 }
 
@@ -117,7 +120,7 @@ void Runs(const rebnn_conv* conv) {
       {"exactly one of x and x_bits", [](auto& io) { io.x = nullptr; }},
       {"exactly one of x and x_bits", [&](auto& io) { io.x_bits = x_bits.data(); }},
       {"shift is given without x", [&](auto& io) { io.x = nullptr, io.x_bits = x_bits.data(), io.shift = x.data(); }},
-      {"layout is 2", [](auto& io) { io.layout = static_cast<rebnn_layout>(2); }},
+      {"layout is 2", [](auto& io) { io.layout = 2; }},
       {"none of sums, y and y_bits", [](auto& io) { io.y = nullptr; }},
       {"next_shift is given without y_bits", [&](auto& io) { io.next_shift = x.data(); }},
       {"neither y nor y_bits", [&](auto& io) { io.y = nullptr, io.sums = sums.data(), io.slope = x.data(); }},

@@ -16,10 +16,11 @@ void CheckReals(const Problem& problem, const std::vector<float>& expected, cons
   }
 }
 
-void CheckBits(const Problem& problem, const std::vector<uint8_t>& expected, const std::vector<uint8_t>& bits, int steps) {
+void CheckBits(const Problem& problem, const std::vector<uint8_t>& expected, const std::vector<uint8_t>& bits,
+               int steps) {
   for (size_t i = 0; i < bits.size(); ++i) {
-    CHECK(bits[i] == expected[i], "%s, steps %#x: byte %zu of the packed output is %#x, not %#x", problem.Text().c_str(),
-          steps, i, bits[i], expected[i]);
+    CHECK(bits[i] == expected[i], "%s, steps %#x: byte %zu of the packed output is %#x, not %#x",
+          problem.Text().c_str(), steps, i, bits[i], expected[i]);
   }
 }
 
@@ -95,7 +96,8 @@ void Try(const Problem& problem, int chosen, rebnn_layout layout, Random& random
   }
 }
 
-// The packed output of one convolution is the packed input of the next: the same sums as from the real numbers in between.
+// The packed output of one convolution is the packed input of the next: the same sums as from the real numbers in
+// between.
 void Chain(Random& random, int64_t middle) {
   ++cases;
   const Problem first(Description(40, middle, 1, 3, 1, 1, 1, 0), 2, 6, 7, random, true);
@@ -128,8 +130,9 @@ void Chain(Random& random, int64_t middle) {
   Run(second_conv.get(), second, next);
   const std::vector<int64_t> expected = second.Sums();
   for (size_t i = 0; i < expected.size(); ++i) {
-    CHECK(from_reals[i] == expected[i] && from_bits[i] == expected[i], "sum %zu is %d from reals and %d from bits, not %lld",
-          i, from_reals[i], from_bits[i], (long long)expected[i]);
+    CHECK(from_reals[i] == expected[i] && from_bits[i] == expected[i],
+          "sum %zu is %d from reals and %d from bits, not %lld", i, from_reals[i], from_bits[i],
+          (long long)expected[i]);
   }
 }
 
@@ -140,9 +143,9 @@ int main(int argc, char** argv) {
   CHECK(every > 0, "the argument must be a positive number, not '%s'", argv[1]);
   RequireIsa();
   Random random(20231122);
-  const rebnn_conv_desc shapes[] = {
-      Description(33, 16, 1, 3, 1, 1, 1, 0), Description(64, 64, 1, 3, 1, 1, 1, 0), Description(16, 21, 1, 3, 2, 1, 1, -1),
-      Description(8, 100, 1, 1, 1, 1, 0, 0), Description(24, 9, 3, 3, 1, 2, 2, 1),  Description(16, 32, 2, 1, 2, 1, 0, 0)};
+  const rebnn_conv_desc shapes[] = {Description(33, 16, 1, 3, 1, 1, 1, 0),  Description(64, 64, 1, 3, 1, 1, 1, 0),
+                                    Description(16, 21, 1, 3, 2, 1, 1, -1), Description(8, 100, 1, 1, 1, 1, 0, 0),
+                                    Description(24, 9, 3, 3, 1, 2, 2, 1),   Description(16, 32, 2, 1, 2, 1, 0, 0)};
   int number = 0;
   for (const rebnn_conv_desc& shape : shapes) {
     for (int steps = 0; steps < 256; ++steps) {

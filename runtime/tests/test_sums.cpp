@@ -12,8 +12,8 @@ int64_t cases = 0;
 void CheckSums(const Problem& problem, const std::vector<int64_t>& expected, const std::vector<int32_t>& sums,
                const char* input) {
   for (size_t i = 0; i < sums.size(); ++i) {
-    CHECK(sums[i] == expected[i], "%s, %s input: sum %zu is %d, not %" PRId64, problem.Text().c_str(), input, i, sums[i],
-          expected[i]);
+    CHECK(sums[i] == expected[i], "%s, %s input: sum %zu is %d, not %" PRId64, problem.Text().c_str(), input, i,
+          sums[i], expected[i]);
   }
 }
 
@@ -126,7 +126,8 @@ void LargeMaps(int64_t every, Random& random) {
           for (int64_t in : {64, 67, 128}) {
             if (++number % every) continue;
             const int64_t pad = kernel / 2 * dilation;
-            Try(Problem(Description(in, 1024 / size, 1, kernel, stride, dilation, pad, 0), 1, size, size, random, true));
+            Try(Problem(Description(in, 1024 / size, 1, kernel, stride, dilation, pad, 0), 1, size, size, random,
+                        true));
           }
         }
       }

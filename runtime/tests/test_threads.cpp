@@ -1,5 +1,5 @@
-// Parallel runs give what serial ones give, several threads may run one convolution at once, and a run allocates nothing.
-// Built with -fsanitize=thread as well, to show that no memory is shared by accident.
+// Parallel runs give what serial ones give, several threads may run one convolution at once, and a run allocates
+// nothing. Built with -fsanitize=thread as well, to show that no memory is shared by accident.
 #include <atomic>
 #include <cinttypes>
 #include <thread>
@@ -28,7 +28,8 @@ void* __wrap_aligned_alloc(size_t alignment, size_t bytes) {
 
 namespace {
 
-// As plain as a pool can be: each call starts its threads. Tasks are taken from the last to the first, because nothing may rely on their order.
+// As plain as a pool can be: each call starts its threads. Tasks are taken from the last to the first, because nothing
+// may rely on their order.
 struct Pool {
   size_t threads;
   std::atomic<int64_t> calls{0};
@@ -165,7 +166,8 @@ int main() {
       Pool pool;
       pool.threads = 2;
       const rebnn_parallel parallel = {Pool::RunTasks, &pool, 2};
-      for (size_t i = 0; i < cases.size(); ++i) cases[(first + i) % cases.size()].CheckRun(first % 2 ? &parallel : nullptr);
+      for (size_t i = 0; i < cases.size(); ++i)
+        cases[(first + i) % cases.size()].CheckRun(first % 2 ? &parallel : nullptr);
     });
   }
   for (std::thread& thread : threads) thread.join();

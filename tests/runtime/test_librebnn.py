@@ -1,0 +1,179 @@
+"""Builds librebnn with its own test programs, plain and with sanitizers, and runs them on every instruction set."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RUNTIME = ROOT / 'runtime'
+# Kept between runs, so that only what has changed is compiled again; git ignores it.
+BUILDS = ROOT / 'build' / 'runtime-tests'
+ISAS = {'x86_64': ['avx512', 'avx2', 'portable'], 'aarch64': ['neon', 'portable']}.get(
+    platform.machine(), ['portable']
+)
+SKIPPED = 77
+FUZZ_CASES = 1000
+
+
+def tool(name: str) -> str:
+    """The program of that name, beside this Python or on the path."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        pytest.skip(f'there is no {name} here')
+    return found
+
+
+def build(folder: Path, targets: list[str], sanitizer: str = '') -> Path:
+    """Configures and builds; returns the folder of the build."""
+    configure = [tool('cmake'), '-S', RUNTIME, '-B', folder, '-DREBNN_BUILD_TESTS=ON', f'-DREBNN_SANITIZE={sanitizer}']
+    for command in (configure, [tool('cmake'), '--build', folder, '--target', *targets]):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def require_sanitizer(name: str, folder: Path) -> None:
+    """Skips where the compiler has no such sanitizer or the kernel does not let it run."""
+    source, program = folder / 'empty.cpp', folder / 'empty'
+    source.write_text('int main() {}')
+    compiler = os.environ.get('CXX') or tool('c++')
+    compiled = subprocess.run([compiler, f'-fsanitize={name}', source, '-o', program], capture_output=True, text=True)
+    if compiled.returncode or subprocess.run([program], capture_output=True).returncode:
+        pytest.skip(f'-fsanitize={name} does not work here')
+
+
+def run_program(program: Path, isa: str, *arguments: object) -> str:
+    """What the program prints; fails with it, or skips where this processor lacks the instruction set."""
+    done = subprocess.run(
+        [program, *map(str, arguments)], capture_output=True, text=True, env={**os.environ, 'REBNN_ISA': isa}
+    )
+    if done.returncode == SKIPPED:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f'instruction set: {isa}' in done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope='module')
+def plain() -> Path:
+    programs = ['test_sums', 'test_steps', 'test_threads', 'test_arguments', 'bench_conv']
+    return build(BUILDS / 'plain', ['rebnn', 'rebnn_static', *programs])
+
+
+@pytest.fixture(scope='module')
+def address(tmp_path_factory) -> Path:
+    require_sanitizer('address,undefined', tmp_path_factory.mktemp('address'))
+    return build(BUILDS / 'address', ['fuzz_conv', 'test_arguments'], 'address,undefined')
+
+
+@pytest.fixture(scope='module')
+def thread(tmp_path_factory) -> Path:
+    require_sanitizer('thread', tmp_path_factory.mktemp('thread'))
+    return build(BUILDS / 'thread', ['test_threads'], 'thread')
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_sums_equal_integer_arithmetic(plain, isa):
+    printed = run_program(plain / 'tests' / 'test_sums', isa, 20)
+    (cases,) = re.findall(r'(\d+) convolutions .* every sum is equal', printed)
+    assert int(cases) > 900
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_steps_after_the_sum_equal_scalar_code(plain, isa):
+    assert 'every bit is equal' in run_program(plain / 'tests' / 'test_steps', isa, 10)
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_threads_and_memory(plain, isa):
+    assert 'run by 4 threads at once' in run_program(plain / 'tests' / 'test_threads', isa)
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_wrong_arguments_give_sentences(plain, isa):
+    assert 'every wrong argument' in run_program(plain / 'tests' / 'test_arguments', isa)
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_damaged_input_under_address_sanitizer(address, isa):
+    printed = run_program(address / 'tests' / 'fuzz_conv', isa, FUZZ_CASES, 3)
+    assert f'{FUZZ_CASES} cases' in printed
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_wrong_arguments_under_address_sanitizer(address, isa):
+    run_program(address / 'tests' / 'test_arguments', isa)
+
+
+@pytest.mark.parametrize('isa', ISAS[:1])
+def test_threads_share_nothing_by_accident(thread, isa):
+    run_program(thread / 'tests' / 'test_threads', isa)
+
+
+def test_unknown_instruction_set_is_refused(plain):
+    command = [plain / 'tests' / 'test_arguments']
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, 'REBNN_ISA': 'mmx'})
+    assert done.returncode == SKIPPED
+    assert f"REBNN_ISA is 'mmx', which is not one of {', '.join(ISAS)}" in done.stdout
+
+
+def test_library_needs_the_c_library_only_and_shows_its_interface_only(plain):
+    library = plain / 'librebnn.so'
+    dynamic = subprocess.run([tool('readelf'), '-d', library], capture_output=True, text=True, check=True).stdout
+    needed = re.findall(r'NEEDED.*\[(.*)\]', dynamic)
+    assert needed
+    assert all(name.startswith(('libc.so', 'ld-linux')) for name in needed), needed
+    names = subprocess.run([tool('nm'), '-D', '--defined-only', library], capture_output=True, text=True, check=True)
+    shown = {line.split()[-1] for line in names.stdout.splitlines()}
+    declared = set(re.findall(r'\b(rebnn_\w+)\(', (RUNTIME / 'include' / 'rebnn.h').read_text()))
+    assert shown == declared
+
+
+def test_code_for_one_processor_is_never_shared(plain):
+    """A function with weak linkage in such a file could replace the same function of code that runs everywhere."""
+    objects = [path for path in plain.rglob('*.o') if path.name.split('.')[0] in ('avx512', 'avx2', 'neon')]
+    assert len(objects) == len(ISAS) - 1
+    for path in objects:
+        names = subprocess.run([tool('nm'), path], capture_output=True, text=True, check=True).stdout
+        assert not re.findall(r' [WVu] (\S+)', names), path.name
+
+
+def test_benchmark_compares_every_instruction_set(plain):
+    done = subprocess.run([plain / 'tests' / 'bench_conv', '3'], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    tables = re.findall(r'^(\w+)\n.*?all 16 of ResNet-18\s+([\d.]+) ms', done.stdout, flags=re.MULTILINE | re.DOTALL)
+    assert tables[0][0] == 'portable'
+    assert {name for name, _ in tables} <= set(ISAS)
+    assert all(float(ms) > 0 for _, ms in tables)
+
+
+def test_example_of_the_page_prints_what_the_page_says(plain, tmp_path):
+    page = (ROOT / 'docs' / 'runtime.md').read_text()
+    (source,) = re.findall(r'```c\n(.*?)```', page, flags=re.DOTALL)
+    (printed,) = re.findall(r'```text\n(.*?)```', page, flags=re.DOTALL)
+    (tmp_path / 'example.c').write_text(source)
+    compiler = os.environ.get('CC') or tool('cc')
+    flags = ['-std=c11', '-Wall', '-Wextra', '-Werror', f'-I{RUNTIME / "include"}']
+    link = [f'-L{plain}', '-lrebnn', f'-Wl,-rpath,{plain}', '-o', 'example']
+    compiled = subprocess.run([compiler, *flags, 'example.c', *link], cwd=tmp_path, capture_output=True, text=True)
+    assert compiled.returncode == 0, compiled.stderr
+    assert subprocess.run(['./example'], cwd=tmp_path, capture_output=True, text=True, check=True).stdout == printed
+
+
+def test_cores_of_arm_boards_by_emulation():
+    """The whole suite, on a small part of the grids, for the instruction sets of four cores."""
+    script = RUNTIME / 'tests' / 'run_qemu.sh'
+    done = subprocess.run(['bash', script, BUILDS / 'aarch64', '200', '100'], capture_output=True, text=True, cwd=ROOT)
+    if done.returncode == SKIPPED:
+        pytest.skip(done.stderr.strip())
+    assert done.returncode == 0, done.stdout + done.stderr
+    for core in ('cortex-a53, neon', 'cortex-a53, portable', 'cortex-a72, neon', 'cortex-a76, neon', 'max, neon'):
+        assert f'--- {core}' in done.stdout
+    assert done.stdout.count('every sum is equal') == 5
