@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,6 +90,7 @@ def export(
     half: bool = False,
     fused: bool = True,
     progress: Callable[[str], None] = lambda step: None,
+    watch: Callable[[Sequence[Image]], Iterable[Image]] = iter,
 ) -> Export:
     """Export a trained model and verify what came out. Nothing is written.
 
@@ -103,6 +104,7 @@ def export(
         half: store real constants as float16.
         fused: join binary convolutions with what follows them.
         progress: called with what begins.
+        watch: wraps the images while they are compared, as a progress bar does.
 
     Raises:
         ValueError: the model cannot be exported, or the file does not give PyTorch's answer; the message says why.
@@ -118,7 +120,7 @@ def export(
     set_metadata(graph, task.name, config=config, classes=classes, preprocess=preprocess)
     images = images or noise(preprocess, size, _channels(trained))
     progress(f'comparing with PyTorch on {len(images)} images')
-    verification = verify(graph, trained, task, images)
+    verification = verify(graph, trained, task, watch(images))
     halved = None
     if half:
         progress('comparing half with single precision')

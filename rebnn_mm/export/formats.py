@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
+from rich.progress import track
 
 from .engine_formats import write_bolt, write_lce
 from .exporter import Export, export, write
@@ -30,6 +31,7 @@ def write_onnx(source: Source, path: Path, half: bool, fused: bool, console: Con
         half=half,
         fused=fused,
         progress=lambda step: console.print(f'... {step}', highlight=False),
+        watch=lambda images: track(images, 'comparing', console=Console(stderr=True), transient=True),
     )
     print_export(result, source, console)
     write(result.data, path)
