@@ -10,9 +10,10 @@ from rebnn_mm.deploy import load
 from rebnn_mm.export import DOMAIN, to_half
 from rebnn_mm.export.classification import ClassifierScores
 from rebnn_mm.export.exporter import export, noise, prepared, write
-from rebnn_mm.layers import DoReFaConv2d
+from rebnn_mm.layers import DoReFaConv2d, ReBNNConv2d
 from tests.export.conftest import PREPROCESS
 from tests.export.graphs import run
+from tests.export.networks import lively
 from tests.tolerances import FLOAT32_ROUNDING
 
 
@@ -123,3 +124,15 @@ def test_noise_is_the_same_every_time_and_prepared():
 def test_an_image_of_a_detector_is_padded():
     image = prepared({'channels': 'bgr', 'pad': {'divisor': 32, 'value': 0}}, np.full((20, 40, 3), 7, np.uint8))
     assert image.values.shape == (1, 3, 32, 64) and image.valid_size == (20, 40)
+
+
+def test_any_other_model_gives_what_its_head_gives():
+    model = lively(nn.Sequential(nn.Conv2d(3, 8, 3), ReBNNConv2d(8, 4, 3, padding=1)))
+    result = export(model, size=(12, 10))
+    assert result.task.name == 'raw' and 'no detector of mmdet' in result.task.because
+    raw = onnx.ModelProto.FromString(result.data)
+    entries = {entry.key: entry.value for entry in raw.metadata_props}
+    assert entries['rebnn.task'] == 'raw' and entries['rebnn.outputs'] == '["output"]'
+    x = torch.randn(1, 3, 20, 9, generator=torch.Generator().manual_seed(0))
+    expected = model(x).detach().numpy()
+    np.testing.assert_allclose(run(raw, {'image': x.numpy()})[0], expected, atol=1e-5, rtol=0)
