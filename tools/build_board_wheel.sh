@@ -9,8 +9,7 @@
 set -euo pipefail
 
 machine=${1:-aarch64}
-mkdir -p "${2:-dist}"
-output=$(cd "${2:-dist}" && pwd)
+output=$(realpath -m "${2:-dist}")
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 [[ -n ${PYTHON:-} || ! -x .venv/bin/python ]] || python=$PWD/.venv/bin/python
@@ -56,5 +55,6 @@ if ! (cd "$stage" && "$python" setup.py --quiet bdist_wheel --plat-name "$platfo
     cat "$stage/log" >&2
     stop 'the wheel could not be made, see above.'
 fi
+mkdir -p "$output"
 mv "$stage"/wheel/*.whl "$output/"
 printf '%s\n' "$output"/rebnn_runtime-*-"$platform".whl
