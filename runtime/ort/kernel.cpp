@@ -18,6 +18,14 @@ size_t ProcessorCount() {
   return count > 1 ? static_cast<size_t>(count) : 1;
 }
 
+bool IsOneZero(const Tensor& tensor) {
+  if (tensor.rank != 4) return false;
+  for (size_t axis = 0; axis < tensor.rank; ++axis) {
+    if (tensor.dims[axis] != 1) return false;
+  }
+  return *static_cast<const float*>(tensor.data) == 0;
+}
+
 // ONNX Runtime's own threads, as librebnn asks for them.
 struct Threads {
   const Api& api;
@@ -163,7 +171,9 @@ void Kernel::Run(KernelContext* context) const {
       y = OutputShape(input, x, &io);
     } else if (input.kind == Kind::kLikeOutput) {
       if (tensor.rank != y.rank || tensor.dims != y.dims) {
-        node_.Fail("%s has the shape %s; it must be that of Y, %s.", input.name, tensor.Shape().c_str(), y.Shape().c_str());
+        if (IsOneZero(tensor)) continue;  // there is no residual
+        node_.Fail("%s has the shape %s; it must be that of Y, %s, or one 0 of the shape [1, 1, 1, 1].", input.name,
+                   tensor.Shape().c_str(), y.Shape().c_str());
       }
     } else {
       const int64_t count = input.kind == Kind::kPerInput ? in_channels_ : out_channels_;

@@ -72,6 +72,19 @@ def test_packed_output_may_be_left_out(op):
     assert is_exact(without, session(without))
 
 
+@pytest.mark.parametrize('op', ['BinaryBlock', 'PackedBinaryBlock'])
+def test_one_zero_stands_for_no_residual(op):
+    case = Case(op, 12, 20, pads=(1, 1, 1, 1))
+    arrays = case.inputs()
+    arrays['R'] = np.zeros_like(arrays['R'])
+    without = {**arrays, 'R': np.zeros((1, 1, 1, 1), np.float32)}
+    running = session(case)
+    for y, expected in zip(running.run(None, without), case.expected(arrays), strict=True):
+        assert np.array_equal(y, expected)
+    with pytest.raises(Exception, match=re.escape('R has the shape [1, 1, 1, 1]; it must be that of Y')):
+        running.run(None, {**without, 'R': np.ones((1, 1, 1, 1), np.float32)})
+
+
 def test_packed_output_feeds_a_packed_input():
     first = Case('BinaryBlock', 20, 13, pads=(1, 1, 1, 1))
     y, bits = session(first).run(None, first.inputs())
@@ -222,8 +235,8 @@ WRONG_INPUTS = [
     ('scale', (), 'scale has the shape []; it must be [6].'),
     ('mul', (6, 1), 'mul has the shape [6, 1]; it must be [6].'),
     ('add', (7,), 'add has the shape [7]; it must be [6].'),
-    ('R', (1, 6, 6, 5), 'R has the shape [1, 6, 6, 5]; it must be that of Y, [2, 6, 6, 5].'),
-    ('R', (2, 6, 5, 6), 'R has the shape [2, 6, 5, 6]; it must be that of Y, [2, 6, 6, 5].'),
+    ('R', (1, 6, 6, 5), 'R has the shape [1, 6, 6, 5]; it must be that of Y, [2, 6, 6, 5], or one 0 of'),
+    ('R', (2, 6, 5, 6), 'R has the shape [2, 6, 5, 6]; it must be that of Y, [2, 6, 6, 5], or one 0 of'),
     ('pre', (0,), 'pre has the shape [0]; it must be [6].'),
     ('slope', (1,), 'slope has the shape [1]; it must be [6].'),
     ('post', (12,), 'post has the shape [12]; it must be [6].'),
