@@ -4,8 +4,8 @@
 #     bash tools/build_board_wheel.sh [aarch64 | x86_64, default aarch64] [folder for the wheel, default dist]
 #
 # Needs CMake, a C++ compiler for that processor (Debian: apt-get install cmake g++-aarch64-linux-gnu) and Python with
-# setuptools. CROSS names another prefix of the compiler's tools. Nothing of Python is compiled, so one wheel is good for
-# every Python 3 of the board.
+# setuptools. CROSS names another prefix of the compiler's tools. Nothing of Python is compiled, so one wheel is good
+# for every Python 3 of the board.
 set -euo pipefail
 
 machine=${1:-aarch64}
@@ -27,7 +27,8 @@ else
 fi
 command -v cmake >/dev/null || stop 'needs CMake. Install it (Debian: apt-get install cmake, or pip install cmake).'
 command -v "${prefix}g++" >/dev/null ||
-    stop "needs ${prefix}g++, a C++ compiler for $machine. Install it (Debian: apt-get install g++-${machine/_/-}-linux-gnu)."
+    stop "needs ${prefix}g++, a C++ compiler for $machine." \
+        "Install it (Debian: apt-get install g++-${machine/_/-}-linux-gnu)."
 "$python" -c 'import setuptools' 2>/dev/null || stop "$python has no setuptools. Run: $python -m pip install setuptools."
 
 build=build/board_$machine
@@ -51,7 +52,8 @@ cp rebnn_mm/deploy/*.py "$package/deploy/"
 cp "$build/librebnn.so" "$build/ort/librebnn_ort.so" "$package/deploy/lib/"
 cp LICENSE tools/board_wheel/setup.py "$stage/"
 
-if ! (cd "$stage" && "$python" setup.py --quiet bdist_wheel --plat-name "$platform" --dist-dir wheel) >"$stage/log" 2>&1; then
+if ! (cd "$stage" && "$python" setup.py --quiet bdist_wheel --plat-name "$platform" --dist-dir wheel) \
+    >"$stage/log" 2>&1; then
     cat "$stage/log" >&2
     stop 'the wheel could not be made, see above.'
 fi

@@ -8,7 +8,8 @@ namespace rebnn::ort {
 namespace {
 
 constexpr int64_t kMostChannels = (int64_t{1} << 31) - 1;
-// Rows of a linear layer are laid out as an image of this width: kernels work on several pixels of a row at once, and threads share rows.
+// Rows of a linear layer are laid out as an image of this width: kernels work on several pixels of a row at once, and
+// threads share rows.
 constexpr int64_t kLinearWidth = 16;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
@@ -34,7 +35,8 @@ struct Threads {
 
   static void Run(void* self, size_t tasks, void (*task)(void*, size_t), void* arg) {
     auto threads = static_cast<Threads*>(self);
-    if (!threads->status) threads->status = threads->api.KernelContext_ParallelFor(threads->context, task, tasks, 0, arg);
+    if (threads->status) return;
+    threads->status = threads->api.KernelContext_ParallelFor(threads->context, task, tasks, 0, arg);
   }
 };
 
@@ -51,7 +53,8 @@ void Kernel::ReadAttributes(const KernelInfo* info, rebnn_conv_desc* desc) {
   const int64_t none = 0, one = 1;
   const int64_t channels = node_.Int(info, "channels", nullptr);
   if (channels < 1 || channels > kMostChannels) {
-    node_.Fail("the attribute channels is %lld; it must be positive and below 2^31.", static_cast<long long>(channels));
+    node_.Fail("the attribute channels is %lld; it must be positive and below 2^31.",
+               static_cast<long long>(channels));
   }
   desc->group = 1;
   if (op_.is_linear) {
@@ -71,7 +74,8 @@ void Kernel::ReadAttributes(const KernelInfo* info, rebnn_conv_desc* desc) {
     layout_ = layout == "NCHW" ? REBNN_NCHW : REBNN_NHWC;
   }
   if (desc->group < 1 || desc->group > kMostChannels) {
-    node_.Fail("the attribute group is %lld; it must be positive and below 2^31.", static_cast<long long>(desc->group));
+    node_.Fail("the attribute group is %lld; it must be positive and below 2^31.",
+               static_cast<long long>(desc->group));
   }
   if (op_.inputs[0].kind == Kind::kBits && desc->group != 1) node_.Fail("a packed input allows only group 1.");
   desc->in_channels = in_channels_ = channels * desc->group;

@@ -103,8 +103,8 @@ struct Operators {
   }
 };
 
-// Sessions keep pointers to the operators, so these and the domain last as long as the library is loaded. A process can hold more than one
-// ONNX Runtime, and each has its own domain.
+// Sessions keep pointers to the operators, so these and the domain last as long as the library is loaded. A process
+// can hold more than one ONNX Runtime, and each has its own domain.
 class Domains {
  public:
   ~Domains() {

@@ -86,8 +86,8 @@ Tensor Node::Read(const Value* value, const char* name, int type) const {
   return tensor;
 }
 
-// ONNX Runtime answers alike whether an attribute is absent or of another type, and a default in place of what the file says would be a
-// wrong result.
+// ONNX Runtime answers alike whether an attribute is absent or of another type, and a default in place of what the
+// file says would be a wrong result.
 bool Node::Exists(const KernelInfo* info, const char* name) const {
   int64_t integer;
   float real;

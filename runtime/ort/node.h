@@ -1,4 +1,5 @@
-// One node of a graph as its kernel sees it: name, attributes, constant inputs. Every answer comes from a file that nobody vouches for.
+// One node of a graph as its kernel sees it: name, attributes, constant inputs. Every answer comes from a file that
+// nobody vouches for.
 #ifndef REBNN_ORT_NODE_H_
 #define REBNN_ORT_NODE_H_
 

@@ -1,6 +1,7 @@
-// The part of ONNX Runtime's C interface that the operators use, declared from its documentation: the packages that people install
-// (PyPI's) bring no header. The interface is append-only: a function keeps its place in the table for ever, so the places below hold
-// for every ONNX Runtime from 1.17 on. tests/check_abi.cpp compares all of this with a real header.
+// The part of ONNX Runtime's C interface that the operators use, declared from its documentation: the packages that
+// people install (PyPI's) bring no header. The interface is append-only: a function keeps its place in the table for
+// ever, so the places below hold for every ONNX Runtime from 1.17 on. tests/check_abi.cpp compares all of this with a
+// real header.
 #ifndef REBNN_ORT_ORT_ABI_H_
 #define REBNN_ORT_ORT_ABI_H_
 
@@ -61,8 +62,8 @@ constexpr int kRequired = 0, kOptional = 1;
   F(274, KernelContext_ParallelFor, Status*,                                                                          \
     (const KernelContext* context, void (*task)(void*, size_t), size_t tasks, size_t batches, void* arg))
 
-// How an operator describes itself. The members from CreateKernelV2 on came with 1.16 and later; a member is read only by a runtime that
-// knows it and only if `version` is that high.
+// How an operator describes itself. The members from CreateKernelV2 on came with 1.16 and later; a member is read only
+// by a runtime that knows it and only if `version` is that high.
 struct CustomOp {
   uint32_t version;
   void* (*CreateKernel)(const CustomOp* op, const ApiTable* api, const KernelInfo* info);
@@ -106,7 +107,8 @@ struct Api {
   explicit Api(const ApiTable* table) {
     using Function = void (*)();
     auto functions = reinterpret_cast<const Function*>(table);
-#define REBNN_ORT_LOAD(place, name, result, parameters) name = reinterpret_cast<result(*) parameters>(functions[place]);
+#define REBNN_ORT_LOAD(place, name, result, parameters) \
+  name = reinterpret_cast<result(*) parameters>(functions[place]);
     REBNN_ORT_FUNCTIONS(REBNN_ORT_LOAD)
 #undef REBNN_ORT_LOAD
   }

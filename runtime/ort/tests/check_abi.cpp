@@ -1,7 +1,7 @@
-// Compiles only if ort_abi.h agrees with a real header of ONNX Runtime: every place in the function table, the layout of OrtCustomOp, the
-// number of parameters of every function and whether each is a pointer or a value of that size.
+// Compiles only if ort_abi.h agrees with a real header of ONNX Runtime: every place in the function table, the layout
+// of OrtCustomOp, the number of parameters of every function and whether each is a pointer or a value of that size.
 //
-//     g++ -std=c++17 -Wno-ignored-attributes -fsyntax-only -I runtime/ort -I FOLDER_OF_THE_HEADER runtime/ort/tests/check_abi.cpp
+//     g++ -std=c++17 -Wno-ignored-attributes -fsyntax-only -I runtime/ort -I FOLDER_OF_THE_HEADER check_abi.cpp
 #include "onnxruntime_c_api.h"
 
 #include <cstddef>
@@ -79,16 +79,17 @@ CHECK_MEMBER(GetMayInplace)
 CHECK_MEMBER(ReleaseMayInplace)
 CHECK_MEMBER(GetAliasMap)
 CHECK_MEMBER(ReleaseAliasMap)
-static_assert(sizeof(ours::CustomOp) >= offsetof(OrtCustomOp, ReleaseAliasMap) + sizeof(void*), "OrtCustomOp is longer");
+static_assert(sizeof(ours::CustomOp) >= offsetof(OrtCustomOp, ReleaseAliasMap) + sizeof(void*), "it is longer");
 
 static_assert(offsetof(ours::ApiBase, GetApi) == offsetof(OrtApiBase, GetApi), "OrtApiBase differs");
-static_assert(offsetof(ours::ApiBase, GetVersionString) == offsetof(OrtApiBase, GetVersionString), "OrtApiBase differs");
+static_assert(offsetof(ours::ApiBase, GetVersionString) == offsetof(OrtApiBase, GetVersionString), "it differs");
 static_assert(SameCall<decltype(ours::ApiBase::GetApi), decltype(OrtApiBase::GetApi)>::value, "GetApi differs");
 
 static_assert(ours::kFail == ORT_FAIL && ours::kInvalidArgument == ORT_INVALID_ARGUMENT, "error codes differ");
 static_assert(ours::kFloat == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, "element types differ");
 static_assert(ours::kUint8 == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, "element types differ");
-static_assert(ours::kRequired == INPUT_OUTPUT_REQUIRED && ours::kOptional == INPUT_OUTPUT_OPTIONAL, "characteristics differ");
+static_assert(ours::kRequired == INPUT_OUTPUT_REQUIRED, "characteristics differ");
+static_assert(ours::kOptional == INPUT_OUTPUT_OPTIONAL, "characteristics differ");
 static_assert(OrtMemTypeDefault == 0, "GetInputMemoryType answers 0");
 static_assert(ours::kApiVersion <= ORT_API_VERSION, "this header is older than the interface in use");
 

@@ -25,5 +25,6 @@ fi
     exit 1
 }
 
-"${CXX:-g++}" -std=c++17 -Wno-ignored-attributes -fsyntax-only -I "$here/.." -isystem "$header" "$here/check_abi.cpp"
+"${CXX:-g++}" -std=c++17 -Wno-ignored-attributes -fsyntax-only -I "$here/.." -isystem "$header" \
+    "$here/check_abi.cpp"
 echo "ort_abi.h agrees with version $(sed -n 's/^#define ORT_API_VERSION //p' "$header/onnxruntime_c_api.h") of the interface"
