@@ -1,5 +1,6 @@
-# SSD300 after BiDet: VGG-16 with BN, strided convolutions in place of pooling and a shortcut per convolution, and extra
-# layers with BN and no activation. BiDet's strided convolutions widen; here the next one does, so VGG-16's weights fit.
+# SSD300 after BiDet: VGG-16 with BN, strided convolutions in place of pooling and a shortcut per convolution, and
+# extra layers with BN and no activation. BiDet's strided convolutions widen; here the next one does, so that VGG-16's
+# weights fit.
 # Binary: conv1_2 to conv6 of the backbone, every extra layer. Real: conv1_1, conv7, shortcuts, the 3x3 predictors.
 _base_ = 'mmdet::_base_/models/ssd300.py'
 
