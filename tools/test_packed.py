@@ -1,0 +1,113 @@
+"""Score a packed file on the test data set of a config, with the config's own evaluator, as tools/test.py prints it.
+
+python tools/test_packed.py configs/bccd/faster_rcnn_r18_rebnn_bccd.py bccd.onnx
+
+Each image goes from the data set into the file the way it does on a board: prepared by rebnn_mm.deploy, run by ONNX
+Runtime. PyTorch computes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+
+from mmengine.config import Config, DictAction
+from mmengine.evaluator import DumpResults
+from mmengine.registry import init_default_scope
+from mmengine.runner import Runner
+
+from rebnn_mm.deploy import Classifier, DeployError, Detector, RawModel, load
+from rebnn_mm.export.packed_predictor import PackedPredictor, other_preparation
+from rebnn_mm.utils.command_line import load_config, stop_if
+from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.score_table import print_scores
+
+RUNNER_KEYS = (
+    'work_dir',
+    'test_cfg',
+    'test_evaluator',
+    'default_hooks',
+    'env_cfg',
+    'log_processor',
+    'log_level',
+    'visualizer',
+    'default_scope',
+    'randomness',
+    'experiment_name',
+)
+"""What testing takes from a config. Hooks of the training method have nothing to find in a packed file."""
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', help='config file; mmdet and mmpretrain configs work alike')
+    parser.add_argument('model', help='packed file, written by tools/export.py')
+    parser.add_argument('--threads', type=int, default=1, help='threads for one image; default: %(default)s')
+    parser.add_argument('--no-library', action='store_true', help='run without the kernels, slowly')
+    parser.add_argument('--out', help='write the predictions to this pickle file')
+    parser.add_argument('--work-dir', help='folder for logs and metrics; default: work_dirs/<config name>')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config: key=value pairs'
+    )
+    # one packed file takes one image at a time in one process
+    parser.set_defaults(launcher='none', local_rank=0)
+    return parser.parse_args()
+
+
+def load_packed(args: argparse.Namespace) -> Classifier | Detector | RawModel:
+    """The file, ready to run. Kernels that are missing end the program: a whole data set would take too long."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('error', RuntimeWarning)
+        try:
+            return load(args.model, threads=args.threads, use_library=not args.no_library)
+        except RuntimeWarning as warning:
+            stop_if(f'{warning} --no-library scores it all the same.')
+        except ValueError as error:
+            stop_if(str(error))
+    raise AssertionError('stop_if ends the program')
+
+
+def build_runner(cfg: Config, packed: Classifier | Detector | RawModel) -> Runner:
+    """The config's test loop around a packed file.
+
+    Raises:
+        ValueError: the file does not suit the config's test data set.
+    """
+    init_default_scope(cfg.get('default_scope') or 'mmengine')
+    cfg.test_dataloader.batch_size = 1
+    loader = Runner.build_dataloader(cfg.test_dataloader)
+    predictor = PackedPredictor(packed, loader.dataset)
+    kept = {key: cfg[key] for key in RUNNER_KEYS if cfg.get(key) is not None}
+    return Runner(predictor, test_dataloader=loader, cfg=cfg, **kept)
+
+
+def main() -> None:
+    args = parse_args()
+    if args.out is not None and not args.out.endswith(('.pkl', '.pickle')):
+        stop_if(f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.')
+    cfg = load_config(args)
+    if cfg.get('test_dataloader') is None or cfg.get('test_evaluator') is None:
+        stop_if(f'{args.config} has no test_dataloader and test_evaluator, so there is nothing to score on.')
+    stop_if(missing_data(cfg, ['test']))
+    packed = load_packed(args)
+    try:
+        runner = build_runner(cfg, packed)
+        if args.out is not None:
+            runner.test_evaluator.metrics.append(DumpResults(out_file_path=args.out))
+        note = None if isinstance(packed, RawModel) else other_preparation(packed, cfg)
+    except ValueError as error:
+        stop_if(str(error))
+    if note is not None:
+        print(note, file=sys.stderr)
+    try:
+        scores = runner.test()
+    except DeployError as error:
+        stop_if(str(error))
+    print_scores(scores)
+    images = len(runner.test_dataloader.dataset)
+    print(f'{images} images through {args.model}, {"without" if args.no_library else "with"} our kernels')
+
+
+if __name__ == '__main__':
+    main()
