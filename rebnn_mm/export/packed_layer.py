@@ -94,7 +94,7 @@ class PackedLayer(nn.Module):
 
     def signs(self) -> Tensor:
         """The weight as -1 and +1, of the trained layer's shape."""
-        return torch.from_numpy(unpack_bits(self.bits.cpu().numpy(), self.channels)).movedim(-1, 1)
+        return torch.from_numpy(unpack_bits(self.bits.cpu().numpy(), self.channels)).movedim(-1, 1).contiguous()
 
     def _operands(self, x: Tensor) -> tuple[Tensor, ...]:
         return x, self.bits, self.shift, self.scale, self.bias
