@@ -89,8 +89,10 @@ void SmallMaps(int64_t every, Random& random) {
 // Kernels, strides and dilations that differ in the two directions.
 void Oblongs(int64_t every, Random& random) {
   for (int64_t number = 0; number < 2000; number += every) {
-    rebnn_conv_desc desc = Description(Between(random, 1, 70), Between(random, 1, 40), 1, 1, 1, 1, 0,
-                                       static_cast<int32_t>(Between(random, -1, 1)));
+    rebnn_conv_desc desc = Description(1, 1, 1, 1, 1, 1, 0, 0);
+    desc.in_channels = Between(random, 1, 70);
+    desc.out_channels = Between(random, 1, 40);
+    desc.pad_value = static_cast<int32_t>(Between(random, -1, 1));
     for (int axis = 0; axis < 2; ++axis) {
       desc.kernel[axis] = Between(random, 1, 7);
       desc.stride[axis] = Between(random, 1, 4);
@@ -98,7 +100,9 @@ void Oblongs(int64_t every, Random& random) {
       desc.pad[axis] = Between(random, 0, 7);
       desc.pad[axis + 2] = Between(random, 0, 7);
     }
-    Try(Problem(desc, 1, Between(random, 1, 12), Between(random, 1, 12), random, number % 2));
+    const int64_t h = Between(random, 1, 12);
+    const int64_t w = Between(random, 1, 12);
+    Try(Problem(desc, 1, h, w, random, number % 2));
   }
 }
 
