@@ -57,7 +57,9 @@ def test_a_head_that_predicts_in_its_own_way_is_not_taken_for_a_classifier():
         def predict(self, feats, data_samples=None):
             return []
 
-    model = tiny_classifier(head=Own(num_classes=5, in_channels=8))
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        head = Own(num_classes=5, in_channels=8)
+    model = tiny_classifier(head=head)
     assert unsupported_classifier(model) == 'its head Own predicts in a way of its own'
     assert task_of(model).name == 'raw' and 'its head Own' in task_of(model).because
     with pytest.raises(ValueError, match='cannot be exported with scores as outputs: its head Own'):
