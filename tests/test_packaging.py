@@ -192,7 +192,7 @@ def test_board_wheel_for_another_processor(tmp_path):
 
 
 def test_board_wheel_without_a_compiler_is_one_sentence(tmp_path):
-    env = {**os.environ, 'CROSS': 'no-such-'}
+    env = {**os.environ, 'CROSS': 'no-such-', 'PYTHON': sys.executable}
     command = ['bash', 'tools/build_board_wheel.sh', 'aarch64', str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env, check=False)
     assert done.returncode == 1

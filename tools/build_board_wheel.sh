@@ -13,6 +13,8 @@ output=$(realpath -m "${2:-dist}")
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 [[ -n ${PYTHON:-} || ! -x .venv/bin/python ]] || python=$PWD/.venv/bin/python
+# The set-up puts PyPI's CMake beside Python; the system's comes first.
+PATH=$PATH:$(dirname "$(command -v "$python" || echo "$python")")
 
 stop() {
     printf '[board wheel] %s\n' "$*" >&2
