@@ -207,6 +207,6 @@ struct Avx2 {
 
 }  // namespace
 
-const Kernels kAvx2 = {"avx2", Avx2::kWordBytes, Avx2::kBlockLanes, Engine<Avx2>::Pack, Engine<Avx2>::Convolve};
+const Kernels kAvx2 = {"avx2", Avx2::kWordBytes, Avx2::kBlockLanes, Packer<Avx2>::Pack, Engine<Avx2>::Convolve};
 
 }  // namespace rebnn

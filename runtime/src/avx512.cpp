@@ -84,7 +84,7 @@ struct Avx512 {
 
 }  // namespace
 
-const Kernels kAvx512 = {"avx512", Avx512::kWordBytes, Avx512::kBlockLanes, Engine<Avx512>::Pack,
+const Kernels kAvx512 = {"avx512", Avx512::kWordBytes, Avx512::kBlockLanes, Packer<Avx512>::Pack,
                          Engine<Avx512>::Convolve};
 
 }  // namespace rebnn

@@ -199,6 +199,6 @@ struct Neon {
 
 }  // namespace
 
-const Kernels kNeon = {"neon", Neon::kWordBytes, Neon::kBlockLanes, Engine<Neon>::Pack, Engine<Neon>::Convolve};
+const Kernels kNeon = {"neon", Neon::kWordBytes, Neon::kBlockLanes, Packer<Neon>::Pack, Engine<Neon>::Convolve};
 
 }  // namespace rebnn

@@ -158,7 +158,7 @@ struct Portable {
 
 }  // namespace
 
-const Kernels kPortable = {"portable", Portable::kWordBytes, Portable::kBlockLanes, Engine<Portable>::Pack,
+const Kernels kPortable = {"portable", Portable::kWordBytes, Portable::kBlockLanes, Packer<Portable>::Pack,
                            Engine<Portable>::Convolve};
 
 }  // namespace rebnn

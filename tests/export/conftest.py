@@ -12,10 +12,8 @@ from tests.export.networks import lively
 PREPROCESS = {'channels': 'rgb', 'mean': [120.0, 110.0, 100.0], 'std': [60.0, 55.0, 50.0]}
 
 
-def tiny_classifier(**kwargs) -> nn.Module:
-    """One stage, eight channels, four binary convolutions."""
-    from mmpretrain.models import ImageClassifier
-
+def tiny_parts() -> dict:
+    """Backbone, neck and head: one stage, eight channels, four binary convolutions."""
     backbone = dict(
         type='ReBNNResNet',
         depth=18,
@@ -28,7 +26,14 @@ def tiny_classifier(**kwargs) -> nn.Module:
         block='react',
     )
     head = dict(type='LinearClsHead', num_classes=5, in_channels=8)
-    parts = dict(backbone=backbone, neck=dict(type='GlobalAveragePooling'), head=head) | kwargs
+    return dict(backbone=backbone, neck=dict(type='GlobalAveragePooling'), head=head)
+
+
+def tiny_classifier(**kwargs) -> nn.Module:
+    """A classifier of these parts, or of others."""
+    from mmpretrain.models import ImageClassifier
+
+    parts = tiny_parts() | kwargs
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         return lively(ImageClassifier(**parts))
 

@@ -8,7 +8,7 @@ mmpretrain = pytest.importorskip('mmpretrain')
 from rebnn_mm.export.classification import ClassifierScores, classifier_graph, unsupported_classifier  # noqa: E402
 from rebnn_mm.export.task import task_of  # noqa: E402
 from rebnn_mm.models.classification import TeacherStudentClassifier  # noqa: E402
-from tests.export.conftest import tiny_classifier  # noqa: E402
+from tests.export.conftest import tiny_classifier, tiny_parts  # noqa: E402
 
 
 def test_scores_are_what_the_classifier_predicts(classifier, random_images):
@@ -26,21 +26,7 @@ def test_several_labels_have_independent_scores(random_images):
 
 
 def test_a_student_is_exported_without_its_teacher(classifier, random_images):
-    parts = dict(
-        backbone=dict(
-            type='ReBNNResNet',
-            depth=18,
-            base_channels=8,
-            num_stages=1,
-            strides=(1,),
-            dilations=(1,),
-            out_indices=(0,),
-            stem='cifar',
-            block='react',
-        ),
-        neck=dict(type='GlobalAveragePooling'),
-        head=dict(type='LinearClsHead', num_classes=5, in_channels=8),
-    )
+    parts = tiny_parts()
     teacher = dict(type='ImageClassifier', **parts, init_cfg=dict(type='Kaiming', layer='Conv2d'))
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         student = TeacherStudentClassifier(**parts, teacher=teacher)
