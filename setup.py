@@ -35,6 +35,8 @@ EXTRAS = {
     # What writes packed models, and what runs them.
     'export': ['onnx>=1.17', 'onnxscript>=0.5', 'onnxruntime>=1.17', 'rich', 'tflite>=2.18'],
     'deploy': ['numpy', 'onnxruntime>=1.17', 'pillow'],
+    # Encoders and their tokenizers, and the metrics of GLUE. Before version 5, BERT ignores another attention silently.
+    'language': ['transformers>=5.0', 'scikit-learn', 'scipy'],
     # Formatter and type checker are pinned: their verdict changes from version to version.
     # psutil is for mmdet's benchmark.py.
     'dev': ['pytest>=8', 'pytest-cov>=5', 'ruff==0.17.5', 'mypy==2.4.1', 'tensorboard', 'psutil'],

@@ -3,8 +3,9 @@
 Layers, quantizers, backbones, losses, hooks and constructors register in mmengine's *root* registries, so that a bare
 name in a config finds them from any OpenMMLab library. Two things need a registry of their own:
 
-- :data:`MODELS`, for classes that build on mmdet or mmpretrain. They are imported when a config first names one with
-  its scope (``type='rebnn_mm.BinaryRPNHead'``), so ``import rebnn_mm`` stays cheap and works without either.
+- :data:`MODELS`, for classes that build on mmdet, mmpretrain or transformers. They are imported when a config first
+  names one with its scope (``type='rebnn_mm.BinaryRPNHead'``), so ``import rebnn_mm`` stays cheap and works without
+  them.
 - :data:`BLOCKS`, for residual block styles, so that a method can add one by adding a file.
 """
 
@@ -13,7 +14,11 @@ from importlib.util import find_spec
 from mmengine.registry import MODELS as ROOT_MODELS
 from mmengine.registry import Registry
 
-PARTS_OF = {'mmdet': 'rebnn_mm.models.detection', 'mmpretrain': 'rebnn_mm.models.classification'}
+PARTS_OF = {
+    'mmdet': 'rebnn_mm.models.detection',
+    'mmpretrain': 'rebnn_mm.models.classification',
+    'transformers': 'rebnn_mm.models.language',
+}
 """Which of our modules builds on which library."""
 
 

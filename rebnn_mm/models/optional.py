@@ -1,4 +1,4 @@
-"""Imports the parts that build on mmdet and on mmpretrain, each if its library is installed.
+"""Imports the parts that build on mmdet, on mmpretrain and on transformers, each if its library is installed.
 
 The one location of :data:`rebnn_mm.registry.MODELS`, which would import all of several.
 """

@@ -1,0 +1,1 @@
+"""Encoders of Hugging Face's transformers with binary layers."""
