@@ -35,7 +35,7 @@ EXTRAS = {
     # What writes packed models, and what runs them.
     'export': ['onnx>=1.17', 'onnxscript>=0.5', 'onnxruntime>=1.17', 'rich', 'tflite>=2.18'],
     'deploy': ['numpy', 'onnxruntime>=1.17', 'pillow'],
-    # Encoders and their tokenizers, and the metrics of GLUE. Before transformers 5, BERT silently keeps its own attention.
+    # Encoders, tokenizers, and the metrics of GLUE. Before version 5, BERT silently keeps its own attention.
     'language': ['transformers>=5.0', 'scikit-learn', 'scipy'],
     # Formatter and type checker are pinned: their verdict changes from version to version.
     # psutil is for mmdet's benchmark.py.
