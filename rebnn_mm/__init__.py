@@ -11,6 +11,9 @@ from .version import __version__
 
 if find_spec('torch') is not None:
     from . import datasets, engine, layers, models, quantizers
+    from .utils.multimodal import leave_multimodal_out
+
+    leave_multimodal_out()
 
     __all__ = ['__version__', 'datasets', 'engine', 'layers', 'models', 'quantizers']
 else:
