@@ -1,5 +1,9 @@
-"""Data sets that OpenMMLab's libraries read only in part or in another form."""
+"""Data sets that OpenMMLab's libraries read only in part, in another form, or not at all."""
 
 from .cifar10_archive import CIFAR10Archive
+from .collate import glue_collate
+from .glue import GLUEDataset
+from .glue_tasks import GLUE_TASKS, GLUETask, glue_task
+from .transforms import TokenizeText
 
-__all__ = ['CIFAR10Archive']
+__all__ = ['GLUE_TASKS', 'CIFAR10Archive', 'GLUEDataset', 'GLUETask', 'TokenizeText', 'glue_collate', 'glue_task']

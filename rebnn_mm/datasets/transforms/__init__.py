@@ -1,0 +1,5 @@
+"""Steps of data pipelines."""
+
+from .tokenize_text import TokenizeText
+
+__all__ = ['TokenizeText']
