@@ -33,6 +33,9 @@ TESTED = {
     'onnxscript': '0.7.2',
     'onnxruntime': '1.31.1',
     'tflite': '2.18.0',
+    'transformers': '5.23.0',
+    'scikit-learn': '1.9.1',
+    'scipy': '1.17.1',
 }
 # Import name to its distribution in both families; the two of a row write into the same folder.
 FAMILIES = {
