@@ -1,0 +1,5 @@
+"""Scores that OpenMMLab's libraries do not have."""
+
+from .glue_metric import GLUEMetric
+
+__all__ = ['GLUEMetric']
