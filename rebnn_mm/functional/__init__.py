@@ -1,6 +1,7 @@
 """The method as pure PyTorch functions: no framework, no state."""
 
-from .channel import channel_dims, channel_mean_abs, per_channel
+from .centred_sign import centred_sign
+from .channel import channel_centred, channel_dims, channel_mean_abs, per_channel
 from .fourier import fourier_terms, noise_factor, sign_fourier
 from .gamma_rule import bounded, flip_count, flip_share, max_gradient
 from .information_bottleneck import information_regularisation, object_entropy, sparse_object_prior
@@ -10,6 +11,7 @@ from .recu import laplace_standardised, rectified_sign, recu_tau
 from .rotation import random_rotation, refined_rotation, rotated, rotation_sides, standardised
 from .scaled_sign import RELEASED_CODE_BIN, scaled_sign, scaled_sign_released, zero_outside_one_
 from .sign import sign, sign_approx, sign_identity, sign_ste
+from .step import step_ste
 from .triangle import sign_triangle, triangle_sharpness
 from .uniform import dorefa_unit_weight, uniform_levels
 from .xnor import centred_and_clamped_, xnor_weight
@@ -18,6 +20,8 @@ __all__ = [
     'RELEASED_CODE_BIN',
     'bounded',
     'centred_and_clamped_',
+    'centred_sign',
+    'channel_centred',
     'channel_dims',
     'channel_mean_abs',
     'dorefa_unit_weight',
@@ -49,6 +53,7 @@ __all__ = [
     'sign_triangle',
     'sparse_object_prior',
     'standardised',
+    'step_ste',
     'triangle_sharpness',
     'uniform_levels',
     'xnor_weight',

@@ -49,3 +49,28 @@ def channel_mean_abs(weight: Tensor) -> Tensor:
         tensor([2.0000, 0.2500])
     """
     return weight.abs().mean(dim=channel_dims(weight))
+
+
+def channel_centred(weight: Tensor) -> Tensor:
+    r"""The weight with the mean of each output channel taken off; the gradient's mean is then taken off, too.
+
+    .. math::
+        \bar w_{ij} = w_{ij} - \frac{1}{M} \sum_k w_{ik}
+        \qquad
+        \frac{\partial L}{\partial w_{ij}} =
+            \frac{\partial L}{\partial \bar w_{ij}} - \frac{1}{M} \sum_k \frac{\partial L}{\partial \bar w_{ik}}
+
+    Half of the signs of a centred channel are positive, give or take, which is when they carry the most information.
+
+    Args:
+        weight: shape (C_out, ...), M values per channel.
+
+    Source: Qin et al. 2022 (BiBERT), weights of its linear layers.
+
+    Example:
+        >>> import torch
+        >>> channel_centred(torch.tensor([[1., 3.], [0., 0.]]))
+        tensor([[-1.,  1.],
+                [ 0.,  0.]])
+    """
+    return weight - weight.mean(dim=channel_dims(weight), keepdim=True)

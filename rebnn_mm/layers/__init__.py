@@ -1,8 +1,11 @@
 """Binary layers, built from config like the layers they replace."""
 
+from .attention import AttentionParts, EncoderAttention, RealAttention
 from .base import BinaryLayer
+from .bi_attention import BinaryAttention
 from .bidet import BiDetConv2d, BiDetLinear
 from .binary_conv import BinaryConv2d
+from .binary_embedding import BinaryEmbedding
 from .binary_linear import BinaryLinear
 from .bireal import BiRealConv2d, BiRealLinear
 from .bnn import BNNConv2d, BNNLinear
@@ -19,19 +22,23 @@ from .rprelu import BinaryRPReLU
 from .xnor import XNORConv2d, XNORLinear
 
 __all__ = [
+    'AttentionParts',
     'BNNConv2d',
     'BNNLinear',
     'BiDetConv2d',
     'BiDetLinear',
     'BiRealConv2d',
     'BiRealLinear',
+    'BinaryAttention',
     'BinaryConv2d',
+    'BinaryEmbedding',
     'BinaryLayer',
     'BinaryLinear',
     'BinaryMaxout',
     'BinaryRPReLU',
     'DoReFaConv2d',
     'DoReFaLinear',
+    'EncoderAttention',
     'FDAConv2d',
     'FDALinear',
     'RBNNConv2d',
@@ -42,6 +49,7 @@ __all__ = [
     'ReBNNLinear',
     'ReCUConv2d',
     'ReCULinear',
+    'RealAttention',
     'XNORConv2d',
     'XNORLinear',
     'calibrate_shifts',

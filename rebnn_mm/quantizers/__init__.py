@@ -2,6 +2,7 @@
 
 from .adabin import AdaBinActivation, AdaBinWeight
 from .base import ActivationQuantizer, MissingHookWarning, Quantizer, WeightQuantizer
+from .bibert import BiBERTWeight
 from .bidet import BiDetWeight
 from .bnn import BNNWeight
 from .builder import build_activation_quantizer, build_weight_quantizer
@@ -20,6 +21,7 @@ __all__ = [
     'AdaBinActivation',
     'AdaBinWeight',
     'BNNWeight',
+    'BiBERTWeight',
     'BiDetWeight',
     'BinaryApproxSign',
     'BinaryMeanScaleWeight',

@@ -67,6 +67,10 @@ class WeightQuantizer(Quantizer):
         weight_shape: shape of the latent weight, (C_out, ...).
     """
 
+    channels_alone: ClassVar[bool] = False
+    """Whether :meth:`forward` may be given any of the channels, in any order and number: each is quantized by itself
+    and has no state. An embedding then quantizes only the rows that a batch names."""
+
     def __init__(self, weight_shape: tuple[int, ...]) -> None:
         super().__init__()
         self.weight_shape = tuple(weight_shape)
@@ -89,6 +93,10 @@ class WeightQuantizer(Quantizer):
             and the factor, shape (C_out,), or None for 1.
         """
         raise NotImplementedError(f'{type(self).__name__} has to implement codes(weight) -> (integers, factor)')
+
+    def latent(self, weight: Tensor) -> Tensor:
+        """What the codes are the signs of, where they are signs: the latent weight, for some methods centred."""
+        return weight
 
     def init_from_weight(self, weight: Tensor) -> None:
         """Start what depends on the latent weight's values; called when those have come from elsewhere."""

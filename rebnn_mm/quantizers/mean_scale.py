@@ -1,5 +1,7 @@
 """The plain scaled sign that ReBNN is measured against."""
 
+from typing import ClassVar
+
 from mmengine.registry import MODELS
 from torch import Tensor
 
@@ -26,6 +28,8 @@ class BinaryMeanScaleWeight(WeightQuantizer):
         >>> w_hat.detach(), w.grad
         (tensor([[ 1., -1.]]), tensor([[1., 0.]]))
     """
+
+    channels_alone: ClassVar[bool] = True
 
     def forward(self, weight: Tensor) -> Tensor:
         """The binarised weight, of the latent weight's shape."""

@@ -14,30 +14,7 @@ SIZES_OF = {
 }
 """The same size in the words of each architecture."""
 
-WORDS = [
-    'a',
-    'the',
-    'film',
-    'movie',
-    'plot',
-    'actor',
-    'scene',
-    'story',
-    'is',
-    'was',
-    'not',
-    'very',
-    'good',
-    'bad',
-    'great',
-    'dull',
-    'fun',
-    'slow',
-    'bright',
-    'dark',
-    'one',
-    'two',
-]
+WORDS = ['a', 'the', 'film', 'movie', 'plot', 'actor', 'scene', 'story', 'is', 'was', 'not', 'very', 'good', 'bad', 'great', 'dull', 'fun', 'slow', 'bright', 'dark', 'one', 'two']
 """What the tokenizer knows as whole words; it spells all others."""
 
 

@@ -1,0 +1,53 @@
+"""BiBERT's binarised weight."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .channel import channel_centred, channel_mean_abs, per_channel
+from .scaled_sign import zero_outside_one_
+from .sign import sign
+
+
+class _CentredSign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor) -> Tensor:
+        centred = channel_centred(weight)
+        ctx.save_for_backward(centred)
+        return sign(centred).mul_(per_channel(channel_mean_abs(weight), weight))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (centred,) = ctx.saved_tensors
+        return channel_centred(zero_outside_one_(grad.clone(), centred))
+
+
+def centred_sign(weight: Tensor) -> Tensor:
+    r"""Sign of the centred channel, scaled by the channel's mean magnitude.
+
+    .. math::
+        \hat w = \alpha \circ sign(\bar w), \quad
+        \bar w_{ij} = w_{ij} - \frac{1}{M} \sum_k w_{ik}, \quad
+        \alpha_i = \frac{1}{M} \sum_j |w_{ij}|
+        \qquad
+        \frac{\partial L}{\partial \bar w_{ij}} = \frac{\partial L}{\partial \hat w_{ij}} 1_{|\bar w_{ij}| \le 1}
+
+    and on to w through the centring (:func:`channel_centred`). The factor is that of the uncentred channel, has no
+    gradient, and is left out of the weight's gradient.
+
+    Args:
+        weight: latent weight, shape (C_out, ...), M values per channel.
+
+    Source: Qin et al. 2022 (BiBERT), as its released code computes it; sign(0) is +1 by this project's convention.
+
+    Example:
+        >>> w = torch.tensor([[1.0, 2.0, 6.0]], requires_grad=True)
+        >>> w_hat = centred_sign(w)
+        >>> w_hat[0, 1].backward()
+        >>> w_hat.detach(), w.grad  # only -1 of -2, -1, 3 is within the window
+        (tensor([[-3., -3.,  3.]]), tensor([[-0.3333,  0.6667, -0.3333]]))
+    """
+    return _CentredSign.apply(weight)

@@ -1,0 +1,178 @@
+"""Puts our attention into Hugging Face encoders, and listens to what any attention computes."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+
+from ...layers.attention import EncoderAttention
+from .encoder_output import AttentionRecord
+from .library import require_transformers
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+IMPLEMENTATION = 'rebnn'
+"""Our name in transformers' registries of attentions and of attention masks."""
+
+CHILD = 'binary_attention'
+"""Our module inside an attention module of transformers."""
+
+_records: ContextVar[list[AttentionRecord] | None] = ContextVar('records', default=None)
+_visited: ContextVar[dict[nn.Module, tuple[int, int]] | None] = ContextVar('visited', default=None)
+
+
+@contextmanager
+def record_attention() -> Iterator[list[AttentionRecord]]:
+    """Collect an :class:`AttentionRecord` of every attention that is computed inside, in the order of the layers.
+
+    It works for models that :func:`install_attention` has seen, with and without binary attention. The tensors are
+    those of the forward pass, with their gradients. Each thread has its own list.
+
+    Example:
+        >>> with record_attention() as records:  # doctest: +SKIP
+        ...     logits = model(inputs)
+        >>> records[0].query.shape  # doctest: +SKIP
+        torch.Size([8, 12, 64, 64])
+    """
+    records: list[AttentionRecord] = []
+    token = _records.set(records)
+    try:
+        yield records
+    finally:
+        _records.reset(token)
+
+
+def attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """What transformers calls in place of its own attention, by the contract of its ``AttentionInterface``.
+
+    Uses the module's child ``binary_attention`` if :func:`install_attention` gave it one, else PyTorch's
+    ``scaled_dot_product_attention`` as transformers does.
+
+    Raises:
+        TypeError: the mask is not of truth values, so it was not made for us.
+    """
+    if attention_mask is not None and attention_mask.dtype != torch.bool:
+        raise TypeError(
+            f'{IMPLEMENTATION!r} attention: the mask is of {attention_mask.dtype}, but must be bool, True where a '
+            'position may be attended to. Pass attention_mask as the tokenizer gives it, (batch, length).'
+        )
+    visited = _visited.get()
+    if visited is not None:
+        visited[module] = (query.shape[1], query.shape[-1])
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    own = module._modules.get(CHILD)
+    records = _records.get()
+    weights: Tensor | None
+    if own is not None:
+        output, scores, weights = own(query, key, value, attention_mask, dropout, scaling)
+    else:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        output, weights = sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
+        )
+        scores = torch.matmul(query, key.transpose(-1, -2)) * scaling if records is not None else None
+    if records is not None:
+        records.append(AttentionRecord(query, key, value, scores, attention_mask, scaling))
+    return output, weights
+
+
+def install_attention(model: 'PreTrainedModel', attention: Mapping[str, Any] | None) -> list[str]:
+    """Give every attention of a Hugging Face encoder a quantizing one, or only make it audible.
+
+    The attention modules are those that ask for our function in a forward pass of two tokens, so no architecture is
+    known by name. The projections stay as they are.
+
+    Args:
+        model: a model of transformers.
+        attention: config of an :class:`rebnn_mm.layers.EncoderAttention`, to which ``heads`` and ``head_dim`` are
+            added; None leaves the arithmetic as it is.
+
+    Returns:
+        list[str]: names of the attention modules.
+
+    Raises:
+        ImportError: transformers is older than 5.0, whose encoders do not ask for it.
+        ValueError: the model's attention does not come from transformers' registry, attends causally, or
+            ``attention`` is no config of an :class:`rebnn_mm.layers.EncoderAttention`.
+    """
+    require_transformers()
+    _register()
+    kind = type(model).__name__
+    model.set_attn_implementation(IMPLEMENTATION)
+    sizes = _attention_modules(model) if model.config._attn_implementation == IMPLEMENTATION else {}
+    if not sizes and attention is None:
+        return []
+    if not sizes:
+        raise ValueError(
+            f'{kind}: its attention does not come from the AttentionInterface of transformers, so '
+            f'attention={attention!r} cannot replace it. Use attention=None, or an encoder such as BERT, RoBERTa, '
+            'DistilBERT, ELECTRA or ModernBERT.'
+        )
+    names = {module: name for name, module in model.named_modules()}
+    causal = [names[module] for module in sizes if getattr(module, 'is_causal', False)]
+    if causal:
+        raise ValueError(f'{kind}: {causal[0]} is a causal attention, of a decoder; only encoders are supported.')
+    if attention is not None:
+        for module, (heads, head_dim) in sizes.items():
+            module.add_module(CHILD, build_attention(attention, heads, head_dim))
+        model.train(model.training)
+    return [names[module] for module in sizes]
+
+
+def build_attention(attention: Mapping[str, Any], heads: int, head_dim: int) -> EncoderAttention:
+    """Build one attention from its config.
+
+    Raises:
+        ValueError: the config names no :class:`rebnn_mm.layers.EncoderAttention`; the message lists those that exist.
+    """
+    with MODELS.switch_scope_and_registry(None) as registry:
+        known = sorted(
+            name
+            for name, cls in registry.module_dict.items()
+            if isinstance(cls, type) and issubclass(cls, EncoderAttention)
+        )
+        if attention.get('type') not in known:
+            raise ValueError(
+                f'attention={dict(attention)!r}: its type is no registered attention. Registered: {", ".join(known)}'
+            )
+        return registry.build(dict(attention, heads=heads, head_dim=head_dim))
+
+
+def _attention_modules(model: 'PreTrainedModel') -> dict[nn.Module, tuple[int, int]]:
+    """Modules that called :func:`attend` in a forward pass, with heads and values per head, in the order of calls."""
+    modes = {module: module.training for module in model.modules()}
+    ids = torch.ones(1, 2, dtype=torch.long, device=next(model.parameters()).device)
+    visited: dict[nn.Module, tuple[int, int]] = {}
+    token = _visited.set(visited)
+    try:
+        with torch.no_grad():
+            model.eval()(input_ids=ids, attention_mask=torch.ones_like(ids))
+    finally:
+        _visited.reset(token)
+        for module, training in modes.items():
+            module.training = training
+    return visited
+
+
+def _register() -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    AttentionInterface.register(IMPLEMENTATION, attend)
+    # Without this one transformers hands us no mask, and padding is attended to.
+    AttentionMaskInterface.register(IMPLEMENTATION, sdpa_mask)
