@@ -25,10 +25,13 @@ class ResilientGradient:
     2. the optimizer's step;
     3. after: :math:`\gamma_i =` share of flipped signs :math:`\cdot \max_j |G_{ij}|` within its bounds.
 
+    With ``center='row'`` w stands for the centred weight in all three, and the mean of each channel is taken off
+    :math:`\delta_w` last, which is how it reaches the latent weight.
+
     Optimizer step hooks see the gradient after accumulation, after DDP's reduction and after ``GradScaler`` has
     unscaled it, and are not called for a step that is skipped for inf. Gradient clipping comes before them: G is then
     the clipped one and the reconstruction term is not clipped; and clipping sees G before the mask
-    :math:`1_{|w| \le 1}`.
+    :math:`1_{|w| \le 1}` and before the centring.
 
     Inside mmengine use :class:`ReBNNHook`, which does all of this.
 

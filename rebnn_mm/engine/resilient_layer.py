@@ -7,6 +7,7 @@ from torch import Tensor
 
 from ..functional import (
     bounded,
+    channel_dims,
     flip_count,
     flip_share,
     max_gradient,
@@ -49,32 +50,35 @@ class ResilientLayer:
 
     @torch.no_grad()
     def before_step(self) -> None:
-        """Finish the gradients: the mask of Eq. 5, the reconstruction term of Eq. 8 and 16."""
+        """Finish the gradients: the mask of Eq. 5, the reconstruction term of Eq. 8 and 16, the centring."""
         self._negative = None
         if self.frozen:
             return
         weight, quantizer, grad = self.weight, self.quantizer, self.weight.grad
         assert grad is not None
-        self._negative = weight < 0
+        latent = quantizer.latent(weight)
+        self._negative = latent < 0
         if isinstance(quantizer.gamma_mode, str):
             self._max_gradient = max_gradient(grad, quantizer.alpha)
             if quantizer.flip_window != 1 and self._window_start is None:
                 self._window_start = self._negative
         if quantizer.variant == 'paper':
-            zero_outside_one_(grad, weight)
-        if quantizer.gamma_mode == 0:
-            return
-        grad_weight, grad_alpha = reconstruction_gradient(weight, quantizer.alpha, quantizer.gamma.to(weight.dtype))
-        grad.add_(grad_weight)
-        if quantizer.alpha.grad is not None:
-            quantizer.alpha.grad.add_(grad_alpha)
+            zero_outside_one_(grad, latent)
+        if quantizer.gamma_mode != 0:
+            gamma = quantizer.gamma.to(weight.dtype)
+            grad_weight, grad_alpha = reconstruction_gradient(latent, quantizer.alpha, gamma)
+            grad.add_(grad_weight)
+            if quantizer.alpha.grad is not None:
+                quantizer.alpha.grad.add_(grad_alpha)
+        if quantizer.center is not None:
+            grad.sub_(grad.mean(dim=channel_dims(grad), keepdim=True))
 
     @torch.no_grad()
     def after_step(self) -> None:
         """Count flips, renew gamma (Eq. 14), keep alpha positive."""
         if self._negative is None:
             return
-        before, now = self._negative, self.weight < 0
+        before, now = self._negative, self._negative_now()
         changed = before ^ now
         self._count(changed)
         self.quantizer.alpha.clamp_(min=ALPHA_MIN)
@@ -91,7 +95,7 @@ class ResilientLayer:
     def close_window(self) -> None:
         """Renew gamma from the flips since the window began, and begin a new one."""
         if self._window_start is not None and self._max_gradient is not None:
-            self._learn_gamma(self._window_start ^ (self.weight < 0))
+            self._learn_gamma(self._window_start ^ self._negative_now())
         self._window_start, self._window_steps = None, 0
 
     def take_counts(self) -> tuple[Tensor, Tensor, int]:
@@ -115,6 +119,9 @@ class ResilientLayer:
         """Continue an open flip window."""
         self._window_start = state['window_start'].to(self.weight.device)
         self._window_steps = state['window_steps']
+
+    def _negative_now(self) -> Tensor:
+        return self.quantizer.latent(self.weight) < 0
 
     def _learn_gamma(self, changed: Tensor) -> None:
         assert self._max_gradient is not None

@@ -6,6 +6,7 @@ from torch import Tensor
 from ..functional import channel_dims
 from ..layers import BinaryLayer
 from ..quantizers import (
+    BiBERTWeight,
     BiDetWeight,
     BinaryMeanScaleWeight,
     BNNWeight,
@@ -15,11 +16,11 @@ from ..quantizers import (
     XNORWeight,
 )
 
-# Their codes are negative exactly where the latent weight is. Comparing the weight itself with 0 takes about a tenth
+# Their codes are negative exactly where ``latent`` is. Comparing the weight itself with 0 takes about a tenth
 # of the time of making the codes. Methods and not classes, so that a subclass with codes of its own is not taken in.
 _SIGN_OF_LATENT_WEIGHT = {
     quantizer.codes
-    for quantizer in (BiDetWeight, BinaryMeanScaleWeight, BNNWeight, FDAWeight, ReBNNWeight, XNORWeight)
+    for quantizer in (BiBERTWeight, BiDetWeight, BinaryMeanScaleWeight, BNNWeight, FDAWeight, ReBNNWeight, XNORWeight)
 }
 
 SIGN, CHANGED_IN_STEP, SIGN_AT_EPOCH, CHANGED_IN_EPOCH = 1, 2, 4, 8
@@ -114,8 +115,9 @@ def negative_weights(layer: BinaryLayer) -> Tensor:
     r"""Where the weight that the layer computes with has the lower sign.
 
     That is where the integers of :meth:`rebnn_mm.quantizers.WeightQuantizer.codes` are below 0; for most methods where
-    the latent weight is, for ReCU where the centred one is, for RBNN where the rotated one is. A quantizer without
-    codes (AdaBin) has two values per channel that need not lie on both sides of 0: there it is the lower of the two.
+    the latent weight is, for ReCU and BiBERT where the centred one is, for RBNN where the rotated one is. A quantizer
+    without codes (AdaBin) has two values per channel that need not lie on both sides of 0: there it is the lower of
+    the two.
 
     Args:
         layer: a layer with a weight quantizer.
@@ -133,7 +135,7 @@ def negative_weights(layer: BinaryLayer) -> Tensor:
     quantizer, weight = layer.weight_quantizer, layer.weight.detach()
     assert quantizer is not None
     if type(quantizer).codes in _SIGN_OF_LATENT_WEIGHT:
-        return weight < 0
+        return quantizer.latent(weight) < 0
     if quantizer.has_codes:
         return quantizer.codes(weight)[0] < 0
     values = _evaluated(quantizer, weight)

@@ -51,7 +51,7 @@ def channel_mean_abs(weight: Tensor) -> Tensor:
     return weight.abs().mean(dim=channel_dims(weight))
 
 
-def channel_centred(weight: Tensor) -> Tensor:
+def channel_centred(weight: Tensor, through: bool = True) -> Tensor:
     r"""The weight with the mean of each output channel taken off; the gradient's mean is then taken off, too.
 
     .. math::
@@ -64,6 +64,7 @@ def channel_centred(weight: Tensor) -> Tensor:
 
     Args:
         weight: shape (C_out, ...), M values per channel.
+        through: False hands the gradient on as it is, for whoever takes its mean off later.
 
     Source: Qin et al. 2022 (BiBERT), weights of its linear layers.
 
@@ -73,4 +74,5 @@ def channel_centred(weight: Tensor) -> Tensor:
         tensor([[-1.,  1.],
                 [ 0.,  0.]])
     """
-    return weight - weight.mean(dim=channel_dims(weight), keepdim=True)
+    mean = (weight if through else weight.detach()).mean(dim=channel_dims(weight), keepdim=True)
+    return weight - mean

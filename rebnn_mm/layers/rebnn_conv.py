@@ -22,7 +22,7 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
 
     Args:
         args: those of ``nn.Conv2d``, in its order.
-        gamma, gamma_bounds, flip_window, variant: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
+        gamma, gamma_bounds, flip_window, variant, center: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
         activation: config of the activation quantizer, see :class:`BinaryConv2d`.
         pad_value, keep_real: see :class:`BinaryConv2d`.
         kwargs: those of ``nn.Conv2d``, by name.
@@ -49,13 +49,20 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
         flip_window: int | str = 1,
         variant: str = 'paper',
+        center: str | None = None,
         activation: QuantizerConfig = 'default',
         pad_value: int | None = None,
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
         **kwargs: Any,
     ) -> None:
-        rule = dict(gamma=gamma, gamma_bounds=gamma_bounds, flip_window=flip_window, variant=variant)
-        weight = dict(type='ReBNNWeight', **rule)
+        weight = dict(
+            type='ReBNNWeight',
+            gamma=gamma,
+            gamma_bounds=gamma_bounds,
+            flip_window=flip_window,
+            variant=variant,
+            center=center,
+        )
         super().__init__(
             *args, weight=weight, activation=activation, pad_value=pad_value, keep_real=keep_real, **kwargs
         )

@@ -19,7 +19,7 @@ class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
 
     Args:
         args: those of ``nn.Linear``, in its order.
-        gamma, gamma_bounds, flip_window, variant: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
+        gamma, gamma_bounds, flip_window, variant, center: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
         activation: config of the activation quantizer, see :class:`ReBNNConv2d`.
         keep_real: see :class:`BinaryConv2d`.
         kwargs: those of ``nn.Linear``, by name.
@@ -45,10 +45,17 @@ class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
         flip_window: int | str = 1,
         variant: str = 'paper',
+        center: str | None = None,
         activation: QuantizerConfig = 'default',
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
         **kwargs: Any,
     ) -> None:
-        rule = dict(gamma=gamma, gamma_bounds=gamma_bounds, flip_window=flip_window, variant=variant)
-        weight = dict(type='ReBNNWeight', **rule)
+        weight = dict(
+            type='ReBNNWeight',
+            gamma=gamma,
+            gamma_bounds=gamma_bounds,
+            flip_window=flip_window,
+            variant=variant,
+            center=center,
+        )
         super().__init__(*args, weight=weight, activation=activation, keep_real=keep_real, **kwargs)

@@ -6,7 +6,7 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ..functional import channel_mean_abs, scaled_sign, scaled_sign_released, sign
+from ..functional import channel_centred, channel_mean_abs, scaled_sign, scaled_sign_released, sign
 from .base import WeightQuantizer
 
 ALPHA_MIN = 1e-6
@@ -41,6 +41,11 @@ class ReBNNWeight(WeightQuantizer):
         variant: ``'paper'``, or ``'official'`` for the gradients of the released code
             (:func:`rebnn_mm.functional.scaled_sign_released`) with its constant gamma of 2e-4. alpha is the whole
             factor in both, started at the mean of \|w\|.
+        center: None, or ``'row'``: the mean of each channel is taken off w before all of the above, and the whole of
+            :math:`\delta_w` is carried to the latent weight through that subtraction
+            (:func:`rebnn_mm.functional.channel_centred`). The paper does not centre its convolutions; for BERT it
+            takes the set-up of BiBERT, which does. alpha starts at the mean of \|w\| of the uncentred channel, as
+            there.
 
     Attributes:
         alpha (Parameter): scaling factor, shape (C_out,), positive; starts at the mean of \|w\| of each channel.
@@ -68,8 +73,14 @@ class ReBNNWeight(WeightQuantizer):
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
         flip_window: int | str = 1,
         variant: str = 'paper',
+        center: str | None = None,
     ) -> None:
         super().__init__(weight_shape)
+        if center not in (None, 'row'):
+            raise ValueError(f"ReBNN: center={center!r} is unknown; use 'row' or None")
+        if center and variant == 'official':
+            raise ValueError("ReBNN: variant='official' is the released code, which does not centre; use center=None")
+        self.center = center
         self.gamma_mode, self.gamma_bounds = _checked_gamma(gamma, gamma_bounds, variant)
         if flip_window != 'epoch' and not (isinstance(flip_window, int) and flip_window >= 1):
             raise ValueError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps or 'epoch'")
@@ -79,16 +90,24 @@ class ReBNNWeight(WeightQuantizer):
         self.register_buffer('gamma', torch.full((weight_shape[0],), self._first_gamma(), dtype=torch.float32))
         self.gamma: Tensor
 
+    def latent(self, weight: Tensor) -> Tensor:
+        """The latent weight, centred if it is to be."""
+        return weight if self.center is None else channel_centred(weight)
+
     def forward(self, weight: Tensor) -> Tensor:
         """The binarised weight, of the latent weight's shape."""
         if self.variant == 'official':
             return scaled_sign_released(weight, self.alpha)
-        # While a ResilientGradient is attached, it applies the mask to the summed gradient.
-        return scaled_sign(weight, self.alpha, mask=not self.driven)
+        if not self.driven:
+            return scaled_sign(self.latent(weight), self.alpha)
+        # While a ResilientGradient is attached, it applies the mask and the centring to the summed gradient.
+        if self.center is not None:
+            weight = channel_centred(weight, through=False)
+        return scaled_sign(weight, self.alpha, mask=False)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Signs and alpha."""
-        return sign(weight), self.alpha
+        return sign(self.latent(weight)), self.alpha
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:
@@ -106,6 +125,7 @@ class ReBNNWeight(WeightQuantizer):
     def extra_repr(self) -> str:
         """Options, as printed by ``print(model)``."""
         options = f'gamma={self.gamma_mode!r}, gamma_bounds={self.gamma_bounds}, flip_window={self.flip_window!r}'
+        options += f', center={self.center!r}' if self.center else ''
         return options if self.variant == 'paper' else f'{options}, variant={self.variant!r}'
 
     def _first_gamma(self) -> float:

@@ -24,7 +24,14 @@ def assert_bit_equal(one, other):
 
 @pytest.mark.parametrize(
     'options',
-    [{}, {'gamma_bounds': None}, {'flip_window': 3, 'gamma_bounds': None}, {'flip_window': 'epoch'}, {'gamma': 1e-3}],
+    [
+        {},
+        {'gamma_bounds': None},
+        {'flip_window': 3, 'gamma_bounds': None},
+        {'flip_window': 'epoch'},
+        {'gamma': 1e-3},
+        {'center': 'row', 'flip_window': 3, 'gamma_bounds': None},
+    ],
     ids=str,
 )
 def test_resumed_run_is_bit_equal(tmp_path, options):

@@ -57,6 +57,10 @@ def assert_same(model, other, exact=False):
         {'gamma': 1e-2},
         {'gamma': 0},
         {'flip_window': 3, 'gamma_bounds': None},
+        {'center': 'row'},
+        {'center': 'row', 'gamma_bounds': None},
+        {'center': 'row', 'gamma': 1e-2},
+        {'center': 'row', 'flip_window': 3, 'gamma_bounds': None},
     ],
     ids=str,
 )
@@ -71,6 +75,7 @@ def test_equals_the_written_out_method(options, repeat):
         options.get('gamma', 'adaptive'),
         options.get('gamma_bounds', (1e-5, 2e-4)),
         options.get('flip_window', 1),
+        options.get('center'),
     )
     data = batches(9)
     train(model, data)
@@ -95,7 +100,11 @@ def test_a_reference_without_the_mask_or_the_term_is_told_apart():
     assert (model.conv.weight.data - reference.w[0]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize('options', [{'gamma_bounds': None}, {'gamma': 'max'}, {'flip_window': 2}], ids=str)
+@pytest.mark.parametrize(
+    'options',
+    [{'gamma_bounds': None}, {'gamma': 'max'}, {'flip_window': 2}, {'center': 'row', 'gamma_bounds': None}],
+    ids=str,
+)
 def test_accumulation_of_four_equals_one(options):
     one, four = TwoLayers(**options), TwoLayers(**options)
     train(one, batches(6))
@@ -262,6 +271,60 @@ def test_detach_puts_the_plain_gradient_back():
     outside = plain.conv.weight.abs() > 1
     assert outside.any() and (model.conv.weight.grad[outside] == 0).all()
     assert torch.equal(model.conv.weight.grad, plain.conv.weight.grad)
+
+
+def test_centred_gradient_equals_autograd_of_the_written_out_loss():
+    """Task loss with the straight-through surrogate, plus L_R, as one expression of the uncentred weight."""
+    model = TwoLayers(center='row', gamma=1e-2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+    resilient = ResilientGradient(model).attach(optimizer)
+    batch = batches(1)[0]
+    model.loss(batch).backward()
+    optimizer.step()
+    resilient.detach()
+    weights = [layer.weight.detach().clone().requires_grad_() for layer in model.layers]
+    alphas = [layer.alpha.detach().clone().requires_grad_() for layer in model.layers]
+    w_hat, term = [], 0.0
+    for w, alpha in zip(weights, alphas, strict=True):
+        centred = w - w.flatten(1).mean(1).view(-1, *[1] * (w.dim() - 1))
+        b = torch.where(centred < 0, -1.0, 1.0).double()
+        wide = alpha.view(-1, *[1] * (w.dim() - 1))
+        w_hat.append(wide * (b + centred.clamp(-1, 1) - centred.clamp(-1, 1).detach()))
+        term = term + 0.5e-2 * (centred - wide * b).square().sum()
+        assert (centred.abs() > 1).any() and ((centred < 0) != (w < 0)).any()
+    (written_out_loss()(w_hat, batch) + term).backward()
+    for layer, w, alpha in zip(model.layers, weights, alphas, strict=True):
+        # gamma is a float32 buffer.
+        torch.testing.assert_close(layer.weight.grad, w.grad, atol=FLOAT64_EXACT, rtol=FLOAT32_GAMMA)
+        torch.testing.assert_close(layer.alpha.grad, alpha.grad, atol=FLOAT64_EXACT, rtol=FLOAT32_GAMMA)
+        assert layer.weight.grad.flatten(1).mean(1).abs().max() < FLOAT64_EXACT
+
+
+def test_centred_gradient_is_the_same_with_and_without_step_hooks():
+    alone, driven = TwoLayers(center='row', gamma=0), TwoLayers(center='row', gamma=0)
+    optimizer = torch.optim.SGD(driven.parameters(), lr=0.0)
+    ResilientGradient(driven).attach(optimizer)
+    ResilientGradient(alone)
+    batch = batches(1)[0]
+    with pytest.warns(MissingHookWarning):
+        losses = [model.loss(batch) for model in (alone, driven)]
+    assert torch.equal(*losses)
+    for loss in losses:
+        loss.backward()
+    optimizer.step()
+    for one, other in zip(alone.layers, driven.layers, strict=True):
+        torch.testing.assert_close(one.weight.grad, other.weight.grad, atol=FLOAT64_EXACT, rtol=0)
+
+
+def test_statistics_count_flips_of_centred_signs():
+    layer = ReBNNConv2d(3, 1, 1, bias=False, activation=None, gamma=0, center='row', keep_real=False)
+    layer.weight.data = torch.tensor([1.0, 2.0, 6.0]).view(1, 3, 1, 1)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=1.0)
+    resilient = ResilientGradient(layer).attach(optimizer)
+    # [1, 2, 6] is - - + about its mean, [1, 3.5, 3] is - + +; no latent weight changes its sign.
+    layer.weight.grad = torch.tensor([0.0, -1.5, 3.0]).view(1, 3, 1, 1)
+    optimizer.step()
+    assert resilient.statistics()['flip_percent'] == pytest.approx(100 / 3)
 
 
 def test_statistics_count_flips_and_flips_back():

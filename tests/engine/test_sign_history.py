@@ -5,7 +5,7 @@ import torch
 from mmengine.registry import MODELS
 
 from rebnn_mm.engine.sign_history import SignHistory, negative_weights
-from rebnn_mm.layers import BinaryConv2d, BNNLinear
+from rebnn_mm.layers import BinaryConv2d, BNNLinear, ReBNNLinear
 from rebnn_mm.quantizers import AdaBinWeight, BNNWeight, WeightQuantizer
 
 NAMES = sorted(
@@ -111,3 +111,9 @@ def test_a_subclass_with_signs_of_its_own_is_asked_for_them():
     assert negative_weights(layer).tolist() == [[False, True, False]]
     layer.weight_quantizer = Opposite((1, 3))
     assert negative_weights(layer).tolist() == [[True, False, True]]
+
+
+def test_centred_signs_of_rebnn():
+    layer = ReBNNLinear(3, 1, center='row')
+    layer.weight.data = torch.tensor([[1.0, 2.0, 6.0]])
+    assert negative_weights(layer).tolist() == [[True, True, False]]

@@ -17,6 +17,8 @@ from tests.tolerances import FLOAT64_EXACT
         ({'flip_window': 0}, "flip_window=0 is unknown; use a number of steps or 'epoch'"),
         ({'flip_window': 'iter'}, "flip_window='iter' is unknown"),
         ({'variant': 'offical'}, "variant='offical' is unknown; use 'paper' or 'official'"),
+        ({'center': 'column'}, "center='column' is unknown; use 'row' or None"),
+        ({'center': 'row', 'variant': 'official'}, "variant='official' is the released code, which does not centre"),
         ({'variant': 'official', 'gamma': 1e-3}, "variant='official' has the constant gamma of the released code"),
     ],
 )
@@ -62,3 +64,12 @@ def test_gradients_are_alpha_g_inside_one_and_the_sum_of_g_times_sign():
     signs = torch.where(w.detach() < 0, -1.0, 1.0)
     expected = (upstream * signs).sum(dim=(1, 2, 3))
     torch.testing.assert_close(quantizer.alpha.grad, expected, atol=FLOAT64_EXACT, rtol=0)
+
+
+def test_centred_signs_and_uncentred_factor():
+    quantizer = ReBNNWeight((1, 3), center='row')
+    w = torch.tensor([[1.0, 2.0, 6.0]])
+    quantizer.init_from_weight(w)
+    assert quantizer(w).tolist() == [[-3.0, -3.0, 3.0]]
+    assert quantizer.codes(w)[0].tolist() == [[-1.0, -1.0, 1.0]]
+    assert "center='row'" in repr(quantizer) and 'center' not in repr(ReBNNWeight((1, 3)))
