@@ -4,6 +4,16 @@ from .cifar10_archive import CIFAR10Archive
 from .collate import glue_collate
 from .glue import GLUEDataset
 from .glue_tasks import GLUE_TASKS, GLUETask, glue_task
+from .length_grouped_sampler import BinaryLengthGroupedSampler
 from .transforms import TokenizeText
 
-__all__ = ['GLUE_TASKS', 'CIFAR10Archive', 'GLUEDataset', 'GLUETask', 'TokenizeText', 'glue_collate', 'glue_task']
+__all__ = [
+    'GLUE_TASKS',
+    'BinaryLengthGroupedSampler',
+    'CIFAR10Archive',
+    'GLUEDataset',
+    'GLUETask',
+    'TokenizeText',
+    'glue_collate',
+    'glue_task',
+]

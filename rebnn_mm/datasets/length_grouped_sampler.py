@@ -1,0 +1,50 @@
+"""Batches of texts that are about equally long."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import torch
+from mmengine.dataset import InfiniteSampler
+from mmengine.registry import DATA_SAMPLERS
+
+
+@DATA_SAMPLERS.register_module()
+class BinaryLengthGroupedSampler(InfiniteSampler):
+    """mmengine's ``InfiniteSampler``, with texts of similar length side by side, so that batches have little padding.
+
+    The shuffled stream is cut into windows of ``window`` batches; in each the rows are sorted by length, cut into
+    batches, and the batches shuffled. Every row comes once per pass, as without this sampler, but the rows of a batch
+    are no longer independent of each other.
+
+    Args:
+        dataset: has ``get_data_info(index)`` with ``text`` and perhaps ``text_pair``, as
+            :class:`rebnn_mm.datasets.GLUEDataset`. Lengths are counted in characters.
+        batch_size: that of the data loader.
+        window: batches that are sorted together.
+        seed: filled in by mmengine.
+
+    Example:
+        >>> class Texts(list):
+        ...     def get_data_info(self, index):
+        ...         return dict(text=self[index])
+        >>> texts = Texts('x' * (1 + number % 10) for number in range(100))
+        >>> stream = iter(BinaryLengthGroupedSampler(texts, batch_size=10, window=10, seed=0))
+        >>> sorted({len({len(texts[next(stream)]) for _ in range(10)}) for _ in range(10)})
+        [1]
+    """
+
+    def __init__(self, dataset: Any, batch_size: int, window: int = 64, seed: int | None = None) -> None:
+        super().__init__(dataset, shuffle=True, seed=seed)
+        self.group = batch_size * self.world_size
+        self.window = window
+        infos = (dataset.get_data_info(index) for index in range(len(dataset)))
+        self.lengths = [len(info['text']) + len(info.get('text_pair') or '') for info in infos]
+
+    def _infinite_indices(self) -> Iterator[int]:
+        generator = torch.Generator().manual_seed(self.seed)
+        shuffled = super()._infinite_indices()
+        while True:
+            rows = sorted(islice(shuffled, self.group * self.window), key=self.lengths.__getitem__)
+            for number in torch.randperm(self.window, generator=generator).tolist():
+                yield from rows[number * self.group : (number + 1) * self.group]

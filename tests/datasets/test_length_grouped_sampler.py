@@ -1,0 +1,63 @@
+"""Every row once a pass, similar lengths side by side, the same order after a break."""
+
+from itertools import islice
+
+import pytest
+from mmengine.registry import DATA_SAMPLERS
+
+from rebnn_mm.datasets import BinaryLengthGroupedSampler, GLUEDataset
+from tests.datasets.glue_folder import write_rows
+
+
+@pytest.fixture(scope='module')
+def rows(tmp_path_factory):
+    return GLUEDataset('mrpc', str(write_rows(tmp_path_factory.mktemp('rows') / 'train.tsv', 'mrpc', 96)))
+
+
+def batches(sampler, count, size=8):
+    stream = iter(sampler)
+    return [list(islice(stream, size)) for _ in range(count)]
+
+
+def spread(rows, indices):
+    lengths = [len(rows[index]['text']) + len(rows[index]['text_pair']) for index in indices]
+    return max(lengths) - min(lengths)
+
+
+def test_every_row_once_in_a_pass_of_similar_lengths(rows):
+    sampler = DATA_SAMPLERS.build(
+        dict(type='BinaryLengthGroupedSampler', batch_size=8, window=6), default_args=dict(dataset=rows, seed=1)
+    )
+    found = batches(sampler, 12)
+    assert sorted(sum(found, [])) == list(range(96))
+    plain = DATA_SAMPLERS.build(dict(type='InfiniteSampler'), default_args=dict(dataset=rows, seed=1))
+    grouped_spread = sum(spread(rows, batch) for batch in found) / 12
+    plain_spread = sum(spread(rows, batch) for batch in batches(plain, 12)) / 12
+    assert grouped_spread < plain_spread / 2
+
+
+def test_order_of_batches_is_random_and_follows_the_seed(rows):
+    def first(seed):
+        return batches(BinaryLengthGroupedSampler(rows, 8, window=12, seed=seed), 24)
+
+    assert first(3) == first(3) != first(4)
+    assert first(3)[:12] != first(3)[12:]
+    shortest = [min(len(rows[index]['text']) for index in batch) for batch in first(3)[:12]]
+    assert shortest != sorted(shortest)
+
+
+def test_goes_on_where_it_stood(rows):
+    whole = batches(BinaryLengthGroupedSampler(rows, 8, seed=5), 20)
+    resumed = BinaryLengthGroupedSampler(rows, 8, seed=5)
+    resumed.skip(8 * 13)
+    assert batches(resumed, 7) == whole[13:]
+
+
+def test_processes_share_each_group(rows, monkeypatch):
+    parts = []
+    for rank in (0, 1):
+        monkeypatch.setattr('mmengine.dataset.sampler.get_dist_info', lambda rank=rank: (rank, 2))
+        parts.append(batches(BinaryLengthGroupedSampler(rows, 4, window=12, seed=2), 12, size=4))
+    assert sorted(sum(parts[0] + parts[1], [])) == list(range(96))
+    together = [one + other for one, other in zip(*parts, strict=True)]
+    assert max(spread(rows, batch) for batch in together) < spread(rows, range(96)) / 2
