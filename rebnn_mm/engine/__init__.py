@@ -9,6 +9,7 @@ from .method_driver import MethodDriver
 from .optim_constructor import ReBNNOptimWrapperConstructor
 from .rebnn_hook import ReBNNHook
 from .resilient_gradient import ResilientGradient
+from .save_pretrained_hook import BinarySavePretrainedHook
 from .warmup_linear import BinaryWarmupLinearLR
 from .weight_recorder_hook import BinaryWeightRecorderHook
 
@@ -17,6 +18,7 @@ __all__ = [
     'BinaryBertAdam',
     'BinaryHook',
     'BinaryIterSeedHook',
+    'BinarySavePretrainedHook',
     'BinaryWarmupLinearLR',
     'BinaryWeightRecorderHook',
     'FlipRecorder',

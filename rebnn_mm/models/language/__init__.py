@@ -3,6 +3,7 @@
 from .attention import install_attention, record_attention
 from .convert import binarize
 from .encoder_output import AttentionRecord, EncoderOutput
+from .pretrained import load_pretrained, save_pretrained
 from .text_classifier import TextClassifier
 
 __all__ = [
@@ -11,5 +12,7 @@ __all__ = [
     'TextClassifier',
     'binarize',
     'install_attention',
+    'load_pretrained',
     'record_attention',
+    'save_pretrained',
 ]

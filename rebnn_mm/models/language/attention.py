@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ...layers.attention import EncoderAttention
 from .encoder_output import AttentionRecord
 from .library import require_transformers
+from .options import check_options
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -150,6 +151,8 @@ def build_attention(attention: Mapping[str, Any], heads: int, head_dim: int) -> 
             raise ValueError(
                 f'attention={dict(attention)!r}: its type is no registered attention. Registered: {", ".join(known)}'
             )
+        options = [key for key in attention if key != 'type']
+        check_options(f'attention of type {attention["type"]}', options, registry.get(attention['type']))
         return registry.build(dict(attention, heads=heads, head_dim=head_dim))
 
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from ...layers import BinaryEmbedding, BinaryLayer, BinaryLinear
 from ...layers.naming import name_matches
+from .options import check_options
 
 
 def binarize(
@@ -34,7 +35,7 @@ def binarize(
         keep_real: names of layers that stay real, each one or more components of the dotted name, ``*`` allowed:
             ``['pooler', 'layer.0.*.query']``.
         overrides: further options of ``linear`` for the layers that a name of the same kind picks; of several, the
-            later ones win: ``{'intermediate.dense': dict(activation=dict(type='BinaryRSign', shift='zero'))}``.
+            longer name wins: ``{'intermediate.dense': dict(activation=dict(type='BinaryRSign', shift='zero'))}``.
 
     Returns:
         nn.Module: the model.
@@ -71,9 +72,9 @@ def binarize(
             old = model.get_submodule(name)
             assert isinstance(old, nn.Linear)
             options = dict(linear)
-            for pattern, more in overrides.items():
+            for pattern in sorted(overrides, key=lambda pattern: (len(pattern), pattern)):
                 if name_matches(name, [pattern]):
-                    options.update(more)
+                    options.update(overrides[pattern])
             sizes = dict(in_features=old.in_features, out_features=old.out_features, bias=old.bias is not None)
             new = _built('linear', options, sizes, BinaryLinear, keep_real)
             _replace(model, name, new)
@@ -108,8 +109,10 @@ def _built(
             close = difflib.get_close_matches(str(name), known, n=1)
             hint = f'Did you mean {close[0]!r}? ' if close else ''
             raise ValueError(f'binarize: {key}={name!r} is no such layer. {hint}Registered: {", ".join(known)}')
+    options = {key: value for key, value in options.items() if key != 'type'}
+    check_options(f'binarize: {key} of type {cls.__name__}', options, cls)
     # A Linear's own default names shortcuts of image networks, of which there are none here.
-    return cls(**sizes, **{'keep_real': tuple(keep_real), **{k: v for k, v in options.items() if k != 'type'}})
+    return cls(**sizes, **{'keep_real': tuple(keep_real), **options})
 
 
 def _replace(model: nn.Module, name: str, new: BinaryLayer) -> None:

@@ -3,12 +3,13 @@
 import difflib
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from mmengine.model import BaseModel
 from mmengine.structures import BaseDataElement
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from rebnn_mm.registry import MODELS
@@ -17,6 +18,11 @@ from .attention import install_attention, record_attention
 from .convert import binarize as binarize_layers
 from .encoder_output import EncoderOutput
 from .library import require_transformers
+from .options import check_options
+from .pretrained import load_quantizer_state
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @MODELS.register_module()
@@ -52,7 +58,7 @@ class TextClassifier(BaseModel):
         torch.Size([8, 2])
     """
 
-    encoder: nn.Module
+    encoder: 'PreTrainedModel'
 
     def __init__(
         self,
@@ -67,10 +73,14 @@ class TextClassifier(BaseModel):
         super().__init__(data_preprocessor=data_preprocessor)
         self.source = encoder
         self.num_labels = num_labels
+        self.conversion = dict(binarize=binarize, attention=attention)
         model = load_encoder(encoder, num_labels, pretrained, encoder_options)
         install_attention(model, attention)
         if binarize is not None:
+            check_options('binarize', binarize, partial(binarize_layers, model))
             binarize_layers(model, **binarize)
+        if pretrained:
+            load_quantizer_state(model, encoder)
         # transformers gives it in eval mode, mmengine expects a new model in training mode.
         self.encoder = model.train()
 
@@ -146,27 +156,17 @@ class TextClassifier(BaseModel):
         return list(data_samples)
 
 
-def load_encoder(encoder: str, num_labels: int, pretrained: bool = True, options: Mapping[str, Any] = {}) -> nn.Module:
+def load_encoder(
+    encoder: str, num_labels: int, pretrained: bool = True, options: Mapping[str, Any] = {}
+) -> 'PreTrainedModel':
     """A model of transformers for the classification of sequences, in float32.
 
     Raises:
         ValueError: see :class:`TextClassifier`.
     """
-    require_transformers()
-    from transformers import AutoConfig, AutoModelForSequenceClassification
+    config = read_config(encoder, num_labels=num_labels, **options)
+    from transformers import AutoModelForSequenceClassification
 
-    _check_directory(encoder)
-    try:
-        config, unknown = AutoConfig.from_pretrained(
-            encoder, num_labels=num_labels, return_unused_kwargs=True, **options
-        )
-    except (OSError, ValueError) as error:
-        raise ValueError(_not_found(encoder, error)) from error
-    if unknown:
-        name = sorted(unknown)[0]
-        close = difflib.get_close_matches(name, list(config.to_dict()), n=1)
-        hint = f' Did you mean {close[0]!r}?' if close else ''
-        raise ValueError(f'encoder_options: {type(config).__name__} has no entry {name!r}.{hint}')
     if not pretrained:
         return AutoModelForSequenceClassification.from_config(config, dtype=torch.float32)
     try:
@@ -180,6 +180,28 @@ def load_encoder(encoder: str, num_labels: int, pretrained: bool = True, options
         ) from error
     except OSError as error:
         raise ValueError(_not_found(encoder, error)) from error
+
+
+def read_config(encoder: str, **options: Any) -> Any:
+    """The config of an encoder, with some entries changed.
+
+    Raises:
+        ValueError: there is no such encoder, or an entry is unknown.
+    """
+    require_transformers()
+    from transformers import AutoConfig
+
+    _check_directory(encoder)
+    try:
+        config, unknown = AutoConfig.from_pretrained(encoder, return_unused_kwargs=True, **options)
+    except (OSError, ValueError) as error:
+        raise ValueError(_not_found(encoder, error)) from error
+    if unknown:
+        name = min(unknown)
+        close = difflib.get_close_matches(name, list(config.to_dict()), n=1)
+        hint = f' Did you mean {close[0]!r}?' if close else ''
+        raise ValueError(f'encoder_options: {type(config).__name__} has no entry {name!r}.{hint}')
+    return config
 
 
 def _check_directory(encoder: str) -> None:
