@@ -1,6 +1,6 @@
 """Every row once a pass, similar lengths side by side, the same order after a break."""
 
-from itertools import islice
+from itertools import chain, islice
 
 import pytest
 from mmengine.registry import DATA_SAMPLERS
@@ -29,7 +29,7 @@ def test_every_row_once_in_a_pass_of_similar_lengths(rows):
         dict(type='BinaryLengthGroupedSampler', batch_size=8, window=6), default_args=dict(dataset=rows, seed=1)
     )
     found = batches(sampler, 12)
-    assert sorted(sum(found, [])) == list(range(96))
+    assert sorted(chain.from_iterable(found)) == list(range(96))
     plain = DATA_SAMPLERS.build(dict(type='InfiniteSampler'), default_args=dict(dataset=rows, seed=1))
     grouped_spread = sum(spread(rows, batch) for batch in found) / 12
     plain_spread = sum(spread(rows, batch) for batch in batches(plain, 12)) / 12
@@ -58,6 +58,6 @@ def test_processes_share_each_group(rows, monkeypatch):
     for rank in (0, 1):
         monkeypatch.setattr('mmengine.dataset.sampler.get_dist_info', lambda rank=rank: (rank, 2))
         parts.append(batches(BinaryLengthGroupedSampler(rows, 4, window=12, seed=2), 12, size=4))
-    assert sorted(sum(parts[0] + parts[1], [])) == list(range(96))
+    assert sorted(chain.from_iterable(parts[0] + parts[1])) == list(range(96))
     together = [one + other for one, other in zip(*parts, strict=True)]
     assert max(spread(rows, batch) for batch in together) < spread(rows, range(96)) / 2

@@ -1,0 +1,12 @@
+# The budget of one CPU core; docs/glue.md says what was measured with it.
+_base_ = '../tasks/rte.py'
+
+fine_tune = dict(max_iters=775, val_interval=155)  # of the real-valued row
+pipeline = [dict(type='TokenizeText', tokenizer='data/minilm', max_length=128)]
+loader = dict(dataset=dict(pipeline=pipeline), num_workers=0, persistent_workers=False)
+sampler = dict(_delete_=True, type='BinaryLengthGroupedSampler', batch_size=16)
+train_dataloader = dict(sampler=sampler, **loader)
+val_dataloader = loader
+test_dataloader = loader
+optim_wrapper = dict(optimizer=dict(lr=1e-4))
+train_cfg = dict(max_iters=775, val_interval=500)
