@@ -2,6 +2,7 @@
 
 from .centred_sign import centred_sign
 from .channel import channel_centred, channel_dims, channel_mean_abs, per_channel
+from .elastic import elastic_sign, elastic_step
 from .fourier import fourier_terms, noise_factor, sign_fourier
 from .gamma_rule import bounded, flip_count, flip_share, max_gradient
 from .information_bottleneck import information_regularisation, object_entropy, sparse_object_prior
@@ -12,6 +13,9 @@ from .rotation import random_rotation, refined_rotation, rotated, rotation_sides
 from .scaled_sign import RELEASED_CODE_BIN, scaled_sign, scaled_sign_released, zero_outside_one_
 from .sign import sign, sign_approx, sign_identity, sign_ste
 from .step import step_ste
+from .symmetric import grouped_round, symmetric_codes, symmetric_round
+from .tensor_sign import tensor_sign, tensor_sign_codes
+from .ternary import split_ternary, ternary_codes, ternary_weight, weight_dims
 from .triangle import sign_triangle, triangle_sharpness
 from .uniform import dorefa_unit_weight, uniform_levels
 from .xnor import centred_and_clamped_, xnor_weight
@@ -25,9 +29,12 @@ __all__ = [
     'channel_dims',
     'channel_mean_abs',
     'dorefa_unit_weight',
+    'elastic_sign',
+    'elastic_step',
     'flip_count',
     'flip_share',
     'fourier_terms',
+    'grouped_round',
     'information_regularisation',
     'laplace_standardised',
     'max_gradient',
@@ -52,10 +59,18 @@ __all__ = [
     'sign_ste',
     'sign_triangle',
     'sparse_object_prior',
+    'split_ternary',
     'standardised',
     'step_ste',
+    'symmetric_codes',
+    'symmetric_round',
+    'tensor_sign',
+    'tensor_sign_codes',
+    'ternary_codes',
+    'ternary_weight',
     'triangle_sharpness',
     'uniform_levels',
+    'weight_dims',
     'xnor_weight',
     'zero_outside_one_',
 ]

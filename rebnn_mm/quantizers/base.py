@@ -15,7 +15,7 @@ class Quantizer(nn.Module):
     """What weight and activation quantizers have in common.
 
     Learnable state is a Parameter made in ``__init__`` (one made later never reaches the optimizer); running state is
-    a buffer. The forward pass changes neither.
+    a buffer. The forward pass changes neither, save for statistics that it follows in training as a batch norm does.
     """
 
     bits: int = 1
@@ -67,7 +67,7 @@ class WeightQuantizer(Quantizer):
         weight_shape: shape of the latent weight, (C_out, ...).
     """
 
-    channels_alone: ClassVar[bool] = False
+    channels_alone: bool = False
     """Whether :meth:`forward` may be given any of the channels, in any order and number: each is quantized by itself
     and has no state. An embedding then quantizes only the rows that a batch names."""
 

@@ -1,7 +1,5 @@
 """BiBERT's weight quantizer."""
 
-from typing import ClassVar
-
 from mmengine.registry import MODELS
 from torch import Tensor
 
@@ -23,7 +21,7 @@ class BiBERTWeight(WeightQuantizer):
         tensor([[-3., -3.,  3.]])
     """
 
-    channels_alone: ClassVar[bool] = True
+    channels_alone = True
 
     def latent(self, weight: Tensor) -> Tensor:
         """The centred weight."""

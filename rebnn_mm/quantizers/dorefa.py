@@ -7,12 +7,7 @@ from torch import Tensor
 
 from ..functional import dorefa_unit_weight, sign, sign_identity, uniform_levels
 from .base import ActivationQuantizer, WeightQuantizer
-
-
-def _checked_bits(owner: str, bits: int) -> int:
-    if not (isinstance(bits, int) and 1 <= bits <= 8):
-        raise ValueError(f'{owner}: bits={bits!r} must be a whole number from 1 to 8; None as quantizer keeps it real')
-    return bits
+from .options import check_bits
 
 
 @MODELS.register_module()
@@ -44,7 +39,7 @@ class DoReFaWeight(WeightQuantizer):
 
     def __init__(self, weight_shape: tuple[int, ...], bits: int = 4) -> None:
         super().__init__(weight_shape)
-        self.bits = _checked_bits('DoReFaWeight', bits)
+        self.bits = check_bits('DoReFaWeight', bits, least=1)
 
     def forward(self, weight: Tensor) -> Tensor:
         """The quantized weight, of the latent weight's shape."""
@@ -103,7 +98,7 @@ class DoReFaActivation(ActivationQuantizer):
 
     def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None, bits: int = 4) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.bits = _checked_bits('DoReFaActivation', bits)
+        self.bits = check_bits('DoReFaActivation', bits, least=1)
 
     def quantize(self, x: Tensor) -> Tensor:
         """Quantize x, any shape."""

@@ -1,7 +1,5 @@
 """The plain scaled sign that ReBNN is measured against."""
 
-from typing import ClassVar
-
 from mmengine.registry import MODELS
 from torch import Tensor
 
@@ -29,7 +27,7 @@ class BinaryMeanScaleWeight(WeightQuantizer):
         (tensor([[ 1., -1.]]), tensor([[1., 0.]]))
     """
 
-    channels_alone: ClassVar[bool] = True
+    channels_alone = True
 
     def forward(self, weight: Tensor) -> Tensor:
         """The binarised weight, of the latent weight's shape."""

@@ -1,0 +1,145 @@
+"""BiT's quantizers: centred signs for weights, elastic binarisation for activations."""
+
+from typing import Any, ClassVar
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+
+from ..functional import elastic_sign, elastic_step, tensor_sign, tensor_sign_codes
+from .base import ActivationQuantizer
+from .bwn import BWNWeight
+from .options import per_channel_factor
+
+LEAST_SCALE = 1e-5
+"""A learned scale counts as this where it is smaller."""
+
+
+@MODELS.register_module()
+class BiTWeight(BWNWeight):
+    r"""Sign of the weight without the tensor's mean, times the mean magnitude; the gradient passes unchanged.
+
+    Forward and backward are :func:`rebnn_mm.functional.tensor_sign` with centring. The mean that is taken off is the
+    tensor's even where every channel has its own scale, so no channel stands alone.
+
+    Args:
+        weight_shape: shape of the latent weight, (C_out, ...).
+        per: whether one scale covers the ``'tensor'``, as in BiT's linear layers, or a ``'channel'``, as in its word
+            embedding.
+
+    Raises:
+        ValueError: ``per`` is neither.
+
+    Source: Liu et al. 2022 (BiT), as its released code computes it.
+
+    Example:
+        >>> import torch
+        >>> BiTWeight((2, 2))(torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        tensor([[-2.5000, -2.5000],
+                [ 2.5000,  2.5000]])
+    """
+
+    def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor') -> None:
+        super().__init__(weight_shape, per)
+        self.channels_alone = False
+
+    def latent(self, weight: Tensor) -> Tensor:
+        """The weight without the tensor's mean."""
+        return weight - weight.mean()
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The binarised weight, of the latent weight's shape."""
+        return tensor_sign(weight, self.per, centred=True)
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Signs of the centred weight, and the scale for every channel."""
+        signs, scale = tensor_sign_codes(weight, self.per, centred=True)
+        return signs, per_channel_factor(scale, weight)
+
+
+class ElasticActivation(ActivationQuantizer):
+    """Base of BiT's activation quantizers: a learned scale alpha, started from data.
+
+    Args:
+        channels: number of input channels.
+        channel_dim: dimension of the channels in the input.
+        shift: see :class:`ActivationQuantizer`; BiT's own starts at zero, in front of every linear layer.
+
+    Attributes:
+        alpha (Parameter): the scale, scalar, from 1 until :meth:`calibrate` has seen a batch.
+    """
+
+    has_codes: ClassVar[bool] = False
+    param_roles: ClassVar[dict[str, str]] = {'shift': 'shift', 'alpha': 'scale'}
+    stock_shift: ClassVar[str | None] = 'zero'
+    start_factor: ClassVar[float]
+    """The scale starts at this times the mean magnitude of a batch."""
+
+    def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None) -> None:
+        super().__init__(channels, channel_dim, shift)
+        self.alpha = nn.Parameter(torch.tensor(1.0))
+        self.needs_calibration = True
+
+    @torch.no_grad()
+    def calibrate(self, x: Tensor) -> None:
+        """Start the scale from the mean magnitude of what is binarised."""
+        if self.shift_start == 'mean':
+            super().calibrate(x)
+        self.needs_calibration = False
+        shifted = x if self.shift is None else x + self.along_channels(self.shift, x)
+        self.alpha.fill_(self.start_factor * float(shifted.abs().float().mean()))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        if f'{prefix}alpha' in state_dict:
+            self.needs_calibration = False
+
+
+@MODELS.register_module()
+class BiTSign(ElasticActivation):
+    r"""Elastic binarisation to :math:`-\alpha` and :math:`\alpha`: for inputs of both signs.
+
+    Forward and backward are :func:`rebnn_mm.functional.elastic_sign`; alpha starts at twice the mean magnitude.
+
+    Args:
+        channels, channel_dim, shift: see :class:`ElasticActivation`.
+
+    Source: Liu et al. 2022 (BiT); start as in its released code.
+
+    Example:
+        >>> quantizer = BiTSign(2)
+        >>> quantizer.calibrate(torch.tensor([[1.0, -2.0]]))
+        >>> quantizer(torch.tensor([[1.0, -2.0]]))
+        tensor([[ 3., -3.]], grad_fn=<_ElasticSignBackward>)
+    """
+
+    start_factor: ClassVar[float] = 2.0
+
+    def quantize(self, x: Tensor) -> Tensor:
+        """Binarise x, any shape."""
+        return elastic_sign(x, self.alpha.clamp(min=LEAST_SCALE))
+
+
+@MODELS.register_module()
+class BiTStep(ElasticActivation):
+    r"""Elastic binarisation to 0 and :math:`\alpha`: behind a softmax or a ReLU.
+
+    Forward and backward are :func:`rebnn_mm.functional.elastic_step`; alpha starts at four times the mean magnitude.
+
+    Args:
+        channels, channel_dim, shift: see :class:`ElasticActivation`.
+
+    Source: Liu et al. 2022 (BiT); start as in its released code.
+
+    Example:
+        >>> quantizer = BiTStep(2)
+        >>> quantizer.calibrate(torch.tensor([[0.0, 0.5]]))
+        >>> quantizer(torch.tensor([[0.4, 0.6]]))
+        tensor([[0., 1.]], grad_fn=<_ElasticStepBackward>)
+    """
+
+    start_factor: ClassVar[float] = 4.0
+
+    def quantize(self, x: Tensor) -> Tensor:
+        """Binarise x, any shape."""
+        return elastic_step(x, self.alpha.clamp(min=LEAST_SCALE))

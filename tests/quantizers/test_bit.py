@@ -1,0 +1,46 @@
+import pytest
+import torch
+
+from rebnn_mm.layers import BinaryLinear, calibrate_shifts
+from rebnn_mm.quantizers import BiTSign, BiTStep, BiTWeight
+
+
+def test_weight_by_hand():
+    w = torch.tensor([[0.5, 1.5], [3.0, -1.0]])  # the mean is 1
+    assert BiTWeight((2, 2))(w).tolist() == [[-1.5, 1.5], [1.5, -1.5]]
+    by_channel = BiTWeight((2, 2), per='channel')
+    assert by_channel(w).tolist() == [[-1, 1], [2, -2]] and not by_channel.channels_alone
+    assert torch.equal(by_channel.codes(w)[0] < 0, by_channel.latent(w) < 0)
+
+
+def test_sign_and_step_by_hand():
+    sign, step = BiTSign(2), BiTStep(2)
+    sign.alpha.data.fill_(0.5)
+    step.alpha.data.fill_(0.5)
+    x = torch.tensor([[-1.0, 0.2], [0.3, 0.0]])
+    assert sign(x).tolist() == [[-0.5, 0.5], [0.5, 0.5]]
+    assert step(x).tolist() == [[0, 0], [0.5, 0]]
+
+
+@pytest.mark.parametrize(('cls', 'factor'), [(BiTSign, 2), (BiTStep, 4)])
+def test_scale_starts_from_data_once_and_stays_with_a_checkpoint(cls, factor):
+    quantizer = cls(3, -1)
+    x = torch.randn(4, 5, 3)
+    assert quantizer.needs_calibration
+    quantizer.calibrate(x)
+    torch.testing.assert_close(quantizer.alpha.data, factor * x.abs().mean())
+    loaded = cls(3, -1)
+    loaded.load_state_dict(quantizer.state_dict())
+    assert not loaded.needs_calibration and torch.equal(loaded(x), quantizer(x))
+
+
+def test_shift_of_zero_stays_zero_in_calibration():
+    layer = BinaryLinear(3, 2, activation=dict(type='BiTSign', shift='zero'))
+    assert calibrate_shifts(layer, lambda: layer(torch.rand(5, 3))) == []
+    assert layer.activation_quantizer.shift.tolist() == [0, 0, 0] and layer.activation_quantizer.alpha != 1
+
+
+def test_scale_that_would_be_negative_counts_as_tiny():
+    quantizer = BiTSign(1)
+    quantizer.alpha.data.fill_(-1.0)
+    assert 0 < quantizer(torch.ones(1)) < 1e-4

@@ -1,0 +1,25 @@
+import pytest
+import torch
+
+from rebnn_mm.quantizers import QBERTWeight
+
+
+def test_by_hand():
+    w = torch.tensor([[0.0, 0.9, 3.0], [0.0, 0.4, 0.6]], requires_grad=True)
+    w_hat = QBERTWeight((2, 3), bits=2, groups=2)(w)
+    w_hat.sum().backward()
+    torch.testing.assert_close(w_hat.detach(), torch.tensor([[0.0, 1.0, 3.0], [0.0, 0.4, 0.6]]))
+    assert torch.equal(w.grad, torch.ones(2, 3))
+    assert QBERTWeight((2, 3), bits=2, groups=1)(w)[1].tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(('rows', 'groups', 'taken'), [(768, 128, 128), (384, 128, 128), (312, 128, 104), (2, 128, 2)])
+def test_number_of_groups_divides_the_rows(rows, groups, taken):
+    assert QBERTWeight((rows, 4), groups=groups).groups == taken
+
+
+def test_bad_options_are_refused():
+    with pytest.raises(ValueError, match='groups=0 must be at least 1'):
+        QBERTWeight((2, 3), groups=0)
+    with pytest.raises(ValueError, match='must be a whole number from 1 to 8'):
+        QBERTWeight((2, 3), bits=16)
