@@ -1,8 +1,8 @@
-/* librebnn: binary convolutions on packed bits. C ABI, no dependency.
+/* librebnn: binary convolutions, attention and embeddings on packed bits. C ABI, no dependency.
  *
  * Signs, packing and the order of floating-point operations are those of docs/format.md. Every function is safe to
- * call from several threads at once; a rebnn_conv is immutable after its creation. Nothing is allocated while a
- * convolution runs. */
+ * call from several threads at once; a rebnn_conv is immutable after its creation. Nothing is allocated while
+ * one of them runs. */
 #ifndef REBNN_H
 #define REBNN_H
 
@@ -102,6 +102,59 @@ REBNN_API rebnn_status rebnn_conv_scratch_size(const rebnn_conv* conv, int64_t n
 /* Runs; `parallel` NULL for one thread. Scratch is aligned to 64 bytes and belongs to this run alone. */
 REBNN_API rebnn_status rebnn_conv_run(const rebnn_conv* conv, const rebnn_conv_io* io, void* scratch,
                                       size_t scratch_bytes, const rebnn_parallel* parallel);
+
+/* The stem of a residual network: a real-valued 7x7 convolution of stride 2 and pad 3, a factor and a term per output
+ * channel, and max pooling 3x3 of stride 2 and pad 1. In float32, but not in a fixed order: results of two instruction
+ * sets differ by a few units in the last place, and NaN need not survive the pooling. */
+typedef struct rebnn_stem rebnn_stem;
+
+typedef struct {
+  int64_t n, h, w;  /* of the input */
+  const float* x;   /* [n, in_channels, h, w] */
+  int32_t layout;   /* a rebnn_layout: that of y */
+  float* y;         /* may not overlap x */
+} rebnn_stem_io;
+
+/* At most 4 input channels; weights float [out, in, 7, 7], mul and add [out] or NULL. */
+REBNN_API rebnn_status rebnn_stem_create(int64_t in_channels, int64_t out_channels, const float* weights,
+                                         const float* mul, const float* add, rebnn_stem** stem);
+REBNN_API void rebnn_stem_destroy(rebnn_stem* stem);
+REBNN_API rebnn_status rebnn_stem_output_size(const rebnn_stem* stem, int64_t h, int64_t w, int64_t* out_h,
+                                              int64_t* out_w);
+/* As for a convolution. */
+REBNN_API rebnn_status rebnn_stem_scratch_size(const rebnn_stem* stem, int64_t n, int64_t h, int64_t w, size_t threads,
+                                               size_t* bytes);
+REBNN_API rebnn_status rebnn_stem_run(const rebnn_stem* stem, const rebnn_stem_io* io, void* scratch,
+                                      size_t scratch_bytes, const rebnn_parallel* parallel);
+
+/* Attention of signs, docs/format.md, BinaryAttention. Real tensors are [batch, length, heads, head_size]; length and
+ * head_size are at most 2^24. y may not overlap anything. */
+typedef struct {
+  int64_t batch, length, heads, head_size;
+  const float *q, *k, *v;
+  const uint8_t* mask; /* [batch, length], 0 where nobody may attend to; NULL for nowhere */
+  int32_t tie;         /* 1: a score of 0 attends; 0: it does not */
+  float* y;
+} rebnn_attention_io;
+
+/* Bytes of scratch memory that a run with these sizes needs; pointers are not looked at. */
+REBNN_API rebnn_status rebnn_attention_scratch_size(const rebnn_attention_io* io, size_t* bytes);
+
+/* Runs, each head of each text as a task; `parallel` and scratch as for rebnn_conv_run. */
+REBNN_API rebnn_status rebnn_attention_run(const rebnn_attention_io* io, void* scratch, size_t scratch_bytes,
+                                           const rebnn_parallel* parallel);
+
+/* Rows of a packed table as real numbers: y[i] = scale[ids[i]] times the signs of row ids[i]. */
+typedef struct {
+  int64_t rows, channels;
+  const uint8_t* table; /* [rows, ceil(channels / 8)] */
+  const float* scale;   /* [rows] */
+  int64_t count;
+  const int64_t* ids; /* [count], from -rows to rows - 1; negative ones count from the end */
+  float* y;           /* [count, channels] */
+} rebnn_embedding_io;
+
+REBNN_API rebnn_status rebnn_embedding_run(const rebnn_embedding_io* io);
 
 #ifdef __cplusplus
 }

@@ -23,7 +23,7 @@ int Candidates(Candidate (&list)[3]) {
                       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vpopcntdq");
   list[0] = {&kAvx512, avx512};
-  list[1] = {&kAvx2, __builtin_cpu_supports("avx2") != 0};
+  list[1] = {&kAvx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")};
   list[2] = {&kPortable, true};
   return 3;
 }

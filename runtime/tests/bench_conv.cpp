@@ -4,7 +4,7 @@
 //   bench_conv [repetitions]
 //
 // "convolution": packed input to real output with one factor. "block": with batch norm, residual, PReLU and the next
-// layer's bits. "from reals": the block with real input, packed first. All NHWC.
+// layer's bits. "from reals": the block with real input, packed first. All NHWC. "stem": the real-valued first layer.
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,6 +28,7 @@ constexpr const char* kKindNames[kKinds] = {"convolution", "block", "from reals"
 
 struct Times {
   double ms[kLayerCount][kKinds];
+  double stem_ms;
 };
 
 // The thread's own time, so that what else the machine does counts little.
@@ -37,16 +38,44 @@ double Milliseconds() {
   return 1e3 * static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_nsec);
 }
 
-double Median(const rebnn_conv* conv, const rebnn_conv_io& io, const Scratch& scratch, int repetitions) {
+template <class Call>
+double Median(int repetitions, const Call& call) {
   std::vector<double> times;
   for (int i = 0; i < repetitions + repetitions / 4 + 1; ++i) {
     const double start = Milliseconds();
-    CHECK(rebnn_conv_run(conv, &io, scratch.get(), scratch.bytes(), nullptr) == REBNN_OK, "%s", rebnn_last_error());
+    CHECK(call() == REBNN_OK, "%s", rebnn_last_error());
     const double end = Milliseconds();
     if (i > repetitions / 4) times.push_back(end - start);
   }
   std::nth_element(times.begin(), times.begin() + times.size() / 2, times.end());
   return times[times.size() / 2];
+}
+
+double Median(const rebnn_conv* conv, const rebnn_conv_io& io, const Scratch& scratch, int repetitions) {
+  return Median(repetitions,
+                [&] { return rebnn_conv_run(conv, &io, scratch.get(), scratch.bytes(), nullptr); });
+}
+
+double MeasureStem(int repetitions) {
+  Random random(1);
+  const auto uniform = [&](size_t count) {
+    std::vector<float> values(count);
+    for (float& value : values) value = std::uniform_real_distribution<float>(-1, 1)(random);
+    return values;
+  };
+  const std::vector<float> x = uniform(3 * 224 * 224), weights = uniform(64 * 3 * 49), parameters = uniform(64);
+  std::vector<float> y(56 * 56 * 64);
+  rebnn_stem* stem = nullptr;
+  CHECK(rebnn_stem_create(3, 64, weights.data(), parameters.data(), parameters.data(), &stem) == REBNN_OK, "%s",
+        rebnn_last_error());
+  size_t bytes = 0;
+  CHECK(rebnn_stem_scratch_size(stem, 1, 224, 224, 1, &bytes) == REBNN_OK, "%s", rebnn_last_error());
+  const Scratch scratch(bytes);
+  const rebnn_stem_io io = {1, 224, 224, x.data(), REBNN_NHWC, y.data()};
+  const double ms =
+      Median(repetitions, [&] { return rebnn_stem_run(stem, &io, scratch.get(), scratch.bytes(), nullptr); });
+  rebnn_stem_destroy(stem);
+  return ms;
 }
 
 Times Measure(int repetitions) {
@@ -96,6 +125,7 @@ Times Measure(int repetitions) {
     io.shift = problem.shift.data();
     times.ms[i][2] = Median(conv.get(), io, scratch, repetitions);
   }
+  times.stem_ms = MeasureStem(repetitions);
   return times;
 }
 
@@ -153,6 +183,7 @@ int main(int argc, char** argv) {
     }
     std::printf("  all 16 of ResNet-18 ");
     for (double all : sum) std::printf("%9.3f ms %4.0f G/s", all, 1e3 * macs / all);
+    std::printf("\n  stem, 224x224       %9.3f ms", times.stem_ms);
     if (portable[0] == 0) std::copy(sum, sum + kKinds, portable);
     std::printf("\n  portable takes      ");
     for (int kind = 0; kind < kKinds; ++kind) std::printf("%15.2f x    ", portable[kind] / sum[kind]);

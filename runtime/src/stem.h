@@ -1,0 +1,66 @@
+// The stem of a residual network, arranged for the kernels, and what they are asked for.
+#ifndef REBNN_SRC_STEM_H_
+#define REBNN_SRC_STEM_H_
+
+#include <cstdint>
+
+#include "rebnn.h"
+
+namespace rebnn {
+
+// A tile is 4x4 outputs of the convolution; it is computed from 7x7 products of each pair of channels.
+constexpr int kTileSide = 4;
+constexpr int kPointSide = 7;
+constexpr int kPoints = kPointSide * kPointSide;
+// A convolution of stride 2 is the sum of four of stride 1, one for each parity of row and column.
+constexpr int kPhases = 4;
+
+struct StemRun;
+
+// What one instruction set offers.
+struct StemKernels {
+  const char* name;
+  int lanes;
+  int block;  // output channels that are computed together
+  int tiles;  // tiles that are computed together
+  // Computes rows of tiles [first, last) of one image; the memory belongs to this call.
+  void (*rows)(const StemRun& run, int64_t image, int64_t first, int64_t last, float* memory);
+};
+
+extern const StemKernels kPortableStem;
+#if defined(__x86_64__)
+extern const StemKernels kAvx2Stem;
+extern const StemKernels kAvx512Stem;
+#elif defined(__aarch64__)
+extern const StemKernels kNeonStem;
+#endif
+
+struct StemRun {
+  const rebnn_stem* stem;
+  const rebnn_stem_io* io;
+  int64_t conv_h, conv_w;      // after the convolution
+  int64_t out_h, out_w;        // after the pooling
+  int64_t tile_rows, columns;  // of tiles; the columns are a multiple of StemKernels::tiles
+};
+
+// Floats of memory of each kind that one call of StemKernels::rows needs.
+struct StemMemory {
+  int64_t phases, products, sums, rows;
+
+  StemMemory(const rebnn_stem& stem, int64_t columns);
+  int64_t All() const { return phases + products + sums + rows; }
+};
+
+}  // namespace rebnn
+
+struct rebnn_stem {
+  const rebnn::StemKernels* kernels;
+  int64_t in_channels, out_channels;
+  int64_t depth;         // in_channels * kPhases
+  int64_t padded_depth;  // whole registers
+  int64_t blocks;
+  float* weights;  // [block][point][depth][kernels->block], of channels beyond the last one 0
+  float* add;      // [block][kernels->block]
+};
+
+#endif  // REBNN_SRC_STEM_H_

@@ -1,0 +1,236 @@
+// The stem's convolution and pooling, written once for every instruction set with the compiler's vector types. A file
+// per instruction set includes this and instantiates StemEngine. Why all of it is in an unnamed namespace: kernels.h.
+//
+// Winograd's minimal filtering F(4x4, 4x4) on the four phases of the 7x7 kernel: 49 products of each pair of channels
+// give 16 outputs, where the plain sum takes 16 * 49 / 4. The points are 0, 1, -1, 1/2, -1/2, 2 and infinity.
+#ifndef REBNN_SRC_STEM_KERNEL_H_
+#define REBNN_SRC_STEM_KERNEL_H_
+
+#include <cstring>
+
+#include "stem.h"
+#include "taps.h"
+
+namespace rebnn {
+namespace {
+
+// kLanes numbers in a register, kGroups registers of output channels and kTiles tiles computed together.
+template <int kLanes, int kGroups, int kTiles>
+struct StemEngine {
+  typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
+  static constexpr int64_t kBlock = kLanes * kGroups;
+
+  static REBNN_INLINE Floats Load(const float* from) {
+    Floats value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  }
+
+  static REBNN_INLINE void Store(float* to, Floats value) { std::memcpy(to, &value, sizeof value); }
+
+  static REBNN_INLINE Floats Set(float value) { return Floats{} + value; }
+
+  static REBNN_INLINE Floats Largest(Floats a, Floats b) { return a > b ? a : b; }
+
+  // From 7 inputs to the 7 points.
+  static REBNN_INLINE void ToPoints(const Floats (&d)[kPointSide], Floats (&point)[kPointSide]) {
+    point[0] = 2.0f * d[0] - d[1] - 10.0f * d[2] + 5.0f * d[3] + 8.0f * d[4] - 4.0f * d[5];
+    point[1] = 9.0f * d[3] + 4.0f * d[4] - 2.0f * d[1] - d[2] - 4.0f * d[5];
+    point[2] = 2.0f * d[1] - 3.0f * d[2] - 7.0f * d[3] + 12.0f * d[4] - 4.0f * d[5];
+    point[3] = 16.0f * d[1] + 24.0f * d[2] - 32.0f * d[3] - 24.0f * d[4] + 16.0f * d[5];
+    point[4] = 16.0f * (d[5] - d[1]) + 40.0f * (d[2] - d[4]);
+    point[5] = d[1] - 5.0f * d[3] + 4.0f * d[5];
+    point[6] = d[2] - 2.0f * d[1] + 10.0f * d[3] - 5.0f * d[4] - 8.0f * d[5] + 4.0f * d[6];
+  }
+
+  // From sums at the 7 points to 4 outputs.
+  static REBNN_INLINE void FromPoints(const Floats (&m)[kPointSide], Floats (&out)[kTileSide]) {
+    const Floats even_1 = m[1] + m[2], odd_1 = m[1] - m[2];
+    const Floats even_2 = m[3] + m[4], odd_2 = m[3] - m[4];
+    out[0] = m[0] + even_1 + even_2 + m[5];
+    out[1] = odd_1 + 0.5f * odd_2 + 2.0f * m[5];
+    out[2] = even_1 + 0.25f * even_2 + 4.0f * m[5];
+    out[3] = odd_1 + 0.125f * odd_2 + 8.0f * m[5] + m[6];
+  }
+
+  // The seven rows of the phases that a row of tiles needs, [7][columns * 4 + 3][padded depth]; zeros outside.
+  static void GatherPhases(const StemRun& run, int64_t image, int64_t tile_row, float* phases) {
+    const rebnn_stem& stem = *run.stem;
+    const rebnn_stem_io& io = *run.io;
+    const int64_t width = run.columns * kTileSide + kPointSide - kTileSide;
+    std::memset(phases, 0, kPointSide * width * stem.padded_depth * sizeof(float));
+    for (int64_t row = 0; row < kPointSide; ++row) {
+      float* to = phases + row * width * stem.padded_depth;
+      for (int64_t c = 0; c < stem.in_channels; ++c) {
+        const float* plane = io.x + (image * stem.in_channels + c) * io.h * io.w;
+        for (int phase = 0; phase < kPhases; ++phase) {
+          // Odd rows and columns are the phases 0, because the first tap of the kernel meets an odd one.
+          const int64_t y = 2 * (tile_row * kTileSide + row - 2) + (phase < 2 ? 1 : 0);
+          if (y < 0 || y >= io.h) continue;
+          const int64_t odd = phase % 2 == 0 ? 1 : 0;
+          const float* from = plane + y * io.w + odd;
+          float* at = to + 2 * stem.padded_depth + c * kPhases + phase;
+          const int64_t count = Smaller((io.w - odd + 1) / 2, width - 2);
+          for (int64_t i = 0; i < count; ++i) at[i * stem.padded_depth] = from[2 * i];
+        }
+      }
+    }
+  }
+
+  // The points of kTiles tiles, [49][kTiles][padded depth].
+  static void TransformInput(const rebnn_stem& stem, const float* phases, int64_t width, float* points) {
+    const int64_t depth = stem.padded_depth;
+    for (int tile = 0; tile < kTiles; ++tile) {
+      for (int64_t k = 0; k < depth; k += kLanes) {
+        const float* from = phases + tile * kTileSide * depth + k;
+        Floats half[kPointSide][kPointSide];
+        REBNN_UNROLL
+        for (int x = 0; x < kPointSide; ++x) {
+          Floats column[kPointSide], point[kPointSide];
+          REBNN_UNROLL
+          for (int y = 0; y < kPointSide; ++y) column[y] = Load(from + (y * width + x) * depth);
+          ToPoints(column, point);
+          REBNN_UNROLL
+          for (int y = 0; y < kPointSide; ++y) half[y][x] = point[y];
+        }
+        REBNN_UNROLL
+        for (int y = 0; y < kPointSide; ++y) {
+          Floats point[kPointSide];
+          ToPoints(half[y], point);
+          REBNN_UNROLL
+          for (int x = 0; x < kPointSide; ++x) {
+            Store(points + ((y * kPointSide + x) * kTiles + tile) * depth + k, point[x]);
+          }
+        }
+      }
+    }
+  }
+
+  // Sums over the depth, [49][kTiles][kBlock].
+  static void Multiply(const rebnn_stem& stem, const float* points, const float* weights, float* sums) {
+    for (int point = 0; point < kPoints; ++point) {
+      Floats sum[kTiles][kGroups] = {};
+      for (int64_t k = 0; k < stem.depth; ++k) {
+        Floats weight[kGroups];
+        REBNN_UNROLL
+        for (int q = 0; q < kGroups; ++q) weight[q] = Load(weights + k * kBlock + q * kLanes);
+        REBNN_UNROLL
+        for (int tile = 0; tile < kTiles; ++tile) {
+          const Floats value = Set(points[tile * stem.padded_depth + k]);
+          REBNN_UNROLL
+          for (int q = 0; q < kGroups; ++q) sum[tile][q] += value * weight[q];
+        }
+      }
+      REBNN_UNROLL
+      for (int tile = 0; tile < kTiles; ++tile) {
+        REBNN_UNROLL
+        for (int q = 0; q < kGroups; ++q) Store(sums + tile * kBlock + q * kLanes, sum[tile][q]);
+      }
+      points += kTiles * stem.padded_depth;
+      weights += stem.depth * kBlock;
+      sums += kTiles * kBlock;
+    }
+  }
+
+  // Outputs of the convolution into four rows, [4][row_floats], from the column of the first tile on.
+  static void TransformOutput(const float* sums, const float* add, int64_t channels, int64_t row_floats, float* rows) {
+    for (int tile = 0; tile < kTiles; ++tile) {
+      for (int q = 0; q < kGroups; ++q) {
+        const float* from = sums + tile * kBlock + q * kLanes;
+        const Floats bias = Load(add + q * kLanes);
+        Floats half[kTileSide][kPointSide];
+        REBNN_UNROLL
+        for (int x = 0; x < kPointSide; ++x) {
+          Floats column[kPointSide], out[kTileSide];
+          REBNN_UNROLL
+          for (int y = 0; y < kPointSide; ++y) column[y] = Load(from + (y * kPointSide + x) * kTiles * kBlock);
+          FromPoints(column, out);
+          REBNN_UNROLL
+          for (int y = 0; y < kTileSide; ++y) half[y][x] = out[y];
+        }
+        REBNN_UNROLL
+        for (int y = 0; y < kTileSide; ++y) {
+          Floats out[kTileSide];
+          FromPoints(half[y], out);
+          float* to = rows + y * row_floats + tile * kTileSide * channels + q * kLanes;
+          REBNN_UNROLL
+          for (int x = 0; x < kTileSide; ++x) Store(to + x * channels, out[x] + bias);
+        }
+      }
+    }
+  }
+
+  // One row of the result from three rows of the convolution.
+  static void Pool(const StemRun& run, int64_t image, int64_t out_row, const float* rows, int64_t row_floats,
+                   int64_t channels) {
+    const int64_t count = run.stem->out_channels;
+    const bool nhwc = run.io->layout == REBNN_NHWC;
+    const int64_t plane = run.out_h * run.out_w;
+    for (int64_t x = 0; x < run.out_w; ++x) {
+      const int64_t pixel = out_row * run.out_w + x;
+      for (int64_t c = 0; c < count; c += kLanes) {
+        const float* from = rows + 2 * x * channels + c;
+        Floats value = Load(from);
+        for (int i = 1; i < 9; ++i) value = Largest(value, Load(from + i / 3 * row_floats + i % 3 * channels));
+        const int64_t valid = Smaller(kLanes, count - c);
+        if (nhwc && valid == kLanes) {
+          Store(run.io->y + (image * plane + pixel) * count + c, value);
+        } else {
+          float part[kLanes];
+          Store(part, value);
+          for (int64_t i = 0; i < valid; ++i) {
+            const int64_t channel = c + i;
+            run.io->y[nhwc ? (image * plane + pixel) * count + channel : (image * count + channel) * plane + pixel] =
+                part[i];
+          }
+        }
+      }
+    }
+  }
+
+  static void Rows(const StemRun& run, int64_t image, int64_t first, int64_t last, float* memory) {
+    const rebnn_stem& stem = *run.stem;
+    const StemMemory parts(stem, run.columns);
+    float* phases = memory;
+    float* points = phases + parts.phases;
+    float* sums = points + parts.products;
+    float* rows = sums + parts.sums;
+    const int64_t channels = stem.blocks * kBlock;
+    const int64_t width = run.columns * kTileSide;
+    const int64_t row_floats = (width + 2) * channels;
+    // The border of the pooling, and the row above the first one.
+    FillLow(rows, 5 * row_floats);
+    for (int64_t tile_row = first > 0 ? first - 1 : 0; tile_row < last; ++tile_row) {
+      GatherPhases(run, image, tile_row, phases);
+      for (int64_t column = 0; column < run.columns; column += kTiles) {
+        TransformInput(stem, phases + column * kTileSide * stem.padded_depth, width + kPointSide - kTileSide, points);
+        for (int64_t block = 0; block < stem.blocks; ++block) {
+          Multiply(stem, points, stem.weights + block * kPoints * stem.depth * kBlock, sums);
+          TransformOutput(sums, stem.add + block * kBlock, channels, row_floats,
+                          rows + row_floats + (column * kTileSide + 1) * channels + block * kBlock);
+        }
+      }
+      for (int64_t y = 0; y < kTileSide; ++y) {
+        float* row = rows + (y + 1) * row_floats;
+        if (tile_row * kTileSide + y >= run.conv_h) FillLow(row, row_floats);
+        FillLow(row + (run.conv_w + 1) * channels, (width + 1 - run.conv_w) * channels);
+      }
+      if (tile_row >= first) {
+        for (int64_t half = 0; half < 2; ++half) {
+          const int64_t out_row = 2 * tile_row + half;
+          if (out_row < run.out_h) Pool(run, image, out_row, rows + 2 * half * row_floats, row_floats, channels);
+        }
+      }
+      std::memcpy(rows, rows + kTileSide * row_floats, row_floats * sizeof(float));
+    }
+  }
+
+  static void FillLow(float* values, int64_t count) {
+    for (int64_t i = 0; i < count; ++i) values[i] = -__builtin_inff();
+  }
+};
+
+}  // namespace
+}  // namespace rebnn
+
+#endif  // REBNN_SRC_STEM_KERNEL_H_
