@@ -1,5 +1,5 @@
 # Natural language inference in three classes; texts like those of training (matched) and unlike them (mismatched).
-# BiBERT's recipe: 5 epochs at a rate of 5e-5, 128 tokens, batch 16, the best evaluation by accuracy on the matched file.
+# BiBERT's recipe: 5 epochs at a rate of 5e-5, 128 tokens, batch 16, the best evaluation by matched accuracy.
 _base_ = '../runtime.py'
 
 num_labels = 3

@@ -1,5 +1,5 @@
 # How alike two sentences are, 0 to 5: a regression.
-# BiBERT's recipe: 20 epochs at a rate of 1e-4, 128 tokens, batch 16, the best evaluation by the mean of Pearson and Spearman.
+# BiBERT's recipe: 20 epochs at a rate of 1e-4, 128 tokens, batch 16, the best one by the mean of Pearson and Spearman.
 _base_ = '../runtime.py'
 
 num_labels = 1
