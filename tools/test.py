@@ -19,6 +19,7 @@ from mmengine.runner import Runner
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.command_line import add_common_arguments, load_config, stop_if, stop_on_broken_environment
 from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.encoder_check import missing_encoder
 from rebnn_mm.utils.score_table import print_scores
 
 
@@ -73,7 +74,7 @@ def enable_tta(cfg: Config) -> None:
 
 def dump_predictions(cfg: Config, path: str) -> DumpResults:
     """The metric that writes the predictions to ``path``; mmdet's own one also encodes masks."""
-    if cfg.get('default_scope') == 'mmpretrain':
+    if cfg.get('default_scope') != 'mmdet':
         return DumpResults(out_file_path=path)
     from mmdet.evaluation import DumpDetResults
 
@@ -88,6 +89,7 @@ def main() -> None:
     cfg.load_from = args.checkpoint
     cfg.resume = False
     stop_if(missing_data(cfg, ['test']))
+    stop_if(missing_encoder(cfg, ['test']))
     stop_if(missing_checkpoint(args.checkpoint))
     stop_on_broken_environment(cfg)
     if args.show or args.show_dir:

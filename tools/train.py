@@ -15,6 +15,7 @@ from mmengine.runner import Runner, find_latest_checkpoint
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.command_line import add_common_arguments, load_config, stop_if, stop_on_broken_environment
 from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.encoder_check import missing_encoder
 
 
 def parse_args() -> argparse.Namespace:
@@ -71,7 +72,9 @@ def main() -> None:
     args = parse_args()
     cfg = load_config(args)
     apply_flags(cfg, args)
-    stop_if(missing_data(cfg, ['train', 'val'] if cfg.get('val_cfg') else ['train']))
+    splits = ['train', 'val'] if cfg.get('val_cfg') is not None else ['train']
+    stop_if(missing_data(cfg, splits))
+    stop_if(missing_encoder(cfg, splits))
     checkpoint = starting_checkpoint(cfg)
     if checkpoint is not None:
         stop_if(missing_checkpoint(checkpoint))

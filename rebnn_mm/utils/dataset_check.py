@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import os.path as osp
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,8 @@ from typing import Any, NamedTuple
 # mmpretrain downloads these itself when they are missing.
 SELF_DOWNLOADING = frozenset({'CIFAR10', 'CIFAR100', 'MNIST', 'FashionMNIST'})
 COCO_PATH = re.compile(r'(^|/)coco/|_(train|val|minival)20(14|17)')
+GLUE_FILE = re.compile(r'(^|/)(CoLA|SST-2|MRPC|STS-B|QQP|MNLI|QNLI|RTE|WNLI)/[^/]+\.tsv$')
+GLUE_URL = 'https://gluebenchmark.com/tasks'
 CIFAR10_FOLDER = 'cifar-10-batches-py'
 CIFAR10_URL = 'https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz'
 
@@ -44,7 +47,7 @@ def data_paths(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[DataPa
     """
     for split in splits:
         loader = cfg.get(f'{split}_dataloader') or {}
-        for key, dataset in _leaf_datasets(loader.get('dataset') or {}, f'{split}_dataloader.dataset'):
+        for key, dataset in leaf_datasets(loader.get('dataset') or {}, f'{split}_dataloader.dataset'):
             yield from _dataset_paths(dataset, key)
         evaluator = cfg.get(f'{split}_evaluator') or {}
         for key, metric in _metrics(evaluator, f'{split}_evaluator'):
@@ -61,8 +64,8 @@ def missing_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'
         splits: the splits the caller is about to read.
 
     Returns:
-        The message: what was looked for and where, how to get COCO 2017 or CIFAR-10, and the ``--cfg-options`` that
-        point every data set and evaluator with missing files to another copy.
+        The message: what was looked for and where, how to get COCO 2017, CIFAR-10 or GLUE, and the ``--cfg-options``
+        that point every data set and evaluator with missing files to another copy.
 
     Example:
         >>> dataset = dict(type='CocoDataset', data_root='nowhere/', ann_file='annotations/train.json')
@@ -80,6 +83,10 @@ def missing_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'
         get = f'Download COCO 2017 (https://cocodataset.org/#download) to {target}'
     elif osp.basename(first.path) == CIFAR10_FOLDER:
         get = f'Download {CIFAR10_URL} and unpack it to {osp.dirname(first.path)}'
+    elif GLUE_FILE.search(first.path):
+        task, target = osp.basename(osp.dirname(first.path)), osp.dirname(osp.dirname(first.path))
+        get = f'Get {task} from {GLUE_URL} and unpack it to {target}'
+        options = f'{_other_glue_files(first)}{options}'
     else:
         get = f'Put the data set at {first.root or first.path}'
     hint = ' The sample in demo/coco_sample works without a download: make demo.' if is_coco else ''
@@ -88,14 +95,22 @@ def missing_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'
     return f'{lost}. {get}, or point to your copy: --cfg-options {options}.{hint}'
 
 
-def _leaf_datasets(dataset: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _other_glue_files(entry: DataPath) -> str:
+    """An option for each file that is there instead, such as a part of the task's rows."""
+    folder = osp.dirname(entry.path)
+    there = [name for name in sorted(os.listdir(folder)) if name.endswith('.tsv')] if osp.isdir(folder) else []
+    return f'{entry.key}={osp.basename(folder)}/<{"|".join(there)}> or ' if there else ''
+
+
+def leaf_datasets(dataset: Mapping[str, Any], key: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The innermost data sets under ``dataset``, each with its key in the config."""
     inner = dataset.get('datasets', dataset.get('dataset'))
     name = 'datasets' if 'datasets' in dataset else 'dataset'
     if isinstance(inner, Mapping):
-        yield from _leaf_datasets(inner, f'{key}.{name}')
+        yield from leaf_datasets(inner, f'{key}.{name}')
     elif isinstance(inner, Sequence):
         for index, item in enumerate(inner):
-            yield from _leaf_datasets(item, f'{key}.{name}.{index}')
+            yield from leaf_datasets(item, f'{key}.{name}.{index}')
     else:
         yield key, dataset
 
@@ -117,7 +132,7 @@ def _dataset_paths(dataset: Mapping[str, Any], key: str) -> Iterator[DataPath]:
     prefixes = dataset.get('data_prefix') or {}
     if isinstance(prefixes, str):
         prefixes = {'': prefixes}
-    files = [('ann_file', dataset.get('ann_file'), 'annotations')]
+    files = [('ann_file', dataset.get('ann_file'), 'rows' if kind == 'GLUEDataset' else 'annotations')]
     files += [
         (f'data_prefix.{name}'.rstrip('.'), prefix, 'images' if name in ('', 'img', 'img_path') else 'data')
         for name, prefix in prefixes.items()

@@ -1,4 +1,6 @@
-"""Prints the scores of a test run: average precision as the paper's tables have it, anything else by name."""
+"""Prints the scores of a test run: average precision as the paper's tables have it, GLUE's beside the majority class's,
+anything else by name.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,9 @@ from rich.table import Table
 
 # mmdet's CocoMetric calls them <box or mask>_mAP<suffix>
 COLUMNS = {'AP': '', 'AP50': '_50', 'AP75': '_75', 'APs': '_s', 'APm': '_m', 'APl': '_l'}
+
+# GLUEMetric's ending of the score that a constant prediction reaches
+MAJORITY = '_majority'
 
 
 def ap_rows(scores: Mapping[str, float]) -> dict[str, list[float | None]]:
@@ -32,8 +37,21 @@ def ap_rows(scores: Mapping[str, float]) -> dict[str, list[float | None]]:
     return rows
 
 
+def glue_rows(scores: Mapping[str, float]) -> dict[str, tuple[float, float]]:
+    """Scores of a GLUE task with what the most frequent class would reach, both in percent.
+
+    Args:
+        scores: what ``Runner.test()`` returns.
+
+    Example:
+        >>> glue_rows({'glue/accuracy': 88.3, 'glue/accuracy_majority': 50.9, 'time': 0.1})
+        {'glue/accuracy': (88.3, 50.9)}
+    """
+    return {key: (scores[key], scores[key + MAJORITY]) for key in scores if key + MAJORITY in scores}
+
+
 def print_scores(scores: Mapping[str, float], console: Console | None = None) -> None:
-    """Print average precision as a table and every other score on a line of its own."""
+    """Print average precision and GLUE's scores as tables and every other score on a line of its own."""
     console = console or Console(width=88)
     rows = ap_rows(scores)
     if rows:
@@ -41,7 +59,15 @@ def print_scores(scores: Mapping[str, float], console: Console | None = None) ->
         for name, values in rows.items():
             table.add_row(name, *('-' if value is None else f'{value:.1f}' for value in values))
         console.print(table)
-    others = {key: value for key, value in scores.items() if not any(key.startswith(f'{row}_mAP') for row in rows)}
+    baselines = glue_rows(scores)
+    if baselines:
+        table = Table('in %', 'score', 'majority class', title='GLUE')
+        for name, values in baselines.items():
+            table.add_row(name, *(f'{value:.1f}' for value in values))
+        console.print(table)
+    shown = {name + ending for name in baselines for ending in ('', MAJORITY)}
+    shown |= {key for key in scores if any(key.startswith(f'{row}_mAP') for row in rows)}
+    others = {key: value for key, value in scores.items() if key not in shown}
     for key, value in others.items():
         console.print(f'{key}: {value:.4g}' if isinstance(value, float) else f'{key}: {value}')
     if not scores:

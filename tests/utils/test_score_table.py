@@ -2,7 +2,8 @@ import io
 
 from rich.console import Console
 
-from rebnn_mm.utils.score_table import COLUMNS, ap_rows, print_scores
+from rebnn_mm.evaluation import glue_metric
+from rebnn_mm.utils.score_table import COLUMNS, MAJORITY, ap_rows, print_scores
 
 COCO = {
     'coco/bbox_mAP': 0.196,
@@ -45,3 +46,11 @@ def test_other_scores_are_printed_by_name_and_times_too():
 
 def test_no_scores_says_so():
     assert 'predicted nothing' in printed({})
+
+
+def test_scores_of_glue_stand_beside_the_majority_class():
+    text = printed({'glue/accuracy': 88.345, 'glue/accuracy_majority': 50.9174, 'time': 0.25})
+    (line,) = [line for line in text.splitlines() if 'glue/' in line]
+    assert [cell.strip() for cell in line.strip('│').split('│')] == ['glue/accuracy', '88.3', '50.9']
+    assert 'majority class' in text and 'time: 0.25' in text
+    assert glue_metric.MAJORITY == MAJORITY

@@ -1,0 +1,104 @@
+"""Says in one sentence which encoder, teacher or tokenizer of a config is missing and how to get it."""
+
+from __future__ import annotations
+
+import os.path as osp
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .dataset_check import leaf_datasets
+
+OWN_RUN = re.compile(r'(?:^|/)work_dirs/([^/]+)/[^/]+/?$')
+HUB_MODELS = {
+    'bert_base_uncased': 'google-bert/bert-base-uncased',
+    'minilm': 'sentence-transformers/all-MiniLM-L6-v2',
+}
+"""Where the encoders of our configs come from, by the name of their directory."""
+
+
+def encoder_names(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Key in the config and directory or hub name of every encoder, teacher and tokenizer that is read.
+
+    Args:
+        cfg: a config with ``model`` and ``<split>_dataloader``.
+        splits: of 'train', 'val', 'test'; teachers are read in training only.
+    """
+    model = cfg.get('model') or {}
+    for key in ('encoder', 'teacher') if 'train' in splits else ('encoder',):
+        if isinstance(model.get(key), str):
+            yield f'model.{key}', model[key]
+    for split in splits:
+        loader = cfg.get(f'{split}_dataloader') or {}
+        for key, dataset in leaf_datasets(loader.get('dataset') or {}, f'{split}_dataloader.dataset'):
+            for number, step in enumerate(dataset.get('pipeline') or ()):
+                if isinstance(step.get('tokenizer'), str):
+                    yield f'{key}.pipeline.{number}.tokenizer', step['tokenizer']
+
+
+def missing_encoder(
+    cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'), configs: str = 'configs'
+) -> str | None:
+    """One sentence on the first encoder, teacher or tokenizer that cannot be read, or ``None``.
+
+    Only names are looked up; no weights are loaded. A hub name is asked for at the hub or in its cache.
+
+    Args:
+        cfg: a config with ``model`` and ``<split>_dataloader``; of a model without encoder nothing is asked.
+        splits: the splits the caller is about to read.
+        configs: folder searched for the config that trains a missing teacher.
+
+    Example:
+        >>> print(missing_encoder(dict(model=dict(encoder='nowhere/at/all')), ['test']))
+        no encoder at nowhere/at/all (model.encoder). Put one there, or point to one: --cfg-options model.encoder=<dir>.
+    """
+    if not isinstance((cfg.get('model') or {}).get('encoder'), str):
+        return None
+    names: dict[str, list[str]] = {}
+    for key, name in encoder_names(cfg, splits):
+        names.setdefault(name, []).append(key)
+    for name, keys in names.items():
+        if osp.isdir(name):
+            if not osp.isfile(osp.join(name, 'config.json')):
+                return f'{name} ({keys[0]}) has no config.json, so it is no encoder directory.'
+            continue
+        options = ' '.join(f'{key}=<dir>' for key in keys)
+        lost = f'no encoder at {name} ({keys[0]})'
+        own = OWN_RUN.search(name)
+        if own:
+            return f'{lost}. {_how_to_train(own[1], configs)}, or point to another one: --cfg-options {options}.'
+        if not _is_hub_name(name):
+            hub = HUB_MODELS.get(osp.basename(name.rstrip('/')))
+            get = f'Get it (hf download {hub} --local-dir {name}) or link your copy' if hub else 'Put one'
+            return f'{lost}. {get} there, or point to one: --cfg-options {options}.'
+        reason = _hub_problem(name)
+        if reason:
+            return (
+                f'{lost}: no such directory, and the hub does not give it ({reason}). Give a local directory: '
+                f'--cfg-options {options}.'
+            )
+    return None
+
+
+def _how_to_train(run: str, configs: str) -> str:
+    found = sorted(Path(configs).rglob(f'{run}.py'))
+    config = str(found[0]) if found else f'its config {run}.py'
+    return f'Train it first: python tools/train.py {config}'
+
+
+def _is_hub_name(name: str) -> bool:
+    parts = name.split('/')
+    return len(parts) <= 2 and parts[0] not in ('', '.', '..') and not osp.isdir(parts[0])
+
+
+def _hub_problem(name: str) -> str | None:
+    try:
+        from transformers.utils.hub import cached_file
+    except ImportError:
+        return 'transformers is not installed'
+    try:
+        cached_file(name, 'config.json')
+    except OSError as error:
+        return str(error).strip().splitlines()[0].rstrip('.')
+    return None

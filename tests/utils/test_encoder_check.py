@@ -1,0 +1,79 @@
+"""What is said about encoders that are not there."""
+
+from pathlib import Path
+
+import pytest
+from mmengine.config import Config
+
+from rebnn_mm.utils.encoder_check import missing_encoder
+
+ROOT = Path(__file__).parents[2]
+
+
+def config(encoder, teacher=None, tokenizer=None):
+    dataset = dict(type='GLUEDataset', pipeline=[dict(type='TokenizeText', tokenizer=tokenizer or encoder)])
+    both = dict(type='ConcatDataset', datasets=[dataset, dataset])
+    taught = {'teacher': teacher} if teacher else {}
+    return Config(
+        dict(
+            model=dict(encoder=encoder, **taught),
+            train_dataloader=dict(dataset=dataset),
+            val_dataloader=dict(dataset=both),
+            test_dataloader=dict(dataset=dataset),
+        )
+    )
+
+
+@pytest.fixture
+def encoder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'data/minilm').mkdir(parents=True)
+    (tmp_path / 'data/minilm/config.json').write_text('{}')
+    return 'data/minilm'
+
+
+def test_encoder_that_is_there(encoder):
+    assert missing_encoder(config(encoder), ['train', 'val', 'test']) is None
+
+
+def test_options_it_names_do_fix_the_config(encoder):
+    cfg = config('data/bert_base_uncased')
+    message = missing_encoder(cfg, ['train', 'val'])
+    assert message.startswith('no encoder at data/bert_base_uncased (model.encoder). Get it (hf download google-bert/')
+    options = message.split('--cfg-options ')[1].rstrip('.').split()
+    assert len(options) == 4
+    cfg.merge_from_dict(dict(option.replace('<dir>', encoder).split('=') for option in options))
+    assert missing_encoder(cfg, ['train', 'val']) is None
+
+
+def test_missing_teacher_names_the_config_that_trains_it(encoder, tmp_path):
+    teacher = 'work_dirs/minilm_sst2/pretrained'
+    message = missing_encoder(config(encoder, teacher), configs=str(ROOT / 'configs'))
+    assert message.startswith(f'no encoder at {teacher} (model.teacher). Train it first: python tools/train.py ')
+    assert 'configs/glue/minilm/minilm_sst2.py, or point to another one: --cfg-options model.teacher=<dir>.' in message
+    assert missing_encoder(config(encoder, teacher), ['test']) is None  # testing needs no teacher
+    (tmp_path / teacher).mkdir(parents=True)
+    assert (
+        missing_encoder(config(encoder, teacher))
+        == f'{teacher} (model.teacher) has no config.json, so it is no encoder directory.'
+    )
+
+
+def test_hub_name_without_a_hub(encoder, monkeypatch):
+    def offline(name, file):
+        raise OSError('We could not connect.\nMore.')
+
+    pytest.importorskip('transformers')
+    monkeypatch.setattr('transformers.utils.hub.cached_file', offline)
+    message = missing_encoder(config('google-bert/some'), ['test'])
+    assert message == (
+        'no encoder at google-bert/some (model.encoder): no such directory, and the hub does not give it (We could not '
+        'connect). Give a local directory: --cfg-options model.encoder=<dir> '
+        'test_dataloader.dataset.pipeline.0.tokenizer=<dir>.'
+    )
+    monkeypatch.setattr('transformers.utils.hub.cached_file', lambda name, file: 'cached')
+    assert missing_encoder(config('google-bert/some'), ['test']) is None
+
+
+def test_models_without_encoder_are_not_asked():
+    assert missing_encoder(dict(model=dict(type='FasterRCNN', backbone=dict(type='ReBNNResNet')))) is None
