@@ -12,7 +12,7 @@ from .binary_conv import IMAGE_CHANNELS
 
 @dataclass(frozen=True)
 class LayerRow:
-    """One convolution or linear layer.
+    """One convolution, linear layer or embedding.
 
     Attributes:
         name: dotted name in the model.
@@ -42,7 +42,7 @@ class LayerRow:
 
 
 def layer_rows(model: nn.Module) -> list[LayerRow]:
-    """Describe every convolution and linear layer of a model, in its order.
+    """Describe every convolution, linear layer and embedding of a model, in its order.
 
     Example:
         >>> from rebnn_mm.layers import ReBNNConv2d
@@ -52,7 +52,7 @@ def layer_rows(model: nn.Module) -> list[LayerRow]:
         1 1 binary
         2 32 made by its module, not through conv_cfg
     """
-    weighted = _ConvNd | nn.Linear | BinaryLayer
+    weighted = _ConvNd | nn.Linear | nn.Embedding | BinaryLayer
     return [_row(name, module) for name, module in model.named_modules() if isinstance(module, weighted)]
 
 
@@ -92,4 +92,6 @@ def _row(name: str, module: nn.Module) -> LayerRow:
         return LayerRow(name, kind, shape, module.weight_bits, module.activation_bits, module.real_because, suspect)
     first = isinstance(module, nn.Conv2d) and module.in_channels in IMAGE_CHANNELS
     why = f'first layer ({shape[1]} input channels)' if first else 'made by its module, not through conv_cfg'
+    if isinstance(module, nn.Embedding):
+        why = 'embedding'
     return LayerRow(name, kind, shape, 32, 32, why, False)

@@ -1,6 +1,6 @@
 from torch import nn
 
-from rebnn_mm.layers import ReBNNConv2d, ReBNNLinear
+from rebnn_mm.layers import BinaryEmbedding, ReBNNConv2d, ReBNNLinear
 from rebnn_mm.layers.report import layer_report, layer_rows
 
 
@@ -41,3 +41,11 @@ def test_named_shortcuts_end_the_question():
 
 def test_no_layers():
     assert layer_report(nn.ReLU()) == 'no convolution or linear layer'
+
+
+def test_embeddings_are_rows_too():
+    rows = layer_rows(nn.Sequential(BinaryEmbedding(10, 4), nn.Embedding(6, 4)))
+    assert [(row.weight_bits, row.activation_bits, row.shape, row.why) for row in rows] == [
+        (1, 32, (10, 4), ''),
+        (32, 32, (6, 4), 'embedding'),
+    ]

@@ -35,10 +35,15 @@ def record_attention() -> Iterator[list[AttentionRecord]]:
     those of the forward pass, with their gradients. Each thread has its own list.
 
     Example:
-        >>> with record_attention() as records:  # doctest: +SKIP
-        ...     logits = model(inputs)
-        >>> records[0].query.shape  # doctest: +SKIP
-        torch.Size([8, 12, 64, 64])
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> sizes = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
+        >>> model = BertForSequenceClassification(BertConfig(vocab_size=100, **sizes))
+        >>> install_attention(model, dict(type='BinaryAttention'))
+        ['bert.encoder.layer.0.attention.self', 'bert.encoder.layer.1.attention.self']
+        >>> with record_attention() as records:
+        ...     logits = model(torch.tensor([[2, 10, 11, 3]])).logits
+        >>> len(records), records[0].query.shape, records[0].scores.shape
+        (2, torch.Size([1, 2, 4, 16]), torch.Size([1, 2, 4, 4]))
     """
     records: list[AttentionRecord] = []
     token = _records.set(records)

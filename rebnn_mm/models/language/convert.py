@@ -46,15 +46,19 @@ def binarize(
 
     Example:
         >>> model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
-        >>> binarize(model, linear=dict(type='BinaryLinear', activation=dict(type='BinarySign')))
-        Sequential(
-          (0): BinaryLinear(
-            in_features=8, out_features=8, bias=True, W1A1
-            (weight_quantizer): BinaryMeanScaleWeight()
-            (activation_quantizer): BinarySign(8)
-          )
-          (1): Tanh()
-          (2): BinaryLinear(in_features=8, out_features=2, bias=True, real: output layer)
+        >>> _ = binarize(model, linear=dict(type='BinaryLinear', activation=dict(type='BinarySign')))
+        >>> for name, layer in model.named_children():
+        ...     print(name, layer)
+        0 BinaryLinear(
+          in_features=8, out_features=8, bias=True, W1A1
+          (weight_quantizer): BinaryMeanScaleWeight()
+          (activation_quantizer): BinarySign(8)
+        )
+        1 Tanh()
+        2 BinaryLinear(
+          in_features=8, out_features=2, bias=True, real: output layer
+          (weight_quantizer): None
+          (activation_quantizer): None
         )
     """
     if isinstance(keep_real, str):

@@ -46,16 +46,23 @@ class TextClassifier(BaseModel):
         ValueError: there is no such encoder, its classifier has another number of labels, or an option is unknown.
 
     Example:
-        >>> model = TextClassifier(  # doctest: +SKIP
-        ...     'bert-base-uncased',
+        >>> from tempfile import mkdtemp
+        >>> from transformers import BertConfig
+        >>> folder = mkdtemp()  # of a small BERT without weights; a real one is 'bert-base-uncased'
+        >>> sizes = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
+        >>> BertConfig(vocab_size=100, **sizes).save_pretrained(folder)
+        >>> model = TextClassifier(
+        ...     folder,
+        ...     pretrained=False,
         ...     binarize=dict(
         ...         linear=dict(type='ReBNNLinear', center='row', activation=dict(type='BinarySign', shift=None)),
         ...         word_embedding=dict(type='BinaryEmbedding'),
         ...     ),
         ...     attention=dict(type='BinaryAttention'),
         ... )
-        >>> model(dict(input_ids=ids, attention_mask=mask)).shape  # doctest: +SKIP
-        torch.Size([8, 2])
+        >>> ids = torch.tensor([[2, 10, 11, 3]])
+        >>> model(dict(input_ids=ids, attention_mask=torch.ones_like(ids))).shape
+        torch.Size([1, 2])
     """
 
     encoder: 'PreTrainedModel'
