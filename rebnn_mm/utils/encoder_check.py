@@ -50,8 +50,8 @@ def missing_encoder(
         configs: folder searched for the config that trains a missing teacher.
 
     Example:
-        >>> print(missing_encoder(dict(model=dict(encoder='nowhere/at/all')), ['test']))
-        no encoder at nowhere/at/all (model.encoder). Put one there, or point to one: --cfg-options model.encoder=<dir>.
+        >>> missing_encoder(dict(model=dict(encoder='not/any/where')), ['test']).split('. ')[0]
+        'no encoder at not/any/where (model.encoder)'
     """
     if not isinstance((cfg.get('model') or {}).get('encoder'), str):
         return None

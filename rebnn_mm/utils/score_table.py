@@ -1,6 +1,4 @@
-"""Prints the scores of a test run: average precision as the paper's tables have it, GLUE's beside the majority class's,
-anything else by name.
-"""
+"""Prints the scores of a test run: average precision and GLUE's scores as tables, anything else by name."""
 
 from __future__ import annotations
 
@@ -62,8 +60,8 @@ def print_scores(scores: Mapping[str, float], console: Console | None = None) ->
     baselines = glue_rows(scores)
     if baselines:
         table = Table('in %', 'score', 'majority class', title='GLUE')
-        for name, values in baselines.items():
-            table.add_row(name, *(f'{value:.1f}' for value in values))
+        for name, (score, majority) in baselines.items():
+            table.add_row(name, f'{score:.1f}', f'{majority:.1f}')
         console.print(table)
     shown = {name + ending for name in baselines for ending in ('', MAJORITY)}
     shown |= {key for key in scores if any(key.startswith(f'{row}_mAP') for row in rows)}
