@@ -17,17 +17,25 @@ OPSET = 18
 IR_VERSION = 9
 """The first version with default values of a function's attributes."""
 
-_CONSTANTS = """
-    zero_i = Constant <value_ints = [0]> ()
-    last = Constant <value_ints = [-1]> ()
+_NUMBERS = """
     zero = Constant <value_float = 0.0> ()
     one = Constant <value_float = 1.0> ()
     two = Constant <value_float = 2.0> ()
+"""
+
+_CONSTANTS = (
+    """
+    zero_i = Constant <value_ints = [0]> ()
+    last = Constant <value_ints = [-1]> ()
+"""
+    + _NUMBERS
+    + """
     places = Constant <value = uint8[8] {0, 1, 2, 3, 4, 5, 6, 7}> ()
     one_bit = Constant <value = uint8[1] {1}> ()
     channels_0 = Constant <value_int: int = @channels> ()
     channels_1 = Reshape (channels_0, last)
 """
+)
 
 _LAYOUT = """
     per_channel = Constant <value_ints = [1, -1, 1, 1]> ()
@@ -182,6 +190,51 @@ _LINEAR = (
 """
 )
 
+_EMBEDDING = (
+    """
+    W_rows = Gather <axis = 0> (W, ids)
+    scale_rows = Gather <axis = 0> (scale, ids)
+    bytes = Unsqueeze (W_rows, last)
+    shifted = BitShift <direction = "RIGHT"> (bytes, places)
+    bits = BitwiseAnd (shifted, one_bit)
+    ids_shape = Shape (ids)
+    row_bytes = Shape <start = 1> (W)
+    eight = Constant <value_ints = [8]> ()
+    row_bits = Mul (row_bytes, eight)
+    row_shape = Concat <axis = 0> (ids_shape, row_bits)
+    rows = Reshape <allowzero = 1> (bits, row_shape)
+    signs_true = Slice (rows, zero_i, channels_1, last)
+"""
+    + _signs('signs', 'signs_true', compared=False)
+    + """
+    scale_each = Unsqueeze (scale_rows, last)
+    Y = Mul (signs, scale_each)
+"""
+)
+
+_ATTENTION = (
+    _signs('q_rows', 'Q')
+    + _signs('k_rows', 'K')
+    + _signs('v_rows', 'V')
+    + """
+    q = Transpose <perm = [0, 2, 1, 3]> (q_rows)
+    k = Transpose <perm = [0, 2, 3, 1]> (k_rows)
+    v = Transpose <perm = [0, 2, 1, 3]> (v_rows)
+    scores = MatMul (q, k)
+    tie_int = Constant <value_int: int = @tie> ()
+    tie_float = Cast <to = 1> (tie_int)
+    half = Constant <value_float = 0.5> ()
+    least = Sub (half, tie_float)
+    near = Greater (scores, least)
+    attended = And (near, mask)
+    a = Cast <to = 1> (attended)
+    sums = MatMul (a, v)
+    sums_last = Transpose <perm = [0, 2, 1, 3]> (sums)
+    sums_int = Cast <to = 6> (sums_last)
+    Y = Cast <to = 1> (sums_int)
+"""
+)
+
 _CONV = _CONSTANTS + _LAYOUT
 _SOURCES = {
     'BinaryConv': (
@@ -201,10 +254,15 @@ _SOURCES = {
         _CONV + _PACKED_INPUT + _SUMS + _BLOCK_OUTPUT + _PACKED_OUTPUT + '    P_next = Cast <to = 2> (y_bytes)\n',
     ),
     'BinaryLinear': ('<channels> (X, W, shift, scale, bias) => (Y)', _CONSTANTS + _LINEAR),
+    'BinaryEmbedding': ('<channels> (ids, W, scale) => (Y)', _CONSTANTS + _EMBEDDING),
+    'BinaryAttention': ('<tie: int = 1> (Q, K, V, mask) => (Y)', _NUMBERS + _ATTENTION),
 }
 
 OPERATORS = tuple(_SOURCES)
 """Names of the operators."""
+
+UNWEIGHTED = ('BinaryAttention',)
+"""Those without a packed weight; every other one has it as its second input."""
 
 
 def operator_function(name: str) -> onnx.FunctionProto:

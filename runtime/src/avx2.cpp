@@ -5,6 +5,7 @@
 // comparison as well as the count.
 #include <immintrin.h>
 
+#include "attention.h"
 #include "isa.h"
 #include "kernels.h"
 
@@ -207,6 +208,7 @@ struct Avx2 {
 
 }  // namespace
 
-const Kernels kAvx2 = {"avx2", Avx2::kWordBytes, Avx2::kBlockLanes, Packer<Avx2>::Pack, Engine<Avx2>::Convolve};
+const Kernels kAvx2 = {"avx2", Avx2::kWordBytes, Avx2::kBlockLanes, Packer<Avx2>::Pack,
+                         Engine<Avx2>::Convolve, Attender<Avx2>::Attend};
 
 }  // namespace rebnn

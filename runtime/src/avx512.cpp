@@ -2,6 +2,7 @@
 // channels.
 #include <immintrin.h>
 
+#include "attention.h"
 #include "isa.h"
 #include "kernels.h"
 
@@ -85,6 +86,6 @@ struct Avx512 {
 }  // namespace
 
 const Kernels kAvx512 = {"avx512", Avx512::kWordBytes, Avx512::kBlockLanes, Packer<Avx512>::Pack,
-                         Engine<Avx512>::Convolve};
+                         Engine<Avx512>::Convolve, Attender<Avx512>::Attend};
 
 }  // namespace rebnn

@@ -12,6 +12,7 @@ namespace rebnn {
 constexpr int kGroup = 16;
 
 struct Run;
+struct Attention;
 
 // One instruction set.
 struct Kernels {
@@ -24,6 +25,8 @@ struct Kernels {
   void (*pack)(const Run& run, int64_t first, int64_t last);
   // Computes output rows [first, last) of one image.
   void (*convolve)(const Run& run, int64_t image, int64_t first, int64_t last);
+  // Computes one head of one text, in scratch memory of its own.
+  void (*attend)(const Attention& run, int64_t text, int64_t head, uint8_t* scratch);
 };
 
 // One run: the caller's pointers and what follows from them.

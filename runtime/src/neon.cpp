@@ -1,19 +1,26 @@
-// AArch64's vector instructions, which every such processor has: a register holds one byte of channels, 8 of them, of
-// 16 output channels.
+// AArch64's vector instructions, which every such processor has: a register holds 16 channels of 8 output channels.
 #include <arm_neon.h>
 
+#include "attention.h"
 #include "isa.h"
 #include "kernels.h"
+
+#if defined(__GNUC__)
+#include "neon_tile.h"
+#define REBNN_NEON_TILE
+#endif
 
 namespace rebnn {
 namespace {
 
+// kInOrder: scheduled for the Cortex-A55.
+template <bool kInOrder>
 struct Neon {
-  static constexpr int kWordBytes = 1;
+  static constexpr int kWordBytes = 2;
   static constexpr int kBlockLanes = 16;
-  // 16 registers of counts, 4 of weights, and a pixel's byte: reading weights and pixels costs little beside 48
-  // operations.
-  static constexpr int kMaxPixels = 4;
+  // 16 registers of counts, 8 of weights and 2 of pixels: many weights for each pixel, because cores larger than the
+  // Cortex-A55 copy a pixel's word into all lanes where they also compute.
+  static constexpr int kMaxPixels = 2;
   static constexpr int kMaxGroups = 4;
 
   struct Ints {
@@ -104,43 +111,58 @@ struct Neon {
     return result;
   }
 
-  // Sixteen counts of 16 bits, and the same in 32 bits.
-  struct Wide {
-    uint16x8_t low, high;
-  };
-
-  static REBNN_INLINE Ints AddWide(const Ints& sum, const Wide& wide) {
-    Ints result;
-    result.part[0] = vaddq_s32(sum.part[0], vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(wide.low))));
-    result.part[1] = vaddq_s32(sum.part[1], vreinterpretq_s32_u32(vmovl_high_u16(wide.low)));
-    result.part[2] = vaddq_s32(sum.part[2], vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(wide.high))));
-    result.part[3] = vaddq_s32(sum.part[3], vreinterpretq_s32_u32(vmovl_high_u16(wide.high)));
-    return result;
-  }
-
   // Counts of at most 8 a step are added up in bytes, those in 16 bits, and those in 32.
   static constexpr int64_t kByteSteps = 31;
-  static constexpr int64_t kWideSteps = 256;  // of 31 * 8 each
+  static constexpr int64_t kWideSteps = 128;  // of 31 steps and 2 bytes each
+
+  // Eight output channels in 16 bits are half a group.
+  static REBNN_INLINE Ints Widened(const uint16x8_t* wide) {
+    return {{vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(wide[0]))),
+             vreinterpretq_s32_u32(vmovl_high_u16(wide[0])),
+             vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(wide[1]))),
+             vreinterpretq_s32_u32(vmovl_high_u16(wide[1]))}};
+  }
 
   template <int P, int Q>
   static REBNN_INLINE void Accumulate(const TileInput& in, Ints (&counts)[P][Q]) {
-    uint8x16_t bytes[P][Q];
-    Wide wide[P][Q];
-    const Wide none = {vdupq_n_u16(0), vdupq_n_u16(0)};
+    uint16x8_t wide[P][2 * Q];
+    REBNN_UNROLL
+    for (int p = 0; p < P; ++p) {
+      REBNN_UNROLL
+      for (int r = 0; r < 2 * Q; ++r) wide[p][r] = vdupq_n_u16(0);
+    }
+#if defined(REBNN_NEON_TILE)
+    if constexpr (P == kMaxPixels && Q == kMaxGroups) {
+      const int64_t words = in.cols == 1 ? in.rows * in.words : 0;
+      if (words > 0 && words <= kTileWords) {
+        CountTile<kInOrder>(in, wide[0]);
+        REBNN_UNROLL
+        for (int p = 0; p < P; ++p) {
+          REBNN_UNROLL
+          for (int q = 0; q < Q; ++q) counts[p][q] = Widened(wide[p] + 2 * q);
+        }
+        return;
+      }
+    }
+#endif
+    uint8x16_t bytes[P][2 * Q];
     REBNN_UNROLL
     for (int p = 0; p < P; ++p) {
       REBNN_UNROLL
       for (int q = 0; q < Q; ++q) {
-        bytes[p][q] = vdupq_n_u8(0);
-        wide[p][q] = none;
         counts[p][q] = Zero();
+        bytes[p][2 * q] = bytes[p][2 * q + 1] = vdupq_n_u8(0);
       }
     }
     const auto flush_wide = [&]() __attribute__((always_inline)) {
+      REBNN_UNROLL
       for (int p = 0; p < P; ++p) {
+        REBNN_UNROLL
         for (int q = 0; q < Q; ++q) {
-          counts[p][q] = AddWide(counts[p][q], wide[p][q]);
-          wide[p][q] = none;
+          const Ints more = Widened(wide[p] + 2 * q);
+          REBNN_UNROLL
+          for (int i = 0; i < 4; ++i) counts[p][q].part[i] = vaddq_s32(counts[p][q].part[i], more.part[i]);
+          wide[p][2 * q] = wide[p][2 * q + 1] = vdupq_n_u16(0);
         }
       }
     };
@@ -148,10 +170,9 @@ struct Neon {
       REBNN_UNROLL
       for (int p = 0; p < P; ++p) {
         REBNN_UNROLL
-        for (int q = 0; q < Q; ++q) {
-          wide[p][q].low = vaddw_u8(wide[p][q].low, vget_low_u8(bytes[p][q]));
-          wide[p][q].high = vaddw_high_u8(wide[p][q].high, bytes[p][q]);
-          bytes[p][q] = vdupq_n_u8(0);
+        for (int r = 0; r < 2 * Q; ++r) {
+          wide[p][r] = vpadalq_u8(wide[p][r], bytes[p][r]);
+          bytes[p][r] = vdupq_n_u8(0);
         }
       }
     };
@@ -160,13 +181,16 @@ struct Neon {
     for (int64_t row = 0; row < in.rows; ++row) {
       for (int64_t col = 0; col < in.cols; ++col) {
         const int64_t offset = row * in.map_row + col * in.map_col;
-        const uint8_t* w = in.weights + row * in.weight_row + col * in.weight_col;
+        const uint8_t* w[Q];
+        REBNN_UNROLL
+        for (int q = 0; q < Q; ++q) {
+          w[q] = in.weights + row * in.weight_row + col * in.weight_col + q * in.block_bytes;
+        }
         const uint8_t* x[P];
         REBNN_UNROLL
         for (int p = 0; p < P; ++p) x[p] = in.pixel[p] + offset;
-        for (int64_t first = 0; first < in.words;) {
-          const int64_t last = Smaller(in.words, first + kByteSteps);
-          if (used + last - first > kByteSteps) {
+        for (int64_t left = in.words; left > 0;) {
+          if (used == kByteSteps) {
             flush();
             used = 0;
             if (++flushes == kWideSteps) {
@@ -174,21 +198,30 @@ struct Neon {
               flushes = 0;
             }
           }
-          used += last - first;
-          for (int64_t word = first; word < last; ++word) {
-            uint8x16_t weights[Q];
-            REBNN_UNROLL
-            for (int q = 0; q < Q; ++q) weights[q] = vld1q_u8(w + q * in.block_bytes + word * sizeof(uint8x16_t));
+          const int64_t steps = Smaller(left, kByteSteps - used);
+          used += steps;
+          left -= steps;
+          for (int64_t step = 0; step < steps; ++step) {
+            uint8x16_t pixel[P];
             REBNN_UNROLL
             for (int p = 0; p < P; ++p) {
-              const uint8x16_t pixel = vld1q_dup_u8(x[p] + word);
+              // A load into all lanes takes no alignment, but its C type would promise one.
+              uint16_t word;
+              std::memcpy(&word, x[p], sizeof word);
+              pixel[p] = vreinterpretq_u8_u16(vdupq_n_u16(word));
+              x[p] += sizeof word;
+            }
+            REBNN_UNROLL
+            for (int q = 0; q < Q; ++q) {
+              const uint8x16_t low = vld1q_u8(w[q]), high = vld1q_u8(w[q] + sizeof low);
+              w[q] += 2 * sizeof low;
               REBNN_UNROLL
-              for (int q = 0; q < Q; ++q) {
-                bytes[p][q] = vaddq_u8(bytes[p][q], vcntq_u8(veorq_u8(pixel, weights[q])));
+              for (int p = 0; p < P; ++p) {
+                bytes[p][2 * q] = vaddq_u8(bytes[p][2 * q], vcntq_u8(veorq_u8(pixel[p], low)));
+                bytes[p][2 * q + 1] = vaddq_u8(bytes[p][2 * q + 1], vcntq_u8(veorq_u8(pixel[p], high)));
               }
             }
           }
-          first = last;
         }
       }
     }
@@ -197,8 +230,59 @@ struct Neon {
   }
 };
 
+// Two pixels that lie side by side are a half register of each channel.
+template <bool kInOrder>
+struct Planes<Neon<kInOrder>> {
+  using Floats = typename Neon<kInOrder>::Floats;
+
+  template <int P>
+  static REBNN_INLINE void Load(const float* from, const TileOutput& out, int64_t valid, Floats (&value)[P]) {
+    if constexpr (P == 2) {
+      if (valid == kGroup && out.pixel[1] == out.pixel[0] + 1) {
+        const float* pixel = from + out.pixel[0];
+        REBNN_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const float32x4_t low = vcombine_f32(vld1_f32(pixel), vld1_f32(pixel + out.plane));
+          const float32x4_t high = vcombine_f32(vld1_f32(pixel + 2 * out.plane), vld1_f32(pixel + 3 * out.plane));
+          value[0].part[i] = vuzp1q_f32(low, high);
+          value[1].part[i] = vuzp2q_f32(low, high);
+          pixel += 4 * out.plane;
+        }
+        return;
+      }
+    }
+    AnyPlanes<Neon<kInOrder>>::template Load<P>(from, out, valid, value);
+  }
+
+  template <int P>
+  static REBNN_INLINE void Store(float* to, const TileOutput& out, int64_t valid, const Floats (&value)[P]) {
+    if constexpr (P == 2) {
+      if (valid == kGroup && out.pixel[1] == out.pixel[0] + 1) {
+        float* pixel = to + out.pixel[0];
+        REBNN_UNROLL
+        for (int i = 0; i < 4; ++i) {
+          const float32x4_t low = vzip1q_f32(value[0].part[i], value[1].part[i]);
+          const float32x4_t high = vzip2q_f32(value[0].part[i], value[1].part[i]);
+          vst1_f32(pixel, vget_low_f32(low));
+          vst1_f32(pixel + out.plane, vget_high_f32(low));
+          vst1_f32(pixel + 2 * out.plane, vget_low_f32(high));
+          vst1_f32(pixel + 3 * out.plane, vget_high_f32(high));
+          pixel += 4 * out.plane;
+        }
+        return;
+      }
+    }
+    AnyPlanes<Neon<kInOrder>>::template Store<P>(to, out, valid, value);
+  }
+};
+
 }  // namespace
 
-const Kernels kNeon = {"neon", Neon::kWordBytes, Neon::kBlockLanes, Packer<Neon>::Pack, Engine<Neon>::Convolve};
+using Base = Neon<false>;
+using CortexA55 = Neon<true>;
+
+const Kernels kNeon = {"neon", Base::kWordBytes, Base::kBlockLanes, Packer<Base>::Pack, Engine<Base>::Convolve, Attender<Base>::Attend};
+const Kernels kNeonA55 = {"neon_a55", CortexA55::kWordBytes, CortexA55::kBlockLanes, Packer<CortexA55>::Pack,
+                          Engine<CortexA55>::Convolve, Attender<CortexA55>::Attend};
 
 }  // namespace rebnn

@@ -1,5 +1,6 @@
 // Plain C++ for processors without a file of their own. Words of 64 channels; loops over lanes that any compiler turns
 // into vectors.
+#include "attention.h"
 #include "isa.h"
 #include "kernels.h"
 
@@ -159,6 +160,6 @@ struct Portable {
 }  // namespace
 
 const Kernels kPortable = {"portable", Portable::kWordBytes, Portable::kBlockLanes, Packer<Portable>::Pack,
-                           Engine<Portable>::Convolve};
+                         Engine<Portable>::Convolve, Attender<Portable>::Attend};
 
 }  // namespace rebnn

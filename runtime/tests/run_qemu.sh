@@ -21,7 +21,7 @@ done
 
 cmake -S "$source" -B "$build" -DREBNN_BUILD_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
   -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ > /dev/null
-cmake --build "$build" --target test_sums test_steps test_threads test_arguments fuzz_conv > /dev/null
+cmake --build "$build" --target test_sums test_steps test_stem test_threads test_arguments fuzz_conv test_text > /dev/null
 
 run() {
   REBNN_ISA=$isa qemu-aarch64 -cpu "$cpu" -L /usr/aarch64-linux-gnu "$build/tests/$1" "${@:2}"
@@ -34,8 +34,10 @@ for cpu in cortex-a53 cortex-a72 cortex-a76 max; do
     echo "--- $cpu, $isa"
     run test_sums "$every"
     run test_steps "$every"
+    run test_stem
     run test_threads
     run test_arguments
     run fuzz_conv "$fuzz" 1
+    run test_text "$every" "$((fuzz / 10))" 1
   done
 done

@@ -63,14 +63,14 @@ def run_program(program: Path, isa: str, *arguments: object) -> str:
 
 @pytest.fixture(scope='module')
 def plain() -> Path:
-    programs = ['test_sums', 'test_steps', 'test_threads', 'test_arguments', 'bench_conv']
+    programs = ['test_sums', 'test_steps', 'test_stem', 'test_threads', 'test_arguments', 'test_text', 'bench_conv']
     return build(BUILDS / 'plain', ['rebnn', 'rebnn_static', *programs])
 
 
 @pytest.fixture(scope='module')
 def address(tmp_path_factory) -> Path:
     require_sanitizer('address,undefined', tmp_path_factory.mktemp('address'))
-    return build(BUILDS / 'address', ['fuzz_conv', 'test_arguments'], 'address,undefined')
+    return build(BUILDS / 'address', ['fuzz_conv', 'test_arguments', 'test_stem'], 'address,undefined')
 
 
 @pytest.fixture(scope='module')
@@ -92,6 +92,11 @@ def test_steps_after_the_sum_equal_scalar_code(plain, isa):
 
 
 @pytest.mark.parametrize('isa', ISAS)
+def test_stem_equals_sums_in_double_precision(plain, isa):
+    assert '18 cases' in run_program(plain / 'tests' / 'test_stem', isa)
+
+
+@pytest.mark.parametrize('isa', ISAS)
 def test_threads_and_memory(plain, isa):
     assert 'run by 4 threads at once' in run_program(plain / 'tests' / 'test_threads', isa)
 
@@ -99,6 +104,16 @@ def test_threads_and_memory(plain, isa):
 @pytest.mark.parametrize('isa', ISAS)
 def test_wrong_arguments_give_sentences(plain, isa):
     assert 'every wrong argument' in run_program(plain / 'tests' / 'test_arguments', isa)
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_attention_and_embedding_equal_integer_arithmetic(plain, isa):
+    assert 'every number is equal' in run_program(plain / 'tests' / 'test_text', isa, 10, 50, 1)
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_attention_and_embedding_under_address_sanitizer(address, isa):
+    assert 'every number is equal' in run_program(address / 'tests' / 'test_text', isa, 40, 50, 2)
 
 
 @pytest.mark.parametrize('isa', ISAS)
@@ -110,6 +125,11 @@ def test_damaged_input_under_address_sanitizer(address, isa):
 @pytest.mark.parametrize('isa', ISAS)
 def test_wrong_arguments_under_address_sanitizer(address, isa):
     run_program(address / 'tests' / 'test_arguments', isa)
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_stem_under_address_sanitizer(address, isa):
+    run_program(address / 'tests' / 'test_stem', isa)
 
 
 @pytest.mark.parametrize('isa', ISAS[:1])
