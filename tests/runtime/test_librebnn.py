@@ -158,8 +158,8 @@ def test_library_needs_the_c_library_only_and_shows_its_interface_only(plain):
 
 def test_code_for_one_processor_is_never_shared(plain):
     """A function with weak linkage in such a file could replace the same function of code that runs everywhere."""
-    objects = [path for path in plain.rglob('*.o') if path.name.split('.')[0] in ('avx512', 'avx2', 'neon')]
-    assert len(objects) == len(ISAS) - 1
+    objects = [path for path in plain.rglob('*.o') if path.name.split('.')[0].endswith(('avx512', 'avx2', 'neon'))]
+    assert len(objects) >= 2 * (len(ISAS) - 1)
     for path in objects:
         names = subprocess.run([tool('nm'), path], capture_output=True, text=True, check=True).stdout
         assert not re.findall(r' [WVu] (\S+)', names), path.name
