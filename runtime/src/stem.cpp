@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "error.h"
 #include "geometry.h"
@@ -161,7 +160,7 @@ rebnn_status rebnn_stem_create(int64_t in_channels, int64_t out_channels, const 
     return Fail(REBNN_INVALID_ARGUMENT, "%s: out_channels is %lld; it must be from 1 to %lld.", name,
                 static_cast<long long>(out_channels), static_cast<long long>(kMaxTerms));
   }
-  auto* made = new (std::nothrow) rebnn_stem();
+  auto* made = static_cast<rebnn_stem*>(std::calloc(1, sizeof(rebnn_stem)));
   if (made) {
     made->kernels = kernels;
     made->in_channels = in_channels;
@@ -186,7 +185,7 @@ void rebnn_stem_destroy(rebnn_stem* stem) {
   if (!stem) return;
   std::free(stem->weights);
   std::free(stem->add);
-  delete stem;
+  std::free(stem);
 }
 
 rebnn_status rebnn_stem_output_size(const rebnn_stem* stem, int64_t h, int64_t w, int64_t* out_h, int64_t* out_w) {
