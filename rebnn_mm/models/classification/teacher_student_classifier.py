@@ -1,12 +1,11 @@
 """A classifier that learns from another one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from mmengine.config import Config
 from mmengine.hub import get_config
-from mmengine.model import BaseModel
 from mmengine.runner import CheckpointLoader
 from mmpretrain.models import ImageClassifier
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
@@ -17,9 +16,11 @@ from rebnn_mm.registry import MODELS
 from rebnn_mm.utils.checkpoint_check import match_keys, missing_checkpoint
 from rebnn_mm.utils.config_file import missing_config
 
+from ..fixed_teacher import FixedTeacher
+
 
 @MODELS.register_module()
-class TeacherStudentClassifier(ImageClassifier):
+class TeacherStudentClassifier(FixedTeacher, ImageClassifier):
     """mmpretrain's ``ImageClassifier`` whose loss compares its scores with those of a fixed teacher.
 
     The model *is* the student: its parameters, its state dict, its predictions. A checkpoint loads into a plain
@@ -60,8 +61,6 @@ class TeacherStudentClassifier(ImageClassifier):
     Source: Liu et al. 2020 (ReActNet), Eq. 6; the paper's two-stage setting.
     """
 
-    teacher: BaseModel
-
     def __init__(
         self,
         *args: Any,
@@ -79,8 +78,7 @@ class TeacherStudentClassifier(ImageClassifier):
                 'teacher_checkpoint, or an init_cfg in the dict of the teacher.'
             )
         self._check_same_images(preprocessing)
-        # Not an attribute that torch registers: the teacher is no part of the model that is trained and saved.
-        object.__setattr__(self, 'teacher', MMPRETRAIN_MODELS.build(config).requires_grad_(False))
+        self.hold_teacher(MMPRETRAIN_MODELS.build(config))
         self._check_same_classes()
         self.teacher_checkpoint = teacher_checkpoint
         self.teacher_ready = False
@@ -128,10 +126,6 @@ class TeacherStudentClassifier(ImageClassifier):
     def teacher_scores(self, inputs: Tensor) -> Tensor:
         """What the teacher says about images (N, C, H, W): scores before the softmax, (N, classes)."""
         return self.teacher.eval()(inputs, mode='tensor')
-
-    def _apply(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> nn.Module:
-        self.teacher._apply(fn, *args, **kwargs)
-        return super()._apply(fn, *args, **kwargs)
 
     def _check_same_images(self, preprocessing: Mapping[str, Any]) -> None:
         if not hasattr(self.data_preprocessor, 'mean'):

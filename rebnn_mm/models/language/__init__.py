@@ -4,11 +4,13 @@ from .attention import install_attention, record_attention
 from .convert import binarize
 from .encoder_output import AttentionRecord, EncoderOutput
 from .pretrained import load_pretrained, save_pretrained
+from .taught_text_classifier import TaughtTextClassifier
 from .text_classifier import TextClassifier
 
 __all__ = [
     'AttentionRecord',
     'EncoderOutput',
+    'TaughtTextClassifier',
     'TextClassifier',
     'binarize',
     'install_attention',

@@ -1,0 +1,127 @@
+"""A text classifier that learns from another one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from mmengine.registry import MODELS as ROOT_MODELS
+from mmengine.structures import BaseDataElement
+from torch import Tensor
+
+from rebnn_mm.registry import MODELS
+
+from ..fixed_teacher import FixedTeacher
+from .encoder_output import EncoderOutput
+from .pretrained import SETTINGS, load_pretrained
+from .text_classifier import TextClassifier, read_config
+
+
+@MODELS.register_module()
+class TaughtTextClassifier(FixedTeacher, TextClassifier):
+    """A :class:`TextClassifier` that is compared with a fixed teacher, layer by layer.
+
+    The model *is* the student (:class:`rebnn_mm.models.fixed_teacher.FixedTeacher`): its checkpoint loads into a plain
+    ``TextClassifier``. The teacher reads the same tokens. It is loaded when training starts, so testing does not need
+    it.
+
+    Args:
+        *args: arguments of ``TextClassifier``, which make the student.
+        teacher: a fine-tuned classifier of the same task: a local directory or a name on the hub. What
+            ``save_pretrained`` has written keeps its binary layers.
+        losses: configs of :class:`rebnn_mm.models.losses.EncoderComparisonLoss`, whose terms are added.
+        label_weight: factor of the cross entropy with the labels, which is added as ``loss_label``; 0 leaves the
+            labels unused. A regression never uses them, as in BiBERT.
+        **kwargs: further arguments of ``TextClassifier``.
+
+    Raises:
+        ValueError: there is nothing to learn from; at the start of training also: the teacher does not exist, or has
+            other labels or another vocabulary.
+
+    Example:
+        >>> model = TaughtTextClassifier(  # doctest: +SKIP
+        ...     'work_dirs/bert_base_sst2/pretrained',
+        ...     binarize=dict(linear=dict(type='ReBNNLinear', center='row')),
+        ...     attention=dict(type='BinaryAttention'),
+        ...     teacher='work_dirs/bert_base_sst2/pretrained',
+        ...     losses=[dict(type='BinaryPredictionLoss'), dict(type='BinaryDirectionMatchingLoss')],
+        ...     label_weight=0.5,
+        ... )
+        >>> model(inputs, data_samples, mode='loss').keys()  # doctest: +SKIP
+        dict_keys(['loss_pred', 'loss_q', 'loss_k', 'loss_v', 'loss_label'])
+
+    Source: Qin et al. 2022 (BiBERT); Zhang et al. 2020 (TernaryBERT).
+    """
+
+    teacher: TextClassifier | None
+
+    def __init__(
+        self,
+        *args: Any,
+        teacher: str,
+        losses: Sequence[Mapping[str, Any]],
+        label_weight: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        if not losses:
+            raise ValueError(
+                'TaughtTextClassifier: losses is empty, so nothing is learned from the teacher. Name a loss, or use '
+                "type='rebnn_mm.TextClassifier'."
+            )
+        self.teacher_source = teacher
+        self.losses = torch.nn.ModuleList(ROOT_MODELS.build(dict(loss)) for loss in losses)
+        self.label_weight = label_weight
+
+    def init_weights(self) -> None:
+        """Load the teacher; the runner calls it at the start of training."""
+        super().init_weights()
+        self.prepare_teacher()
+
+    def prepare_teacher(self) -> TextClassifier:
+        """The teacher, loaded by the first call.
+
+        Raises:
+            ValueError: see the class.
+        """
+        if self.teacher is None:
+            config = read_config(self.teacher_source)
+            self._check_same_task(config)
+            if getattr(config, SETTINGS, None) is None:
+                teacher = TextClassifier(self.teacher_source, num_labels=self.num_labels)
+            else:
+                teacher = load_pretrained(self.teacher_source)
+            parameter = next(self.parameters())
+            self.hold_teacher(teacher.to(device=parameter.device, dtype=parameter.dtype))
+        assert self.teacher is not None
+        return self.teacher
+
+    def loss(self, inputs: Mapping[str, Tensor], data_samples: Sequence[BaseDataElement]) -> dict[str, Tensor]:
+        """The terms of all losses by name; terms of the same name are added."""
+        teacher = self.teacher_output(inputs)
+        student = self.encode(inputs)
+        terms: dict[str, Tensor] = {}
+        for loss in self.losses:
+            for name, value in loss(student, teacher).items():
+                terms[name] = terms[name] + value if name in terms else value
+        if self.label_weight and self.num_labels > 1:
+            terms['loss_label'] = self.label_weight * self.label_loss(student.logits, data_samples)
+        return terms
+
+    @torch.no_grad()
+    def teacher_output(self, inputs: Mapping[str, Tensor]) -> EncoderOutput:
+        """What the teacher makes of a batch."""
+        return self.prepare_teacher().eval().encode(inputs)
+
+    def _check_same_task(self, config: Any) -> None:
+        where = f'TaughtTextClassifier: teacher={self.teacher_source!r}'
+        if config.num_labels != self.num_labels:
+            raise ValueError(
+                f'{where} gives {config.num_labels} labels, the student {self.num_labels}. Use a teacher that was '
+                'fine-tuned for the same task.'
+            )
+        ours = self.encoder.config.vocab_size
+        if config.vocab_size != ours:
+            raise ValueError(
+                f'{where} has a vocabulary of {config.vocab_size} tokens, the student one of {ours}; both read the '
+                'same tokens. Start the student from the teacher, or from an encoder with its tokenizer.'
+            )
