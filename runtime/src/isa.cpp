@@ -1,6 +1,7 @@
 #include "isa.h"
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -28,12 +29,31 @@ int Candidates(Candidate (&list)[3]) {
   return 3;
 }
 #elif defined(__aarch64__)
-constexpr char kNames[] = "neon, portable";
+// Whether a processor of this machine is a Cortex-A55, by the main identification register that Linux shows.
+bool HasCortexA55() {
+  constexpr unsigned long kMask = 0xff00fff0, kCortexA55 = 0x4100d050;  // implementer and part, any revision
+  for (int core = 0; core < 1024; ++core) {
+    char path[96], text[32];
+    std::snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/regs/identification/midr_el1", core);
+    std::FILE* file = std::fopen(path, "re");
+    if (!file) return false;
+    const bool read = std::fgets(text, sizeof text, file) != nullptr;
+    std::fclose(file);
+    if (read && (std::strtoul(text, nullptr, 16) & kMask) == kCortexA55) return true;
+  }
+  return false;
+}
 
+constexpr char kNames[] = "neon, neon_a55, portable";
+
+// Both are right everywhere; one is chosen for the slowest core that the process may meet, because a system moves it
+// from core to core.
 int Candidates(Candidate (&list)[3]) {
-  list[0] = {&kNeon, true};
-  list[1] = {&kPortable, true};
-  return 2;
+  const bool a55 = HasCortexA55();
+  list[0] = {a55 ? &kNeonA55 : &kNeon, true};
+  list[1] = {a55 ? &kNeon : &kNeonA55, true};
+  list[2] = {&kPortable, true};
+  return 3;
 }
 #else
 constexpr char kNames[] = "portable";

@@ -12,6 +12,7 @@ extern const Kernels kAvx2;
 extern const Kernels kAvx512;
 #elif defined(__aarch64__)
 extern const Kernels kNeon;
+extern const Kernels kNeonA55;
 #endif
 
 // The kernels to use in this process. NULL, with the reason as the last error, if REBNN_ISA names some that cannot run

@@ -50,47 +50,84 @@ struct TileOutput {
   int64_t valid[kTileGroups];  // channels of each group that exist
 };
 
+// kGroup channels of some pixels where each channel is a plane of its own; `valid` of them exist.
+template <class Isa>
+struct AnyPlanes {
+  using Floats = typename Isa::Floats;
+
+  template <int P>
+  static REBNN_INLINE void Load(const float* from, const TileOutput& out, int64_t valid, Floats (&value)[P]) {
+    REBNN_UNROLL
+    for (int p = 0; p < P; ++p) {
+      float part[kGroup] = {};
+      for (int64_t i = 0; i < valid; ++i) part[i] = from[i * out.plane + out.pixel[p]];
+      value[p] = Isa::Load(part);
+    }
+  }
+
+  template <int P>
+  static REBNN_INLINE void Store(float* to, const TileOutput& out, int64_t valid, const Floats (&value)[P]) {
+    float part[P][kGroup];
+    REBNN_UNROLL
+    for (int p = 0; p < P; ++p) Isa::Store(part[p], value[p]);
+    for (int64_t i = 0; i < valid; ++i) {
+      float* plane = to + i * out.plane;
+      for (int p = 0; p < P; ++p) plane[out.pixel[p]] = part[p][i];
+    }
+  }
+};
+
+// For an instruction set that can turn rows into columns to specialise.
+template <class Isa>
+struct Planes : AnyPlanes<Isa> {};
+
+// How many bits differ at each pixel and output channel of a tile. Specialised where they wait in memory.
+template <class Isa, int P, int Q>
+struct Counts {
+  typename Isa::Ints value[P][Q];
+
+  REBNN_INLINE void Count(const TileInput& in) { Isa::template Accumulate<P, Q>(in, value); }
+  REBNN_INLINE const typename Isa::Ints& Get(int p, int q) const { return value[p][q]; }
+};
+
 template <class Isa>
 struct Engine {
   using Ints = typename Isa::Ints;
   using Floats = typename Isa::Floats;
 
-  // kGroup numbers of one channel group and pixel, whatever their layout.
-  static REBNN_INLINE Floats LoadReal(const float* from, const TileOutput& out, int p, int q) {
+  // kGroup numbers of one channel group at every pixel, whatever their layout.
+  template <int P>
+  static REBNN_INLINE void LoadReals(const float* from, const TileOutput& out, int q, Floats (&value)[P]) {
     const int64_t channel = out.channel + q * kGroup;
     const int64_t valid = out.valid[q];
-    if (out.nhwc && valid == kGroup) return Isa::Load(from + out.pixel[p] * out.channels + channel);
-    float part[kGroup] = {};
-    if (out.nhwc) {
-      std::memcpy(part, from + out.pixel[p] * out.channels + channel, valid * sizeof(float));
-    } else {
-      for (int64_t i = 0; i < valid; ++i) part[i] = from[(channel + i) * out.plane + out.pixel[p]];
+    if (!out.nhwc) return Planes<Isa>::template Load<P>(from + channel * out.plane, out, valid, value);
+    REBNN_UNROLL
+    for (int p = 0; p < P; ++p) {
+      const float* pixel = from + out.pixel[p] * out.channels + channel;
+      if (valid == kGroup) {
+        value[p] = Isa::Load(pixel);
+      } else {
+        float part[kGroup] = {};
+        std::memcpy(part, pixel, valid * sizeof(float));
+        value[p] = Isa::Load(part);
+      }
     }
-    return Isa::Load(part);
   }
 
-  template <int P, int Q>
-  static REBNN_INLINE void StoreReal(const TileOutput& out, const Floats (&value)[P][Q]) {
-    for (int q = 0; q < Q; ++q) {
-      const int64_t channel = out.channel + q * kGroup;
-      const int64_t valid = out.valid[q];
-      if (out.nhwc && valid == kGroup) {
-        REBNN_UNROLL
-        for (int p = 0; p < P; ++p) Isa::Store(out.y + out.pixel[p] * out.channels + channel, value[p][q]);
-        continue;
-      }
-      float part[P][kGroup];
-      REBNN_UNROLL
-      for (int p = 0; p < P; ++p) Isa::Store(part[p], value[p][q]);
-      if (out.nhwc) {
-        for (int p = 0; p < P; ++p) {
-          std::memcpy(out.y + out.pixel[p] * out.channels + channel, part[p], valid * sizeof(float));
-        }
+  template <int P>
+  static REBNN_INLINE void StoreReals(const TileOutput& out, int q, const Floats (&value)[P]) {
+    const int64_t channel = out.channel + q * kGroup;
+    const int64_t valid = out.valid[q];
+    if (!out.nhwc) return Planes<Isa>::template Store<P>(out.y + channel * out.plane, out, valid, value);
+    REBNN_UNROLL
+    for (int p = 0; p < P; ++p) {
+      float* pixel = out.y + out.pixel[p] * out.channels + channel;
+      if (valid == kGroup) {
+        Isa::Store(pixel, value[p]);
       } else {
-        for (int64_t i = 0; i < valid; ++i) {
-          float* plane = out.y + (channel + i) * out.plane;
-          for (int p = 0; p < P; ++p) plane[out.pixel[p]] = part[p][i];
-        }
+        float part[kGroup];
+        Isa::Store(part, value[p]);
+        std::memcpy(pixel, part, valid * sizeof(float));
       }
     }
   }
@@ -110,89 +147,79 @@ struct Engine {
     }
   }
 
-  template <int P, int Q>
-  static REBNN_INLINE void AddChannels(const float* per_channel, Floats (&value)[P][Q]) {
+  template <int P>
+  static REBNN_INLINE void AddChannels(const float* per_channel, int q, Floats (&value)[P]) {
     if (!per_channel) return;
+    const Floats term = Isa::Load(per_channel + q * kGroup);
     REBNN_UNROLL
-    for (int q = 0; q < Q; ++q) {
-      const Floats term = Isa::Load(per_channel + q * kGroup);
-      REBNN_UNROLL
-      for (int p = 0; p < P; ++p) value[p][q] = Isa::Add(value[p][q], term);
-    }
+    for (int p = 0; p < P; ++p) value[p] = Isa::Add(value[p], term);
   }
 
-  template <int P, int Q>
-  static REBNN_INLINE void MulChannels(const float* per_channel, Floats (&value)[P][Q]) {
+  template <int P>
+  static REBNN_INLINE void MulChannels(const float* per_channel, int q, Floats (&value)[P]) {
     if (!per_channel) return;
+    const Floats factor = Isa::Load(per_channel + q * kGroup);
     REBNN_UNROLL
-    for (int q = 0; q < Q; ++q) {
-      const Floats factor = Isa::Load(per_channel + q * kGroup);
-      REBNN_UNROLL
-      for (int p = 0; p < P; ++p) value[p][q] = Isa::Mul(value[p][q], factor);
-    }
+    for (int p = 0; p < P; ++p) value[p] = Isa::Mul(value[p], factor);
   }
 
-  template <int P, int Q>
-  static void Tile(const TileInput& in, const TileOutput& out) {
-    Ints sum[P][Q];
-    Isa::template Accumulate<P, Q>(in, sum);
-    REBNN_UNROLL
-    for (int q = 0; q < Q; ++q) {
-      const Ints base = Isa::Load(out.base + q * kGroup);
-      REBNN_UNROLL
-      for (int p = 0; p < P; ++p) sum[p][q] = Isa::SubtractTwice(base, sum[p][q]);
-    }
+  // From sums to everything that the caller wants of one group.
+  template <int P>
+  static REBNN_INLINE void Finish(const TileOutput& out, int q, const Ints (&sum)[P]) {
     if (out.sums) {
-      for (int q = 0; q < Q; ++q) {
-        const int64_t channel = out.channel + q * kGroup;
-        REBNN_UNROLL
-        for (int p = 0; p < P; ++p) {
-          int32_t* to = out.sums + out.pixel[p] * out.channels + channel;
-          if (out.valid[q] == kGroup) {
-            Isa::Store(to, sum[p][q]);
-          } else {
-            int32_t part[kGroup];
-            Isa::Store(part, sum[p][q]);
-            std::memcpy(to, part, out.valid[q] * sizeof(int32_t));
-          }
+      const int64_t channel = out.channel + q * kGroup;
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) {
+        int32_t* to = out.sums + out.pixel[p] * out.channels + channel;
+        if (out.valid[q] == kGroup) {
+          Isa::Store(to, sum[p]);
+        } else {
+          int32_t part[kGroup];
+          Isa::Store(part, sum[p]);
+          std::memcpy(to, part, out.valid[q] * sizeof(int32_t));
         }
       }
     }
     if (!out.y && !out.bits) return;
-    Floats y[P][Q];
+    Floats y[P];
     REBNN_UNROLL
-    for (int p = 0; p < P; ++p) {
-      REBNN_UNROLL
-      for (int q = 0; q < Q; ++q) y[p][q] = Isa::ToFloats(sum[p][q]);
-    }
-    MulChannels<P, Q>(out.scale, y);
-    MulChannels<P, Q>(out.mul, y);
-    AddChannels<P, Q>(out.add, y);
+    for (int p = 0; p < P; ++p) y[p] = Isa::ToFloats(sum[p]);
+    MulChannels<P>(out.scale, q, y);
+    MulChannels<P>(out.mul, q, y);
+    AddChannels<P>(out.add, q, y);
     if (out.residual) {
+      Floats residual[P];
+      LoadReals<P>(out.residual, out, q, residual);
       REBNN_UNROLL
-      for (int p = 0; p < P; ++p) {
-        REBNN_UNROLL
-        for (int q = 0; q < Q; ++q) y[p][q] = Isa::Add(y[p][q], LoadReal(out.residual, out, p, q));
-      }
+      for (int p = 0; p < P; ++p) y[p] = Isa::Add(y[p], residual[p]);
     }
-    AddChannels<P, Q>(out.pre, y);
+    AddChannels<P>(out.pre, q, y);
     if (out.slope) {
+      const Floats slope = Isa::Load(out.slope + q * kGroup);
       REBNN_UNROLL
-      for (int q = 0; q < Q; ++q) {
-        const Floats slope = Isa::Load(out.slope + q * kGroup);
-        REBNN_UNROLL
-        for (int p = 0; p < P; ++p) y[p][q] = Isa::Prelu(y[p][q], slope);
-      }
+      for (int p = 0; p < P; ++p) y[p] = Isa::Prelu(y[p], slope);
     }
-    AddChannels<P, Q>(out.post, y);
-    if (out.y) StoreReal<P, Q>(out, y);
+    AddChannels<P>(out.post, q, y);
+    if (out.y) StoreReals<P>(out, q, y);
     if (out.bits) {
-      AddChannels<P, Q>(out.next_shift, y);
+      AddChannels<P>(out.next_shift, q, y);
       REBNN_UNROLL
-      for (int p = 0; p < P; ++p) {
-        REBNN_UNROLL
-        for (int q = 0; q < Q; ++q) StoreBits(out, p, q, Isa::NegativeMask(y[p][q]));
-      }
+      for (int p = 0; p < P; ++p) StoreBits(out, p, q, Isa::NegativeMask(y[p]));
+    }
+  }
+
+  // Group by group, so that few registers are in use at a time.
+  template <int P, int Q>
+  static void Tile(const TileInput& in, const TileOutput& out) {
+    Counts<Isa, P, Q> counts;
+    counts.Count(in);
+    REBNN_UNROLL
+    for (int q = 0; q < Q; ++q) {
+      const Ints base = Isa::Load(out.base + q * kGroup);
+      Ints sum[P];
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) sum[p] = Isa::SubtractTwice(base, counts.Get(p, q));
+      Finish<P>(out, q, sum);
     }
   }
 

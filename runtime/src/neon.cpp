@@ -4,11 +4,7 @@
 #include "attention.h"
 #include "isa.h"
 #include "kernels.h"
-
-#if defined(__GNUC__)
 #include "neon_tile.h"
-#define REBNN_NEON_TILE
-#endif
 
 namespace rebnn {
 namespace {
@@ -125,33 +121,15 @@ struct Neon {
 
   template <int P, int Q>
   static REBNN_INLINE void Accumulate(const TileInput& in, Ints (&counts)[P][Q]) {
+    uint8x16_t bytes[P][2 * Q];
     uint16x8_t wide[P][2 * Q];
     REBNN_UNROLL
     for (int p = 0; p < P; ++p) {
       REBNN_UNROLL
-      for (int r = 0; r < 2 * Q; ++r) wide[p][r] = vdupq_n_u16(0);
-    }
-#if defined(REBNN_NEON_TILE)
-    if constexpr (P == kMaxPixels && Q == kMaxGroups) {
-      const int64_t words = in.cols == 1 ? in.rows * in.words : 0;
-      if (words > 0 && words <= kTileWords) {
-        CountTile<kInOrder>(in, wide[0]);
-        REBNN_UNROLL
-        for (int p = 0; p < P; ++p) {
-          REBNN_UNROLL
-          for (int q = 0; q < Q; ++q) counts[p][q] = Widened(wide[p] + 2 * q);
-        }
-        return;
-      }
-    }
-#endif
-    uint8x16_t bytes[P][2 * Q];
-    REBNN_UNROLL
-    for (int p = 0; p < P; ++p) {
-      REBNN_UNROLL
       for (int q = 0; q < Q; ++q) {
-        counts[p][q] = Zero();
         bytes[p][2 * q] = bytes[p][2 * q + 1] = vdupq_n_u8(0);
+        wide[p][2 * q] = wide[p][2 * q + 1] = vdupq_n_u16(0);
+        counts[p][q] = Zero();
       }
     }
     const auto flush_wide = [&]() __attribute__((always_inline)) {
@@ -230,49 +208,91 @@ struct Neon {
   }
 };
 
-// Two pixels that lie side by side are a half register of each channel.
+// The largest tile, in 16 bits unless there are more words than those can count.
+template <bool kInOrder>
+struct Counts<Neon<kInOrder>, 2, 4> {
+  using Isa = Neon<kInOrder>;
+  uint16x8_t wide[2][8];
+  typename Isa::Ints value[2][4];
+  bool is_wide;
+
+  REBNN_INLINE void Count(const TileInput& in) {
+    const int64_t words = in.cols == 1 ? in.rows * in.words : 0;
+    is_wide = words > 0 && words <= kTileWords;
+    if (is_wide) {
+      CountTile<kInOrder>(in, wide[0]);
+    } else {
+      Isa::template Accumulate<2, 4>(in, value);
+    }
+  }
+
+  // A compiler that loads them all at once runs out of registers.
+  REBNN_INLINE typename Isa::Ints Get(int p, int q) const {
+    asm volatile("" ::: "memory");
+    return is_wide ? Isa::Widened(wide[p] + 2 * q) : value[p][q];
+  }
+};
+
+// Half registers, each from another plane; `from` ends behind the last of them. One instruction each, where a compiler
+// computes every address on its own.
+REBNN_INLINE float32x4_t LoadTwo(const float*& from, int64_t plane_bytes) {
+  float32x4_t value;
+  asm("ld1 {%0.d}[0], [%1], %2\n"
+      "ld1 {%0.d}[1], [%1], %2\n"
+      : "=&w"(value), "+r"(from)
+      : "r"(plane_bytes)
+      : "memory");
+  return value;
+}
+
+REBNN_INLINE void StoreTwo(float*& to, int64_t plane_bytes, float32x4_t value) {
+  asm volatile("st1 {%1.d}[0], [%0], %2\n"
+               "st1 {%1.d}[1], [%0], %2\n"
+      : "+r"(to)
+      : "w"(value), "r"(plane_bytes)
+      : "memory");
+}
+
+// Two pixels that lie side by side are half a register of each channel.
 template <bool kInOrder>
 struct Planes<Neon<kInOrder>> {
-  using Floats = typename Neon<kInOrder>::Floats;
+  using Isa = Neon<kInOrder>;
+  using Floats = typename Isa::Floats;
 
   template <int P>
   static REBNN_INLINE void Load(const float* from, const TileOutput& out, int64_t valid, Floats (&value)[P]) {
     if constexpr (P == 2) {
       if (valid == kGroup && out.pixel[1] == out.pixel[0] + 1) {
-        const float* pixel = from + out.pixel[0];
+        const int64_t step = out.plane * static_cast<int64_t>(sizeof(float));
+        from += out.pixel[0];
         REBNN_UNROLL
         for (int i = 0; i < 4; ++i) {
-          const float32x4_t low = vcombine_f32(vld1_f32(pixel), vld1_f32(pixel + out.plane));
-          const float32x4_t high = vcombine_f32(vld1_f32(pixel + 2 * out.plane), vld1_f32(pixel + 3 * out.plane));
+          const float32x4_t low = LoadTwo(from, step);
+          const float32x4_t high = LoadTwo(from, step);
           value[0].part[i] = vuzp1q_f32(low, high);
           value[1].part[i] = vuzp2q_f32(low, high);
-          pixel += 4 * out.plane;
         }
         return;
       }
     }
-    AnyPlanes<Neon<kInOrder>>::template Load<P>(from, out, valid, value);
+    AnyPlanes<Isa>::template Load<P>(from, out, valid, value);
   }
 
   template <int P>
   static REBNN_INLINE void Store(float* to, const TileOutput& out, int64_t valid, const Floats (&value)[P]) {
     if constexpr (P == 2) {
       if (valid == kGroup && out.pixel[1] == out.pixel[0] + 1) {
-        float* pixel = to + out.pixel[0];
+        const int64_t step = out.plane * static_cast<int64_t>(sizeof(float));
+        to += out.pixel[0];
         REBNN_UNROLL
         for (int i = 0; i < 4; ++i) {
-          const float32x4_t low = vzip1q_f32(value[0].part[i], value[1].part[i]);
-          const float32x4_t high = vzip2q_f32(value[0].part[i], value[1].part[i]);
-          vst1_f32(pixel, vget_low_f32(low));
-          vst1_f32(pixel + out.plane, vget_high_f32(low));
-          vst1_f32(pixel + 2 * out.plane, vget_low_f32(high));
-          vst1_f32(pixel + 3 * out.plane, vget_high_f32(high));
-          pixel += 4 * out.plane;
+          StoreTwo(to, step, vzip1q_f32(value[0].part[i], value[1].part[i]));
+          StoreTwo(to, step, vzip2q_f32(value[0].part[i], value[1].part[i]));
         }
         return;
       }
     }
-    AnyPlanes<Neon<kInOrder>>::template Store<P>(to, out, valid, value);
+    AnyPlanes<Isa>::template Store<P>(to, out, valid, value);
   }
 };
 
