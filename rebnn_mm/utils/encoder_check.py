@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path as osp
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,10 @@ def encoder_names(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[tup
 
 
 def missing_encoder(
-    cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'), configs: str = 'configs'
+    cfg: Mapping[str, Any],
+    splits: Sequence[str] = ('train', 'val'),
+    configs: str = 'configs',
+    coming: Collection[str] = (),
 ) -> str | None:
     """One sentence on the first encoder, teacher or tokenizer that cannot be read, or ``None``.
 
@@ -48,6 +51,7 @@ def missing_encoder(
         cfg: a config with ``model`` and ``<split>_dataloader``; of a model without encoder nothing is asked.
         splits: the splits the caller is about to read.
         configs: folder searched for the config that trains a missing teacher.
+        coming: directories that need not be there yet.
 
     Example:
         >>> missing_encoder(dict(model=dict(encoder='not/any/where')), ['test']).split('. ')[0]
@@ -59,6 +63,8 @@ def missing_encoder(
     for key, name in encoder_names(cfg, splits):
         names.setdefault(name, []).append(key)
     for name, keys in names.items():
+        if name in coming:
+            continue
         if osp.isdir(name):
             if not osp.isfile(osp.join(name, 'config.json')):
                 return f'{name} ({keys[0]}) has no config.json, so it is no encoder directory.'

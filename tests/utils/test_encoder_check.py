@@ -51,6 +51,7 @@ def test_missing_teacher_names_the_config_that_trains_it(encoder, tmp_path):
     message = missing_encoder(config(encoder, teacher), configs=str(ROOT / 'configs'))
     assert message.startswith(f'no encoder at {teacher} (model.teacher). Train it first: python tools/train.py ')
     assert 'configs/glue/minilm/minilm_sst2.py, or point to another one: --cfg-options model.teacher=<dir>.' in message
+    assert missing_encoder(config(encoder, teacher), coming=[teacher]) is None
     assert missing_encoder(config(encoder, teacher), ['test']) is None  # testing needs no teacher
     (tmp_path / teacher).mkdir(parents=True)
     assert (
