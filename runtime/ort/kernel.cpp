@@ -1,150 +1,17 @@
 #include "kernel.h"
 
-#include <unistd.h>
-
 #include <cstring>
 
+#include "attention_kernel.h"
+#include "conv_kernel.h"
+#include "embedding_kernel.h"
+
 namespace rebnn::ort {
-namespace {
 
-constexpr int64_t kMostChannels = (int64_t{1} << 31) - 1;
-// Rows of a linear layer are laid out as an image of this width: kernels work on several pixels of a row at once, and
-// threads share rows.
-constexpr int64_t kLinearWidth = 16;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
-
-size_t ProcessorCount() {
-  static const long count = sysconf(_SC_NPROCESSORS_ONLN);
-  return count > 1 ? static_cast<size_t>(count) : 1;
-}
-
-bool IsOneZero(const Tensor& tensor) {
-  if (tensor.rank != 4) return false;
-  for (size_t axis = 0; axis < tensor.rank; ++axis) {
-    if (tensor.dims[axis] != 1) return false;
-  }
-  return *static_cast<const float*>(tensor.data) == 0;
-}
-
-// ONNX Runtime's own threads, as librebnn asks for them.
-struct Threads {
-  const Api& api;
-  const KernelContext* context;
-  Status* status = nullptr;
-
-  static void Run(void* self, size_t tasks, void (*task)(void*, size_t), void* arg) {
-    auto threads = static_cast<Threads*>(self);
-    if (threads->status) return;
-    threads->status = threads->api.KernelContext_ParallelFor(threads->context, task, tasks, 0, arg);
-  }
-};
-
-}  // namespace
-
-Kernel::Kernel(const Operator& op, const ApiTable* table, const KernelInfo* info)
-    : op_(op), node_(table, info, op.name) {
-  rebnn_conv_desc desc = {};
-  ReadAttributes(info, &desc);
-  ReadWeights(info, &desc);
-}
-
-void Kernel::ReadAttributes(const KernelInfo* info, rebnn_conv_desc* desc) {
-  const int64_t none = 0, one = 1;
-  const int64_t channels = node_.Int(info, "channels", nullptr);
-  if (channels < 1 || channels > kMostChannels) {
-    node_.Fail("the attribute channels is %lld; it must be positive and below 2^31.",
-               static_cast<long long>(channels));
-  }
-  desc->group = 1;
-  if (op_.is_linear) {
-    for (int axis = 0; axis < 2; ++axis) desc->stride[axis] = desc->dilation[axis] = 1;
-  } else {
-    node_.Ints(info, "strides", desc->stride, 2, 1);
-    node_.Ints(info, "dilations", desc->dilation, 2, 1);
-    node_.Ints(info, "pads", desc->pad, 4, 0);
-    desc->group = node_.Int(info, "group", &one);
-    const int64_t pad_value = node_.Int(info, "pad_value", &none);
-    if (pad_value < -1 || pad_value > 1) {
-      node_.Fail("the attribute pad_value is %lld; it must be -1, 0 or 1.", static_cast<long long>(pad_value));
-    }
-    desc->pad_value = static_cast<int32_t>(pad_value);
-    const std::string layout = node_.Text(info, "layout", "NCHW");
-    if (layout != "NCHW" && layout != "NHWC") node_.Fail("the attribute layout must be NCHW or NHWC.");
-    layout_ = layout == "NCHW" ? REBNN_NCHW : REBNN_NHWC;
-  }
-  if (desc->group < 1 || desc->group > kMostChannels) {
-    node_.Fail("the attribute group is %lld; it must be positive and below 2^31.",
-               static_cast<long long>(desc->group));
-  }
-  if (op_.inputs[0].kind == Kind::kBits && desc->group != 1) node_.Fail("a packed input allows only group 1.");
-  desc->in_channels = in_channels_ = channels * desc->group;
-}
-
-void Kernel::ReadWeights(const KernelInfo* info, rebnn_conv_desc* desc) {
-  const size_t index = 1;
-  int is_constant = 0;
+Tensor Kernel::Take(KernelContext* context, size_t index) const {
   const Value* value = nullptr;
-  node_.Check(node_.api().KernelInfoGetConstantInput_tensor(info, index, &is_constant, &value), "W");
-  if (!is_constant || !value) node_.Fail("W must be an initializer of the graph, not a result or an input.");
-  const Tensor weights = node_.Read(value, "W", kUint8);
-  const size_t rank = op_.is_linear ? 2 : 4;
-  const int64_t bytes = CeilDiv(in_channels_ / desc->group, 8);
-  if (weights.rank != rank || weights.dims[rank - 1] != bytes) {
-    node_.Fail("W has the shape %s; it must be [O, %s%lld] for %lld input channels in each group.",
-               weights.Shape().c_str(), op_.is_linear ? "" : "KH, KW, ", static_cast<long long>(bytes),
-               static_cast<long long>(in_channels_ / desc->group));
-  }
-  desc->out_channels = out_channels_ = weights.dims[0];
-  desc->kernel[0] = op_.is_linear ? 1 : weights.dims[1];
-  desc->kernel[1] = op_.is_linear ? 1 : weights.dims[2];
-  size_t size = 1;
-  for (size_t i = 0; i < weights.rank; ++i) size *= static_cast<size_t>(weights.dims[i]);
-  rebnn_conv* conv = nullptr;
-  Check(rebnn_conv_create(desc, static_cast<const uint8_t*>(weights.data), size, &conv));
-  conv_.reset(conv);
-}
-
-void Kernel::Check(rebnn_status status) const {
-  if (status == REBNN_OK) return;
-  // "function: sentence"; the node is the better beginning.
-  const char* sentence = rebnn_last_error();
-  const char* colon = std::strstr(sentence, ": ");
-  node_.Fail("%s", colon ? colon + 2 : sentence);
-}
-
-Tensor Kernel::OutputShape(const Input& input, const Tensor& x, rebnn_conv_io* io) const {
-  const bool packed = input.kind == Kind::kBits;
-  const int64_t channels = packed ? CeilDiv(in_channels_, 8) : in_channels_;
-  Tensor shape = x;
-  if (op_.is_linear) {
-    if (x.rank < 1 || x.dims[x.rank - 1] != channels) {
-      node_.Fail("X has the shape %s; its last dimension must be %lld.", x.Shape().c_str(),
-                 static_cast<long long>(channels));
-    }
-    shape.dims[x.rank - 1] = out_channels_;
-    return shape;
-  }
-  const bool first = !packed && layout_ == REBNN_NCHW;
-  const size_t channel_axis = first ? 1 : 3, height_axis = first ? 2 : 1;
-  if (x.rank != 4 || x.dims[channel_axis] != channels) {
-    node_.Fail("%s has the shape %s; it must have 4 dimensions, the %s of them %lld.", input.name, x.Shape().c_str(),
-               first ? "second" : "last", static_cast<long long>(channels));
-  }
-  io->n = x.dims[0];
-  io->h = x.dims[height_axis];
-  io->w = x.dims[height_axis + 1];
-  int64_t h = 0, w = 0;
-  size_t bytes = 0;
-  Check(rebnn_conv_output_size(conv_.get(), io->h, io->w, &h, &w));
-  // Refuses sizes whose products overflow, before an output of such a size is asked for.
-  Check(rebnn_conv_scratch_size(conv_.get(), io->n, io->h, io->w, 1, &bytes));
-  if (layout_ == REBNN_NCHW) {
-    shape.dims = {io->n, out_channels_, h, w};
-  } else {
-    shape.dims = {io->n, h, w, out_channels_};
-  }
-  return shape;
+  node_.Check(node_.api().KernelContext_GetInput(context, index, &value), op_.inputs[index].name);
+  return node_.Read(value, op_.inputs[index].name, ElementType(op_.inputs[index].kind));
 }
 
 void* Kernel::Output(KernelContext* context, size_t index, const Tensor& shape) const {
@@ -160,75 +27,32 @@ void* Kernel::Output(KernelContext* context, size_t index, const Tensor& shape) 
   return data;
 }
 
-void Kernel::Run(KernelContext* context) const {
-  rebnn_conv_io io = {};
-  io.layout = layout_;
-  Tensor x = {}, y = {};
-  for (size_t i = 0; i < op_.input_count; ++i) {
-    const Input& input = op_.inputs[i];
-    if (input.kind == Kind::kWeights) continue;
-    const Value* value = nullptr;
-    node_.Check(node_.api().KernelContext_GetInput(context, i, &value), input.name);
-    const Tensor tensor = node_.Read(value, input.name, input.kind == Kind::kBits ? kUint8 : kFloat);
-    if (input.kind == Kind::kReal || input.kind == Kind::kBits) {
-      x = tensor;
-      y = OutputShape(input, x, &io);
-    } else if (input.kind == Kind::kLikeOutput) {
-      if (tensor.rank != y.rank || tensor.dims != y.dims) {
-        if (IsOneZero(tensor)) continue;  // there is no residual
-        node_.Fail("%s has the shape %s; it must be that of Y, %s, or one 0 of the shape [1, 1, 1, 1].", input.name,
-                   tensor.Shape().c_str(), y.Shape().c_str());
-      }
-    } else {
-      const int64_t count = input.kind == Kind::kPerInput ? in_channels_ : out_channels_;
-      if (tensor.rank != 1 || tensor.dims[0] != count) {
-        node_.Fail("%s has the shape %s; it must be [%lld].", input.name, tensor.Shape().c_str(),
-                   static_cast<long long>(count));
-      }
-    }
-    if (input.kind == Kind::kBits) {
-      io.x_bits = static_cast<const uint8_t*>(tensor.data);
-    } else {
-      io.*input.step = static_cast<const float*>(tensor.data);
-    }
-  }
-  io.y = static_cast<float*>(Output(context, 0, y));
-  if (op_.gives_bits) {
-    Tensor bits = y;
-    const bool first = layout_ == REBNN_NCHW;
-    bits.dims = {y.dims[0], y.dims[first ? 2 : 1], y.dims[first ? 3 : 2], CeilDiv(out_channels_, 8)};
-    io.y_bits = static_cast<uint8_t*>(Output(context, 1, bits));
-    if (!io.y_bits) io.next_shift = nullptr;
-  }
-  if (!io.y && !io.y_bits) return;
-  if (!op_.is_linear) return Compute(context, io);
-  int64_t rows = 1;
-  for (size_t i = 0; i + 1 < x.rank; ++i) rows *= x.dims[i];
-  io.n = rows ? 1 : 0;
-  io.h = rows / kLinearWidth;
-  io.w = kLinearWidth;
-  if (io.h) Compute(context, io);
-  const int64_t done = io.h * kLinearWidth;
-  if (done == rows) return;
-  io.x += done * in_channels_;
-  io.y += done * out_channels_;
-  io.h = 1;
-  io.w = rows - done;
-  Compute(context, io);
+Tensor Kernel::Constant(const KernelInfo* info, size_t index) const {
+  const char* name = op_.inputs[index].name;
+  int is_constant = 0;
+  const Value* value = nullptr;
+  node_.Check(node_.api().KernelInfoGetConstantInput_tensor(info, index, &is_constant, &value), name);
+  if (!is_constant || !value) node_.Fail("%s must be an initializer of the graph, not a result or an input.", name);
+  return node_.Read(value, name, ElementType(op_.inputs[index].kind));
 }
 
-void Kernel::Compute(KernelContext* context, const rebnn_conv_io& io) const {
-  if (io.n == 0) return;
-  const size_t count = ProcessorCount();
-  size_t bytes = 0;
-  Check(rebnn_conv_scratch_size(conv_.get(), io.n, io.h, io.w, count, &bytes));
-  const Scratch scratch(bytes);
-  Threads threads{node_.api(), context};
-  const rebnn_parallel parallel = {&Threads::Run, &threads, count};
-  const rebnn_status status =
-      rebnn_conv_run(conv_.get(), &io, scratch.data(), bytes, count > 1 ? &parallel : nullptr);
-  node_.Check(threads.status, "running in parallel");
-  Check(status);
+void Kernel::Check(rebnn_status status) const {
+  if (status == REBNN_OK) return;
+  // "function: sentence"; the node is the better beginning.
+  const char* sentence = rebnn_last_error();
+  const char* colon = std::strstr(sentence, ": ");
+  node_.Fail("%s", colon ? colon + 2 : sentence);
+}
+
+std::unique_ptr<Kernel> MakeKernel(const Operator& op, const ApiTable* table, const KernelInfo* info) {
+  switch (op.work) {
+    case Work::kEmbedding:
+      return std::make_unique<EmbeddingKernel>(op, table, info);
+    case Work::kAttention:
+      return std::make_unique<AttentionKernel>(op, table, info);
+    default:
+      return std::make_unique<ConvKernel>(op, table, info);
+  }
 }
 
 }  // namespace rebnn::ort

@@ -1,4 +1,4 @@
-// One binary layer of a session.
+// What every kernel of the domain is: one node of a session.
 #ifndef REBNN_ORT_KERNEL_H_
 #define REBNN_ORT_KERNEL_H_
 
@@ -6,40 +6,36 @@
 
 #include "node.h"
 #include "operators.h"
-#include "rebnn.h"
-#include "scratch.h"
 
 namespace rebnn::ort {
 
 class Kernel {
  public:
-  // Reads attributes and weights. Throws Failure.
-  Kernel(const Operator& op, const ApiTable* table, const KernelInfo* info);
+  virtual ~Kernel() = default;
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
 
   // Runs once; several threads may do so at the same time. Throws Failure.
-  void Run(KernelContext* context) const;
+  virtual void Run(KernelContext* context) const = 0;
 
- private:
-  struct Destroy {
-    void operator()(rebnn_conv* conv) const { rebnn_conv_destroy(conv); }
-  };
+ protected:
+  Kernel(const Operator& op, const ApiTable* table, const KernelInfo* info) : op_(op), node_(table, info, op.name) {}
 
-  void ReadAttributes(const KernelInfo* info, rebnn_conv_desc* desc);
-  void ReadWeights(const KernelInfo* info, rebnn_conv_desc* desc);
-  // Sizes of the input in `io`, and the output's shape.
-  Tensor OutputShape(const Input& input, const Tensor& x, rebnn_conv_io* io) const;
+  // An input of this run; its element type must be that of its kind.
+  Tensor Take(KernelContext* context, size_t index) const;
+  // Memory of an output of this shape; NULL if nobody wants it.
   void* Output(KernelContext* context, size_t index, const Tensor& shape) const;
-  void Compute(KernelContext* context, const rebnn_conv_io& io) const;
+  // An input that must be an initializer of the graph.
+  Tensor Constant(const KernelInfo* info, size_t index) const;
   // Throws what librebnn said.
   void Check(rebnn_status status) const;
 
   const Operator& op_;
   Node node_;
-  int64_t in_channels_ = 0, out_channels_ = 0;
-  rebnn_layout layout_ = REBNN_NHWC;
-  std::unique_ptr<rebnn_conv, Destroy> conv_;
-  ScratchUser scratch_user_;
 };
+
+// The kernel of a node. Reads attributes and weights. Throws Failure.
+std::unique_ptr<Kernel> MakeKernel(const Operator& op, const ApiTable* table, const KernelInfo* info);
 
 }  // namespace rebnn::ort
 

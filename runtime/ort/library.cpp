@@ -1,5 +1,6 @@
 // What ONNX Runtime calls. No exception leaves this file.
 #include <cstdio>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -41,7 +42,7 @@ Status* Guarded(const ApiTable* table, Work work) {
 // The kernel and the table that it must report errors with.
 struct Handle {
   const ApiTable* table;
-  Kernel kernel;
+  std::unique_ptr<Kernel> kernel;
 };
 
 const char* GetName(const CustomOp* op) { return Definition(op).name; }
@@ -49,8 +50,7 @@ const char* GetName(const CustomOp* op) { return Definition(op).name; }
 const char* GetExecutionProviderType(const CustomOp*) { return nullptr; }
 
 int GetInputType(const CustomOp* op, size_t index) {
-  const Kind kind = Definition(op).inputs[index].kind;
-  return kind == Kind::kBits || kind == Kind::kWeights ? kUint8 : kFloat;
+  return ElementType(Definition(op).inputs[index].kind);
 }
 
 size_t GetInputTypeCount(const CustomOp* op) { return Definition(op).input_count; }
@@ -66,12 +66,12 @@ int GetOutputCharacteristic(const CustomOp*, size_t index) { return index ? kOpt
 int GetInputMemoryType(const CustomOp*, size_t) { return 0; }
 
 Status* CreateKernel(const CustomOp* op, const ApiTable* table, const KernelInfo* info, void** kernel) {
-  return Guarded(table, [&] { *kernel = new Handle{table, Kernel(Definition(op), table, info)}; });
+  return Guarded(table, [&] { *kernel = new Handle{table, MakeKernel(Definition(op), table, info)}; });
 }
 
 Status* Compute(void* kernel, KernelContext* context) {
   const auto handle = static_cast<const Handle*>(kernel);
-  return Guarded(handle->table, [&] { handle->kernel.Run(context); });
+  return Guarded(handle->table, [&] { handle->kernel->Run(context); });
 }
 
 void DestroyKernel(void* kernel) { delete static_cast<Handle*>(kernel); }

@@ -13,6 +13,19 @@ std::string Shortened(std::string text) {
   return text;
 }
 
+const char* TypeName(int type) {
+  switch (type) {
+    case kUint8:
+      return "uint8";
+    case kInt64:
+      return "int64";
+    case kBool:
+      return "bool";
+    default:
+      return "float";
+  }
+}
+
 // Texts are asked for twice: the first call tells the size, which counts the final zero.
 template <typename Read>
 std::string ReadText(Read read) {
@@ -77,7 +90,7 @@ Tensor Node::Read(const Value* value, const char* name, int type) const {
   if (!status && tensor.rank <= Tensor::kMaxRank) status = api_.GetDimensions(info, tensor.dims.data(), tensor.rank);
   api_.ReleaseTensorTypeAndShapeInfo(info);
   Check(status, name);
-  if (actual != type) Fail("%s must be of type %s.", name, type == kFloat ? "float" : "uint8");
+  if (actual != type) Fail("%s must be of type %s.", name, TypeName(type));
   if (tensor.rank > Tensor::kMaxRank) {
     Fail("%s has %zu dimensions; at most %zu are supported.", name, tensor.rank, Tensor::kMaxRank);
   }
@@ -105,6 +118,14 @@ int64_t Node::Int(const KernelInfo* info, const char* name, const int64_t* fallb
   if (Exists(info, name)) Fail("the attribute %s must be an integer.", name);
   if (!fallback) Fail("the attribute %s is missing.", name);
   return *fallback;
+}
+
+int64_t Node::Positive(const KernelInfo* info, const char* name) const {
+  const int64_t value = Int(info, name, nullptr);
+  if (value < 1 || value >= int64_t{1} << 31) {
+    Fail("the attribute %s is %lld; it must be positive and below 2^31.", name, static_cast<long long>(value));
+  }
+  return value;
 }
 
 void Node::Ints(const KernelInfo* info, const char* name, int64_t* values, size_t count, int64_t fallback) const {

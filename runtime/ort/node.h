@@ -43,6 +43,8 @@ class Node {
 
   // The three kinds of attribute in use. `fallback` NULL: the attribute must be there.
   int64_t Int(const KernelInfo* info, const char* name, const int64_t* fallback) const;
+  // One that must be there and be from 1 to 2^31 - 1.
+  int64_t Positive(const KernelInfo* info, const char* name) const;
   void Ints(const KernelInfo* info, const char* name, int64_t* values, size_t count, int64_t fallback) const;
   std::string Text(const KernelInfo* info, const char* name, const char* fallback) const;
 

@@ -1,5 +1,7 @@
 #include "operators.h"
 
+#include "ort_abi.h"
+
 namespace rebnn::ort {
 namespace {
 
@@ -19,24 +21,49 @@ constexpr Input kSlope = {"slope", Kind::kPerOutput, &Io::slope};
 constexpr Input kPost = {"post", Kind::kPerOutput, &Io::post};
 constexpr Input kNextShift = {"next_shift", Kind::kPerOutput, &Io::next_shift};
 
+constexpr Input kIds = {"ids", Kind::kNumbers, nullptr};
+constexpr Input kRowScale = {"scale", Kind::kPlain, nullptr};
+constexpr Input kQ = {"Q", Kind::kPlain, nullptr};
+constexpr Input kK = {"K", Kind::kPlain, nullptr};
+constexpr Input kV = {"V", Kind::kPlain, nullptr};
+constexpr Input kMask = {"mask", Kind::kTruths, nullptr};
+
 constexpr Input kConvInputs[] = {kX, kW, kShift, kScale, kBias};
 constexpr Input kBlockInputs[] = {kX, kW, kShift, kScale, kMul, kAdd, kR, kPre, kSlope, kPost, kNextShift};
 constexpr Input kPackedConvInputs[] = {kP, kW, kScale, kBias};
 constexpr Input kPackedBlockInputs[] = {kP, kW, kScale, kMul, kAdd, kR, kPre, kSlope, kPost, kNextShift};
+constexpr Input kEmbeddingInputs[] = {kIds, kW, kRowScale};
+constexpr Input kAttentionInputs[] = {kQ, kK, kV, kMask};
 
 template <size_t N>
-constexpr Operator Define(const char* name, const Input (&inputs)[N], bool gives_bits, bool is_linear) {
-  return {name, inputs, N, gives_bits, is_linear};
+constexpr Operator Define(const char* name, const Input (&inputs)[N], bool gives_bits, Work work) {
+  return {name, inputs, N, gives_bits, work};
 }
 
 }  // namespace
 
+int ElementType(Kind kind) {
+  switch (kind) {
+    case Kind::kBits:
+    case Kind::kWeights:
+      return kUint8;
+    case Kind::kNumbers:
+      return kInt64;
+    case Kind::kTruths:
+      return kBool;
+    default:
+      return kFloat;
+  }
+}
+
 const Operator kOperators[kOperatorCount] = {
-    Define("BinaryConv", kConvInputs, false, false),
-    Define("BinaryBlock", kBlockInputs, true, false),
-    Define("PackedBinaryConv", kPackedConvInputs, false, false),
-    Define("PackedBinaryBlock", kPackedBlockInputs, true, false),
-    Define("BinaryLinear", kConvInputs, false, true),
+    Define("BinaryConv", kConvInputs, false, Work::kConv),
+    Define("BinaryBlock", kBlockInputs, true, Work::kConv),
+    Define("PackedBinaryConv", kPackedConvInputs, false, Work::kConv),
+    Define("PackedBinaryBlock", kPackedBlockInputs, true, Work::kConv),
+    Define("BinaryLinear", kConvInputs, false, Work::kLinear),
+    Define("BinaryEmbedding", kEmbeddingInputs, false, Work::kEmbedding),
+    Define("BinaryAttention", kAttentionInputs, false, Work::kAttention),
 };
 
 }  // namespace rebnn::ort

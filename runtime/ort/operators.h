@@ -15,12 +15,18 @@ enum class Kind {
   kPerInput,      // one number for each input channel
   kPerOutput,     // one number for each output channel
   kLikeOutput,    // the output's shape
+  kNumbers,       // int64
+  kPlain,         // float of a shape that the kernel looks at itself
+  kTruths,        // bool
 };
+
+// Which kernel computes an operator.
+enum class Work { kConv, kLinear, kEmbedding, kAttention };
 
 struct Input {
   const char* name;
   Kind kind;
-  const float* rebnn_conv_io::*step;  // NULL for weights and bits
+  const float* rebnn_conv_io::*step;  // of a convolution; NULL for weights and bits
 };
 
 struct Operator {
@@ -28,10 +34,13 @@ struct Operator {
   const Input* inputs;
   size_t input_count;
   bool gives_bits;  // has the output P after Y
-  bool is_linear;
+  Work work;
 };
 
-constexpr size_t kOperatorCount = 5;
+// The element type of an input, as ort_abi.h numbers them.
+int ElementType(Kind kind);
+
+constexpr size_t kOperatorCount = 7;
 extern const Operator kOperators[kOperatorCount];
 
 }  // namespace rebnn::ort

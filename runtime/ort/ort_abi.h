@@ -26,7 +26,7 @@ struct ApiTable;
 
 // Of OrtErrorCode, ONNXTensorElementDataType and OrtCustomOpInputOutputCharacteristic.
 constexpr int kFail = 1, kInvalidArgument = 2;
-constexpr int kFloat = 1, kUint8 = 2;
+constexpr int kFloat = 1, kUint8 = 2, kInt64 = 7, kBool = 9;
 constexpr int kRequired = 0, kOptional = 1;
 
 // F(place in the table, name, result, parameters). A function that returns a Status returns NULL if all went well.

@@ -88,6 +88,8 @@ static_assert(SameCall<decltype(ours::ApiBase::GetApi), decltype(OrtApiBase::Get
 static_assert(ours::kFail == ORT_FAIL && ours::kInvalidArgument == ORT_INVALID_ARGUMENT, "error codes differ");
 static_assert(ours::kFloat == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT, "element types differ");
 static_assert(ours::kUint8 == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, "element types differ");
+static_assert(ours::kInt64 == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64, "element types differ");
+static_assert(ours::kBool == ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL, "element types differ");
 static_assert(ours::kRequired == INPUT_OUTPUT_REQUIRED, "characteristics differ");
 static_assert(ours::kOptional == INPUT_OUTPUT_OPTIONAL, "characteristics differ");
 static_assert(OrtMemTypeDefault == 0, "GetInputMemoryType answers 0");

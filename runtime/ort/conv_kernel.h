@@ -1,0 +1,38 @@
+// One binary convolution or linear layer of a session.
+#ifndef REBNN_ORT_CONV_KERNEL_H_
+#define REBNN_ORT_CONV_KERNEL_H_
+
+#include <memory>
+
+#include "kernel.h"
+#include "rebnn.h"
+#include "scratch.h"
+
+namespace rebnn::ort {
+
+class ConvKernel : public Kernel {
+ public:
+  ConvKernel(const Operator& op, const ApiTable* table, const KernelInfo* info);
+  void Run(KernelContext* context) const override;
+
+ private:
+  struct Destroy {
+    void operator()(rebnn_conv* conv) const { rebnn_conv_destroy(conv); }
+  };
+
+  void ReadAttributes(const KernelInfo* info, rebnn_conv_desc* desc);
+  void ReadWeights(const KernelInfo* info, rebnn_conv_desc* desc);
+  // Sizes of the input in `io`, and the output's shape.
+  Tensor OutputShape(const Input& input, const Tensor& x, rebnn_conv_io* io) const;
+  void Compute(KernelContext* context, const rebnn_conv_io& io) const;
+
+  const bool is_linear_;
+  int64_t in_channels_ = 0, out_channels_ = 0;
+  rebnn_layout layout_ = REBNN_NHWC;
+  std::unique_ptr<rebnn_conv, Destroy> conv_;
+  ScratchUser scratch_user_;
+};
+
+}  // namespace rebnn::ort
+
+#endif  // REBNN_ORT_CONV_KERNEL_H_
