@@ -33,3 +33,7 @@ param_scheduler = dict(type='BinaryWarmupLinearLR', warmup=0.1, by_epoch=False)
 train_cfg = dict(by_epoch=False)
 val_cfg = dict()
 test_cfg = dict()
+
+# Of the real-valued rows, whose recipe the papers leave out: bias correction, a small rate, many epochs on small tasks
+# (Mosbach et al. 2021, On the stability of fine-tuning BERT).
+fine_tune_optimizer = dict(_delete_=True, type='AdamW', lr=2e-5, eps=1e-6, weight_decay=0.01)
