@@ -135,8 +135,7 @@ def install_attention(model: 'PreTrainedModel', attention: Mapping[str, Any] | N
         raise ValueError(f'{kind}: {causal[0]} is a causal attention, of a decoder; only encoders are supported.')
     if attention is not None:
         for module, (heads, head_dim) in sizes.items():
-            module.add_module(CHILD, build_attention(attention, heads, head_dim))
-        model.train(model.training)
+            module.add_module(CHILD, build_attention(attention, heads, head_dim).train(module.training))
     return [names[module] for module in sizes]
 
 

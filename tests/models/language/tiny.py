@@ -1,7 +1,8 @@
 """Tiny random encoders in the layout of the Hugging Face hub, made where a test needs them."""
 
 import torch
-from transformers import AutoConfig, AutoModel, BertTokenizer
+from mmengine.structures import BaseDataElement
+from transformers import AutoConfig, AutoModel, AutoTokenizer, BertTokenizer
 
 SIZES = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
 
@@ -14,7 +15,30 @@ SIZES_OF = {
 }
 """The same size in the words of each architecture."""
 
-WORDS = ['a', 'the', 'film', 'movie', 'plot', 'actor', 'scene', 'story', 'is', 'was', 'not', 'very', 'good', 'bad', 'great', 'dull', 'fun', 'slow', 'bright', 'dark', 'one', 'two']
+WORDS = [
+    'a',
+    'the',
+    'film',
+    'movie',
+    'plot',
+    'actor',
+    'scene',
+    'story',
+    'is',
+    'was',
+    'not',
+    'very',
+    'good',
+    'bad',
+    'great',
+    'dull',
+    'fun',
+    'slow',
+    'bright',
+    'dark',
+    'one',
+    'two',
+]
 """What the tokenizer knows as whole words; it spells all others."""
 
 
@@ -47,3 +71,23 @@ def tiny_encoder(folder, kind='bert', seed=0, **options):
         AutoModel.from_config(config).save_pretrained(folder)
     BertTokenizer(vocab={token: index for index, token in enumerate(tokens)}).save_pretrained(folder)
     return str(folder)
+
+
+def tiny_batch(folder, texts=('a good film', 'the plot was very dull , not fun .'), labels=None):
+    """Inputs and data samples of some texts, as ``TextClassifier`` takes them."""
+    tokens = AutoTokenizer.from_pretrained(folder)(list(texts), padding=True, return_tensors='pt')
+    samples = []
+    for index in range(len(texts)):
+        label = index % 2 if labels is None else labels[index]
+        samples.append(BaseDataElement(metainfo=dict(sample_idx=index, split='dev'), gt_label=torch.tensor(label)))
+    return dict(tokens), samples
+
+
+BINARY = dict(
+    binarize=dict(
+        linear=dict(type='ReBNNLinear', center='row', activation=dict(type='BinarySign', shift=None)),
+        word_embedding=dict(type='BinaryEmbedding'),
+    ),
+    attention=dict(type='BinaryAttention'),
+)
+"""Options of a fully binary ``TextClassifier``."""
