@@ -19,6 +19,7 @@ from .rebnn_conv import ReBNNConv2d
 from .rebnn_linear import ReBNNLinear
 from .recu import ReCUConv2d, ReCULinear
 from .rprelu import BinaryRPReLU
+from .softmax_attention import SoftmaxAttention
 from .xnor import XNORConv2d, XNORLinear
 
 __all__ = [
@@ -50,6 +51,7 @@ __all__ = [
     'ReCUConv2d',
     'ReCULinear',
     'RealAttention',
+    'SoftmaxAttention',
     'XNORConv2d',
     'XNORLinear',
     'calibrate_shifts',
