@@ -101,6 +101,24 @@ class WeightHistory:
                 values.append(100 * flips[count] / (flips['weights'] * steps))
         return epochs, values
 
+    def flip_counts(self) -> dict[str, dict[str, Any]]:
+        """All counts, by layer: ``weights``, and lists over the epochs of ``epoch``, ``steps`` and each flip count.
+
+        Example:
+            >>> line = dict(epoch=1, iteration=2, layers={'conv': dict(weights=9, steps=2, flips=3)}, channels=[])
+            >>> WeightHistory([line]).flip_counts()
+            {'conv': {'weights': 9, 'epoch': [1], 'steps': [2], 'flips': [3]}}
+        """
+        counts: dict[str, dict[str, Any]] = {}
+        for entry in self._entries:
+            for name, numbers in entry['layers'].items():
+                layer = counts.setdefault(name, dict(weights=numbers['weights'], epoch=[]))
+                layer['epoch'].append(entry['epoch'])
+                for key, number in numbers.items():
+                    if key != 'weights':
+                        layer.setdefault(key, []).append(number)
+        return counts
+
     def latent_weights(self, layer: str, channel: int) -> dict[int, ChannelWeights]:
         """The distributions of one channel, by epoch; 0 is before training.
 

@@ -3,6 +3,7 @@
 from .bert_adam import BinaryBertAdam
 from .bidet_hook import BiDetLossHook
 from .binary_hook import BinaryHook
+from .compile_hook import BinaryCompileHook
 from .flip_recorder import FlipRecorder
 from .iter_seed_hook import BinaryIterSeedHook
 from .method_driver import MethodDriver
@@ -16,6 +17,7 @@ from .weight_recorder_hook import BinaryWeightRecorderHook
 __all__ = [
     'BiDetLossHook',
     'BinaryBertAdam',
+    'BinaryCompileHook',
     'BinaryHook',
     'BinaryIterSeedHook',
     'BinarySavePretrainedHook',

@@ -25,8 +25,8 @@ def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
         tensor([0., 1., 1., 0.])
     """
     # One pass instead of two comparisons and a product. Hardtanh's gradient ends at its bounds, so they are the next
-    # numbers beyond one.
-    beyond = torch.nextafter(torch.ones((), dtype=weight.dtype), torch.tensor(2.0, dtype=weight.dtype)).item()
+    # numbers beyond one. Without a tensor in between, which torch.compile could not follow.
+    beyond = 1 + torch.finfo(weight.dtype).eps
     return torch.ops.aten.hardtanh_backward.grad_input(grad, weight, -beyond, beyond, grad_input=grad)
 
 

@@ -1,0 +1,59 @@
+"""The mmengine hook that compiles the network for training."""
+
+from typing import Any
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
+from mmengine.runner import Runner
+
+from .binary_hook import unwrapped
+
+
+@HOOKS.register_module()
+class BinaryCompileHook(Hook):
+    """Compiles a part of the model with ``torch.compile`` before training; evaluation stays as it is.
+
+    A 1-bit network is many small operations on one tensor (shift, sign, estimator, scale, norm, slope), which the
+    compiler joins. mmengine's own ``compile`` option covers ``train_step`` with the optimizer in it, which PyTorch
+    2.13 does not compile together with hooks on ``optimizer.step``; those of the resilient gradient are such hooks.
+    Numbers differ from those without the hook by rounding only, and so do trainings in the end.
+
+    Args:
+        part: name of the submodule to compile, for instance ``'backbone'``.
+        options: keyword arguments of ``torch.nn.Module.compile``.
+
+    Raises:
+        ValueError: the model has no such part.
+
+    Example:
+        >>> BinaryCompileHook('backbone').part
+        'backbone'
+    """
+
+    # Behind the method's hook, which looks through the layers with a batch of its own before training.
+    priority = 60
+
+    def __init__(self, part: str = 'backbone', **options: Any) -> None:
+        self.part = part
+        self.options = options
+
+    def before_train(self, runner: Runner) -> None:
+        """Compile; the work is done when the first batch comes."""
+        model = unwrapped(runner.model)
+        try:
+            module = model.get_submodule(self.part)
+        except AttributeError:
+            names = ', '.join(name for name, _ in model.named_children())
+            raise ValueError(
+                f'BinaryCompileHook: the model has no part {self.part!r}. Name one of its modules: {names}.'
+            ) from None
+        module.compile(**self.options)
+
+    def before_val(self, runner: Runner) -> None:
+        """Evaluate uncompiled: compiling once more would cost more than a small validation set gives back."""
+        torch.compiler.set_stance('force_eager')
+
+    def after_val(self, runner: Runner) -> None:
+        """Go on compiled."""
+        torch.compiler.set_stance('default')

@@ -1,0 +1,142 @@
+"""What remains of a finished run: one small text file."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .planned_run import PlannedRun
+
+FORMAT = 1
+
+FIELDS: dict[str, type | tuple[type, ...]] = {
+    'format': int,
+    'key': str,
+    'experiment': str,
+    'name': str,
+    'status': str,
+    'error': (str, type(None)),
+    'config': str,
+    'options': dict,
+    'budget': dict,
+    'hooks': list,
+    'seed': int,
+    'start': (str, type(None)),
+    'score': str,
+    'final': (float, int, type(None)),
+    'curves': dict,
+    'flips': dict,
+    'weights': dict,
+    'cost': dict,
+    'made': dict,
+}
+"""Entries of a record and their types.
+
+- ``status``: ``'finished'`` or ``'failed'``; ``error``: last line of what a failed run printed.
+- ``config`` to ``start``: the run's definition, from which ``key`` is made.
+- ``final``: the score named ``score`` after the last epoch, in the evaluator's unit.
+- ``curves``: ``epoch`` and ``value`` lists by name: scores, mean training loss and the method's scalars by epoch.
+- ``flips``: by layer ``weights``, ``steps`` and the four counts of the weight recorder, lists over epochs.
+- ``weights``: by layer the histogram of the final latent weights (:mod:`rebnn_mm.experiments.latent_weights`).
+- ``cost``: ``wall_s``, ``cpu_s``, and ``parts``, how many times it was started.
+- ``made``: ``command``, ``commit``, ``changed`` (whether files differed from the commit), ``date``, ``hardware``,
+  ``device``, ``threads``, ``workers`` and ``versions``.
+"""
+
+
+def check_record(record: dict[str, Any], source: str) -> dict[str, Any]:
+    """The record, if it has every entry of :data:`FIELDS` with its type and nothing else.
+
+    Raises:
+        ValueError: it has not; the message names the entry.
+    """
+    for name, kind in FIELDS.items():
+        if name not in record:
+            raise ValueError(f'{source}: {name!r} is missing, so it is no record of a run. Remove the file.')
+        if not isinstance(record[name], kind) or isinstance(record[name], bool):
+            raise ValueError(f'{source}: {name!r} has a value of the wrong type. Remove the file and run it again.')
+    unknown = sorted(set(record) - set(FIELDS))
+    if unknown:
+        raise ValueError(f'{source}: {unknown[0]!r} is unknown. It is from another version of this project.')
+    if record['format'] != FORMAT:
+        raise ValueError(f'{source}: format {record["format"]} is unknown; this version reads format {FORMAT}.')
+    if record['status'] not in ('finished', 'failed'):
+        raise ValueError(f"{source}: status={record['status']!r} is unknown; it is 'finished' or 'failed'.")
+    if (record['final'] is None) != (record['status'] == 'failed'):
+        raise ValueError(f'{source}: a finished run has a final score, a failed one has none. Remove the file.')
+    return record
+
+
+class RecordStore:
+    """The folder with the records, one file per run: ``<name>_seed<seed>_<key>.json``.
+
+    A run is found by its key, so a run that two lists share is done once, and a run whose definition has changed is
+    another one.
+
+    Args:
+        folder: made when the first record is written.
+
+    Example:
+        >>> import tempfile
+        >>> len(RecordStore(tempfile.mkdtemp()))
+        0
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for path in sorted(self.folder.glob('*.json')):
+            yield self.read(path)
+
+    @staticmethod
+    def read(path: Path) -> dict[str, Any]:
+        """One record, checked.
+
+        Raises:
+            ValueError: it is not readable or not complete.
+        """
+        try:
+            record = json.loads(path.read_text())
+        except json.JSONDecodeError as error:
+            raise ValueError(f'{path} is no JSON ({error.msg}). Remove it; its run is made again.') from error
+        return check_record(record, str(path))
+
+    def find(self, run: PlannedRun) -> dict[str, Any] | None:
+        """The record of a run, finished or failed; None if there is none."""
+        paths = sorted(self.folder.glob(f'*_{run.key}.json'))
+        return self.read(paths[0]) if paths else None
+
+    def finished(self, run: PlannedRun) -> dict[str, Any] | None:
+        """The record of a finished run; None if it failed or is to be done."""
+        record = self.find(run)
+        return record if record is not None and record['status'] == 'finished' else None
+
+    def write(self, run: PlannedRun, record: dict[str, Any]) -> Path:
+        """Write a record, in place of an earlier one of the same run. The file is whole or not there."""
+        path = self.folder / f'{run.stem}.json'
+        check_record(record, str(path))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for earlier in self.folder.glob(f'*_{run.key}.json'):
+            if earlier != path:
+                earlier.unlink()
+        part = path.with_suffix('.part')
+        part.write_text(_lines(record))
+        os.replace(part, path)
+        return path
+
+
+def _lines(record: dict[str, Any]) -> str:
+    """JSON with a line per entry, and per layer or curve within an entry: short to read and to compare."""
+    parts = []
+    for name, value in record.items():
+        if isinstance(value, dict) and any(isinstance(inner, dict | list) for inner in value.values()):
+            inner = ',\n'.join(f'  {json.dumps(key)}: {json.dumps(entry)}' for key, entry in value.items())
+            parts.append(f' {json.dumps(name)}: {{\n{inner}\n }}')
+        else:
+            parts.append(f' {json.dumps(name)}: {json.dumps(value)}')
+    return '{\n' + ',\n'.join(parts) + '\n}\n'
