@@ -37,7 +37,8 @@ const StemKernels* ChosenStem() {
 #endif
   };
   for (const StemKernels* candidate : all) {
-    if (std::strcmp(candidate->name, kernels->name) == 0) return candidate;
+    // "neon" is also the stem of "neon_a55".
+    if (std::strncmp(candidate->name, kernels->name, std::strlen(candidate->name)) == 0) return candidate;
   }
   return &kPortableStem;
 }

@@ -28,7 +28,7 @@ run() {
 }
 
 for cpu in cortex-a53 cortex-a72 cortex-a76 max; do
-  for isa in neon portable; do
+  for isa in neon neon_a55 portable; do
     # The plain C++ is the same instructions on every core.
     if [ "$isa" = portable ] && [ "$cpu" != cortex-a53 ]; then continue; fi
     echo "--- $cpu, $isa"

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / 'runtime'
 # Kept between runs, so that only what has changed is compiled again; git ignores it.
 BUILDS = ROOT / 'build' / 'runtime-tests'
-ISAS = {'x86_64': ['avx512', 'avx2', 'portable'], 'aarch64': ['neon', 'portable']}.get(
+ISAS = {'x86_64': ['avx512', 'avx2', 'portable'], 'aarch64': ['neon', 'neon_a55', 'portable']}.get(
     platform.machine(), ['portable']
 )
 SKIPPED = 77
