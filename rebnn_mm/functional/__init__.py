@@ -2,7 +2,7 @@
 
 from .centred_sign import centred_sign
 from .channel import channel_centred, channel_dims, channel_mean_abs, per_channel
-from .elastic import elastic_sign, elastic_step
+from .elastic import elastic_levels, elastic_sign
 from .fourier import fourier_terms, noise_factor, sign_fourier
 from .gamma_rule import bounded, flip_count, flip_share, max_gradient
 from .information_bottleneck import information_regularisation, object_entropy, sparse_object_prior
@@ -29,8 +29,8 @@ __all__ = [
     'channel_dims',
     'channel_mean_abs',
     'dorefa_unit_weight',
+    'elastic_levels',
     'elastic_sign',
-    'elastic_step',
     'flip_count',
     'flip_share',
     'fourier_terms',

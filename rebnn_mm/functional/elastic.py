@@ -1,4 +1,4 @@
-"""BiT's elastic binarisation: two values whose distance is learned."""
+"""BiT's elastic binarisation: values whose distance is learned."""
 
 from typing import Any
 
@@ -53,49 +53,54 @@ def elastic_sign(x: Tensor, alpha: Tensor) -> Tensor:
     return _ElasticSign.apply(x, alpha)
 
 
-class _ElasticStep(torch.autograd.Function):
+class _ElasticLevels(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, alpha: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, alpha: Tensor, low: int, high: int) -> Tensor:
         ctx.save_for_backward(x, alpha)
-        return (x > alpha / 2).to(x.dtype) * alpha
+        ctx.range = low, high
+        return (x / alpha).round_().clamp_(low, high) * alpha
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None]:
         x, alpha = ctx.saved_tensors
+        low, high = ctx.range
         ratio = x / alpha
-        inside = (ratio >= 0) & (ratio <= 1)
-        slope = (ratio > 0.5).to(x.dtype) - ratio * inside
-        return grad * inside, ((grad * slope).sum() / x.numel() ** 0.5).view_as(alpha)
+        inside = (ratio >= low) & (ratio <= high)
+        slope = ratio.round().clamp_(low, high) - ratio * inside
+        grad_alpha = (grad * slope).sum() / (x.numel() * high) ** 0.5
+        return grad * inside, grad_alpha.view_as(alpha), None, None
 
 
-def elastic_step(x: Tensor, alpha: Tensor) -> Tensor:
-    r"""A learned scale where the input is above half of it, 0 elsewhere.
+def elastic_levels(x: Tensor, alpha: Tensor, low: int = 0, high: int = 1) -> Tensor:
+    r"""The nearest whole multiple of a learned scale, between two of them.
 
     .. math::
-        y = \alpha \, round\left(clamp\left(\frac{x}{\alpha}, 0, 1\right)\right)
+        y = \alpha \, clamp\left(round\left(\frac{x}{\alpha}\right), l, h\right)
         \qquad
-        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial y} \, 1_{0 \le x \le \alpha},
+        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial y} \, 1_{l \le x / \alpha \le h},
         \quad
-        \frac{\partial y}{\partial \alpha} = \begin{cases}
-            0 & x < 0 \\ -x / \alpha & 0 \le x \le \alpha / 2 \\ 1 - x / \alpha & \alpha / 2 < x \le \alpha \\
-            1 & x > \alpha
+        \frac{\partial y}{\partial \alpha} = \frac{1}{\sqrt{n h}} \begin{cases}
+            l & x / \alpha < l \\ round(x / \alpha) - x / \alpha & l \le x / \alpha \le h \\ h & x / \alpha > h
         \end{cases}
 
-    The scale's gradient is divided by the root of the number of values, as in :func:`elastic_sign`.
+    With l = 0 and h = 1 it is the step to 0 and alpha at half of alpha. n is the number of values.
 
     Args:
         x: any shape.
         alpha: scalar, positive.
+        low: l.
+        high: h, at least 1.
 
-    Source: Liu et al. 2022 (BiT), elastic binarisation to {0, 1}.
+    Source: Liu et al. 2022 (BiT), elastic binarisation to {0, 1} and its form of more bits; Esser et al. 2020 (learned
+    step size quantization).
 
     Example:
         >>> x = torch.tensor([-1.0, 0.25, 0.75, 2.0], requires_grad=True)
         >>> alpha = torch.tensor(1.0, requires_grad=True)
-        >>> y = elastic_step(x, alpha)
+        >>> y = elastic_levels(x, alpha)
         >>> y.sum().backward()
-        >>> y.detach(), x.grad, alpha.grad
+        >>> y.abs().detach(), x.grad, alpha.grad
         (tensor([0., 0., 1., 1.]), tensor([0., 1., 1., 0.]), tensor(0.5000))
     """
-    return _ElasticStep.apply(x, alpha)
+    return _ElasticLevels.apply(x, alpha, low, high)

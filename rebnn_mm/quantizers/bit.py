@@ -6,10 +6,10 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ..functional import elastic_sign, elastic_step, tensor_sign, tensor_sign_codes
+from ..functional import elastic_levels, elastic_sign, tensor_sign, tensor_sign_codes
 from .base import ActivationQuantizer
 from .bwn import BWNWeight
-from .options import per_channel_factor
+from .options import check_bits, per_channel_factor
 
 LEAST_SCALE = 1e-5
 """A learned scale counts as this where it is smaller."""
@@ -64,6 +64,10 @@ class ElasticActivation(ActivationQuantizer):
         channels: number of input channels.
         channel_dim: dimension of the channels in the input.
         shift: see :class:`ActivationQuantizer`; BiT's own starts at zero, in front of every linear layer.
+        bits: 1, or up to 8 for the student that teaches the one of one bit.
+
+    Raises:
+        ValueError: ``bits`` is out of range.
 
     Attributes:
         alpha (Parameter): the scale, scalar, from 1 until :meth:`calibrate` has seen a batch.
@@ -73,12 +77,18 @@ class ElasticActivation(ActivationQuantizer):
     param_roles: ClassVar[dict[str, str]] = {'shift': 'shift', 'alpha': 'scale'}
     stock_shift: ClassVar[str | None] = 'zero'
     start_factor: ClassVar[float]
-    """The scale starts at this times the mean magnitude of a batch."""
+    """The scale starts at this times the mean magnitude of a batch, divided by the root of the highest level."""
 
-    def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None) -> None:
+    def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None, bits: int = 1) -> None:
         super().__init__(channels, channel_dim, shift)
+        self.bits = check_bits(type(self).__name__, bits, least=1)
         self.alpha = nn.Parameter(torch.tensor(1.0))
         self.needs_calibration = True
+
+    @property
+    def levels(self) -> tuple[int, int]:
+        """The lowest and the highest multiple of the scale."""
+        raise NotImplementedError(f'{type(self).__name__} has to implement levels')
 
     @torch.no_grad()
     def calibrate(self, x: Tensor) -> None:
@@ -87,22 +97,28 @@ class ElasticActivation(ActivationQuantizer):
             super().calibrate(x)
         self.needs_calibration = False
         shifted = x if self.shift is None else x + self.along_channels(self.shift, x)
-        self.alpha.fill_(self.start_factor * float(shifted.abs().float().mean()))
+        start = self.start_factor * float(shifted.abs().float().mean())
+        self.alpha.fill_(start / max(self.levels[1], 1) ** 0.5)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         super()._load_from_state_dict(state_dict, prefix, *args)
         if f'{prefix}alpha' in state_dict:
             self.needs_calibration = False
 
+    def extra_repr(self) -> str:
+        """Channels, shift and bits, as printed by ``print(model)``."""
+        return f'{super().extra_repr()}, bits={self.bits}'
+
 
 @MODELS.register_module()
 class BiTSign(ElasticActivation):
     r"""Elastic binarisation to :math:`-\alpha` and :math:`\alpha`: for inputs of both signs.
 
-    Forward and backward are :func:`rebnn_mm.functional.elastic_sign`; alpha starts at twice the mean magnitude.
+    Forward and backward are :func:`rebnn_mm.functional.elastic_sign`; alpha starts at twice the mean magnitude. With k
+    bits, k above 1, they are :func:`rebnn_mm.functional.elastic_levels` from :math:`-2^{k-1}` to :math:`2^{k-1} - 1`.
 
     Args:
-        channels, channel_dim, shift: see :class:`ElasticActivation`.
+        channels, channel_dim, shift, bits: see :class:`ElasticActivation`.
 
     Source: Liu et al. 2022 (BiT); start as in its released code.
 
@@ -115,19 +131,26 @@ class BiTSign(ElasticActivation):
 
     start_factor: ClassVar[float] = 2.0
 
+    @property
+    def levels(self) -> tuple[int, int]:
+        """The lowest and the highest multiple of the scale."""
+        return (-1, 1) if self.bits == 1 else (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1)
+
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x, any shape."""
-        return elastic_sign(x, self.alpha.clamp(min=LEAST_SCALE))
+        """Quantize x, any shape."""
+        alpha = self.alpha.clamp(min=LEAST_SCALE)
+        return elastic_sign(x, alpha) if self.bits == 1 else elastic_levels(x, alpha, *self.levels)
 
 
 @MODELS.register_module()
 class BiTStep(ElasticActivation):
     r"""Elastic binarisation to 0 and :math:`\alpha`: behind a softmax or a ReLU.
 
-    Forward and backward are :func:`rebnn_mm.functional.elastic_step`; alpha starts at four times the mean magnitude.
+    Forward and backward are :func:`rebnn_mm.functional.elastic_levels` from 0 to 1, or to :math:`2^k - 1` with k bits.
+    Alpha starts at four times the mean magnitude, divided by the root of the highest level.
 
     Args:
-        channels, channel_dim, shift: see :class:`ElasticActivation`.
+        channels, channel_dim, shift, bits: see :class:`ElasticActivation`.
 
     Source: Liu et al. 2022 (BiT); start as in its released code.
 
@@ -135,11 +158,16 @@ class BiTStep(ElasticActivation):
         >>> quantizer = BiTStep(2)
         >>> quantizer.calibrate(torch.tensor([[0.0, 0.5]]))
         >>> quantizer(torch.tensor([[0.4, 0.6]]))
-        tensor([[0., 1.]], grad_fn=<_ElasticStepBackward>)
+        tensor([[0., 1.]], grad_fn=<_ElasticLevelsBackward>)
     """
 
     start_factor: ClassVar[float] = 4.0
 
+    @property
+    def levels(self) -> tuple[int, int]:
+        """The lowest and the highest multiple of the scale."""
+        return 0, 2**self.bits - 1
+
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x, any shape."""
-        return elastic_step(x, self.alpha.clamp(min=LEAST_SCALE))
+        """Quantize x, any shape."""
+        return elastic_levels(x, self.alpha.clamp(min=LEAST_SCALE), *self.levels)

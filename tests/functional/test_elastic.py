@@ -1,8 +1,9 @@
 """Each gradient against autograd of a smooth stand-in that is written out with the straight-through trick."""
 
+import pytest
 import torch
 
-from rebnn_mm.functional import elastic_sign, elastic_step
+from rebnn_mm.functional import elastic_levels, elastic_sign
 from tests.tolerances import FLOAT64_EXACT
 
 
@@ -22,16 +23,17 @@ def test_sign():
     torch.testing.assert_close(alpha.grad, (upstream * sign).sum() / 300**0.5, atol=FLOAT64_EXACT, rtol=0)
 
 
-def test_step():
+@pytest.mark.parametrize(('low', 'high'), [(0, 1), (0, 3), (-2, 1)])
+def test_levels(low, high):
     x, alpha, upstream = inputs()
     x.requires_grad_(), alpha.requires_grad_()
-    y = elastic_step(x, alpha)
+    y = elastic_levels(x, alpha, low, high)
     (y * upstream).sum().backward()
     ours = x.grad.clone(), alpha.grad.clone()
     x.grad = alpha.grad = None
-    ratio = (x / alpha).clamp(0, 1)
+    ratio = (x / alpha).clamp(low, high)
     expected = alpha * (ratio + (ratio.round() - ratio).detach())
     (expected * upstream).sum().backward()
     torch.testing.assert_close(y, expected, atol=FLOAT64_EXACT, rtol=0)
     torch.testing.assert_close(ours[0], x.grad, atol=FLOAT64_EXACT, rtol=0)
-    torch.testing.assert_close(ours[1], alpha.grad / 300**0.5, atol=FLOAT64_EXACT, rtol=0)
+    torch.testing.assert_close(ours[1], alpha.grad / (300 * high) ** 0.5, atol=FLOAT64_EXACT, rtol=0)

@@ -44,3 +44,17 @@ def test_scale_that_would_be_negative_counts_as_tiny():
     quantizer = BiTSign(1)
     quantizer.alpha.data.fill_(-1.0)
     assert 0 < quantizer(torch.ones(1)) < 1e-4
+
+
+def test_two_bits_have_four_levels():
+    sign, step = BiTSign(1, bits=2), BiTStep(1, bits=2)
+    x = torch.linspace(-5, 5, 41)
+    assert sign(x).unique().tolist() == [-2, -1, 0, 1] and step(x).unique().tolist() == [0, 1, 2, 3]
+    step.calibrate(x.abs())
+    torch.testing.assert_close(step.alpha.item(), 4 * x.abs().mean().item() / 3**0.5)
+
+
+@pytest.mark.parametrize('bits', [0, 9, 1.5])
+def test_bits_out_of_range_are_refused(bits):
+    with pytest.raises(ValueError, match='BiTSign: bits=.* must be a whole number from 1 to 8'):
+        BiTSign(1, bits=bits)
