@@ -13,6 +13,7 @@ from .calibration import calibrate_shifts
 from .dorefa import DoReFaConv2d, DoReFaLinear
 from .fda import FDAConv2d, FDALinear
 from .maxout import BinaryMaxout
+from .pair import BinaryPair
 from .rbnn import RBNNConv2d, RBNNLinear
 from .react import ReActConv2d, ReActLinear
 from .rebnn_conv import ReBNNConv2d
@@ -36,6 +37,7 @@ __all__ = [
     'BinaryLayer',
     'BinaryLinear',
     'BinaryMaxout',
+    'BinaryPair',
     'BinaryRPReLU',
     'DoReFaConv2d',
     'DoReFaLinear',

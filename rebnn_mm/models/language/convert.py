@@ -10,6 +10,7 @@ from torch import nn
 
 from ...layers import BinaryEmbedding, BinaryLayer, BinaryLinear
 from ...layers.naming import name_matches
+from ...layers.pair import BinaryPair
 from .options import check_options
 
 
@@ -19,6 +20,7 @@ def binarize(
     word_embedding: Mapping[str, Any] | None = None,
     keep_real: Sequence[str] = (),
     overrides: Mapping[str, Mapping[str, Any]] = {},
+    split: bool = False,
 ) -> nn.Module:
     """Replace, in place, every ``nn.Linear`` and the word embedding of an encoder with a classifier.
 
@@ -36,13 +38,15 @@ def binarize(
             ``['pooler', 'layer.0.*.query']``.
         overrides: further options of ``linear`` for the layers that a name of the same kind picks; of several, the
             longer name wins: ``{'intermediate.dense': dict(activation=dict(type='BinaryRSign', shift='zero'))}``.
+        split: whether every binary layer becomes the sum of two (:class:`rebnn_mm.layers.BinaryPair`), which begin
+            where ternary layers with the model's weights end; for weights that were trained so (BinaryBERT).
 
     Returns:
         nn.Module: the model.
 
     Raises:
-        ValueError: a name fits no layer, a config names no such layer, a weight is shared between layers, or the
-            model is binary already.
+        ValueError: a name fits no layer, a config names no such layer, a weight is shared between layers or cannot be
+            split, or the model is binary already.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
@@ -93,7 +97,18 @@ def binarize(
             padding_idx=old_words.padding_idx,
         )
         _replace(model, words, _built('word_embedding', word_embedding, table, BinaryEmbedding, keep_real))
+    if split:
+        _split(model)
     return model
+
+
+def _split(model: nn.Module) -> None:
+    for name, layer in list(model.named_modules()):
+        if isinstance(layer, BinaryLayer) and layer.weight_quantizer is not None:
+            pair = BinaryPair.split(layer)
+            model.set_submodule(name, pair)
+            pair.first.take_name(f'{name}.first')
+            pair.second.take_name(f'{name}.second')
 
 
 def _built(
