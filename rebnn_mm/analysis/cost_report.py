@@ -106,7 +106,7 @@ def cost_table(network: NetworkCost, rule: Rule, source: str = '', width: int | 
 def summary(network: NetworkCost, rule: Rule, source: str = '') -> list[tuple[str, str]]:
     """The totals, each with its label."""
     total = cost_dict(network, rule)['total']
-    products = [layer for layer in network.products if layer.weights]
+    products = [layer for layer in network.products if layer.weights and 'Embedding' not in layer.kind]
     quantized = [layer for layer in products if layer.quantized]
     weights, all_weights = (sum(layer.weights for layer in layers) for layers in (quantized, products))
     shares = ', '.join(

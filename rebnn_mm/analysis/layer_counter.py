@@ -14,6 +14,7 @@ from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
+from rebnn_mm.layers.attention import EncoderAttention
 from rebnn_mm.layers.base import BinaryLayer
 from rebnn_mm.layers.report import layer_rows
 
@@ -43,8 +44,9 @@ def count_layers(model: nn.Module, forward: Callable[[], Any]) -> tuple[LayerCos
 
     summed over its calls, so a layer shared by several feature levels counts on each. Positions of the padding count
     as any other. Products that no such layer makes, those of attention, are taken from torch's own formulas
-    (:mod:`torch.utils.flop_counter`) and belong to the innermost module that is running; both factors are real. What a
-    weight quantizer computes to make its weight is not counted: a prediction finds the weight ready.
+    (:mod:`torch.utils.flop_counter`) and belong to the innermost module that is running; both factors are real, unless
+    it is an :class:`rebnn_mm.layers.EncoderAttention`, which says its bits. A look-up in an embedding is no product.
+    What a weight quantizer computes to make its weight is not counted: a prediction finds the weight ready.
 
     Args:
         model: any module; nothing of it is changed.
@@ -105,7 +107,8 @@ def _is_conv(module: nn.Module) -> bool:
 
 
 def _is_product(module: nn.Module) -> bool:
-    return _is_conv(module) or isinstance(module, nn.Linear | BinaryLayer)
+    looked_up = isinstance(module, nn.Embedding)
+    return not looked_up and (_is_conv(module) or isinstance(module, nn.Linear | BinaryLayer))
 
 
 class _Hook:
@@ -170,7 +173,7 @@ def _cost(name: str, module: nn.Module, seen: _Seen, why: str, stored: set[int])
     parameters = {key: value.numel() for key, value in new.items() if isinstance(value, nn.Parameter)}
     learnable = sum(parameters.values())
     weights = bias = scales = running = 0
-    if _is_product(module):
+    if _is_product(module) or whole:
         weights, bias = parameters.pop('weight', 0), parameters.pop('bias', 0)
     if isinstance(module, BinaryLayer):
         scales = _scales(module)
@@ -179,11 +182,12 @@ def _cost(name: str, module: nn.Module, seen: _Seen, why: str, stored: set[int])
     if isinstance(module, _NormBase) and module.running_mean is not None and 'running_mean' in new:
         running = 2 * module.num_features
         vectors = 2 * module.num_features
+    weight_bits, activation_bits = _bits(module)
     return LayerCost(
         name=name,
         kind=type(module).__name__,
-        weight_bits=module.weight_bits if isinstance(module, BinaryLayer) else REAL_BITS,
-        activation_bits=module.activation_bits if isinstance(module, BinaryLayer) else REAL_BITS,
+        weight_bits=weight_bits,
+        activation_bits=activation_bits,
         why=why,
         parameters=learnable,
         weights=weights,
@@ -198,6 +202,14 @@ def _cost(name: str, module: nn.Module, seen: _Seen, why: str, stored: set[int])
         values_in=seen.values_in,
         values_out=seen.values_out,
     )
+
+
+def _bits(module: nn.Module) -> tuple[int, int]:
+    if isinstance(module, BinaryLayer):
+        return module.weight_bits, module.activation_bits
+    # Both factors of an attention's products are activations.
+    bits = module.operand_bits if isinstance(module, EncoderAttention) else REAL_BITS
+    return bits, bits
 
 
 def _state(module: nn.Module, recurse: bool) -> dict[str, Tensor]:

@@ -40,6 +40,11 @@ class EncoderAttention(nn.Module):
         self.heads = heads
         self.head_dim = head_dim
 
+    @property
+    def operand_bits(self) -> int:
+        """Bits of the factors of its two products, of the widest one if they differ; 32 for real numbers."""
+        return 32
+
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float
     ) -> AttentionParts:

@@ -41,6 +41,11 @@ class BinaryAttention(EncoderAttention):
         super().__init__(heads, head_dim)
         self.tie = tie
 
+    @property
+    def operand_bits(self) -> int:
+        """One."""
+        return 1
+
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float
     ) -> AttentionParts:

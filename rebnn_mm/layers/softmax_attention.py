@@ -58,6 +58,12 @@ class SoftmaxAttention(EncoderAttention):
         self.value_quantizer = build_activation_quantizer(projections, head_dim, -1)
         self.weight_quantizer = build_activation_quantizer(weights, 1, -1)
 
+    @property
+    def operand_bits(self) -> int:
+        """The most of the quantizers; 32 where one of them is missing."""
+        quantizers = (self.query_quantizer, self.key_quantizer, self.value_quantizer, self.weight_quantizer)
+        return max(32 if quantizer is None else quantizer.bits for quantizer in quantizers)
+
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float
     ) -> AttentionParts:
