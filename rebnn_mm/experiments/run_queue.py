@@ -62,13 +62,13 @@ class RunQueue:
             raise ValueError(f'workers={workers} must be at least 1.')
         self.store, self.root, self.work_root = store, root, work_root
         self.train, self.command, self.workers, self.tell = train, command, workers, tell
+        self._active: dict[str, tuple[str, PlannedRun, Child]] = {}
         unique = {run.key: (name, run) for name, run in reversed(runs)}
         ordered = list(dict.fromkeys(run.key for _, run in runs))
         todo = [unique[key] for key in ordered if store.finished(unique[key][1]) is None]
         self.skipped = len(ordered) - len(todo)
         self._waiting = self._with_starts(todo)
         self._all = list(self._waiting)
-        self._active: dict[str, tuple[str, PlannedRun, Child]] = {}
         self._broken: set[str] = set()
         self._report = QueueReport([], [], self.skipped)
 

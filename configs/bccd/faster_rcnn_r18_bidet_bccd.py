@@ -1,0 +1,22 @@
+_base_ = './faster_rcnn_r18_bireal_bccd.py'
+
+# Blood cells with BiDet, from scratch: convolutions, heads and losses of ../faster_rcnn_r18_bidet_coco.py. The losses
+# start when the learning rate has fallen to half, as in BiDet's schedules: here after twelve epochs.
+custom_hooks = [dict(type='BinaryHook'), dict(type='BiDetLossHook')]
+binary = dict(type='BiDetConv2d')
+model = dict(
+    backbone=dict(conv_cfg=binary),
+    rpn_head=dict(
+        type='rebnn_mm.BiDetRPNHead',
+        conv_cfg=binary,
+        sample_sigma=0.001,
+        bottleneck=dict(regularisation=0.5, prior=0.01),
+    ),
+    roi_head=dict(
+        type='rebnn_mm.BiDetRoIHead',
+        bottleneck=dict(regularisation=0.02, prior=0.05),
+        suppression=dict(score_thr=0.01, iou_threshold=0.3),
+        shared_head=dict(conv_cfg=binary),
+        bbox_head=dict(type='rebnn_mm.BiDetBBoxHead', sample_sigma=0.001),
+    ),
+)

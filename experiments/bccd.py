@@ -1,0 +1,18 @@
+# Detection: blood cells with Faster R-CNN, from scratch. The score is that of the validation split. Proposals change in
+# number from image to image, so nothing is compiled here.
+title = 'Detection of blood cells'
+score = 'coco/bbox_mAP_50'
+paper = 'AP50 on COCO'
+seeds = [0, 1, 2]
+budget = {'train_cfg.max_epochs': 24}
+options = {'default_hooks.checkpoint.interval': 1, 'default_hooks.checkpoint.max_keep_ckpts': 2}
+hooks = [dict(type='BinaryWeightRecorderHook', layers=[])]
+folder = 'configs/bccd'
+runs = [
+    dict(name='rebnn', label='ReBNN', config=f'{folder}/faster_rcnn_r18_rebnn_bccd.py', paper=37.6),
+    dict(name='bireal', label='Bi-Real Net', config=f'{folder}/faster_rcnn_r18_bireal_bccd.py', paper=29.0),
+    dict(name='bidet', label='BiDet', config=f'{folder}/faster_rcnn_r18_bidet_bccd.py', paper=31.0),
+    dict(name='xnor', label='XNOR-Net', config=f'{folder}/faster_rcnn_r18_xnor_bccd.py', paper=21.6),
+    dict(name='real', label='real-valued', config=f'{folder}/faster_rcnn_r18_bccd.py', paper=44.8),
+]
+del folder

@@ -1,0 +1,186 @@
+"""Tables of an experiment: one row per setting in Markdown, one row per run in CSV."""
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .experiment import Experiment, Row
+from .interval import estimate, paired_difference
+from .run_record import RecordStore
+
+CSV_COLUMNS = (
+    'experiment',
+    'name',
+    'label',
+    'seed',
+    'status',
+    'score',
+    'final',
+    'sequential_flip_percent',
+    'flip_percent',
+    'wall_s',
+    'cpu_s',
+    'parts',
+    'config',
+    'options',
+    'budget',
+    'start',
+    'command',
+    'commit',
+    'changed',
+    'date',
+    'hardware',
+    'device',
+    'threads',
+    'workers',
+    'versions',
+    'error',
+)
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """A row of an experiment with the records of its finished runs, by seed."""
+
+    row: Row
+    records: dict[int, dict[str, Any]]
+
+    @property
+    def finals(self) -> dict[int, float]:
+        """The score after the last epoch, by seed."""
+        return {seed: record['final'] for seed, record in self.records.items()}
+
+
+def row_results(experiment: Experiment, store: RecordStore) -> list[RowResult]:
+    """Every row that is shown, with what is recorded of it."""
+    rows = []
+    for row in experiment.rows:
+        found = {run.seed: store.finished(run) for run in row.runs}
+        if row.table:
+            rows.append(RowResult(row, {seed: record for seed, record in found.items() if record is not None}))
+    return rows
+
+
+def flip_percent(record: dict[str, Any], count: str = 'sequential_flips', epoch: int | None = None) -> float | None:
+    """Flips of all layers together, in percent of the weights per step; over the whole run or in one epoch.
+
+    Args:
+        record: of a finished run.
+        count: ``'flips'`` or ``'sequential_flips'``.
+        epoch: from 1; None for all epochs.
+
+    Returns:
+        float | None: None where nothing is binary.
+
+    Example:
+        >>> layer = dict(weights=50, epoch=[1, 2], steps=[4, 4], flips=[10, 6], sequential_flips=[2, 0])
+        >>> flip_percent(dict(flips=dict(conv=layer)), 'flips'), flip_percent(dict(flips=dict(conv=layer)), epoch=1)
+        (4.0, 1.0)
+    """
+    flips = seen = 0
+    for layer in record['flips'].values():
+        for index, number in enumerate(layer['epoch']):
+            if epoch is None or number == epoch:
+                flips += layer[count][index]
+                seen += layer['weights'] * layer['steps'][index]
+    return 100 * flips / seen if seen else None
+
+
+def markdown_table(experiment: Experiment, store: RecordStore, reference: str | None = None, scale: float = 1) -> str:
+    """Score with interval, difference to a reference, flips, cost and the paper's number of every row.
+
+    Args:
+        experiment: the list.
+        store: the records.
+        reference: name of the row that the differences are to, seed by seed; None leaves them out.
+        scale: factor that makes percent of the score.
+    """
+    results = row_results(experiment, store)
+    base = next((result for result in results if result.row.name == reference), None)
+    head = ['setting', f'{short(experiment.score)}, %']
+    if base is not None:
+        head.append(f'difference to {base.row.label}')
+    head += ['sequential flips per step, %', 'flips per step, %', 'min of processor time']
+    if experiment.paper:
+        head.append(f"the paper's: {experiment.paper}, %")
+    lines = [_line(head), _line(['---'] + ['--:'] * (len(head) - 1))]
+    for result in results:
+        finals = {seed: scale * value for seed, value in result.finals.items()}
+        records = list(result.records.values())
+        cells = [result.row.label, estimate(list(finals.values())).text() if finals else 'not run yet']
+        if base is not None:
+            ours = {seed: scale * value for seed, value in base.finals.items()}
+            difference = paired_difference(finals, ours) if result is not base else None
+            cells.append(f'{"+" if difference.mean >= 0 else ""}{difference.text()}' if difference else '')
+        cells += [
+            _mean([flip_percent(record, count) for record in records]) for count in ('sequential_flips', 'flips')
+        ]
+        cells.append(f'{estimate([r["cost"]["cpu_s"] / 60 for r in records]).mean:.1f}' if records else '')
+        if experiment.paper:
+            cells.append('' if result.row.paper is None else f'{result.row.paper:.1f}')
+        lines.append(_line(cells))
+    return '\n'.join(lines) + '\n'
+
+
+def provenance_text(experiment: Experiment, store: RecordStore) -> str:
+    """One paragraph: how many runs there are, where and when they were made, and with which versions."""
+    runs = experiment.runs()
+    records = [record for record in map(store.finished, runs) if record is not None]
+    if not records:
+        return f'0 of {len(runs)} runs are done.\n'
+    made = [record['made'] for record in records]
+    versions = {name: version for m in made for name, version in m['versions'].items()}
+    cpu = sum(record['cost']['cpu_s'] for record in records) / 3600
+    wall = sum(record['cost']['wall_s'] for record in records) / 3600
+    parts = [
+        f'{len(records)} of {len(runs)} runs are done, {_listed(m["date"] for m in made)}; '
+        f'commit {_listed(m["commit"] + (" (changed)" if m["changed"] else "") for m in made)}; '
+        f'{_listed(m["hardware"] for m in made)}, {_listed(m["device"] for m in made)}, '
+        f'{_listed(m["threads"] or "default" for m in made)} thread(s) per run, other work going on.',
+        f'{cpu:.1f} h of processor time, {wall:.1f} h by the clock added up over the runs.',
+        f'{", ".join(f"{name} {version}" for name, version in sorted(versions.items()))}.',
+        f'Command: `python tools/experiments/run.py experiments/{experiment.name}.py`.',
+    ]
+    failed = [run.stem for run in runs if (store.find(run) or {}).get('status') == 'failed']
+    if failed:
+        parts.append(f'Failed: {", ".join(failed)}.')
+    return ' '.join(parts) + '\n'
+
+
+def csv_table(experiments: Sequence[Experiment], store: RecordStore) -> str:
+    """Every record of the experiments, one line each, with all that is needed to make it again."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator='\n')
+    writer.writeheader()
+    for experiment in experiments:
+        for run in experiment.runs():
+            record = store.find(run)
+            if record is None:
+                continue
+            flat = {**record, **record['cost'], **record['made']}
+            flat |= dict(experiment=experiment.name, name=run.name, label=run.label)
+            for count in ('sequential_flip', 'flip'):
+                percent = flip_percent(record, f'{count}s')
+                flat[f'{count}_percent'] = '' if percent is None else f'{percent:.6g}'
+            writer.writerow({column: flat[column] for column in CSV_COLUMNS})
+    return text.getvalue()
+
+
+def short(score: str) -> str:
+    """What a table calls a score."""
+    return {'accuracy/top1': 'top-1', 'coco/bbox_mAP_50': 'AP50'}.get(score, score)
+
+
+def _mean(values: Iterable[float | None]) -> str:
+    present = [value for value in values if value is not None]
+    return f'{estimate(present).mean:.3g}' if present else ''
+
+
+def _listed(values: Iterable[str]) -> str:
+    return ', '.join(dict.fromkeys(values))
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f'| {" | ".join(cells)} |'

@@ -1,0 +1,54 @@
+"""What a run is, and which config it trains."""
+
+import dataclasses
+
+import pytest
+
+from tests.experiments.runs import planned
+
+CONFIG = """
+train_cfg = dict(max_epochs=10)
+optim_wrapper = dict(optimizer=dict(lr=0.1))
+custom_hooks = [dict(type='BinaryHook')]
+"""
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / 'config.py').write_text(CONFIG)
+    return tmp_path
+
+
+def test_the_key_follows_the_definition_and_nothing_else():
+    run = planned(lr=1)
+    for change in (dict(config='b.py'), dict(seed=1), dict(options={'lr': 2}), dict(budget={}), dict(hooks=[{}])):
+        assert dataclasses.replace(run, **change).key != run.key
+    assert planned(start=planned('first'), lr=1).key != run.key
+    for change in (dict(name='other'), dict(label='Other'), dict(score='loss')):
+        assert dataclasses.replace(run, **change).key == run.key
+
+
+def test_a_run_from_another_start_is_another_run():
+    assert planned(start=planned('first', seed=0)).key != planned(start=planned('first', seed=1)).key
+
+
+def test_the_config_has_overrides_budget_seed_hooks_and_start(root):
+    run = planned(seed=3, epochs=4, hooks=[dict(type='Recorder')], **{'optim_wrapper.optimizer.lr': 0.5})
+    cfg = run.build_config(root, root / 'first.pth')
+    assert cfg.train_cfg.max_epochs == 4 and cfg.optim_wrapper.optimizer.lr == 0.5
+    assert cfg.randomness.seed == 3
+    assert [hook.type for hook in cfg.custom_hooks] == ['BinaryHook', 'Recorder']
+    assert cfg.load_from == str(root / 'first.pth')
+
+
+def test_a_config_without_hooks_gets_them_too(root):
+    (root / 'config.py').write_text('train_cfg = dict(max_epochs=10)')
+    cfg = planned(hooks=[dict(type='Recorder')]).build_config(root)
+    assert [hook.type for hook in cfg.custom_hooks] == ['Recorder']
+    assert cfg.get('load_from') is None
+
+
+def test_an_override_that_goes_nowhere_is_refused(root):
+    run = planned('bnn', **{'optim_wrapper.optimiser.lr': 1})
+    with pytest.raises(ValueError, match=r"run 'bnn': config.py has no entry 'optim_wrapper.optimiser'"):
+        run.build_config(root)

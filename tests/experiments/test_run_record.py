@@ -1,0 +1,75 @@
+"""Records and where they are kept."""
+
+import json
+
+import pytest
+
+from rebnn_mm.experiments.run_record import FIELDS, RecordStore, check_record
+from tests.experiments.runs import planned, record_of
+
+
+def test_a_record_is_found_by_its_run_whatever_list_that_is_in(tmp_path):
+    store = RecordStore(tmp_path / 'records')
+    run = planned('bnn')
+    path = store.write(run, record_of(run, final=51.0))
+    assert path.name == f'bnn_seed0_{run.key}.json'
+    assert store.finished(planned('other_name'))['final'] == 51.0
+    assert store.find(planned('bnn', seed=1)) is None and store.find(planned('bnn', lr=1)) is None
+    assert list(tmp_path.rglob('*.part')) == []
+
+
+def test_what_is_written_is_read_and_has_a_line_per_layer(tmp_path):
+    store = RecordStore(tmp_path)
+    run = planned()
+    flips = {'conv1': dict(weights=9, epoch=[1, 2]), 'conv2': dict(weights=9, epoch=[1, 2])}
+    record = record_of(run, flips=flips)
+    path = store.write(run, record)
+    assert store.find(run) == record
+    assert json.loads(path.read_text()) == record
+    assert sum(line.lstrip().startswith('"conv') for line in path.read_text().splitlines()) == 2
+
+
+def test_a_failed_run_is_not_done(tmp_path):
+    store = RecordStore(tmp_path)
+    run = planned()
+    store.write(run, record_of(run, final=None, status='failed', error='no memory'))
+    assert store.finished(run) is None and store.find(run)['error'] == 'no memory'
+
+
+def test_a_later_record_takes_the_place_of_an_earlier_one(tmp_path):
+    store = RecordStore(tmp_path)
+    store.write(planned('old'), record_of(planned('old'), final=None, status='failed', error='x'))
+    store.write(planned('new'), record_of(planned('new'), final=52.0))
+    assert [record['final'] for record in store] == [52.0] and len(store) == 1
+
+
+@pytest.mark.parametrize('name', FIELDS)
+def test_every_entry_is_needed_and_has_a_type(name):
+    record = record_of(planned())
+    del record[name]
+    with pytest.raises(ValueError, match=f"a file: '{name}' is missing"):
+        check_record(record, 'a file')
+    with pytest.raises(ValueError, match=f"a file: '{name}' has a value of the wrong type"):
+        check_record({**record, name: object()}, 'a file')
+
+
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        (dict(extra=1), "'extra' is unknown"),
+        (dict(format=2), 'format 2 is unknown'),
+        (dict(status='running'), "status='running' is unknown"),
+        (dict(final=None), 'a finished run has a final score'),
+        (dict(status='failed'), 'a finished run has a final score'),
+    ],
+)
+def test_what_is_no_record(change, message):
+    with pytest.raises(ValueError, match=message):
+        check_record({**record_of(planned()), **change}, 'a file')
+
+
+def test_a_broken_file_is_named(tmp_path):
+    path = tmp_path / 'bnn_seed0_x.json'
+    path.write_text('{')
+    with pytest.raises(ValueError, match=r'bnn_seed0_x.json is no JSON .* Remove it'):
+        list(RecordStore(tmp_path))

@@ -1,0 +1,100 @@
+"""Write the tables and figures of docs/results.md from the records of finished runs.
+
+    python tools/experiments/report.py
+
+Only the parts between the markers of the page are replaced; experiments/results.csv gets a line for every run, and
+docs/images the figures. It trains nothing and takes seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from rebnn_mm.analysis.figure_style import DPI, figure_style
+from rebnn_mm.experiments.experiment import Experiment, read_experiment
+from rebnn_mm.experiments.figures import draw_flips, draw_histograms, shares
+from rebnn_mm.experiments.interval import estimate
+from rebnn_mm.experiments.run_record import RecordStore
+from rebnn_mm.experiments.sections import replace_sections
+from rebnn_mm.experiments.tables import csv_table, flip_percent, markdown_table, provenance_text, row_results
+from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.picture import save_picture
+
+ROOT = Path(__file__).parents[2].resolve()
+
+# List, the row that differences are to, and what makes percent of its score.
+TABLES = {'methods': ('rebnn', 1), 'gamma': ('gamma_0', 1), 'settings': ('none', 1), 'bccd': ('rebnn', 100)}
+
+OSCILLATING = ('react', 'recu', 'rebnn')
+LAYERS = ('backbone.layer1.0.conv1', 'backbone.layer2.1.conv1', 'backbone.layer3.2.conv2')
+
+
+def oscillation_table(settings: dict[str, list[dict[str, Any]]]) -> str:
+    """Flips in the first, middle and last epoch, and where final latent weights stand; means over the seeds."""
+    lines = [
+        '| method | n | sequential flips per step in epoch 1 / 5 / 10, % | flips per step, the same, % | '
+        'final weights below 0.25 | 0.75 to 1.25 | above 2 |',
+        '|---|--:|--:|--:|--:|--:|--:|',
+    ]
+    for label, records in settings.items():
+        cells = [label, str(len(records))]
+        for count in ('sequential_flips', 'flips'):
+            by_epoch = [[flip_percent(record, count, epoch) or 0.0 for record in records] for epoch in (1, 5, 10)]
+            cells.append(' / '.join(f'{estimate(values).mean:.3g}' for values in by_epoch))
+        places = [shares(record) for record in records]
+        cells += [f'{estimate([place[key] for place in places]).mean:.1f} %' for key in places[0]]
+        lines.append(f'| {" | ".join(cells)} |')
+    return '\n'.join(lines) + '\n'
+
+
+def oscillation_section(methods: Experiment, store: RecordStore, images: Path, page: Path) -> str:
+    """The table and both figures of the methods whose oscillation the paper compares."""
+    found = {result.row.name: result for result in row_results(methods, store)}
+    settings = {
+        found[name].row.label: list(found[name].records.values()) for name in OSCILLATING if found[name].records
+    }
+    if not settings:
+        return 'No run is done yet.\n'
+    with figure_style():
+        save_picture(draw_flips(settings, LAYERS), images / 'experiment_flips.png', dpi=DPI)
+        save_picture(draw_histograms(settings, LAYERS), images / 'experiment_weights.png', dpi=DPI)
+    folder = os.path.relpath(images, page.parent)
+    return (
+        f'{oscillation_table(settings)}\n'
+        f'![Sequential flips of three layers by epoch]({folder}/experiment_flips.png)\n\n'
+        f'![Final latent weights of three layers]({folder}/experiment_weights.png)\n'
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--records', type=Path, default=ROOT / 'experiments' / 'records', help='folder of the records')
+    parser.add_argument('--page', type=Path, default=ROOT / 'docs' / 'results.md', help='page to write into')
+    parser.add_argument('--csv', type=Path, default=ROOT / 'experiments' / 'results.csv', help='table to write')
+    args = parser.parse_args()
+
+    stop_if(None if args.page.is_file() else f'there is no page {args.page}. Name one with the markers in it.')
+    store = RecordStore(args.records)
+    lists = {name: read_experiment(ROOT / 'experiments' / f'{name}.py') for name in TABLES}
+    sections = {}
+    try:
+        for name, (reference, scale) in TABLES.items():
+            table = markdown_table(lists[name], store, reference, scale)
+            sections[f'experiment {name}'] = f'{table}\n{provenance_text(lists[name], store)}'
+        sections['experiment oscillation'] = oscillation_section(
+            lists['methods'], store, args.page.parent / 'images', args.page
+        )
+        text = replace_sections(args.page.read_text(), sections)
+    except ValueError as error:
+        stop_if(str(error))
+    args.page.write_text(text)
+    args.csv.write_text(csv_table(list(lists.values()), store))
+    done = sum(record['status'] == 'finished' for record in store)
+    print(f'{args.page}: {len(sections)} parts, {done} finished runs; {args.csv}')
+
+
+if __name__ == '__main__':
+    main()
