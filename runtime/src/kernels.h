@@ -132,18 +132,29 @@ struct Engine {
     }
   }
 
-  static REBNN_INLINE void StoreBits(const TileOutput& out, int p, int q, uint32_t bits) {
+  template <int P>
+  static REBNN_INLINE void StoreBits(const TileOutput& out, int q, const Floats (&value)[P]) {
     const int64_t channel = out.channel + q * kGroup;
     const int64_t valid = out.valid[q];
-    if (valid == 0) return;
-    uint8_t* pixel = out.bits + out.pixel[p] * out.bit_bytes;
-    bits &= (uint32_t{1} << valid) - 1;
-    if (channel % 8 == 0) {
-      WriteBits(pixel + channel / 8, valid, bits);
-    } else {
-      for (int64_t i = 0; i < valid; ++i) {
-        pixel[(channel + i) / 8] |= static_cast<uint8_t>((bits >> i & 1) << ((channel + i) % 8));
+    uint8_t* bits = out.bits + channel / 8;
+    REBNN_UNROLL
+    for (int p = 0; p < P; ++p) {
+      const uint32_t negative = Isa::NegativeMask(value[p]);
+      uint8_t* pixel = bits + out.pixel[p] * out.bit_bytes;
+      if (valid == kGroup && channel % 8 == 0) {
+        const uint16_t whole = static_cast<uint16_t>(negative);
+        std::memcpy(pixel, &whole, sizeof whole);
+      } else if (valid > 0) {
+        StorePart(pixel, channel % 8, valid, negative & ((uint32_t{1} << valid) - 1));
       }
+    }
+  }
+
+  // The first of `count` bits goes to bit `first` of a byte that other groups may share.
+  static void StorePart(uint8_t* bytes, int64_t first, int64_t count, uint32_t bits) {
+    if (first == 0) return WriteBits(bytes, count, bits);
+    for (int64_t i = first; i < first + count; ++i) {
+      bytes[i / 8] |= static_cast<uint8_t>((bits >> (i - first) & 1) << (i % 8));
     }
   }
 
@@ -203,8 +214,7 @@ struct Engine {
     if (out.y) StoreReals<P>(out, q, y);
     if (out.bits) {
       AddChannels<P>(out.next_shift, q, y);
-      REBNN_UNROLL
-      for (int p = 0; p < P; ++p) StoreBits(out, p, q, Isa::NegativeMask(y[p]));
+      StoreBits<P>(out, q, y);
     }
   }
 
