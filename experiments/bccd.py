@@ -1,5 +1,5 @@
-# Detection: blood cells with Faster R-CNN, from scratch. The score is that of the validation split. Proposals change in
-# number from image to image, so nothing is compiled here.
+# Detection: blood cells with Faster R-CNN, from scratch. The score is that of the validation split. The number of
+# proposals changes from image to image, so nothing is compiled here.
 title = 'Detection of blood cells'
 score = 'coco/bbox_mAP_50'
 paper = 'AP50 on COCO'

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 
 def replace_sections(page: str, sections: Mapping[str, str]) -> str:
-    """The page with new text between its markers.
+    r"""The page with new text between its markers.
 
     A part stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``, each on a line of its own.
 
@@ -17,8 +17,8 @@ def replace_sections(page: str, sections: Mapping[str, str]) -> str:
         ValueError: the page has no such markers, or has them twice.
 
     Example:
-        >>> replace_sections('<!-- begin a -->\\nold\\n<!-- end a -->\\n', {'a': 'new\\n'})
-        '<!-- begin a -->\\nnew\\n<!-- end a -->\\n'
+        >>> replace_sections('<!-- begin a -->\nold\n<!-- end a -->\n', {'a': 'new\n'})
+        '<!-- begin a -->\nnew\n<!-- end a -->\n'
     """
     for name, text in sections.items():
         begin, end = f'<!-- begin {name} -->\n', f'<!-- end {name} -->\n'

@@ -155,7 +155,7 @@ def csv_table(experiments: Sequence[Experiment], store: RecordStore) -> str:
     writer = csv.DictWriter(text, CSV_COLUMNS, lineterminator='\n')
     writer.writeheader()
     for experiment in experiments:
-        for run in experiment.runs():
+        for run in (run for row in experiment.rows for run in row.runs):
             record = store.find(run)
             if record is None:
                 continue

@@ -1,0 +1,73 @@
+"""The lists of this project: every run builds its config, and compared runs differ in what they say they do."""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+from mmengine.config import Config
+
+from rebnn_mm.experiments.experiment import read_experiment
+from rebnn_mm.experiments.run_record import RecordStore
+
+ROOT = Path(__file__).parents[2]
+LISTS = {path.stem: read_experiment(path) for path in sorted((ROOT / 'experiments').glob('*.py'))}
+RUNS = {run.stem: run for experiment in LISTS.values() for run in experiment.runs(seeds=[0])}
+
+
+@cache
+def config(stem: str) -> Config:
+    return RUNS[stem].build_config(ROOT, Path('start.pth') if RUNS[stem].start else None)
+
+
+@pytest.mark.parametrize('stem', RUNS)
+def test_every_run_builds_its_config(stem, tmp_path):
+    run = RUNS[stem]
+    cfg = config(stem)
+    cfg.dump(tmp_path / 'planned.py')
+    assert cfg.randomness.seed == 0
+    assert cfg.train_cfg.max_epochs == run.epochs
+    scheduler = cfg.param_scheduler if isinstance(cfg.param_scheduler, list) else [cfg.param_scheduler]
+    assert scheduler[-1].end == run.epochs
+    # The score is there after the last epoch, and a checkpoint to resume from after every one.
+    assert run.epochs % cfg.train_cfg.val_interval == 0
+    assert cfg.default_hooks.checkpoint.interval == 1
+    assert [hook.type for hook in cfg.custom_hooks].count('BinaryWeightRecorderHook') == 1
+
+
+@pytest.mark.parametrize('name', ['methods', 'gamma', 'settings'])
+def test_compared_runs_have_one_budget_schedule_and_data(name):
+    shown = [row.runs[0] for row in LISTS[name].rows if row.table]
+    configs = [config(run.stem).to_dict() for run in shown]
+    for cfg in configs:
+        for key in ('train_dataloader', 'val_dataloader', 'train_cfg', 'param_scheduler', 'randomness'):
+            assert cfg[key] == configs[0][key]
+        optimizer = {**cfg['optim_wrapper']['optimizer'], 'weight_decay': None}
+        assert optimizer == {**configs[0]['optim_wrapper']['optimizer'], 'weight_decay': None}
+        # The recorder sees a step behind the method's hook.
+        assert cfg['custom_hooks'][-2]['type'] == 'BinaryWeightRecorderHook'
+
+
+def test_settings_change_one_thing_each():
+    base, *others = [row.runs[0] for row in LISTS['settings'].rows]
+    assert len({run.key for run in (base, *others)}) == len(LISTS['settings'].rows)
+    for run in others:
+        changed = run.options.keys() - base.options.keys()
+        assert 1 <= len(changed) <= 2 and run.config == base.config
+
+
+def test_every_setting_of_gamma_starts_from_the_first_stage_of_its_seed():
+    stage1, *rows = LISTS['gamma'].rows
+    assert len(rows) == 7
+    for row in rows:
+        assert [run.start for run in row.runs] == list(stage1.runs)
+
+
+def test_rebnn_is_one_run_in_both_lists():
+    keys = [{run.key for run in LISTS[name].runs(names=['rebnn'])} for name in ('methods', 'settings')]
+    assert keys[0] == keys[1]
+
+
+def test_every_record_that_is_kept_can_be_read_and_belongs_to_a_list():
+    known = {run.key for experiment in LISTS.values() for run in experiment.runs()}
+    for record in RecordStore(ROOT / 'experiments' / 'records'):
+        assert record['key'] in known, record['name']

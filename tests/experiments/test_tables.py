@@ -1,0 +1,127 @@
+"""Tables against numbers worked out by hand."""
+
+import csv
+import io
+
+import pytest
+
+from rebnn_mm.experiments.experiment import Experiment, Row
+from rebnn_mm.experiments.run_record import RecordStore
+from rebnn_mm.experiments.sections import replace_sections
+from rebnn_mm.experiments.tables import (
+    CSV_COLUMNS,
+    csv_table,
+    flip_percent,
+    markdown_table,
+    provenance_text,
+    row_results,
+)
+from tests.experiments.runs import planned, record_of
+
+
+def flips(first, second, sequential=0):
+    """A layer of 50 weights in two epochs of four steps, and one of 150 weights that has none."""
+    counts = dict(epoch=[1, 2], steps=[4, 4])
+    return {
+        'a': dict(weights=50, flips=[first, second], sequential_flips=[sequential, 0], **counts),
+        'b': dict(weights=150, flips=[0, 0], sequential_flips=[0, 0], **counts),
+    }
+
+
+def row(name, paper=None, table=True, **options):
+    runs = tuple(planned(name, seed=seed, what=name, **options) for seed in (0, 1, 2))
+    return Row(name, name.upper(), runs, paper, table)
+
+
+@pytest.fixture
+def experiment():
+    rows = (row('first', table=False), row('none'), row('ours', paper=61.6), row('later', paper=60.0))
+    return Experiment('methods', 'Methods', 'accuracy/top1', 'ImageNet', rows)
+
+
+@pytest.fixture
+def store(tmp_path, experiment):
+    store = RecordStore(tmp_path)
+    _, none, ours, later = experiment.rows
+    for run, final in zip(none.runs, (50.0, 52.0, 54.0), strict=True):
+        store.write(run, record_of(run, final, flips=flips(16, 0, 8)))
+    for run, final in zip(ours.runs[:2], (51.0, 54.0), strict=True):
+        store.write(run, record_of(run, final, cpu_s=120.0))
+    store.write(later.runs[0], record_of(later.runs[0], None, 'failed', 'no memory'))
+    return store
+
+
+def cells(table):
+    return [[cell.strip() for cell in line.strip('|').split('|')] for line in table.splitlines()]
+
+
+def test_flips_are_weighed_by_layer_and_step():
+    record = dict(flips=flips(16, 8, 8))
+    # 24 flips of 200 weights in 8 steps; 16 of 200 in 4.
+    assert flip_percent(record, 'flips') == pytest.approx(100 * 24 / 1600)
+    assert flip_percent(record, 'flips', epoch=1) == pytest.approx(100 * 16 / 800)
+    assert flip_percent(record) == pytest.approx(0.5)
+    assert flip_percent(dict(flips={})) is None
+
+
+def test_markdown(experiment, store):
+    head, rule, none, ours, later = cells(markdown_table(experiment, store, reference='none'))
+    assert len({len(line) for line in (head, rule, none, ours, later)}) == 1
+    assert head[1] == 'top-1, %' and head[-1] == "the paper's: ImageNet, %"
+    # Mean 52, s = 2, t = 4.303: 4.303 * 2 / sqrt(3) = 4.97.
+    assert none == ['NONE', '52.0 ± 5.0 (n = 3)', '', '0.5', '1', '1.0', '']
+    # Seeds 0 and 1: differences 1 and 2; mean 1.5, s = 0.7071, t = 12.706: 6.35.
+    assert ours == ['OURS', '52.5 ± 19.1 (n = 2)', '+1.5 ± 6.4 (n = 2)', '', '', '2.0', '61.6']
+    assert later == ['LATER', 'not run yet', '', '', '', '', '60.0']
+
+
+def test_a_negative_difference_and_a_score_that_is_a_share(experiment, store):
+    table = cells(markdown_table(experiment, store, reference='ours', scale=0.01))
+    assert table[2][1:3] == ['0.5 ± 0.0 (n = 3)', '-0.0 ± 0.1 (n = 2)']
+
+
+def test_without_a_reference_there_is_no_difference(experiment, store):
+    assert not any('difference' in cell for cell in cells(markdown_table(experiment, store))[0])
+
+
+def test_rows_that_others_start_from_are_not_shown(experiment, store):
+    assert [result.row.name for result in row_results(experiment, store)] == ['none', 'ours', 'later']
+
+
+def test_provenance_says_how_much_is_done(experiment, store):
+    text = provenance_text(experiment, store)
+    assert '5 of 12 runs are done, 2026-11-21; commit abc; a machine, 2 cores, cpu' in text
+    # 3 runs of 1 minute and 2 of 2.
+    assert '0.1 h of processor time, 0.2 h by the clock' in text
+    assert 'torch 2.13.0' in text and 'tools/experiments/run.py experiments/methods.py' in text
+    assert 'Failed: later_seed0' in text
+
+
+def test_provenance_of_nothing(experiment, tmp_path):
+    assert provenance_text(experiment, RecordStore(tmp_path / 'none')) == '0 of 12 runs are done.\n'
+
+
+def test_csv_has_a_line_per_run_with_what_makes_it_again(experiment, store):
+    rows = list(csv.DictReader(io.StringIO(csv_table([experiment], store))))
+    assert len(rows) == 6 and tuple(rows[0]) == CSV_COLUMNS
+    assert [(line['name'], line['seed'], line['final']) for line in rows[:2]] == [
+        ('none', '0', '50.0'),
+        ('none', '1', '52.0'),
+    ]
+    assert rows[0]['sequential_flip_percent'] == '0.5' and rows[3]['sequential_flip_percent'] == ''
+    assert rows[-1]['status'] == 'failed' and rows[-1]['error'] == 'no memory'
+    for column in ('command', 'commit', 'hardware', 'wall_s', 'cpu_s', 'versions'):
+        assert all(line[column] for line in rows), column
+
+
+def test_only_what_is_between_the_markers_changes():
+    page = 'before\n<!-- begin a -->\nold\nolder\n<!-- end a -->\nafter\n<!-- begin b -->\n<!-- end b -->\n'
+    found = replace_sections(page, {'a': 'new \\1\n', 'b': 'x\n'})
+    assert found == 'before\n<!-- begin a -->\nnew \\1\n<!-- end a -->\nafter\n<!-- begin b -->\nx\n<!-- end b -->\n'
+    assert replace_sections(found, {'a': 'new \\1\n', 'b': 'x\n'}) == found
+
+
+@pytest.mark.parametrize('page', ['nothing', '<!-- begin a -->\n<!-- end a -->\n' * 2])
+def test_markers_that_are_missing_or_there_twice(page):
+    with pytest.raises(ValueError, match='the page has [02] parts between <!-- begin a --> and <!-- end a -->'):
+        replace_sections(page, {'a': ''})
