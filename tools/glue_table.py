@@ -33,7 +33,7 @@ from rebnn_mm.analysis.glue_results import (
     is_trained,
     paper_rows,
     result_table,
-    test_scores,
+    scores_of,
 )
 from rebnn_mm.datasets import GLUE_TASKS
 from rebnn_mm.utils.command_line import stop_if
@@ -180,7 +180,7 @@ def shown(command: Sequence[str]) -> str:
 def print_plan(runs: Sequence[Run]) -> None:
     """What would run, with what is missing."""
     for run in runs:
-        if run.is_trained() and test_scores(run.work_dir):
+        if run.is_trained() and scores_of(run.work_dir):
             print(f'{run.name}: finished')
             continue
         problem = run.problem(runs)
@@ -194,7 +194,7 @@ def execute(runs: Sequence[Run]) -> list[str]:
     """Train and score what is not finished; gives what failed."""
     failed = []
     for run in runs:
-        if run.is_trained() and test_scores(run.work_dir):
+        if run.is_trained() and scores_of(run.work_dir):
             continue
         problem = run.problem()
         if problem:
@@ -225,7 +225,7 @@ def main() -> None:
     for task in args.tasks:
         for row in args.rows:
             run = by_name.get(config_name(args.network, row, task))
-            found = test_scores(run.work_dir) if run and run.is_trained() else None
+            found = scores_of(run.work_dir) if run and run.is_trained() else None
             if found:
                 scores[row, task] = found
     table = result_table(

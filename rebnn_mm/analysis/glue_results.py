@@ -65,7 +65,7 @@ def is_trained(work_dir: Path, max_iters: int) -> bool:
     return (work_dir / f'iter_{max_iters}.pth').is_file()
 
 
-def test_scores(work_dir: Path) -> dict[str, float] | None:
+def scores_of(work_dir: Path) -> dict[str, float] | None:
     """What ``tools/test.py --work-dir <work dir>/test`` wrote, None if it is older than the best checkpoint."""
     best = best_checkpoint(work_dir)
     found = sorted(work_dir.glob('test/*/*.json'), key=lambda path: path.stat().st_mtime)
