@@ -63,7 +63,7 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp('run')
     tiny_encoder(folder / 'encoder')
     write_glue(folder / 'data/glue', rows=8)
-    out = table(
+    out = train_table(
         folder, *ONE, '--encoder', 'encoder', '--cfg-options', 'train_cfg.max_iters=2', 'train_cfg.val_interval=1'
     )
     return folder, out
