@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -125,9 +126,9 @@ def install_attention(model: 'PreTrainedModel', attention: Mapping[str, Any] | N
         return []
     if not sizes:
         raise ValueError(
-            f'{kind}: its attention does not come from the AttentionInterface of transformers, so '
-            f'attention={attention!r} cannot replace it. Use attention=None, or an encoder such as BERT, RoBERTa, '
-            'DistilBERT, ELECTRA or ModernBERT.'
+            f'{kind}: its attention does not come from the AttentionInterface of transformers {version("transformers")}, '
+            f'so attention={attention!r} cannot replace it. Use attention=None, a newer transformers, or an encoder such '
+            'as BERT, RoBERTa, DistilBERT or ELECTRA.'
         )
     names = {module: name for name, module in model.named_modules()}
     causal = [names[module] for module in sizes if getattr(module, 'is_causal', False)]
@@ -145,19 +146,22 @@ def build_attention(attention: Mapping[str, Any], heads: int, head_dim: int) -> 
     Raises:
         ValueError: the config names no :class:`rebnn_mm.layers.EncoderAttention`; the message lists those that exist.
     """
+    name = attention.get('type')
+    # The default scope may be that of another library, which finds our names but does not list them.
     with MODELS.switch_scope_and_registry(None) as registry:
+        cls = registry.get(name) if isinstance(name, str) else name
+    if not (isinstance(cls, type) and issubclass(cls, EncoderAttention)):
         known = sorted(
             name
-            for name, cls in registry.module_dict.items()
+            for name, cls in MODELS.module_dict.items()
             if isinstance(cls, type) and issubclass(cls, EncoderAttention)
         )
-        if attention.get('type') not in known:
-            raise ValueError(
-                f'attention={dict(attention)!r}: its type is no registered attention. Registered: {", ".join(known)}'
-            )
-        options = [key for key in attention if key != 'type']
-        check_options(f'attention of type {attention["type"]}', options, registry.get(attention['type']))
-        return registry.build(dict(attention, heads=heads, head_dim=head_dim))
+        raise ValueError(
+            f'attention={dict(attention)!r}: its type is no registered attention. Registered: {", ".join(known)}'
+        )
+    options = {key: value for key, value in attention.items() if key != 'type'}
+    check_options(f'attention of type {name}', options, cls)
+    return cls(heads=heads, head_dim=head_dim, **options)
 
 
 def _attention_modules(model: 'PreTrainedModel') -> dict[nn.Module, tuple[int, int]]:
