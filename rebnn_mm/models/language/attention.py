@@ -126,9 +126,9 @@ def install_attention(model: 'PreTrainedModel', attention: Mapping[str, Any] | N
         return []
     if not sizes:
         raise ValueError(
-            f'{kind}: its attention does not come from the AttentionInterface of transformers {version("transformers")}, '
-            f'so attention={attention!r} cannot replace it. Use attention=None, a newer transformers, or an encoder such '
-            'as BERT, RoBERTa, DistilBERT or ELECTRA.'
+            f'{kind}: its attention does not come from the AttentionInterface of transformers '
+            f'{version("transformers")}, so attention={attention!r} cannot replace it. Use attention=None, a newer '
+            'transformers, or an encoder such as BERT, RoBERTa, DistilBERT or ELECTRA.'
         )
     names = {module: name for name, module in model.named_modules()}
     causal = [names[module] for module in sizes if getattr(module, 'is_causal', False)]

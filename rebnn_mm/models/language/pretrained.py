@@ -33,7 +33,8 @@ def save_pretrained(model: 'TextClassifier', directory: str) -> None:
     from transformers import AutoTokenizer
 
     setattr(model.encoder.config, SETTINGS, _plain(model.conversion))
-    model.encoder.save_pretrained(directory)
+    # With the names as they are: transformers 5.0 would go back to those of BERT's first release, LayerNorm.gamma.
+    model.encoder.save_pretrained(directory, save_original_format=False)
     try:
         AutoTokenizer.from_pretrained(model.source).save_pretrained(directory)
     except (OSError, ValueError) as error:
