@@ -8,9 +8,10 @@ model('image.jpg')
 
 from .classifier import Classifier, Label
 from .detector import Detections, Detector
-from .errors import DeployError, ImageError, ModelFileError
+from .errors import DeployError, ImageError, ModelFileError, TextError
 from .loading import load
 from .raw import RawModel
+from .text_classifier import TextClassifier
 
 __all__ = [
     'Classifier',
@@ -21,5 +22,7 @@ __all__ = [
     'Label',
     'ModelFileError',
     'RawModel',
+    'TextClassifier',
+    'TextError',
     'load',
 ]

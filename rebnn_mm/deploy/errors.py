@@ -26,6 +26,10 @@ class ImageError(DeployError):
     """An image cannot be read, or does not suit the model."""
 
 
+class TextError(DeployError):
+    """A text or its tokens do not suit the model, or cannot be made into tokens here."""
+
+
 def first_sentence(error: BaseException, limit: int = 300) -> str:
     r"""The first line of an error of another library, short, without prefix and full stop.
 

@@ -14,11 +14,15 @@ from .errors import ModelFileError, first_sentence
 from .metadata import Metadata
 from .onnx_file import check_digest, check_packed, read_onnx
 from .raw import RawModel
+from .text_classifier import TextClassifier
 
-MODELS: dict[str, type[Classifier] | type[Detector] | type[RawModel]] = {
+Loaded = Classifier | Detector | RawModel | TextClassifier
+
+MODELS: dict[str, type[Classifier] | type[Detector] | type[RawModel] | type[TextClassifier]] = {
     'classification': Classifier,
     'detection': Detector,
     'raw': RawModel,
+    'text-classification': TextClassifier,
 }
 
 MAX_BYTES = (1 << 31) - 1
@@ -29,7 +33,7 @@ MAX_BYTES = (1 << 31) - 1
 REORDERING = ['ConvMulFusion', 'ConvAddFusion', 'ConvBNFusion', 'MatMulBNFusion']
 
 
-def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) -> Classifier | Detector | RawModel:
+def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) -> Loaded:
     """Check a packed model and make it ready to run.
 
     Args:
@@ -39,7 +43,8 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
             own operators: the same answers, many times slower.
 
     Returns:
-        :class:`Classifier`, :class:`Detector` or :class:`RawModel`, by the file's ``rebnn.task``.
+        :class:`Classifier`, :class:`Detector`, :class:`TextClassifier` or :class:`RawModel`, by the file's
+        ``rebnn.task``.
 
     Raises:
         ModelFileError: there is no such file, it is damaged, of another format version, or not a packed model.

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from .errors import ModelFileError
 from .json_value import parse_json
 from .preprocess import Preprocess
+from .tokenizer import Tokenizer
 
 FORMAT = '1'
 """The version of the packed format (docs/format.md) that is read here."""
 
-TASKS = ('classification', 'detection', 'raw')
+TASKS = ('classification', 'detection', 'text-classification', 'raw')
 SIGN = 'negative is bit 1'
 
 
@@ -22,8 +23,9 @@ class Metadata:
     """What docs/format.md says under "Metadata".
 
     Attributes:
-        task: 'classification', 'detection' or 'raw'.
-        preprocess: the steps from an image to the network's input.
+        task: 'classification', 'detection', 'text-classification' or 'raw'.
+        preprocess: the steps from an image to the network's input; None for texts.
+        tokenizer: how a text becomes tokens; None for images.
         classes: names, by label.
         outputs: names of the graph's outputs (task 'raw').
         packed_sha256: SHA-256 of each packed weight in hexadecimal, by name.
@@ -38,7 +40,8 @@ class Metadata:
     """
 
     task: str
-    preprocess: Preprocess
+    preprocess: Preprocess | None
+    tokenizer: Tokenizer | None
     classes: tuple[str, ...]
     outputs: tuple[str, ...]
     packed_sha256: Mapping[str, str]
@@ -61,8 +64,10 @@ class Metadata:
                 f'it has format version {entries["rebnn.format"][:20]!r} and this rebnn_mm reads version {FORMAT}: '
                 f'install the rebnn_mm that wrote it, or export the model again'
             )
-        required = ['rebnn.task', 'rebnn.preprocess', 'rebnn.sign', 'rebnn.packed_sha256']
         task = entries.get('rebnn.task')
+        is_text = task == 'text-classification'
+        prepared = 'rebnn.tokenizer' if is_text else 'rebnn.preprocess'
+        required = ['rebnn.task', prepared, 'rebnn.sign', 'rebnn.packed_sha256']
         required += ['rebnn.outputs'] if task == 'raw' else ['rebnn.classes']
         missing = [key for key in required if key not in entries]
         if missing:
@@ -76,7 +81,8 @@ class Metadata:
             raise ModelFileError('rebnn.outputs must name at least one output')
         return cls(
             task=task,
-            preprocess=Preprocess.parse(entries['rebnn.preprocess']),
+            preprocess=None if is_text else Preprocess.parse(entries['rebnn.preprocess']),
+            tokenizer=Tokenizer.parse(entries['rebnn.tokenizer']) if is_text else None,
             classes=_texts(entries.get('rebnn.classes', '[]'), 'rebnn.classes'),
             outputs=outputs,
             packed_sha256=_digests(entries['rebnn.packed_sha256']),

@@ -1,8 +1,9 @@
-"""What every loaded model has in common: its session, its preparation of images, and its errors."""
+"""What every loaded model has in common: its session and its errors; and the preparation of images."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from os import PathLike
 from typing import Any
 
@@ -17,10 +18,8 @@ from .preprocess import Prepared
 Image = np.ndarray | str | PathLike[str]
 """uint8 [H, W, 3] in the order RGB, or the path of an image file."""
 
-INPUT_TYPES = {'image': 'tensor(float)', 'valid_size': 'tensor(int64)'}
 
-
-class PackedModel(ABC):
+class LoadedModel:
     """A packed model that is ready to run. Several threads may call it at the same time.
 
     Attributes:
@@ -29,6 +28,7 @@ class PackedModel(ABC):
         session: the ONNX Runtime session.
     """
 
+    input_types: Mapping[str, str] = {'image': 'tensor(float)', 'valid_size': 'tensor(int64)'}
     inputs: tuple[str, ...] = ('image',)
     outputs: tuple[str, ...] = ()
 
@@ -47,6 +47,24 @@ class PackedModel(ABC):
         """The name of a class; its number if the file does not know names."""
         return self.classes[label] if self.classes else str(label)
 
+    def wrong(self, what: str) -> ModelFileError:
+        """The error that names this model's file."""
+        return ModelFileError(f'{self.name}: {what}')
+
+    def _check_interface(self) -> None:
+        inputs = {entry.name: entry.type for entry in self.session.get_inputs()}
+        expected = {name: self.input_types[name] for name in self.inputs}
+        if inputs != expected:
+            raise self.wrong(f'a {self.metadata.task} model has the inputs {expected}, this one {inputs}')
+        names = {entry.name for entry in self.session.get_outputs()}
+        missing = [name for name in self.outputs if name not in names]
+        if missing:
+            raise self.wrong(f'it has no output {missing[0]!r}')
+
+
+class PackedModel(LoadedModel, ABC):
+    """A packed model that takes images."""
+
     @abstractmethod
     def __call__(self, image: Image) -> Any:
         """Run the model on one image."""
@@ -57,6 +75,7 @@ class PackedModel(ABC):
         Raises:
             ImageError: the image cannot be read or does not suit the model.
         """
+        assert self.metadata.preprocess is not None
         return self.metadata.preprocess(image if isinstance(image, np.ndarray) else _read(image))
 
     def run(self, prepared: Prepared) -> list[np.ndarray]:
@@ -75,20 +94,6 @@ class PackedModel(ABC):
             raise self.wrong(
                 f'ONNX Runtime stops at an input of {width} x {height} ({first_sentence(error)})'
             ) from None
-
-    def wrong(self, what: str) -> ModelFileError:
-        """The error that names this model's file."""
-        return ModelFileError(f'{self.name}: {what}')
-
-    def _check_interface(self) -> None:
-        inputs = {entry.name: entry.type for entry in self.session.get_inputs()}
-        expected = {name: INPUT_TYPES[name] for name in self.inputs}
-        if inputs != expected:
-            raise self.wrong(f'a {self.metadata.task} model has the inputs {expected}, this one {inputs}')
-        names = {entry.name for entry in self.session.get_outputs()}
-        missing = [name for name in self.outputs if name not in names]
-        if missing:
-            raise self.wrong(f'it has no output {missing[0]!r}')
 
 
 def _read(image: Any) -> Any:

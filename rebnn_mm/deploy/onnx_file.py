@@ -23,6 +23,9 @@ UINT8 = 2
 DIGEST_KEY = 'rebnn.file_sha256'
 """Metadata key of the SHA-256 of everything that stands before this entry, which is the last of the file."""
 
+UNWEIGHTED = ('BinaryAttention',)
+"""Operators of ours without a packed weight."""
+
 MAX_FIELDS = 5_000_000
 """More fields than any real model has. One is read in about a microsecond."""
 
@@ -279,7 +282,7 @@ def _take_initializer(view: memoryview, own: list[Field], found: OnnxFile) -> No
 
 def _take_node(view: memoryview, own: list[Field], found: OnnxFile) -> None:
     texts = {item.number: _text(view, item) for item in own if item.number in (3, 4, 7)}
-    if texts.get(7) != 'rebnn':
+    if texts.get(7) != 'rebnn' or texts.get(4) in UNWEIGHTED:
         return
     inputs = [_text(view, item) for item in own if item.number == 1]
     node = texts.get(3) or f'{texts.get(4, "")} {len(found.binary_weights)}'

@@ -1,6 +1,7 @@
-"""The command ``rebnn-run``: what a packed model finds in an image.
+"""The command ``rebnn-run``: what a packed model finds in an image or in a text.
 
 rebnn-run resnet18.onnx cat.jpg
+rebnn-run sst2.onnx "a gorgeous, witty, seductive movie"
 rebnn-run faster_rcnn.onnx street.jpg --out street_boxes.jpg --score-thr 0.5
 rebnn-run faster_rcnn.onnx street.jpg --json > street.json
 """
@@ -26,6 +27,7 @@ from .draw import check_picture_path, draw, save
 from .errors import DeployError, ImageError, first_sentence
 from .image import read_image
 from .loading import load
+from .text_classifier import TextClassifier
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
@@ -33,7 +35,8 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         prog='rebnn-run', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument('model', type=Path, help='packed model, written by tools/export.py')
-    parser.add_argument('image', type=Path, help='image file')
+    parser.add_argument('input', help='image file, or the text for a model of texts')
+    parser.add_argument('--pair', metavar='TEXT', help='second text, for a model of pairs')
     parser.add_argument(
         '--out', type=Path, help='write the image with its boxes, or the outputs of a raw model as .npz'
     )
@@ -69,7 +72,12 @@ def run(args: argparse.Namespace) -> list[str]:
     model = load(args.model, threads=args.threads, use_library=not args.no_library)
     if args.out is not None:
         _check_out(args.out, model)
-    image = read_image(args.image)
+    if isinstance(model, TextClassifier):
+        labels = model(args.input if args.pair is None else (args.input, args.pair), top=args.top)
+        return [json.dumps(_as_json(labels))] if args.json else _table(labels)
+    if args.pair is not None:
+        raise ImageError(f'--pair: {args.model} takes images')
+    image = read_image(args.input)
     result = model(image, top=args.top) if isinstance(model, Classifier) else model(image)
     if isinstance(result, Detections):
         result = result.at_least(args.score_thr)
@@ -82,7 +90,7 @@ def run(args: argparse.Namespace) -> list[str]:
         return [json.dumps(_as_json(result))]
     lines = _table(result)
     if isinstance(result, Detections):
-        lines.append(f'{len(result)} objects with a score of at least {args.score_thr:g} in {args.image}')
+        lines.append(f'{len(result)} objects with a score of at least {args.score_thr:g} in {args.input}')
     return lines if args.out is None else [*lines, f'written: {args.out}']
 
 
@@ -99,7 +107,7 @@ def _count(text: str) -> int:
 def _check_out(out: Path, model: object) -> None:
     if isinstance(model, Detector):
         check_picture_path(out)
-    elif isinstance(model, Classifier):
+    elif isinstance(model, Classifier | TextClassifier):
         raise ImageError(f'--out {out}: a classifier has no boxes to draw; its labels are printed')
     elif out.suffix != '.npz':
         raise ImageError(f'--out {out}: the outputs of a raw model are written as .npz')
