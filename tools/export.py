@@ -18,13 +18,19 @@ from rebnn_mm.utils.command_line import stop_if
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('config', help='config file; mmdet and mmpretrain configs work alike')
+    parser.add_argument('config', help='config file of mmdet, mmpretrain or GLUE')
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('-o', '--out', required=True, type=Path, help='the file to write')
     parser.add_argument('--half', action='store_true', help='store real constants in half precision')
     parser.add_argument('--no-fuse', action='store_true', help='one operator per binary layer, for debugging')
     parser.add_argument('--format', default='onnx', help='kind of file (default: onnx, the packed file)')
     parser.add_argument('--image', nargs='+', default=[], help='images to compare with PyTorch on; default: noise')
+    parser.add_argument(
+        '--text',
+        nargs='+',
+        default=[],
+        help='sentences to compare with PyTorch on, beside random tokens; a tab parts the two of a pair',
+    )
     parser.add_argument(
         '--shape', nargs=2, type=int, metavar=('H', 'W'), help='size of an image; default: from the test pipeline'
     )
@@ -51,6 +57,7 @@ def main() -> None:
             args.checkpoint,
             options=args.cfg_options,
             images=args.image,
+            texts=args.text,
             size=None if args.shape is None else (args.shape[0], args.shape[1]),
         )
         FORMATS[args.format](source, args.out, args.half, not args.no_fuse, console)

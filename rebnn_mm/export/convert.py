@@ -6,9 +6,12 @@ from typing import NamedTuple
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from rebnn_mm.layers import BinaryConv2d, BinaryLayer, BinaryLinear
+from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear
+from rebnn_mm.layers.attention import EncoderAttention, RealAttention
 
 from .channel_affine import ChannelAffine
+from .packed_attention import PackedAttention
+from .packed_embedding import PackedEmbedding
 from .packed_layer import PackedConv2d, PackedLayer, PackedLinear
 
 
@@ -29,15 +32,16 @@ class PackedModel(NamedTuple):
 def pack(model: nn.Module) -> PackedModel:
     """Copy a trained model, with bits in its binary layers and constants in its batch norms.
 
-    Layers with one bit for weights and inputs are packed. A layer that has only one of both stays as it is, as a real
-    layer does. The copy computes in the order of docs/format.md.
+    Layers with one bit for weights and inputs are packed, embeddings with one bit for their rows, and attention of
+    signs. A layer that has only one of both stays as it is, as a real layer does. The copy computes in the order of
+    docs/format.md.
 
     Args:
         model: any model; it is not changed.
 
     Raises:
         ValueError: a layer cannot be exported: it has several bits, or values other than -1 and +1 (DoReFa-Net,
-            AdaBin); the message names it.
+            AdaBin), or is an attention other than Bi-Attention; the message names it.
 
     Example:
         >>> from rebnn_mm.layers import ReBNNConv2d
@@ -48,7 +52,11 @@ def pack(model: nn.Module) -> PackedModel:
         >>> [type(layer).__name__ for layer in packed.model]
         ['ReBNNConv2d', 'PackedConv2d', 'ChannelAffine']
     """
-    problem = next(filter(None, (_unpackable(name, layer) for name, layer in _binary_layers(model))), None)
+    problems = [
+        *(_unpackable(name, layer) for name, layer in _binary_layers(model)),
+        *(_unpackable_attention(name, module) for name, module in model.named_modules()),
+    ]
+    problem = next(filter(None, problems), None)
     if problem:
         raise ValueError(problem)
     copy = deepcopy(model).cpu().float().eval().requires_grad_(False)
@@ -63,6 +71,9 @@ def pack(model: nn.Module) -> PackedModel:
                 continue
             packed.append(name)
             _replace(copy, name, _packed_layer(module, name))
+        elif isinstance(module, BinaryAttention):
+            packed.append(name)
+            _replace(copy, name, PackedAttention(module, name))
         elif isinstance(module, _BatchNorm) and module.running_mean is not None:
             _replace(copy, name, ChannelAffine(module))
     return PackedModel(copy, packed, real)
@@ -81,9 +92,19 @@ def _unpackable(name: str, layer: BinaryLayer) -> str | None:
         return (
             f'{type(layer).__name__} {name!r} has {what} {values} ({type(quantizer).__name__}), which the packed '
             'format does not hold. Export a model whose binary layers are 1-bit: ReBNN, ReActNet, ReCU, RBNN, Bi-Real '
-            'Net, XNOR-Net, BNN, FDA-BNN or BiDet.'
+            'Net, XNOR-Net, BNN, FDA-BNN, BiDet or BiBERT.'
         )
     return None
+
+
+def _unpackable_attention(name: str, module: nn.Module) -> str | None:
+    known = type(module) in (BinaryAttention, RealAttention)
+    if known or not isinstance(module, EncoderAttention):
+        return None
+    return (
+        f'{type(module).__name__} {name!r} is an attention that the packed format does not hold. Export a model with '
+        "attention=dict(type='BinaryAttention') (ReBNN, BiBERT), or with real-valued attention (attention=None)."
+    )
 
 
 def _stays_real(layer: BinaryLayer) -> str:
@@ -93,15 +114,19 @@ def _stays_real(layer: BinaryLayer) -> str:
         return 'no quantizers'
     if layer.weight_quantizer is None:
         return 'real weights (W32A1)'
+    if isinstance(layer, BinaryEmbedding):
+        return ''
     return 'real inputs (W1A32)' if layer.activation_quantizer is None else ''
 
 
-def _packed_layer(layer: BinaryLayer, name: str) -> PackedLayer:
+def _packed_layer(layer: BinaryLayer, name: str) -> PackedLayer | PackedEmbedding:
     if isinstance(layer, BinaryConv2d):
         return PackedConv2d(layer, name)
     if isinstance(layer, BinaryLinear):
         return PackedLinear(layer, name)
-    raise ValueError(f'{type(layer).__name__} {name!r} is neither a convolution nor a linear layer.')
+    if isinstance(layer, BinaryEmbedding):
+        return PackedEmbedding(layer, name)
+    raise ValueError(f'{type(layer).__name__} {name!r} is no convolution, no linear layer and no embedding.')
 
 
 def _replace(model: nn.Module, name: str, module: nn.Module) -> None:

@@ -24,7 +24,7 @@ from .metadata import set_metadata
 from .report import Report, report_of
 from .session import open_session
 from .task import Task, graph_of, task_of, torch_outputs
-from .verify import Image, Verification, feeds_of, verify
+from .verify import Example, Image, Verification, feeds_of, same_best, verify
 
 RANDOM_IMAGES = 2
 """How many images of noise a file is verified on if none are given."""
@@ -35,8 +35,8 @@ class HalfDifference(NamedTuple):
 
     Attributes:
         difference: largest difference of an output.
-        top1: images with the same best class, for a classifier.
-        images: how many images were compared.
+        top1: images or texts with the same best class, for a classifier.
+        images: how many were compared.
     """
 
     difference: float
@@ -125,7 +125,7 @@ def export(
     if half:
         progress('comparing half with single precision')
         single, graph = graph, to_half(graph)
-        halved = _half_difference(single, graph, task, images)
+        halved = half_difference(single, graph, task, images)
     progress('counting')
     data = seal(graph.SerializeToString())
     first = images[0]
@@ -133,7 +133,7 @@ def export(
         trained, lambda: torch_outputs(trained, task, torch.from_numpy(first.values), first.valid_size)
     )
     height, width = first.values.shape[2:]
-    report = report_of(graph, costs, packed.packed, packed.real, (height, width), len(data))
+    report = report_of(graph, costs, packed.packed, packed.real, f'an image of {height} x {width}', len(data))
     return Export(data, task, _fixed(graph), report, verification, halved)
 
 
@@ -179,21 +179,27 @@ def prepared(preprocess: Mapping[str, Any], image: np.ndarray) -> Image:
     return Image(found.image, found.valid_size)
 
 
-def _half_difference(
-    single: onnx.ModelProto, half: onnx.ModelProto, task: Task, images: Sequence[Image]
+def half_difference(
+    single: onnx.ModelProto, half: onnx.ModelProto, task: Task, examples: Sequence[Example]
 ) -> HalfDifference:
+    """Compare a graph with its copy from :func:`to_half`.
+
+    Raises:
+        ValueError: an output is not finite any more.
+    """
     onnx.checker.check_model(half, full_check=True)
     sessions = [open_session(model.SerializeToString(), library=False) for model in (single, half)]
-    largest, top1 = 0.0, 0
-    for image in images:
-        first, second = (session.run(None, feeds_of(single, image)) for session in sessions)
+    largest, top1, count = 0.0, 0, 0
+    for example in examples:
+        feeds = feeds_of(single, example)
+        first, second = (session.run(None, feeds) for session in sessions)
         if not all(np.isfinite(value).all() for value in second):
             raise ValueError('in half precision an output is not finite. Export without --half.')
-        if task.name == 'classification':
-            top1 += int(first[0].argmax() == second[0].argmax())
+        top1 += same_best(task, first, second)
+        count += len(next(iter(feeds.values())))
         pairs = [(a, b) for a, b in zip(first, second, strict=True) if a.shape == b.shape]
         largest = max([largest, *(float(np.abs(a - b).max(initial=0)) for a, b in pairs)])
-    return HalfDifference(largest, top1, len(images))
+    return HalfDifference(largest, top1, count)
 
 
 def _fixed(model: onnx.ModelProto) -> list[str]:

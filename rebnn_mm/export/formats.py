@@ -1,7 +1,8 @@
 """The kinds of files that the exporter writes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.progress import track
@@ -10,18 +11,43 @@ from .engine_formats import write_bolt, write_lce
 from .exporter import Export, export, write
 from .report import print_report
 from .source import Source
+from .text_exporter import export_text, part_sizes
+from .text_source import TextSource
 
-Writer = Callable[[Source, Path, bool, bool, Console], None]
+Writer = Callable[[Source | TextSource, Path, bool, bool, Console], None]
 """Writes a source to a path; the flags are half precision and fusion. What it has to say it prints."""
 
 
-def write_onnx(source: Source, path: Path, half: bool, fused: bool, console: Console) -> None:
+def write_onnx(source: Source | TextSource, path: Path, half: bool, fused: bool, console: Console) -> None:
     """Write the packed file of docs/format.md, verified, and print its report.
 
     Raises:
         ValueError: the model cannot be exported, or its file does not give PyTorch's answer. No file is left.
     """
-    result = export(
+    if isinstance(source, TextSource):
+        result = _exported_text(source, half, console)
+    else:
+        result = _exported(source, half, fused, console)
+    print_export(result, source, console)
+    write(result.data, path)
+    console.print(f'Wrote {path}.', highlight=False, soft_wrap=True)
+
+
+def _exported_text(source: TextSource, half: bool, console: Console) -> Export:
+    return export_text(
+        source.model,
+        tokenizer=source.tokenizer,
+        config=source.config,
+        classes=source.classes,
+        texts=source.texts,
+        half=half,
+        progress=_progress(console),
+        watch=_watch,
+    )
+
+
+def _exported(source: Source, half: bool, fused: bool, console: Console) -> Export:
+    return export(
         source.model,
         preprocess=source.preprocess,
         config=source.config,
@@ -30,15 +56,31 @@ def write_onnx(source: Source, path: Path, half: bool, fused: bool, console: Con
         size=source.size,
         half=half,
         fused=fused,
-        progress=lambda step: console.print(f'... {step}', highlight=False),
-        watch=lambda images: track(images, 'comparing', console=Console(stderr=True), transient=True),
+        progress=_progress(console),
+        watch=_watch,
     )
-    print_export(result, source, console)
-    write(result.data, path)
-    console.print(f'Wrote {path}.', highlight=False, soft_wrap=True)
 
 
-def print_export(result: Export, source: Source, console: Console) -> None:
+def _progress(console: Console) -> Callable[[str], None]:
+    return lambda step: console.print(f'... {step}', highlight=False)
+
+
+def _watch(examples: Sequence[Any]) -> Iterable[Any]:
+    return track(examples, 'comparing', console=Console(stderr=True), transient=True)
+
+
+def for_images(source: Source | TextSource, format_name: str) -> Source:
+    """The source, for a format that holds image classifiers only.
+
+    Raises:
+        ValueError: it is a text classifier.
+    """
+    if isinstance(source, TextSource):
+        raise ValueError(f'--format {format_name} holds image classifiers, and this model takes texts; use onnx.')
+    return source
+
+
+def print_export(result: Export, source: Source | TextSource, console: Console) -> None:
     """Print what was exported, how large it is, and how it compares with PyTorch."""
     say = lambda text: console.print(text, highlight=False, soft_wrap=True)  # noqa: E731
     print_report(result.report, console)
@@ -46,13 +88,18 @@ def print_export(result: Export, source: Source, console: Console) -> None:
         say(f'The outputs are what the head gives, because {result.task.because}.')
     if result.fixed:
         say(f'The file takes images of one size only ({", ".join(result.fixed)}): the model itself fixes it.')
-    for note in source.notes:
-        say(note)
+    if isinstance(source, TextSource):
+        for part, size in part_sizes(result.data).items():
+            say(f'  {part}: {size:,}')
+        noun, kind = 'texts', f'texts, {len(source.texts)} of them given'
+    else:
+        for note in source.notes:
+            say(note)
+        noun, kind = 'images', 'given images' if source.images else 'random images'
     found = result.verification
     flips = found.flipped
-    kind = 'given' if source.images else 'random'
     say(
-        f'Compared with PyTorch on {found.images} {kind} images: outputs differ by at most {found.difference:.2g}, '
+        f'Compared with PyTorch on {found.images} {kind}: outputs differ by at most {found.difference:.2g}, '
         f'{flips.flipped:,} of {flips.compared:,} signs differ.'
     )
     for layer, (flipped, compared) in found.flips.items():
@@ -60,8 +107,9 @@ def print_export(result: Export, source: Source, console: Console) -> None:
             say(f'  {layer}: {flipped:,} of {compared:,}')
     if flips.flipped:
         say('A value next to zero that is rounded differently changes its sign, and the layers behind it follow.')
-    if result.task.name == 'classification':
-        say(f'Best class the same on {found.top1} of {found.images} images.')
+    classified = result.task.name in ('classification', 'text-classification')
+    if classified:
+        say(f'Best class the same on {found.top1} of {found.images} {noun}.')
     if result.task.name == 'detection':
         boxes = sum(not entry.missing and not entry.extra for entry in found.detections)
         least = min((entry.iou for entry in found.detections), default=1.0)
@@ -74,12 +122,16 @@ def print_export(result: Export, source: Source, console: Console) -> None:
         say(f'With our library and without it: outputs differ by at most {found.library:.2g}.')
     if result.half is not None:
         half = result.half
-        top1 = f', best class the same on {half.top1}' if result.task.name == 'classification' else ''
+        top1 = f', best class the same on {half.top1}' if classified else ''
         say(
-            f'Half precision against single precision on {half.images} {kind} images: outputs differ by at most '
+            f'Half precision against single precision on {half.images} {kind}: outputs differ by at most '
             f'{half.difference:.2g}{top1}.'
         )
 
 
-FORMATS: dict[str, Writer] = {'onnx': write_onnx, 'lce': write_lce, 'bolt': write_bolt}
+FORMATS: dict[str, Writer] = {
+    'onnx': write_onnx,
+    'lce': lambda source, *rest: write_lce(for_images(source, 'lce'), *rest),
+    'bolt': lambda source, *rest: write_bolt(for_images(source, 'bolt'), *rest),
+}
 """The writers by the names that ``tools/export.py --format`` takes."""

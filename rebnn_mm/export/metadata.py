@@ -11,7 +11,7 @@ from onnx import numpy_helper
 
 from rebnn_mm.version import __version__
 
-from .operators import DOMAIN, all_nodes
+from .operators import DOMAIN, UNWEIGHTED, all_nodes
 
 FORMAT = 1
 """Version of docs/format.md."""
@@ -24,15 +24,17 @@ def set_metadata(
     config: str = '',
     classes: Sequence[str] = (),
     preprocess: Mapping[str, Any] | None = None,
+    tokenizer: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the entries of docs/format.md into a model, in place of those that it has.
 
     Args:
         model: the finished graph.
-        task: ``'classification'``, ``'detection'`` or ``'raw'``.
+        task: ``'classification'``, ``'detection'``, ``'text-classification'`` or ``'raw'``.
         config: file name of the training config.
         classes: class names.
         preprocess: steps from an 8-bit image to the network's input; None for no step but the channels' order, RGB.
+        tokenizer: how a text becomes tokens, in place of ``preprocess``.
 
     Example:
         >>> model = onnx.ModelProto()
@@ -46,7 +48,8 @@ def set_metadata(
         'task': task,
         'config': config,
         'classes': list(classes),
-        'preprocess': dict(preprocess or {'channels': 'rgb'}),
+        **({'preprocess': dict(preprocess or {'channels': 'rgb'})} if tokenizer is None else {}),
+        **({} if tokenizer is None else {'tokenizer': dict(tokenizer)}),
         'sign': 'negative is bit 1',
         'packed_sha256': packed_digests(model),
     }
@@ -68,7 +71,8 @@ def packed_weights(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
         >>> packed_weights(onnx.ModelProto())
         {}
     """
-    names = {node.input[1] for node in all_nodes(model.graph) if node.domain == DOMAIN}
+    ours = (node for node in all_nodes(model.graph) if node.domain == DOMAIN and node.op_type not in UNWEIGHTED)
+    names = {node.input[1] for node in ours}
     return {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in names}
 
 

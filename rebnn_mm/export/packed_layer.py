@@ -74,7 +74,9 @@ class PackedLayer(nn.Module):
             codes, scale = layer.weight_quantizer.codes(layer.weight)
             self._set_weight(codes.float(), name)
             bias = cast(Tensor | None, layer.bias)
-            self.register_buffer('scale', torch.ones(codes.shape[0]) if scale is None else scale.float().clone())
+            # One factor for the whole weight is the same one for every channel.
+            ones = torch.ones(codes.shape[0])
+            self.register_buffer('scale', ones if scale is None else ones * scale.float().flatten())
             self.register_buffer('bias', torch.zeros(codes.shape[0]) if bias is None else bias.float().clone())
         quantizer = layer.activation_quantizer
         shift = quantizer.shift

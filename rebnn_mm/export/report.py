@@ -12,7 +12,7 @@ from rebnn_mm.analysis.layer_cost import LayerCost
 
 from .half import SMALL
 from .metadata import packed_weights
-from .operators import DOMAIN, all_nodes
+from .operators import DOMAIN, UNWEIGHTED, all_nodes
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class LayerReport:
         name: dotted name in the model.
         bits: of weight and input, such as ``'1/1'``.
         size: bytes of the weight in the file.
-        binary: multiply-accumulates of one bit with one bit, for one image.
+        binary: multiply-accumulates of one bit with one bit, for one example.
         real: all others.
         why: why the layer is not packed; empty if it is.
     """
@@ -44,13 +44,13 @@ class Report:
         layers: in the model's order.
         size: bytes of the file.
         real_size: bytes of all real constants, weights and vectors.
-        image: height and width that the multiply-accumulates are for.
+        example: what the multiply-accumulates are for, ``'an image of 32 x 32'``.
     """
 
     layers: list[LayerReport]
     size: int
     real_size: int
-    image: tuple[int, int]
+    example: str
 
     @property
     def packed_size(self) -> int:
@@ -63,7 +63,7 @@ def report_of(
     costs: tuple[LayerCost, ...],
     packed: list[str],
     real: Mapping[str, str],
-    image: tuple[int, int],
+    example: str,
     size: int,
 ) -> Report:
     """Collect the report.
@@ -73,12 +73,12 @@ def report_of(
         costs: from :func:`rebnn_mm.analysis.count_layers`, of the trained model.
         packed: names of the packed layers.
         real: binary layers that are not packed, with the reason.
-        image: height and width of the image that was counted with.
+        example: what was counted with, ``'an image of 32 x 32'``.
         size: bytes of the file.
 
     Example:
         >>> conv = LayerCost('conv', 'Conv2d', why='first layer (3 input channels)', weights=216, macs=216 * 64)
-        >>> report = report_of(onnx.ModelProto(), (conv,), [], {}, (8, 8), 2000)
+        >>> report = report_of(onnx.ModelProto(), (conv,), [], {}, 'an image of 8 x 8', 2000)
         >>> report.layers[0].real, report.layers[0].size
         (13824, 864)
     """
@@ -86,7 +86,7 @@ def report_of(
     sizes = {
         node.name: numpy_helper.to_array(weights[node.input[1]]).nbytes
         for node in all_nodes(model.graph)
-        if node.domain == DOMAIN
+        if node.domain == DOMAIN and node.op_type not in UNWEIGHTED
     }
     half = any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer)
 
@@ -110,14 +110,13 @@ def report_of(
             )
         )
     constants = [numpy_helper.to_array(tensor).nbytes for tensor in model.graph.initializer]
-    return Report(layers, size, sum(constants) - sum(sizes.values()), image)
+    return Report(layers, size, sum(constants) - sum(sizes.values()), example)
 
 
 def print_report(report: Report, console: Console | None = None) -> None:
     """Print the table and the totals."""
     console = console or Console(width=120)
-    height, width = report.image
-    table = Table(title=f'Layers, at an image of {height} x {width}')
+    table = Table(title=f'Layers, at {report.example}')
     for column, justify in (
         ('layer', 'left'),
         ('bits W/A', 'right'),
@@ -131,7 +130,9 @@ def print_report(report: Report, console: Console | None = None) -> None:
         macs = [f'{count:,}' if count else '' for count in (layer.binary, layer.real)]
         table.add_row(layer.name, layer.bits, f'{layer.size:,}', *macs, layer.why)
     binary, real = (sum(getattr(layer, kind) for layer in report.layers) for kind in ('binary', 'real'))
-    console.print(table)
+    # Names are long in a text encoder, and half a number says nothing: then lines are longer than the terminal.
+    longest = max((len(layer.name) for layer in report.layers), default=0)
+    Console(file=console.file, width=max(console.width, longest + 80)).print(table)
     total = binary + real
     share = f', {100 * binary / total:.1f} % of them binary' if total else ''
     console.print(f'Multiply-accumulates: {binary:,} binary and {real:,} real{share}.')

@@ -16,6 +16,8 @@ from rebnn_mm.utils.config_file import missing_config
 from .exporter import prepared
 from .metadata import class_names
 from .preprocess import preprocessing, test_pipeline
+from .text import is_text_classifier
+from .text_source import TextSource, text_source
 from .verify import Image
 
 SIZE = (224, 224)
@@ -53,15 +55,17 @@ def load_source(
     *,
     options: dict[str, Any] | None = None,
     images: Sequence[str] = (),
+    texts: Sequence[str] = (),
     size: tuple[int, int] | None = None,
-) -> Source:
-    """Build the model of a config, fill it from a checkpoint, and read how its images are prepared.
+) -> Source | TextSource:
+    """Build the model of a config, fill it from a checkpoint, and read how its images or texts are prepared.
 
     Args:
-        config: a config file of mmdet or mmpretrain.
+        config: a config file of mmdet, mmpretrain or GLUE.
         checkpoint: its weights.
         options: entries that replace those of the config.
         images: image files to verify on.
+        texts: sentences to verify on, for a model that takes texts; a tab parts the two sentences of a pair.
         size: height and width of an image that the model takes; None to find it in the test pipeline.
 
     Raises:
@@ -78,8 +82,14 @@ def load_source(
     if problem:
         raise ValueError(problem)
     loaded = load_checkpoint(model, checkpoint, map_location='cpu')
-    steps, notes = preprocessing(cfg)
     classes = class_names(cfg, loaded)
+    if is_text_classifier(model):
+        if images:
+            raise ValueError('the model takes texts, no images: use --text in place of --image.')
+        return text_source(model.eval(), Path(config).name, cfg, classes, texts)
+    if texts:
+        raise ValueError('the model takes images, no texts: use --image in place of --text.')
+    steps, notes = preprocessing(cfg)
     return Source(
         model=model.eval(),
         config=Path(config).name,

@@ -18,7 +18,7 @@ class Task(NamedTuple):
     """What a file gives.
 
     Attributes:
-        name: ``'classification'``, ``'detection'`` or ``'raw'``.
+        name: ``'classification'``, ``'detection'``, ``'text-classification'`` or ``'raw'``.
         because: why it is ``'raw'``; empty otherwise.
     """
 
@@ -27,7 +27,7 @@ class Task(NamedTuple):
 
 
 def task_of(model: nn.Module) -> Task:
-    """The task of a model: its type decides.
+    """The task of a model that takes images: its type decides.
 
     Example:
         >>> task_of(nn.Conv2d(3, 8, 1))

@@ -17,6 +17,7 @@ from .operators import DOMAIN
 from .packing import unpack_bits
 from .session import library_available, open_session
 from .task import Task, torch_outputs
+from .text import Text, text_logits
 
 FLIPPED = 1e-3
 """Largest share of signs that may differ in the first layer where any do, of one image.
@@ -46,6 +47,10 @@ class Image(NamedTuple):
     valid_size: tuple[int, int]
 
 
+Example = Image | Text
+"""What a model is compared on."""
+
+
 class Flips(NamedTuple):
     """Signs of a layer's input.
 
@@ -62,9 +67,9 @@ class Verification(NamedTuple):
     """What a comparison found.
 
     Attributes:
-        images: how many images were compared.
+        images: how many images or texts were compared.
         difference: largest difference of an output from PyTorch's; for a detector, of the score of the same box.
-        top1: images with the same best class, for a classifier.
+        top1: images or texts with the same best class, for a classifier.
         detections: agreement of each image's boxes, for a detector.
         flips: signs that differ, by the name of the layer.
         library: largest difference between the file with our library and without; None if there is no library.
@@ -84,14 +89,14 @@ class Verification(NamedTuple):
         return Flips(sum(layer.flipped for layer in layers), sum(layer.compared for layer in layers))
 
 
-def verify(model: onnx.ModelProto, trained: nn.Module, task: Task, images: Iterable[Image]) -> Verification:
+def verify(model: onnx.ModelProto, trained: nn.Module, task: Task, examples: Iterable[Example]) -> Verification:
     """Check a model, run it in ONNX Runtime without our library and, if there is one, with it, and compare.
 
     Args:
         model: the finished graph.
         trained: the model that it was made from, on the CPU, in eval mode; not the packed copy.
         task: of both.
-        images: what to compare on.
+        examples: what to compare on.
 
     Raises:
         ValueError: the model is no valid ONNX, does not run, or gives another answer than PyTorch; the message says
@@ -106,13 +111,13 @@ def verify(model: onnx.ModelProto, trained: nn.Module, task: Task, images: Itera
     count, difference, top1, library = 0, 0.0, 0, None if fast is None else 0.0
     detections: list[Agreement] = []
     flips: dict[str, Flips] = {}
-    for image in images:
-        feeds = feeds_of(model, image)
+    for example in examples:
+        feeds = feeds_of(model, example)
         with _Signs(trained) as expected_signs:
-            expected = torch_outputs(trained, task, torch.from_numpy(image.values), image.valid_size)
+            expected = expected_outputs(trained, task, example)
         results = _run(session, feeds)
         found = [results[value.name] for value in model.graph.output]
-        differing = _compared(model, results, expected_signs.seen)
+        differing = _compared(model, results, expected_signs.seen, regions=task.name == 'detection')
         for layer, flipped in differing.items():
             old = flips.get(layer, Flips(0, 0))
             flips[layer] = Flips(old.flipped + flipped.flipped, old.compared + flipped.compared)
@@ -124,8 +129,8 @@ def verify(model: onnx.ModelProto, trained: nn.Module, task: Task, images: Itera
         else:
             here = _difference(expected, found)
             scale = max(float(np.abs(value).max(initial=1)) for value in expected)
-            top1 += task.name == 'classification' and int(expected[0].argmax()) == int(found[0].argmax())
-        count, difference = count + 1, max(difference, here)
+            top1 += same_best(task, expected, found)
+        count, difference = count + len(next(iter(feeds.values()))), max(difference, here)
         _refuse(differing, here / scale, library)
     return Verification(count, difference, top1, detections, flips, library)
 
@@ -138,14 +143,36 @@ def _run(session: onnxruntime.InferenceSession, feeds: dict[str, np.ndarray]) ->
     return dict(zip((value.name for value in session.get_outputs()), found, strict=True))
 
 
-def feeds_of(model: onnx.ModelProto, image: Image) -> dict[str, np.ndarray]:
-    """The inputs of a graph for an image.
+def expected_outputs(trained: nn.Module, task: Task, example: Example) -> Arrays:
+    """What PyTorch gives for an example, in the order of the file's outputs."""
+    if isinstance(example, Text):
+        return [text_logits(trained, example)]
+    return torch_outputs(trained, task, torch.from_numpy(example.values), example.valid_size)
+
+
+def same_best(task: Task, first: Arrays, second: Arrays) -> int:
+    """How many of a batch have the same best class; none where there are no classes.
+
+    Example:
+        >>> first, second = np.array([[0.1, 0.9], [0.6, 0.4]]), np.array([[0.2, 0.8], [0.3, 0.7]])
+        >>> same_best(Task('classification'), [first], [second])
+        1
+    """
+    if task.name not in ('classification', 'text-classification'):
+        return 0
+    return int((first[0].argmax(-1) == second[0].argmax(-1)).sum())
+
+
+def feeds_of(model: onnx.ModelProto, example: Example) -> dict[str, np.ndarray]:
+    """The inputs of a graph for an example.
 
     Example:
         >>> feeds_of(onnx.ModelProto(), Image(np.zeros((1, 3, 4, 4), np.float32), (4, 4)))
         {}
     """
-    feeds = {'image': image.values, 'valid_size': np.array(image.valid_size, np.int64)}
+    if isinstance(example, Text):
+        return dict(example.inputs)
+    feeds = {'image': example.values, 'valid_size': np.array(example.valid_size, np.int64)}
     return {value.name: feeds[value.name] for value in model.graph.input}
 
 
@@ -200,7 +227,7 @@ class _Signs:
 
 
 def _compared(
-    model: onnx.ModelProto, results: dict[str, np.ndarray], expected: dict[str, np.ndarray]
+    model: onnx.ModelProto, results: dict[str, np.ndarray], expected: dict[str, np.ndarray], regions: bool
 ) -> dict[str, Flips]:
     """Flipped signs of every binary operator whose input has the shape that it has in PyTorch.
 
@@ -219,7 +246,7 @@ def _compared(
         else:
             shift = shifts[node.input[2]]
             negative = x + (shift if node.op_type == 'BinaryLinear' else shift[:, None, None]) < 0
-        reordered = negative.shape[0] != 1 and any(layer.flipped for layer in flips.values())
+        reordered = regions and negative.shape[0] != 1 and any(layer.flipped for layer in flips.values())
         if negative.shape == expected[node.name].shape and not reordered:
             flips[node.name] = Flips(int((negative != expected[node.name]).sum()), negative.size)
         else:
@@ -262,7 +289,7 @@ def _refuse(flips: dict[str, Flips], difference: float, library: float | None) -
         if flipped > max(FEW, FLIPPED * compared):
             raise ValueError(
                 f'the exported file differs from PyTorch first at {layer}: {flipped} of the {compared} signs of its '
-                f'input ({100 * flipped / compared:.1f} %) on one image.'
+                f'input ({100 * flipped / compared:.1f} %) on one example.'
             )
     elif difference > DIFFERENCE:
         raise ValueError(
