@@ -227,6 +227,8 @@ def _scales(layer: BinaryLayer) -> int:
     quantizer = layer.weight_quantizer
     if quantizer is None:
         return 0
+    if quantizer.factors is not None:
+        return quantizer.factors
     if not quantizer.has_codes:
         return 2**quantizer.bits * int(layer.weight.shape[0])
     with torch.no_grad():

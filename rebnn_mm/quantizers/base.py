@@ -71,6 +71,10 @@ class WeightQuantizer(Quantizer):
     """Whether :meth:`forward` may be given any of the channels, in any order and number: each is quantized by itself
     and has no state. An embedding then quantizes only the rows that a batch names."""
 
+    factors: int | None = None
+    """Real numbers that a prediction needs beside the bits of the weights, read by the size report. None for what
+    :meth:`codes` gives or, without codes, one per channel and level."""
+
     def __init__(self, weight_shape: tuple[int, ...]) -> None:
         super().__init__()
         self.weight_shape = tuple(weight_shape)

@@ -35,6 +35,7 @@ class BWNWeight(WeightQuantizer):
         super().__init__(weight_shape)
         self.per = check_per(type(self).__name__, per)
         self.channels_alone = per == 'channel'
+        self.factors = 1 if per == 'tensor' else weight_shape[0]
 
     def forward(self, weight: Tensor) -> Tensor:
         """The binarised weight, of the latent weight's shape."""

@@ -38,6 +38,7 @@ class Q8BERTWeight(WeightQuantizer):
         self.bits = check_bits('Q8BERTWeight', bits, least=2)
         self.per = check_per('Q8BERTWeight', per)
         self.channels_alone = per == 'channel'
+        self.factors = 1 if per == 'tensor' else weight_shape[0]
 
     def forward(self, weight: Tensor) -> Tensor:
         """The quantized weight, of the latent weight's shape."""

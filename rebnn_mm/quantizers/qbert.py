@@ -48,6 +48,7 @@ class QBERTWeight(WeightQuantizer):
         if groups < 1:
             raise ValueError(f'QBERTWeight: groups={groups} must be at least 1')
         self.groups = next(n for n in range(min(groups, weight_shape[0]), 0, -1) if weight_shape[0] % n == 0)
+        self.factors = 2 * self.groups  # the ends of each range
 
     def forward(self, weight: Tensor) -> Tensor:
         """The quantized weight, of the latent weight's shape."""

@@ -38,6 +38,7 @@ class TWNWeight(WeightQuantizer):
         self.per = check_per('TWNWeight', per)
         self.clip = clip
         self.channels_alone = per == 'channel'
+        self.factors = 1 if per == 'tensor' else weight_shape[0]
 
     def forward(self, weight: Tensor) -> Tensor:
         """The ternary weight, of the latent weight's shape."""

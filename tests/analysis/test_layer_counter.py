@@ -5,7 +5,17 @@ import torch
 from torch import nn
 
 from rebnn_mm.analysis.layer_counter import count_layers
-from rebnn_mm.layers import BinaryConv2d, DoReFaConv2d, FDAConv2d, RBNNConv2d, ReActConv2d, ReBNNConv2d, ReBNNLinear
+from rebnn_mm.layers import (
+    BinaryConv2d,
+    BinaryLinear,
+    BinaryPair,
+    DoReFaConv2d,
+    FDAConv2d,
+    RBNNConv2d,
+    ReActConv2d,
+    ReBNNConv2d,
+    ReBNNLinear,
+)
 
 
 def counted(model, *shape):
@@ -120,6 +130,21 @@ def test_weights_without_integer_codes_keep_two_levels_per_channel():
     layer = only(BinaryConv2d(8, 4, 3, weight='AdaBinWeight', activation='AdaBinActivation'), 1, 8, 5, 5)
     assert layer.scales == 2 * 4
     assert layer.vectors == 2  # the activation's two values per layer
+
+
+@pytest.mark.parametrize(
+    ('weight', 'scales'),
+    [('BWNWeight', 1), (dict(type='TWNWeight', per='channel'), 6), (dict(type='QBERTWeight', groups=3), 6)],
+)
+def test_scales_that_channels_share_are_stored_once(weight, scales):
+    layer = only(BinaryLinear(4, 6, weight=weight, activation='BinarySign'), 1, 4)
+    assert layer.scales == scales
+
+
+def test_both_halves_of_a_pair_count():
+    pair = BinaryPair.split(BinaryLinear(4, 6, weight='BWNWeight', activation='BinarySign'))
+    rows = counted(pair, 5, 4)
+    assert {name: (row.weights, row.macs) for name, row in rows.items()} == {'first': (24, 120), 'second': (24, 120)}
 
 
 def test_a_binary_layer_that_stays_real_says_why():

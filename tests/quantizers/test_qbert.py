@@ -15,7 +15,8 @@ def test_by_hand():
 
 @pytest.mark.parametrize(('rows', 'groups', 'taken'), [(768, 128, 128), (384, 128, 128), (312, 128, 104), (2, 128, 2)])
 def test_number_of_groups_divides_the_rows(rows, groups, taken):
-    assert QBERTWeight((rows, 4), groups=groups).groups == taken
+    quantizer = QBERTWeight((rows, 4), groups=groups)
+    assert quantizer.groups == taken and quantizer.factors == 2 * taken
 
 
 def test_bad_options_are_refused():

@@ -66,6 +66,11 @@ class TestEveryWeightQuantizer:
         for parameter in quantizer.parameters():
             assert parameter.grad is not None and parameter.grad.isfinite().all()
 
+    def test_number_of_factors_is_that_of_different_scales(self, name):
+        quantizer = self.build(name)
+        if quantizer.factors is not None and quantizer.has_codes:
+            assert quantizer.factors == len(quantizer.codes(weight())[1].unique())
+
     def test_state_round_trip(self, name):
         quantizer = self.build(name)
         quantizer.set_progress(0.5)
