@@ -5,11 +5,12 @@ import torch
 
 pytest.importorskip('transformers')
 
-from rebnn_mm.layers import BinaryEmbedding, BinaryLinear, EncoderAttention
+from rebnn_mm.datasets import glue_collate
+from rebnn_mm.layers import BinaryEmbedding, BinaryLinear, EncoderAttention, calibrate_shifts
 from rebnn_mm.models.language import TextClassifier, load_pretrained, save_pretrained
-from rebnn_mm.quantizers import ActivationQuantizer
+from rebnn_mm.quantizers import ActivationQuantizer, TernaryBERTActivation
 from rebnn_mm.registry import MODELS
-from tests.configs.glue_task import METHODS, accuracy, method_config, train
+from tests.configs.glue_task import METHODS, Counting, accuracy, method_config, train
 from tests.models.language.tiny import tiny_encoder
 
 BITS = {
@@ -80,6 +81,32 @@ def test_bits(name, teacher):
             assert [part.bits for part in attention.children() if isinstance(part, ActivationQuantizer)] == [
                 inputs
             ] * 4
+
+
+@pytest.mark.parametrize('name', BITS)
+def test_padding_and_the_rest_of_a_batch_do_not_change_a_prediction(name, teacher):
+    model, _ = build(name, teacher, teacher)
+    for module in model.modules():
+        if isinstance(module, TernaryBERTActivation):
+            module.over = 'sample'  # the code's own range depends on the whole batch
+    batch = glue_collate(Counting(4).items)
+    assert calibrate_shifts(model, lambda: model.encoder(**batch['inputs'])) == []
+    model.train().encoder(**batch['inputs'])  # a range that is followed in training is known by now
+    model.eval()
+    alone = [model(glue_collate([item])['inputs']) for item in Counting(4).items]
+    torch.testing.assert_close(model(batch['inputs']), torch.cat(alone), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize('name', BITS)
+def test_bfloat16_trains(name, teacher):
+    model, _ = build(name, teacher, teacher)
+    batch = glue_collate(Counting(4).items)
+    with torch.autocast('cpu', torch.bfloat16):
+        loss = sum(model(batch['inputs'], batch['data_samples'], mode='loss').values())
+    loss.backward()
+    grads = {key: value.grad for key, value in model.named_parameters() if value.grad is not None}
+    assert loss.isfinite() and all(grad.isfinite().all() and grad.dtype == torch.float32 for grad in grads.values())
+    assert {key for key, _ in model.named_parameters() if 'dense.' in key} <= grads.keys()
 
 
 @pytest.mark.parametrize('name', ['qbert', 'q2bert', 'ternarybert'])
