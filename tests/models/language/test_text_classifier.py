@@ -1,6 +1,7 @@
 import copy
 import json
 import os
+from pathlib import Path
 
 import pytest
 import torch
@@ -157,7 +158,7 @@ def collate(rows):
     )
 
 
-def run(folder, work_dir, iterations=2, lr=1e-3, model=None, **more):
+def run(folder, work_dir, iterations=2, lr=1e-3, model=None, hooks=(), **more):
     loader = dict(batch_size=4, num_workers=0, collate_fn=collate, sampler=dict(type='DefaultSampler', shuffle=True))
     runner = Runner(
         model=model or build(folder, **BINARY),
@@ -165,7 +166,7 @@ def run(folder, work_dir, iterations=2, lr=1e-3, model=None, **more):
         train_dataloader=dict(dataset=Texts(folder), **loader),
         train_cfg=dict(type='IterBasedTrainLoop', max_iters=iterations),
         optim_wrapper=dict(constructor='ReBNNOptimWrapperConstructor', optimizer=dict(type='AdamW', lr=lr)),
-        custom_hooks=[dict(type='ReBNNHook'), dict(type='BinaryIterSeedHook')],
+        custom_hooks=[dict(type='ReBNNHook'), dict(type='BinaryIterSeedHook'), *hooks],
         default_hooks=dict(checkpoint=dict(type='CheckpointHook', interval=2, by_epoch=False)),
         randomness=dict(seed=0, deterministic=True),
         experiment_name=work_dir.name,
@@ -183,6 +184,29 @@ def test_the_runner_keeps_the_encoders_weights(folder, tmp_path):
     after = model.state_dict()
     changed = [key for key, value in before.items() if not torch.equal(after[key], value)]
     assert all(key.endswith('gamma') for key in changed)
+
+
+def test_the_hook_starts_shifts_from_a_batch(folder, tmp_path):
+    """Without ``shift=None`` a layer has one per input channel; each sees its own input once before the first step."""
+    options = dict(BINARY, binarize=dict(linear=dict(type='ReBNNLinear', center='row')))
+    model = build(folder, **options)
+    seen = {}
+    intermediate = model.encoder.bert.encoder.layer[0].intermediate.dense
+    handle = intermediate.register_forward_pre_hook(lambda module, args: seen.setdefault('x', args[0].detach()))
+    run(folder, tmp_path / 'shifts', lr=0.0, model=model)
+    handle.remove()
+    shift = intermediate.activation_quantizer.shift
+    torch.testing.assert_close(shift.detach(), -seen['x'].mean((0, 1)), atol=FLOAT32_ROUNDING, rtol=0)
+    assert shift.abs().max() > 0.01
+
+
+def test_flips_of_every_binary_layer_are_recorded(folder, tmp_path):
+    runner = run(folder, tmp_path / 'flips', lr=1e-2, hooks=[dict(type='BinaryWeightRecorderHook')])
+    record = next(Path(runner.log_dir).rglob('binary_weights.jsonl')).read_text().splitlines()
+    layers = json.loads(record[-1])['layers']
+    assert len(layers) == 14 and 'encoder.bert.embeddings.word_embeddings' in layers
+    assert all(counts['steps'] == 2 for counts in layers.values())
+    assert sum(counts['flips'] for counts in layers.values()) > 0
 
 
 def test_a_resumed_run_is_bit_equal(folder, tmp_path):
