@@ -35,5 +35,25 @@ runs = [
     dict(name='official', label="variant='official'", config=config, options={f'{conv}.variant': 'official'}),
     dict(name='decay_1e-5', label='weight decay 1e-5', config=config, options={decay: 1e-5}),
     dict(name='decay_1e-4', label='weight decay 1e-4', config=config, options={decay: 1e-4}),
+    dict(
+        name='alpha_x4',
+        label='alpha starts at four times the mean of abs(w)',
+        config=config,
+        hooks=[dict(type='ReBNNAlphaStartHook', factor=4.0)],
+    ),
+    dict(
+        name='growing_2e-5',
+        label='gamma that grows from 0 to 2e-5, quadratically',
+        config=config,
+        options={f'{conv}.gamma': 2e-5},
+        hooks=[dict(type='ReBNNGammaGrowthHook', power=2.0)],
+    ),
+    dict(
+        name='growing_2e-4',
+        label='gamma that grows from 0 to 2e-4, quadratically',
+        config=config,
+        options={f'{conv}.gamma': 2e-4},
+        hooks=[dict(type='ReBNNGammaGrowthHook', power=2.0)],
+    ),
 ]
 del config, conv, decay

@@ -9,7 +9,7 @@ from mmengine.config import Config
 
 from .planned_run import PlannedRun
 
-RUN_KEYS = {'name', 'label', 'config', 'options', 'start', 'paper', 'table'}
+RUN_KEYS = {'name', 'label', 'config', 'options', 'hooks', 'start', 'paper', 'table'}
 KEYS = {'title', 'score', 'seeds', 'options', 'budget', 'hooks', 'runs', 'paper', 'cost'}
 
 
@@ -73,8 +73,9 @@ def read_experiment(path: str | Path) -> Experiment:
 
     A list is a config of mmengine: it may have a ``_base_``. It holds ``title``, ``score``, ``seeds``, ``runs`` and,
     for every run alike, ``options``, ``budget`` and ``hooks``; ``paper`` says what the paper's column is. A run has a
-    ``name``, a ``label``, a ``config`` and, if it needs them, ``options`` of its own, ``start`` (the name of the run
-    before it whose last weights it starts from, of the same seed), ``paper`` (its number) and ``table=False``.
+    ``name``, a ``label``, a ``config`` and, if it needs them, ``options`` and ``hooks`` of its own, ``start`` (the
+    name of the run before it whose last weights it starts from, of the same seed), ``paper`` (its number) and
+    ``table=False``.
 
     Args:
         path: a file of this form.
@@ -116,7 +117,7 @@ def _planned(content: Mapping[str, Any], entry: Mapping[str, Any], seed: int, ro
         config=entry['config'],
         options={**content.get('options', {}), **entry.get('options', {})},
         budget=dict(content.get('budget', {})),
-        hooks=list(content.get('hooks', [])),
+        hooks=[*content.get('hooks', []), *entry.get('hooks', [])],
         seed=seed,
         score=content['score'],
         start=start,

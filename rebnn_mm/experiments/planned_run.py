@@ -29,7 +29,7 @@ class PlannedRun:
     Example:
         >>> run = PlannedRun('bnn', 'BNN', 'bnn.py', {}, {'train_cfg.max_epochs': 2}, [], 0, 'accuracy/top1')
         >>> run.stem
-        'bnn_seed0_3c76d1ae20'
+        'bnn_seed0_93cb86bb8f'
     """
 
     name: str

@@ -14,7 +14,10 @@ budget = {'train_cfg.max_epochs': 2}
 hooks = [dict(type='Recorder')]
 runs = [
     dict(name='first', label='First', config='first.py', table=False),
-    dict(name='second', label='Second', config='second.py', options={'a.c': 3}, start='first', paper=60.1),
+    dict(
+        name='second', label='Second', config='second.py', options={'a.c': 3}, hooks=[dict(type='Own')],
+        start='first', paper=60.1,
+    ),
 ]
 """
 
@@ -37,7 +40,7 @@ def test_runs_have_what_is_common_and_their_own(write):
     assert second.paper == 60.1
     run = second.runs[1]
     assert run.options == {'a.b': 1, 'a.c': 3} and run.budget == {'train_cfg.max_epochs': 2}
-    assert run.hooks == [{'type': 'Recorder'}] and run.seed == 1
+    assert run.hooks == [{'type': 'Recorder'}, {'type': 'Own'}] and run.seed == 1
     assert run.start == first.runs[1]
 
 

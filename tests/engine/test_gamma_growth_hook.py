@@ -1,0 +1,92 @@
+"""A gamma that grows over training, and scaling factors that start elsewhere."""
+
+import pytest
+import torch
+from mmengine.hooks import Hook
+
+from rebnn_mm.engine import ReBNNAlphaStartHook, ReBNNGammaGrowthHook
+from rebnn_mm.layers import BNNConv2d
+from tests.engine.small_runner import SmallClassifier, trained
+
+REBNN = dict(type='ReBNNHook')
+
+
+def hooks(*more):
+    return dict(custom_hooks=[REBNN, *more])
+
+
+def model(gamma):
+    torch.manual_seed(0)
+    return SmallClassifier(gamma=gamma)
+
+
+class Watch(Hook):
+    """Keeps gamma of each epoch, as the steps of it use it."""
+
+    priority = 'LOWEST'
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    def before_train_iter(self, runner, batch_idx, data_batch=None):
+        if batch_idx == 0:
+            self.seen.append(runner.model.conv1.weight_quantizer.gamma.clone())
+
+
+def test_gamma_by_epoch(tmp_path):
+    seen = []
+    growth = dict(type='ReBNNGammaGrowthHook', start=0.2, power=2)
+    trained(tmp_path / 'run', model(1e-3), epochs=4, **hooks(growth, Watch(seen)))
+    expected = [1e-3 * (0.2 + 0.8 * (epoch / 4) ** 2) for epoch in range(4)]
+    assert torch.stack(seen).tolist() == [pytest.approx([value] * 8, rel=1e-6) for value in expected]
+
+
+def test_a_gamma_that_does_not_grow_is_a_constant_one(tmp_path):
+    growth = dict(type='ReBNNGammaGrowthHook', start=1.0)
+    grown = trained(tmp_path / 'grown', model(1e-2), **hooks(growth))
+    constant = trained(tmp_path / 'constant', model(1e-2), **hooks())
+    for name, value in constant.model.state_dict().items():
+        assert torch.equal(grown.model.state_dict()[name], value), name
+
+
+def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
+    options = dict(epochs=4, **hooks(dict(type='ReBNNGammaGrowthHook')))
+    whole = trained(tmp_path / 'whole', model(1e-2), **options)
+    trained(tmp_path / 'parts', model(1e-2), stop_after=2, **options)
+    resumed = trained(tmp_path / 'parts', model(1e-2), resume=True, **options)
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(resumed.model.state_dict()[name], value), name
+
+
+@pytest.mark.parametrize('gamma', ['adaptive', 0])
+def test_without_a_number_there_is_nothing_to_grow(tmp_path, gamma):
+    with pytest.raises(ValueError, match='no layer has a number above 0 as gamma'):
+        trained(tmp_path / 'run', model(gamma), **hooks(dict(type='ReBNNGammaGrowthHook')))
+
+
+@pytest.mark.parametrize('arguments', [dict(start=-0.1), dict(start=1.5), dict(power=0)])
+def test_arguments_out_of_range(arguments):
+    with pytest.raises(ValueError, match='must be from 0 to 1'):
+        ReBNNGammaGrowthHook(**arguments)
+
+
+def test_scaling_factors_start_at_a_multiple_of_the_mean(tmp_path):
+    small = model('adaptive')
+    mean = small.conv1.weight.detach().abs().mean(dim=(1, 2, 3))
+    still = dict(optimizer=dict(type='SGD', lr=0.0))
+    start = dict(type='ReBNNAlphaStartHook', factor=4.0)
+    runner = trained(tmp_path / 'run', small, epochs=1, optim_wrapper=still, **hooks(start))
+    torch.testing.assert_close(runner.model.conv1.weight_quantizer.alpha.detach(), 4 * mean)
+    trained(tmp_path / 'run', small, epochs=2, optim_wrapper=still, resume=True, **hooks(start))
+    torch.testing.assert_close(small.conv1.weight_quantizer.alpha.detach(), 4 * mean)
+
+
+def test_a_model_without_scaling_factors(tmp_path):
+    with pytest.raises(ValueError, match='the model has no ReBNN layer'):
+        trained(
+            tmp_path / 'run',
+            SmallClassifier(BNNConv2d),
+            custom_hooks=[dict(type='BinaryHook'), dict(type='ReBNNAlphaStartHook', factor=2.0)],
+        )
+    with pytest.raises(ValueError, match='factor=0 must be above 0'):
+        ReBNNAlphaStartHook(0)
