@@ -24,6 +24,13 @@ from tests.models.language.tiny import tiny_encoder
 CONFIGS = Path(__file__).parents[2] / 'configs/glue'
 FILES = {path.stem: path for path in sorted(CONFIGS.rglob('*.py'))}
 
+TWINS = {
+    name: name.replace('minilm', 'bert_base')
+    for name in FILES
+    if name.startswith('minilm_') and name.count('_') > 1 and name != 'minilm_rebnn_sst2'
+}
+"""MiniLM's rows, each with BERT-base's; real-valued ones differ in the recipe."""
+
 RECIPES = {
     'mnli': (5e-5, 5, 128, 1000, 42),
     'qqp': (1e-4, 5, 128, 1000, 42),
@@ -87,7 +94,7 @@ def batch_of(loader: Config) -> dict:
 
 
 @pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
-@pytest.mark.parametrize('name', FILES)
+@pytest.mark.parametrize('name', [name for name in FILES if name not in TWINS])
 def test_learns_from_a_step_and_is_scored(name, files):
     cfg = load(name, files)
     torch.manual_seed(0)
@@ -138,6 +145,17 @@ def test_task_is_the_one_of_the_name(name):
     assert cfg.val_evaluator == cfg.test_evaluator == dict(type='GLUEMetric', task=task.name)
     assert cfg.default_hooks.checkpoint.save_best == f'glue/{task.selection}'
     assert cfg.model.num_labels == max(len(task.labels), 1)
+
+
+@pytest.mark.parametrize('name', TWINS)
+def test_small_network_has_the_model_of_the_large_one(name):
+    small, large = (deepcopy(config(key).model) for key in (name, TWINS[name]))
+    for model in (small, large):
+        for key in ('encoder', 'teacher'):
+            if key in model:
+                model[key] = model[key].replace('minilm', 'bert_base')
+    assert small == large
+    assert config(name).custom_hooks == config(TWINS[name]).custom_hooks
 
 
 @pytest.mark.parametrize('name', FILES)
