@@ -67,6 +67,8 @@ def binarize(
     """
     if isinstance(keep_real, str):
         raise ValueError(f'binarize: keep_real={keep_real!r} must be a list of names, [{keep_real!r}]')
+    if overrides and linear is None:
+        raise ValueError('binarize: overrides are further options of linear, which is None')
     linears = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
     if not linears:
         raise ValueError(f'binarize: {type(model).__name__} has no linear layer.')

@@ -78,6 +78,11 @@ class TextClassifier(BaseModel):
         data_preprocessor: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(data_preprocessor=data_preprocessor)
+        if num_labels < 1 or 'num_labels' in encoder_options:
+            raise ValueError(
+                f'{type(self).__name__}: num_labels={encoder_options.get("num_labels", num_labels)!r} must be the '
+                'number of classes, or 1 for a regression, and stand beside encoder_options, not in it'
+            )
         self.source = encoder
         self.num_labels = num_labels
         self.conversion = dict(binarize=binarize, attention=attention)

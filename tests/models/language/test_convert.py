@@ -148,6 +148,7 @@ def test_a_copy_computes_the_same(folder):
         (dict(word_embedding=dict(type='ReBNNLinear')), "word_embedding='ReBNNLinear' is no such layer"),
         (dict(linear=LINEAR, keep_real='pooler'), r"keep_real='pooler' must be a list of names, \['pooler'\]"),
         (dict(linear=LINEAR, keep_real=['poler']), "keep_real names 'poler', which fits no layer.*mean 'pooler'"),
+        (dict(overrides={'query': {}}), 'overrides are further options of linear, which is None'),
         (dict(linear=LINEAR, overrides={'querry': {}}), "overrides names 'querry', .*Did you mean 'query'"),
     ],
 )

@@ -225,6 +225,8 @@ def test_a_resumed_run_is_bit_equal(folder, tmp_path):
             dict(encoder_options=dict(hiden_act='relu')),
             "BertConfig has no entry 'hiden_act'. Did you mean 'hidden_act'?",
         ),
+        (dict(num_labels=0), 'num_labels=0 must be the number of classes'),
+        (dict(encoder_options=dict(num_labels=3)), 'num_labels=3 must .* stand beside encoder_options'),
         (dict(binarize=dict(liner={})), "binarize: no option 'liner'. Did you mean 'linear'?"),
         (dict(attention=dict(type='Softmax')), 'its type is no registered attention'),
     ],
