@@ -1,6 +1,7 @@
 """Data sets that OpenMMLab's libraries read only in part, in another form, or not at all."""
 
 from .cifar10_archive import CIFAR10Archive
+from .cifar10_resident import CIFAR10Resident
 from .collate import glue_collate
 from .glue import GLUEDataset
 from .glue_tasks import GLUE_TASKS, GLUETask, glue_task
@@ -11,6 +12,7 @@ __all__ = [
     'GLUE_TASKS',
     'BinaryLengthGroupedSampler',
     'CIFAR10Archive',
+    'CIFAR10Resident',
     'GLUEDataset',
     'GLUETask',
     'TokenizeText',
