@@ -89,6 +89,9 @@ class Run(NamedTuple):
     def is_trained(self) -> bool:
         return is_trained(self.work_dir, self.cfg.train_cfg.max_iters) and best_checkpoint(self.work_dir) is not None
 
+    def is_finished(self) -> bool:
+        return self.is_trained() and scores_of(self.work_dir) is not None
+
     def writes(self, directory: str) -> bool:
         """Whether a missing directory is one that this run will write."""
         match = OWN_RUN.search(directory)
@@ -178,23 +181,27 @@ def shown(command: Sequence[str]) -> str:
 
 
 def print_plan(runs: Sequence[Run]) -> None:
-    """What would run, with what is missing."""
+    """What would run, and then each missing input once."""
+    missing: dict[str, tuple[str, list[str]]] = {}
     for run in runs:
-        if run.is_trained() and scores_of(run.work_dir):
+        if run.is_finished():
             print(f'{run.name}: finished')
             continue
         problem = run.problem(runs)
-        print(f'{run.name}: {f"cannot run: {problem}" if problem else "to run"}')
-        if not run.is_trained():
-            print(f'  {shown(run.train_command())}')
-        print(f'  {shown(run.test_command())}')
+        print(f'{run.name}: {"cannot run" if problem else "to run"}')
+        for command in [run.test_command()] if run.is_trained() else [run.train_command(), run.test_command()]:
+            print(f'  {shown(command)}')
+        if problem:
+            missing.setdefault(problem.split(' (')[0], (problem, []))[1].append(run.name)
+    for problem, names in missing.values():
+        print(f'\nmissing for {", ".join(names)}: {problem}')
 
 
 def execute(runs: Sequence[Run]) -> list[str]:
     """Train and score what is not finished; gives what failed."""
     failed = []
     for run in runs:
-        if run.is_trained() and scores_of(run.work_dir):
+        if run.is_finished():
             continue
         problem = run.problem()
         if problem:

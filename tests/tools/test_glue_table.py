@@ -104,10 +104,20 @@ def test_longer_training_is_resumed_and_stale_scores_are_not_shown(table, finish
 
 def test_dry_run_lists_commands_and_what_is_missing(table, tmp_path):
     out = table(tmp_path, '--tasks', 'sst2', '--rows', 'real', '--dry-run')
-    assert 'bert_base_sst2: cannot run: no rows at data/glue/SST-2/train.tsv' in out
+    assert 'bert_base_sst2: cannot run\n  python ' in out and 'train.py' in out
+    assert 'missing for bert_base_sst2: no rows at data/glue/SST-2/train.tsv' in out
     write_glue(tmp_path / 'data/glue', rows=8)
     out = table(tmp_path, '--tasks', 'sst2', '--rows', 'real', '--dry-run')
-    assert 'bert_base_sst2: cannot run: no encoder at data/bert_base_uncased (model.encoder). Get it' in out
+    assert 'missing for bert_base_sst2: no encoder at data/bert_base_uncased (model.encoder). Get it' in out
+    tiny_encoder(tmp_path / 'data/bert_base_uncased')
+    out = table(tmp_path, '--tasks', 'sst2', '--rows', 'bit', '--dry-run')
+    names = [line.split(':')[0] for line in out.splitlines() if line.endswith(': to run')]
+    assert names == [
+        'bert_base_sst2',
+        'bert_base_bit_w1a2_sst2',
+        'bert_base_bit_sst2',
+    ]  # each starts from the one before
+    assert 'missing' not in out
     assert not (tmp_path / 'work_dirs').exists()
 
 
