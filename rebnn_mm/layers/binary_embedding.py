@@ -70,7 +70,7 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
             return super().forward(indices)
         if not self.weight_quantizer.channels_alone:
             return self._rows(indices, self._training_weight())
-        rows = self._rows(indices, self.weight).flatten(0, -2)
+        rows = self._rows(indices, self.weight).view(-1, self.embedding_dim)
         if self.training and self.weight.requires_grad:
             self.weight_quantizer.warn_if_not_driven()
         return self.weight_quantizer(rows).view(*indices.shape, -1)

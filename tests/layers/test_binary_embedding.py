@@ -37,6 +37,12 @@ def test_gradient_is_that_of_the_whole_table(name):
     assert layer.weight.grad[[2, 4]].abs().sum() == 0 and (layer.weight.grad[[0, 1, 3, 5]].abs().sum(1) > 0).all()
 
 
+@pytest.mark.parametrize('shape', [(), (0,), (2, 3, 4)])
+def test_indices_of_any_shape(shape):
+    indices = torch.ones(shape, dtype=torch.long)
+    assert embedding()(indices).shape == nn.Embedding(6, 8)(indices).shape == (*shape, 8)
+
+
 def test_padding_row_gets_no_gradient():
     layer = embedding(padding_idx=0)
     layer(INDICES).square().sum().backward()
