@@ -19,6 +19,7 @@ from .half import to_half
 from .metadata import set_metadata
 from .operators import DOMAIN
 from .report import report_of
+from .signs_only import keep_signs
 from .task import Task
 from .text import Text, input_names, longest_text, random_texts, text_graph, text_logits
 from .verify import Example, verify
@@ -58,7 +59,7 @@ def export_text(
     trained = deepcopy(trained).cpu().float().eval()
     progress('packing and tracing')
     packed = pack(trained)
-    graph = compact(text_graph(packed.model))
+    graph = compact(keep_signs(text_graph(packed.model)))
     tokenizer = tokenizer or {'max_length': longest_text(trained)}
     set_metadata(graph, TASK.name, config=config, classes=classes, tokenizer=tokenizer)
     # Random ones always: they have padding, as a batch has.
