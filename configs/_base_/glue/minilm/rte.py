@@ -1,4 +1,5 @@
-# The budget of one CPU core; docs/glue.md says what was measured with it.
+# Sized for one CPU core: 775 iterations, of about 2 seconds for the real-valued row on a busy machine. Rows of two
+# stages take twice as long.
 _base_ = '../tasks/rte.py'
 
 fine_tune = dict(max_iters=775, val_interval=155)  # of the real-valued row
