@@ -73,7 +73,7 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
         rows = self._rows(indices, self.weight).view(-1, self.embedding_dim)
         if self.training and self.weight.requires_grad:
             self.weight_quantizer.warn_if_not_driven()
-        return self.weight_quantizer(rows).view(*indices.shape, -1)
+        return self.weight_quantizer(rows).view(*indices.shape, self.embedding_dim)
 
     def _rows(self, indices: Tensor, weight: Tensor) -> Tensor:
         return functional.embedding(
