@@ -1,5 +1,5 @@
-# Sized for one CPU core, shared with others when this was timed: 1,500 iterations of ReBNN took 20 minutes, the 3,000 of
-# the real-valued row 32. Rows of two stages take twice as long.
+# Sized for one CPU core. On a core shared with others 1,500 iterations of ReBNN took 20 minutes, the 3,000 of the
+# real-valued row 32. Rows of two stages take twice as long.
 _base_ = '../tasks/sst2.py'
 
 fine_tune = dict(max_iters=3000, val_interval=500)  # of the real-valued row
