@@ -1,5 +1,6 @@
 """One training run of an experiment: what it is, by which key its record is found, which config it trains."""
 
+import copy
 import hashlib
 import json
 from dataclasses import dataclass, field
@@ -81,7 +82,8 @@ class PlannedRun:
             ValueError: the config lacks an entry that an override goes into.
         """
         cfg = Config.fromfile(root / self.config)
-        overrides = {**self.options, **self.budget}
+        # A copy, because merging takes `_delete_` out of what it merges, and the key must not change.
+        overrides = copy.deepcopy({**self.options, **self.budget})
         content = cfg.to_dict()
         for key in overrides:
             parent: Any = content
@@ -94,7 +96,7 @@ class PlannedRun:
                         'nothing. Correct the key in options or budget.'
                     )
         cfg.merge_from_dict({**overrides, 'randomness.seed': self.seed})
-        cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), *self.hooks]
+        cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), *copy.deepcopy(self.hooks)]
         if start is not None:
             cfg.load_from = str(start)
         return cfg

@@ -70,6 +70,7 @@ class RunQueue:
         self._waiting = self._with_starts(todo)
         self._all = list(self._waiting)
         self._broken: set[str] = set()
+        self._origin: dict[str, dict[str, Any]] = {}
         self._report = QueueReport([], [], self.skipped)
 
     @property
@@ -153,6 +154,8 @@ class RunQueue:
             self._fail(name, run, str(error) or type(error).__name__)
             return
         self._active[run.key] = (name, run, Child(command, work_dir, self.root))
+        # As it is now: the clone may have moved on when the run ends.
+        self._origin[run.key] = provenance(self.root)
         done = finished_epochs(work_dir)
         self.tell(f'{run.stem}: begins' + (f', goes on after epoch {done}' if done else ''))
 
@@ -196,6 +199,10 @@ class RunQueue:
             score=run.score,
             **results,
             cost=read_costs(self._work_dir(run)),
-            made=dict(command=self.command(name, run), workers=self.workers, **provenance(self.root)),
+            made=dict(
+                command=self.command(name, run),
+                workers=self.workers,
+                **(self._origin.get(run.key) or provenance(self.root)),
+            ),
         )
         self.store.write(run, record)

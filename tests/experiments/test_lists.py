@@ -29,9 +29,9 @@ def test_every_run_builds_its_config(stem, tmp_path):
     assert cfg.train_cfg.max_epochs == run.epochs
     scheduler = cfg.param_scheduler if isinstance(cfg.param_scheduler, list) else [cfg.param_scheduler]
     assert scheduler[-1].end == run.epochs
-    # The score is there after the last epoch, and a checkpoint to resume from after every one.
+    # The score and a checkpoint are there after the last epoch.
     assert run.epochs % cfg.train_cfg.val_interval == 0
-    assert cfg.default_hooks.checkpoint.interval == 1
+    assert run.epochs % cfg.default_hooks.checkpoint.interval == 0
     assert [hook.type for hook in cfg.custom_hooks].count('BinaryWeightRecorderHook') == 1
 
 
@@ -67,6 +67,16 @@ def test_every_setting_of_gamma_starts_from_the_first_stage_of_its_seed():
 def test_rebnn_is_one_run_in_both_lists():
     keys = [{run.key for run in LISTS[name].runs(names=['rebnn'])} for name in ('methods', 'settings')]
     assert keys[0] == keys[1]
+
+
+def test_on_a_gpu_the_images_are_one_tensor_and_the_network_computes_in_bf16():
+    cfg = config(LISTS['methods_gpu'].runs(seeds=[0], names=['resnet20_rebnn'])[0].stem)
+    assert cfg.train_dataloader.dataset.type == cfg.val_dataloader.dataset.type == 'CIFAR10Resident'
+    assert 'pipeline' not in cfg.train_dataloader.dataset and '_delete_' not in cfg.train_dataloader
+    assert (cfg.optim_wrapper.type, cfg.optim_wrapper.dtype) == ('AmpOptimWrapper', 'bfloat16')
+    assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
+    loaders = [RUNS[stem].build_config(ROOT).train_dataloader.dataset.type for stem in list(RUNS) if 'recu' in stem]
+    assert set(loaders) == {'CIFAR10Archive', 'CIFAR10Resident'}
 
 
 def test_every_record_that_is_kept_can_be_read_and_belongs_to_a_list():

@@ -48,6 +48,13 @@ def test_a_config_without_hooks_gets_them_too(root):
     assert cfg.get('load_from') is None
 
 
+def test_building_a_config_leaves_the_run_as_it_is(root):
+    run = planned(optim_wrapper=dict(_delete_=True, type='AmpOptimWrapper'))
+    key = run.key
+    assert run.build_config(root).optim_wrapper == dict(type='AmpOptimWrapper')
+    assert run.key == key and run.options['optim_wrapper']['_delete_']
+
+
 def test_an_override_that_goes_nowhere_is_refused(root):
     run = planned('bnn', **{'optim_wrapper.optimiser.lr': 1})
     with pytest.raises(ValueError, match=r"run 'bnn': config.py has no entry 'optim_wrapper.optimiser'"):
