@@ -1,7 +1,8 @@
 """BERT-base as a list of layers, and the accounting rules of the paper's BERT table.
 
-The package has no BERT; its figures follow from the published sizes of the network: 12 layers, width 768, feed-forward
-width 3072, 30,522 words, 512 positions, 128 tokens (Devlin et al. 2019).
+The figures follow from the published sizes of the network: 12 layers, width 768, feed-forward width 3072, 30,522
+words, 512 positions, 128 tokens (Devlin et al. 2019). They need no transformers; a text classifier of this package is
+counted by :func:`rebnn_mm.analysis.network_cost.network_cost`, and has the same parameters and products.
 """
 
 from typing import ClassVar

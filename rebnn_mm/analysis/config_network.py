@@ -1,4 +1,4 @@
-"""Builds the network of a config without its weights, and finds the size of the images it predicts on."""
+"""Builds the network of a config without its weights, and finds the size of the images or texts it predicts on."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ def build_network(cfg: Config) -> nn.Module:
     if not cfg.get('model'):
         raise ValueError(f'{cfg.filename}: the config has no model. Name a config that tools/train.py would take.')
     model = copy.deepcopy(cfg.model)
+    if text_length(cfg) is not None:
+        model.update(pretrained=False)  # its encoder's weights are no part of the network
     if cfg.get('data_preprocessor') is not None:
         model.setdefault('data_preprocessor', cfg.data_preprocessor)
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):
@@ -73,6 +75,21 @@ def input_shape(cfg: Config) -> InputShape:
     raise ValueError(
         f'{cfg.filename}: no data pipeline of the config says the size of an image. Give it: --shape HEIGHT WIDTH'
     )
+
+
+def text_length(cfg: Config) -> tuple[int, str] | None:
+    """The longest text in tokens and where that is from; None for a config of images.
+
+    Example:
+        >>> pipeline = [dict(type='TokenizeText', tokenizer='bert', max_length=64)]
+        >>> text_length(Config(dict(test_dataloader=dict(dataset=dict(pipeline=pipeline)))))
+        (64, 'test pipeline: TokenizeText')
+    """
+    for loader, called in LOADERS.items():
+        for step in _pipeline(cfg.get(loader)):
+            if str(step.get('type')).rpartition('.')[2] == 'TokenizeText':
+                return int(step['max_length']), f'{called}: TokenizeText'
+    return None
 
 
 def _pipeline(loader: Any) -> Iterable[dict[str, Any]]:

@@ -18,8 +18,8 @@ from .layer_cost import NetworkCost
 from .layer_counter import count_layers
 
 
-def network_cost(model: nn.Module, shape: tuple[int, int], rois: int | None = None) -> NetworkCost:
-    """What a prediction of one image costs, layer by layer.
+def network_cost(model: nn.Module, shape: tuple[int, ...], rois: int | None = None) -> NetworkCost:
+    """What a prediction of one image or one text costs, layer by layer.
 
     The pass runs on fake tensors, which have a shape and no values, so that it costs neither time nor memory. Where an
     operator knows no shapes (mmcv's deformable convolution) the network is computed for real, with a warning.
@@ -31,9 +31,10 @@ def network_cost(model: nn.Module, shape: tuple[int, int], rois: int | None = No
     model.
 
     Args:
-        model: a detector of mmdet, a classifier of mmpretrain, or any module that takes an image (1, C, H, W). It is
-            copied, so nothing of it changes; its weights do not matter.
-        shape: height and width of the input, padding included.
+        model: a detector of mmdet, a classifier of mmpretrain, a :class:`rebnn_mm.models.language.TextClassifier`, or
+            any module that takes an image (1, C, H, W). It is copied, so nothing of it changes; its weights do not
+            matter.
+        shape: height and width of the input, padding included; of a text, its number of tokens.
         rois: regions per image; None is the config's ``test_cfg.rpn.max_per_img``.
 
     Raises:
@@ -106,7 +107,14 @@ def _learned_regions(model: nn.Module) -> int | None:
     return getattr(getattr(model, 'rpn_head', None), 'num_proposals', None)
 
 
-def _predict(model: nn.Module, shape: tuple[int, int], rois: int | None) -> None:
+def _predict(model: nn.Module, shape: tuple[int, ...], rois: int | None) -> None:
+    if len(shape) == 1:
+        device = next(model.parameters()).device
+        ids = torch.zeros(1, *shape, dtype=torch.long, device=device)
+        # Of the form that attention takes, so that nothing depends on its values.
+        mask = torch.ones(1, 1, 1, *shape, dtype=torch.bool, device=device)
+        model(dict(input_ids=ids, attention_mask=mask))
+        return
     mean = getattr(getattr(model, 'data_preprocessor', None), 'mean', None)
     channels = mean.numel() if isinstance(mean, Tensor) else 3
     parameter = next(model.parameters(), torch.empty(0))

@@ -8,7 +8,7 @@ be compared.
 import re
 from typing import ClassVar
 
-from .layer_cost import LayerCost, NetworkCost
+from .layer_cost import REAL_BITS, LayerCost, NetworkCost
 
 MB, MIB = 1e6, 2.0**20
 
@@ -242,6 +242,32 @@ class SSD1BitRule(SSD4BitRule):
         return 4.0 * (layer.vectors + layer.running)
 
 
+class BertDeployRule(Rule):
+    """BERT as a packed file holds it, in the units of the paper's Table 4."""
+
+    name = 'bert-deploy'
+    about = (
+        'everything that a prediction needs, as honest counts it, in MiB; 2 operations per multiply-accumulate, '
+        'w*a/64 of that where both factors are quantized (Table 4 counts two, Tables 2 and 3 one)'
+    )
+    bytes_per_unit = MIB
+
+    def layer_ops(self, layer: LayerCost) -> float:
+        """Two per multiply-accumulate, weighed by bits."""
+        return 2 * super().layer_ops(layer)
+
+
+class BertBitsRule(BertDeployRule):
+    """Only the quantized weights, as sizes of binary BERTs are printed."""
+
+    name = 'bert-bits'
+    about = 'bits of quantized weights and embeddings, nothing else, in MiB; operations as bert-deploy'
+
+    def layer_bytes(self, layer: LayerCost) -> float:
+        """Weights with fewer than 32 bits."""
+        return layer.weights * layer.weight_bits / 8 if layer.weight_bits < REAL_BITS else 0.0
+
+
 ALL = (
     Rule(),
     ImageNetRule(),
@@ -252,6 +278,8 @@ ALL = (
     SSDRealRule(),
     SSD4BitRule(),
     SSD1BitRule(),
+    BertDeployRule(),
+    BertBitsRule(),
 )
 
 RULES: dict[str, Rule] = {rule.name: rule for rule in ALL}

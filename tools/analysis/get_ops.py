@@ -2,6 +2,7 @@
 
 python tools/analysis/get_ops.py configs/faster_rcnn_r18_rebnn_coco.py
 python tools/analysis/get_ops.py configs/resnet18_rebnn_imagenet.py --rule paper-imagenet --format json --out ops.json
+python tools/analysis/get_ops.py configs/glue/bert_base_rebnn_sst2.py --tokens 128 --rule bert-deploy
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from mmengine.config import Config, DictAction
 
-from rebnn_mm.analysis.config_network import build_network, input_shape
+from rebnn_mm.analysis.config_network import build_network, input_shape, text_length
 from rebnn_mm.analysis.cost_report import cost_json, cost_markdown, cost_table
 from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import RULES
@@ -34,6 +35,7 @@ def parse_args() -> argparse.Namespace:
         metavar=('H', 'W'),
         help='input of the network, padding included; default: what the test pipeline of the config makes',
     )
+    parser.add_argument('--tokens', type=int, help='length of a text; default: the longest that the config takes')
     parser.add_argument(
         '--rois', type=int, help='regions per image in a second stage; default: test_cfg.rpn.max_per_img'
     )
@@ -46,20 +48,37 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def shape_of_input(cfg: Config, args: argparse.Namespace) -> tuple[tuple[int, ...], str]:
+    """Height and width of an image or the tokens of a text, and where they are from.
+
+    Raises:
+        ValueError: the config does not say it, or the option is one for the other kind.
+    """
+    text = text_length(cfg)
+    if text is None:
+        if args.tokens is not None:
+            raise ValueError('the network takes images: use --shape HEIGHT WIDTH in place of --tokens.')
+        height, width, source = (*args.shape, '--shape') if args.shape else input_shape(cfg)
+        return (height, width), source
+    if args.shape:
+        raise ValueError('the network takes texts: use --tokens NUMBER in place of --shape.')
+    return ((args.tokens,), '--tokens') if args.tokens else ((text[0],), text[1])
+
+
 def main() -> None:
     args = parse_args()
     stop_if(missing_config(args.config))
     cfg = Config.fromfile(args.config)
     cfg.merge_from_dict(args.cfg_options or {})
     try:
-        height, width, source = (*args.shape, '--shape') if args.shape else input_shape(cfg)
-        network = network_cost(build_network(cfg), (height, width), args.rois)
+        shape, source = shape_of_input(cfg, args)
+        network = network_cost(build_network(cfg), shape, args.rois)
     except ValueError as problem:
         stop_if(str(problem))
     except RuntimeError as problem:
         stop_if(
-            f'{args.config}: the network does not run on {height}x{width}: {str(problem).splitlines()[0]} Give '
-            'another input: --shape HEIGHT WIDTH'
+            f'{args.config}: the network does not run on {"x".join(map(str, shape))}: '
+            f'{str(problem).splitlines()[0]} Give another input: --shape HEIGHT WIDTH, or --tokens NUMBER'
         )
     rule = RULES[args.rule]
     if args.format == 'table':
