@@ -32,6 +32,7 @@ def run(work_dir, stop_after=None, seeded=True, resume=False):
         param_scheduler=dict(type='BinaryWarmupLinearLR', warmup=0.2, by_epoch=False),
         resume=resume,
     )
+    config['experiment_name'] += f'_{resume}'  # mmengine shares what runs of one name start in one second
     config['train_dataloader'] |= dict(sampler=dict(type='InfiniteSampler', shuffle=True))
     config['default_hooks']['checkpoint'] |= dict(by_epoch=False, interval=3)
     config['custom_hooks'] = [*config['custom_hooks'], *([dict(type='BinaryIterSeedHook')] if seeded else [])]
