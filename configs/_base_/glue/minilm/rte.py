@@ -11,3 +11,4 @@ val_dataloader = loader
 test_dataloader = loader
 optim_wrapper = dict(optimizer=dict(lr=1e-4))
 train_cfg = dict(max_iters=775, val_interval=500)
+default_hooks = dict(checkpoint=dict(interval=250))
