@@ -1,8 +1,8 @@
 """Networks whose structure is made for binary convolutions.
 
 Only what needs nothing but mmengine and mmcv's layers is imported here; :mod:`rebnn_mm.models.detection` needs mmdet,
-:mod:`rebnn_mm.models.classification` needs mmpretrain, and :data:`rebnn_mm.registry.MODELS` loads them when a config
-asks for it.
+:mod:`rebnn_mm.models.classification` mmpretrain, :mod:`rebnn_mm.models.language` transformers, and
+:data:`rebnn_mm.registry.MODELS` loads them when a config asks for it.
 """
 
 from .backbones import BinarySSDVGG, BinaryVGGSmall, ReBNNResLayer, ReBNNResNet
