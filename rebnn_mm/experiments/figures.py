@@ -48,7 +48,7 @@ def draw_flips(settings: Records, layers: Sequence[str], count: str = 'sequentia
         axis.set_ylim(bottom=0)
         axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     name = 'sequential flips' if count == 'sequential_flips' else 'flips'
-    axes[0][0].set_ylabel(f'{name} per step, % of the layer')
+    axes[0][0].set_ylabel(f'{name} per step, %')
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc='outside lower center', ncols=len(settings))
     return figure
 

@@ -35,19 +35,26 @@ LAYERS = ('backbone.layer1.0.conv1', 'backbone.layer2.1.conv1', 'backbone.layer3
 def oscillation_table(settings: dict[str, list[dict[str, Any]]]) -> str:
     """Flips in the first, middle and last epoch, and where final latent weights stand; means over the seeds."""
     lines = [
-        '| method | n | sequential flips per step in epoch 1 / 5 / 10, % | flips per step, the same, % | '
+        '| method | n | sequential flips per step, %: first / middle / last epoch | flips per step, % | '
         'final weights below 0.25 | 0.75 to 1.25 | above 2 |',
         '|---|--:|--:|--:|--:|--:|--:|',
     ]
     for label, records in settings.items():
         cells = [label, str(len(records))]
+        last = max(next(iter(records[0]['flips'].values()))['epoch'])
         for count in ('sequential_flips', 'flips'):
-            by_epoch = [[flip_percent(record, count, epoch) or 0.0 for record in records] for epoch in (1, 5, 10)]
-            cells.append(' / '.join(f'{estimate(values).mean:.3g}' for values in by_epoch))
+            means = [mean_flips(records, count, epoch) for epoch in (1, (last + 1) // 2, last)]
+            cells.append(' / '.join(f'{mean:.3g}' for mean in means))
         places = [shares(record) for record in records]
         cells += [f'{estimate([place[key] for place in places]).mean:.1f} %' for key in places[0]]
         lines.append(f'| {" | ".join(cells)} |')
     return '\n'.join(lines) + '\n'
+
+
+def mean_flips(records: list[dict[str, Any]], count: str, epoch: int) -> float:
+    """Mean over the seeds of what :func:`flip_percent` gives for an epoch."""
+    values = [flip_percent(record, count, epoch) for record in records]
+    return estimate([value for value in values if value is not None]).mean
 
 
 def oscillation_section(methods: Experiment, store: RecordStore, images: Path, page: Path) -> str:
