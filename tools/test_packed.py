@@ -3,7 +3,7 @@
 python tools/test_packed.py configs/bccd/faster_rcnn_r18_rebnn_bccd.py bccd.onnx
 
 Each image goes from the data set into the file the way it does on a board: prepared by rebnn_mm.deploy, run by ONNX
-Runtime. PyTorch computes nothing.
+Runtime. Texts go into it as the tokens of the config's test pipeline. PyTorch computes nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from mmengine.evaluator import DumpResults
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 
-from rebnn_mm.deploy import Classifier, DeployError, Detector, RawModel, load
+from rebnn_mm.deploy import DeployError, RawModel, TextClassifier, load
+from rebnn_mm.deploy.loading import Loaded
 from rebnn_mm.export.packed_predictor import PackedPredictor, other_preparation
+from rebnn_mm.export.packed_text_predictor import PackedTextPredictor
 from rebnn_mm.utils.command_line import load_config, stop_if
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.score_table import print_scores
@@ -41,7 +43,7 @@ RUNNER_KEYS = (
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('config', help='config file; mmdet and mmpretrain configs work alike')
+    parser.add_argument('config', help='config file of mmdet, mmpretrain or GLUE')
     parser.add_argument('model', help='packed file, written by tools/export.py')
     parser.add_argument('--threads', type=int, default=1, help='threads for one image; default: %(default)s')
     parser.add_argument('--no-library', action='store_true', help='run without the kernels, slowly')
@@ -55,7 +57,7 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def load_packed(args: argparse.Namespace) -> Classifier | Detector | RawModel:
+def load_packed(args: argparse.Namespace) -> Loaded:
     """The file, ready to run. Kernels that are missing end the program: a whole data set would take too long."""
     with warnings.catch_warnings():
         warnings.simplefilter('error', RuntimeWarning)
@@ -68,7 +70,7 @@ def load_packed(args: argparse.Namespace) -> Classifier | Detector | RawModel:
     raise AssertionError('stop_if ends the program')
 
 
-def build_runner(cfg: Config, packed: Classifier | Detector | RawModel) -> Runner:
+def build_runner(cfg: Config, packed: Loaded) -> Runner:
     """The config's test loop around a packed file.
 
     Raises:
@@ -77,7 +79,8 @@ def build_runner(cfg: Config, packed: Classifier | Detector | RawModel) -> Runne
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     cfg.test_dataloader.batch_size = 1
     loader = Runner.build_dataloader(cfg.test_dataloader)
-    predictor = PackedPredictor(packed, loader.dataset)
+    kind = PackedTextPredictor if isinstance(packed, TextClassifier) else PackedPredictor
+    predictor = kind(packed, loader.dataset)
     kept = {key: cfg[key] for key in RUNNER_KEYS if cfg.get(key) is not None}
     return Runner(predictor, test_dataloader=loader, cfg=cfg, **kept)
 
@@ -95,7 +98,8 @@ def main() -> None:
         runner = build_runner(cfg, packed)
         if args.out is not None:
             runner.test_evaluator.metrics.append(DumpResults(out_file_path=args.out))
-        note = None if isinstance(packed, RawModel) else other_preparation(packed, cfg)
+        is_image = not isinstance(packed, RawModel | TextClassifier)
+        note = other_preparation(packed, cfg) if is_image else None
     except ValueError as error:
         stop_if(str(error))
     if note is not None:
@@ -105,8 +109,9 @@ def main() -> None:
     except DeployError as error:
         stop_if(str(error))
     print_scores(scores)
-    images = len(runner.test_dataloader.dataset)
-    print(f'{images} images through {args.model}, {"without" if args.no_library else "with"} our kernels')
+    count = len(runner.test_dataloader.dataset)
+    what = 'texts' if isinstance(packed, TextClassifier) else 'images'
+    print(f'{count} {what} through {args.model}, {"without" if args.no_library else "with"} our kernels')
 
 
 if __name__ == '__main__':

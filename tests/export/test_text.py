@@ -1,0 +1,262 @@
+"""Text classifiers in the packed file, against PyTorch."""
+
+import base64
+import json
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from mmengine.config import Config
+from onnx import TensorProto, helper
+
+pytest.importorskip('transformers')
+
+from rebnn_mm.deploy import ModelFileError, TextError, load
+from rebnn_mm.export import pack
+from rebnn_mm.export.session import open_session
+from rebnn_mm.export.signs_only import SATURATED, keep_signs
+from rebnn_mm.export.text import random_texts, text_graph, text_logits
+from rebnn_mm.export.text_exporter import export_text, part_sizes
+from rebnn_mm.export.text_source import text_source
+from rebnn_mm.models.language import TextClassifier
+from tests.models.language.tiny import BINARY, tiny_encoder
+
+
+def classifier(folder, kind: str = 'bert', num_labels: int = 3, **options) -> TextClassifier:
+    torch.manual_seed(0)
+    tiny_encoder(folder, kind)
+    model = TextClassifier(str(folder), num_labels=num_labels, **{**BINARY, **options}).eval()
+    for name, value in model.named_parameters():
+        if name.endswith('bias'):
+            value.data.normal_(0, 0.5)
+    return model
+
+
+@pytest.fixture(scope='module')
+def model(tmp_path_factory) -> TextClassifier:
+    return classifier(tmp_path_factory.mktemp('bert'))
+
+
+@pytest.fixture(scope='module')
+def exported(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('packed')
+    step = dict(type='TokenizeText', tokenizer=model.source, max_length=20)
+    cfg = Config(dict(test_dataloader=dict(dataset=dict(pipeline=[step]))))
+    source = text_source(model, 'tiny.py', cfg, ['bad', 'good', 'so so'], ['a good film', 'the plot\tis dull'])
+    result = export_text(
+        model, tokenizer=source.tokenizer, config=source.config, classes=source.classes, texts=source.texts
+    )
+    (folder / 'tiny.onnx').write_bytes(result.data)
+    return result, folder / 'tiny.onnx', source
+
+
+@pytest.fixture(scope='module')
+def packed(exported):
+    return load(exported[1])
+
+
+def test_every_binary_part_is_packed(exported, model):
+    graph = onnx.load_from_string(exported[0].data)
+    kinds = [node.op_type for node in graph.graph.node if node.domain == 'rebnn']
+    assert kinds.count('BinaryEmbedding') == 1 and kinds.count('BinaryAttention') == 2
+    assert kinds.count('BinaryLinear') == 13
+    assert exported[0].verification.flips and exported[0].verification.flipped.flipped == 0
+    assert {node.name for node in graph.graph.node if node.op_type == 'BinaryLinear'} <= dict(
+        model.named_modules()
+    ).keys()
+
+
+def test_logits_are_those_of_pytorch(packed, model):
+    for text in random_texts(model, (60, 31, 1)):
+        tokens = dict(text.inputs)
+        if tokens['input_ids'].shape[1] > 20:
+            tokens = {name: values[:, :20] for name, values in tokens.items()}
+        found = packed.logits(tokens)
+        expected = model({name: torch.from_numpy(values) for name, values in tokens.items()}).detach().numpy()
+        assert np.abs(found - expected).max() < 1e-5
+        assert np.abs(expected[0] - expected[1]).max() > 1e-3
+
+
+def test_padding_changes_nothing(packed):
+    rng = np.random.default_rng(0)
+    ids = rng.integers(4, 90, (24, 12))
+    mask = np.zeros_like(ids)
+    mask[:, :5] = 1
+    alone = packed.logits({'input_ids': ids[:, :5]})
+    padded = packed.logits({'input_ids': ids, 'attention_mask': mask})
+    other = np.where(mask, ids, rng.integers(4, 90, ids.shape))
+    assert np.array_equal(padded, packed.logits({'input_ids': other, 'attention_mask': mask}))
+    assert np.allclose(padded, alone, atol=1e-6)
+    assert np.abs(packed.logits({'input_ids': ids}) - alone).max() > 1e-3
+
+
+def test_texts_become_the_tokens_of_training(packed, model):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model.source)
+    texts = ['a good film !', 'The plot is very, very dull.', 'x' * 50, 'unknown ☃ words']
+    expected = tokenizer(texts, truncation=True, max_length=20, padding=True, return_tensors='np')
+    found = packed.tokens(texts)
+    assert all(np.array_equal(found[name], expected[name]) for name in found)
+    pairs = [('a good film', 'the story was not bad and not very good , one was dull , two was slow .'), ('a', 'b')]
+    expected = tokenizer(
+        *zip(*pairs, strict=True), truncation='longest_first', max_length=20, padding=True, return_tensors='np'
+    )
+    found = packed.tokens(pairs)
+    assert all(np.array_equal(found[name], expected[name]) for name in found)
+
+
+def test_labels_come_with_names_and_probabilities(packed):
+    labels = packed('a good film', top=3)
+    assert {label.name for label in labels} == {'bad', 'good', 'so so'}
+    assert sum(label.score for label in labels) == pytest.approx(1, abs=1e-6)
+    assert labels[0].score >= labels[1].score >= labels[2].score
+    assert len(packed(('a', 'b'), top=1)) == 1
+
+
+@pytest.mark.parametrize(
+    ('tokens', 'words'),
+    [
+        ({}, 'input_ids are missing'),
+        ({'input_ids': np.ones((1, 4), int), 'words': 1}, "'words' is none of them"),
+        ({'input_ids': np.ones(4, int)}, r'input_ids must be \[texts, length\]'),
+        ({'input_ids': np.ones((1, 4))}, 'must be whole numbers'),
+        ({'input_ids': np.ones((1, 4), int), 'attention_mask': np.ones((1, 5), int)}, 'attention_mask must be'),
+        ({'input_ids': np.ones((1, 21), int)}, '21 tokens are more than the 20'),
+    ],
+)
+def test_wrong_tokens_are_refused(packed, tokens, words):
+    with pytest.raises(TextError, match=words):
+        packed.logits(tokens)
+
+
+def test_unknown_tokens_are_refused(packed):
+    with pytest.raises(ModelFileError, match='id 5000 at position 1 is not one of the table'):
+        packed.logits({'input_ids': np.array([[1, 5000]])})
+
+
+def test_sizes_add_up(exported):
+    parts = part_sizes(exported[0].data)
+    assert sum(parts.values()) == len(exported[0].data)
+    assert parts['bits of linear layers'] == 2 * (4 * 32 * 4 + 64 * 4 + 32 * 8) + 32 * 4
+    words = parts['bits of the word embedding'] // 4
+    assert parts['bits of the word embedding'] == words * 4 and words > 90
+    assert parts['scaling factors'] == 4 * (words + 2 * (5 * 32 + 64) + 32)
+    assert parts['position and token-type embeddings'] == 4 * 32 * (64 + 2)
+
+
+def test_half_precision_is_compared(model):
+    result = export_text(model, half=True)
+    assert result.half.images == 6 and result.half.difference < 1e-2
+
+
+def test_regression_gives_its_number(tmp_path):
+    model = classifier(tmp_path / 'bert', num_labels=1)
+    (tmp_path / 'r.onnx').write_bytes(export_text(model).data)
+    packed = load(tmp_path / 'r.onnx')
+    tokens = {'input_ids': np.array([[2, 30, 3]])}
+    assert packed.scores(tokens).shape == (1, 1)
+    assert np.array_equal(packed.scores(tokens), packed.logits(tokens))
+    with pytest.raises(TextError, match='holds no tokenizer'):
+        packed('a film')
+
+
+@pytest.mark.parametrize('kind', ['distilbert', 'roberta'])
+def test_other_encoders(tmp_path, kind):
+    result = export_text(classifier(tmp_path / kind, kind))
+    assert result.verification.images == 6 and result.verification.library in (None, 0)
+
+
+def test_windows_of_attention_are_refused(tmp_path):
+    with pytest.raises(ValueError, match='sliding_attention'):
+        export_text(classifier(tmp_path / 'modernbert', 'modernbert'))
+
+
+def test_real_parts_may_stay_real(tmp_path):
+    model = classifier(tmp_path / 'real', binarize=None, attention=None)
+    graph = onnx.load_from_string(export_text(model).data)
+    assert 'rebnn' not in {node.domain for node in graph.graph.node}
+
+
+@pytest.mark.parametrize(
+    ('options', 'words'),
+    [
+        (dict(attention=dict(type='BinarySoftmaxAttention', projections='BinarySign')), 'binary_attention'),
+        (dict(binarize=dict(linear=dict(type='DoReFaLinear'))), 'layer.0.attention.self.query'),
+    ],
+)
+def test_other_methods_are_refused_by_name(tmp_path, options, words):
+    with pytest.raises(ValueError, match=words):
+        pack(classifier(tmp_path / 'other', **options))
+
+
+def test_damaged_tokenizers_are_refused(exported, tmp_path):
+    from rebnn_mm.deploy.tokenizer import Tokenizer
+
+    good = exported[2].tokenizer
+    assert Tokenizer.parse(json.dumps(good)).max_length == 20
+    broken = base64.b64encode(b'no zlib').decode()
+    for change, words in [
+        ({'max_length': 0}, 'max_length must be'),
+        ({'pad_id': 'x'}, 'pad_id must be'),
+        ({'sha256': '0' * 64}, 'SHA-256'),
+        ({'json': broken}, 'no zlib in base64'),
+        ({'json': good['json'][:400]}, 'json is'),
+        ({'json': 7}, 'no zlib in base64'),
+    ]:
+        with pytest.raises(ModelFileError, match=words):
+            Tokenizer.parse(json.dumps({**good, **change}))
+
+
+@pytest.mark.parametrize('place', [0.2, 0.5, 0.8])
+def test_damaged_files_are_refused(exported, tmp_path, place):
+    data = bytearray(exported[0].data)
+    data[int(len(data) * place)] ^= 1
+    (tmp_path / 'damaged.onnx').write_bytes(data)
+    with pytest.raises(ModelFileError):
+        load(tmp_path / 'damaged.onnx')
+
+
+def test_one_comparison_has_the_signs_of_gelu():
+    x = np.concatenate([np.linspace(-8, 8, 100001), SATURATED + np.linspace(-1e-5, 1e-5, 1001), [0, np.nan, -1e-42]])
+    values = {
+        name: helper.make_tensor(name, TensorProto.FLOAT, [], [v])
+        for name, v in zip('sth', [2**0.5, 1, 0.5], strict=True)
+    }
+    nodes = [
+        helper.make_node('Div', ['x', 's'], ['d']),
+        helper.make_node('Erf', ['d'], ['e']),
+        helper.make_node('Add', ['e', 't'], ['a']),
+        helper.make_node('Mul', ['x', 'a'], ['m']),
+        helper.make_node('Mul', ['m', 'h'], ['y']),
+        helper.make_node('ThresholdedRelu', ['x'], ['z'], alpha=SATURATED),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in 'xyz']
+    graph = helper.make_graph(nodes, 'gelu', ends[:1], ends[1:], values)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 18)], ir_version=9)
+    y, z = open_session(model.SerializeToString(), library=False).run(None, {'x': x.astype(np.float32)})
+    assert np.array_equal(y < 0, z < 0)
+
+
+def test_gelu_goes_only_where_nothing_but_its_sign_is_wanted(model, tmp_path):
+    kinds = [node.op_type for node in keep_signs(text_graph(pack(model).model)).graph.node]
+    assert 'Erf' not in kinds and kinds.count('ThresholdedRelu') == 2
+    linear = {**BINARY['binarize']['linear'], 'activation': dict(type='BinarySign', shift='zero')}
+    shifted = classifier(tmp_path / 'shifted', binarize=dict(BINARY['binarize'], linear=linear))
+    for name, value in shifted.named_parameters():
+        if name.endswith('shift'):
+            value.data.normal_(0, 0.1)
+    kinds = [node.op_type for node in keep_signs(text_graph(pack(shifted).model)).graph.node]
+    assert kinds.count('Erf') == 2
+
+
+def test_signs_of_gelu_as_in_pytorch_where_it_saturates(tmp_path):
+    model = classifier(tmp_path / 'wide')
+    for name, value in model.named_parameters():
+        if 'intermediate' in name and name.endswith('bias'):
+            value.data.normal_(0, 8)
+    found = export_text(model).verification
+    assert found.flipped.flipped <= 2 and found.difference < 1e-2
+    (text, *_) = random_texts(model)
+    assert text_logits(model, text).shape == (3, 3)
