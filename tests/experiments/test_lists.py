@@ -35,7 +35,7 @@ def test_every_run_builds_its_config(stem, tmp_path):
     assert [hook.type for hook in cfg.custom_hooks].count('BinaryWeightRecorderHook') == 1
 
 
-@pytest.mark.parametrize('name', ['methods', 'gamma', 'settings'])
+@pytest.mark.parametrize('name', ['methods', 'gamma', 'settings', 'settings_two_stage'])
 def test_compared_runs_have_one_budget_schedule_and_data(name):
     shown = [row.runs[0] for row in LISTS[name].rows if row.table]
     configs = [config(run.stem).to_dict() for run in shown]
@@ -77,6 +77,13 @@ def test_on_a_gpu_the_images_are_one_tensor_and_the_network_computes_in_bf16():
     assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
     loaders = [RUNS[stem].build_config(ROOT).train_dataloader.dataset.type for stem in list(RUNS) if 'recu' in stem]
     assert set(loaders) == {'CIFAR10Archive', 'CIFAR10Resident'}
+
+
+def test_both_two_stage_lists_start_from_the_same_runs():
+    gamma, settings = LISTS['gamma'], LISTS['settings_two_stage']
+    shared = {run.key for run in gamma.runs()} & {run.key for run in settings.runs()}
+    assert len(shared) == 3 * 3
+    assert {run.start.key for run in settings.runs() if run.start} == {run.key for run in gamma.rows[0].runs}
 
 
 def test_every_record_that_is_kept_can_be_read_and_belongs_to_a_list():

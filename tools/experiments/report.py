@@ -26,7 +26,13 @@ from rebnn_mm.utils.picture import save_picture
 ROOT = Path(__file__).parents[2].resolve()
 
 # List, the row that differences are to, and what makes percent of its score.
-TABLES = {'methods': ('rebnn', 1), 'gamma': ('gamma_0', 1), 'settings': ('none', 1), 'bccd': ('rebnn', 100)}
+TABLES = {
+    'methods': ('rebnn', 1),
+    'gamma': ('gamma_0', 1),
+    'settings': ('none', 1),
+    'settings_two_stage': ('gamma_0', 1),
+    'bccd': ('rebnn', 100),
+}
 
 OSCILLATING = ('react', 'recu', 'rebnn')
 LAYERS = ('backbone.layer1.0.conv1', 'backbone.layer2.1.conv1', 'backbone.layer3.2.conv2')
