@@ -46,7 +46,10 @@ def test_a_raw_model_needs_outputs_and_no_classes():
         ),
         ({'format': '1.0'}, "it has format version '1.0'"),
         ({'format': '9' * 500}, "it has format version '99999999999999999999' and"),
-        ({'task': 'segmentation'}, "its rebnn.task is 'segmentation', not one of classification, detection, text-classification, raw"),
+        (
+            {'task': 'segmentation'},
+            "its rebnn.task is 'segmentation', not one of classification, detection, text-classification, raw",
+        ),
         ({'sign': 'positive is bit 1'}, "its rebnn.sign is 'positive is bit 1', not 'negative is bit 1'"),
         ({'task': 'raw', 'outputs': '[]'}, 'rebnn.outputs must name at least one output'),
         ({'classes': '{"a": 1}'}, 'rebnn.classes must be a JSON list'),
