@@ -1,5 +1,9 @@
 #include "isa.h"
 
+#if defined(__aarch64__)
+#include <unistd.h>
+#endif
+
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -29,14 +33,16 @@ int Candidates(Candidate (&list)[3]) {
   return 3;
 }
 #elif defined(__aarch64__)
-// Whether a processor of this machine is a Cortex-A55, by the main identification register that Linux shows.
+// Whether a processor of this machine is a Cortex-A55, by the main identification register that Linux shows of those
+// that are switched on.
 bool HasCortexA55() {
   constexpr unsigned long kMask = 0xff00fff0, kCortexA55 = 0x4100d050;  // implementer and part, any revision
-  for (int core = 0; core < 1024; ++core) {
+  const long count = sysconf(_SC_NPROCESSORS_CONF);
+  for (long core = 0; core < count; ++core) {
     char path[96], text[32];
-    std::snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/regs/identification/midr_el1", core);
+    std::snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%ld/regs/identification/midr_el1", core);
     std::FILE* file = std::fopen(path, "re");
-    if (!file) return false;
+    if (!file) continue;
     const bool read = std::fgets(text, sizeof text, file) != nullptr;
     std::fclose(file);
     if (read && (std::strtoul(text, nullptr, 16) & kMask) == kCortexA55) return true;
