@@ -1,18 +1,18 @@
 """Takes the results of a finished run out of its work dir."""
 
-import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..analysis.weight_history import QUANTITIES, read_weight_history
+from ..analysis.weight_history import read_weight_history
 from ..engine.weight_recorder_hook import RECORD_FILE
 from .latent_weights import latent_weight_histograms
-from .progress import last_checkpoint
+from .progress import last_checkpoint, log_entries
 
-COUNTS = tuple(count for _, count in QUANTITIES.values())
+BY_LAYER = ('flip_percent/', 'sequential_flip_percent/')
+"""How the recorder's scalars by layer begin; they are read from its own file."""
 
 
 def collect_results(work_dir: str | Path, score: str) -> dict[str, Any]:
@@ -50,12 +50,11 @@ def _curves(work_dir: Path) -> dict[str, dict[str, list[float]]]:
     train: dict[int, dict[str, Any]] = {}
     scores: dict[int, dict[str, float]] = {}
     for file in sorted(work_dir.glob('*/vis_data/scalars.json')):
-        for line in file.read_text().splitlines():
-            entry = json.loads(line)
+        for entry in log_entries(file):
             if 'lr' in entry:
                 train[entry['step']] = entry
-            elif entry.keys() - {'step', 'time', 'data_time'} and not any('/backbone.' in key for key in entry):
-                # Only the evaluator and the recorder write without a learning rate; its flips are read elsewhere.
+            elif not any(key.startswith(BY_LAYER) for key in entry):
+                # Only the evaluator and the recorder write without a learning rate.
                 scores[entry['step']] = entry
     by_epoch: dict[str, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for entry in train.values():

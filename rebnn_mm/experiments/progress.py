@@ -2,6 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import Any
+
+
+def log_entries(file: Path) -> list[dict[str, Any]]:
+    """The entries of a ``scalars.json``; what a killed run has not written to the end is left out."""
+    entries = []
+    for line in file.read_text().splitlines():
+        try:
+            entries.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return entries
 
 
 def last_checkpoint(work_dir: str | Path) -> Path | None:
@@ -26,11 +38,7 @@ def finished_epochs(work_dir: str | Path) -> int:
     files = sorted(work_dir.glob('*/vis_data/scalars.json'))
     if not files:
         return saved
-    for line in reversed(files[-1].read_text().splitlines()):
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
-            continue
+    for entry in reversed(log_entries(files[-1])):
         if 'lr' in entry and 'epoch' in entry:
             return max(saved, int(entry['epoch']) - 1)
     return saved

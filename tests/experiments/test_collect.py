@@ -56,7 +56,7 @@ def test_what_a_resumed_run_repeats_takes_the_place_of_what_was_there(write):
 
 
 def test_flips_and_final_weights_come_from_recorder_and_checkpoint(write):
-    by_layer = {'flip_percent/backbone.conv': 1.0, 'step': 1}
+    by_layer = {'flip_percent/backbone.conv': 1.0, 'sequential_flip_percent/neck.conv': 1.0, 'step': 1}
     work_dir = write('a', train(5, 1, 2.0), by_layer, score(1, 50.0))
     counts = dict(weights=8, steps=4, flips=3, sequential_flips=1, epoch_flips=2, sequential_epoch_flips=None)
     entry = dict(epoch=1, iteration=4, layers={'backbone.conv': counts}, channels=[])
@@ -80,6 +80,15 @@ def test_flips_and_final_weights_come_from_recorder_and_checkpoint(write):
     assert [(i, n) for i, n in enumerate(weights['counts']) if n] == [(20, 4), (40, 4)]
     # What the recorder writes by layer is no score.
     assert set(found['curves']) == {'loss', 'accuracy/top1'}
+
+
+def test_a_line_that_a_killed_run_has_cut_off_is_left_out(write):
+    work_dir = write('20260101', train(5, 1, 2.0), score(1, 10.0))
+    with (work_dir / '20260101' / 'vis_data' / 'scalars.json').open('a') as file:
+        file.write('{"lr": 0.1, "lo')
+    write('20260102', train(10, 2, 1.0), score(2, 20.0))
+    assert collect_results(work_dir, 'accuracy/top1')['curves']['loss']['value'] == [2.0, 1.0]
+    assert finished_epochs(work_dir) == 1
 
 
 def test_a_missing_score_is_named_with_what_there_is(write):
