@@ -49,7 +49,7 @@ def real_network(cfg: Config) -> Any:
     """The config's network without binarisation, with random weights."""
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     model = dict(cfg.model, type='rebnn_mm.TextClassifier', binarize=None, attention=None, pretrained=False)
-    for key in ('teacher', 'losses'):
+    for key in ('teacher', 'losses', 'label_weight'):
         model.pop(key, None)
     built = MODELS.build(model)
     if not is_text_classifier(built):
