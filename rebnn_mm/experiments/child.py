@@ -44,11 +44,14 @@ class Child:
                 self._note(status, usage.ru_utime + usage.ru_stime)
         return self._process.returncode
 
+    def terminate(self) -> None:
+        """Ask the run to end, without waiting for it."""
+        if self._process.returncode is None:
+            self._signal(signal.SIGTERM)
+
     def stop(self, patience: float = 10.0) -> None:
         """End the run and what it has started; its last checkpoint stays."""
-        if self._process.returncode is not None:
-            return
-        self._signal(signal.SIGTERM)
+        self.terminate()
         end = time.monotonic() + patience
         while time.monotonic() < end and self.finished() is None:
             time.sleep(0.05)

@@ -94,6 +94,8 @@ class RunQueue:
                 if self._active:
                     time.sleep(pause)
         finally:
+            for _, _, child in self._active.values():
+                child.terminate()
             for _, run, child in self._active.values():
                 child.stop()
                 self.tell(f'{run.stem}: stopped; it goes on from its last checkpoint.')

@@ -176,7 +176,7 @@ def main() -> None:
     display.tell(f'{queue.epochs[1]} epochs to train, {queue.skipped} runs have records')
     try:
         with display.bar:
-            report = queue.work(display.tick)
+            report = queue.work(display.tick, pause=2.0)
     except KeyboardInterrupt:
         stop_if('interrupted. The same command goes on.')
     finally:
