@@ -67,7 +67,11 @@ if [[ ! -e $root/.complete ]]; then
     chroot "$root" /debootstrap/debootstrap --second-stage >>"$folder/debootstrap.log"
     touch "$root/.complete"
 fi
-mountpoint -q "$root/proc" || { mount -t proc proc "$root/proc" && mounted+=("$root/proc"); }
+# ONNX Runtime asks both what processor it is on.
+for kind in proc sysfs; do
+    place=$root/${kind%fs}
+    mountpoint -q "$place" || { mount -t "$kind" -o ro "$kind" "$place" && mounted+=("$place"); }
+done
 
 echo '[rootfs] building and installing the wheel'
 wheels=$folder/wheels
