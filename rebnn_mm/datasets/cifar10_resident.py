@@ -43,6 +43,16 @@ class CIFAR10Resident(Dataset):
         ValueError, FileNotFoundError: as :class:`CIFAR10Archive`; ``padding`` is below 0.
 
     Not tried on a GPU yet.
+
+    Example:
+        >>> import pickle, tempfile
+        >>> import numpy as np
+        >>> folder = tempfile.mkdtemp()
+        >>> with open(f'{folder}/test_batch', 'wb') as file:
+        ...     pickle.dump(dict(data=np.zeros((2, 3072), np.uint8), labels=[3, 9]), file)
+        >>> dataset = CIFAR10Resident('test', data_prefix=dict(root=folder), device='cpu')
+        >>> len(dataset), dataset.images.shape, dataset.labels
+        (2, torch.Size([2, 3, 32, 32]), tensor([3, 9]))
     """
 
     METAINFO = CIFAR10Archive.METAINFO
