@@ -220,10 +220,8 @@ def test_damaged_files_are_refused(exported, tmp_path, place):
 
 def test_one_comparison_has_the_signs_of_gelu():
     x = np.concatenate([np.linspace(-8, 8, 100001), SATURATED + np.linspace(-1e-5, 1e-5, 1001), [0, np.nan, -1e-42]])
-    values = {
-        name: helper.make_tensor(name, TensorProto.FLOAT, [], [v])
-        for name, v in zip('sth', [2**0.5, 1, 0.5], strict=True)
-    }
+    numbers = {'s': 2**0.5, 't': 1.0, 'h': 0.5}
+    values = [helper.make_tensor(name, TensorProto.FLOAT, [], [number]) for name, number in numbers.items()]
     nodes = [
         helper.make_node('Div', ['x', 's'], ['d']),
         helper.make_node('Erf', ['d'], ['e']),
