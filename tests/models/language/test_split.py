@@ -24,10 +24,20 @@ def encoder(tmp_path_factory):
     return tiny_encoder(tmp_path_factory.mktemp('encoder'))
 
 
+def learn_biases(model):
+    """Give every linear layer a bias, as training does; without, a sum of signs may be 0, and its sign is chance."""
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if name.endswith('.bias'):
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+
+
 @pytest.fixture(scope='module')
 def ternary(encoder, tmp_path_factory):
     """The directory of a ternary classifier whose quantizers have learned something."""
     model = TextClassifier(encoder, num_labels=3, **TERNARY)
+    learn_biases(model)
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
