@@ -9,7 +9,9 @@ name in a config finds them from any OpenMMLab library. Two things need a regist
 - :data:`BLOCKS`, for residual block styles, so that a method can add one by adding a file.
 """
 
+import difflib
 from importlib.util import find_spec
+from typing import TypeVar
 
 from mmengine.registry import MODELS as ROOT_MODELS
 from mmengine.registry import Registry
@@ -44,4 +46,48 @@ class LibraryRegistry(Registry):
 MODELS = LibraryRegistry('model', parent=ROOT_MODELS, scope='rebnn_mm', locations=['rebnn_mm.models.optional'])
 BLOCKS = Registry('binary block', scope='rebnn_mm', locations=['rebnn_mm.models.blocks'])
 
-__all__ = ['BLOCKS', 'MODELS', 'PARTS_OF', 'LibraryRegistry']
+_C = TypeVar('_C')
+
+
+def registered_class(kind: object, base: type[_C], problem: str) -> type[_C]:
+    """The class that the ``type`` of a config names, which must derive from ``base``.
+
+    Args:
+        kind: a registered name, or the class itself.
+        base: what it has to be.
+        problem: the sentence that an error begins with.
+
+    Raises:
+        ValueError: there is no such class; the message lists those that are registered.
+
+    Example:
+        >>> from rebnn_mm.layers import BinaryLayer
+        >>> registered_class('ReBNNLinaer', BinaryLayer, "type='ReBNNLinaer' is no binary layer.")
+        Traceback (most recent call last):
+            ...
+        ValueError: type='ReBNNLinaer' is no binary layer. Did you mean 'ReBNNLinear'? Registered: ...
+    """
+    # The default scope may be that of another library, which finds our names but does not list them.
+    with ROOT_MODELS.switch_scope_and_registry(None) as registry:
+        cls = registry.get(kind) if isinstance(kind, str) else kind
+    if isinstance(cls, type) and issubclass(cls, base):
+        return cls
+    names = registered_names(base)
+    close = difflib.get_close_matches(str(kind), names, n=1)
+    hint = f'Did you mean {close[0]!r}? ' if close else ''
+    raise ValueError(f'{problem} {hint}Registered: {", ".join(names)}')
+
+
+def registered_names(base: type) -> list[str]:
+    """The names of all classes in the root registry that derive from ``base``.
+
+    Example:
+        >>> from rebnn_mm.layers import BinaryLinear
+        >>> 'ReBNNLinear' in registered_names(BinaryLinear)
+        True
+    """
+    found = ROOT_MODELS.module_dict.items()
+    return sorted(name for name, cls in found if isinstance(cls, type) and issubclass(cls, base))
+
+
+__all__ = ['BLOCKS', 'MODELS', 'PARTS_OF', 'LibraryRegistry', 'registered_class', 'registered_names']

@@ -9,6 +9,8 @@ import torch
 from torch import distributed as dist
 from torch import multiprocessing as mp
 
+import rebnn_mm  # noqa: F401  # as in conftest.py, for the processes, which do not read it
+
 PATIENCE = 600
 """Seconds after which processes that do not end are given up, so that a test that hangs fails instead."""
 

@@ -1,11 +1,8 @@
 """Quantizers from config dicts, with an error that says what exists."""
 
-import difflib
 from typing import Any, TypeVar
 
-from mmengine.registry import MODELS
-from torch import nn
-
+from ..registry import registered_class, registered_names
 from .base import ActivationQuantizer, WeightQuantizer
 
 QuantizerConfig = dict[str, Any] | str | None
@@ -74,18 +71,6 @@ def _build(base: type[_Q], key: str, cfg: QuantizerConfig, **shape: Any) -> _Q |
 def _class_and_options(base: type[_Q], key: str, cfg: str | dict[str, Any]) -> tuple[type[_Q], dict[str, Any]]:
     options = {'type': cfg} if isinstance(cfg, str) else dict(cfg)
     if 'type' not in options:
-        raise ValueError(f'{key}={cfg!r} has no type; name one of: {", ".join(_names(base))}')
+        raise ValueError(f'{key}={cfg!r} has no type; name one of: {", ".join(registered_names(base))}')
     name = options.pop('type')
-    with MODELS.switch_scope_and_registry(None) as registry:
-        cls = registry.get(name) if isinstance(name, str) else name
-    if not (isinstance(cls, type) and issubclass(cls, base)):
-        names = _names(base)
-        close = difflib.get_close_matches(str(name), names, n=1)
-        hint = f'Did you mean {close[0]!r}? ' if close else ''
-        raise ValueError(f'{key}={name!r} is no registered {key} quantizer. {hint}Registered: {", ".join(names)}')
-    return cls, options
-
-
-def _names(base: type[nn.Module]) -> list[str]:
-    found = MODELS.module_dict.items()
-    return sorted(name for name, cls in found if isinstance(cls, type) and issubclass(cls, base))
+    return registered_class(name, base, f'{key}={name!r} is no registered {key} quantizer.'), options

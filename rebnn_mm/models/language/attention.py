@@ -7,10 +7,10 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import torch
-from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ...layers.attention import EncoderAttention
+from ...registry import registered_class
 from .encoder_output import AttentionRecord
 from .library import require_transformers
 from .options import check_options
@@ -147,18 +147,9 @@ def build_attention(attention: Mapping[str, Any], heads: int, head_dim: int) -> 
         ValueError: the config names no :class:`rebnn_mm.layers.EncoderAttention`; the message lists those that exist.
     """
     name = attention.get('type')
-    # The default scope may be that of another library, which finds our names but does not list them.
-    with MODELS.switch_scope_and_registry(None) as registry:
-        cls = registry.get(name) if isinstance(name, str) else name
-    if not (isinstance(cls, type) and issubclass(cls, EncoderAttention)):
-        known = sorted(
-            name
-            for name, cls in MODELS.module_dict.items()
-            if isinstance(cls, type) and issubclass(cls, EncoderAttention)
-        )
-        raise ValueError(
-            f'attention={dict(attention)!r}: its type is no registered attention. Registered: {", ".join(known)}'
-        )
+    cls = registered_class(
+        name, EncoderAttention, f'attention={dict(attention)!r}: its type is no registered attention.'
+    )
     options = {key: value for key, value in attention.items() if key != 'type'}
     check_options(f'attention of type {name}', options, cls)
     return cls(heads=heads, head_dim=head_dim, **options)

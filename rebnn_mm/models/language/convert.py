@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from mmengine.registry import MODELS
 from torch import nn
 
 from ...layers import BinaryEmbedding, BinaryLayer, BinaryLinear
 from ...layers.naming import name_matches
 from ...layers.pair import BinaryPair
+from ...registry import registered_class
 from .options import check_options
 
 
@@ -120,16 +120,7 @@ def _built(
     base: type[BinaryLayer],
     keep_real: Sequence[str],
 ) -> BinaryLayer:
-    name = options.get('type')
-    with MODELS.switch_scope_and_registry(None) as registry:
-        known = sorted(
-            name for name, cls in registry.module_dict.items() if isinstance(cls, type) and issubclass(cls, base)
-        )
-        cls = registry.get(name) if isinstance(name, str) else name
-        if not (isinstance(cls, type) and issubclass(cls, base)):
-            close = difflib.get_close_matches(str(name), known, n=1)
-            hint = f'Did you mean {close[0]!r}? ' if close else ''
-            raise ValueError(f'binarize: {key}={name!r} is no such layer. {hint}Registered: {", ".join(known)}')
+    cls = registered_class(options.get('type'), base, f'binarize: {key}={options.get("type")!r} is no such layer.')
     options = {key: value for key, value in options.items() if key != 'type'}
     check_options(f'binarize: {key} of type {cls.__name__}', options, cls)
     # A Linear's own default names shortcuts of image networks, of which there are none here.

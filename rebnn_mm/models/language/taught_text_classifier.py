@@ -38,16 +38,23 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
             other labels or another vocabulary.
 
     Example:
-        >>> model = TaughtTextClassifier(  # doctest: +SKIP
-        ...     'work_dirs/bert_base_sst2/pretrained',
-        ...     binarize=dict(linear=dict(type='ReBNNLinear', center='row')),
+        >>> import tempfile
+        >>> from transformers import BertConfig, BertForSequenceClassification
+        >>> sizes = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
+        >>> folder = tempfile.mkdtemp()
+        >>> BertForSequenceClassification(BertConfig(vocab_size=100, **sizes)).save_pretrained(folder)
+        >>> model = TaughtTextClassifier(
+        ...     folder,
+        ...     binarize=dict(linear=dict(type='ReBNNLinear', center='row', activation='BinarySign')),
         ...     attention=dict(type='BinaryAttention'),
-        ...     teacher='work_dirs/bert_base_sst2/pretrained',
+        ...     teacher=folder,
         ...     losses=[dict(type='BinaryPredictionLoss'), dict(type='BinaryDirectionMatchingLoss')],
         ...     label_weight=0.5,
         ... )
-        >>> model(inputs, data_samples, mode='loss').keys()  # doctest: +SKIP
-        dict_keys(['loss_pred', 'loss_q', 'loss_k', 'loss_v', 'loss_label'])
+        >>> inputs = dict(input_ids=torch.tensor([[2, 10, 11, 3]]), attention_mask=torch.ones(1, 4, dtype=torch.long))
+        >>> sample = BaseDataElement(gt_label=torch.tensor(1))
+        >>> list(model.eval()(inputs, [sample], mode='loss'))
+        ['loss_pred', 'loss_q', 'loss_k', 'loss_v', 'loss_label']
 
     Source: Qin et al. 2022 (BiBERT); Zhang et al. 2020 (TernaryBERT).
     """
