@@ -89,7 +89,10 @@ class PlannedRun:
             parent: Any = content
             *path, _ = key.split('.')
             for part in path:
-                parent = parent.get(part) if isinstance(parent, dict) else None
+                if isinstance(parent, list):
+                    parent = dict(enumerate(parent)).get(int(part)) if part.isdigit() else None
+                else:
+                    parent = parent.get(part) if isinstance(parent, dict) else None
                 if parent is None:
                     raise ValueError(
                         f'run {self.name!r}: {self.config} has no entry {".".join(path)!r}, so {key!r} would change '

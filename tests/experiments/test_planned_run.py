@@ -10,6 +10,7 @@ CONFIG = """
 train_cfg = dict(max_epochs=10)
 optim_wrapper = dict(optimizer=dict(lr=0.1))
 custom_hooks = [dict(type='BinaryHook')]
+schedulers = [dict(end=10), dict(end=10)]
 """
 
 
@@ -55,7 +56,14 @@ def test_building_a_config_leaves_the_run_as_it_is(root):
     assert run.key == key and run.options['optim_wrapper']['_delete_']
 
 
-def test_an_override_that_goes_nowhere_is_refused(root):
-    run = planned('bnn', **{'optim_wrapper.optimiser.lr': 1})
-    with pytest.raises(ValueError, match=r"run 'bnn': config.py has no entry 'optim_wrapper.optimiser'"):
+def test_an_entry_of_a_list_is_named_by_its_place(root):
+    cfg = planned(**{'schedulers.1.end': 4}).build_config(root)
+    assert [scheduler.end for scheduler in cfg.schedulers] == [10, 4]
+
+
+@pytest.mark.parametrize('key', ['optim_wrapper.optimiser.lr', 'schedulers.2.end', 'schedulers.end.0'])
+def test_an_override_that_goes_nowhere_is_refused(root, key):
+    run = planned('bnn', **{key: 1})
+    entry = key.rpartition('.')[0]
+    with pytest.raises(ValueError, match=f"run 'bnn': config.py has no entry '{entry}'"):
         run.build_config(root)
