@@ -5,12 +5,15 @@
 //
 // "convolution": packed input to real output with one factor. "block": with batch norm, residual, PReLU and the next
 // layer's bits. "from reals": the block with real input, packed first. All NHWC. "stem": the real-valued first layer.
+// The last lines compare with what the core could do if it did nothing but compare, count and add, popcount_limit.h:
+// for all 9 products of every output, as operations are counted, and for those that are not on the border.
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 
+#include "popcount_limit.h"
 #include "reference.h"
 
 namespace {
@@ -29,6 +32,7 @@ constexpr const char* kKindNames[kKinds] = {"convolution", "block", "from reals"
 struct Times {
   double ms[kLayerCount][kKinds];
   double stem_ms;
+  double limit;  // products per second
 };
 
 // The thread's own time, so that what else the machine does counts little.
@@ -80,6 +84,7 @@ double MeasureStem(int repetitions) {
 
 Times Measure(int repetitions) {
   Times times = {};
+  times.limit = PopcountLimit(rebnn_isa());
   Random random(1);
   for (int i = 0; i < kLayerCount; ++i) {
     const Layer& layer = kLayers[i];
@@ -126,6 +131,7 @@ Times Measure(int repetitions) {
     times.ms[i][2] = Median(conv.get(), io, scratch, repetitions);
   }
   times.stem_ms = MeasureStem(repetitions);
+  times.limit = std::max(times.limit, PopcountLimit(rebnn_isa()));
   return times;
 }
 
@@ -156,6 +162,12 @@ double GigaMacs(const Layer& layer) {
   return 9e-9 * static_cast<double>(layer.in * layer.out) * side * side;
 }
 
+// Those whose input is inside of the image; with stride 2 only the first row and column of outputs reach beyond it.
+double GigaMacsInside(const Layer& layer) {
+  const double taps = static_cast<double>(3 * (layer.size / layer.stride) - (layer.stride == 1 ? 2 : 1));
+  return 1e-9 * static_cast<double>(layer.in * layer.out) * taps * taps;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -169,7 +181,7 @@ int main(int argc, char** argv) {
     for (const char* kind : kKindNames) std::printf("%20s", kind);
     std::printf("\n");
     double sum[kKinds] = {};
-    double macs = 0;
+    double macs = 0, macs_inside = 0;
     for (int i = 0; i < kLayerCount; ++i) {
       const Layer& layer = kLayers[i];
       std::printf("  %3lld -> %3lld, %2lld /%lld %s", (long long)layer.in, (long long)layer.out, (long long)layer.size,
@@ -179,6 +191,7 @@ int main(int argc, char** argv) {
         sum[kind] += layer.count * times.ms[i][kind];
       }
       macs += layer.count * GigaMacs(layer);
+      macs_inside += layer.count * GigaMacsInside(layer);
       std::printf("\n");
     }
     std::printf("  all 16 of ResNet-18 ");
@@ -187,6 +200,13 @@ int main(int argc, char** argv) {
     if (portable[0] == 0) std::copy(sum, sum + kKinds, portable);
     std::printf("\n  portable takes      ");
     for (int kind = 0; kind < kKinds; ++kind) std::printf("%15.2f x    ", portable[kind] / sum[kind]);
+    std::printf("\n");
+    if (times.limit == 0) continue;
+    std::printf("  popcount limit: %.0f G/s", 1e-9 * times.limit);
+    for (double products : {macs, macs_inside}) {
+      std::printf("\n  reached%s", products == macs ? "             " : ", no border  ");
+      for (double all : sum) std::printf("%15.1f %%    ", 100 * 1e12 * products / all / times.limit);
+    }
     std::printf("\n");
   }
 }
