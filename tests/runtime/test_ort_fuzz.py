@@ -18,16 +18,21 @@ def outcomes(command: list[str]) -> dict[str, int]:
     return {what: int(number) for number, what in re.findall(r'^ +(\d+) (.+)$', done.stdout, flags=re.MULTILINE)}
 
 
-def test_wrong_models_and_inputs_end_in_an_error_or_in_the_right_answer():
-    found = outcomes([sys.executable, str(FOLDER / 'fuzz_models.py'), '--count', '300', '--seed', '1'])
+PROGRAMS = ['fuzz_models.py', 'fuzz_functions.py']
+
+
+@pytest.mark.parametrize('program', PROGRAMS)
+def test_wrong_models_and_inputs_end_in_an_error_or_in_the_right_answer(program):
+    found = outcomes([sys.executable, str(FOLDER / program), '--count', '300', '--seed', '1'])
     assert sum(found.values()) == 300
     assert found['right'] > 30
     assert found['refused by the operator'] > 60
 
 
-def test_the_same_under_sanitizers():
+@pytest.mark.parametrize('program', PROGRAMS)
+def test_the_same_under_sanitizers(program):
     build = os.environ.get('REBNN_SANITIZER_BUILD')
     if not build:
         pytest.skip('compiles for a minute; REBNN_SANITIZER_BUILD names a folder to do it in')
-    command = ['bash', str(FOLDER / 'run_fuzz.sh'), sys.executable, build, '--count', '300', '--seed', '1']
+    command = ['bash', str(FOLDER / 'run_fuzz.sh'), sys.executable, build, program, '--count', '300', '--seed', '1']
     assert sum(outcomes(command).values()) == 300

@@ -8,11 +8,7 @@ run_fuzz.sh builds the library with sanitizers and starts this under them; alone
     python runtime/ort/tests/fuzz_models.py --count 1000 --seed 0
 """
 
-import argparse
-import os
 import sys
-import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -25,6 +21,7 @@ import onnxruntime
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from rebnn_mm.deploy import native
+from runtime.ort.tests.fuzz_loop import main, session_options
 from tests.runtime.operator_cases import VECTORS, Case, one_node_model, same_bits
 
 WHOLE_NUMBERS = [-(2**63), -(2**31), -7, -1, 0, 1, 2, 3, 5, 2**31 - 1, 2**31, 2**32, 2**33 + 1, 2**62, 2**63 - 1]
@@ -239,12 +236,7 @@ def run_case(seed: int) -> str:
         mutant.mutate()
     if mutant.is_too_large():
         return 'too large for a sanitizer'
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 2 if seed % 16 == 0 else 1
-    # Every tensor is then a block of its own, beyond whose ends a sanitizer sees.
-    options.enable_cpu_mem_arena = False
-    options.enable_mem_pattern = False
+    options = session_options(seed)
     native.register(options)
     try:
         model = mutant.model()
@@ -269,29 +261,5 @@ def run_case(seed: int) -> str:
     return 'right'
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--count', type=int, default=1000, help='number of cases; default: %(default)s')
-    parser.add_argument('--seed', type=int, default=0, help='number of the first case; default: %(default)s')
-    parser.add_argument('--trace', type=Path, help='file that always holds the number of the case under way')
-    args = parser.parse_args()
-    onnxruntime.set_default_logger_severity(4)
-    outcomes: Counter[str] = Counter()
-    start = time.monotonic()
-    for done in range(args.count):
-        if args.trace:
-            args.trace.write_text(str(args.seed + done))
-        outcomes[run_case(args.seed + done)] += 1
-        if (done + 1) % 1000 == 0:
-            left = (time.monotonic() - start) / (done + 1) * (args.count - done - 1)
-            print(f'{done + 1} of {args.count} cases, {left:.0f} s left', file=sys.stderr, flush=True)
-    seconds = time.monotonic() - start
-    print(
-        f'{args.count} cases from {args.seed} on in {seconds:.0f} s, process {os.getpid()}: no crash, no wrong answer'
-    )
-    for outcome, number in outcomes.most_common():
-        print(f'{number:8} {outcome}')
-
-
 if __name__ == '__main__':
-    main()
+    main(__doc__, run_case)

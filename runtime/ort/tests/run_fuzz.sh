@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Builds librebnn_ort with AddressSanitizer and UndefinedBehaviorSanitizer and starts fuzz_models.py under them.
+# Builds librebnn_ort with AddressSanitizer and UndefinedBehaviorSanitizer and starts a fuzz_*.py under them.
 #
-#     bash runtime/ort/tests/run_fuzz.sh PYTHON BUILD_FOLDER [--count N] [--seed S]
+#     bash runtime/ort/tests/run_fuzz.sh PYTHON BUILD_FOLDER fuzz_models.py [--count N] [--seed S]
 #
 # The sanitizers' message, and in BUILD_FOLDER/case the number of the case, say what to look at after a failure.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 python=$1
 build=$2
-shift 2
+program=$3
+shift 3
 
 cmake -S "$root/runtime" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DREBNN_SANITIZE=address,undefined >/dev/null
 cmake --build "$build" --target rebnn_ort --parallel "${MAX_JOBS:-2}" >/dev/null
@@ -21,4 +22,4 @@ export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:max_allocation_si
 export UBSAN_OPTIONS=print_stacktrace=1
 export PYTHONMALLOC=malloc
 export REBNN_ORT_LIBRARY=$build/ort/librebnn_ort.so
-"$python" "$root/runtime/ort/tests/fuzz_models.py" --trace "$build/case" "$@"
+"$python" "$root/runtime/ort/tests/$program" --trace "$build/case" "$@"
