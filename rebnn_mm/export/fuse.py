@@ -41,7 +41,7 @@ def fuse(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in reversed(list(graph)):  # later ones first: those that read bits are exchanged
         if node.domain == DOMAIN and node.op_type == 'BinaryBlock':
             _hand_on_bits(graph, node)
-    _remove_unused(graph)
+    remove_unused(graph)
     proto = ir.to_proto(fused)
     for block in proto.graph.node:
         if block.domain == DOMAIN and block.op_type.endswith('Block') and len(block.output) == 1:
@@ -56,7 +56,7 @@ class _Constants:
         self.graph = graph
         self.known: dict[tuple[tuple[int, ...], bytes], ir.Value] = {}
         for value in graph.initializers.values():
-            vector = _array(value)
+            vector = constant_array(value)
             if vector is not None and vector.dtype == np.float32 and vector.ndim == 1:
                 self.known[vector.shape, vector.tobytes()] = value
 
@@ -109,7 +109,7 @@ class _Chain:
         """Where the node fits in, with its operand put there; None if it does not."""
         if node.op_type in ('Mul', 'Add'):
             other = node.inputs[1 - index]
-            vector = _per_channel(other, self.channels)
+            vector = constant_per_channel(other, self.channels)
             if vector is not None:
                 slots = ('mul',) if node.op_type == 'Mul' else ('add', 'pre', 'post')
                 return next((self._put(slot, vector) for slot in slots if self.free(slot)), None)
@@ -138,7 +138,7 @@ class _Chain:
 
 def _fuse_block(graph: ir.Graph, conv: ir.Node, constants: _Constants) -> None:
     x, weight, shift, scale, bias = conv.inputs
-    start = _array(bias)
+    start = constant_array(bias)
     if start is None:
         return
     chain = _Chain(conv, start)
@@ -217,7 +217,7 @@ def _read_bits(graph: ir.Graph, node: ir.Node, bits: ir.Value) -> None:
     graph.remove(node, safe=True)
 
 
-def _remove_unused(graph: ir.Graph) -> None:
+def remove_unused(graph: ir.Graph) -> None:
     for node in reversed(graph):
         if not any(value.uses() or value.is_graph_output() for value in node.outputs):
             graph.remove(node, safe=True)
@@ -240,19 +240,19 @@ def _readers(value: ir.Value) -> list[ir.Node]:
         for node in nodes
         if node.op_type in ('BinaryConv', 'BinaryBlock')
         and node.attributes['group'].as_int() == 1
-        and _array(node.inputs[2]) is not None
+        and constant_array(node.inputs[2]) is not None
     ]
 
 
 def _keeps_signs(node: ir.Node) -> bool:
     if node.op_type != 'Clip' or node.domain != '' or len(node.inputs) != 3:
         return False
-    low, high = (_array(value) for value in node.inputs[1:])
+    low, high = (constant_array(value) for value in node.inputs[1:])
     return low is not None and high is not None and bool(low < 0 <= high)
 
 
 def _shift(node: ir.Node) -> Vector:
-    vector = _array(node.inputs[2])
+    vector = constant_array(node.inputs[2])
     assert vector is not None
     return vector
 
@@ -264,7 +264,7 @@ def _options(node: ir.Node) -> dict[str, ir.Attr]:
 def _slope(node: ir.Node, channels: int) -> Vector | None:
     """The slope of negative values, if a node is one of the functions with such a slope."""
     if node.op_type == 'PRelu':
-        return _per_channel(node.inputs[1], channels)
+        return constant_per_channel(node.inputs[1], channels)
     if node.op_type == 'Relu':
         return np.zeros(channels, np.float32)
     if node.op_type == 'LeakyRelu':
@@ -273,9 +273,9 @@ def _slope(node: ir.Node, channels: int) -> Vector | None:
     return None
 
 
-def _per_channel(value: ir.Value | None, channels: int) -> Vector | None:
+def constant_per_channel(value: ir.Value | None, channels: int) -> Vector | None:
     """A constant as one number per channel, if it has that form next to [N, C, H, W]."""
-    array = _array(value)
+    array = constant_array(value)
     if array is None or array.dtype != np.float32:
         return None
     if array.size == 1 and array.ndim <= 4:
@@ -284,7 +284,7 @@ def _per_channel(value: ir.Value | None, channels: int) -> Vector | None:
     return array.reshape(-1) if shape == (1, channels, 1, 1) else None
 
 
-def _array(value: ir.Value | None) -> NDArray | None:
+def constant_array(value: ir.Value | None) -> NDArray | None:
     """The constant that a value holds; None if it is computed."""
     tensor = None if value is None else ir.convenience.get_const_tensor(value)
     return None if tensor is None else tensor.numpy()

@@ -235,6 +235,22 @@ _ATTENTION = (
 """
 )
 
+_STEM = (
+    """
+    last = Constant <value_ints = [-1]> ()
+"""
+    + _LAYOUT
+    + """
+    mul_map = Reshape (mul, per_channel)
+    add_map = Reshape (add, per_channel)
+    conv = Conv <kernel_shape = [7, 7], strides = [2, 2], pads = [3, 3, 3, 3]> (X, W)
+    conv_mul = Mul (conv, mul_map)
+    conv_add = Add (conv_mul, add_map)
+    y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (conv_add)
+"""
+    + _transposed('Y', 'y', '[0, 2, 3, 1]')
+)
+
 _CONV = _CONSTANTS + _LAYOUT
 _SOURCES = {
     'BinaryConv': (
@@ -256,12 +272,13 @@ _SOURCES = {
     'BinaryLinear': ('<channels> (X, W, shift, scale, bias) => (Y)', _CONSTANTS + _LINEAR),
     'BinaryEmbedding': ('<channels> (ids, W, scale) => (Y)', _CONSTANTS + _EMBEDDING),
     'BinaryAttention': ('<tie: int = 1> (Q, K, V, mask) => (Y)', _NUMBERS + _ATTENTION),
+    'RealStem': ('<layout: string = "NCHW"> (X, W, mul, add) => (Y)', _STEM),
 }
 
 OPERATORS = tuple(_SOURCES)
 """Names of the operators."""
 
-UNWEIGHTED = ('BinaryAttention',)
+UNWEIGHTED = ('BinaryAttention', 'RealStem')
 """Those without a packed weight; every other one has it as its second input."""
 
 

@@ -45,9 +45,7 @@ void ConvKernel::ReadAttributes(const KernelInfo* info, rebnn_conv_desc* desc) {
       node_.Fail("the attribute pad_value is %lld; it must be -1, 0 or 1.", static_cast<long long>(pad_value));
     }
     desc->pad_value = static_cast<int32_t>(pad_value);
-    const std::string layout = node_.Text(info, "layout", "NCHW");
-    if (layout != "NCHW" && layout != "NHWC") node_.Fail("the attribute layout must be NCHW or NHWC.");
-    layout_ = layout == "NCHW" ? REBNN_NCHW : REBNN_NHWC;
+    layout_ = node_.Layout(info);
   }
   if (desc->group < 1 || desc->group > kMostChannels) {
     node_.Fail("the attribute group is %lld; it must be positive and below 2^31.",

@@ -5,6 +5,7 @@
 #include "attention_kernel.h"
 #include "conv_kernel.h"
 #include "embedding_kernel.h"
+#include "stem_kernel.h"
 
 namespace rebnn::ort {
 
@@ -50,6 +51,8 @@ std::unique_ptr<Kernel> MakeKernel(const Operator& op, const ApiTable* table, co
       return std::make_unique<EmbeddingKernel>(op, table, info);
     case Work::kAttention:
       return std::make_unique<AttentionKernel>(op, table, info);
+    case Work::kStem:
+      return std::make_unique<StemKernel>(op, table, info);
     default:
       return std::make_unique<ConvKernel>(op, table, info);
   }

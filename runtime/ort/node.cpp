@@ -149,4 +149,10 @@ std::string Node::Text(const KernelInfo* info, const char* name, const char* fal
   return fallback;
 }
 
+rebnn_layout Node::Layout(const KernelInfo* info) const {
+  const std::string layout = Text(info, "layout", "NCHW");
+  if (layout != "NCHW" && layout != "NHWC") Fail("the attribute layout must be NCHW or NHWC.");
+  return layout == "NCHW" ? REBNN_NCHW : REBNN_NHWC;
+}
+
 }  // namespace rebnn::ort

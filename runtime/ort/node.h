@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ort_abi.h"
+#include "rebnn.h"
 
 namespace rebnn::ort {
 
@@ -47,6 +48,8 @@ class Node {
   int64_t Positive(const KernelInfo* info, const char* name) const;
   void Ints(const KernelInfo* info, const char* name, int64_t* values, size_t count, int64_t fallback) const;
   std::string Text(const KernelInfo* info, const char* name, const char* fallback) const;
+  // The attribute layout, NCHW if it is left out.
+  rebnn_layout Layout(const KernelInfo* info) const;
 
  private:
   bool Exists(const KernelInfo* info, const char* name) const;

@@ -28,12 +28,18 @@ constexpr Input kK = {"K", Kind::kPlain, nullptr};
 constexpr Input kV = {"V", Kind::kPlain, nullptr};
 constexpr Input kMask = {"mask", Kind::kTruths, nullptr};
 
+constexpr Input kImage = {"X", Kind::kPlain, nullptr};
+constexpr Input kRealWeights = {"W", Kind::kPlain, nullptr};
+constexpr Input kFactor = {"mul", Kind::kPlain, nullptr};
+constexpr Input kTerm = {"add", Kind::kPlain, nullptr};
+
 constexpr Input kConvInputs[] = {kX, kW, kShift, kScale, kBias};
 constexpr Input kBlockInputs[] = {kX, kW, kShift, kScale, kMul, kAdd, kR, kPre, kSlope, kPost, kNextShift};
 constexpr Input kPackedConvInputs[] = {kP, kW, kScale, kBias};
 constexpr Input kPackedBlockInputs[] = {kP, kW, kScale, kMul, kAdd, kR, kPre, kSlope, kPost, kNextShift};
 constexpr Input kEmbeddingInputs[] = {kIds, kW, kRowScale};
 constexpr Input kAttentionInputs[] = {kQ, kK, kV, kMask};
+constexpr Input kStemInputs[] = {kImage, kRealWeights, kFactor, kTerm};
 
 template <size_t N>
 constexpr Operator Define(const char* name, const Input (&inputs)[N], bool gives_bits, Work work) {
@@ -64,6 +70,7 @@ const Operator kOperators[kOperatorCount] = {
     Define("BinaryLinear", kConvInputs, false, Work::kLinear),
     Define("BinaryEmbedding", kEmbeddingInputs, false, Work::kEmbedding),
     Define("BinaryAttention", kAttentionInputs, false, Work::kAttention),
+    Define("RealStem", kStemInputs, false, Work::kStem),
 };
 
 }  // namespace rebnn::ort
