@@ -22,6 +22,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('-o', '--out', required=True, type=Path, help='the file to write')
     parser.add_argument('--half', action='store_true', help='store real constants in half precision')
+    parser.add_argument(
+        '--fast', action='store_true', help='faster kernels for real-valued layers, equal up to float32 rounding'
+    )
     parser.add_argument('--no-fuse', action='store_true', help='one operator per binary layer, for debugging')
     parser.add_argument('--format', default='onnx', help='kind of file (default: onnx, the packed file)')
     parser.add_argument('--image', nargs='+', default=[], help='images to compare with PyTorch on; default: noise')
@@ -45,6 +48,7 @@ def main() -> None:
     warnings.simplefilter('ignore', FutureWarning)
     console = Console(width=120)
     from rebnn_mm.export.formats import FORMATS
+    from rebnn_mm.export.options import Options
     from rebnn_mm.export.source import load_source
 
     if args.format not in FORMATS:
@@ -60,7 +64,8 @@ def main() -> None:
             texts=args.text,
             size=None if args.shape is None else (args.shape[0], args.shape[1]),
         )
-        FORMATS[args.format](source, args.out, args.half, not args.no_fuse, console)
+        options = Options(half=args.half, fused=not args.no_fuse, fast=args.fast)
+        FORMATS[args.format](source, args.out, options, console)
     except (ValueError, OSError) as error:
         sys.stdout.flush()
         stop_if(str(error))

@@ -1,8 +1,9 @@
 """Writes trained models as packed ONNX files (docs/export.md, docs/format.md).
 
 The steps, each usable alone: :func:`pack` replaces a model's binary layers, :func:`trace` makes an ONNX model of it,
-:func:`fuse` joins operators, :func:`compact` leaves out what is not needed. :func:`rebnn_mm.export.exporter.export`
-does all of it and verifies the result, for a model in memory; ``tools/export.py`` for a checkpoint.
+:func:`join_stem` and :func:`fuse` join operators, :func:`compact` leaves out what is not needed.
+:func:`rebnn_mm.export.exporter.export` does all of it and verifies the result, for a model in memory;
+``tools/export.py`` for a checkpoint.
 """
 
 from .compact import compact
@@ -12,6 +13,7 @@ from .half import to_half
 from .operators import DOMAIN, OPERATORS, OPSET, all_nodes, attach_functions, operator_function
 from .packed_layer import PackedConv2d, PackedLinear
 from .packing import pack_bits, pack_weight, packed_size, unpack_bits
+from .stem import join_stem
 from .trace import trace
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     'attach_functions',
     'compact',
     'fuse',
+    'join_stem',
     'operator_function',
     'pack',
     'pack_bits',

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from .operators import DOMAIN
+from .operators import DOMAIN, stored_inputs
 
 SMALLEST = 16
 """A shorter vector of one value is left as it is: to state it otherwise takes as many bytes."""
@@ -51,10 +51,10 @@ def compact(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _make_constants(graph: onnx.GraphProto) -> None:
     stored, lengths, nodes = [], {}, []
-    outputs = {value.name for value in graph.output}
+    kept = {value.name for value in graph.output} | stored_inputs(graph)
     for tensor in graph.initializer:
         value = _only_value(tensor)
-        if value is None or tensor.name in outputs:
+        if value is None or tensor.name in kept:
             stored.append(tensor)
             continue
         length = tensor.dims[0]

@@ -10,6 +10,7 @@ from .bolt import emulate_bolt, to_bolt
 from .exporter import noise, unfused_graph, write
 from .lce.engine import engine_folder, engine_installed, run_engine
 from .lce.write import to_lce
+from .options import Options
 from .session import open_session
 from .source import Source
 from .task import Task, task_of
@@ -20,13 +21,13 @@ AGREEMENT = 0.02
 computed in another order there, so now and then a value next to zero changes its sign; an error would change most."""
 
 
-def write_lce(source: Source, path: Path, half: bool, fused: bool, console: Console) -> None:
+def write_lce(source: Source, path: Path, options: Options, console: Console) -> None:
     """Write a TensorFlow Lite file for larq compute engine, run it there if it is installed, and print what was found.
 
     Raises:
         ValueError: the model or an option does not go into such a file; no file is left.
     """
-    graph, images = _checked(source, 'lce', half, console)
+    graph, images = _checked(source, 'lce', options, console)
     data = to_lce(graph, source.size, f'rebnn_mm {source.config}')
     _say(
         console,
@@ -45,13 +46,13 @@ def write_lce(source: Source, path: Path, half: bool, fused: bool, console: Cons
     _say(console, f'Wrote {path}: {len(data) / 1e6:.2f} MB.')
 
 
-def write_bolt(source: Source, path: Path, half: bool, fused: bool, console: Console) -> None:
+def write_bolt(source: Source, path: Path, options: Options, console: Console) -> None:
     """Write an ONNX file that BOLT's converter recognises, check it under BOLT's rules, and print what was found.
 
     Raises:
         ValueError: the model or an option does not go into such a file; no file is left.
     """
-    graph, images = _checked(source, 'bolt', half, console)
+    graph, images = _checked(source, 'bolt', options, console)
     model, excluded = to_bolt(graph, source.size)
     _say(
         console,
@@ -68,9 +69,11 @@ def write_bolt(source: Source, path: Path, half: bool, fused: bool, console: Con
     _say(console, f'Wrote {path}: {len(data) / 1e6:.2f} MB, weights as float32 until BOLT converts them.')
 
 
-def _checked(source: Source, name: str, half: bool, console: Console) -> tuple[onnx.ModelProto, list[Image]]:
+def _checked(source: Source, name: str, options: Options, console: Console) -> tuple[onnx.ModelProto, list[Image]]:
     """The packed graph, which agrees with PyTorch, and the images that it was compared on."""
-    if half:
+    if options.fast:
+        raise ValueError(f'--fast is for --format onnx; --format {name} has the kernels of its engine.')
+    if options.half:
         raise ValueError(f'--half is for --format onnx; --format {name} has the number types of its engine.')
     task = task_of(source.model)
     if task.name == 'detection':

@@ -18,30 +18,18 @@ from rebnn_mm.deploy.preprocess import Preprocess
 
 from .compact import compact
 from .convert import PackedModel, pack
+from .difference import Difference, difference_of
 from .fuse import fuse
 from .half import to_half
 from .metadata import set_metadata
 from .report import Report, report_of
-from .session import open_session
+from .session import library_available
+from .stem import join_stem
 from .task import Task, graph_of, task_of, torch_outputs
-from .verify import Example, Image, Verification, feeds_of, same_best, verify
+from .verify import Image, Verification, verify
 
 RANDOM_IMAGES = 2
 """How many images of noise a file is verified on if none are given."""
-
-
-class HalfDifference(NamedTuple):
-    """What half precision changes, against the same file in single precision.
-
-    Attributes:
-        difference: largest difference of an output.
-        top1: images or texts with the same best class, for a classifier.
-        images: how many were compared.
-    """
-
-    difference: float
-    top1: int
-    images: int
 
 
 class Export(NamedTuple):
@@ -54,6 +42,7 @@ class Export(NamedTuple):
         report: layers and sizes.
         verification: the comparison with PyTorch, in single precision.
         half: what half precision changes; None without it.
+        fast: what faster real-valued kernels change; None without them, and if the model has no layer for them.
     """
 
     data: bytes
@@ -61,7 +50,8 @@ class Export(NamedTuple):
     fixed: list[str]
     report: Report
     verification: Verification
-    half: HalfDifference | None
+    half: Difference | None
+    fast: Difference | None = None
 
 
 def unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tuple[onnx.ModelProto, PackedModel]:
@@ -89,6 +79,7 @@ def export(
     size: tuple[int, int] = (224, 224),
     half: bool = False,
     fused: bool = True,
+    fast: bool = False,
     progress: Callable[[str], None] = lambda step: None,
     watch: Callable[[Sequence[Image]], Iterable[Image]] = iter,
 ) -> Export:
@@ -103,6 +94,8 @@ def export(
         size: height and width of an image that the model takes.
         half: store real constants as float16.
         fused: join binary convolutions with what follows them.
+        fast: give real-valued layers that have a faster kernel of ours to it (:func:`rebnn_mm.export.join_stem`). The
+            file is then the same up to float32 rounding of real sums, not bit for bit.
         progress: called with what begins.
         watch: wraps the images while they are compared, as a progress bar does.
 
@@ -113,19 +106,28 @@ def export(
     task = task_of(trained)
     progress('packing and tracing')
     graph, packed = unfused_graph(trained, task, size)
-    if fused:
-        graph = fuse(graph)
-    graph = compact(graph)
     preprocess = dict(preprocess or {'channels': 'rgb'})
-    set_metadata(graph, task.name, config=config, classes=classes, preprocess=preprocess)
+
+    def finished(traced: onnx.ModelProto) -> onnx.ModelProto:
+        made = compact(fuse(traced) if fused else traced)
+        set_metadata(made, task.name, config=config, classes=classes, preprocess=preprocess)
+        return made
+
+    traced, joined = graph, join_stem(graph) if fast else graph
+    faster = joined is not traced
+    graph = finished(joined)
     images = images or noise(preprocess, size, _channels(trained))
     progress(f'comparing with PyTorch on {len(images)} images')
-    verification = verify(graph, trained, task, watch(images))
-    halved = None
+    verification = verify(graph, trained, task, watch(images), exact=not faster)
+    difference = halved = None
+    if faster:
+        progress('comparing with the exact file')
+        library = library_available()
+        difference = difference_of(finished(traced), graph, task, images, option='--fast', library=library)
     if half:
         progress('comparing half with single precision')
         single, graph = graph, to_half(graph)
-        halved = half_difference(single, graph, task, images)
+        halved = difference_of(single, graph, task, images, option='--half')
     progress('counting')
     data = seal(graph.SerializeToString())
     first = images[0]
@@ -134,7 +136,7 @@ def export(
     )
     height, width = first.values.shape[2:]
     report = report_of(graph, costs, packed.packed, packed.real, f'an image of {height} x {width}', len(data))
-    return Export(data, task, _fixed(graph), report, verification, halved)
+    return Export(data, task, _fixed(graph), report, verification, halved, difference)
 
 
 def write(data: bytes, path: str | Path) -> None:
@@ -177,29 +179,6 @@ def prepared(preprocess: Mapping[str, Any], image: np.ndarray) -> Image:
     """
     found = Preprocess.parse(json.dumps(dict(preprocess)))(image)
     return Image(found.image, found.valid_size)
-
-
-def half_difference(
-    single: onnx.ModelProto, half: onnx.ModelProto, task: Task, examples: Sequence[Example]
-) -> HalfDifference:
-    """Compare a graph with its copy from :func:`to_half`.
-
-    Raises:
-        ValueError: an output is not finite any more.
-    """
-    onnx.checker.check_model(half, full_check=True)
-    sessions = [open_session(model.SerializeToString(), library=False) for model in (single, half)]
-    largest, top1, count = 0.0, 0, 0
-    for example in examples:
-        feeds = feeds_of(single, example)
-        first, second = (session.run(None, feeds) for session in sessions)
-        if not all(np.isfinite(value).all() for value in second):
-            raise ValueError('in half precision an output is not finite. Export without --half.')
-        top1 += same_best(task, first, second)
-        count += len(next(iter(feeds.values())))
-        pairs = [(a, b) for a, b in zip(first, second, strict=True) if a.shape == b.shape]
-        largest = max([largest, *(float(np.abs(a - b).max(initial=0)) for a, b in pairs)])
-    return HalfDifference(largest, top1, count)
 
 
 def _fixed(model: onnx.ModelProto) -> list[str]:

@@ -9,44 +9,49 @@ from rich.progress import track
 
 from .engine_formats import write_bolt, write_lce
 from .exporter import Export, export, write
+from .options import Options
 from .report import print_report
 from .source import Source
 from .text_exporter import export_text, part_sizes
 from .text_source import TextSource
 
-Writer = Callable[[Source | TextSource, Path, bool, bool, Console], None]
-"""Writes a source to a path; the flags are half precision and fusion. What it has to say it prints."""
+Writer = Callable[[Source | TextSource, Path, Options, Console], None]
+"""Writes a source to a path. What it has to say it prints."""
 
 
-def write_onnx(source: Source | TextSource, path: Path, half: bool, fused: bool, console: Console) -> None:
+def write_onnx(source: Source | TextSource, path: Path, options: Options, console: Console) -> None:
     """Write the packed file of docs/format.md, verified, and print its report.
 
     Raises:
         ValueError: the model cannot be exported, or its file does not give PyTorch's answer. No file is left.
     """
     if isinstance(source, TextSource):
-        result = _exported_text(source, half, console)
+        result = _exported_text(source, options, console)
     else:
-        result = _exported(source, half, fused, console)
+        result = _exported(source, options, console)
     print_export(result, source, console)
+    if options.fast and result.fast is None:
+        console.print('--fast changes nothing: this model has no stem that we have a kernel for.', highlight=False)
     write(result.data, path)
     console.print(f'Wrote {path}.', highlight=False, soft_wrap=True)
 
 
-def _exported_text(source: TextSource, half: bool, console: Console) -> Export:
+def _exported_text(source: TextSource, options: Options, console: Console) -> Export:
+    if options.fast:
+        raise ValueError('--fast is for models that take images; a text classifier has no layer that it makes faster.')
     return export_text(
         source.model,
         tokenizer=source.tokenizer,
         config=source.config,
         classes=source.classes,
         texts=source.texts,
-        half=half,
+        half=options.half,
         progress=_progress(console),
         watch=_watch,
     )
 
 
-def _exported(source: Source, half: bool, fused: bool, console: Console) -> Export:
+def _exported(source: Source, options: Options, console: Console) -> Export:
     return export(
         source.model,
         preprocess=source.preprocess,
@@ -54,8 +59,7 @@ def _exported(source: Source, half: bool, fused: bool, console: Console) -> Expo
         classes=source.classes,
         images=source.images,
         size=source.size,
-        half=half,
-        fused=fused,
+        **options._asdict(),
         progress=_progress(console),
         watch=_watch,
     )
@@ -120,13 +124,16 @@ def print_export(result: Export, source: Source | TextSource, console: Console) 
         say('The library with our kernels is not built, so only the functions inside the file were run.')
     else:
         say(f'With our library and without it: outputs differ by at most {found.library:.2g}.')
-    if result.half is not None:
-        half = result.half
-        top1 = f', best class the same on {half.top1}' if classified else ''
-        say(
-            f'Half precision against single precision on {half.images} {kind}: outputs differ by at most '
-            f'{half.difference:.2g}{top1}.'
-        )
+    for title, change in (
+        ('The file with --fast against the exact one', result.fast),
+        ('Half precision against single precision', result.half),
+    ):
+        if change is not None:
+            top1 = f', best class the same on {change.top1}' if classified else ''
+            lost = sum(boxes.missing + boxes.extra for boxes in change.detections)
+            partners = f', {lost} detections without a partner' if change.detections else ''
+            largest = f'outputs differ by at most {change.difference:.2g}'
+            say(f'{title} on {change.images} {kind}: {largest}{top1}{partners}.')
 
 
 FORMATS: dict[str, Writer] = {

@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from .operators import stored_inputs
+
 SMALL = 16384
 """A constant of so many values or fewer stays: it costs little, and in front of a sign every rounding counts."""
 
@@ -30,10 +32,11 @@ def to_half(model: onnx.ModelProto) -> onnx.ModelProto:
     half.CopyFrom(model)
     largest = float(np.finfo(np.float16).max)
     casts = []
+    kept = stored_inputs(half.graph)
     for tensor in half.graph.initializer:
-        if tensor.data_type != TensorProto.FLOAT or math.prod(tensor.dims) <= SMALL:
-            continue
         name = tensor.name
+        if tensor.data_type != TensorProto.FLOAT or math.prod(tensor.dims) <= SMALL or name in kept:
+            continue
         values = np.clip(numpy_helper.to_array(tensor), -largest, largest).astype(np.float16)
         tensor.CopyFrom(numpy_helper.from_array(values, f'{name}.half'))
         casts.append(onnx.helper.make_node('Cast', [tensor.name], [name], name=f'{name}.cast', to=TensorProto.FLOAT))

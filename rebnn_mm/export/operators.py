@@ -301,6 +301,17 @@ def operator_function(name: str) -> onnx.FunctionProto:
     )
 
 
+def stored_inputs(graph: onnx.GraphProto) -> set[str]:
+    """Names of constants that a kernel wants as initializers, float32 and written out: those of every stem.
+
+    Example:
+        >>> stem = onnx.helper.make_node('RealStem', ['x', 'w', 'm', 'a'], ['y'], domain='rebnn')
+        >>> sorted(stored_inputs(onnx.helper.make_graph([stem], 'g', [], [])))
+        ['a', 'm', 'w']
+    """
+    return {name for node in graph.node if node.op_type == 'RealStem' for name in node.input[1:]}
+
+
 def attach_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     """Give a model the functions of those operators of ours that its graph uses, and no other of ours.
 

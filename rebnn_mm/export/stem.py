@@ -1,5 +1,7 @@
 """Joins the real-valued stem of a residual network into one operator."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -10,18 +12,35 @@ from .operators import DOMAIN, DOMAIN_VERSION, attach_functions
 
 CONV = {'kernel_shape': [7, 7], 'strides': [2, 2], 'pads': [3, 3, 3, 3], 'dilations': [1, 1], 'group': 1}
 POOL = {'kernel_shape': [3, 3], 'strides': [2, 2], 'pads': [1, 1, 1, 1], 'dilations': [1, 1], 'ceil_mode': 0}
-DEFAULTS = {'dilations': [1, 1], 'group': 1, 'ceil_mode': 0}
+DEFAULTS = {'dilations': [1, 1], 'group': 1, 'ceil_mode': 0, 'auto_pad': 'NOTSET', 'storage_order': 0}
+
 MOST_CHANNELS = 4
+"""Most input channels that the kernel takes."""
+
+Vector = NDArray[np.float32]
+
+
+@dataclass
+class _Stem:
+    """A convolution and what follows it, up to its pooling."""
+
+    nodes: list[ir.Node]
+    mul: Vector
+    add: Vector
+    relu: bool = False
 
 
 def join_stem(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Turn a 7x7 convolution of stride 2, its batch norm and 3x3 max pooling into one ``RealStem``.
+    """Turn a 7x7 convolution of stride 2, its batch norm and 3x3 max pooling of stride 2 into one ``RealStem``.
 
     A ReLU between them goes behind the pooling, which does not change the result. Our kernel computes the operator by
-    minimal filtering: in float32, but not to the last bit what its function gives.
+    Winograd's minimal filtering: in float32, but not with the last bit that its function gives.
 
     Args:
         model: from :func:`rebnn_mm.export.trace`; it is not changed.
+
+    Returns:
+        onnx.ModelProto: the same object if there is no such stem.
 
     Example:
         >>> import torch
@@ -33,95 +52,81 @@ def join_stem(model: onnx.ModelProto) -> onnx.ModelProto:
         ['RealStem', 'Relu']
     """
     joined = ir.from_proto(model)
-    graph = joined.graph
-    found = False
-    for node in list(graph):
-        if node.op_type == 'Conv' and node.domain == '':
-            found = _join(graph, node) or found
-    if not found:
+    stems = [stem for node in joined.graph if (stem := _stem(node)) is not None]
+    if not stems:
         return model
-    remove_unused(graph)
+    for stem in stems:
+        _join(joined.graph, stem)
+    remove_unused(joined.graph)
     return attach_functions(ir.to_proto(joined))
 
 
-def _join(graph: ir.Graph, conv: ir.Node) -> bool:
+def _stem(conv: ir.Node) -> _Stem | None:
+    """The stem that begins with a node, if one does."""
+    if conv.op_type != 'Conv' or conv.domain != '' or not _has(conv, CONV):
+        return None
     weight = constant_array(conv.inputs[1])
-    if not _has(conv, CONV) or weight is None or weight.shape[1] > MOST_CHANNELS:
-        return False
-    channels = len(weight)
-    mul = np.ones(channels, np.float32)
-    add = np.zeros(channels, np.float32)
-    if len(conv.inputs) == 3:
-        bias = constant_array(conv.inputs[2])
-        if bias is None:
-            return False
-        add = bias.astype(np.float32)
-    nodes, end, relu = [conv], conv.outputs[0], None
+    if weight is None or weight.dtype != np.float32 or weight.shape[1] > MOST_CHANNELS:
+        return None
+    bias = np.zeros(len(weight), np.float32) if len(conv.inputs) < 3 else constant_array(conv.inputs[2])
+    if bias is None:
+        return None
+    stem = _Stem([conv], np.ones(len(weight), np.float32), bias)
     while True:
-        follower = _only_reader(end)
-        if follower is None:
-            return False
-        node, index = follower
-        operand = None if len(node.inputs) != 2 else constant_per_channel(node.inputs[1 - index], channels)
-        if relu is None and node.op_type in ('Mul', 'Add') and operand is not None:
-            if node.op_type == 'Mul' and not add.any():
-                mul = mul * operand
-            elif node.op_type == 'Add':
-                add = add + operand
-            else:
-                return False
-        elif relu is None and node.op_type == 'Relu':
-            relu = node
-        elif node.op_type == 'MaxPool' and len(node.outputs) == 1 and _has(node, POOL):
-            break
+        uses = list(stem.nodes[-1].outputs[0].uses())
+        if len(uses) != 1 or stem.nodes[-1].outputs[0].is_graph_output():
+            return None
+        node, index = uses[0]
+        if node.domain != '':
+            return None
+        stem.nodes.append(node)
+        if node.op_type == 'MaxPool':
+            return stem if len(node.outputs) == 1 and _has(node, POOL) else None
+        if node.op_type == 'Relu' and not stem.relu:
+            stem.relu = True
+            continue
+        if node.op_type not in ('Mul', 'Add') or stem.relu:
+            return None
+        vector = constant_per_channel(node.inputs[1 - index], len(weight))
+        if vector is None:
+            return None
+        if node.op_type == 'Mul':
+            stem.mul, stem.add = stem.mul * vector, stem.add * vector
         else:
-            return False
-        nodes.append(node)
-        end = node.outputs[0]
-    pool = node
-    stem = ir.node(
-        'RealStem',
-        [conv.inputs[0], conv.inputs[1], *(_constant(graph, conv, *pair) for pair in (('mul', mul), ('add', add)))],
-        {'layout': 'NCHW'},
-        domain=DOMAIN,
-        version=DOMAIN_VERSION,
-        name=f'{conv.name}.stem',
-        num_outputs=1,
+            stem.add = stem.add + vector
+
+
+def _join(graph: ir.Graph, stem: _Stem) -> None:
+    conv, pool = stem.nodes[0], stem.nodes[-1]
+    x, weight = conv.inputs[:2]
+    assert weight is not None and weight.name is not None
+    name = weight.name.removesuffix('.weight')  # a node of ours is named after its layer
+    vectors = (_constant(graph, f'{name}.mul', stem.mul), _constant(graph, f'{name}.add', stem.add))
+    joined = ir.node(
+        'RealStem', [x, weight, *vectors], {'layout': 'NCHW'}, domain=DOMAIN, version=DOMAIN_VERSION, name=name
     )
-    graph.insert_before(pool, stem)
-    result = pool.outputs[0]
-    last = stem
-    if relu is not None:
-        last = ir.node('Relu', [stem.outputs[0]], name=f'{conv.name}.relu')
-        stem.outputs[0].name = f'{result.name}_before_relu'
+    graph.insert_before(pool, joined)
+    result, last = pool.outputs[0], joined
+    if stem.relu:
+        joined.outputs[0].name = f'{result.name}_before_relu'
+        last = ir.node('Relu', [joined.outputs[0]], name=f'{name}.relu')
         graph.insert_before(pool, last)
     new = last.outputs[0]
     new.name, new.shape, new.type = result.name, result.shape, result.type
     result.name = f'{result.name}_replaced'
     result.replace_all_uses_with(new, replace_graph_outputs=True)
-    graph.remove([pool, *reversed(nodes)], safe=True)
-    return True
+    graph.remove(list(reversed(stem.nodes)), safe=True)
 
 
 def _has(node: ir.Node, wanted: dict[str, object]) -> bool:
-    if 'auto_pad' in node.attributes and node.attributes['auto_pad'].as_string() != 'NOTSET':
-        return False
-    for key, value in wanted.items():
+    for key, value in (DEFAULTS | wanted).items():
         found = node.attributes[key].value if key in node.attributes else DEFAULTS.get(key)
         if (list(found) if isinstance(found, tuple | list) else found) != value:
             return False
     return True
 
 
-def _only_reader(value: ir.Value) -> tuple[ir.Node, int] | None:
-    uses = list(value.uses())
-    if len(uses) != 1 or value.is_graph_output() or uses[0][0].domain != '':
-        return None
-    return uses[0]
-
-
-def _constant(graph: ir.Graph, conv: ir.Node, name: str, vector: NDArray[np.float32]) -> ir.Value:
-    full = f'{conv.name}.{name}'
-    value = ir.val(full, const_value=ir.tensor(vector.astype(np.float32), name=full))
+def _constant(graph: ir.Graph, name: str, vector: Vector) -> ir.Value:
+    value = ir.val(name, const_value=ir.tensor(vector, name=name))
     graph.register_initializer(value)
     return value

@@ -14,7 +14,8 @@ from rebnn_mm.deploy.onnx_file import seal
 
 from .compact import compact
 from .convert import pack
-from .exporter import Export, half_difference
+from .difference import difference_of
+from .exporter import Export
 from .half import to_half
 from .metadata import set_metadata
 from .operators import DOMAIN
@@ -70,7 +71,7 @@ def export_text(
     if half:
         progress('comparing half with single precision')
         single, graph = graph, to_half(graph)
-        halved = half_difference(single, graph, TASK, examples)
+        halved = difference_of(single, graph, TASK, examples, option='--half')
     progress('counting')
     data = seal(graph.SerializeToString())
     length = min(COUNTED, longest_text(trained))

@@ -10,6 +10,7 @@ from rich.console import Console
 from rebnn_mm.export import engine_formats
 from rebnn_mm.export.engine_formats import write_bolt, write_lce
 from rebnn_mm.export.lce.engine import engine_installed
+from rebnn_mm.export.options import Options
 from rebnn_mm.export.source import Source
 
 
@@ -38,7 +39,7 @@ def console():
 
 
 def test_lce(source, console, tmp_path):
-    write_lce(source, tmp_path / 'model.tflite', False, True, console)
+    write_lce(source, tmp_path / 'model.tflite', Options(), console)
     text = console.export_text()
     assert (tmp_path / 'model.tflite').read_bytes()[4:8] == b'TFL3'
     assert 'takes one 12x10 image' in text
@@ -46,7 +47,7 @@ def test_lce(source, console, tmp_path):
 
 
 def test_bolt(source, console, tmp_path):
-    write_bolt(source, tmp_path / 'model.onnx', False, True, console)
+    write_bolt(source, tmp_path / 'model.onnx', Options(), console)
     text = console.export_text()
     model = onnx.load(tmp_path / 'model.onnx')
     assert [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == [1, 3, 12, 10]
@@ -58,15 +59,17 @@ def test_another_answer_is_no_file(source, console, tmp_path, monkeypatch):
     border_sums = engine_formats.to_bolt.__globals__['border_sums']
     monkeypatch.setitem(engine_formats.to_bolt.__globals__, 'border_sums', lambda *args: -border_sums(*args))
     with pytest.raises(ValueError, match='BOLT.* gives another answer than the packed file'):
-        write_bolt(source, tmp_path / 'model.onnx', False, True, console)
+        write_bolt(source, tmp_path / 'model.onnx', Options(), console)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize('write', [write_lce, write_bolt])
 def test_what_does_not_go_into_such_a_file(write, source, console, tmp_path):
     with pytest.raises(ValueError, match='--half is for --format onnx'):
-        write(source, tmp_path / 'model', True, True, console)
+        write(source, tmp_path / 'model', Options(half=True), console)
+    with pytest.raises(ValueError, match='--fast is for --format onnx'):
+        write(source, tmp_path / 'model', Options(fast=True), console)
     image = engine_formats.Image(np.zeros((1, 3, 8, 8), np.float32), (8, 8))
     with pytest.raises(ValueError, match='an image is 8x8 after preparation, and the file takes 12x10 only'):
-        write(source._replace(images=[image]), tmp_path / 'model', False, True, console)
+        write(source._replace(images=[image]), tmp_path / 'model', Options(), console)
     assert not list(tmp_path.iterdir())

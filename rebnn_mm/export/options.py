@@ -1,0 +1,21 @@
+"""What a user asks of a file."""
+
+from typing import NamedTuple
+
+
+class Options(NamedTuple):
+    """Options of an export.
+
+    Attributes:
+        half: store real constants as float16.
+        fused: join binary convolutions with what follows them.
+        fast: compute real-valued layers by faster kernels of ours, up to float32 rounding.
+
+    Example:
+        >>> Options(fast=True).half
+        False
+    """
+
+    half: bool = False
+    fused: bool = True
+    fast: bool = False
