@@ -17,7 +17,7 @@ from hot_loop import disassemble, products, products_per_cycle
 from instruction_counts import CLASSES, Block, by_library, hottest, read_counts, read_maps, sum_of
 
 MOST_INSTRUCTIONS = 110e6
-"""Of the packed ResNet-18 for one image of 224x224."""
+"""Of the packed ResNet-18, exported with ``--fast``, for one image of 224x224."""
 
 LEAST_PRODUCTS = {('neon_a55', 'cortex-a55'): 36.0, ('neon', 'neoverse-n1'): 80.0}
 """Per cycle in the loop of these kernels on that core. Three operations for 128 products allow 42.7 and 85.3."""
@@ -127,17 +127,17 @@ def model_gates(folder: Path) -> list[Gate]:
     print('\nmillion instructions for one image of 224x224, one thread')
     print(f'{"":40}' + ''.join(f'{kind:>13}' for kind in CLASSES))
     gates = []
-    packed = 'resnet18_packed.onnx'
-    for model, isa in (('resnet18_real.onnx', 'neon'), (packed, 'neon'), (packed, 'neon_a55')):
+    packed, fast = 'resnet18_packed.onnx', 'resnet18_packed_fast.onnx'
+    for model, isa in (('resnet18_real.onnx', 'neon'), (packed, 'neon'), (fast, 'neon'), (fast, 'neon_a55')):
         totals = count_model(folder, isa, model)
         total = sum_of(totals)
-        title = f'{Path(model).stem}, {isa}' if model == packed else Path(model).stem
+        title = Path(model).stem if model == 'resnet18_real.onnx' else f'{Path(model).stem}, {isa}'
         rows = {title: total} | {f'  {name}': counts for name, counts in totals.items() if counts['all'] > 2e5}
         for name, counts in rows.items():
             print(f'{name:40}' + ''.join(f'{counts[kind] / 1e6:13.2f}' for kind in CLASSES))
-        if isa == 'neon' and model == packed:
+        if isa == 'neon' and model == fast:
             million, most = total['all'] / 1e6, MOST_INSTRUCTIONS / 1e6
-            gates.append(Gate('million instructions, packed ResNet-18', million, most, million <= most))
+            gates.append(Gate('million instructions, packed ResNet-18 with --fast', million, most, million <= most))
     return gates
 
 

@@ -1,8 +1,9 @@
-"""Writes the networks that tools/board/check_aarch64.sh counts, with random weights: a ReBNN ResNet-18 and a real one.
+"""Writes the networks that tools/board/check_aarch64.sh counts, with random weights: ReBNN ResNet-18s and a real one.
 
 python tools/board/make_models.py FOLDER
 
-The packed one is that of configs/resnet18_rebnn_two_stage_imagenet.py, the real one torchvision's ResNet-18.
+The packed ones are that of configs/resnet18_rebnn_two_stage_imagenet.py, exact and as ``tools/export.py --fast`` writes
+it; the real one is torchvision's ResNet-18.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ def main() -> None:
     warnings.simplefilter('ignore')
     init_default_scope('mmpretrain')
     torch.manual_seed(0)
-    packed = export(randomised(MODELS.build(Config.fromfile(CONFIG).model)), config=CONFIG.name, size=SIZE)
-    write(packed.data, folder / 'resnet18_packed.onnx')
+    packed = randomised(MODELS.build(Config.fromfile(CONFIG).model))
+    for name, fast in (('resnet18_packed.onnx', False), ('resnet18_packed_fast.onnx', True)):
+        write(export(packed, config=CONFIG.name, size=SIZE, fast=fast).data, folder / name)
     program = torch.onnx.export(
         randomised(resnet18()), (torch.zeros(1, 3, *SIZE),), dynamo=True, opset_version=18, verbose=False
     )
