@@ -2,8 +2,8 @@
 
 python tools/board/make_models.py FOLDER
 
-The packed ones are that of configs/resnet18_rebnn_two_stage_imagenet.py, exact and as ``tools/export.py --fast`` writes
-it; the real one is torchvision's ResNet-18.
+The packed ones are that of configs/resnet18_rebnn_two_stage_imagenet.py, exact and as ``tools/export.py --fast``
+writes it; the real one is torchvision's ResNet-18.
 """
 
 from __future__ import annotations
