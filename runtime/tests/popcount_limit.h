@@ -2,8 +2,8 @@
 #ifndef REBNN_TESTS_POPCOUNT_LIMIT_H_
 #define REBNN_TESTS_POPCOUNT_LIMIT_H_
 
-// The fastest of several measurements, in products per second of this thread's own time, of the three steps that every
-// product needs (compare, count, add) on registers only: no load, no epilogue, no border.
+// Products per second of this thread's own time in its fastest tenth, for the three steps that every product needs
+// (compare, count, add) on registers only: no load, no epilogue, no border.
 //
 //   avx512: VPXORD, VPOPCNTD and VPADDD for 512 products
 //   avx2:   two VPSHUFB, each of which compares and counts nibbles, and two VPADDB for 256 products
