@@ -1,0 +1,87 @@
+"""The sixteen binary convolutions of ResNet-18 alone, against what the core could do, by the runtime's benchmark."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+KINDS = ('convolution', 'block', 'from reals')
+
+
+def build(sources: Path, folder: Path, progress: Callable[[str], None] = lambda step: None) -> Path:
+    """Build ``bench_conv``, or what of it has changed since the last time.
+
+    Args:
+        sources: the folder ``runtime`` of a clone.
+        folder: where the build is kept.
+        progress: called with what begins.
+
+    Raises:
+        ValueError: a program or the sources are missing, or the build fails; one sentence says which.
+    """
+    if not (sources / 'CMakeLists.txt').is_file():
+        raise ValueError(f"no runtime sources at {sources}: --convs needs a clone of the project's repository.")
+    beside = Path(sys.executable).with_name('cmake')
+    cmake = str(beside) if beside.exists() else shutil.which('cmake')
+    if cmake is None or shutil.which('c++') is None:
+        raise ValueError('--convs needs cmake and a C++ compiler: apt-get install cmake g++')
+    progress(f'building {folder}/tests/bench_conv')
+    for command in (
+        [cmake, '-S', str(sources), '-B', str(folder), '-DREBNN_BUILD_TESTS=ON', '-DCMAKE_BUILD_TYPE=Release'],
+        [cmake, '--build', str(folder), '--target', 'bench_conv'],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            last = (done.stderr or done.stdout).strip().splitlines() or ['it says nothing']
+            raise ValueError(f'bench_conv cannot be built ({last[-1]}). Remove {folder} if it is of another clone.')
+    return folder / 'tests' / 'bench_conv'
+
+
+def measure(program: Path, repetitions: int) -> dict[str, dict[str, Any]]:
+    """Run ``bench_conv`` and read its tables.
+
+    Raises:
+        ValueError: it fails.
+    """
+    done = subprocess.run([program, str(repetitions)], capture_output=True, text=True)
+    if done.returncode:
+        raise ValueError(f'{program} failed: {(done.stderr or done.stdout).strip()[-300:]}')
+    return read_tables(done.stdout)
+
+
+def read_tables(text: str) -> dict[str, dict[str, Any]]:
+    r"""What ``bench_conv`` prints, by instruction set.
+
+    Each holds ``ms`` of all sixteen (one thread, by :data:`KINDS`), ``layers``, the same for each shape, and where the
+    core's limit is measured ``limit`` in products per second, ``ratio``, the part of it that each kind reaches with
+    all products of every output counted, and ``ratio_no_border``, with those inside of the image.
+
+    Example:
+        >>> table = 'avx2\n  all 16 of ResNet-18    2.0 ms 700 G/s   2.5 ms 600 G/s   3.0 ms 500 G/s\n'
+        >>> read_tables(table)['avx2']['ms']
+        {'convolution': 2.0, 'block': 2.5, 'from reals': 3.0}
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for part in re.split(r'^(?=\w)', text, flags=re.MULTILINE):
+        if not part.strip():
+            continue
+        table: dict[str, Any] = {'layers': {}}
+        for line in part.splitlines()[1:]:
+            label, numbers = line[:22].strip(), re.findall(r'([\d.]+) (ms|%)', line)
+            values = [float(number) for number, _ in numbers]
+            if label.startswith('all 16'):
+                table['ms'] = dict(zip(KINDS, values, strict=True))
+            elif '->' in label:
+                table['layers'][' '.join(label.split())] = dict(zip(KINDS, values, strict=True))
+            elif label.startswith('reached'):
+                key = 'ratio_no_border' if 'border' in label else 'ratio'
+                table[key] = {kind: value / 100 for kind, value in zip(KINDS, values, strict=True)}
+            elif label.startswith('popcount limit'):
+                table['limit'] = 1e9 * float(re.findall(r'([\d.]+) G/s', line)[0])
+        found[part.split(maxsplit=1)[0]] = table
+    return found

@@ -1,0 +1,115 @@
+"""The files that are compared: made once, kept under names that tell what they were made of."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from mmengine.config import Config
+
+import rebnn_mm
+from rebnn_mm.analysis.config_network import build_network
+from rebnn_mm.export.exporter import export, write
+from rebnn_mm.export.task import task_of
+from rebnn_mm.utils.config_dir import get_config_dir
+from rebnn_mm.utils.config_file import missing_config
+
+from .int8 import quantised
+from .networks import Network
+from .random_network import randomised
+
+SEED = 0
+
+PREPROCESS = {'channels': 'rgb', 'mean': [123.675, 116.28, 103.53], 'std': [58.395, 57.12, 57.375]}
+
+VERSIONS = ('torch', 'onnx', 'onnxruntime', 'onnxscript')
+"""What has a say in a file, beside our own sources."""
+
+SOURCES = ('functional', 'quantizers', 'layers', 'models', 'export', 'deploy', 'benchmark')
+
+Progress = Callable[[str], None]
+
+
+class ModelFiles:
+    """Makes files in a folder, each whole or not at all, unless they are there already.
+
+    Args:
+        folder: where they are kept; it is made.
+        progress: called with what begins.
+    """
+
+    def __init__(self, folder: Path, progress: Progress = lambda step: None) -> None:
+        self.folder = folder
+        self.progress = progress
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def of_network(self, name: str, network: Network, int8: bool = True) -> dict[str, Path]:
+        """Files of a network with random weights: ``fp32``, ``packed``, ``fast`` and, if wanted, ``int8``.
+
+        Raises:
+            ValueError: one cannot be made; the message says why.
+        """
+        real = self._exported(name, 'fp32', network.real, network.size)
+        found = {
+            'fp32': real,
+            'packed': self._exported(name, 'packed', network.config, network.size),
+        }
+        if 'fast' in inspect.signature(export).parameters:
+            found['fast'] = self._exported(name, 'fast', network.config, network.size, fast=True)
+        if int8:
+            found['int8'] = self.int8(name, real, network.size)
+        return found
+
+    def int8(self, name: str, real: Path, size: tuple[int, int]) -> Path:
+        """The file of a real-valued network, quantised.
+
+        Raises:
+            ValueError: it cannot be quantised.
+        """
+        made_of = [hashlib.sha256(real.read_bytes()).hexdigest(), str(size)]
+        return self._kept(name, 'int8', made_of, lambda: quantised(real, size).SerializeToString())
+
+    def _exported(self, name: str, kind: str, config: str, size: tuple[int, int], **options: Any) -> Path:
+        path = get_config_dir() / f'{config}.py'
+        problem = missing_config(str(path))
+        if problem:
+            raise ValueError(problem)
+        cfg = Config.fromfile(path)
+
+        def make() -> bytes:
+            torch.manual_seed(SEED)
+            network = randomised(build_network(cfg))
+            if task_of(network).name != 'classification':
+                # Detections of random weights nearly tie, so that none need be the same in PyTorch.
+                options['watch'] = lambda images: ()
+            return export(network, config=path.name, size=size, preprocess=PREPROCESS, **options).data
+
+        return self._kept(name, kind, [repr(cfg.model), str(size), str(options)], make)
+
+    def _kept(self, name: str, kind: str, made_of: list[str], make: Callable[[], bytes]) -> Path:
+        key = hashlib.sha256('\n'.join([*made_of, *_versions(), _sources()]).encode()).hexdigest()[:12]
+        path = self.folder / f'{name}-{kind}-{key}.onnx'
+        if not path.is_file():
+            self.progress(f'making {path}')
+            write(make(), path)
+        return path
+
+
+def _versions() -> list[str]:
+    return [f'{package} {importlib.metadata.version(package)}' for package in VERSIONS]
+
+
+@functools.cache
+def _sources() -> str:
+    """A digest of the Python code that may change what is exported."""
+    root = Path(rebnn_mm.__file__).parent
+    digest = hashlib.sha256()
+    for path in sorted(path for folder in SOURCES for path in (root / folder).rglob('*.py')):
+        digest.update(f'{path.relative_to(root)}\n'.encode() + path.read_bytes())
+    return digest.hexdigest()

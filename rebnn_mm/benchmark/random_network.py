@@ -1,0 +1,33 @@
+"""Networks with random weights that take as long as trained ones."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+NOISE = 0.2
+
+
+def randomised(model: nn.Module) -> nn.Module:
+    """The model in eval mode with random weights under which nothing is skipped and nothing vanishes, always the same.
+
+    Real-valued convolutions and linear layers get He's initialisation, so that values keep their size without norms,
+    too, and scores differ. Norms, scaling factors, shifts and slopes get off their starting values, at which they do
+    nothing. Latent weights stay as they are built.
+
+    Example:
+        >>> float(randomised(nn.BatchNorm2d(1)).running_mean) == 0
+        False
+    """
+    generator = torch.Generator().manual_seed(0)
+    for module in model.modules():
+        weight = getattr(module, 'weight', None)
+        if type(module) in (nn.Conv2d, nn.Linear) and isinstance(weight, Tensor):
+            nn.init.kaiming_normal_(weight, nonlinearity='relu', generator=generator)
+        elif type(module).__name__ == 'L2Norm' and isinstance(weight, Tensor):
+            weight.data.fill_(20)  # mmdet leaves its memory as it is until init_weights()
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.dim() == 1 and tensor.is_floating_point():
+            noise = NOISE * torch.rand(tensor.shape, generator=generator)
+            tensor.data.add_(noise if 'var' in name or 'weight' in name else noise - NOISE / 2)
+    return model.eval()

@@ -1,0 +1,120 @@
+"""A benchmark's report for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+WORDS = {
+    'fp32': 'real-valued, fp32',
+    'int8': 'real-valued, int8',
+    'packed': 'packed, exact',
+    'fast': 'packed, --fast',
+}
+
+FEATURES = ('avx2', 'avx512f', 'avx512_vpopcntdq', 'avx512_vnni', 'avx512_bf16', 'asimd', 'asimddp', 'fphp')
+"""Those of a processor's flags by which kernels are chosen."""
+
+MOST_NODES = 12
+"""So many nodes of a network are listed."""
+
+
+def show(report: dict[str, Any], console: Console) -> None:
+    """Print a report: what ran where, the times, and where they go, as far as they are in it.
+
+    Args:
+        report: networks by name, and ``convolutions``.
+        console: to print on.
+    """
+    networks = {name: entry for name, entry in report.items() if name != 'convolutions'}
+    for name, entry in networks.items():
+        if name == next(iter(networks)):
+            for line in _conditions(entry):
+                console.print(line, soft_wrap=True)
+        console.print(_times(name, entry))
+        for found in (entry, *entry['other_kernels'].values()):
+            for warning in found['warnings']:
+                console.print(f'Warning: {warning}', soft_wrap=True)
+        for kind, spent in entry.get('where', {}).items():
+            console.print(_where(f'{name}, {WORDS[kind]}', spent))
+    if 'convolutions' in report:
+        console.print(_convolutions(report['convolutions']))
+
+
+def _conditions(entry: dict[str, Any]) -> list[str]:
+    machine, settings = entry['machine'], entry['settings']
+    cpu = machine['cpuinfo']
+    flags = cpu.get('flags') or cpu.get('Features') or ''
+    name = cpu.get('model name') or machine['midr'] or 'unknown processor'
+    return [
+        f'{machine["board"] or machine["machine"]}: {name}, {machine["cores"]} cores, '
+        f'{" ".join(flag for flag in FEATURES if flag in flags.split())}',
+        ', '.join(f'{what} {version}' for what, version in entry['versions'].items()),
+        f'{entry["date"]}, batch 1, {settings["threads"]} thread(s), {settings["rounds"]} rounds in turns after '
+        f'{settings["warm_up"]} s of warming up',
+    ]
+
+
+def _times(name: str, entry: dict[str, Any]) -> Table:
+    size = entry['settings']['size']
+    table = Table(title=f'{name}, an image of {size[1]} x {size[0]}')
+    table.add_column('network', no_wrap=True)
+    for heading in ('kernels', 'MB', 'median, ms', 'p90, ms', 'faster than fp32', 'faster than int8'):
+        table.add_column(heading, justify='right')
+    kernels = entry['versions']['kernels']
+    for chosen, found in {kernels: entry, **entry['other_kernels']}.items():
+        for kind, row in found['rows'].items():
+            ours = kind in ('packed', 'fast')
+            key = 'ratio_fast' if kind == 'fast' else 'ratio'
+            table.add_row(
+                WORDS[kind],
+                chosen if ours else '',
+                f'{row["megabytes"]:.2f}',
+                f'{row["median_ms"]:.2f}',
+                f'{row["p90_ms"]:.2f}',
+                *(_ratio(found, f'{key}{other}') if ours else '' for other in ('', '_int8')),
+            )
+        table.add_section()
+    return table
+
+
+def _ratio(found: dict[str, Any], key: str) -> str:
+    if key not in found:
+        return ''
+    low, high = found[f'{key}_interval']
+    return f'{found[key]:.2f} ({low:.2f} to {high:.2f})'
+
+
+def _where(title: str, spent: dict[str, Any]) -> Table:
+    table = Table(
+        title=f'{title}: {spent["total_ms"]:.2f} ms with tracing, {100 * spent["ours"]:.0f} % in our operators'
+    )
+    for heading, justify in (('operator', 'left'), ('ms', 'right'), ('%', 'right'), ('node', 'left'), ('ms', 'right')):
+        table.add_column(heading, justify=justify, overflow='fold')  # type: ignore[arg-type]
+    operators, nodes = list(spent['operators'].items())[:MOST_NODES], spent['nodes'][:MOST_NODES]
+    for index in range(max(len(operators), len(nodes))):
+        cells = ['', '', '', '', '']
+        if index < len(operators):
+            kind, ms = operators[index]
+            cells[:3] = kind, f'{ms:.3f}', f'{100 * ms / spent["total_ms"]:.0f}'
+        if index < len(nodes):
+            name, kind, ms = nodes[index]
+            cells[3:] = f'{name} ({kind})', f'{ms:.3f}'
+        table.add_row(*cells)
+    return table
+
+
+def _convolutions(found: dict[str, dict[str, Any]]) -> Table:
+    table = Table(title='the 16 binary convolutions of ResNet-18, one thread, NHWC')
+    for heading in ('kernels', '', 'ms', 'of the limit', 'of the limit, products inside of the image'):
+        table.add_column(heading, justify='left' if heading in ('kernels', '') else 'right')
+    for isa, entry in found.items():
+        limit = f'{isa} (limit {entry["limit"] / 1e9:,.0f} G products/s)' if 'limit' in entry else isa
+        for kind, ms in entry['ms'].items():
+            parts = [f'{100 * entry[key][kind]:.0f} %' if key in entry else '' for key in ('ratio', 'ratio_no_border')]
+            table.add_row(limit, kind, f'{ms:.3f}', *parts)
+            limit = ''
+        table.add_section()
+    return table
