@@ -4,8 +4,8 @@ python tools/benchmark.py --models resnet18 resnet34
 python tools/benchmark.py --packed cells.onnx --real cells_real.onnx --size 600 800
 
 Each network is run in ONNX Runtime, batch 1, in four ways that take turns: real-valued in fp32, quantised to int8 by
-ONNX Runtime (static, QDQ, per channel), as the exact packed file, and as that of `tools/export.py --fast`. The first two
-have all of ONNX Runtime's optimisations. Networks named by --models get random weights; their files are kept.
+ONNX Runtime (static, QDQ, per channel), as the exact packed file, and as that of `tools/export.py --fast`. The first
+two have all of ONNX Runtime's optimisations. Networks named by --models get random weights; their files are kept.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def read_tables(text: str) -> dict[str, dict[str, Any]]:
                 table['layers'][' '.join(label.split())] = dict(zip(KINDS, values, strict=True))
             elif label.startswith('reached'):
                 key = 'ratio_no_border' if 'border' in label else 'ratio'
-                table[key] = {kind: value / 100 for kind, value in zip(KINDS, values, strict=True)}
+                table[key] = {kind: round(value / 100, 4) for kind, value in zip(KINDS, values, strict=True)}
             elif label.startswith('popcount limit'):
                 table['limit'] = 1e9 * float(re.findall(r'([\d.]+) G/s', line)[0])
         found[part.split(maxsplit=1)[0]] = table

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.metadata
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,9 +58,8 @@ class ModelFiles:
         found = {
             'fp32': real,
             'packed': self._exported(name, 'packed', network.config, network.size),
+            'fast': self._exported(name, 'fast', network.config, network.size, fast=True),
         }
-        if 'fast' in inspect.signature(export).parameters:
-            found['fast'] = self._exported(name, 'fast', network.config, network.size, fast=True)
         if int8:
             found['int8'] = self.int8(name, real, network.size)
         return found

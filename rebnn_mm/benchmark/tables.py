@@ -33,13 +33,18 @@ def show(report: dict[str, Any], console: Console) -> None:
         if name == next(iter(networks)):
             for line in _conditions(entry):
                 console.print(line, soft_wrap=True)
-        console.print(_times(name, entry))
+        height, width = entry['settings']['size']
+        console.print(f'\n{name}, an image of {width} x {height}')
+        console.print(_times(entry))
         for found in (entry, *entry['other_kernels'].values()):
             for warning in found['warnings']:
                 console.print(f'Warning: {warning}', soft_wrap=True)
         for kind, spent in entry.get('where', {}).items():
-            console.print(_where(f'{name}, {WORDS[kind]}', spent))
+            total, ours = spent['total_ms'], 100 * spent['ours']
+            console.print(f'\n{name}, {WORDS[kind]}: {total:.2f} ms with tracing, {ours:.0f} % in our operators')
+            console.print(_where(spent))
     if 'convolutions' in report:
+        console.print('\nthe 16 binary convolutions of ResNet-18, one thread, NHWC')
         console.print(_convolutions(report['convolutions']))
 
 
@@ -57,9 +62,8 @@ def _conditions(entry: dict[str, Any]) -> list[str]:
     ]
 
 
-def _times(name: str, entry: dict[str, Any]) -> Table:
-    size = entry['settings']['size']
-    table = Table(title=f'{name}, an image of {size[1]} x {size[0]}')
+def _times(entry: dict[str, Any]) -> Table:
+    table = Table()
     table.add_column('network', no_wrap=True)
     for heading in ('kernels', 'MB', 'median, ms', 'p90, ms', 'faster than fp32', 'faster than int8'):
         table.add_column(heading, justify='right')
@@ -87,10 +91,8 @@ def _ratio(found: dict[str, Any], key: str) -> str:
     return f'{found[key]:.2f} ({low:.2f} to {high:.2f})'
 
 
-def _where(title: str, spent: dict[str, Any]) -> Table:
-    table = Table(
-        title=f'{title}: {spent["total_ms"]:.2f} ms with tracing, {100 * spent["ours"]:.0f} % in our operators'
-    )
+def _where(spent: dict[str, Any]) -> Table:
+    table = Table()
     for heading, justify in (('operator', 'left'), ('ms', 'right'), ('%', 'right'), ('node', 'left'), ('ms', 'right')):
         table.add_column(heading, justify=justify, overflow='fold')  # type: ignore[arg-type]
     operators, nodes = list(spent['operators'].items())[:MOST_NODES], spent['nodes'][:MOST_NODES]
@@ -107,7 +109,7 @@ def _where(title: str, spent: dict[str, Any]) -> Table:
 
 
 def _convolutions(found: dict[str, dict[str, Any]]) -> Table:
-    table = Table(title='the 16 binary convolutions of ResNet-18, one thread, NHWC')
+    table = Table()
     for heading in ('kernels', '', 'ms', 'of the limit', 'of the limit, products inside of the image'):
         table.add_column(heading, justify='left' if heading in ('kernels', '') else 'right')
     for isa, entry in found.items():

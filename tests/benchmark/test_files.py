@@ -1,0 +1,68 @@
+"""Files of networks are made once, from what their names say, and never half."""
+
+import numpy as np
+import pytest
+
+from rebnn_mm.benchmark import files
+from rebnn_mm.benchmark.files import ModelFiles
+from rebnn_mm.benchmark.networks import NETWORKS
+from rebnn_mm.benchmark.session import feeds_of, open_session
+from rebnn_mm.utils.config_dir import get_config_dir
+
+
+@pytest.fixture(scope='module')
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp('files')
+
+
+@pytest.fixture(scope='module')
+def made(folder):
+    steps = []
+    return ModelFiles(folder, steps.append).of_network('small', NETWORKS['resnet20_cifar']), steps
+
+
+def test_four_files_of_one_network(made):
+    paths, steps = made
+    assert sorted(paths) == ['fast', 'fp32', 'int8', 'packed'] and len(steps) == 4
+    sizes = {kind: path.stat().st_size for kind, path in paths.items()}
+    assert sizes['packed'] < sizes['int8'] < sizes['fp32']
+    for kind, path in paths.items():
+        session = open_session(path, kind in ('packed', 'fast'), 1)
+        (scores,) = session.run(None, feeds_of(session, (32, 32)))
+        assert scores.shape == (1, 10) and abs(scores.sum() - 1) < 0.02  # the int8 network rounds them to 1/256
+
+
+def test_they_are_made_once(made, folder):
+    paths, _ = made
+    steps = []
+    assert ModelFiles(folder, steps.append).of_network('small', NETWORKS['resnet20_cifar']) == paths
+    assert steps == []
+
+
+def test_other_contents_get_another_name(folder, monkeypatch):
+    kept = ModelFiles(folder)._kept
+    first = kept('n', 'k', ['one'], lambda: b'1')
+    assert kept('n', 'k', ['two'], lambda: b'2') != first
+    monkeypatch.setattr(files, '_sources', lambda: 'changed')
+    assert kept('n', 'k', ['one'], lambda: b'3') != first
+    assert first.read_bytes() == b'1'
+
+
+def test_what_is_interrupted_leaves_nothing(tmp_path):
+    def stopped() -> bytes:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ModelFiles(tmp_path)._kept('n', 'k', [], stopped)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize('network', NETWORKS.values(), ids=NETWORKS)
+def test_configs_exist(network):
+    assert all((get_config_dir() / f'{name}.py').is_file() for name in (network.config, network.real))
+
+
+def test_noise_is_always_the_same(made):
+    session = open_session(made[0]['fp32'], False, 1)
+    first, second = (feeds_of(session, (32, 32))['image'] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
