@@ -1,8 +1,10 @@
 // The stem of a residual network: checks, arrangement of the weights, and the order of the work.
 #include "stem.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "error.h"
 #include "geometry.h"
@@ -54,7 +56,7 @@ void ArrangeWeights(rebnn_stem* stem, const float* weights, const float* mul, co
     float* to = stem->weights + o / block * kPoints * stem->depth * block + o % block;
     for (int64_t k = 0; k < stem->depth; ++k) {
       const float* kernel = weights + (o * stem->in_channels + k / kPhases) * kKernel * kKernel;
-      const bool odd_y = k % kPhases < 2, odd_x = k % 2 == 0;
+      const bool odd_y = k % kPhases < 2, odd_x = k % 2 == 1;
       double half[kPointSide][4] = {};
       for (int y = 0; y < 4; ++y) {
         for (int x = 0; x < 4; ++x) {
@@ -118,18 +120,36 @@ int64_t TaskCount(const StemRun& run, size_t threads) {
   return wanted < run.tile_rows ? wanted : run.tile_rows;
 }
 
+// A task needs the row of the convolution above its own. Where the task before has ended, because one thread does both,
+// it is there; otherwise it is computed twice.
+typedef std::atomic<bool> Ended;
+constexpr int64_t kFlagFloats = kAlignment / sizeof(float);
+static_assert(sizeof(Ended) <= kAlignment, "a flag has a line of its own");
+
 struct Job {
   StemRun run;
   int64_t image, tasks, floats;
   float* memory;
+
+  float* Memory(int64_t task) const { return memory + task * floats + kFlagFloats; }
+  Ended* Flag(int64_t task) const { return reinterpret_cast<Ended*>(memory + task * floats); }
 };
 
 void Task(void* arg, size_t i) {
   const Job& job = *static_cast<const Job*>(arg);
   const int64_t task = static_cast<int64_t>(i);
   const int64_t first = job.run.tile_rows * task / job.tasks, last = job.run.tile_rows * (task + 1) / job.tasks;
-  job.run.stem->kernels->rows(job.run, job.image, first, last, job.memory + task * job.floats);
+  const rebnn_stem& stem = *job.run.stem;
+  const float* above = nullptr;
+  if (task > 0 && job.Flag(task - 1)->load(std::memory_order_acquire)) {
+    above = job.Memory(task - 1) + StemMemory(stem, job.run.columns).Row();
+  }
+  stem.kernels->rows(job.run, job.image, first, last, above, job.Memory(task));
+  job.Flag(task)->store(true, std::memory_order_release);
 }
+
+// Floats of memory of one task.
+int64_t TaskFloats(const StemRun& run) { return StemMemory(*run.stem, run.columns).All() + kFlagFloats; }
 
 }  // namespace
 
@@ -205,8 +225,7 @@ rebnn_status rebnn_stem_scratch_size(const rebnn_stem* stem, int64_t n, int64_t 
   if (!stem || !bytes) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: an argument is NULL.", name);
   rebnn::StemRun run = {};
   if (rebnn_status status = rebnn::Sizes(name, *stem, n, h, w, &run)) return status;
-  *bytes = static_cast<size_t>(rebnn::StemMemory(*stem, run.columns).All() * rebnn::TaskCount(run, threads)) *
-           sizeof(float);
+  *bytes = static_cast<size_t>(rebnn::TaskFloats(run) * rebnn::TaskCount(run, threads)) * sizeof(float);
   return REBNN_OK;
 }
 
@@ -226,7 +245,7 @@ rebnn_status rebnn_stem_run(const rebnn_stem* stem, const rebnn_stem_io* io, voi
   if (!io->x || !io->y) return Fail(invalid, "%s: %s is NULL.", name, io->x ? "y" : "x");
   job.run.io = io;
   job.tasks = TaskCount(job.run, parallel ? parallel->threads : 1);
-  job.floats = StemMemory(*stem, job.run.columns).All();
+  job.floats = TaskFloats(job.run);
   const size_t needed = static_cast<size_t>(job.tasks * job.floats) * sizeof(float);
   if (scratch_bytes < needed) {
     return Fail(invalid, "%s: scratch has %zu bytes, but this run needs %zu.", name, scratch_bytes, needed);
@@ -236,6 +255,7 @@ rebnn_status rebnn_stem_run(const rebnn_stem* stem, const rebnn_stem_io* io, voi
   }
   job.memory = static_cast<float*>(scratch);
   for (job.image = 0; job.image < io->n; ++job.image) {
+    for (int64_t i = 0; i < job.tasks; ++i) new (job.Flag(i)) Ended(false);
     if (parallel && job.tasks > 1) {
       parallel->run(parallel->pool, static_cast<size_t>(job.tasks), Task, &job);
     } else {

@@ -23,8 +23,9 @@ struct StemKernels {
   int lanes;
   int block;  // output channels that are computed together
   int tiles;  // tiles that are computed together
-  // Computes rows of tiles [first, last) of one image; the memory belongs to this call.
-  void (*rows)(const StemRun& run, int64_t image, int64_t first, int64_t last, float* memory);
+  // Computes rows of tiles [first, last) of one image. The memory belongs to this call; from StemMemory::Row() on it
+  // holds the last row of the convolution afterwards. `above` is the one before the first, NULL to have it computed.
+  void (*rows)(const StemRun& run, int64_t image, int64_t first, int64_t last, const float* above, float* memory);
 };
 
 extern const StemKernels kPortableStem;
@@ -48,7 +49,8 @@ struct StemMemory {
   int64_t phases, products, sums, rows;
 
   StemMemory(const rebnn_stem& stem, int64_t columns);
-  int64_t All() const { return phases + products + sums + rows; }
+  int64_t Row() const { return phases + products + sums; }
+  int64_t All() const { return Row() + rows; }
 };
 
 }  // namespace rebnn

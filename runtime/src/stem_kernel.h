@@ -7,6 +7,9 @@
 #define REBNN_SRC_STEM_KERNEL_H_
 
 #include <cstring>
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
 
 #include "stem.h"
 #include "taps.h"
@@ -20,17 +23,21 @@ struct StemEngine {
   typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
   static constexpr int64_t kBlock = kLanes * kGroups;
 
-  static REBNN_INLINE Floats Load(const float* from) {
-    Floats value;
-    std::memcpy(&value, from, sizeof value);
-    return value;
-  }
+  // In memory they may lie anywhere. GCC moves them through integer registers if memcpy is used.
+  typedef Floats FloatsInMemory __attribute__((aligned(alignof(float)), may_alias));
 
-  static REBNN_INLINE void Store(float* to, Floats value) { std::memcpy(to, &value, sizeof value); }
+  static REBNN_INLINE Floats Load(const float* from) { return *reinterpret_cast<const FloatsInMemory*>(from); }
+
+  static REBNN_INLINE void Store(float* to, Floats value) { *reinterpret_cast<FloatsInMemory*>(to) = value; }
 
   static REBNN_INLINE Floats Set(float value) { return Floats{} + value; }
 
-  static REBNN_INLINE Floats Largest(Floats a, Floats b) { return a > b ? a : b; }
+  static REBNN_INLINE Floats Largest(Floats a, Floats b) {
+#if defined(__aarch64__)
+    if constexpr (kLanes == 4) return (Floats)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
+#endif
+    return a > b ? a : b;
+  }
 
   // From 7 inputs to the 7 points.
   static REBNN_INLINE void ToPoints(const Floats (&d)[kPointSide], Floats (&point)[kPointSide]) {
@@ -63,15 +70,15 @@ struct StemEngine {
       float* to = phases + row * width * stem.padded_depth;
       for (int64_t c = 0; c < stem.in_channels; ++c) {
         const float* plane = io.x + (image * stem.in_channels + c) * io.h * io.w;
-        for (int phase = 0; phase < kPhases; ++phase) {
-          // Odd rows and columns are the phases 0, because the first tap of the kernel meets an odd one.
-          const int64_t y = 2 * (tile_row * kTileSide + row - 2) + (phase < 2 ? 1 : 0);
+        for (int phase = 0; phase < kPhases; phase += 2) {
+          // Odd rows are the first phases, because the first tap of the kernel meets one.
+          const int64_t y = 2 * (tile_row * kTileSide + row - 2) + (phase == 0 ? 1 : 0);
           if (y < 0 || y >= io.h) continue;
-          const int64_t odd = phase % 2 == 0 ? 1 : 0;
-          const float* from = plane + y * io.w + odd;
+          const float* from = plane + y * io.w;
           float* at = to + 2 * stem.padded_depth + c * kPhases + phase;
-          const int64_t count = Smaller((io.w - odd + 1) / 2, width - 2);
-          for (int64_t i = 0; i < count; ++i) at[i * stem.padded_depth] = from[2 * i];
+          const int64_t pairs = Smaller(io.w / 2, width - 2);
+          for (int64_t i = 0; i < pairs; ++i) std::memcpy(at + i * stem.padded_depth, from + 2 * i, 2 * sizeof(float));
+          if (io.w % 2 == 1 && pairs < width - 2) at[pairs * stem.padded_depth] = from[2 * pairs];
         }
       }
     }
@@ -110,15 +117,24 @@ struct StemEngine {
   static void Multiply(const rebnn_stem& stem, const float* points, const float* weights, float* sums) {
     for (int point = 0; point < kPoints; ++point) {
       Floats sum[kTiles][kGroups] = {};
-      for (int64_t k = 0; k < stem.depth; ++k) {
-        Floats weight[kGroups];
-        REBNN_UNROLL
-        for (int q = 0; q < kGroups; ++q) weight[q] = Load(weights + k * kBlock + q * kLanes);
-        REBNN_UNROLL
-        for (int tile = 0; tile < kTiles; ++tile) {
-          const Floats value = Set(points[tile * stem.padded_depth + k]);
+      for (int64_t k = 0; k < stem.depth; k += kPhases) {
+        Floats values[kTiles];
+        if (kLanes == kPhases) {
           REBNN_UNROLL
-          for (int q = 0; q < kGroups; ++q) sum[tile][q] += value * weight[q];
+          for (int tile = 0; tile < kTiles; ++tile) values[tile] = Load(points + tile * stem.padded_depth + k);
+        }
+        REBNN_UNROLL
+        for (int phase = 0; phase < kPhases; ++phase) {
+          Floats weight[kGroups];
+          REBNN_UNROLL
+          for (int q = 0; q < kGroups; ++q) weight[q] = Load(weights + (k + phase) * kBlock + q * kLanes);
+          REBNN_UNROLL
+          for (int tile = 0; tile < kTiles; ++tile) {
+            // Registers of four hold one pixel's phases, and AArch64 multiplies by one of them.
+            const float value = kLanes == kPhases ? values[tile][phase] : points[tile * stem.padded_depth + k + phase];
+            REBNN_UNROLL
+            for (int q = 0; q < kGroups; ++q) sum[tile][q] += weight[q] * value;
+          }
         }
       }
       REBNN_UNROLL
@@ -166,13 +182,15 @@ struct StemEngine {
     const int64_t count = run.stem->out_channels;
     const bool nhwc = run.io->layout == REBNN_NHWC;
     const int64_t plane = run.out_h * run.out_w;
-    for (int64_t x = 0; x < run.out_w; ++x) {
-      const int64_t pixel = out_row * run.out_w + x;
-      for (int64_t c = 0; c < count; c += kLanes) {
-        const float* from = rows + 2 * x * channels + c;
-        Floats value = Load(from);
-        for (int i = 1; i < 9; ++i) value = Largest(value, Load(from + i / 3 * row_floats + i % 3 * channels));
-        const int64_t valid = Smaller(kLanes, count - c);
+    for (int64_t c = 0; c < count; c += kLanes) {
+      const int64_t valid = Smaller(kLanes, count - c);
+      const float* from = rows + c;
+      Floats left = Column(from, row_floats);
+      for (int64_t x = 0; x < run.out_w; ++x, from += 2 * channels) {
+        const Floats right = Column(from + 2 * channels, row_floats);
+        const Floats value = Largest(Largest(left, Column(from + channels, row_floats)), right);
+        left = right;
+        const int64_t pixel = out_row * run.out_w + x;
         if (nhwc && valid == kLanes) {
           Store(run.io->y + (image * plane + pixel) * count + c, value);
         } else {
@@ -188,7 +206,13 @@ struct StemEngine {
     }
   }
 
-  static void Rows(const StemRun& run, int64_t image, int64_t first, int64_t last, float* memory) {
+  // The largest of three rows.
+  static REBNN_INLINE Floats Column(const float* from, int64_t row_floats) {
+    return Largest(Largest(Load(from), Load(from + row_floats)), Load(from + 2 * row_floats));
+  }
+
+  static void Rows(const StemRun& run, int64_t image, int64_t first, int64_t last, const float* above,
+                   float* memory) {
     const rebnn_stem& stem = *run.stem;
     const StemMemory parts(stem, run.columns);
     float* phases = memory;
@@ -200,7 +224,8 @@ struct StemEngine {
     const int64_t row_floats = (width + 2) * channels;
     // The border of the pooling, and the row above the first one.
     FillLow(rows, 5 * row_floats);
-    for (int64_t tile_row = first > 0 ? first - 1 : 0; tile_row < last; ++tile_row) {
+    if (above) std::memcpy(rows, above, row_floats * sizeof(float));
+    for (int64_t tile_row = first > 0 && !above ? first - 1 : first; tile_row < last; ++tile_row) {
       GatherPhases(run, image, tile_row, phases);
       for (int64_t column = 0; column < run.columns; column += kTiles) {
         TransformInput(stem, phases + column * kTileSide * stem.padded_depth, width + kPointSide - kTileSide, points);

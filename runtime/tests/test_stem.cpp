@@ -91,7 +91,14 @@ void RunBackwards(void* pool, size_t tasks, void (*task)(void*, size_t), void* a
   for (size_t i = tasks; i > 0; --i) task(arg, i - 1);
 }
 
-std::vector<float> Run(const rebnn_stem* stem, const Problem3& problem, rebnn_layout layout, size_t threads) {
+// In order, so that each finds what the one before it has left.
+void RunForwards(void* pool, size_t tasks, void (*task)(void*, size_t), void* arg) {
+  *static_cast<size_t*>(pool) = std::max(*static_cast<size_t*>(pool), tasks);
+  for (size_t i = 0; i < tasks; ++i) task(arg, i);
+}
+
+std::vector<float> Run(const rebnn_stem* stem, const Problem3& problem, rebnn_layout layout, size_t threads,
+                       bool forwards = false) {
   const Case& size = problem.size;
   std::vector<float> y(size.n * problem.OutH() * problem.OutW() * size.out, -7.0f);
   rebnn_stem_io io = {size.n, size.h, size.w, problem.x.data(), layout, y.data()};
@@ -101,7 +108,7 @@ std::vector<float> Run(const rebnn_stem* stem, const Problem3& problem, rebnn_la
   // What another run left there must not matter.
   std::memset(scratch.get(), 0xff, bytes);
   size_t most = 0;
-  const rebnn_parallel parallel = {RunBackwards, &most, threads};
+  const rebnn_parallel parallel = {forwards ? RunForwards : RunBackwards, &most, threads};
   const rebnn_status status = rebnn_stem_run(stem, &io, scratch.get(), bytes, threads > 1 ? &parallel : nullptr);
   CHECK(status == REBNN_OK, "%s: %s", size.Text().c_str(), rebnn_last_error());
   CHECK(threads == 1 || size.h < 16 || most > 1, "%s: there was one task only", size.Text().c_str());
@@ -129,7 +136,10 @@ void Try(const Case& size, Random& random) {
       CHECK(difference <= kTolerance * largest, "%s: y[%zu] is %g, not %g", size.Text().c_str(), i,
             static_cast<double>(y[i]), expected[i]);
     }
-    CHECK(y == Run(stem.get(), problem, REBNN_NHWC, 3), "%s: several tasks give another result", size.Text().c_str());
+    for (bool forwards : {false, true}) {
+      CHECK(y == Run(stem.get(), problem, REBNN_NHWC, 3, forwards), "%s: several tasks give another result",
+            size.Text().c_str());
+    }
     CHECK(ToPlanes(y, size.n, problem.OutH() * problem.OutW(), size.out) == Run(stem.get(), problem, REBNN_NCHW, 1),
           "%s: planes hold other numbers", size.Text().c_str());
   }
