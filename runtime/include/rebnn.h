@@ -96,7 +96,7 @@ REBNN_API rebnn_status rebnn_conv_output_size(const rebnn_conv* conv, int64_t h,
                                               int64_t* out_w);
 
 /* Bytes of scratch memory that a run with these sizes and so many threads needs at most. Packed input whose groups
- * have a multiple of 64 channels is read where it lies and needs none. */
+ * have 64 channels is read where it lies and needs none. */
 REBNN_API rebnn_status rebnn_conv_scratch_size(const rebnn_conv* conv, int64_t n, int64_t h, int64_t w, size_t threads,
                                                size_t* bytes);
 

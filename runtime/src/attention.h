@@ -66,9 +66,10 @@ struct Attender {
         const int64_t pixels = (factors.rows - done) / (tiles - tile);
         for (int64_t p = 0; p < pixels; ++p) {
           out.pixel[p] = done + p;
+          out.first[p] = out.pixel[p] * out.channels + out.channel;
           in.pixel[p] = factors.map + (done + p) * row_bytes;
         }
-        Engine<Isa>::template TileOf<Q>(pixels)(in, out);
+        Engine<Isa>::template TileOf<Q>(pixels, false)(in, out);
         done += pixels;
       }
     }

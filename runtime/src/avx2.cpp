@@ -208,7 +208,7 @@ struct Avx2 {
 
 }  // namespace
 
-const Kernels kAvx2 = {"avx2", Avx2::kWordBytes, Avx2::kBlockLanes, Packer<Avx2>::Pack,
+const Kernels kAvx2 = {"avx2", Avx2::kWordBytes, Avx2::kBlockLanes, nullptr, Packer<Avx2>::Pack,
                          Engine<Avx2>::Convolve, Attender<Avx2>::Attend};
 
 }  // namespace rebnn

@@ -21,6 +21,9 @@ struct Kernels {
   int word_bytes;
   // Output channels whose words lie side by side in the arranged weights; a multiple of kGroup.
   int block_lanes;
+  // Copies words of packed input, every second one combined by XOR with the one in front of it; `to` may be `from`.
+  // Pairs of words are counted together then (avx512.cpp). NULL where words are counted one by one.
+  void (*pair)(const uint8_t* from, uint8_t* to, int64_t bytes);
   // Packs real input rows [first, last), counted through the images, into run.own_map.
   void (*pack)(const Run& run, int64_t first, int64_t last);
   // Computes output rows [first, last) of one image.
@@ -34,8 +37,8 @@ struct Run {
   const rebnn_conv* conv;
   const rebnn_conv_io* io;
   int64_t out_h, out_w;
-  // The packed input, [n, h, w, group, conv->tap_bytes]: the caller's own bits where they have that form, else
-  // own_map.
+  // The packed input, [n, h, w, group, conv->tap_bytes]: the caller's own bits where they have that form and are not
+  // paired, else own_map.
   const uint8_t* map;
   uint8_t* own_map;
 };
@@ -48,6 +51,7 @@ struct rebnn_conv {
   int64_t group_in, group_out;  // channels of one group
   int64_t taps;
   int64_t words;      // of one tap
+  bool paired;        // by kernels->pair, in the map and in the weights; the number of words is even then
   int64_t tap_bytes;  // words * kernels->word_bytes
   int64_t blocks;     // of one group of channels
   int64_t block_bytes;

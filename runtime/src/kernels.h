@@ -31,6 +31,7 @@ struct TileInput {
   const uint8_t* weights;
   int64_t block_bytes;  // from one block of weights to the next
   int64_t rows, cols, words;
+  bool paired;  // the words, which are an even number then
   int64_t map_row, map_col;  // bytes from one piece to the next, in the map and in the weights
   int64_t weight_row, weight_col;
 };
@@ -47,7 +48,9 @@ struct TileOutput {
   int64_t channel, channels, plane;
   bool nhwc;
   int64_t pixel[kTilePixels];  // row * out_w + column
+  int64_t first[kTilePixels];  // of the tile's channels at the pixel, where channels lie side by side
   int64_t valid[kTileGroups];  // channels of each group that exist
+  bool whole;  // channels side by side, every group whole and in bytes of its own, no sums wanted: most tiles
 };
 
 // kGroup channels of some pixels where each channel is a plane of its own; `valid` of them exist.
@@ -96,14 +99,14 @@ struct Engine {
   using Floats = typename Isa::Floats;
 
   // kGroup numbers of one channel group at every pixel, whatever their layout.
-  template <int P>
+  template <int P, bool Whole>
   static REBNN_INLINE void LoadReals(const float* from, const TileOutput& out, int q, Floats (&value)[P]) {
     const int64_t channel = out.channel + q * kGroup;
-    const int64_t valid = out.valid[q];
-    if (!out.nhwc) return Planes<Isa>::template Load<P>(from + channel * out.plane, out, valid, value);
+    const int64_t valid = Whole ? kGroup : out.valid[q];
+    if (!Whole && !out.nhwc) return Planes<Isa>::template Load<P>(from + channel * out.plane, out, valid, value);
     REBNN_UNROLL
     for (int p = 0; p < P; ++p) {
-      const float* pixel = from + out.pixel[p] * out.channels + channel;
+      const float* pixel = from + out.first[p] + q * kGroup;
       if (valid == kGroup) {
         value[p] = Isa::Load(pixel);
       } else {
@@ -114,14 +117,14 @@ struct Engine {
     }
   }
 
-  template <int P>
+  template <int P, bool Whole>
   static REBNN_INLINE void StoreReals(const TileOutput& out, int q, const Floats (&value)[P]) {
     const int64_t channel = out.channel + q * kGroup;
-    const int64_t valid = out.valid[q];
-    if (!out.nhwc) return Planes<Isa>::template Store<P>(out.y + channel * out.plane, out, valid, value);
+    const int64_t valid = Whole ? kGroup : out.valid[q];
+    if (!Whole && !out.nhwc) return Planes<Isa>::template Store<P>(out.y + channel * out.plane, out, valid, value);
     REBNN_UNROLL
     for (int p = 0; p < P; ++p) {
-      float* pixel = out.y + out.pixel[p] * out.channels + channel;
+      float* pixel = out.y + out.first[p] + q * kGroup;
       if (valid == kGroup) {
         Isa::Store(pixel, value[p]);
       } else {
@@ -132,16 +135,16 @@ struct Engine {
     }
   }
 
-  template <int P>
+  template <int P, bool Whole>
   static REBNN_INLINE void StoreBits(const TileOutput& out, int q, const Floats (&value)[P]) {
     const int64_t channel = out.channel + q * kGroup;
-    const int64_t valid = out.valid[q];
+    const int64_t valid = Whole ? kGroup : out.valid[q];
     uint8_t* bits = out.bits + channel / 8;
     REBNN_UNROLL
     for (int p = 0; p < P; ++p) {
       const uint32_t negative = Isa::NegativeMask(value[p]);
       uint8_t* pixel = bits + out.pixel[p] * out.bit_bytes;
-      if (valid == kGroup && channel % 8 == 0) {
+      if (Whole || (valid == kGroup && channel % 8 == 0)) {
         const uint16_t whole = static_cast<uint16_t>(negative);
         std::memcpy(pixel, &whole, sizeof whole);
       } else if (valid > 0) {
@@ -175,13 +178,12 @@ struct Engine {
   }
 
   // From sums to everything that the caller wants of one group.
-  template <int P>
+  template <int P, bool Whole>
   static REBNN_INLINE void Finish(const TileOutput& out, int q, const Ints (&sum)[P]) {
-    if (out.sums) {
-      const int64_t channel = out.channel + q * kGroup;
+    if (!Whole && out.sums) {
       REBNN_UNROLL
       for (int p = 0; p < P; ++p) {
-        int32_t* to = out.sums + out.pixel[p] * out.channels + channel;
+        int32_t* to = out.sums + out.first[p] + q * kGroup;
         if (out.valid[q] == kGroup) {
           Isa::Store(to, sum[p]);
         } else {
@@ -191,7 +193,7 @@ struct Engine {
         }
       }
     }
-    if (!out.y && !out.bits) return;
+    if (!Whole && !out.y && !out.bits) return;
     Floats y[P];
     REBNN_UNROLL
     for (int p = 0; p < P; ++p) y[p] = Isa::ToFloats(sum[p]);
@@ -200,7 +202,7 @@ struct Engine {
     AddChannels<P>(out.add, q, y);
     if (out.residual) {
       Floats residual[P];
-      LoadReals<P>(out.residual, out, q, residual);
+      LoadReals<P, Whole>(out.residual, out, q, residual);
       REBNN_UNROLL
       for (int p = 0; p < P; ++p) y[p] = Isa::Add(y[p], residual[p]);
     }
@@ -211,15 +213,15 @@ struct Engine {
       for (int p = 0; p < P; ++p) y[p] = Isa::Prelu(y[p], slope);
     }
     AddChannels<P>(out.post, q, y);
-    if (out.y) StoreReals<P>(out, q, y);
+    if (out.y) StoreReals<P, Whole>(out, q, y);
     if (out.bits) {
       AddChannels<P>(out.next_shift, q, y);
-      StoreBits<P>(out, q, y);
+      StoreBits<P, Whole>(out, q, y);
     }
   }
 
   // Group by group, so that few registers are in use at a time.
-  template <int P, int Q>
+  template <int P, int Q, bool Whole>
   static void Tile(const TileInput& in, const TileOutput& out) {
     Counts<Isa, P, Q> counts;
     counts.Count(in);
@@ -229,7 +231,7 @@ struct Engine {
       Ints sum[P];
       REBNN_UNROLL
       for (int p = 0; p < P; ++p) sum[p] = Isa::SubtractTwice(base, counts.Get(p, q));
-      Finish<P>(out, q, sum);
+      Finish<P, Whole>(out, q, sum);
     }
   }
 
@@ -237,11 +239,11 @@ struct Engine {
 
   // The tile of `pixels` pixels and Q groups.
   template <int Q, int P = Isa::kMaxPixels>
-  static TileFunction TileOf(int64_t pixels) {
+  static TileFunction TileOf(int64_t pixels, bool whole) {
     if constexpr (P > 1) {
-      if (pixels < P) return TileOf<Q, P - 1>(pixels);
+      if (pixels < P) return TileOf<Q, P - 1>(pixels, whole);
     }
-    return Tile<P, Q>;
+    return whole ? Tile<P, Q, true> : Tile<P, Q, false>;
   }
 
   // One group of channels and `Q` groups of lanes over output rows [first, last) of one image.
@@ -270,6 +272,7 @@ struct Engine {
         in.rows = rows.last - rows.first;
         in.cols = cols.last - cols.first;
         in.words = conv.words;
+        in.paired = conv.paired;
         in.map_row = d.dilation[0] * run.io->w * pixel_bytes;
         in.map_col = d.dilation[1] * pixel_bytes;
         in.weight_row = kernel_w * tap_weights;
@@ -283,12 +286,15 @@ struct Engine {
         const int64_t width = right - left;
         const int64_t count = (bottom - top) * width;
         const int64_t tiles = (count + Isa::kMaxPixels - 1) / Isa::kMaxPixels;
+        const int64_t least = count / tiles;
+        int64_t more = count % tiles;  // tiles with one pixel more
         int64_t row = top;
         int64_t col = left;
-        for (int64_t tile = 0, done = 0; tile < tiles; ++tile) {
-          const int64_t pixels = (count - done) / (tiles - tile);
+        for (int64_t tile = 0; tile < tiles; ++tile) {
+          const int64_t pixels = least + (more-- > 0);
           for (int64_t p = 0; p < pixels; ++p) {
             out.pixel[p] = row * run.out_w + col;
+            out.first[p] = out.pixel[p] * out.channels + out.channel;
             in.pixel[p] = map;
             if (in.cols > 0 && in.rows > 0) {
               in.pixel[p] += ((vertical.Start(row) + rows.first * d.dilation[0]) * run.io->w + horizontal.Start(col) +
@@ -300,8 +306,7 @@ struct Engine {
               ++row;
             }
           }
-          TileOf<Q>(pixels)(in, out);
-          done += pixels;
+          TileOf<Q>(pixels, out.whole)(in, out);
         }
         left = right;
       }
@@ -349,6 +354,7 @@ struct Engine {
       out.channel = g * conv.group_out + lane;
       for (int q = 0; q < Q; ++q) out.valid[q] = Larger(0, Smaller(kGroup, exist - q * kGroup));
       const rebnn_conv_io& io = *run.io;
+      out.whole = out.nhwc && exist >= kLanes && out.channel % 8 == 0 && !out.sums;
       out.scale = Parameters(io.scale, out.channel, exist, kLanes, copies[0]);
       out.mul = Parameters(io.mul, out.channel, exist, kLanes, copies[1]);
       out.add = Parameters(io.add, out.channel, exist, kLanes, copies[2]);

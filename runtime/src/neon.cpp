@@ -301,9 +301,9 @@ struct Planes<Neon<kInOrder>> {
 using Base = Neon<false>;
 using CortexA55 = Neon<true>;
 
-const Kernels kNeon = {"neon", Base::kWordBytes, Base::kBlockLanes, Packer<Base>::Pack, Engine<Base>::Convolve,
+const Kernels kNeon = {"neon", Base::kWordBytes, Base::kBlockLanes, nullptr, Packer<Base>::Pack, Engine<Base>::Convolve,
                        Attender<Base>::Attend};
-const Kernels kNeonA55 = {"neon_a55", CortexA55::kWordBytes, CortexA55::kBlockLanes, Packer<CortexA55>::Pack,
+const Kernels kNeonA55 = {"neon_a55", CortexA55::kWordBytes, CortexA55::kBlockLanes, nullptr, Packer<CortexA55>::Pack,
                           Engine<CortexA55>::Convolve, Attender<CortexA55>::Attend};
 
 }  // namespace rebnn

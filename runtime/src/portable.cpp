@@ -159,7 +159,7 @@ struct Portable {
 
 }  // namespace
 
-const Kernels kPortable = {"portable", Portable::kWordBytes, Portable::kBlockLanes, Packer<Portable>::Pack,
+const Kernels kPortable = {"portable", Portable::kWordBytes, Portable::kBlockLanes, nullptr, Packer<Portable>::Pack,
                          Engine<Portable>::Convolve, Attender<Portable>::Attend};
 
 }  // namespace rebnn

@@ -11,6 +11,8 @@ namespace rebnn {
 namespace {
 
 constexpr size_t kAlignment = 64;
+// Below so many words of a tap, more is lost around the shorter loops than the pairs gain.
+constexpr int64_t kLeastPaired = 4;
 
 void* Allocate(int64_t bytes) {
   const size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
@@ -96,6 +98,14 @@ void ArrangeWeights(rebnn_conv* conv, const uint8_t* weights) {
   }
 }
 
+// As kernels->pair does in the map.
+void PairWeights(rebnn_conv* conv, int64_t weight_bytes) {
+  const int64_t word = conv->kernels->block_lanes * conv->kernels->word_bytes;
+  for (int64_t pair = 0; pair < weight_bytes; pair += 2 * word) {
+    for (int64_t b = pair; b < pair + word; ++b) conv->weights[b + word] ^= conv->weights[b];
+  }
+}
+
 void SumTaps(rebnn_conv* conv, const uint8_t* weights) {
   const int64_t groups = conv->blocks * conv->kernels->block_lanes / kGroup;
   const int64_t bytes = CeilDiv(conv->group_in, 8);
@@ -152,6 +162,7 @@ rebnn_status Create(const rebnn_conv_desc& desc, const uint8_t* weights, size_t 
   conv->group_out = group_out;
   conv->taps = taps;
   conv->words = words;
+  conv->paired = kernels->pair && words % 2 == 0 && words >= kLeastPaired;
   conv->tap_bytes = words * kernels->word_bytes;
   conv->blocks = blocks;
   conv->block_bytes = block_bytes;
@@ -161,6 +172,7 @@ rebnn_status Create(const rebnn_conv_desc& desc, const uint8_t* weights, size_t 
   }
   std::memset(conv->weights, 0, weight_bytes);
   ArrangeWeights(conv, weights);
+  if (conv->paired) PairWeights(conv, weight_bytes);
   if (bordered) {
     std::memset(conv->tap_sums, 0, sum_bytes);
     SumTaps(conv, weights);

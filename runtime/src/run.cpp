@@ -13,6 +13,8 @@ constexpr size_t kAlignment = 64;
 constexpr int64_t kTaskPixels = 256;
 // So many real numbers are worth a packing task of their own.
 constexpr int64_t kTaskReals = 1 << 14;
+// And so many bits that are only copied.
+constexpr int64_t kTaskBits = 1 << 20;
 // Tasks for each thread, so that one that is late can be helped.
 constexpr int64_t kTasksPerThread = 4;
 
@@ -48,8 +50,10 @@ rebnn_status OutputSize(const char* function, const rebnn_conv& conv, int64_t h,
   return REBNN_OK;
 }
 
-// Whether packed input has the kernels' form as it is.
-bool ReadsBitsDirectly(const rebnn_conv& conv) { return conv.group_in == 8 * conv.tap_bytes; }
+// Whether packed input has the kernels' form as it is, but for the pairs.
+bool HasForm(const rebnn_conv& conv) { return conv.group_in == 8 * conv.tap_bytes; }
+
+bool ReadsBitsDirectly(const rebnn_conv& conv) { return HasForm(conv) && !conv.paired; }
 
 rebnn_status CheckSizes(const char* function, const rebnn_conv& conv, int64_t n, int64_t h, int64_t w, Sizes* sizes) {
   if (n < 0 || n > kMaxSide) {
@@ -136,7 +140,19 @@ void PackTask(void* arg, size_t i) {
   const int64_t all = job.run.io->n * job.run.io->h;
   const int64_t first = static_cast<int64_t>(i) * job.rows;
   const int64_t last = Smaller(all, first + job.rows);
-  job.run.io->x ? job.run.conv->kernels->pack(job.run, first, last) : Repack(job.run, first, last);
+  const Run& run = job.run;
+  const rebnn_conv& conv = *run.conv;
+  const int64_t row_bytes = run.io->w * conv.desc.group * conv.tap_bytes;
+  uint8_t* map = run.own_map + first * row_bytes;
+  const uint8_t* packed = map;
+  if (run.io->x) {
+    conv.kernels->pack(run, first, last);
+  } else if (HasForm(conv)) {
+    packed = run.io->x_bits + first * row_bytes;
+  } else {
+    Repack(run, first, last);
+  }
+  if (conv.paired) conv.kernels->pair(packed, map, (last - first) * row_bytes);
 }
 
 void ConvolveTask(void* arg, size_t i) {
@@ -162,7 +178,7 @@ void RunChecked(const rebnn_conv& conv, const rebnn_conv_io& io, const Sizes& si
     job.run.own_map = static_cast<uint8_t*>(scratch);
     job.run.map = job.run.own_map;
     const int64_t rows = io.n * io.h;
-    job.rows = Larger(CeilDiv(rows, threads * kTasksPerThread), CeilDiv(kTaskReals, io.w * conv.desc.in_channels));
+    job.rows = Larger(CeilDiv(rows, threads * kTasksPerThread), CeilDiv(io.x ? kTaskReals : kTaskBits, io.w * conv.desc.in_channels));
     ForEach(parallel, CeilDiv(rows, job.rows), PackTask, &job);
   }
   job.rows = CeilDiv(kTaskPixels, sizes.out_w);
