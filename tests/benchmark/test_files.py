@@ -5,9 +5,20 @@ import pytest
 
 from rebnn_mm.benchmark import files
 from rebnn_mm.benchmark.files import ModelFiles
-from rebnn_mm.benchmark.networks import NETWORKS
+from rebnn_mm.benchmark.networks import NETWORKS, Network
 from rebnn_mm.benchmark.session import feeds_of, open_session
 from rebnn_mm.utils.config_dir import get_config_dir
+
+CONFIG = """
+default_scope = 'mmpretrain'
+stage = dict(num_stages=1, strides=(1,), dilations=(1,), out_indices=(0,))
+model = dict(
+    type='ImageClassifier',
+    backbone=dict(type='ReBNNResNet', depth=18, block='react', base_channels=16, conv_cfg={conv_cfg}, **stage),
+    neck=dict(type='GlobalAveragePooling'),
+    head=dict(type='LinearClsHead', num_classes=10, in_channels=16),
+)
+"""
 
 
 @pytest.fixture(scope='module')
@@ -16,9 +27,19 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope='module')
-def made(folder):
+def network(tmp_path_factory) -> Network:
+    """One block of a ResNet, and its twin."""
+    folder = tmp_path_factory.mktemp('configs')
+    names = {'binary': "dict(type='ReBNNConv2d')", 'real': 'None'}
+    for name, conv_cfg in names.items():
+        (folder / f'{name}.py').write_text(CONFIG.format(conv_cfg=conv_cfg))
+    return Network(*(str(folder / name) for name in names), (32, 32))
+
+
+@pytest.fixture(scope='module')
+def made(folder, network):
     steps = []
-    return ModelFiles(folder, steps.append).of_network('small', NETWORKS['resnet20_cifar']), steps
+    return ModelFiles(folder, steps.append).of_network('small', network), steps
 
 
 def test_four_files_of_one_network(made):
@@ -32,10 +53,10 @@ def test_four_files_of_one_network(made):
         assert scores.shape == (1, 10) and abs(scores.sum() - 1) < 0.02  # the int8 network rounds them to 1/256
 
 
-def test_they_are_made_once(made, folder):
+def test_they_are_made_once(made, folder, network):
     paths, _ = made
     steps = []
-    assert ModelFiles(folder, steps.append).of_network('small', NETWORKS['resnet20_cifar']) == paths
+    assert ModelFiles(folder, steps.append).of_network('small', network) == paths
     assert steps == []
 
 

@@ -1,0 +1,115 @@
+"""Once a session has run, our operators allocate no memory any more: scratch memory is kept and used again."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rebnn_mm.deploy import native
+from tests.runtime.operator_cases import Case, one_node_model
+from tests.runtime.stem_case import stem_constants, stem_model
+
+HERE = Path(__file__).parent
+RUNS = 4
+
+# Prints how often the library has allocated: when the session is there, and after each run.
+PROGRAM = """
+import ctypes, json, os, sys
+import numpy as np, onnxruntime
+
+counter, library, model, inputs, threads, runs = sys.argv[1:]
+counter = ctypes.CDLL(counter)
+counter.allocations.restype = ctypes.c_long
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = int(threads)
+options.register_custom_ops_library(library)
+assert counter.watch(os.path.basename(library).encode())
+session = onnxruntime.InferenceSession(model, options)
+feeds = dict(np.load(inputs))
+counts = [counter.allocations()]
+for _ in range(int(runs)):
+    session.run(None, feeds)
+    counts.append(counter.allocations())
+print(json.dumps(counts))
+"""
+
+
+@pytest.fixture(scope='module')
+def counter(tmp_path_factory) -> Path:
+    compiler = os.environ.get('CC') or shutil.which('cc')
+    if compiler is None:
+        pytest.skip('there is no C compiler here')
+    if platform.libc_ver()[0] != 'glibc':
+        pytest.skip('counting needs the GNU C library')
+    library = tmp_path_factory.mktemp('count') / 'libcount.so'
+    command = [compiler, '-O1', '-Wall', '-Werror', '-shared', '-fPIC', HERE / 'count_allocations.c', '-o', library]
+    done = subprocess.run([*command, '-ldl'], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    needed = subprocess.run(['ldd', native.library_path()], capture_output=True, text=True).stdout
+    if 'libstdc++' in needed:
+        pytest.skip('this build of the library has the C++ runtime outside, whose allocations are not told apart')
+    return library
+
+
+def counts(counter: Path, folder: Path, model: bytes, feeds: dict[str, np.ndarray], threads: int) -> list[int]:
+    (folder / 'model.onnx').write_bytes(model)
+    np.savez(folder / 'inputs.npz', **feeds)
+    arguments = [counter, native.library_path(), folder / 'model.onnx', folder / 'inputs.npz', threads, RUNS]
+    done = subprocess.run(
+        [sys.executable, '-c', PROGRAM, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, 'LD_PRELOAD': str(counter)},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope='module')
+def network() -> bytes:
+    """A whole packed network, with all that an exported one has: stem, blocks, shortcuts and head."""
+    from mmengine.config import Config
+    from mmengine.registry import MODELS, init_default_scope
+
+    from rebnn_mm.export.exporter import export
+    from rebnn_mm.utils.config_dir import get_config_dir
+    from tests.export.networks import lively
+
+    init_default_scope('mmpretrain')
+    cfg = Config.fromfile(get_config_dir() / 'resnet18_rebnn_imagenet.py').model
+    two_stages = dict(num_stages=2, strides=(1, 2), dilations=(1, 1), out_indices=(1,))
+    cfg.backbone.update(base_channels=16, **two_stages)
+    cfg.head.update(in_channels=32, num_classes=10, topk=(1,))
+    return export(lively(MODELS.build(cfg)), size=(64, 64), fast=True, watch=lambda images: ()).data
+
+
+@pytest.mark.parametrize('threads', [1, 2])
+def test_a_packed_network_allocates_in_its_first_run_only(counter, network, tmp_path, threads):
+    image = np.random.default_rng(0).normal(size=(1, 3, 64, 64)).astype(np.float32)
+    created, first, *later = counts(counter, tmp_path, network, {'image': image}, threads)
+    assert created > 0, 'creating kernels allocates, but no call was counted'
+    assert first > created, 'the first run takes scratch memory, but no call was counted'
+    # With two threads and one image at a time nothing runs beside something else either.
+    assert later == [first] * (RUNS - 1)
+
+
+@pytest.mark.parametrize('op', ['BinaryConv', 'BinaryBlock', 'PackedBinaryConv', 'PackedBinaryBlock', 'BinaryLinear'])
+def test_an_operator_allocates_in_its_first_run_only(counter, op, tmp_path):
+    size = (3, 21) if op == 'BinaryLinear' else (1, 9, 11)
+    case = Case(op, 70, 33, (1, 1) if op == 'BinaryLinear' else (3, 3), size)
+    created, first, *later = counts(counter, tmp_path, one_node_model(case).SerializeToString(), case.inputs(), 1)
+    assert created > 0 and later == [first] * (RUNS - 1)
+
+
+def test_the_stem_allocates_in_its_first_run_only(counter, tmp_path):
+    image = np.random.default_rng(0).normal(size=(1, 3, 40, 56)).astype(np.float32)
+    created, first, *later = counts(
+        counter, tmp_path, stem_model(stem_constants(3, 16)).SerializeToString(), {'X': image}, 1
+    )
+    assert first > created > 0 and later == [first] * (RUNS - 1)
