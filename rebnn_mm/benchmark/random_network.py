@@ -7,6 +7,10 @@ from torch import Tensor, nn
 
 NOISE = 0.2
 
+BOXES = 0.05
+"""Factor of the weights that move boxes: they stay near their anchors, as those of a trained detector do. The time that
+the features of a region take grows with its area."""
+
 
 def randomised(model: nn.Module) -> nn.Module:
     """The model in eval mode with random weights under which nothing is skipped and nothing vanishes, always the same.
@@ -20,10 +24,12 @@ def randomised(model: nn.Module) -> nn.Module:
         False
     """
     generator = torch.Generator().manual_seed(0)
-    for module in model.modules():
+    for name, module in model.named_modules():
         weight = getattr(module, 'weight', None)
         if type(module) in (nn.Conv2d, nn.Linear) and isinstance(weight, Tensor):
             nn.init.kaiming_normal_(weight, nonlinearity='relu', generator=generator)
+            if 'reg' in name:
+                weight.data.mul_(BOXES)
         elif type(module).__name__ == 'L2Norm' and isinstance(weight, Tensor):
             weight.data.fill_(20)  # mmdet leaves its memory as it is until init_weights()
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
