@@ -16,9 +16,11 @@ from rebnn_mm.analysis.layer_counter import count_layers
 from rebnn_mm.deploy.onnx_file import seal
 from rebnn_mm.deploy.preprocess import Preprocess
 
+from .channels_last import channels_last
 from .compact import compact
 from .convert import PackedModel, pack
 from .difference import Difference, difference_of
+from .fold_norm import fold_norms
 from .fuse import fuse
 from .half import to_half
 from .metadata import set_metadata
@@ -109,7 +111,7 @@ def export(
     preprocess = dict(preprocess or {'channels': 'rgb'})
 
     def finished(traced: onnx.ModelProto) -> onnx.ModelProto:
-        made = compact(fuse(traced) if fused else traced)
+        made = compact(channels_last(fold_norms(fuse(traced) if fused else traced)))
         set_metadata(made, task.name, config=config, classes=classes, preprocess=preprocess)
         return made
 

@@ -42,7 +42,12 @@ def fuse(model: onnx.ModelProto) -> onnx.ModelProto:
         if node.domain == DOMAIN and node.op_type == 'BinaryBlock':
             _hand_on_bits(graph, node)
     remove_unused(graph)
-    proto = ir.to_proto(fused)
+    return as_proto(fused)
+
+
+def as_proto(model: ir.Model) -> onnx.ModelProto:
+    """A model with fused operators in protobuf, and with the functions of its operators."""
+    proto = ir.to_proto(model)
     for block in proto.graph.node:
         if block.domain == DOMAIN and block.op_type.endswith('Block') and len(block.output) == 1:
             block.output.append('')  # bits left out; onnx.checker wants an empty name rather than one output less
@@ -166,7 +171,7 @@ def _fuse_block(graph: ir.Graph, conv: ir.Node, constants: _Constants) -> None:
     )
     last = chain.nodes[-1]
     graph.insert_before(last, block)
-    _replace(chain.end, block.outputs[0])
+    take_over(chain.end, block.outputs[0])
     graph.remove([*reversed(chain.nodes), conv], safe=True)
 
 
@@ -195,7 +200,7 @@ def _hand_on_bits(graph: ir.Graph, block: ir.Node) -> None:
     )
     graph.insert_before(block, named)
     named.outputs[1].name = f'{y.name}_bits'
-    _replace(y, named.outputs[0])
+    take_over(y, named.outputs[0])
     graph.remove(block, safe=True)
     for node in readers:
         _read_bits(graph, node, named.outputs[1])
@@ -213,7 +218,7 @@ def _read_bits(graph: ir.Graph, node: ir.Node, bits: ir.Value) -> None:
     )
     graph.insert_before(node, packed)
     for old, new in zip(node.outputs, packed.outputs, strict=True):
-        _replace(old, new)
+        take_over(old, new)
     graph.remove(node, safe=True)
 
 
@@ -226,7 +231,8 @@ def remove_unused(graph: ir.Graph) -> None:
             graph.initializers.pop(name)
 
 
-def _replace(old: ir.Value, new: ir.Value) -> None:
+def take_over(old: ir.Value, new: ir.Value) -> None:
+    """Put a value in another one's place, its name included."""
     new.name, new.shape, new.type = old.name, old.shape, old.type
     old.name = f'{old.name}_replaced'
     old.replace_all_uses_with(new, replace_graph_outputs=True)

@@ -251,6 +251,42 @@ _STEM = (
     + _transposed('Y', 'y', '[0, 2, 3, 1]')
 )
 
+_AVERAGE_POOL = """
+    none = Constant <value_ints = [0, 0]> ()
+    twos = Constant <value_ints = [2, 2]> ()
+    rows_columns = Constant <value_ints = [1, 2]> ()
+    ceil = Constant <value_int: int = @ceil_mode> ()
+    size = Shape <start = 1, end = 3> (X)
+    odd = Mod (size, twos)
+    missing = Mul (odd, ceil)
+    before = Constant <value_ints = [0, 0, 0, 0, 0]> ()
+    behind = Constant <value_ints = [0]> ()
+    pads = Concat <axis = 0> (before, missing, behind)
+    size_padded = Add (size, missing)
+    left_over = Mod (size_padded, twos)
+    end = Sub (size_padded, left_over)
+    batch = Constant <value_ints = [1]> ()
+    ones_shape = Concat <axis = 0> (batch, size, batch)
+    ones = ConstantOfShape <value = float[1] {1.0}> (ones_shape)
+    right = Constant <value_ints = [0, 1]> ()
+    below = Constant <value_ints = [1, 0]> ()
+    both = Constant <value_ints = [1, 1]> ()
+""" + ''.join(
+    f"""
+    {of}_padded = Pad ({of}, pads)
+    {of}_a = Slice ({of}_padded, none, end, rows_columns, twos)
+    {of}_b = Slice ({of}_padded, right, end, rows_columns, twos)
+    {of}_c = Slice ({of}_padded, below, end, rows_columns, twos)
+    {of}_d = Slice ({of}_padded, both, end, rows_columns, twos)
+    {of}_left = Add ({of}_a, {of}_c)
+    {of}_right = Add ({of}_b, {of}_d)
+    {of}_sum = Add ({of}_left, {of}_right)
+"""
+    for of in ('X', 'ones')
+) + """
+    Y = Div (X_sum, ones_sum)
+"""
+
 _CONV = _CONSTANTS + _LAYOUT
 _SOURCES = {
     'BinaryConv': (
@@ -273,12 +309,13 @@ _SOURCES = {
     'BinaryEmbedding': ('<channels> (ids, W, scale) => (Y)', _CONSTANTS + _EMBEDDING),
     'BinaryAttention': ('<tie: int = 1> (Q, K, V, mask) => (Y)', _NUMBERS + _ATTENTION),
     'RealStem': ('<layout: string = "NCHW"> (X, W, mul, add) => (Y)', _STEM),
+    'RealAveragePool': ('<ceil_mode: int = 0> (X) => (Y)', _AVERAGE_POOL),
 }
 
 OPERATORS = tuple(_SOURCES)
 """Names of the operators."""
 
-UNWEIGHTED = ('BinaryAttention', 'RealStem')
+UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealStem')
 """Those without a packed weight; every other one has it as its second input."""
 
 

@@ -254,8 +254,11 @@ def _compared(
         if node.op_type.startswith('Packed'):
             negative = np.moveaxis(unpack_bits(x, channels) < 0, -1, 1)
         else:
+            last = node.op_type == 'BinaryLinear' or any(a.s == b'NHWC' for a in node.attribute)
             shift = shifts[node.input[2]]
-            negative = x + (shift if node.op_type == 'BinaryLinear' else shift[:, None, None]) < 0
+            negative = x + (shift if last else shift[:, None, None]) < 0
+            if last and node.op_type != 'BinaryLinear':
+                negative = np.moveaxis(negative, -1, 1)
         reordered = regions and negative.shape[0] != 1 and any(layer.flipped for layer in flips.values())
         if negative.shape == expected[node.name].shape and not reordered:
             flips[node.name] = Flips(int((negative != expected[node.name]).sum()), negative.size)

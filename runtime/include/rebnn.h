@@ -128,6 +128,17 @@ REBNN_API rebnn_status rebnn_stem_scratch_size(const rebnn_stem* stem, int64_t n
 REBNN_API rebnn_status rebnn_stem_run(const rebnn_stem* stem, const rebnn_stem_io* io, void* scratch,
                                       size_t scratch_bytes, const rebnn_parallel* parallel);
 
+/* The mean of each square of 2x2 pixels, stride 2, channels last; docs/format.md, RealAveragePool. */
+typedef struct {
+  int64_t n, h, w, channels;
+  int32_t ceil_mode; /* 1: an odd last row or column makes squares of its own; 0: it is left out */
+  const float* x;    /* [n, h, w, channels] */
+  float* y;          /* [n, oh, ow, channels]; may not overlap x */
+} rebnn_average_pool_io;
+
+/* `parallel` as for rebnn_conv_run; no scratch memory is needed. */
+REBNN_API rebnn_status rebnn_average_pool_run(const rebnn_average_pool_io* io, const rebnn_parallel* parallel);
+
 /* Attention of signs, docs/format.md, BinaryAttention. Real tensors are [batch, length, heads, head_size]; length and
  * head_size are at most 2^24. y may not overlap anything. */
 typedef struct {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "attention_kernel.h"
+#include "average_pool_kernel.h"
 #include "conv_kernel.h"
 #include "embedding_kernel.h"
 #include "stem_kernel.h"
@@ -53,6 +54,8 @@ std::unique_ptr<Kernel> MakeKernel(const Operator& op, const ApiTable* table, co
       return std::make_unique<AttentionKernel>(op, table, info);
     case Work::kStem:
       return std::make_unique<StemKernel>(op, table, info);
+    case Work::kAveragePool:
+      return std::make_unique<AveragePoolKernel>(op, table, info);
     default:
       return std::make_unique<ConvKernel>(op, table, info);
   }

@@ -71,6 +71,7 @@ const Operator kOperators[kOperatorCount] = {
     Define("BinaryEmbedding", kEmbeddingInputs, false, Work::kEmbedding),
     Define("BinaryAttention", kAttentionInputs, false, Work::kAttention),
     Define("RealStem", kStemInputs, false, Work::kStem),
+constexpr Input kAveragePoolInputs[] = {kImage};
 };
 
 }  // namespace rebnn::ort

@@ -21,7 +21,7 @@ enum class Kind {
 };
 
 // Which kernel computes an operator.
-enum class Work { kConv, kLinear, kEmbedding, kAttention, kStem };
+enum class Work { kConv, kLinear, kEmbedding, kAttention, kStem, kAveragePool };
 
 struct Input {
   const char* name;
@@ -40,7 +40,7 @@ struct Operator {
 // The element type of an input, as ort_abi.h numbers them.
 int ElementType(Kind kind);
 
-constexpr size_t kOperatorCount = 8;
+constexpr size_t kOperatorCount = 9;
 extern const Operator kOperators[kOperatorCount];
 
 }  // namespace rebnn::ort

@@ -1,0 +1,93 @@
+"""Takes the constants of a batch norm into the real-valued convolution in front of it."""
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from .fuse import as_proto, constant_array, constant_per_channel, remove_unused, take_over
+
+
+def fold_norms(model: onnx.ModelProto) -> onnx.ModelProto:
+    r"""Turn ``Conv``, ``Mul`` and ``Add`` with constants per channel into one ``Conv``.
+
+    .. math:: (x * w) \cdot m_c + a_c = x * (w \cdot m_c) + a_c
+
+    The two sides round differently, as PyTorch's convolution and batch norm do: a real-valued convolution has no fixed
+    order of sums. Binary convolutions are left alone.
+
+    Args:
+        model: from :func:`rebnn_mm.export.trace`, fused or not; it is not changed.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from rebnn_mm.export import pack, trace
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 1, bias=False), nn.BatchNorm2d(8))
+        >>> model = trace(pack(net).model, {'x': torch.zeros(2, 3, 4, 4)}, ['y'])
+        >>> [node.op_type for node in model.graph.node], [node.op_type for node in fold_norms(model).graph.node]
+        (['Conv', 'Mul', 'Add'], ['Conv'])
+    """
+    folded = ir.from_proto(model)
+    graph = folded.graph
+    made: dict[tuple[str, str, str], list[ir.Value]] = {}
+    for node in list(graph):
+        if node.op_type == 'Conv' and node.domain == '':
+            _fold(graph, node, made)
+    remove_unused(graph)
+    return as_proto(folded)
+
+
+def _fold(graph: ir.Graph, conv: ir.Node, made: dict[tuple[str, str, str], list[ir.Value]]) -> None:
+    weight = constant_array(conv.inputs[1])
+    bias = constant_array(conv.inputs[2]) if len(conv.inputs) == 3 else None
+    if weight is None or weight.ndim != 4 or (len(conv.inputs) == 3 and bias is None):
+        return
+    factor, summand, end = np.ones(len(weight)), np.zeros(len(weight)) if bias is None else bias.astype(float), None
+    names, followers = [], []
+    value = conv.outputs[0]
+    for op_type in ('Mul', 'Add'):
+        found = _only_reader(value, op_type, len(weight))
+        if found is None:
+            continue
+        node, operand, vector = found
+        if op_type == 'Mul':
+            factor, summand = vector, summand * vector
+        else:
+            summand = summand + vector
+        names.append(str(operand.name))
+        followers.append(node)
+        value = end = node.outputs[0]
+    if end is None:
+        return
+    # Levels of a detector share their convolution, and the folded weights then.
+    key = str(conv.inputs[1].name), str(bias is not None and conv.inputs[2].name), ' '.join(names)
+    if key not in made:
+        arrays = {'folded': weight * factor[:, None, None, None], 'bias': summand}
+        made[key] = [
+            _initializer(graph, f'{conv.inputs[1].name}.{name}{len(made) or ""}', array)
+            for name, array in arrays.items()
+        ]
+    new = ir.node('Conv', [conv.inputs[0], *made[key]], dict(conv.attributes), name=conv.name, num_outputs=1)
+    graph.insert_before(conv, new)
+    take_over(end, new.outputs[0])
+    graph.remove([*reversed(followers), conv], safe=True)
+
+
+def _only_reader(value: ir.Value, op_type: str, channels: int) -> tuple[ir.Node, ir.Value, NDArray] | None:
+    """The one reader of a value, its constant operand and that operand per channel, if it is of this kind."""
+    uses = list(value.uses())
+    if len(uses) != 1 or value.is_graph_output():
+        return None
+    node, index = uses[0]
+    if node.op_type != op_type or node.domain != '':
+        return None
+    operand = node.inputs[1 - index]
+    vector = constant_per_channel(operand, channels)
+    return None if operand is None or vector is None else (node, operand, vector.astype(float))
+
+
+def _initializer(graph: ir.Graph, name: str, array: NDArray) -> ir.Value:
+    value = ir.val(name, const_value=ir.tensor(array.astype(np.float32), name=name))
+    graph.register_initializer(value)
+    return value
