@@ -30,7 +30,11 @@ MAX_BYTES = (1 << 31) - 1
 
 # These fold a factor or a summand into the weights of a convolution. The sums of a binary convolution would no longer
 # be whole numbers where its local function runs, and rounding would not follow the order that docs/format.md states.
-REORDERING = ['ConvMulFusion', 'ConvAddFusion', 'ConvBNFusion', 'MatMulBNFusion']
+# The last one moves a mean over all positions in front of the Transpose at the end of such a function.
+REORDERING = [
+    *('ConvMulFusion', 'ConvAddFusion', 'ConvBNFusion', 'MatMulBNFusion'),
+    *('TransposeOptimizer', 'TransposeOptimizer_CPUExecutionProvider'),
+]
 
 
 def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) -> Loaded:

@@ -16,7 +16,7 @@ def channels_last(model: onnx.ModelProto) -> onnx.ModelProto:
     A region grows from the convolutions over standard operators that do the same in either order: elementwise ones,
     ``Concat``, ``Resize``, average pooling of 2x2 squares (``RealAveragePool``) and 1x1 convolutions (``MatMul``). It
     takes in what reads only from it and makes no more numbers of that, what only it reads and that makes no fewer,
-    and what is between both. Where a value enters or leaves there is a ``Transpose``; a mean over all positions and a
+    and what reads from it and is read by it. Where a value enters or leaves there is a ``Transpose``; a mean over all positions and a
     shape are taken of either order. A region stays as it is if more channels enter and leave than its binary
     convolutions give: sizes of images are free, so channels are counted.
 
@@ -62,13 +62,21 @@ def _grown(graph: ir.Graph) -> Region:
     while len(region) != size:
         size = len(region)
         for node, grows in [*candidates, *reversed(candidates)]:
-            inputs, output = maps(node), node.outputs[0]
-            inside = [reader in region and any(value is output for value in maps(reader)) for reader, _ in output.uses()]
-            behind = bool(inputs) and all(value.producer() in region for value in inputs)
-            before = any(inside) and all(inside) and not output.is_graph_output() and len(inputs) < 2
-            if (behind and (grows <= 0 or any(inside))) or (before and grows >= 0):
+            output = node.outputs[0]
+            inputs = [value.producer() in region for value in maps(node)]
+            readers = [reader in region and output in maps(reader) for reader, _ in output.uses()]
+            behind = bool(inputs) and all(inputs)
+            before = any(readers) and all(readers) and not output.is_graph_output()
+            between = any(inputs) and any(readers)
+            if any(value.producer() not in region and not _is_image(value) for value in maps(node)):
+                continue
+            if between or (behind and grows <= 0) or (before and grows >= 0 and len(inputs) < 2):
                 region.add(node)
     return region
+
+
+def _is_image(value: ir.Value) -> bool:
+    return value.shape is not None and len(value.shape) == 4
 
 
 def _worth_it(region: Region) -> Region:
@@ -113,7 +121,8 @@ def _channels(value: ir.Value) -> int:
         return value.shape[1]
     for reader, index in value.uses():
         if index == 0 and reader.domain == DOMAIN and reader.op_type in ('BinaryConv', 'BinaryBlock'):
-            return reader.attributes['channels'].as_int() * reader.attributes['group'].as_int()
+            group = reader.attributes['group'].as_int() if 'group' in reader.attributes else 1
+            return reader.attributes['channels'].as_int() * group
     return 1
 
 

@@ -30,7 +30,7 @@ def fold_norms(model: onnx.ModelProto) -> onnx.ModelProto:
     """
     folded = ir.from_proto(model)
     graph = folded.graph
-    made: dict[tuple[str, str, str], list[ir.Value]] = {}
+    made: dict[tuple[str, ...], list[ir.Value]] = {}
     for node in list(graph):
         if node.op_type == 'Conv' and node.domain == '':
             _fold(graph, node, made)
@@ -38,14 +38,16 @@ def fold_norms(model: onnx.ModelProto) -> onnx.ModelProto:
     return as_proto(folded)
 
 
-def _fold(graph: ir.Graph, conv: ir.Node, made: dict[tuple[str, str, str], list[ir.Value]]) -> None:
-    weight = constant_array(conv.inputs[1])
-    bias = constant_array(conv.inputs[2]) if len(conv.inputs) == 3 else None
-    if weight is None or weight.ndim != 4 or (len(conv.inputs) == 3 and bias is None):
+def _fold(graph: ir.Graph, conv: ir.Node, made: dict[tuple[str, ...], list[ir.Value]]) -> None:
+    operands = [value for value in conv.inputs[1:] if value is not None]
+    arrays = [array for value in operands if (array := constant_array(value)) is not None]
+    if len(arrays) < len(operands) or arrays[0].ndim != 4:
         return
-    factor, summand, end = np.ones(len(weight)), np.zeros(len(weight)) if bias is None else bias.astype(float), None
-    names, followers = [], []
-    value = conv.outputs[0]
+    weight = arrays[0]
+    factor: NDArray = np.ones(len(weight))
+    summand: NDArray = arrays[1].astype(float) if len(arrays) > 1 else np.zeros(len(weight))
+    names, followers = [str(value.name) for value in operands], []
+    value, end = conv.outputs[0], None
     for op_type in ('Mul', 'Add'):
         found = _only_reader(value, op_type, len(weight))
         if found is None:
@@ -61,16 +63,14 @@ def _fold(graph: ir.Graph, conv: ir.Node, made: dict[tuple[str, str, str], list[
     if end is None:
         return
     # Levels of a detector share their convolution, and the folded weights then.
-    key = str(conv.inputs[1].name), str(bias is not None and conv.inputs[2].name), ' '.join(names)
+    key = tuple(names)
     if key not in made:
-        arrays = {'folded': weight * factor[:, None, None, None], 'bias': summand}
-        made[key] = [
-            _initializer(graph, f'{conv.inputs[1].name}.{name}{len(made) or ""}', array)
-            for name, array in arrays.items()
-        ]
-    new = ir.node('Conv', [conv.inputs[0], *made[key]], dict(conv.attributes), name=conv.name, num_outputs=1)
-    graph.insert_before(conv, new)
-    take_over(end, new.outputs[0])
+        new = {'folded': weight * factor[:, None, None, None], 'bias': summand}
+        number = len(made) or ''
+        made[key] = [_initializer(graph, f'{names[0]}.{kind}{number}', array) for kind, array in new.items()]
+    folded = ir.node('Conv', [conv.inputs[0], *made[key]], dict(conv.attributes), name=conv.name, num_outputs=1)
+    graph.insert_before(conv, folded)
+    take_over(end, folded.outputs[0])
     graph.remove([*reversed(followers), conv], safe=True)
 
 

@@ -15,8 +15,10 @@ AXIS = {0: 0, 1: 3, 2: 1, 3: 2}
 CONVOLUTIONS = {'BinaryConv': [0], 'BinaryBlock': [0, 6], 'PackedBinaryConv': [], 'PackedBinaryBlock': [5]}
 """Binary convolutions, and which of their inputs are images."""
 
-SAME_SIZE = ('Add', 'Clip', 'Concat', 'Div', 'HardSigmoid', 'HardSwish', 'Identity', 'LeakyRelu', 'Max', 'Min', 'Mul')
-SAME_SIZE += ('Neg', 'PRelu', 'Relu', 'Sigmoid', 'Sub', 'Tanh', 'ThresholdedRelu')
+SAME_SIZE = (
+    *('Add', 'Clip', 'Concat', 'Div', 'HardSigmoid', 'HardSwish', 'Identity', 'LeakyRelu', 'Max', 'Min', 'Mul'),
+    *('Neg', 'PRelu', 'Relu', 'Sigmoid', 'Sub', 'Tanh'),
+)
 """Standard operators that work in either order and give as many numbers as they read."""
 
 FIRST_ONLY = ('AveragePool', 'Clip', 'Conv', 'Resize')
@@ -30,7 +32,7 @@ def growth(node: ir.Node) -> int | None:
     if node.domain != '' or len(node.outputs) != 1:
         return None
     if node.op_type in SAME_SIZE:
-        return 0 if all(value.shape is None or len(value.shape) == 4 for value in maps(node)) else None
+        return 0
     if node.op_type == 'Resize':
         return 1 if 'axes' not in node.attributes and (len(node.inputs) < 2 or node.inputs[1] is None) else None
     if node.op_type == 'AveragePool':
@@ -161,7 +163,7 @@ class Mover:
 
 
 def read_directly(graph: ir.Graph, transpose: ir.Node) -> None:
-    """Let readers of an image with the channels first read the one with the channels last, where that costs nothing."""
+    """Let readers of an image with the channels first read the one with the channels last, if that costs nothing."""
     (last,) = transpose.inputs
     assert last is not None
     for node in {reader for reader, _ in transpose.outputs[0].uses() if takes_either(reader)}:
@@ -195,9 +197,7 @@ def _mean_of_last(graph: ir.Graph, node: ir.Node, last: ir.Value) -> None:
     else:
         for reader in [reader for reader, _ in old.uses() if _flattens(reader)]:
             reader.outputs[0].replace_all_uses_with(flat, replace_graph_outputs=True)
-        restored = ir.node(
-            'Unsqueeze', [flat, constant(graph, np.array([2, 3]), 'behind_channels')], num_outputs=1
-        )
+        restored = ir.node('Unsqueeze', [flat, constant(graph, np.array([2, 3]), 'behind_channels')], num_outputs=1)
         graph.insert_before(node, restored)
         take_over(old, restored.outputs[0])
     graph.remove(node, safe=True)

@@ -251,7 +251,8 @@ _STEM = (
     + _transposed('Y', 'y', '[0, 2, 3, 1]')
 )
 
-_AVERAGE_POOL = """
+_AVERAGE_POOL = (
+    """
     none = Constant <value_ints = [0, 0]> ()
     twos = Constant <value_ints = [2, 2]> ()
     rows_columns = Constant <value_ints = [1, 2]> ()
@@ -271,8 +272,9 @@ _AVERAGE_POOL = """
     right = Constant <value_ints = [0, 1]> ()
     below = Constant <value_ints = [1, 0]> ()
     both = Constant <value_ints = [1, 1]> ()
-""" + ''.join(
-    f"""
+"""
+    + ''.join(
+        f"""
     {of}_padded = Pad ({of}, pads)
     {of}_a = Slice ({of}_padded, none, end, rows_columns, twos)
     {of}_b = Slice ({of}_padded, right, end, rows_columns, twos)
@@ -282,10 +284,12 @@ _AVERAGE_POOL = """
     {of}_right = Add ({of}_b, {of}_d)
     {of}_sum = Add ({of}_left, {of}_right)
 """
-    for of in ('X', 'ones')
-) + """
+        for of in ('X', 'ones')
+    )
+    + """
     Y = Div (X_sum, ones_sum)
 """
+)
 
 _CONV = _CONSTANTS + _LAYOUT
 _SOURCES = {

@@ -40,6 +40,7 @@ constexpr Input kPackedBlockInputs[] = {kP, kW, kScale, kMul, kAdd, kR, kPre, kS
 constexpr Input kEmbeddingInputs[] = {kIds, kW, kRowScale};
 constexpr Input kAttentionInputs[] = {kQ, kK, kV, kMask};
 constexpr Input kStemInputs[] = {kImage, kRealWeights, kFactor, kTerm};
+constexpr Input kAveragePoolInputs[] = {kImage};
 
 template <size_t N>
 constexpr Operator Define(const char* name, const Input (&inputs)[N], bool gives_bits, Work work) {
@@ -71,7 +72,7 @@ const Operator kOperators[kOperatorCount] = {
     Define("BinaryEmbedding", kEmbeddingInputs, false, Work::kEmbedding),
     Define("BinaryAttention", kAttentionInputs, false, Work::kAttention),
     Define("RealStem", kStemInputs, false, Work::kStem),
-constexpr Input kAveragePoolInputs[] = {kImage};
+    Define("RealAveragePool", kAveragePoolInputs, false, Work::kAveragePool),
 };
 
 }  // namespace rebnn::ort

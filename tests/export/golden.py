@@ -9,6 +9,8 @@ from rebnn_mm.export.exporter import Export, export, write
 from tests.export.conftest import PREPROCESS, tiny_classifier
 
 PATH = Path(__file__).parent / 'data' / 'golden.onnx'
+CHANNELS_FIRST = PATH.with_name('golden_nchw.onnx')
+"""What was written before binary convolutions had the channels last; such files stay readable."""
 
 
 def golden_classifier() -> nn.Module:
