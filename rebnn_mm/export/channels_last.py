@@ -23,7 +23,7 @@ def channels_last(model: onnx.ModelProto) -> onnx.ModelProto:
     No operation changes its order but the sum of a mean over all positions.
 
     Args:
-        model: from :func:`rebnn_mm.export.fuse`, or of operators that are not fused; it is not changed.
+        model: from :func:`rebnn_mm.export.fuse`; it is not changed.
 
     Returns:
         onnx.ModelProto: the same object if nothing is worth it.
@@ -76,7 +76,8 @@ def _grown(graph: ir.Graph) -> Region:
 
 
 def _is_image(value: ir.Value) -> bool:
-    return value.shape is not None and len(value.shape) == 4
+    node = value.producer()
+    return (node is not None and node.op_type == 'RealStem') or (value.shape is not None and len(value.shape) == 4)
 
 
 def _worth_it(region: Region) -> Region:

@@ -95,7 +95,7 @@ def export(
         images: what to compare with PyTorch on; none for noise.
         size: height and width of an image that the model takes.
         half: store real constants as float16.
-        fused: join binary convolutions with what follows them.
+        fused: join operators, and put the channels last in front of and behind binary convolutions.
         fast: give real-valued layers that have a faster kernel of ours to it (:func:`rebnn_mm.export.join_stem`). The
             file is then the same up to float32 rounding of real sums, not bit for bit.
         progress: called with what begins.
@@ -111,7 +111,7 @@ def export(
     preprocess = dict(preprocess or {'channels': 'rgb'})
 
     def finished(traced: onnx.ModelProto) -> onnx.ModelProto:
-        made = compact(channels_last(fold_norms(fuse(traced) if fused else traced)))
+        made = compact(channels_last(fold_norms(fuse(traced))) if fused else traced)
         set_metadata(made, task.name, config=config, classes=classes, preprocess=preprocess)
         return made
 

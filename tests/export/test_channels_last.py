@@ -75,14 +75,6 @@ def test_one_layout_from_the_first_to_the_last_operator(style):
                 assert np.array_equal(one, other)
 
 
-def test_a_graph_that_is_not_fused_can_be_moved():
-    before = traced('react')
-    after = channels_last(before)
-    assert kinds(after)['Transpose'] == 2 and layouts(after) == {b'NHWC'}
-    x = torch.randn(1, 8, 12, 20, generator=torch.Generator().manual_seed(2)).numpy()
-    np.testing.assert_allclose(run(before, {'x': x})[0], run(after, {'x': x})[0], rtol=0, atol=1e-6)
-
-
 def test_a_stem_of_ours_needs_no_transpose():
     stem = [nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     net = pack(lively(nn.Sequential(*stem, Stages('react')))).model
