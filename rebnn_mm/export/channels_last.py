@@ -16,9 +16,9 @@ def channels_last(model: onnx.ModelProto) -> onnx.ModelProto:
     A region grows from the convolutions over standard operators that do the same in either order: elementwise ones,
     ``Concat``, ``Resize``, average pooling of 2x2 squares (``RealAveragePool``) and 1x1 convolutions (``MatMul``). It
     takes in what reads only from it and makes no more numbers of that, what only it reads and that makes no fewer,
-    and what reads from it and is read by it. Where a value enters or leaves there is a ``Transpose``; a mean over all positions and a
-    shape are taken of either order. A region stays as it is if more channels enter and leave than its binary
-    convolutions give: sizes of images are free, so channels are counted.
+    and what reads from it and is read by it. Where a value enters or leaves there is a ``Transpose``; a mean over all
+    positions and a shape are taken of either order. A region stays as it is if more channels enter and leave than its
+    binary convolutions give: sizes of images are free, so channels are counted.
 
     No operation changes its order but the sum of a mean over all positions.
 
