@@ -64,7 +64,14 @@ def embedding(rng: np.random.Generator) -> Node:
     )
 
 
-MAKERS: tuple[Callable[[np.random.Generator], Node], ...] = (attention, embedding)
+def average_pool(rng: np.random.Generator) -> Node:
+    shape = [int(n) for n in rng.integers([0, 1, 1, 1], [3, 8, 8, 70])]
+    return Node(
+        'RealAveragePool', {'X': with_odd_values(rng, tuple(shape))}, attributes={'ceil_mode': int(rng.integers(2))}
+    )
+
+
+MAKERS: tuple[Callable[[np.random.Generator], Node], ...] = (attention, embedding, average_pool)
 
 
 def change(node: Node, rng: np.random.Generator) -> None:
