@@ -312,7 +312,7 @@ _SOURCES = {
     'BinaryLinear': ('<channels> (X, W, shift, scale, bias) => (Y)', _CONSTANTS + _LINEAR),
     'BinaryEmbedding': ('<channels> (ids, W, scale) => (Y)', _CONSTANTS + _EMBEDDING),
     'BinaryAttention': ('<tie: int = 1> (Q, K, V, mask) => (Y)', _NUMBERS + _ATTENTION),
-    'RealStem': ('<layout: string = "NCHW"> (X, W, mul, add) => (Y)', _STEM),
+    'RealStem': ('<layout: string = "NCHW", precision: string = "float32"> (X, W, mul, add) => (Y)', _STEM),
     'RealAveragePool': ('<ceil_mode: int = 0> (X) => (Y)', _AVERAGE_POOL),
 }
 

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define REBNN_ABI_VERSION 1
+#define REBNN_ABI_VERSION 2
 
 typedef enum { REBNN_OK = 0, REBNN_INVALID_ARGUMENT = 1, REBNN_OUT_OF_MEMORY = 2 } rebnn_status;
 
@@ -119,6 +119,12 @@ typedef struct {
 /* At most 4 input channels; weights float [out, in, 7, 7], mul and add [out] or NULL. */
 REBNN_API rebnn_status rebnn_stem_create(int64_t in_channels, int64_t out_channels, const float* weights,
                                          const float* mul, const float* add, rebnn_stem** stem);
+/* The same with products of 16-bit numbers where the processor has them: of half precision on AArch64 (inputs beyond 300
+ * may then become infinite), of bfloat16 with AVX-512. */
+REBNN_API rebnn_status rebnn_stem_create_half(int64_t in_channels, int64_t out_channels, const float* weights,
+                                              const float* mul, const float* add, rebnn_stem** stem);
+/* Of what its products are in this process: "float16", "bfloat16" or "float32". NULL as from rebnn_isa. */
+REBNN_API const char* rebnn_stem_half_type(void);
 REBNN_API void rebnn_stem_destroy(rebnn_stem* stem);
 REBNN_API rebnn_status rebnn_stem_output_size(const rebnn_stem* stem, int64_t h, int64_t w, int64_t* out_h,
                                               int64_t* out_w);

@@ -1,5 +1,7 @@
 #include "stem_kernel.h"
 
+#include <string>
+
 #include "threads.h"
 
 namespace rebnn::ort {
@@ -14,8 +16,11 @@ StemKernel::StemKernel(const Operator& op, const ApiTable* table, const KernelIn
   in_channels_ = weights.dims[1];
   const float* mul = PerOutput(info, 2);
   const float* add = PerOutput(info, 3);
+  const std::string precision = node_.Text(info, "precision", "float32");
+  if (precision != "float32" && precision != "half") node_.Fail("the attribute precision must be float32 or half.");
+  const auto create = precision == "half" ? rebnn_stem_create_half : rebnn_stem_create;
   rebnn_stem* stem = nullptr;
-  Check(rebnn_stem_create(in_channels_, out_channels_, static_cast<const float*>(weights.data), mul, add, &stem));
+  Check(create(in_channels_, out_channels_, static_cast<const float*>(weights.data), mul, add, &stem));
   stem_.reset(stem);
 }
 

@@ -1,7 +1,13 @@
 // The stem of a residual network: checks, arrangement of the weights, and the order of the work.
 #include "stem.h"
 
+#if defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
+
 #include <atomic>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -27,21 +33,20 @@ constexpr double kTapPoints[kPointSide][4] = {{1 / 2., 0, 0, 0},
                                               {1 / 90., 2 / 90., 4 / 90., 8 / 90.},
                                               {0, 0, 0, 1 / 4.}};
 
-const StemKernels* ChosenStem() {
+// The stem that belongs to the kernels in use; with products of 16 bits if they are asked for and the processor has
+// them.
+const StemKernels* ChosenStem(bool half) {
   const Kernels* kernels = ChosenKernels();
   if (!kernels) return nullptr;
-  static const StemKernels* const all[] = {
 #if defined(__x86_64__)
-      &kAvx512Stem,
-      &kAvx2Stem,
+  if (half && kernels == &kAvx512 && __builtin_cpu_supports("avx512bf16")) return &kAvx512Bfloat16Stem;
+  if (kernels == &kAvx512) return &kAvx512Stem;
+  if (kernels == &kAvx2) return &kAvx2Stem;
 #elif defined(__aarch64__)
-      &kNeonStem,
-#endif
-  };
-  for (const StemKernels* candidate : all) {
-    // "neon" is also the stem of "neon_a55".
-    if (std::strncmp(candidate->name, kernels->name, std::strlen(candidate->name)) == 0) return candidate;
+  if (kernels == &kNeon || kernels == &kNeonA55) {
+    return half && (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) ? &kNeonHalfStem : &kNeonStem;
   }
+#endif
   return &kPortableStem;
 }
 
@@ -49,11 +54,13 @@ const StemKernels* ChosenStem() {
 int Tap(int i, bool odd) { return odd ? 2 * i : 2 * i - 1; }
 
 void ArrangeWeights(rebnn_stem* stem, const float* weights, const float* mul, const float* add) {
-  const int64_t block = stem->kernels->block;
+  const StemKernels& kernels = *stem->kernels;
+  const int64_t block = kernels.block, pairs = kernels.pairs;
   for (int64_t o = 0; o < stem->out_channels; ++o) {
     const double factor = mul ? mul[o] : 1.0;
     if (add) stem->add[o] = add[o];
-    float* to = stem->weights + o / block * kPoints * stem->depth * block + o % block;
+    double all[kMaxDepth][kPoints];
+    double largest = 0;
     for (int64_t k = 0; k < stem->depth; ++k) {
       const float* kernel = weights + (o * stem->in_channels + k / kPhases) * kKernel * kKernel;
       const bool odd_y = k % kPhases < 2, odd_x = k % 2 == 1;
@@ -69,18 +76,33 @@ void ArrangeWeights(rebnn_stem* stem, const float* weights, const float* mul, co
       for (int point = 0; point < kPoints; ++point) {
         double value = 0;
         for (int x = 0; x < 4; ++x) value += half[point / kPointSide][x] * kTapPoints[point % kPointSide][x];
-        to[(point * stem->depth + k) * block] = static_cast<float>(value);
+        if (kernels.scaled) value /= kPointScale[point / kPointSide] * kPointScale[point % kPointSide];
+        all[k][point] = value;
+        largest = std::fabs(value) > largest ? std::fabs(value) : largest;
+      }
+    }
+    double scale = 1;
+    if (kernels.scaled && largest > 0 && std::isfinite(largest)) {
+      int bits = 0;
+      std::frexp(largest, &bits);
+      scale = std::ldexp(1.0, kLargestWeightBits - bits);
+    }
+    stem->factor[o] = static_cast<float>(1 / scale);
+    const int64_t first = o / block * kPoints * stem->depth * block;
+    for (int64_t point = 0; point < kPoints; ++point) {
+      for (int64_t k = 0; k < stem->depth; ++k) {
+        const int64_t at = first + (point * stem->depth + k / pairs * pairs) * block + o % block * pairs + k % pairs;
+        kernels.keep(static_cast<float>(all[k][point] * scale), stem->weights, at);
       }
     }
   }
 }
 
-float* AllocateZeros(int64_t floats) {
-  const size_t rounded = static_cast<size_t>(floats) * sizeof(float) + kAlignment - 1;
-  const size_t bytes = rounded / kAlignment * kAlignment;
+void* AllocateZeros(int64_t count, size_t size) {
+  const size_t bytes = (static_cast<size_t>(count) * size + kAlignment - 1) / kAlignment * kAlignment;
   void* memory = std::aligned_alloc(kAlignment, bytes);
   if (memory) std::memset(memory, 0, bytes);
-  return static_cast<float*>(memory);
+  return memory;
 }
 
 rebnn_status Sizes(const char* function, const rebnn_stem& stem, int64_t n, int64_t h, int64_t w, StemRun* run) {
@@ -166,12 +188,14 @@ StemMemory::StemMemory(const rebnn_stem& stem, int64_t columns) {
 
 }  // namespace rebnn
 
-rebnn_status rebnn_stem_create(int64_t in_channels, int64_t out_channels, const float* weights, const float* mul,
-                               const float* add, rebnn_stem** stem) {
-  using namespace rebnn;
-  const auto name = "rebnn_stem_create";
+namespace {
+
+using namespace rebnn;
+
+rebnn_status Create(const char* name, bool half, int64_t in_channels, int64_t out_channels, const float* weights,
+                    const float* mul, const float* add, rebnn_stem** stem) {
   if (!weights || !stem) return Fail(REBNN_INVALID_ARGUMENT, "%s: %s is NULL.", name, weights ? "stem" : "weights");
-  const StemKernels* kernels = ChosenStem();
+  const StemKernels* kernels = ChosenStem(half);
   if (!kernels) return REBNN_INVALID_ARGUMENT;
   if (in_channels < 1 || in_channels * kPhases > kMaxDepth) {
     return Fail(REBNN_INVALID_ARGUMENT, "%s: in_channels is %lld; it must be from 1 to %lld.", name,
@@ -189,10 +213,11 @@ rebnn_status rebnn_stem_create(int64_t in_channels, int64_t out_channels, const 
     made->depth = in_channels * kPhases;
     made->padded_depth = CeilDiv(made->depth, kernels->lanes) * kernels->lanes;
     made->blocks = CeilDiv(out_channels, kernels->block);
-    made->weights = AllocateZeros(made->blocks * kPoints * made->depth * kernels->block);
-    made->add = AllocateZeros(made->blocks * kernels->block);
+    made->weights = AllocateZeros(made->blocks * kPoints * made->depth * kernels->block, kernels->weight_bytes);
+    made->factor = static_cast<float*>(AllocateZeros(made->blocks * kernels->block, sizeof(float)));
+    made->add = static_cast<float*>(AllocateZeros(made->blocks * kernels->block, sizeof(float)));
   }
-  if (!made || !made->weights || !made->add) {
+  if (!made || !made->weights || !made->factor || !made->add) {
     rebnn_stem_destroy(made);
     return Fail(REBNN_OUT_OF_MEMORY, "%s: there is no memory for the weights of %lld output channels.", name,
                 static_cast<long long>(out_channels));
@@ -202,9 +227,27 @@ rebnn_status rebnn_stem_create(int64_t in_channels, int64_t out_channels, const 
   return REBNN_OK;
 }
 
+}  // namespace
+
+rebnn_status rebnn_stem_create(int64_t in_channels, int64_t out_channels, const float* weights, const float* mul,
+                               const float* add, rebnn_stem** stem) {
+  return Create("rebnn_stem_create", false, in_channels, out_channels, weights, mul, add, stem);
+}
+
+rebnn_status rebnn_stem_create_half(int64_t in_channels, int64_t out_channels, const float* weights, const float* mul,
+                                    const float* add, rebnn_stem** stem) {
+  return Create("rebnn_stem_create_half", true, in_channels, out_channels, weights, mul, add, stem);
+}
+
+const char* rebnn_stem_half_type(void) {
+  const rebnn::StemKernels* kernels = rebnn::ChosenStem(true);
+  return kernels ? kernels->type : nullptr;
+}
+
 void rebnn_stem_destroy(rebnn_stem* stem) {
   if (!stem) return;
   std::free(stem->weights);
+  std::free(stem->factor);
   std::free(stem->add);
   std::free(stem);
 }

@@ -17,12 +17,23 @@ constexpr int kPhases = 4;
 
 struct StemRun;
 
+// 16-bit numbers of little range keep points small: by these factors, one for each side, that the weights make up for.
+// No point is larger than the largest input then.
+constexpr float kPointScale[kPointSide] = {1 / 32.f, 1 / 32.f, 1 / 32.f, 1 / 128.f, 1 / 128.f, 1 / 16.f, 1 / 32.f};
+// And no weight at a point is larger; a factor of each output channel sees to it. Twelve products of it with inputs up
+// to 300 are still numbers of half precision.
+constexpr int kLargestWeightBits = 4;
+
 // What one instruction set offers.
 struct StemKernels {
-  const char* name;
+  const char* type;  // of the products
   int lanes;
   int block;  // output channels that are computed together
   int tiles;  // tiles that are computed together
+  int pairs;  // of the depth, next to each other in the weights: 1 or 2
+  bool scaled;
+  size_t weight_bytes;
+  void (*keep)(float value, void* weights, int64_t at);  // as the number at this place
   // Computes rows of tiles [first, last) of one image. The memory belongs to this call; from StemMemory::Row() on it
   // holds the last row of the convolution afterwards. `above` is the one before the first, NULL to have it computed.
   void (*rows)(const StemRun& run, int64_t image, int64_t first, int64_t last, const float* above, float* memory);
@@ -32,8 +43,10 @@ extern const StemKernels kPortableStem;
 #if defined(__x86_64__)
 extern const StemKernels kAvx2Stem;
 extern const StemKernels kAvx512Stem;
+extern const StemKernels kAvx512Bfloat16Stem;
 #elif defined(__aarch64__)
 extern const StemKernels kNeonStem;
+extern const StemKernels kNeonHalfStem;
 #endif
 
 struct StemRun {
@@ -61,8 +74,9 @@ struct rebnn_stem {
   int64_t depth;         // in_channels * kPhases
   int64_t padded_depth;  // whole registers
   int64_t blocks;
-  float* weights;  // [block][point][depth][kernels->block], of channels beyond the last one 0
-  float* add;      // [block][kernels->block]
+  void* weights;  // [block][point][depth / pairs][kernels->block][pairs], of channels beyond the last one 0
+  float* factor;  // [block][kernels->block], if kernels->scaled
+  float* add;
 };
 
 #endif  // REBNN_SRC_STEM_H_

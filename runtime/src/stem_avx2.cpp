@@ -3,8 +3,6 @@
 
 namespace rebnn {
 
-using Engine = StemEngine<8, 2, 4>;
-
-const StemKernels kAvx2Stem = {"avx2", 8, Engine::kBlock, 4, Engine::Rows};
+const StemKernels kAvx2Stem = StemEngine<FloatProducts<8, 2, 4>>::Kernels("float32");
 
 }  // namespace rebnn

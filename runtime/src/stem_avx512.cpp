@@ -3,8 +3,6 @@
 
 namespace rebnn {
 
-using Engine = StemEngine<16, 4, 4>;
-
-const StemKernels kAvx512Stem = {"avx512", 16, Engine::kBlock, 4, Engine::Rows};
+const StemKernels kAvx512Stem = StemEngine<FloatProducts<16, 4, 4>>::Kernels("float32");
 
 }  // namespace rebnn

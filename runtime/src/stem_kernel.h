@@ -17,11 +17,10 @@
 namespace rebnn {
 namespace {
 
-// kLanes numbers in a register, kGroups registers of output channels and kTiles tiles computed together.
-template <int kLanes, int kGroups, int kTiles>
-struct StemEngine {
+// Numbers of a register.
+template <int kLanes>
+struct StemVectors {
   typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
-  static constexpr int64_t kBlock = kLanes * kGroups;
 
   // In memory they may lie anywhere. GCC moves them through integer registers if memcpy is used.
   typedef Floats FloatsInMemory __attribute__((aligned(alignof(float)), may_alias));
@@ -30,14 +29,78 @@ struct StemEngine {
 
   static REBNN_INLINE void Store(float* to, Floats value) { *reinterpret_cast<FloatsInMemory*>(to) = value; }
 
-  static REBNN_INLINE Floats Set(float value) { return Floats{} + value; }
-
   static REBNN_INLINE Floats Largest(Floats a, Floats b) {
 #if defined(__aarch64__)
     if constexpr (kLanes == 4) return (Floats)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
 #endif
     return a > b ? a : b;
   }
+};
+
+// Products of float32: kLanes numbers in a register, kGroups registers of output channels and kTheTiles tiles computed
+// together. What takes its place for another type has the same members.
+template <int kTheLanes, int kGroups, int kTheTiles>
+struct FloatProducts {
+  static constexpr int kLanes = kTheLanes, kTiles = kTheTiles, kPairs = 1;
+  static constexpr int64_t kBlock = kLanes * kGroups;
+  static constexpr bool kScaled = false;
+  typedef float Point, Sum, Weight;
+  typedef StemVectors<kLanes> Vectors;
+  typedef typename Vectors::Floats Floats;
+
+  static REBNN_INLINE void StorePoint(float* to, Floats value) { Vectors::Store(to, value); }
+  static REBNN_INLINE Floats LoadSum(const float* from) { return Vectors::Load(from); }
+  static void Keep(float value, void* weights, int64_t at) { static_cast<float*>(weights)[at] = value; }
+
+  // Sums over the depth, [49][kTiles][kBlock].
+  static void Multiply(const rebnn_stem& stem, const float* points, const float* weights, float* sums) {
+    for (int point = 0; point < kPoints; ++point) {
+      Floats sum[kTiles][kGroups] = {};
+      for (int64_t k = 0; k < stem.depth; k += kPhases) {
+        Floats values[kTiles];
+        if (kLanes == kPhases) {
+          REBNN_UNROLL
+          for (int tile = 0; tile < kTiles; ++tile) values[tile] = Vectors::Load(points + tile * stem.padded_depth + k);
+        }
+        REBNN_UNROLL
+        for (int phase = 0; phase < kPhases; ++phase) {
+          Floats weight[kGroups];
+          REBNN_UNROLL
+          for (int q = 0; q < kGroups; ++q) weight[q] = Vectors::Load(weights + (k + phase) * kBlock + q * kLanes);
+          REBNN_UNROLL
+          for (int tile = 0; tile < kTiles; ++tile) {
+            // Registers of four hold one pixel's phases, and AArch64 multiplies by one of them.
+            const float value = kLanes == kPhases ? values[tile][phase] : points[tile * stem.padded_depth + k + phase];
+            REBNN_UNROLL
+            for (int q = 0; q < kGroups; ++q) sum[tile][q] += weight[q] * value;
+          }
+        }
+      }
+      REBNN_UNROLL
+      for (int tile = 0; tile < kTiles; ++tile) {
+        REBNN_UNROLL
+        for (int q = 0; q < kGroups; ++q) Vectors::Store(sums + tile * kBlock + q * kLanes, sum[tile][q]);
+      }
+      points += kTiles * stem.padded_depth;
+      weights += stem.depth * kBlock;
+      sums += kTiles * kBlock;
+    }
+  }
+};
+
+template <class Products>
+struct StemEngine {
+  static constexpr int kLanes = Products::kLanes, kTiles = Products::kTiles;
+  static constexpr int64_t kBlock = Products::kBlock;
+  typedef typename Products::Point Point;
+  typedef typename Products::Sum Sum;
+  typedef typename Products::Weight Weight;
+  typedef StemVectors<kLanes> Vectors;
+  typedef typename Vectors::Floats Floats;
+
+  static REBNN_INLINE Floats Load(const float* from) { return Vectors::Load(from); }
+  static REBNN_INLINE void Store(float* to, Floats value) { Vectors::Store(to, value); }
+  static REBNN_INLINE Floats Largest(Floats a, Floats b) { return Vectors::Largest(a, b); }
 
   // From 7 inputs to the 7 points.
   static REBNN_INLINE void ToPoints(const Floats (&d)[kPointSide], Floats (&point)[kPointSide]) {
@@ -85,7 +148,7 @@ struct StemEngine {
   }
 
   // The points of kTiles tiles, [49][kTiles][padded depth].
-  static void TransformInput(const rebnn_stem& stem, const float* phases, int64_t width, float* points) {
+  static void TransformInput(const rebnn_stem& stem, const float* phases, int64_t width, Point* points) {
     const int64_t depth = stem.padded_depth;
     for (int tile = 0; tile < kTiles; ++tile) {
       for (int64_t k = 0; k < depth; k += kLanes) {
@@ -106,60 +169,30 @@ struct StemEngine {
           ToPoints(half[y], point);
           REBNN_UNROLL
           for (int x = 0; x < kPointSide; ++x) {
-            Store(points + ((y * kPointSide + x) * kTiles + tile) * depth + k, point[x]);
+            if (Products::kScaled) point[x] *= kPointScale[y] * kPointScale[x];
+            Products::StorePoint(points + ((y * kPointSide + x) * kTiles + tile) * depth + k, point[x]);
           }
         }
       }
-    }
-  }
-
-  // Sums over the depth, [49][kTiles][kBlock].
-  static void Multiply(const rebnn_stem& stem, const float* points, const float* weights, float* sums) {
-    for (int point = 0; point < kPoints; ++point) {
-      Floats sum[kTiles][kGroups] = {};
-      for (int64_t k = 0; k < stem.depth; k += kPhases) {
-        Floats values[kTiles];
-        if (kLanes == kPhases) {
-          REBNN_UNROLL
-          for (int tile = 0; tile < kTiles; ++tile) values[tile] = Load(points + tile * stem.padded_depth + k);
-        }
-        REBNN_UNROLL
-        for (int phase = 0; phase < kPhases; ++phase) {
-          Floats weight[kGroups];
-          REBNN_UNROLL
-          for (int q = 0; q < kGroups; ++q) weight[q] = Load(weights + (k + phase) * kBlock + q * kLanes);
-          REBNN_UNROLL
-          for (int tile = 0; tile < kTiles; ++tile) {
-            // Registers of four hold one pixel's phases, and AArch64 multiplies by one of them.
-            const float value = kLanes == kPhases ? values[tile][phase] : points[tile * stem.padded_depth + k + phase];
-            REBNN_UNROLL
-            for (int q = 0; q < kGroups; ++q) sum[tile][q] += weight[q] * value;
-          }
-        }
-      }
-      REBNN_UNROLL
-      for (int tile = 0; tile < kTiles; ++tile) {
-        REBNN_UNROLL
-        for (int q = 0; q < kGroups; ++q) Store(sums + tile * kBlock + q * kLanes, sum[tile][q]);
-      }
-      points += kTiles * stem.padded_depth;
-      weights += stem.depth * kBlock;
-      sums += kTiles * kBlock;
     }
   }
 
   // Outputs of the convolution into four rows, [4][row_floats], from the column of the first tile on.
-  static void TransformOutput(const float* sums, const float* add, int64_t channels, int64_t row_floats, float* rows) {
+  static void TransformOutput(const Sum* sums, const float* factor, const float* add, int64_t channels,
+                              int64_t row_floats, float* rows) {
     for (int tile = 0; tile < kTiles; ++tile) {
-      for (int q = 0; q < kGroups; ++q) {
-        const float* from = sums + tile * kBlock + q * kLanes;
+      for (int q = 0; q < kBlock / kLanes; ++q) {
+        const Sum* from = sums + tile * kBlock + q * kLanes;
         const Floats bias = Load(add + q * kLanes);
+        const Floats scale = Products::kScaled ? Load(factor + q * kLanes) : Floats{};
         Floats half[kTileSide][kPointSide];
         REBNN_UNROLL
         for (int x = 0; x < kPointSide; ++x) {
           Floats column[kPointSide], out[kTileSide];
           REBNN_UNROLL
-          for (int y = 0; y < kPointSide; ++y) column[y] = Load(from + (y * kPointSide + x) * kTiles * kBlock);
+          for (int y = 0; y < kPointSide; ++y) {
+            column[y] = Products::LoadSum(from + (y * kPointSide + x) * kTiles * kBlock);
+          }
           FromPoints(column, out);
           REBNN_UNROLL
           for (int y = 0; y < kTileSide; ++y) half[y][x] = out[y];
@@ -170,7 +203,9 @@ struct StemEngine {
           FromPoints(half[y], out);
           float* to = rows + y * row_floats + tile * kTileSide * channels + q * kLanes;
           REBNN_UNROLL
-          for (int x = 0; x < kTileSide; ++x) Store(to + x * channels, out[x] + bias);
+          for (int x = 0; x < kTileSide; ++x) {
+            Store(to + x * channels, Products::kScaled ? out[x] * scale + bias : out[x] + bias);
+          }
         }
       }
     }
@@ -216,9 +251,11 @@ struct StemEngine {
     const rebnn_stem& stem = *run.stem;
     const StemMemory parts(stem, run.columns);
     float* phases = memory;
-    float* points = phases + parts.phases;
-    float* sums = points + parts.products;
-    float* rows = sums + parts.sums;
+    // No type is larger than float.
+    Point* points = reinterpret_cast<Point*>(phases + parts.phases);
+    Sum* sums = reinterpret_cast<Sum*>(phases + parts.phases + parts.products);
+    float* rows = memory + parts.Row();
+    const Weight* weights = static_cast<const Weight*>(stem.weights);
     const int64_t channels = stem.blocks * kBlock;
     const int64_t width = run.columns * kTileSide;
     const int64_t row_floats = (width + 2) * channels;
@@ -230,8 +267,8 @@ struct StemEngine {
       for (int64_t column = 0; column < run.columns; column += kTiles) {
         TransformInput(stem, phases + column * kTileSide * stem.padded_depth, width + kPointSide - kTileSide, points);
         for (int64_t block = 0; block < stem.blocks; ++block) {
-          Multiply(stem, points, stem.weights + block * kPoints * stem.depth * kBlock, sums);
-          TransformOutput(sums, stem.add + block * kBlock, channels, row_floats,
+          Products::Multiply(stem, points, weights + block * kPoints * stem.depth * kBlock, sums);
+          TransformOutput(sums, stem.factor + block * kBlock, stem.add + block * kBlock, channels, row_floats,
                           rows + row_floats + (column * kTileSide + 1) * channels + block * kBlock);
         }
       }
@@ -248,6 +285,11 @@ struct StemEngine {
       }
       std::memcpy(rows, rows + kTileSide * row_floats, row_floats * sizeof(float));
     }
+  }
+
+  static constexpr StemKernels Kernels(const char* type) {
+    return {type, kLanes, static_cast<int>(kBlock), kTiles, Products::kPairs, Products::kScaled, sizeof(Weight),
+            Products::Keep, Rows};
   }
 
   static void FillLow(float* values, int64_t count) {

@@ -3,8 +3,6 @@
 
 namespace rebnn {
 
-using Engine = StemEngine<4, 4, 4>;
-
-const StemKernels kNeonStem = {"neon", 4, Engine::kBlock, 4, Engine::Rows};
+const StemKernels kNeonStem = StemEngine<FloatProducts<4, 4, 4>>::Kernels("float32");
 
 }  // namespace rebnn

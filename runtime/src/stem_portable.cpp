@@ -3,8 +3,6 @@
 
 namespace rebnn {
 
-using Engine = StemEngine<4, 2, 2>;
-
-const StemKernels kPortableStem = {"portable", 4, Engine::kBlock, 2, Engine::Rows};
+const StemKernels kPortableStem = StemEngine<FloatProducts<4, 2, 2>>::Kernels("float32");
 
 }  // namespace rebnn
