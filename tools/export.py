@@ -25,6 +25,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--fast', action='store_true', help='faster kernels for real-valued layers, equal up to float32 rounding'
     )
+    parser.add_argument(
+        '--half-stem', action='store_true', help='with --fast: products of 16-bit numbers in the first layer'
+    )
     parser.add_argument('--no-fuse', action='store_true', help='one operator per binary layer, for debugging')
     parser.add_argument('--format', default='onnx', help='kind of file (default: onnx, the packed file)')
     parser.add_argument('--image', nargs='+', default=[], help='images to compare with PyTorch on; default: noise')
@@ -64,7 +67,7 @@ def main() -> None:
             texts=args.text,
             size=None if args.shape is None else (args.shape[0], args.shape[1]),
         )
-        options = Options(half=args.half, fused=not args.no_fuse, fast=args.fast)
+        options = Options(args.half, not args.no_fuse, args.fast, args.half_stem)
         FORMATS[args.format](source, args.out, options, console)
     except (ValueError, OSError) as error:
         sys.stdout.flush()

@@ -13,7 +13,7 @@ from .half import to_half
 from .operators import DOMAIN, OPERATORS, OPSET, all_nodes, attach_functions, operator_function
 from .packed_layer import PackedConv2d, PackedLinear
 from .packing import pack_bits, pack_weight, packed_size, unpack_bits
-from .stem import join_stem
+from .stem import halve_stem, join_stem
 from .trace import trace
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     'attach_functions',
     'compact',
     'fuse',
+    'halve_stem',
     'join_stem',
     'operator_function',
     'pack',

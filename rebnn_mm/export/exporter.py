@@ -26,7 +26,7 @@ from .half import to_half
 from .metadata import set_metadata
 from .report import Report, report_of
 from .session import library_available
-from .stem import join_stem
+from .stem import halve_stem, join_stem
 from .task import Task, graph_of, task_of, torch_outputs
 from .verify import Image, Verification, verify
 
@@ -45,6 +45,7 @@ class Export(NamedTuple):
         verification: the comparison with PyTorch, in single precision.
         half: what half precision changes; None without it.
         fast: what faster real-valued kernels change; None without them, and if the model has no layer for them.
+        half_stem: what the stem in half precision changes against the exact file, as this machine computes it.
     """
 
     data: bytes
@@ -54,6 +55,7 @@ class Export(NamedTuple):
     verification: Verification
     half: Difference | None
     fast: Difference | None = None
+    half_stem: Difference | None = None
 
 
 def unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tuple[onnx.ModelProto, PackedModel]:
@@ -82,6 +84,7 @@ def export(
     half: bool = False,
     fused: bool = True,
     fast: bool = False,
+    half_stem: bool = False,
     progress: Callable[[str], None] = lambda step: None,
     watch: Callable[[Sequence[Image]], Iterable[Image]] = iter,
 ) -> Export:
@@ -98,12 +101,15 @@ def export(
         fused: join operators, and put the channels last in front of and behind binary convolutions.
         fast: give real-valued layers that have a faster kernel of ours to it (:func:`rebnn_mm.export.join_stem`). The
             file is then the same up to float32 rounding of real sums, not bit for bit.
+        half_stem: with ``fast``, let the stem multiply 16-bit numbers where a processor has them.
         progress: called with what begins.
         watch: wraps the images while they are compared, as a progress bar does.
 
     Raises:
         ValueError: the model cannot be exported, or the file does not give PyTorch's answer; the message says why.
     """
+    if half_stem and not fast:
+        raise ValueError('--half-stem is an option of the stem that --fast makes; give both.')
     trained = deepcopy(trained).cpu().float().eval()
     task = task_of(trained)
     progress('packing and tracing')
@@ -121,11 +127,14 @@ def export(
     images = images or noise(preprocess, size, _channels(trained))
     progress(f'comparing with PyTorch on {len(images)} images')
     verification = verify(graph, trained, task, watch(images), exact=not faster)
-    difference = halved = None
+    difference = stem = halved = None
     if faster:
         progress('comparing with the exact file')
-        library = library_available()
-        difference = difference_of(finished(traced), graph, task, images, option='--fast', library=library)
+        exact, library = finished(traced), library_available()
+        difference = difference_of(exact, graph, task, images, option='--fast', library=library)
+        if half_stem:
+            graph = halve_stem(graph)
+            stem = difference_of(exact, graph, task, images, option='--half-stem', library=library)
     if half:
         progress('comparing half with single precision')
         single, graph = graph, to_half(graph)
@@ -138,7 +147,7 @@ def export(
     )
     height, width = first.values.shape[2:]
     report = report_of(graph, costs, packed.packed, packed.real, f'an image of {height} x {width}', len(data))
-    return Export(data, task, _fixed(graph), report, verification, halved, difference)
+    return Export(data, task, _fixed(graph), report, verification, halved, difference, stem)
 
 
 def write(data: bytes, path: str | Path) -> None:

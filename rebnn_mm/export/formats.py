@@ -11,6 +11,7 @@ from .engine_formats import write_bolt, write_lce
 from .exporter import Export, export, write
 from .options import Options
 from .report import print_report
+from .session import half_products
 from .source import Source
 from .text_exporter import export_text, part_sizes
 from .text_source import TextSource
@@ -30,6 +31,8 @@ def write_onnx(source: Source | TextSource, path: Path, options: Options, consol
     else:
         result = _exported(source, options, console)
     print_export(result, source, console)
+    if result.half_stem is not None:
+        console.print(_half_stem_note(), highlight=False, soft_wrap=True)
     if options.fast and result.fast is None:
         console.print('--fast changes nothing: this model has no stem that we have a kernel for.', highlight=False)
     write(result.data, path)
@@ -63,6 +66,13 @@ def _exported(source: Source, options: Options, console: Console) -> Export:
         progress=_progress(console),
         watch=_watch,
     )
+
+
+def _half_stem_note() -> str:
+    found = half_products()
+    if found in ('float16', 'bfloat16'):
+        return f"The stem's products were of {found} here; float16 is the finer one, of AArch64."
+    return 'This processor has no products of 16-bit numbers, so what --half-stem changes was not measured.'
 
 
 def _progress(console: Console) -> Callable[[str], None]:
@@ -126,6 +136,7 @@ def print_export(result: Export, source: Source | TextSource, console: Console) 
         say(f'With our library and without it: outputs differ by at most {found.library:.2g}.')
     for title, change in (
         ('The file with --fast against the exact one', result.fast),
+        ('With --half-stem against the exact one', result.half_stem),
         ('Half precision against single precision', result.half),
     ):
         if change is not None:

@@ -1,9 +1,11 @@
 """Packed models in ONNX Runtime, as the deploy package runs them."""
 
+import ctypes
+
 import onnxruntime
 
 from rebnn_mm.deploy.loading import REORDERING, session_options
-from rebnn_mm.deploy.native import LibraryError, register
+from rebnn_mm.deploy.native import LIBRARY_FOLDER, LibraryError, register
 
 
 def open_session(model: bytes, library: bool) -> onnxruntime.InferenceSession:
@@ -23,6 +25,22 @@ def open_session(model: bytes, library: bool) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(
         model, options, providers=['CPUExecutionProvider'], disabled_optimizers=REORDERING
     )
+
+
+def half_products() -> str | None:
+    """What a stem in half precision multiplies here: float16, bfloat16 or float32; None without the library.
+
+    Example:
+        >>> half_products() in ('float16', 'bfloat16', 'float32', None)
+        True
+    """
+    path = LIBRARY_FOLDER / 'librebnn.so'
+    if not path.is_file():
+        return None
+    name = ctypes.CDLL(str(path)).rebnn_stem_half_type
+    name.restype = ctypes.c_char_p
+    found = name()
+    return None if found is None else str(found.decode())
 
 
 def library_available() -> bool:

@@ -61,6 +61,26 @@ def join_stem(model: onnx.ModelProto) -> onnx.ModelProto:
     return attach_functions(ir.to_proto(joined))
 
 
+def halve_stem(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Let every ``RealStem`` multiply 16-bit numbers where a processor has them.
+
+    Args:
+        model: from :func:`join_stem`, or what was made of it; it is not changed.
+
+    Example:
+        >>> stem = onnx.helper.make_node('RealStem', ['x', 'w', 'm', 'a'], ['y'], domain='rebnn')
+        >>> model = onnx.helper.make_model(onnx.helper.make_graph([stem], 'g', [], []))
+        >>> [(a.name, a.s) for a in halve_stem(model).graph.node[0].attribute]
+        [('precision', b'half')]
+    """
+    halved = onnx.ModelProto()
+    halved.CopyFrom(model)
+    for node in halved.graph.node:
+        if node.op_type == 'RealStem' and node.domain == DOMAIN:
+            node.attribute.append(onnx.helper.make_attribute('precision', 'half'))
+    return halved
+
+
 def _stem(conv: ir.Node) -> _Stem | None:
     """The stem that begins with a node, if one does."""
     if conv.op_type != 'Conv' or conv.domain != '' or not _has(conv, CONV):

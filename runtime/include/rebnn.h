@@ -119,8 +119,8 @@ typedef struct {
 /* At most 4 input channels; weights float [out, in, 7, 7], mul and add [out] or NULL. */
 REBNN_API rebnn_status rebnn_stem_create(int64_t in_channels, int64_t out_channels, const float* weights,
                                          const float* mul, const float* add, rebnn_stem** stem);
-/* The same with products of 16-bit numbers where the processor has them: of half precision on AArch64 (inputs beyond 300
- * may then become infinite), of bfloat16 with AVX-512. */
+/* The same with products of 16-bit numbers where the processor has them: of float16 on AArch64 (inputs beyond 300 may
+ * then become infinite), of bfloat16 with AVX-512. */
 REBNN_API rebnn_status rebnn_stem_create_half(int64_t in_channels, int64_t out_channels, const float* weights,
                                               const float* mul, const float* add, rebnn_stem** stem);
 /* Of what its products are in this process: "float16", "bfloat16" or "float32". NULL as from rebnn_isa. */

@@ -25,14 +25,16 @@ struct HalfProducts {
   typedef float16_t Point, Sum, Weight;
   typedef StemVectors<kLanes>::Floats Floats;
 
-  static REBNN_INLINE void StorePoint(float16_t* to, Floats value) { vst1_f16(to, vcvt_f16_f32((float32x4_t)value)); }
+  static REBNN_INLINE void StorePoint(float16_t* to, Floats value) {
+    vst1_f16(to, vcvt_f16_f32((float32x4_t)value));
+  }
   static REBNN_INLINE Floats LoadSum(const float16_t* from) { return (Floats)vcvt_f32_f16(vld1_f16(from)); }
   static void Keep(float value, void* weights, int64_t at) {
     static_cast<float16_t*>(weights)[at] = static_cast<float16_t>(value);
   }
 
   // Sums over the depth, [49][kTiles][kBlock]. In assembly, because a lane can be multiplied by in the first 16
-  // registers only and GCC 12 then moves more than it multiplies: values in v0 to v3, weights of two of a pixel's phases
+  // registers only, for which GCC 12 moves most of them: values in v0 to v3, weights of two of a pixel's phases
   // in v4 to v11, sums in v16 to v31.
   static void Multiply(const rebnn_stem& stem, const float16_t* points, const float16_t* weights, float16_t* sums) {
     for (int point = 0; point < kPoints; ++point) {
@@ -75,8 +77,8 @@ struct HalfProducts {
           : [t0] "+r"(tile_0), [t1] "+r"(tile_1), [t2] "+r"(tile_2), [t3] "+r"(tile_3), [w] "+r"(weights),
             [s] "+r"(sums), [n] "+r"(pixels)
           :
-          : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v16", "v17", "v18",
-            "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
+          : "memory", "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v16", "v17",
+            "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31");
       points += kTiles * stem.padded_depth;
     }
   }

@@ -12,8 +12,8 @@ from torch import nn
 from rebnn_mm.export import DOMAIN, compact, join_stem, to_half, trace
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.half import SMALL
-from rebnn_mm.export.session import library_available, open_session
-from tests.export.conftest import tiny_classifier, tiny_parts
+from rebnn_mm.export.session import half_products, library_available, open_session
+from tests.export.conftest import PREPROCESS, tiny_classifier, tiny_parts
 from tests.export.graphs import run
 from tests.export.networks import lively
 from tests.tolerances import FLOAT32_ROUNDING
@@ -117,7 +117,7 @@ def fast():
     parts['backbone'] |= dict(stem='imagenet', base_channels=16)
     parts['head'] |= dict(in_channels=16)
     model = tiny_classifier(**parts)
-    return model, export(model, size=(64, 48), fast=True)
+    return model, export(model, preprocess=PREPROCESS, size=(64, 48), fast=True)
 
 
 def test_export_joins_the_stem_and_compares_with_the_exact_file(fast):
@@ -135,6 +135,25 @@ def test_export_joins_the_stem_and_compares_with_the_exact_file(fast):
 def test_a_model_without_such_a_stem_gives_the_exact_file(classifier):
     plain, fast = (export(classifier, size=(16, 12), fast=value) for value in (False, True))
     assert fast.fast is None and fast.data == plain.data
+
+
+def test_a_stem_in_half_precision(fast):
+    result = export(fast[0], preprocess=PREPROCESS, size=(64, 48), fast=True, half_stem=True)
+    (node,) = (n for n in onnx.ModelProto.FromString(result.data).graph.node if n.op_type == 'RealStem')
+    assert {a.name: a.s for a in node.attribute}['precision'] == b'half'
+    assert result.half_stem is not None and result.half_stem.images == 2
+    # The comparison with PyTorch is that of the file with float32, where signs must be the same.
+    assert result.verification == fast[1].verification and result.fast == fast[1].fast
+    if half_products() in ('float16', 'bfloat16'):
+        assert 0 < result.half_stem.difference < 1
+    else:
+        assert result.half_stem.difference == result.fast.difference
+
+
+def test_half_a_stem_needs_a_stem(fast, classifier):
+    with pytest.raises(ValueError, match='--half-stem is an option of the stem that --fast makes'):
+        export(fast[0], half_stem=True)
+    assert export(classifier, size=(16, 12), fast=True, half_stem=True).half_stem is None
 
 
 def test_the_exact_file_has_no_stem(fast):

@@ -13,6 +13,10 @@ TOLERANCE = 2e-5
 """Of the largest value: Winograd's sums are off by about two units in the last place of the largest term."""
 
 
+HALF_TOLERANCES = {'float16': 0.03, 'bfloat16': 0.15, 'float32': TOLERANCE}
+"""Of the largest value, with products of 16 bits: the transforms add up what was rounded, with factors up to 8."""
+
+
 def stem_constants(channels: int, outputs: int) -> dict[str, np.ndarray]:
     """Random weights, factors and terms."""
     rng = np.random.default_rng(channels + outputs)

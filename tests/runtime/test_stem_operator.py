@@ -7,7 +7,8 @@ import onnxruntime
 import pytest
 
 from rebnn_mm.deploy import native
-from tests.runtime.stem_case import TOLERANCE, stem_constants, stem_model, stem_of
+from rebnn_mm.export.session import half_products
+from tests.runtime.stem_case import HALF_TOLERANCES, TOLERANCE, stem_constants, stem_model, stem_of
 
 CONSTANTS = stem_constants(3, 16)
 
@@ -51,6 +52,31 @@ def test_nchw_is_what_is_meant_without_a_layout():
     assert np.array_equal(plain, planes) and np.array_equal(plain, pixels.transpose(0, 3, 1, 2))
 
 
+@pytest.mark.parametrize('layout', ['NCHW', 'NHWC'])
+def test_half_precision(layout):
+    constants = stem_constants(3, 64)
+    single, half = (
+        session(stem_model(constants, layout=layout, precision=precision)) for precision in ('float32', 'half')
+    )
+    kind = half_products()
+    assert kind in HALF_TOLERANCES
+    for shape in [(1, 3, 64, 64), (2, 3, 33, 47), (1, 3, 1, 1)]:
+        feeds = image(*shape)
+        (exact,), (found,) = single.run(None, feeds), half.run(None, feeds)
+        atol = HALF_TOLERANCES[kind] * np.abs(exact).max(initial=1)
+        np.testing.assert_allclose(found, exact, rtol=0, atol=atol)
+        assert np.array_equal(found, exact) == (kind == 'float32')
+
+
+def test_a_function_computes_half_precision_in_float32():
+    feeds = image(1, 3, 40, 30)
+    plain, half = (
+        session(stem_model(CONSTANTS, **given), 'function').run(None, feeds)[0]
+        for given in ({}, {'precision': 'half'})
+    )
+    assert np.array_equal(plain, half)
+
+
 @pytest.mark.parametrize('threads', [2, 4])
 def test_threads_change_nothing(threads):
     feeds, model = image(2, 3, 96, 80), stem_model(CONSTANTS)
@@ -85,6 +111,8 @@ def test_constants_must_be_initializers(name):
     [
         ({'layout': 'CHWN'}, 'the attribute layout must be NCHW or NHWC.'),
         ({'layout': 1}, 'the attribute layout must be a text.'),
+        ({'precision': 'float16'}, 'the attribute precision must be float32 or half.'),
+        ({'precision': 1}, 'the attribute precision must be a text.'),
     ],
 )
 def test_wrong_attributes(attributes, sentence):
