@@ -3,7 +3,7 @@
 import onnx
 import onnx_ir as ir
 
-from .fuse import as_proto, constant_array, remove_unused
+from .fuse import BLOCKS, as_proto, constant_array, remove_unused
 from .layout import CONVOLUTIONS, TO_FIRST, Mover, growth, is_transpose, maps, read_directly, takes_either
 from .operators import DOMAIN
 
@@ -121,7 +121,7 @@ def _channels(value: ir.Value) -> int:
     if value.shape is not None and isinstance(value.shape[1], int):
         return value.shape[1]
     for reader, index in value.uses():
-        if index == 0 and reader.domain == DOMAIN and reader.op_type in ('BinaryConv', 'BinaryBlock'):
+        if index == 0 and reader.domain == DOMAIN and reader.op_type in ('BinaryConv', *BLOCKS):
             group = reader.attributes['group'].as_int() if 'group' in reader.attributes else 1
             return reader.attributes['channels'].as_int() * group
     return 1

@@ -10,15 +10,17 @@ from .operators import DOMAIN, DOMAIN_VERSION, attach_functions
 Vector = NDArray[np.float32]
 
 OPTIONS = ('channels', 'strides', 'dilations', 'pads', 'group', 'pad_value', 'layout')
+BLOCKS = ('BinaryBlock', 'BinaryClipBlock')
 
 
 def fuse(model: onnx.ModelProto) -> onnx.ModelProto:
     """Turn ``BinaryConv`` and its followers into ``BinaryBlock``, and let blocks hand packed bits to the next one.
 
     A block takes in, as far as they follow in this order and nothing else looks at what lies between: factor and
-    summand per channel (batch norm), residual, summand, PReLU (or ReLU, leaky ReLU), summand. No floating-point
-    operation changes its place. Where a block's output goes into binary convolutions, these read its bits; a clipping
-    in between, as of Hardtanh, is passed over where it cannot change a sign.
+    summand per channel (batch norm), residual, summand, PReLU (or ReLU, leaky ReLU), summand, clipping from a
+    negative to a positive number (Hardtanh), which makes it a ``BinaryClipBlock``. No floating-point operation changes
+    its place. Where a block's output goes into binary convolutions, these read its bits; a clipping in between that
+    could not be taken in is passed over where it cannot change a sign.
 
     Args:
         model: from :func:`rebnn_mm.export.trace`, or several such merged; it is not changed.
@@ -39,7 +41,7 @@ def fuse(model: onnx.ModelProto) -> onnx.ModelProto:
         if node.domain == DOMAIN and node.op_type == 'BinaryConv':
             _fuse_block(graph, node, constants)
     for node in reversed(list(graph)):  # later ones first: those that read bits are exchanged
-        if node.domain == DOMAIN and node.op_type == 'BinaryBlock':
+        if node.domain == DOMAIN and node.op_type in BLOCKS:
             _hand_on_bits(graph, node)
     remove_unused(graph)
     return as_proto(fused)
@@ -77,13 +79,15 @@ class _Constants:
 class _Chain:
     """What has been taken into a block so far."""
 
-    SLOTS = ('mul', 'add', 'R', 'pre', 'slope', 'post')
+    SLOTS = ('mul', 'add', 'R', 'pre', 'slope', 'post', 'clip')
+    VECTORS = ('mul', 'add', 'pre', 'slope', 'post')
 
     def __init__(self, conv: ir.Node, bias: Vector) -> None:
         self.channels = len(bias)
         self.end = conv.outputs[0]
         self.vectors: dict[str, Vector] = {}
         self.residual: ir.Value | None = None
+        self.limits: tuple[float, float] | None = None
         self.nodes: list[ir.Node] = []
         self.filled = -1
         if bias.any():
@@ -122,6 +126,10 @@ class _Chain:
                 self.residual = other
                 return 'R'
             return None
+        limits = _limits(node)
+        if limits is not None and index == 0 and limits[0] < 0 < limits[1]:
+            self.limits = limits
+            return 'clip'
         slope = _slope(node, self.channels)
         return self._put('slope', slope) if slope is not None and self.free('slope') else None
 
@@ -154,16 +162,19 @@ def _fuse_block(graph: ir.Graph, conv: ir.Node, constants: _Constants) -> None:
     name, channels = str(conv.name), chain.channels
     ones = constants(np.ones(channels, np.float32), f'ones_{channels}')
     zeros = constants(np.zeros(channels, np.float32), f'zeros_{channels}')
-    vectors = {slot: ones if slot in ('mul', 'slope') else zeros for slot in _Chain.SLOTS if slot != 'R'}
+    vectors = {slot: ones if slot in ('mul', 'slope') else zeros for slot in _Chain.VECTORS}
     vectors |= {slot: constants(vector, f'{name}.{slot}') for slot, vector in chain.vectors.items()}
     residual = chain.residual or constants(np.zeros((1, 1, 1, 1), np.float32), 'no_residual')
+    options = _options(conv)
+    if chain.limits is not None:
+        options |= {key: ir.AttrFloat32(key, limit) for key, limit in zip(('low', 'high'), chain.limits, strict=True)}
     block = ir.node(
-        'BinaryBlock',
+        'BinaryBlock' if chain.limits is None else 'BinaryClipBlock',
         [
             *(x, weight, shift, scale, vectors['mul'], vectors['add'], residual),
             *(vectors['pre'], vectors['slope'], vectors['post'], zeros),
         ],
-        _options(conv),
+        options,
         domain=DOMAIN,
         version=DOMAIN_VERSION,
         name=name,
@@ -244,17 +255,23 @@ def _readers(value: ir.Value) -> list[ir.Node]:
     return [
         node
         for node in nodes
-        if node.op_type in ('BinaryConv', 'BinaryBlock')
+        if node.op_type in ('BinaryConv', *BLOCKS)
         and node.attributes['group'].as_int() == 1
         and constant_array(node.inputs[2]) is not None
     ]
 
 
 def _keeps_signs(node: ir.Node) -> bool:
+    limits = _limits(node)
+    return limits is not None and limits[0] < 0 <= limits[1]
+
+
+def _limits(node: ir.Node) -> tuple[float, float] | None:
+    """Between which numbers a node clips, if it does."""
     if node.op_type != 'Clip' or node.domain != '' or len(node.inputs) != 3:
-        return False
+        return None
     low, high = (constant_array(value) for value in node.inputs[1:])
-    return low is not None and high is not None and bool(low < 0 <= high)
+    return None if low is None or high is None else (float(low), float(high))
 
 
 def _shift(node: ir.Node) -> Vector:
@@ -264,7 +281,7 @@ def _shift(node: ir.Node) -> Vector:
 
 
 def _options(node: ir.Node) -> dict[str, ir.Attr]:
-    return {key: node.attributes[key] for key in OPTIONS}
+    return {key: node.attributes[key] for key in (*OPTIONS, 'low', 'high') if key in node.attributes}
 
 
 def _slope(node: ir.Node, channels: int) -> Vector | None:

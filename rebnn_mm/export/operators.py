@@ -127,7 +127,7 @@ _PLAIN_OUTPUT = """
     y = Add (y_scaled, bias_map)
 """ + _transposed('Y', 'y', '[0, 2, 3, 1]')
 
-_BLOCK_OUTPUT = (
+_BLOCK_STEPS = (
     _transposed('R_map', 'R', '[0, 3, 1, 2]')
     + """
     mul_map = Reshape (mul, per_channel)
@@ -142,7 +142,18 @@ _BLOCK_OUTPUT = (
     y_above = Greater (y_pre, zero)
     y_slope = Mul (y_pre, slope_map)
     y_act = Where (y_above, y_pre, y_slope)
-    y = Add (y_act, post_map)
+"""
+)
+
+_BLOCK_OUTPUT = _BLOCK_STEPS + '    y = Add (y_act, post_map)\n' + _transposed('Y', 'y', '[0, 2, 3, 1]')
+
+_CLIP_OUTPUT = (
+    _BLOCK_STEPS
+    + """
+    y_post = Add (y_act, post_map)
+    lowest = Constant <value_float: float = @low> ()
+    highest = Constant <value_float: float = @high> ()
+    y = Clip (y_post, lowest, highest)
 """
     + _transposed('Y', 'y', '[0, 2, 3, 1]')
 )
@@ -172,6 +183,7 @@ _CONV_ATTRIBUTES = (
     'channels, strides: ints = [1, 1], dilations: ints = [1, 1], pads: ints = [0, 0, 0, 0], group: int = 1, '
     'pad_value: int = 0, layout: string = "NCHW"'
 )
+_CLIP_ATTRIBUTES = f'low, high, {_CONV_ATTRIBUTES}'
 _BLOCK_INPUTS = 'scale, mul, add, R, pre, slope, post, next_shift'
 
 _LINEAR = (
@@ -308,6 +320,14 @@ _SOURCES = {
     'PackedBinaryBlock': (
         f'<{_CONV_ATTRIBUTES}> (P, W, {_BLOCK_INPUTS}) => (Y, P_next)',
         _CONV + _PACKED_INPUT + _SUMS + _BLOCK_OUTPUT + _PACKED_OUTPUT + '    P_next = Cast <to = 2> (y_bytes)\n',
+    ),
+    'BinaryClipBlock': (
+        f'<{_CLIP_ATTRIBUTES}> (X, W, shift, {_BLOCK_INPUTS}) => (Y, P)',
+        _CONV + _REAL_INPUT + _SUMS + _CLIP_OUTPUT + _PACKED_OUTPUT + '    P = Cast <to = 2> (y_bytes)\n',
+    ),
+    'PackedBinaryClipBlock': (
+        f'<{_CLIP_ATTRIBUTES}> (P, W, {_BLOCK_INPUTS}) => (Y, P_next)',
+        _CONV + _PACKED_INPUT + _SUMS + _CLIP_OUTPUT + _PACKED_OUTPUT + '    P_next = Cast <to = 2> (y_bytes)\n',
     ),
     'BinaryLinear': ('<channels> (X, W, shift, scale, bias) => (Y)', _CONSTANTS + _LINEAR),
     'BinaryEmbedding': ('<channels> (ids, W, scale) => (Y)', _CONSTANTS + _EMBEDDING),

@@ -61,7 +61,7 @@ typedef struct {
   /* The integer sums, [n, oh, ow, out_channels] whatever the layout. */
   int32_t* sums;
   /* y = ((a * scale) * mul + add) + residual; + pre; prelu by slope; + post. One value per output channel, the
-   * residual one per output. y may be the residual's memory; otherwise no output may overlap anything. */
+   * residual one per output. Then clip, below. y may be the residual's memory; otherwise no output may overlap anything. */
   const float* scale;
   const float* mul;
   const float* add;
@@ -73,6 +73,9 @@ typedef struct {
   /* Bits of y + next_shift, [n, oh, ow, ceil(out_channels / 8)]. */
   const float* next_shift;
   uint8_t* y_bits;
+  /* Two numbers, the first negative, the second positive: y becomes one of them where it is beyond it, the last step
+   * before the outputs. NaN stays. */
+  const float* clip;
 } rebnn_conv_io;
 
 REBNN_API uint32_t rebnn_abi_version(void);

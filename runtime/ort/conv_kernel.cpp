@@ -47,6 +47,12 @@ void ConvKernel::ReadAttributes(const KernelInfo* info, rebnn_conv_desc* desc) {
     desc->pad_value = static_cast<int32_t>(pad_value);
     layout_ = node_.Layout(info);
   }
+  if (op_.clips) {
+    clip_[0] = node_.Real(info, "low");
+    clip_[1] = node_.Real(info, "high");
+    if (!(clip_[0] < 0)) node_.Fail("the attribute low is %g; it must be negative.", clip_[0]);
+    if (!(clip_[1] > 0)) node_.Fail("the attribute high is %g; it must be positive.", clip_[1]);
+  }
   if (desc->group < 1 || desc->group > kMostChannels) {
     node_.Fail("the attribute group is %lld; it must be positive and below 2^31.",
                static_cast<long long>(desc->group));
@@ -111,6 +117,7 @@ Tensor ConvKernel::OutputShape(const Input& input, const Tensor& x, rebnn_conv_i
 void ConvKernel::Run(KernelContext* context) const {
   rebnn_conv_io io = {};
   io.layout = layout_;
+  if (op_.clips) io.clip = clip_;
   Tensor x = {}, y = {};
   for (size_t i = 0; i < op_.input_count; ++i) {
     const Input& input = op_.inputs[i];

@@ -29,6 +29,7 @@ class ConvKernel : public Kernel {
   const bool is_linear_;
   int64_t in_channels_ = 0, out_channels_ = 0;
   rebnn_layout layout_ = REBNN_NHWC;
+  float clip_[2] = {};
   std::unique_ptr<rebnn_conv, Destroy> conv_;
   ScratchUser scratch_user_;
 };

@@ -128,6 +128,13 @@ int64_t Node::Positive(const KernelInfo* info, const char* name) const {
   return value;
 }
 
+float Node::Real(const KernelInfo* info, const char* name) const {
+  float value;
+  if (Works(api_.KernelInfoGetAttribute_float(info, name, &value))) return value;
+  if (Exists(info, name)) Fail("the attribute %s must be a real number.", name);
+  Fail("the attribute %s is missing.", name);
+}
+
 void Node::Ints(const KernelInfo* info, const char* name, int64_t* values, size_t count, int64_t fallback) const {
   // For an attribute of another type the size is 0.
   size_t size = 0;

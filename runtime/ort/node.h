@@ -42,10 +42,12 @@ class Node {
   // Reads a tensor whose element type must be `type`; `name` is for the sentence.
   Tensor Read(const Value* value, const char* name, int type) const;
 
-  // The three kinds of attribute in use. `fallback` NULL: the attribute must be there.
+  // The four kinds of attribute in use. `fallback` NULL: the attribute must be there.
   int64_t Int(const KernelInfo* info, const char* name, const int64_t* fallback) const;
   // One that must be there and be from 1 to 2^31 - 1.
   int64_t Positive(const KernelInfo* info, const char* name) const;
+  // One that must be there.
+  float Real(const KernelInfo* info, const char* name) const;
   void Ints(const KernelInfo* info, const char* name, int64_t* values, size_t count, int64_t fallback) const;
   std::string Text(const KernelInfo* info, const char* name, const char* fallback) const;
   // The attribute layout, NCHW if it is left out.

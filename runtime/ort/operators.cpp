@@ -43,8 +43,8 @@ constexpr Input kStemInputs[] = {kImage, kRealWeights, kFactor, kTerm};
 constexpr Input kAveragePoolInputs[] = {kImage};
 
 template <size_t N>
-constexpr Operator Define(const char* name, const Input (&inputs)[N], bool gives_bits, Work work) {
-  return {name, inputs, N, gives_bits, work};
+constexpr Operator Define(const char* name, const Input (&inputs)[N], bool gives_bits, Work work, bool clips = false) {
+  return {name, inputs, N, gives_bits, clips, work};
 }
 
 }  // namespace
@@ -68,6 +68,8 @@ const Operator kOperators[kOperatorCount] = {
     Define("BinaryBlock", kBlockInputs, true, Work::kConv),
     Define("PackedBinaryConv", kPackedConvInputs, false, Work::kConv),
     Define("PackedBinaryBlock", kPackedBlockInputs, true, Work::kConv),
+    Define("BinaryClipBlock", kBlockInputs, true, Work::kConv, true),
+    Define("PackedBinaryClipBlock", kPackedBlockInputs, true, Work::kConv, true),
     Define("BinaryLinear", kConvInputs, false, Work::kLinear),
     Define("BinaryEmbedding", kEmbeddingInputs, false, Work::kEmbedding),
     Define("BinaryAttention", kAttentionInputs, false, Work::kAttention),

@@ -34,13 +34,14 @@ struct Operator {
   const Input* inputs;
   size_t input_count;
   bool gives_bits;  // has the output P after Y
+  bool clips;       // has the attributes low and high
   Work work;
 };
 
 // The element type of an input, as ort_abi.h numbers them.
 int ElementType(Kind kind);
 
-constexpr size_t kOperatorCount = 9;
+constexpr size_t kOperatorCount = 11;
 extern const Operator kOperators[kOperatorCount];
 
 }  // namespace rebnn::ort

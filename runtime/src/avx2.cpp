@@ -80,6 +80,12 @@ struct Avx2 {
     return {PreluHalf(value.low, slope.low), PreluHalf(value.high, slope.high)};
   }
 
+  // Both give their second operand where one is NaN.
+  static REBNN_INLINE Floats Clip(Floats value, Floats low, Floats high) {
+    return {_mm256_min_ps(high.low, _mm256_max_ps(low.low, value.low)),
+            _mm256_min_ps(high.high, _mm256_max_ps(low.high, value.high))};
+  }
+
   static REBNN_INLINE __m256i SubtractTwiceHalf(__m256i base, __m256i count) {
     return _mm256_sub_epi32(base, _mm256_add_epi32(count, count));
   }

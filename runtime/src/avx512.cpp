@@ -35,6 +35,11 @@ struct Avx512 {
     return _mm512_mask_mul_ps(value, others, value, slope);
   }
 
+  // Both give their second operand where one is NaN.
+  static REBNN_INLINE Floats Clip(Floats value, Floats low, Floats high) {
+    return _mm512_min_ps(high, _mm512_max_ps(low, value));
+  }
+
   static REBNN_INLINE Ints SubtractTwice(Ints base, Ints count) {
     return _mm512_sub_epi32(base, _mm512_add_epi32(count, count));
   }

@@ -40,6 +40,7 @@ struct TileInput {
 struct TileOutput {
   int32_t base[kTileGroups * kGroup];  // the sum where no bit differs
   const float *scale, *mul, *add, *pre, *slope, *post, *next_shift;
+  const float* clip;  // the same two for every channel
   const float* residual;  // the image's, like the four that follow
   float* y;
   int32_t* sums;
@@ -213,6 +214,11 @@ struct Engine {
       for (int p = 0; p < P; ++p) y[p] = Isa::Prelu(y[p], slope);
     }
     AddChannels<P>(out.post, q, y);
+    if (out.clip) {
+      const Floats low = Isa::Set(out.clip[0]), high = Isa::Set(out.clip[1]);
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) y[p] = Isa::Clip(y[p], low, high);
+    }
     if (out.y) StoreReals<P, Whole>(out, q, y);
     if (out.bits) {
       AddChannels<P>(out.next_shift, q, y);
@@ -378,6 +384,7 @@ struct Engine {
     out.channels = d.out_channels;
     out.plane = pixels;
     out.nhwc = io.layout == REBNN_NHWC;
+    out.clip = io.clip;
     out.bit_bytes = (d.out_channels + 7) / 8;
     const int64_t reals = image * pixels * d.out_channels;
     out.residual = io.residual ? io.residual + reals : nullptr;

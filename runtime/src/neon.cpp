@@ -76,6 +76,11 @@ struct Neon {
     });
   }
 
+  // Both give NaN where one is.
+  static REBNN_INLINE Floats Clip(const Floats& value, const Floats& low, const Floats& high) {
+    return ForParts([&](int i) { return vminq_f32(high.part[i], vmaxq_f32(low.part[i], value.part[i])); });
+  }
+
   static REBNN_INLINE Ints SubtractTwice(const Ints& base, const Ints& count) {
     Ints result;
     REBNN_UNROLL

@@ -82,6 +82,16 @@ struct Portable {
     return result;
   }
 
+  static REBNN_INLINE Floats Clip(const Floats& value, const Floats& low, const Floats& high) {
+    Floats result;
+    REBNN_ROLLED
+    for (int i = 0; i < kGroup; ++i) {
+      const float above = value.lane[i] < low.lane[i] ? low.lane[i] : value.lane[i];
+      result.lane[i] = above > high.lane[i] ? high.lane[i] : above;
+    }
+    return result;
+  }
+
   static REBNN_INLINE Ints SubtractTwice(const Ints& base, const Ints& count) {
     Ints result;
     REBNN_ROLLED

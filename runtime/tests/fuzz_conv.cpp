@@ -140,6 +140,7 @@ bool RunCase(const rebnn_conv* conv, Problem problem, Random& random) {
        {&steps.scale, &steps.mul, &steps.add, &steps.pre, &steps.slope, &steps.post, &steps.next_shift}) {
     if (Between(random, 0, 1)) *values = AnyReals(random, desc.out_channels);
   }
+  if (Between(random, 0, 1)) steps.clip = {-0.5f, 2.0f};
   if (Between(random, 0, 1)) steps.residual = AnyReals(random, problem.Outputs());
   std::vector<float> expected_y;
   std::vector<uint8_t> expected_bits;
@@ -173,6 +174,7 @@ bool RunCase(const rebnn_conv* conv, Problem problem, Random& random) {
   io.pre = OrNull(steps.pre);
   io.slope = OrNull(steps.slope);
   io.post = OrNull(steps.post);
+  io.clip = OrNull(steps.clip);
   if (io.y_bits || Chance(random, 20)) io.next_shift = OrNull(steps.next_shift);
 
   bool good = true;
@@ -194,7 +196,7 @@ bool RunCase(const rebnn_conv* conv, Problem problem, Random& random) {
         break;
     }
   }
-  const bool any_step = io.scale || io.mul || io.add || io.residual || io.pre || io.slope || io.post;
+  const bool any_step = io.scale || io.mul || io.add || io.residual || io.pre || io.slope || io.post || io.clip;
   if (problem.n > 0) {
     good = good && !io.x != !io.x_bits && (io.x || !io.shift) && (io.sums || io.y || io.y_bits) &&
            (io.y_bits || !io.next_shift) && (io.y || io.y_bits || !any_step);

@@ -222,7 +222,7 @@ inline void Run(const rebnn_conv* conv, const Problem& problem, rebnn_conv_io io
 
 // Steps after the sum. An empty vector leaves its step out.
 struct Steps {
-  std::vector<float> scale, mul, add, residual, pre, slope, post, next_shift;  // residual NHWC
+  std::vector<float> scale, mul, add, residual, pre, slope, post, next_shift, clip;  // residual NHWC
 
   // y and the packed bits of y + next_shift.
   void Apply(const Problem& problem, const std::vector<int64_t>& sums, std::vector<float>* y,
@@ -240,6 +240,7 @@ struct Steps {
       if (!pre.empty()) value = value + pre[o];
       if (!slope.empty()) value = value > 0 ? value : value * slope[o];
       if (!post.empty()) value = value + post[o];
+      if (!clip.empty()) value = value < clip[0] ? clip[0] : value > clip[1] ? clip[1] : value;
       (*y)[i] = value;
       const float next = next_shift.empty() ? value : value + next_shift[o];
       signs[i] = next < 0 ? -1 : 1;

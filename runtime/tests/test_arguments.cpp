@@ -97,6 +97,7 @@ void Runs(const rebnn_conv* conv) {
   const std::vector<float> x(64 * 8 * 8);
   const std::vector<uint8_t> x_bits(8 * 8 * 8);
   const std::vector<float> parameters(64);
+  const float clip[] = {-1, 0, 1}, nans[] = {NAN, NAN};
   std::vector<float> y(32 * 8 * 8 + 1, 3.0f);
   std::vector<int32_t> sums(32 * 8 * 8);
   std::vector<uint8_t> y_bits(4 * 8 * 8);
@@ -124,6 +125,9 @@ void Runs(const rebnn_conv* conv) {
       {"none of sums, y and y_bits", [](auto& io) { io.y = nullptr; }},
       {"next_shift is given without y_bits", [&](auto& io) { io.next_shift = x.data(); }},
       {"neither y nor y_bits", [&](auto& io) { io.y = nullptr, io.sums = sums.data(), io.slope = x.data(); }},
+      {"neither y nor y_bits", [&](auto& io) { io.y = nullptr, io.sums = sums.data(), io.clip = clip; }},
+      {"clip is 0 and 1; the first must be negative", [&](auto& io) { io.clip = clip + 1; }},
+      {"clip is nan and nan", [&](auto& io) { io.clip = nans; }},
       {"x is not aligned", [&](auto& io) { io.x = off_by_one(x.data()); }},
       {"y is not aligned", [&](auto& io) { io.y = off_by_one(y.data()); }},
       {"residual is not aligned", [&](auto& io) { io.residual = off_by_one(x.data()); }},

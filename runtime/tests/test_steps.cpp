@@ -35,6 +35,7 @@ void Try(const Problem& problem, int chosen, rebnn_layout layout, Random& random
   for (int i = 0; i < 8; ++i) {
     if (chosen >> i & 1) *all[i] = AnyReals(random, all[i] == &steps.residual ? problem.Outputs() : channels);
   }
+  if (chosen >> 8 & 1) steps.clip = {-1.5f, 0.75f};
   const std::vector<int64_t> sums = problem.Sums();
   std::vector<float> expected_y;
   std::vector<uint8_t> expected_bits;
@@ -62,6 +63,7 @@ void Try(const Problem& problem, int chosen, rebnn_layout layout, Random& random
   io.slope = OrNull(steps.slope);
   io.post = OrNull(steps.post);
   io.next_shift = OrNull(steps.next_shift);
+  io.clip = OrNull(steps.clip);
 
   // Both outputs at once, with every byte overwritten before.
   std::vector<float> y(problem.Outputs(), -7.0f);
@@ -148,7 +150,7 @@ int main(int argc, char** argv) {
                                     Description(24, 9, 3, 3, 1, 2, 2, 1),   Description(16, 32, 2, 1, 2, 1, 0, 0)};
   int number = 0;
   for (const rebnn_conv_desc& shape : shapes) {
-    for (int steps = 0; steps < 256; ++steps) {
+    for (int steps = 0; steps < 512; ++steps) {
       for (rebnn_layout layout : {REBNN_NCHW, REBNN_NHWC}) {
         if (++number % every) continue;
         Try(Problem(shape, 1 + steps % 2, 5, 7, random, steps % 3 == 0), steps, layout, random);

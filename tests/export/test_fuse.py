@@ -15,9 +15,9 @@ from tests.export.networks import lively
 STYLES = {
     'react': ('ReBNNConv2d', {'BinaryBlock': 1, 'PackedBinaryBlock': 3}),
     'bireal': ('BiRealConv2d', {'BinaryBlock': 1, 'PackedBinaryBlock': 3}),
-    'hardtanh': ('ReCUConv2d', {'BinaryBlock': 1, 'PackedBinaryBlock': 3}),
+    'hardtanh': ('ReCUConv2d', {'BinaryClipBlock': 1, 'PackedBinaryClipBlock': 3}),
     'relu': ('XNORConv2d', {'BinaryBlock': 1, 'PackedBinaryBlock': 3}),
-    'single': ('BNNConv2d', {'BinaryBlock': 1, 'PackedBinaryBlock': 3}),
+    'single': ('BNNConv2d', {'BinaryClipBlock': 1, 'PackedBinaryClipBlock': 3}),
     # The norm behind an addition belongs to the sign that follows, so what the block adds up is read as it is.
     'preact': ('FDAConv2d', {'BinaryBlock': 2, 'PackedBinaryBlock': 2}),
 }
@@ -104,6 +104,7 @@ FUSABLE = {
     'bias alone': 'c = CONV (x, w, some, some, some) y = Relu (c)',
     'bias, residual, leaky': 'c = CONV (x, w, some, some, some) s = Add (r, c) y = LeakyRelu <alpha = 0.1> (s)',
     'a factor alone': 'c = CONV (x, w, zeros, ones, zeros) y = Mul (c, half)',
+    'clipped': 'c = CONV (x, w, zeros, some, zeros) s = Add (c, r) y = Clip (s, low, high)',
     'no norm': 'c = CONV (x, w, zeros, ones, zeros) s = Add (c, r) p = Add (s, a) q = PRelu (p, a) y = Add (q, half)',
 }
 
@@ -112,7 +113,7 @@ FUSABLE = {
 def test_parts_of_a_block_may_be_missing(name):
     model = graph(FUSABLE[name])
     fused = fuse(model)
-    assert [node.op_type for node in fused.graph.node] == ['BinaryBlock']
+    assert [node.op_type for node in fused.graph.node] == ['BinaryClipBlock' if name == 'clipped' else 'BinaryBlock']
     feeds = given()
     assert np.array_equal(run(model, feeds)[0], run(fused, feeds)[0])
 
@@ -156,8 +157,13 @@ SECOND = 'c = CONV (x, w, zeros, some, zeros) b = Mul (c, m)'
 HANDED_ON = {
     'straight': (f'{SECOND} y = CONV (b, w, some, ones, zeros)', True),
     'through a clip': (f'{SECOND} k = Clip (b, low, high) y = CONV (k, w, zeros, ones, zeros)', True),
+    'through a clip with a shift': (f'{SECOND} k = Clip (b, low, high) y = CONV (k, w, some, ones, zeros)', True),
+    'past a clip': (f'{SECOND} k = Clip (b, low, high) e = CONV (k, w, zeros, ones, zeros) y = Add (e, b)', True),
     # The sign of clip(b) + shift is not that of b + shift.
-    'a clip and a shift': (f'{SECOND} k = Clip (b, low, high) y = CONV (k, w, some, ones, zeros)', False),
+    'past a clip and a shift': (
+        f'{SECOND} k = Clip (b, low, high) e = CONV (k, w, some, ones, zeros) y = Add (e, b)',
+        False,
+    ),
     'a clip above zero': (f'{SECOND} k = Clip (b, above, high) y = CONV (k, w, zeros, ones, zeros)', False),
 }
 

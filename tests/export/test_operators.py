@@ -70,6 +70,25 @@ def test_a_block_computes_the_sums_and_the_steps_as_written(case, layout):
     assert np.array_equal(bits, pack_bits(real_layout(y + vectors['next_shift'].reshape(1, -1, 1, 1), 'NHWC')))
 
 
+def test_a_block_may_clip_what_it_gives(case):
+    w, x, given, vectors, shift = case
+    a = reference.sums(reference.signs(x, shift), w.astype(np.int64), given)
+    zero = np.zeros((1, 1, 1, 1), np.float32)
+    y = reference.block(a, {k: v for k, v in vectors.items() if k != 'next_shift'}, zero)
+    clipped = np.clip(y, np.float32(-0.5), np.float32(2))
+    model = one_node(
+        'BinaryClipBlock',
+        {'X': x},
+        {'W': pack_weight(w), 'shift': shift, **vectors, 'R': zero},
+        {'Y': TensorProto.FLOAT, 'P': TensorProto.UINT8},
+        given | {'low': -0.5, 'high': 2.0},
+        'X W shift scale mul add R pre slope post next_shift',
+    )
+    found, bits = run(model, {'X': x})
+    assert np.array_equal(found, clipped, equal_nan=True)
+    assert np.array_equal(bits, pack_bits(real_layout(clipped + vectors['next_shift'].reshape(1, -1, 1, 1), 'NHWC')))
+
+
 @pytest.mark.parametrize('optimised', [True, False])
 def test_a_convolution_gives_its_integers_exactly(case, optimised):
     w, x, given, vectors, shift = case

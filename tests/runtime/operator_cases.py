@@ -10,10 +10,13 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 VECTORS = {
     'BinaryConv': ('shift', 'scale', 'bias'),
     'BinaryBlock': ('shift', 'scale', 'mul', 'add', 'R', 'pre', 'slope', 'post', 'next_shift'),
+    'BinaryClipBlock': ('shift', 'scale', 'mul', 'add', 'R', 'pre', 'slope', 'post', 'next_shift'),
     'PackedBinaryConv': ('scale', 'bias'),
     'PackedBinaryBlock': ('scale', 'mul', 'add', 'R', 'pre', 'slope', 'post', 'next_shift'),
+    'PackedBinaryClipBlock': ('scale', 'mul', 'add', 'R', 'pre', 'slope', 'post', 'next_shift'),
     'BinaryLinear': ('shift', 'scale', 'bias'),
 }
+CLIP = {'low': -0.75, 'high': 1.5}
 # What a comparison with zero and an addition may go wrong with.
 ODD_VALUES = np.array([0.0, -0.0, np.nan, 1e-42, -1e-42, np.inf, -np.inf], np.float32)
 
@@ -64,11 +67,15 @@ class Case:
     def gives_bits(self) -> bool:
         return self.op.endswith('Block') and self.bits
 
+    @property
+    def clips(self) -> bool:
+        return self.op.endswith('ClipBlock')
+
     def attributes(self) -> dict[str, Any]:
         if self.is_linear:
             return {'channels': self.channels}
         names = ('channels', 'strides', 'dilations', 'pads', 'group', 'pad_value', 'layout')
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | (CLIP if self.clips else {})
 
     def output_shape(self, size: tuple[int, ...]) -> tuple[int, ...]:
         if self.is_linear:
@@ -120,6 +127,8 @@ class Case:
                 y = y + arrays['pre']
                 y = np.where(y > 0, y, y * arrays['slope'])
                 y = y + arrays['post']
+                if self.clips:
+                    y = np.clip(y, np.float32(CLIP['low']), np.float32(CLIP['high']))
             outputs = [y.transpose(0, 3, 1, 2) if moved else y]
             if self.gives_bits:
                 outputs.append(pack(y + arrays['next_shift'] < 0))

@@ -12,10 +12,11 @@ import onnxruntime
 import pytest
 
 from rebnn_mm.deploy import native
-from tests.runtime.operator_cases import VECTORS, Case, one_node_model, same_bits
+from tests.runtime.operator_cases import CLIP, VECTORS, Case, one_node_model, same_bits
 
-CONVOLUTIONS = ['BinaryConv', 'BinaryBlock', 'PackedBinaryConv', 'PackedBinaryBlock']
-REAL_INPUT = ['BinaryConv', 'BinaryBlock']
+BLOCKS = ['BinaryBlock', 'PackedBinaryBlock', 'BinaryClipBlock', 'PackedBinaryClipBlock']
+CONVOLUTIONS = ['BinaryConv', 'PackedBinaryConv', *BLOCKS]
+REAL_INPUT = ['BinaryConv', 'BinaryBlock', 'BinaryClipBlock']
 
 
 def session(case: Case, threads: int = 1, **changes) -> onnxruntime.InferenceSession:
@@ -63,7 +64,7 @@ def test_linear_layers_of_any_rank(size):
     assert is_exact(case, session(case))
 
 
-@pytest.mark.parametrize('op', ['BinaryBlock', 'PackedBinaryBlock'])
+@pytest.mark.parametrize('op', BLOCKS)
 def test_packed_output_may_be_left_out(op):
     with_bits = Case(op, 12, 20, pads=(1, 1, 1, 1))
     without = replace(with_bits, bits=False)
@@ -72,7 +73,7 @@ def test_packed_output_may_be_left_out(op):
     assert is_exact(without, session(without))
 
 
-@pytest.mark.parametrize('op', ['BinaryBlock', 'PackedBinaryBlock'])
+@pytest.mark.parametrize('op', BLOCKS)
 def test_one_zero_stands_for_no_residual(op):
     case = Case(op, 12, 20, pads=(1, 1, 1, 1))
     arrays = case.inputs()
@@ -123,7 +124,7 @@ def test_empty_batch(op):
 @pytest.mark.parametrize('op', VECTORS)
 def test_attributes_that_are_absent_have_their_defaults(op):
     case = Case(op, 10, 8, kernel=(1, 1) if op == 'BinaryLinear' else (2, 2))
-    assert is_exact(case, session(case, attributes={'channels': 10}))
+    assert is_exact(case, session(case, attributes={'channels': 10} | (CLIP if case.clips else {})))
 
 
 @pytest.mark.parametrize('threads', [1, 2, 4])
@@ -181,6 +182,22 @@ def test_wrong_attribute(change, sentence):
     attributes = {name: value for name, value in {**BLOCK.attributes(), **change}.items() if value is not None}
     text = refusal(lambda: session(BLOCK, attributes=attributes))
     assert sentence in text.partition("BinaryBlock 'layer': ")[2]
+
+
+@pytest.mark.parametrize(
+    ('change', 'sentence'),
+    [
+        (dict(low=0.0), 'the attribute low is 0; it must be negative.'),
+        (dict(low=float('nan')), 'the attribute low is nan; it must be negative.'),
+        (dict(high=-1.0), 'the attribute high is -1; it must be positive.'),
+        (dict(high=1), 'the attribute high must be a real number.'),
+        (dict(low=None), 'the attribute low is missing.'),
+    ],
+)
+def test_wrong_limits(change, sentence):
+    case = replace(BLOCK, op='BinaryClipBlock')
+    attributes = {name: value for name, value in {**case.attributes(), **change}.items() if value is not None}
+    assert f"BinaryClipBlock 'layer': {sentence}" in refusal(lambda: session(case, attributes=attributes))
 
 
 @pytest.mark.parametrize(
