@@ -13,8 +13,12 @@ AXIS = {0: 0, 1: 3, 2: 1, 3: 2}
 """Where each axis of [N, C, H, W] is in [N, H, W, C]."""
 
 CONVOLUTIONS = {
-    **{'BinaryConv': [0], 'BinaryBlock': [0, 6], 'BinaryClipBlock': [0, 6]},
-    **{'PackedBinaryConv': [], 'PackedBinaryBlock': [5], 'PackedBinaryClipBlock': [5]},
+    'BinaryConv': [0],
+    'BinaryBlock': [0, 6],
+    'BinaryClipBlock': [0, 6],
+    'PackedBinaryConv': [],
+    'PackedBinaryBlock': [5],
+    'PackedBinaryClipBlock': [5],
 }
 """Binary convolutions, and which of their inputs are images."""
 
