@@ -23,9 +23,23 @@ struct Portable {
   struct Ints {
     int32_t lane[kGroup];
   };
+  // Parts as wide as the registers of most processors, which GCC and Clang keep there from one step to the next.
+  typedef float Part __attribute__((vector_size(16)));
+  typedef int32_t IntPart __attribute__((vector_size(16)));
+  static constexpr int kPartLanes = 4;
+  static constexpr int kParts = kGroup / kPartLanes;
+
   struct Floats {
-    float lane[kGroup];
+    Part part[kParts];
   };
+
+  template <class Operation>
+  static REBNN_INLINE Floats ForParts(const Operation& operation) {
+    Floats result;
+    REBNN_UNROLL
+    for (int i = 0; i < kParts; ++i) result.part[i] = operation(i);
+    return result;
+  }
 
   static REBNN_INLINE Ints Zero() { return Ints{}; }
 
@@ -37,59 +51,40 @@ struct Portable {
 
   static REBNN_INLINE Floats Load(const float* from) {
     Floats result;
-    std::memcpy(result.lane, from, sizeof result.lane);
+    std::memcpy(result.part, from, sizeof result.part);
     return result;
   }
 
   static REBNN_INLINE void Store(int32_t* to, const Ints& value) { std::memcpy(to, value.lane, sizeof value.lane); }
-  static REBNN_INLINE void Store(float* to, const Floats& value) { std::memcpy(to, value.lane, sizeof value.lane); }
+  static REBNN_INLINE void Store(float* to, const Floats& value) { std::memcpy(to, value.part, sizeof value.part); }
 
   static REBNN_INLINE Floats Set(float value) {
-    Floats result;
-    REBNN_ROLLED
-    for (int i = 0; i < kGroup; ++i) result.lane[i] = value;
-    return result;
+    return ForParts([&](int) { return Part{value, value, value, value}; });
   }
 
   static REBNN_INLINE Floats ToFloats(const Ints& value) {
-    Floats result;
-    REBNN_ROLLED
-    for (int i = 0; i < kGroup; ++i) result.lane[i] = static_cast<float>(value.lane[i]);
-    return result;
+    IntPart parts[kParts];
+    std::memcpy(parts, value.lane, sizeof parts);
+    return ForParts([&](int i) { return __builtin_convertvector(parts[i], Part); });
   }
 
   static REBNN_INLINE Floats Add(const Floats& a, const Floats& b) {
-    Floats result;
-    REBNN_ROLLED
-    for (int i = 0; i < kGroup; ++i) result.lane[i] = a.lane[i] + b.lane[i];
-    return result;
+    return ForParts([&](int i) { return a.part[i] + b.part[i]; });
   }
 
   static REBNN_INLINE Floats Mul(const Floats& a, const Floats& b) {
-    Floats result;
-    REBNN_ROLLED
-    for (int i = 0; i < kGroup; ++i) result.lane[i] = a.lane[i] * b.lane[i];
-    return result;
+    return ForParts([&](int i) { return a.part[i] * b.part[i]; });
   }
 
   static REBNN_INLINE Floats Prelu(const Floats& value, const Floats& slope) {
-    Floats result;
-    REBNN_ROLLED
-    for (int i = 0; i < kGroup; ++i) {
-      const float below = value.lane[i] * slope.lane[i];
-      result.lane[i] = value.lane[i] > 0 ? value.lane[i] : below;
-    }
-    return result;
+    return ForParts([&](int i) { return value.part[i] > 0 ? value.part[i] : value.part[i] * slope.part[i]; });
   }
 
   static REBNN_INLINE Floats Clip(const Floats& value, const Floats& low, const Floats& high) {
-    Floats result;
-    REBNN_ROLLED
-    for (int i = 0; i < kGroup; ++i) {
-      const float above = value.lane[i] < low.lane[i] ? low.lane[i] : value.lane[i];
-      result.lane[i] = above > high.lane[i] ? high.lane[i] : above;
-    }
-    return result;
+    return ForParts([&](int i) {
+      const Part above = value.part[i] < low.part[i] ? low.part[i] : value.part[i];
+      return above > high.part[i] ? high.part[i] : above;
+    });
   }
 
   static REBNN_INLINE Ints SubtractTwice(const Ints& base, const Ints& count) {
@@ -100,19 +95,22 @@ struct Portable {
   }
 
   static REBNN_INLINE uint32_t NegativeMask(const Floats& value) {
-    // A table, because older processors cannot shift every lane by another number.
-    constexpr int32_t kBits[kGroup] = {1 << 0, 1 << 1, 1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
-                                       1 << 8, 1 << 9, 1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15};
-    int32_t mask = 0;
-    REBNN_ROLLED
-    for (int i = 0; i < kGroup; ++i) mask |= value.lane[i] < 0 ? kBits[i] : 0;
-    return static_cast<uint32_t>(mask);
+    IntPart bits = {};
+    REBNN_UNROLL
+    for (int i = 0; i < kParts; ++i) {
+      const int32_t first = 1 << (i * kPartLanes);
+      bits |= (value.part[i] < 0) & IntPart{first, 2 * first, 4 * first, 8 * first};
+    }
+    return static_cast<uint32_t>(bits[0] | bits[1] | bits[2] | bits[3]);
   }
 
   static REBNN_INLINE Ints SetWhereNegative(const Ints& word, const Floats& value, int32_t bit) {
     Ints result;
-    REBNN_ROLLED
-    for (int i = 0; i < kGroup; ++i) result.lane[i] = word.lane[i] | (value.lane[i] < 0 ? bit : 0);
+    IntPart parts[kParts];
+    std::memcpy(parts, word.lane, sizeof parts);
+    REBNN_UNROLL
+    for (int i = 0; i < kParts; ++i) parts[i] |= (value.part[i] < 0) & IntPart{bit, bit, bit, bit};
+    std::memcpy(result.lane, parts, sizeof parts);
     return result;
   }
 
