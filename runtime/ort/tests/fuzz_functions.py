@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from rebnn_mm.deploy import native
 from rebnn_mm.export.operators import attach_functions
-from runtime.ort.tests.fuzz_loop import main, session_options
+from runtime.ort.tests.fuzz_loop import change_shape, main, session_options
 from tests.runtime.operator_cases import same_bits, with_odd_values
 
 WHOLE_NUMBERS = [-(2**63), -(2**31), -1, 0, 1, 2, 3, 2**31 - 1, 2**31, 2**62, 2**63 - 1]
@@ -87,7 +87,7 @@ def change(node: Node, rng: np.random.Generator) -> None:
             node.attributes[key] = value
     elif kind < 0.65:
         shape = list(node.arrays[name].shape)
-        change_shape(shape, rng)
+        change_shape(rng, shape)
         node.arrays[name] = rng.integers(0, 4, shape).astype(node.arrays[name].dtype)
     elif kind < 0.75:
         with np.errstate(invalid='ignore'):
@@ -99,19 +99,6 @@ def change(node: Node, rng: np.random.Generator) -> None:
         node.names[int(rng.integers(len(node.names)))] = str(rng.choice(['', *node.names]))
     else:
         node.constant ^= {name}
-
-
-def change_shape(shape: list[int], rng: np.random.Generator) -> None:
-    kind = rng.random()
-    if kind < 0.2 or not shape:
-        shape.insert(int(rng.integers(len(shape) + 1)), int(rng.integers(0, 3)))
-    elif kind < 0.4:
-        del shape[int(rng.integers(len(shape)))]
-    elif kind < 0.5:
-        rng.shuffle(shape)
-    else:
-        i = int(rng.integers(len(shape)))
-        shape[i] = max(0, int(rng.choice([0, 1, shape[i] - 1, shape[i] + 1, 2 * shape[i]])))
 
 
 def model_of(node: Node) -> bytes:

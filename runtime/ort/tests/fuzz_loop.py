@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
 
 
@@ -19,6 +20,22 @@ def session_options(seed: int) -> onnxruntime.SessionOptions:
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
     return options
+
+
+def change_shape(rng: np.random.Generator, shape: list[int]) -> None:
+    """Change a shape, often into one that does not fit."""
+    kind = rng.random()
+    if kind < 0.2 or not shape:
+        shape.insert(int(rng.integers(len(shape) + 1)), int(rng.integers(0, 3)))
+    elif kind < 0.4:
+        del shape[int(rng.integers(len(shape)))]
+    elif kind < 0.5:
+        shape[:] = [1] * int(rng.integers(0, 12))
+    elif kind < 0.6:
+        rng.shuffle(shape)
+    else:
+        i = int(rng.integers(len(shape)))
+        shape[i] = max(0, int(rng.choice([0, 1, shape[i] - 1, shape[i] + 1, 2 * shape[i], shape[i] + 8])))
 
 
 def main(description: str | None, run_case: Callable[[int], str]) -> None:

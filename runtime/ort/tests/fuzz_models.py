@@ -21,7 +21,7 @@ import onnxruntime
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 from rebnn_mm.deploy import native
-from runtime.ort.tests.fuzz_loop import main, session_options
+from runtime.ort.tests.fuzz_loop import change_shape, main, session_options
 from tests.runtime.operator_cases import VECTORS, Case, one_node_model, same_bits
 from tests.runtime.stem_case import TOLERANCE, stem_constants, stem_model, stem_of
 
@@ -144,7 +144,7 @@ class Mutant:
         if kind < 0.5:
             shape = list(self.weights.shape)
             for _ in range(int(rng.integers(1, 3))):
-                self._change_shape(shape)
+                change_shape(self.rng, shape)
             self.weights = rng.integers(0, 256, shape).astype(np.uint8)
         elif kind < 0.7:
             self.weights = rng.integers(0, 256, self.weights.shape).astype(np.uint8)
@@ -157,24 +157,9 @@ class Mutant:
     def _shape(self) -> None:
         name = str(self.rng.choice(list(self.arrays)))
         shape = list(self.arrays[name].shape)
-        self._change_shape(shape)
+        change_shape(self.rng, shape)
         self.arrays[name] = self.rng.integers(-3, 4, shape).astype(self.arrays[name].dtype)
         self.known = False
-
-    def _change_shape(self, shape: list[int]) -> None:
-        rng = self.rng
-        kind = rng.random()
-        if kind < 0.2 or not shape:
-            shape.insert(int(rng.integers(len(shape) + 1)), int(rng.integers(0, 3)))
-        elif kind < 0.4:
-            del shape[int(rng.integers(len(shape)))]
-        elif kind < 0.5:
-            shape[:] = [1] * int(rng.integers(0, 12))
-        elif kind < 0.6:
-            rng.shuffle(shape)
-        else:
-            i = int(rng.integers(len(shape)))
-            shape[i] = max(0, int(rng.choice([0, 1, shape[i] - 1, shape[i] + 1, 2 * shape[i], shape[i] + 8])))
 
     def _wiring(self) -> None:
         rng = self.rng
@@ -260,7 +245,7 @@ class StemMutant(Mutant):
         self.known = False
         if kind < 0.6:
             shape = list(value.shape)
-            self._change_shape(shape)
+            change_shape(self.rng, shape)
             self.constants[name] = self.rng.standard_normal(shape).astype(np.float32)
         elif kind < 0.8:
             self.constants[name] = value.astype(self.rng.choice(DTYPES))
