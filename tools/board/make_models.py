@@ -3,7 +3,7 @@
 python tools/board/make_models.py FOLDER
 
 The packed ones are that of configs/resnet18_rebnn_two_stage_imagenet.py, exact and as ``tools/export.py --fast``
-writes it; the real one is torchvision's ResNet-18.
+writes it, also with ``--half-stem``; the real one is torchvision's ResNet-18.
 """
 
 from __future__ import annotations
@@ -23,6 +23,13 @@ from rebnn_mm.export.exporter import export, write
 
 CONFIG = Path(rebnn_mm.__file__).parents[1] / 'configs' / 'resnet18_rebnn_two_stage_imagenet.py'
 SIZE = (224, 224)
+
+PACKED = {
+    'resnet18_packed.onnx': {},
+    'resnet18_packed_fast.onnx': {'fast': True},
+    'resnet18_packed_half_stem.onnx': {'fast': True, 'half_stem': True},
+}
+"""Options of the exporter by the name of the file."""
 
 
 def randomised(model: nn.Module) -> nn.Module:
@@ -44,8 +51,8 @@ def main() -> None:
     init_default_scope('mmpretrain')
     torch.manual_seed(0)
     packed = randomised(MODELS.build(Config.fromfile(CONFIG).model))
-    for name, fast in (('resnet18_packed.onnx', False), ('resnet18_packed_fast.onnx', True)):
-        write(export(packed, config=CONFIG.name, size=SIZE, fast=fast).data, folder / name)
+    for name, options in PACKED.items():
+        write(export(packed, config=CONFIG.name, size=SIZE, **options).data, folder / name)
     program = torch.onnx.export(
         randomised(resnet18()), (torch.zeros(1, 3, *SIZE),), dynamo=True, opset_version=18, verbose=False
     )
