@@ -20,7 +20,8 @@ def channels_last(model: onnx.ModelProto) -> onnx.ModelProto:
     positions and a shape are taken of either order. A region stays as it is if more channels enter and leave than its
     binary convolutions give: sizes of images are free, so channels are counted.
 
-    No operation changes its order but the sum of a mean over all positions.
+    Values stay as they are to the last bit, but for real sums, those of a mean over all positions and of a 1x1
+    convolution, which ONNX Runtime may take in another order.
 
     Args:
         model: from :func:`rebnn_mm.export.fuse`; it is not changed.
