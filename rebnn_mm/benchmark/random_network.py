@@ -8,8 +8,8 @@ from torch import Tensor, nn
 NOISE = 0.2
 
 BOXES = 0.05
-"""Factor of the weights that move boxes: they stay near their anchors, as those of a trained detector do. The time that
-the features of a region take grows with its area."""
+"""Factor of the weights that move boxes: they stay near their anchors, as those of a trained detector do. The time
+that the features of a region take grows with its area."""
 
 
 def randomised(model: nn.Module) -> nn.Module:
