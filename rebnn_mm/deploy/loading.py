@@ -84,9 +84,9 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
 
 
 def session_options(threads: int) -> onnxruntime.SessionOptions:
-    """Options under which ONNX Runtime keeps the order of floating-point operations that the file states.
+    """Options of a session in which a file gives the same bits with our library and without it.
 
-    The blocked layout of level "all" is left out: it turns a batch norm into a convolution, and rounds it once only.
+    A session also needs ``disabled_optimizers=REORDERING``, which is no option.
 
     Example:
         >>> session_options(2).intra_op_num_threads
@@ -95,7 +95,6 @@ def session_options(threads: int) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     # what goes wrong is raised, so that it need not be written to the terminal as well
     options.log_severity_level = 4
     return options
