@@ -33,6 +33,8 @@ def open_session(
     if packed:
         register(options)
     options.intra_op_num_threads = threads
+    # Or the threads of the session whose turn is over would go on waiting actively, on the next one's processor.
+    options.add_session_config_entry('session.force_spinning_stop', '1')
     options.log_severity_level = 4
     if trace is not None:
         options.enable_profiling, options.profile_file_prefix = True, trace
