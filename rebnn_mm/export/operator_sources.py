@@ -1,0 +1,325 @@
+"""What the operators of the domain ``rebnn`` do, in the text form of ONNX functions (docs/format.md).
+
+The sums of binary products pass through int32, which says what they are and keeps an optimiser from folding a scale
+into the weights in front of them.
+"""
+
+_NUMBERS = """
+    zero = Constant <value_float = 0.0> ()
+    one = Constant <value_float = 1.0> ()
+    two = Constant <value_float = 2.0> ()
+"""
+
+_CONSTANTS = (
+    """
+    zero_i = Constant <value_ints = [0]> ()
+    last = Constant <value_ints = [-1]> ()
+"""
+    + _NUMBERS
+    + """
+    places = Constant <value = uint8[8] {0, 1, 2, 3, 4, 5, 6, 7}> ()
+    one_bit = Constant <value = uint8[1] {1}> ()
+    channels_0 = Constant <value_int: int = @channels> ()
+    channels_1 = Reshape (channels_0, last)
+"""
+)
+
+_LAYOUT = """
+    per_channel = Constant <value_ints = [1, -1, 1, 1]> ()
+    nchw = Constant <value_strings = ["NCHW"]> ()
+    layout_0 = Constant <value_string: string = @layout> ()
+    layout_1 = Reshape (layout_0, last)
+    layouts = Concat <axis = 0> (nchw, layout_1)
+    different = Unique (layouts)
+    how_many = Size (different)
+    two_layouts = Constant <value_int = 2> ()
+    is_nhwc = Equal (how_many, two_layouts)
+"""
+
+
+def _transposed(result: str, x: str, perm: str) -> str:
+    return f"""
+    {result} = If (is_nhwc) <
+        then_branch = moved () => ({result}_moved) {{ {result}_moved = Transpose <perm = {perm}> ({x}) }},
+        else_branch = kept () => ({result}_kept) {{ {result}_kept = Identity ({x}) }}
+    >
+"""
+
+
+def _signs(result: str, x: str, compared: bool = True) -> str:
+    """Code of -1 and +1 from real numbers, or from bits if not ``compared``."""
+    negative = f'{result}_negative = Less ({x}, zero)' if compared else f'{result}_negative = Identity ({x})'
+    return f"""
+    {negative}
+    {result}_float = Cast <to = 1> ({result}_negative)
+    {result}_twice = Mul ({result}_float, two)
+    {result} = Sub (one, {result}_twice)
+"""
+
+
+def _unpacked(result: str, packed: str, shape: str, axis: int, count: str) -> str:
+    """Code of -1 and +1 from packed bits along the last dimension, the dimension number ``axis``."""
+    bits = f"""
+    {result}_axis = Constant <value_ints = [{axis}]> ()
+    {result}_shape = Constant <value_ints = {shape}> ()
+    {result}_bytes = Unsqueeze ({packed}, last)
+    {result}_shifted = BitShift <direction = "RIGHT"> ({result}_bytes, places)
+    {result}_bits = BitwiseAnd ({result}_shifted, one_bit)
+    {result}_row = Reshape ({result}_bits, {result}_shape)
+    {result}_true = Slice ({result}_row, zero_i, {count}, {result}_axis)
+"""
+    return bits + _signs(result, f'{result}_true', compared=False)
+
+
+_REAL_INPUT = (
+    _transposed('X_map', 'X', '[0, 3, 1, 2]')
+    + """
+    shift_map = Reshape (shift, per_channel)
+    X_shifted = Add (X_map, shift_map)
+"""
+    + _signs('x', 'X_shifted')
+)
+
+_PACKED_INPUT = (
+    _unpacked('x_last', 'P', '[0, 0, 0, -1]', 3, 'channels_1')
+    + """
+    x = Transpose <perm = [0, 3, 1, 2]> (x_last)
+"""
+)
+
+_SUMS = (
+    _unpacked('w_last', 'W', '[0, 0, 0, -1]', 3, 'channels_1')
+    + """
+    w = Transpose <perm = [0, 3, 1, 2]> (w_last)
+    two_i = Constant <value_ints = [2]> ()
+    four_i = Constant <value_ints = [4]> ()
+    pads_only = Constant <value_ints: ints = @pads> ()
+    pads_before = Slice (pads_only, zero_i, two_i)
+    pads_behind = Slice (pads_only, two_i, four_i)
+    unpadded = Constant <value_ints = [0, 0]> ()
+    all_pads = Concat <axis = 0> (unpadded, pads_before, unpadded, pads_behind)
+    pad_int = Constant <value_int: int = @pad_value> ()
+    pad_float = Cast <to = 1> (pad_int)
+    x_padded = Pad (x, all_pads, pad_float)
+    sums = Conv <strides: ints = @strides, dilations: ints = @dilations, group: int = @group> (x_padded, w)
+    sums_int = Cast <to = 6> (sums)
+    a = Cast <to = 1> (sums_int)
+    scale_map = Reshape (scale, per_channel)
+    y_scaled = Mul (a, scale_map)
+"""
+)
+
+_PLAIN_OUTPUT = """
+    bias_map = Reshape (bias, per_channel)
+    y = Add (y_scaled, bias_map)
+""" + _transposed('Y', 'y', '[0, 2, 3, 1]')
+
+_BLOCK_STEPS = (
+    _transposed('R_map', 'R', '[0, 3, 1, 2]')
+    + """
+    mul_map = Reshape (mul, per_channel)
+    add_map = Reshape (add, per_channel)
+    pre_map = Reshape (pre, per_channel)
+    slope_map = Reshape (slope, per_channel)
+    post_map = Reshape (post, per_channel)
+    y_mul = Mul (y_scaled, mul_map)
+    y_norm = Add (y_mul, add_map)
+    y_sum = Add (y_norm, R_map)
+    y_pre = Add (y_sum, pre_map)
+    y_above = Greater (y_pre, zero)
+    y_slope = Mul (y_pre, slope_map)
+    y_act = Where (y_above, y_pre, y_slope)
+"""
+)
+
+_BLOCK_OUTPUT = _BLOCK_STEPS + '    y = Add (y_act, post_map)\n' + _transposed('Y', 'y', '[0, 2, 3, 1]')
+
+_CLIP_OUTPUT = (
+    _BLOCK_STEPS
+    + """
+    y_post = Add (y_act, post_map)
+    lowest = Constant <value_float: float = @low> ()
+    highest = Constant <value_float: float = @high> ()
+    y = Clip (y_post, lowest, highest)
+"""
+    + _transposed('Y', 'y', '[0, 2, 3, 1]')
+)
+
+_PACKED_OUTPUT = """
+    next_shift_map = Reshape (next_shift, per_channel)
+    y_shifted = Add (y, next_shift_map)
+    y_negative = Less (y_shifted, zero)
+    y_bits = Cast <to = 6> (y_negative)
+    y_last = Transpose <perm = [0, 2, 3, 1]> (y_bits)
+    out_channels = Shape (next_shift)
+    eight = Constant <value_ints = [8]> ()
+    missing_negative = Neg (out_channels)
+    missing = Mod (missing_negative, eight)
+    filling = Constant <value_ints = [0, 0, 0, 0, 0, 0, 0]> ()
+    y_pads = Concat <axis = 0> (filling, missing)
+    zero_bit = Constant <value = int32 {0}> ()
+    y_filled = Pad (y_last, y_pads, zero_bit)
+    byte_shape = Constant <value_ints = [0, 0, 0, -1, 8]> ()
+    y_rows = Reshape (y_filled, byte_shape)
+    place_values = Constant <value = int32[8] {1, 2, 4, 8, 16, 32, 64, 128}> ()
+    y_places = Mul (y_rows, place_values)
+    y_bytes = ReduceSum <keepdims = 0> (y_places, last)
+"""
+
+_CONV_ATTRIBUTES = (
+    'channels, strides: ints = [1, 1], dilations: ints = [1, 1], pads: ints = [0, 0, 0, 0], group: int = 1, '
+    'pad_value: int = 0, layout: string = "NCHW"'
+)
+_CLIP_ATTRIBUTES = f'low, high, {_CONV_ATTRIBUTES}'
+_BLOCK_INPUTS = 'scale, mul, add, R, pre, slope, post, next_shift'
+
+_LINEAR = (
+    """
+    X_shifted = Add (X, shift)
+"""
+    + _signs('x', 'X_shifted')
+    + _unpacked('w_rows', 'W', '[0, -1]', 1, 'channels_1')
+    + """
+    w = Transpose <perm = [1, 0]> (w_rows)
+    sums = MatMul (x, w)
+    sums_int = Cast <to = 6> (sums)
+    a = Cast <to = 1> (sums_int)
+    y_scaled = Mul (a, scale)
+    Y = Add (y_scaled, bias)
+"""
+)
+
+_EMBEDDING = (
+    """
+    W_rows = Gather <axis = 0> (W, ids)
+    scale_rows = Gather <axis = 0> (scale, ids)
+    bytes = Unsqueeze (W_rows, last)
+    shifted = BitShift <direction = "RIGHT"> (bytes, places)
+    bits = BitwiseAnd (shifted, one_bit)
+    ids_shape = Shape (ids)
+    row_bytes = Shape <start = 1> (W)
+    eight = Constant <value_ints = [8]> ()
+    row_bits = Mul (row_bytes, eight)
+    row_shape = Concat <axis = 0> (ids_shape, row_bits)
+    rows = Reshape <allowzero = 1> (bits, row_shape)
+    signs_true = Slice (rows, zero_i, channels_1, last)
+"""
+    + _signs('signs', 'signs_true', compared=False)
+    + """
+    scale_each = Unsqueeze (scale_rows, last)
+    Y = Mul (signs, scale_each)
+"""
+)
+
+_ATTENTION = (
+    _signs('q_rows', 'Q')
+    + _signs('k_rows', 'K')
+    + _signs('v_rows', 'V')
+    + """
+    q = Transpose <perm = [0, 2, 1, 3]> (q_rows)
+    k = Transpose <perm = [0, 2, 3, 1]> (k_rows)
+    v = Transpose <perm = [0, 2, 1, 3]> (v_rows)
+    scores = MatMul (q, k)
+    tie_int = Constant <value_int: int = @tie> ()
+    tie_float = Cast <to = 1> (tie_int)
+    half = Constant <value_float = 0.5> ()
+    least = Sub (half, tie_float)
+    near = Greater (scores, least)
+    attended = And (near, mask)
+    a = Cast <to = 1> (attended)
+    sums = MatMul (a, v)
+    sums_last = Transpose <perm = [0, 2, 1, 3]> (sums)
+    sums_int = Cast <to = 6> (sums_last)
+    Y = Cast <to = 1> (sums_int)
+"""
+)
+
+_STEM = (
+    """
+    last = Constant <value_ints = [-1]> ()
+"""
+    + _LAYOUT
+    + """
+    mul_map = Reshape (mul, per_channel)
+    add_map = Reshape (add, per_channel)
+    conv = Conv <kernel_shape = [7, 7], strides = [2, 2], pads = [3, 3, 3, 3]> (X, W)
+    conv_mul = Mul (conv, mul_map)
+    conv_add = Add (conv_mul, add_map)
+    y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (conv_add)
+"""
+    + _transposed('Y', 'y', '[0, 2, 3, 1]')
+)
+
+_AVERAGE_POOL = (
+    """
+    none = Constant <value_ints = [0, 0]> ()
+    twos = Constant <value_ints = [2, 2]> ()
+    rows_columns = Constant <value_ints = [1, 2]> ()
+    ceil = Constant <value_int: int = @ceil_mode> ()
+    size = Shape <start = 1, end = 3> (X)
+    odd = Mod (size, twos)
+    missing = Mul (odd, ceil)
+    before = Constant <value_ints = [0, 0, 0, 0, 0]> ()
+    behind = Constant <value_ints = [0]> ()
+    pads = Concat <axis = 0> (before, missing, behind)
+    size_padded = Add (size, missing)
+    left_over = Mod (size_padded, twos)
+    end = Sub (size_padded, left_over)
+    batch = Constant <value_ints = [1]> ()
+    ones_shape = Concat <axis = 0> (batch, size, batch)
+    ones = ConstantOfShape <value = float[1] {1.0}> (ones_shape)
+    right = Constant <value_ints = [0, 1]> ()
+    below = Constant <value_ints = [1, 0]> ()
+    both = Constant <value_ints = [1, 1]> ()
+"""
+    + ''.join(
+        f"""
+    {of}_padded = Pad ({of}, pads)
+    {of}_a = Slice ({of}_padded, none, end, rows_columns, twos)
+    {of}_b = Slice ({of}_padded, right, end, rows_columns, twos)
+    {of}_c = Slice ({of}_padded, below, end, rows_columns, twos)
+    {of}_d = Slice ({of}_padded, both, end, rows_columns, twos)
+    {of}_left = Add ({of}_a, {of}_c)
+    {of}_right = Add ({of}_b, {of}_d)
+    {of}_sum = Add ({of}_left, {of}_right)
+"""
+        for of in ('X', 'ones')
+    )
+    + """
+    Y = Div (X_sum, ones_sum)
+"""
+)
+
+_CONV = _CONSTANTS + _LAYOUT
+SOURCES = {
+    'BinaryConv': (
+        f'<{_CONV_ATTRIBUTES}> (X, W, shift, scale, bias) => (Y)',
+        _CONV + _REAL_INPUT + _SUMS + _PLAIN_OUTPUT,
+    ),
+    'BinaryBlock': (
+        f'<{_CONV_ATTRIBUTES}> (X, W, shift, {_BLOCK_INPUTS}) => (Y, P)',
+        _CONV + _REAL_INPUT + _SUMS + _BLOCK_OUTPUT + _PACKED_OUTPUT + '    P = Cast <to = 2> (y_bytes)\n',
+    ),
+    'PackedBinaryConv': (
+        f'<{_CONV_ATTRIBUTES}> (P, W, scale, bias) => (Y)',
+        _CONV + _PACKED_INPUT + _SUMS + _PLAIN_OUTPUT,
+    ),
+    'PackedBinaryBlock': (
+        f'<{_CONV_ATTRIBUTES}> (P, W, {_BLOCK_INPUTS}) => (Y, P_next)',
+        _CONV + _PACKED_INPUT + _SUMS + _BLOCK_OUTPUT + _PACKED_OUTPUT + '    P_next = Cast <to = 2> (y_bytes)\n',
+    ),
+    'BinaryClipBlock': (
+        f'<{_CLIP_ATTRIBUTES}> (X, W, shift, {_BLOCK_INPUTS}) => (Y, P)',
+        _CONV + _REAL_INPUT + _SUMS + _CLIP_OUTPUT + _PACKED_OUTPUT + '    P = Cast <to = 2> (y_bytes)\n',
+    ),
+    'PackedBinaryClipBlock': (
+        f'<{_CLIP_ATTRIBUTES}> (P, W, {_BLOCK_INPUTS}) => (Y, P_next)',
+        _CONV + _PACKED_INPUT + _SUMS + _CLIP_OUTPUT + _PACKED_OUTPUT + '    P_next = Cast <to = 2> (y_bytes)\n',
+    ),
+    'BinaryLinear': ('<channels> (X, W, shift, scale, bias) => (Y)', _CONSTANTS + _LINEAR),
+    'BinaryEmbedding': ('<channels> (ids, W, scale) => (Y)', _CONSTANTS + _EMBEDDING),
+    'BinaryAttention': ('<tie: int = 1> (Q, K, V, mask) => (Y)', _NUMBERS + _ATTENTION),
+    'RealStem': ('<layout: string = "NCHW", precision: string = "float32"> (X, W, mul, add) => (Y)', _STEM),
+    'RealAveragePool': ('<ceil_mode: int = 0> (X) => (Y)', _AVERAGE_POOL),
+}
+"""Signature and body of the function of each operator, by its name."""
