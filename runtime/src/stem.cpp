@@ -83,9 +83,10 @@ void ArrangeWeights(rebnn_stem* stem, const float* weights, const float* mul, co
     }
     double scale = 1;
     if (kernels.scaled && largest > 0 && std::isfinite(largest)) {
-      int bits = 0;
-      std::frexp(largest, &bits);
-      scale = std::ldexp(1.0, kLargestWeightBits - bits);
+      // Not by frexp and ldexp, which would need the mathematical library.
+      constexpr double kMost = 1LL << kLargestWeightBits;
+      while (largest * scale >= kMost) scale /= 2;
+      while (largest * scale * 2 < kMost) scale *= 2;
     }
     stem->factor[o] = static_cast<float>(1 / scale);
     const int64_t first = o / block * kPoints * stem->depth * block;
