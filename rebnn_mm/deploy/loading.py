@@ -86,7 +86,8 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
 def session_options(threads: int) -> onnxruntime.SessionOptions:
     """Options of a session in which a file gives the same bits with our library and without it.
 
-    A session also needs ``disabled_optimizers=REORDERING``, which is no option.
+    A session also needs ``disabled_optimizers=REORDERING``, which is no option. The blocked layout of level "all" is
+    left out: which real layers it takes in, and so how they round, depends on who computes the binary ones.
 
     Example:
         >>> session_options(2).intra_op_num_threads
@@ -95,6 +96,7 @@ def session_options(threads: int) -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     # what goes wrong is raised, so that it need not be written to the terminal as well
     options.log_severity_level = 4
     return options
