@@ -1,10 +1,11 @@
 # Detection: blood cells with Faster R-CNN, from scratch, a third of the configs' epochs. The score is that of the
-# validation split. The number of proposals changes from image to image, so nothing is compiled here.
+# test split. The number of proposals changes from image to image, so nothing is compiled here.
 title = 'Detection of blood cells'
 score = 'coco/bbox_mAP_50'
 paper = 'AP50 on COCO'
 seeds = [0, 1, 2]
 budget = {'train_cfg.max_epochs': 8, 'param_scheduler.1.end': 8}
+test = {}
 options = {
     'train_cfg.val_interval': 4,
     'default_hooks.checkpoint.interval': 1,

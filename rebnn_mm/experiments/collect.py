@@ -1,5 +1,6 @@
 """Takes the results of a finished run out of its work dir."""
 
+import json
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,24 @@ def collect_results(work_dir: str | Path, score: str) -> dict[str, Any]:
         state = torch.load(checkpoint, map_location='cpu', weights_only=False)['state_dict']
         weights = latent_weight_histograms(state, flips)
     return dict(final=final, curves=curves, flips=flips, weights=weights)
+
+
+def collect_test(work_dir: str | Path, score: str) -> dict[str, float]:
+    """All scores of the last test in a work dir.
+
+    Args:
+        work_dir: that of the test.
+        score: name of the score that counts.
+
+    Raises:
+        ValueError: it is not among them; the message says what there is.
+    """
+    files = sorted(Path(work_dir).glob('*/*.json'))
+    found = json.loads(files[-1].read_text()) if files else {}
+    scores = {name: value for name, value in found.items() if name not in ('time', 'data_time')}
+    if score not in scores:
+        raise ValueError(f'the test in {work_dir} wrote no score {score!r}, but {", ".join(scores) or "nothing"}.')
+    return scores
 
 
 def _curves(work_dir: Path) -> dict[str, dict[str, list[float]]]:

@@ -10,7 +10,7 @@ from mmengine.config import Config
 from .planned_run import PlannedRun
 
 RUN_KEYS = {'name', 'label', 'config', 'options', 'hooks', 'start', 'paper', 'table'}
-KEYS = {'title', 'score', 'seeds', 'options', 'budget', 'hooks', 'runs', 'paper', 'cost'}
+KEYS = {'title', 'score', 'seeds', 'options', 'budget', 'hooks', 'test', 'runs', 'paper'}
 
 
 @dataclass(frozen=True)
@@ -72,10 +72,10 @@ def read_experiment(path: str | Path) -> Experiment:
     """Read a list of runs.
 
     A list is a config of mmengine: it may have a ``_base_``. It holds ``title``, ``score``, ``seeds``, ``runs`` and,
-    for every run alike, ``options``, ``budget`` and ``hooks``; ``paper`` says what the paper's column is. A run has a
-    ``name``, a ``label``, a ``config`` and, if it needs them, ``options`` and ``hooks`` of its own, ``start`` (the
-    name of the run before it whose last weights it starts from, of the same seed), ``paper`` (its number) and
-    ``table=False``.
+    for every run alike, ``options``, ``budget``, ``hooks`` and ``test`` (overrides for a test after training; without
+    it the score is that of the last validation); ``paper`` says what the paper's column is. A run has a ``name``, a
+    ``label``, a ``config`` and, if it needs them, ``options`` and ``hooks`` of its own, ``start`` (the name of the run
+    before it whose last weights it starts from, of the same seed), ``paper`` (its number) and ``table=False``.
 
     Args:
         path: a file of this form.
@@ -121,6 +121,7 @@ def _planned(content: Mapping[str, Any], entry: Mapping[str, Any], seed: int, ro
         seed=seed,
         score=content['score'],
         start=start,
+        test=content.get('test'),
     )
 
 

@@ -26,6 +26,8 @@ class PlannedRun:
         seed: of ``randomness.seed``.
         score: name of the score that counts, as the evaluator writes it.
         start: run whose last weights this one starts from, None for the config's own start.
+        test: overrides for the test after training, as ``--cfg-options`` has them; None for no test. They do not
+            change what is trained, so they are not part of the key.
 
     Example:
         >>> run = PlannedRun('bnn', 'BNN', 'bnn.py', {}, {'train_cfg.max_epochs': 2}, [], 0, 'accuracy/top1')
@@ -42,6 +44,7 @@ class PlannedRun:
     seed: int
     score: str
     start: 'PlannedRun | None' = field(default=None)
+    test: dict[str, Any] | None = field(default=None)
 
     @property
     def definition(self) -> dict[str, Any]:
@@ -82,8 +85,24 @@ class PlannedRun:
             ValueError: the config lacks an entry that an override goes into.
         """
         cfg = Config.fromfile(root / self.config)
-        # A copy, because merging takes `_delete_` out of what it merges, and the key must not change.
-        overrides = copy.deepcopy({**self.options, **self.budget})
+        self._merge(cfg, {**self.options, **self.budget})
+        cfg.merge_from_dict({'randomness.seed': self.seed})
+        cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), *copy.deepcopy(self.hooks)]
+        if start is not None:
+            cfg.load_from = str(start)
+        return cfg
+
+    def build_test_config(self, root: Path) -> Config:
+        """The config with which the trained weights are scored.
+
+        Raises:
+            ValueError: the config lacks an entry that an override goes into.
+        """
+        cfg = self.build_config(root)
+        self._merge(cfg, self.test or {})
+        return cfg
+
+    def _merge(self, cfg: Config, overrides: dict[str, Any]) -> None:
         content = cfg.to_dict()
         for key in overrides:
             parent: Any = content
@@ -96,10 +115,7 @@ class PlannedRun:
                 if parent is None:
                     raise ValueError(
                         f'run {self.name!r}: {self.config} has no entry {".".join(path)!r}, so {key!r} would change '
-                        'nothing. Correct the key in options or budget.'
+                        'nothing. Correct the key in options, budget or test.'
                     )
-        cfg.merge_from_dict({**overrides, 'randomness.seed': self.seed})
-        cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), *copy.deepcopy(self.hooks)]
-        if start is not None:
-            cfg.load_from = str(start)
-        return cfg
+        # A copy, because merging takes `_delete_` out of what it merges, and the key must not change.
+        cfg.merge_from_dict(copy.deepcopy(overrides))

@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from .child import Child, last_line, read_costs
-from .collect import collect_results
+from .collect import collect_results, collect_test
 from .planned_run import PlannedRun
 from .progress import finished_epochs, last_checkpoint
 from .provenance import provenance
-from .run_record import FORMAT, RecordStore
+from .run_record import FORMAT, RecordStore, final_score
 
 CONFIG = 'planned.py'
 """In the work dir: the config that is trained, with everything applied."""
+
+TEST = 'test'
+"""In the work dir: the folder of the test after training, with a config of its own."""
 
 
 @dataclass
@@ -30,8 +33,9 @@ class QueueReport:
 class RunQueue:
     """Does the runs that have no record yet, and writes a record for each.
 
-    - A run that another one starts from is done first. Its weights are not in its record: where they are gone, the
-      run is made again.
+    - A run that another one starts from is done first.
+    - A run that asks for a test is tested when its training has ended; if it was not then, a later queue does it.
+    - Weights are not in a record: where they are gone and something needs them, the run is made again.
     - A run that was interrupted goes on from its last checkpoint.
     - A run that fails is recorded with the last line it printed, and the others go on; so do not the ones that start
       from it. The next queue tries it again.
@@ -42,6 +46,7 @@ class RunQueue:
         root: root of the project, where runs are started.
         work_root: folder for their work dirs.
         train: gives the command that trains a config in a work dir and resumes where one was begun there.
+        test: gives the command that scores a checkpoint with a config, in a work dir.
         command: gives the command with which a user makes a run of an experiment again, for its record.
         workers: runs at a time.
         tell: called with a line for people whenever a run begins or ends.
@@ -54,6 +59,7 @@ class RunQueue:
         root: Path,
         work_root: Path,
         train: Callable[[Path, Path], Sequence[str]],
+        test: Callable[[Path, Path, Path], Sequence[str]],
         command: Callable[[str, PlannedRun], str],
         workers: int = 1,
         tell: Callable[[str], None] = print,
@@ -61,7 +67,7 @@ class RunQueue:
         if workers < 1:
             raise ValueError(f'workers={workers} must be at least 1.')
         self.store, self.root, self.work_root = store, root, work_root
-        self.train, self.command, self.workers, self.tell = train, command, workers, tell
+        self.train, self.test, self.command, self.workers, self.tell = train, test, command, workers, tell
         self._active: dict[str, tuple[str, PlannedRun, Child]] = {}
         unique = {run.key: (name, run) for name, run in reversed(runs)}
         ordered = list(dict.fromkeys(run.key for _, run in runs))
@@ -70,6 +76,7 @@ class RunQueue:
         self._waiting = self._with_starts(todo)
         self._all = list(self._waiting)
         self._broken: set[str] = set()
+        self._tested: set[str] = set()
         self._origin: dict[str, dict[str, Any]] = {}
         self._report = QueueReport([], [], self.skipped)
 
@@ -106,7 +113,7 @@ class RunQueue:
         ordered: dict[str, tuple[str, PlannedRun]] = {}
         for name, run in todo:
             chain = [run]
-            while chain[-1].start is not None:
+            while chain[-1].start is not None and self._weights(chain[-1]) is None:
                 chain.append(chain[-1].start)
             for needed in reversed(chain):
                 if needed is run or self._weights(needed) is None:
@@ -117,8 +124,8 @@ class RunQueue:
         return self.work_root / run.stem
 
     def _weights(self, run: PlannedRun) -> Path | None:
-        """Last checkpoint of a run that is finished."""
-        if self.store.finished(run) is None or run.key in self._active:
+        """Last checkpoint of a run that is trained."""
+        if self.store.trained(run) is None or run.key in self._active:
             return None
         return last_checkpoint(self._work_dir(run))
 
@@ -138,13 +145,16 @@ class RunQueue:
                 self._broken.add(run.key)
                 self._report.failed.append(run.stem)
                 self.tell(f'{run.stem}: left out, because {start.stem} failed, from which it starts')
+            elif (checkpoint := self._weights(run)) is not None:
+                self._waiting.remove((name, run))
+                self._begin_test(name, run, checkpoint)
             elif start is None or self._weights(start) is not None:
                 self._waiting.remove((name, run))
                 self._begin(name, run)
 
     def _begin(self, name: str, run: PlannedRun) -> None:
         work_dir = self._work_dir(run)
-        if self.store.finished(run) is not None:
+        if self.store.trained(run) is not None:
             # Its weights are gone, and a resumed run would have nothing left to do.
             shutil.rmtree(work_dir, ignore_errors=True)
         work_dir.mkdir(parents=True, exist_ok=True)
@@ -161,26 +171,69 @@ class RunQueue:
         done = finished_epochs(work_dir)
         self.tell(f'{run.stem}: begins' + (f', goes on after epoch {done}' if done else ''))
 
+    def _begin_test(self, name: str, run: PlannedRun, checkpoint: Path) -> None:
+        work_dir = self._work_dir(run) / TEST
+        shutil.rmtree(work_dir, ignore_errors=True)
+        work_dir.mkdir()
+        try:
+            run.build_test_config(self.root).dump(work_dir / CONFIG)
+        except Exception as error:
+            self._fail_test(run, str(error) or type(error).__name__)
+            return
+        command = self.test(work_dir / CONFIG, checkpoint, work_dir)
+        self._active[run.key] = (name, run, Child(command, work_dir, self.root))
+        self._tested.add(run.key)
+
     def _end_some(self) -> None:
         for key, (name, run, child) in list(self._active.items()):
             code = child.finished()
             if code is None:
                 continue
             del self._active[key]
-            if code != 0:
-                self._fail(name, run, last_line(child.work_dir))
-                continue
-            try:
-                results = collect_results(child.work_dir, run.score)
-            except (ValueError, OSError, KeyError) as error:
-                self._fail(name, run, str(error))
-                continue
-            self._write(name, run, status='finished', error=None, **results)
-            self._report.finished.append(run.stem)
-            cost = read_costs(child.work_dir)
-            self.tell(
-                f'{run.stem}: {run.score} {results["final"]:.4g}, {cost["cpu_s"] / 60:.1f} min of processor time'
-            )
+            end = self._end_test if key in self._tested else self._end
+            end(name, run, child, code)
+
+    def _end(self, name: str, run: PlannedRun, child: Child, code: int) -> None:
+        if code != 0:
+            self._fail(name, run, last_line(child.work_dir))
+            return
+        try:
+            results = collect_results(child.work_dir, run.score)
+        except (ValueError, OSError, KeyError) as error:
+            self._fail(name, run, str(error))
+            return
+        self._write(name, run, status='finished', error=None, **results)
+        checkpoint = self._weights(run)
+        if run.test is None:
+            self._succeed(run)
+        elif checkpoint is None:
+            self._fail_test(run, f'{child.work_dir} has no checkpoint')
+        else:
+            self._begin_test(name, run, checkpoint)
+
+    def _end_test(self, name: str, run: PlannedRun, child: Child, code: int) -> None:
+        record = self.store.trained(run)
+        try:
+            if code != 0 or record is None:
+                raise ValueError(last_line(child.work_dir))
+            scores = collect_test(child.work_dir, run.score)
+        except (ValueError, OSError) as error:
+            self._fail_test(run, str(error))
+            return
+        self.store.write(run, {**record, 'test': dict(options=run.test, scores=scores)})
+        self._succeed(run)
+
+    def _succeed(self, run: PlannedRun) -> None:
+        record = self.store.finished(run)
+        assert record is not None
+        self._report.finished.append(run.stem)
+        minutes = record['cost']['cpu_s'] / 60
+        self.tell(f'{run.stem}: {run.score} {final_score(record):.4g}, {minutes:.1f} min of processor time')
+
+    def _fail_test(self, run: PlannedRun, error: str) -> None:
+        # Its training stands in its record, so the next queue only tests.
+        self._report.failed.append(run.stem)
+        self.tell(f'{run.stem}: its test failed: {error}')
 
     def _fail(self, name: str, run: PlannedRun, error: str) -> None:
         self._broken.add(run.key)
@@ -200,6 +253,7 @@ class RunQueue:
             **run.definition,
             score=run.score,
             **results,
+            test={},
             cost=read_costs(self._work_dir(run)),
             made=dict(
                 command=self.command(name, run),

@@ -28,6 +28,7 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     'curves': dict,
     'flips': dict,
     'weights': dict,
+    'test': dict,
     'cost': dict,
     'made': dict,
 }
@@ -35,11 +36,12 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
 
 - ``status``: ``'finished'`` or ``'failed'``; ``error``: last line of what a failed run printed.
 - ``config`` to ``start``: the run's definition, from which ``key`` is made.
-- ``final``: the score named ``score`` after the last epoch, in the evaluator's unit.
+- ``final``: the score named ``score`` at the last validation, in the evaluator's unit.
 - ``curves``: ``epoch`` and ``value`` lists by name: scores, mean training loss and the method's scalars by epoch.
 - ``flips``: by layer ``weights``, ``steps`` and the four counts of the weight recorder, lists over epochs.
 - ``weights``: by layer the histogram of the final latent weights (:mod:`rebnn_mm.experiments.latent_weights`).
-- ``cost``: ``wall_s``, ``cpu_s``, and ``parts``, how many times it was started.
+- ``test``: ``options``, the overrides of the test after training, and all its ``scores`` by name; empty without one.
+- ``cost``: of the training; ``wall_s``, ``cpu_s``, and ``parts``, how many times it was started.
 - ``made``: ``command``, ``commit``, ``changed`` (whether files differed from the commit), ``date``, ``hardware``,
   ``device``, ``threads``, ``workers`` and ``versions``.
 """
@@ -107,14 +109,23 @@ class RecordStore:
         return check_record(record, str(path))
 
     def find(self, run: PlannedRun) -> dict[str, Any] | None:
-        """The record of a run, finished or failed; None if there is none."""
+        """The record of a run, finished or failed, tested or not; None if there is none."""
         paths = sorted(self.folder.glob(f'*_{run.key}.json'))
         return self.read(paths[0]) if paths else None
 
-    def finished(self, run: PlannedRun) -> dict[str, Any] | None:
-        """The record of a finished run; None if it failed or is to be done."""
+    def trained(self, run: PlannedRun) -> dict[str, Any] | None:
+        """The record of a run whose training has ended; None if it failed or is to be done."""
         record = self.find(run)
         return record if record is not None and record['status'] == 'finished' else None
+
+    def finished(self, run: PlannedRun) -> dict[str, Any] | None:
+        """The record of a run that is trained and, if it asks for that, tested; None if something is to be done."""
+        record = self.trained(run)
+        if record is None or run.test is None:
+            return record
+        # As JSON has it: a record holds lists where a list of runs may have tuples.
+        wanted = json.loads(json.dumps(run.test))
+        return record if record['test'].get('options') == wanted else None
 
     def write(self, run: PlannedRun, record: dict[str, Any]) -> Path:
         """Write a record, in place of an earlier one of the same run. The file is whole or not there."""
@@ -128,6 +139,18 @@ class RecordStore:
         part.write_text(_lines(record))
         os.replace(part, path)
         return path
+
+
+def final_score(record: dict[str, Any]) -> float:
+    """The score that counts: that of the test after training, without one that of the last validation.
+
+    Example:
+        >>> final_score(dict(score='top1', final=57.4, test={}))
+        57.4
+        >>> final_score(dict(score='top1', final=57.4, test=dict(options={}, scores=dict(top1=56.9))))
+        56.9
+    """
+    return record['test']['scores'][record['score']] if record['test'] else record['final']
 
 
 def _lines(record: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .experiment import Experiment, Row
 from .interval import estimate, paired_difference
-from .run_record import RecordStore
+from .run_record import RecordStore, final_score
 
 CSV_COLUMNS = (
     'experiment',
@@ -17,7 +17,8 @@ CSV_COLUMNS = (
     'seed',
     'status',
     'score',
-    'final',
+    'test',
+    'validation',
     'sequential_flip_percent',
     'flip_percent',
     'wall_s',
@@ -49,8 +50,8 @@ class RowResult:
 
     @property
     def finals(self) -> dict[int, float]:
-        """The score after the last epoch, by seed."""
-        return {seed: record['final'] for seed, record in self.records.items()}
+        """The score that counts, by seed."""
+        return {seed: final_score(record) for seed, record in self.records.items()}
 
 
 def row_results(experiment: Experiment, store: RecordStore) -> list[RowResult]:
@@ -159,7 +160,8 @@ def csv_table(experiments: Sequence[Experiment], store: RecordStore) -> str:
             record = store.find(run)
             if record is None:
                 continue
-            flat = {**record, **record['cost'], **record['made']}
+            flat = {**record, **record['cost'], **record['made'], 'validation': record['final']}
+            flat['test'] = final_score(record) if record['test'] else None
             flat |= dict(experiment=experiment.name, name=run.name, label=run.label)
             for count in ('sequential_flip', 'flip'):
                 percent = flip_percent(record, f'{count}s')

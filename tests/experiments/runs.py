@@ -5,7 +5,7 @@ from rebnn_mm.experiments.planned_run import PlannedRun
 VERSIONS = {'python': '3.11', 'torch': '2.13.0'}
 
 
-def planned(name='bnn', seed=0, config='config.py', start=None, epochs=2, hooks=(), **options):
+def planned(name='bnn', seed=0, config='config.py', start=None, epochs=2, hooks=(), test=None, **options):
     return PlannedRun(
         name=name,
         label=name.upper(),
@@ -16,10 +16,13 @@ def planned(name='bnn', seed=0, config='config.py', start=None, epochs=2, hooks=
         seed=seed,
         score='accuracy/top1',
         start=start,
+        test=test,
     )
 
 
-def record_of(run, final=50.0, status='finished', error=None, flips=None, cpu_s=60.0, weights=None, experiment='list'):
+def record_of(
+    run, final=50.0, status='finished', error=None, flips=None, cpu_s=60.0, weights=None, experiment='list', test=None
+):
     return dict(
         format=1,
         key=run.key,
@@ -33,6 +36,7 @@ def record_of(run, final=50.0, status='finished', error=None, flips=None, cpu_s=
         curves={'loss': {'epoch': [1, 2], 'value': [2.0, 1.0]}},
         flips=flips or {},
         weights=weights or {},
+        test=test or {},
         cost=dict(wall_s=2 * cpu_s, cpu_s=cpu_s, parts=1),
         made=dict(
             command='python run.py',

@@ -12,6 +12,7 @@ seeds = [0, 1]
 options = {'a.b': 1, 'a.c': 2}
 budget = {'train_cfg.max_epochs': 2}
 hooks = [dict(type='Recorder')]
+test = {'test.indices': 3}
 runs = [
     dict(name='first', label='First', config='first.py', table=False),
     dict(
@@ -40,7 +41,7 @@ def test_runs_have_what_is_common_and_their_own(write):
     assert second.paper == 60.1
     run = second.runs[1]
     assert run.options == {'a.b': 1, 'a.c': 3} and run.budget == {'train_cfg.max_epochs': 2}
-    assert run.hooks == [{'type': 'Recorder'}, {'type': 'Own'}] and run.seed == 1
+    assert run.hooks == [{'type': 'Recorder'}, {'type': 'Own'}] and run.seed == 1 and run.test == {'test.indices': 3}
     assert run.start == first.runs[1]
 
 

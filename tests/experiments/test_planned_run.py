@@ -25,7 +25,7 @@ def test_the_key_follows_the_definition_and_nothing_else():
     for change in (dict(config='b.py'), dict(seed=1), dict(options={'lr': 2}), dict(budget={}), dict(hooks=[{}])):
         assert dataclasses.replace(run, **change).key != run.key
     assert planned(start=planned('first'), lr=1).key != run.key
-    for change in (dict(name='other'), dict(label='Other'), dict(score='loss')):
+    for change in (dict(name='other'), dict(label='Other'), dict(score='loss'), dict(test={'a': 1})):
         assert dataclasses.replace(run, **change).key == run.key
 
 
@@ -59,6 +59,15 @@ def test_building_a_config_leaves_the_run_as_it_is(root):
 def test_an_entry_of_a_list_is_named_by_its_place(root):
     cfg = planned(**{'schedulers.1.end': 4}).build_config(root)
     assert [scheduler.end for scheduler in cfg.schedulers] == [10, 4]
+
+
+def test_a_test_has_overrides_of_its_own(root):
+    run = planned(test={'optim_wrapper.optimizer.lr': 3}, **{'schedulers.1.end': 4})
+    assert run.build_test_config(root).optim_wrapper.optimizer.lr == 3
+    assert run.build_test_config(root).schedulers[1].end == 4
+    assert run.build_config(root).optim_wrapper.optimizer.lr == 0.1
+    with pytest.raises(ValueError, match="config.py has no entry 'nothing', so 'nothing.there' would change"):
+        planned(test={'nothing.there': 1}).build_test_config(root)
 
 
 @pytest.mark.parametrize('key', ['optim_wrapper.optimiser.lr', 'schedulers.2.end', 'schedulers.end.0'])

@@ -10,11 +10,13 @@ from rebnn_mm.experiments.run_record import RecordStore
 from tests.experiments.runs import planned
 
 FAKE = Path(__file__).with_name('fake_train.py')
+FAKE_SCORING = Path(__file__).with_name('fake_scoring.py')
 CONFIG = """
 train_cfg = dict(max_epochs=2)
 seconds = 0.0
 load_from = None
 fails_in = None
+test_name = 'accuracy/top1'
 """
 
 
@@ -34,6 +36,7 @@ class Place:
             self.root,
             self.root / 'work',
             lambda config, work_dir: [sys.executable, str(FAKE), str(config), str(work_dir)],
+            lambda *arguments: [sys.executable, str(FAKE_SCORING), *map(str, arguments)],
             lambda name, run: f'run {name} {run.name} {run.seed}',
             workers,
             self.lines.append,
@@ -151,6 +154,69 @@ def test_what_starts_from_a_failed_run_is_left_out(place):
     report = place.queue(first, second, planned('third', seed=1)).work(pause=0.05)
     assert report.failed == [first.stem, second.stem] and len(report.finished) == 1
     assert place.store.find(second) is None
+
+
+def test_a_run_that_asks_for_a_test_is_scored_by_it(place):
+    run = planned(seed=3, test={})
+    assert place.queue(run).work(pause=0.05).finished == [run.stem]
+    record = place.store.finished(run)
+    assert record['final'] == 55.0 and record['test'] == {'options': {}, 'scores': {'accuracy/top1': 43.0}}
+    assert any('accuracy/top1 43' in line for line in place.lines)
+    assert record['curves']['accuracy/top1'] == {'epoch': [2], 'value': [55.0]}
+
+
+def test_what_was_trained_without_a_test_is_only_tested(place):
+    place.queue(planned()).work(pause=0.05)
+    before = place.store.find(planned())
+    report = place.queue(planned(test={'seconds': 1})).work(pause=0.05)
+    assert len(report.finished) == 1 and place.parts(planned()) == 1
+    assert place.store.find(planned()) == {
+        **before,
+        'test': {'options': {'seconds': 1}, 'scores': {'accuracy/top1': 40.0}},
+    }
+    assert place.queue(planned(test={'seconds': 1})).work().skipped == 1
+    assert place.queue(planned(test={})).work(pause=0.05).skipped == 0
+
+
+def test_without_its_weights_a_run_is_made_again_to_be_tested(place):
+    place.queue(planned()).work(pause=0.05)
+    (place.root / 'work' / planned().stem / 'epoch_2.pth').unlink()
+    assert len(place.queue(planned(test={})).work(pause=0.05).finished) == 1
+    assert place.store.finished(planned(test={}))['test']
+
+
+def test_a_tested_run_needs_no_weights_of_its_start(place):
+    first = planned('first')
+    second = planned('second', start=first)
+    place.queue(first, second).work(pause=0.05)
+    (place.root / 'work' / first.stem / 'epoch_2.pth').unlink()
+    tested = planned('second', start=first, test={})
+    assert place.queue(tested).work(pause=0.05).finished == [tested.stem]
+    assert place.parts(first) == 1
+
+
+@pytest.mark.parametrize(
+    ('test', 'message'),
+    [
+        ({'test_name': 'loss'}, "wrote no score 'accuracy/top1', but loss"),
+        ({'nothing.there': 1}, "has no entry 'nothing'"),
+    ],
+)
+def test_a_test_that_fails_loses_nothing_and_is_tried_again(place, test, message):
+    run = planned(test=test)
+    assert place.queue(run).work(pause=0.05).failed == [run.stem]
+    assert any(f'{run.stem}: its test failed' in line and message in line for line in place.lines)
+    assert place.store.trained(run)['final'] == 52.0 and place.store.finished(run) is None
+    assert place.queue(run).work(pause=0.05).failed == [run.stem]
+    assert place.parts(run) == 1
+
+
+def test_a_test_says_what_it_printed_last(place):
+    run = planned(test={})
+    place.queue(planned()).work(pause=0.05)
+    (place.root / 'work' / run.stem / 'epoch_2.pth').write_bytes(b'')
+    place.queue(run).work(pause=0.05)
+    assert 'epoch_2.pth is no checkpoint' in place.lines[-1]
 
 
 def test_at_least_one_worker(place):

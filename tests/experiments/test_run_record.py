@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rebnn_mm.experiments.run_record import FIELDS, RecordStore, check_record
+from rebnn_mm.experiments.run_record import FIELDS, RecordStore, check_record, final_score
 from tests.experiments.runs import planned, record_of
 
 
@@ -34,6 +34,17 @@ def test_a_failed_run_is_not_done(tmp_path):
     run = planned()
     store.write(run, record_of(run, final=None, status='failed', error='no memory'))
     assert store.finished(run) is None and store.find(run)['error'] == 'no memory'
+
+
+def test_a_run_that_asks_for_a_test_is_finished_when_it_is_tested(tmp_path):
+    store = RecordStore(tmp_path)
+    run = planned(test={'crop': (3, 4)})
+    store.write(run, record_of(run))
+    assert store.finished(run) is None and store.trained(run)['final'] == 50.0
+    test = dict(options={'crop': (3, 4)}, scores={'accuracy/top1': 49.0})
+    store.write(run, record_of(run, test=test))
+    assert final_score(store.finished(run)) == 49.0
+    assert store.finished(planned(test={'crop': (3, 5)})) is None and store.finished(planned()) is not None
 
 
 def test_a_later_record_takes_the_place_of_an_earlier_one(tmp_path):

@@ -101,10 +101,19 @@ def test_provenance_of_nothing(experiment, tmp_path):
     assert provenance_text(experiment, RecordStore(tmp_path / 'none')) == '0 of 12 runs are done.\n'
 
 
+def test_the_score_is_that_of_the_test_where_there_is_one(experiment, store):
+    run = experiment.rows[1].runs[0]
+    store.write(run, record_of(run, 50.0, test=dict(options={}, scores={'accuracy/top1': 44.0})))
+    # 44, 52 and 54.
+    assert cells(markdown_table(experiment, store))[2][1].startswith('50.0 ±')
+    line = next(csv.DictReader(io.StringIO(csv_table([experiment], store))))
+    assert (line['validation'], line['test']) == ('50.0', '44.0')
+
+
 def test_csv_has_a_line_per_run_with_what_makes_it_again(experiment, store):
     rows = list(csv.DictReader(io.StringIO(csv_table([experiment], store))))
     assert len(rows) == 6 and tuple(rows[0]) == CSV_COLUMNS
-    assert [(line['name'], line['seed'], line['final']) for line in rows[:2]] == [
+    assert [(line['name'], line['seed'], line['validation']) for line in rows[:2]] == [
         ('none', '0', '50.0'),
         ('none', '1', '52.0'),
     ]

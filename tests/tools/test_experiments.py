@@ -18,6 +18,7 @@ title = 'A tiny classifier'
 score = 'accuracy/top1'
 seeds = [0, 1]
 budget = {{'train_cfg.max_epochs': 1}}
+test = {{}}
 options = {{'default_hooks.checkpoint.interval': 1}}
 runs = [
     dict(name='good', label='Good', config={config!r}),
@@ -50,6 +51,7 @@ def test_runs_are_trained_and_recorded_and_a_failure_stops_nothing(first, place)
     found = records(place[0])
     assert found['good']['status'] == 'finished', first.stdout + first.stderr
     assert 0 <= found['good']['final'] <= 100 and found['good']['cost']['cpu_s'] > 1
+    assert 0 <= found['good']['test']['scores']['accuracy/top1'] <= 100
     assert found['good']['made']['command'].startswith('python tools/experiments/run.py')
     assert found['good']['made']['versions']['torch']
     assert found['bad']['status'] == 'failed' and 'Invalid learning rate: -1' in found['bad']['error']

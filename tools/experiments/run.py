@@ -57,6 +57,12 @@ def train_command(config: Path, work_dir: Path, gpus: int = 1) -> list[str]:
     return [*launcher, tool, *arguments, '--launcher', 'pytorch']
 
 
+def test_command(config: Path, checkpoint: Path, work_dir: Path) -> list[str]:
+    """What scores the weights of one run, through this project's own testing tool."""
+    tool = str(ROOT / 'tools' / 'test.py')
+    return [sys.executable, tool, str(config), str(checkpoint), '--work-dir', str(work_dir)]
+
+
 def user_command(name: str, run: PlannedRun) -> str:
     """What makes one run of a list again."""
     return f'python tools/experiments/run.py experiments/{name}.py --only {run.name} --seeds {run.seed}'
@@ -166,6 +172,7 @@ def main() -> None:
             ROOT,
             args.work_root.resolve(),
             lambda config, work_dir: train_command(config, work_dir, args.gpus),
+            test_command,
             user_command,
             args.workers,
             display.tell,
