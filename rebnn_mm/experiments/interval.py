@@ -33,6 +33,17 @@ class Estimate:
         width = '' if self.half_width is None else f' ± {self.half_width:.{digits}f}'
         return f'{self.mean:.{digits}f}{width} (n = {self.n})'
 
+    def verdict(self) -> str:
+        """Of a difference: on which side of zero its interval lies, or that this is open.
+
+        Example:
+            >>> paired_difference({0: 57.0, 1: 58.0}, {0: 56.0, 1: 56.9}).verdict(), estimate([1.0]).verdict()
+            ('above', 'open')
+        """
+        if self.half_width is None or abs(self.mean) <= self.half_width:
+            return 'open'
+        return 'above' if self.mean > 0 else 'below'
+
 
 def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
     r"""Mean and confidence interval of Student's t.

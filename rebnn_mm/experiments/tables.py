@@ -90,7 +90,7 @@ def flip_percent(record: dict[str, Any], count: str = 'sequential_flips', epoch:
 
 
 def markdown_table(experiment: Experiment, store: RecordStore, reference: str | None = None, scale: float = 1) -> str:
-    """Score with interval, difference to a reference, flips, cost and the paper's number of every row.
+    """Score with interval, difference to a reference and its verdict, flips, cost and the paper's number of every row.
 
     Args:
         experiment: the list.
@@ -114,7 +114,8 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
         if base is not None:
             ours = {seed: scale * value for seed, value in base.finals.items()}
             difference = paired_difference(finals, ours) if result is not base else None
-            cells.append(f'{"+" if difference.mean >= 0 else ""}{difference.text()}' if difference else '')
+            sign = '+' if difference and difference.mean >= 0 else ''
+            cells.append(f'{sign}{difference.text()}: {difference.verdict()}' if difference else '')
         cells += [
             _mean([flip_percent(record, count) for record in records]) for count in ('sequential_flips', 'flips')
         ]

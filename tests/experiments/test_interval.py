@@ -49,3 +49,11 @@ def test_differences_are_taken_seed_by_seed():
 
 def test_no_seed_in_common():
     assert paired_difference({0: 1.0}, {1: 1.0}) is None
+
+
+@pytest.mark.parametrize(
+    ('values', 'verdict'),
+    [([2.0, 2.1, 1.9], 'above'), ([-2.0, -2.1, -1.9], 'below'), ([2.0, 0.1, -1.0], 'open'), ([9.0], 'open')],
+)
+def test_a_difference_is_decided_where_its_interval_leaves_zero_out(values, verdict):
+    assert estimate(values).verdict() == verdict

@@ -49,6 +49,14 @@ def test_compared_runs_have_one_budget_schedule_and_data(name):
         assert all(kinds.index('BinaryWeightRecorderHook') > kinds.index(k) for k in METHOD_HOOKS if k in kinds)
 
 
+def test_scores_are_those_of_the_whole_test_set():
+    for name in ('methods', 'gamma', 'settings', 'settings_two_stage'):
+        tested = LISTS[name].rows[-1].runs[0].build_test_config(ROOT)
+        assert tested.test_dataloader.dataset.indices == 10000 and tested.val_dataloader.dataset.indices == 2000
+    cells = LISTS['bccd'].rows[0].runs[0].build_test_config(ROOT)
+    assert cells.test_evaluator.ann_file.endswith('instances_test.json')
+
+
 def test_settings_change_one_thing_each():
     base, *others = [row.runs[0] for row in LISTS['settings'].rows]
     assert len({run.key for run in (base, *others)}) == len(LISTS['settings'].rows)

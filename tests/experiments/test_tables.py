@@ -71,13 +71,13 @@ def test_markdown(experiment, store):
     # Mean 52, s = 2, t = 4.303: 4.303 * 2 / sqrt(3) = 4.97.
     assert none == ['NONE', '52.0 ± 5.0 (n = 3)', '', '0.5', '1', '1.0', '']
     # Seeds 0 and 1: differences 1 and 2; mean 1.5, s = 0.7071, t = 12.706: 6.35.
-    assert ours == ['OURS', '52.5 ± 19.1 (n = 2)', '+1.5 ± 6.4 (n = 2)', '', '', '2.0', '61.6']
+    assert ours == ['OURS', '52.5 ± 19.1 (n = 2)', '+1.5 ± 6.4 (n = 2): open', '', '', '2.0', '61.6']
     assert later == ['LATER', 'not run yet', '', '', '', '', '60.0']
 
 
 def test_a_negative_difference_and_a_score_that_is_a_share(experiment, store):
     table = cells(markdown_table(experiment, store, reference='ours', scale=0.01))
-    assert table[2][1:3] == ['0.5 ± 0.0 (n = 3)', '-0.0 ± 0.1 (n = 2)']
+    assert table[2][1:3] == ['0.5 ± 0.0 (n = 3)', '-0.0 ± 0.1 (n = 2): open']
 
 
 def test_without_a_reference_there_is_no_difference(experiment, store):
