@@ -55,5 +55,19 @@ runs = [
         options={f'{conv}.gamma': 2e-4},
         hooks=[dict(type='ReBNNGammaGrowthHook', power=2.0)],
     ),
+    dict(
+        name='share_0.005',
+        label='gamma so that the term is 0.5 % of the task gradient',
+        config=config,
+        options={f'{conv}.gamma': 1e-5},
+        hooks=[dict(type='ReBNNGammaShareHook', share=0.005)],
+    ),
+    dict(
+        name='share_0.02',
+        label='gamma so that the term is 2 % of the task gradient',
+        config=config,
+        options={f'{conv}.gamma': 1e-5},
+        hooks=[dict(type='ReBNNGammaShareHook', share=0.02)],
+    ),
 ]
 del config, conv, decay

@@ -7,6 +7,7 @@ from .binary_hook import BinaryHook
 from .compile_hook import BinaryCompileHook
 from .flip_recorder import FlipRecorder
 from .gamma_growth_hook import ReBNNGammaGrowthHook
+from .gamma_share_hook import ReBNNGammaShareHook
 from .iter_seed_hook import BinaryIterSeedHook
 from .method_driver import MethodDriver
 from .optim_constructor import ReBNNOptimWrapperConstructor
@@ -29,6 +30,7 @@ __all__ = [
     'MethodDriver',
     'ReBNNAlphaStartHook',
     'ReBNNGammaGrowthHook',
+    'ReBNNGammaShareHook',
     'ReBNNHook',
     'ReBNNOptimWrapperConstructor',
     'ResilientGradient',
