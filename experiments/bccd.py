@@ -13,11 +13,19 @@ options = {
 }
 hooks = [dict(type='BinaryWeightRecorderHook', layers=[])]
 folder = 'configs/bccd'
+parts = ('backbone', 'rpn_head', 'roi_head.shared_head')
+without = {f'model.{part}.conv_cfg.gamma': 0 for part in parts}
 runs = [
     dict(name='rebnn', label='ReBNN', config=f'{folder}/faster_rcnn_r18_rebnn_bccd.py', paper=37.6),
+    dict(
+        name='none',
+        label='ReBNN without the resilient gradient, gamma 0',
+        config=f'{folder}/faster_rcnn_r18_rebnn_bccd.py',
+        options=without,
+    ),
     dict(name='bireal', label='Bi-Real Net', config=f'{folder}/faster_rcnn_r18_bireal_bccd.py', paper=29.0),
     dict(name='bidet', label='BiDet', config=f'{folder}/faster_rcnn_r18_bidet_bccd.py', paper=31.0),
     dict(name='xnor', label='XNOR-Net', config=f'{folder}/faster_rcnn_r18_xnor_bccd.py', paper=21.6),
     dict(name='real', label='real-valued', config=f'{folder}/faster_rcnn_r18_bccd.py', paper=44.8),
 ]
-del folder
+del folder, parts, without
