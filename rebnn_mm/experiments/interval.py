@@ -1,9 +1,10 @@
 """The mean over seeds and how sure it is."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from scipy import stats
 
 LEVEL = 0.95
@@ -37,7 +38,7 @@ class Estimate:
         """Of a difference: on which side of zero its interval lies, or that this is open.
 
         Example:
-            >>> paired_difference({0: 57.0, 1: 58.0}, {0: 56.0, 1: 56.9}).verdict(), estimate([1.0]).verdict()
+            >>> estimate([1.0, 1.1]).verdict(), estimate([1.0]).verdict()
             ('above', 'open')
         """
         if self.half_width is None or abs(self.mean) <= self.half_width:
@@ -76,14 +77,54 @@ def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
     return Estimate(mean, float(stats.t.ppf((1 + level) / 2, n - 1)) * deviation / math.sqrt(n), n)
 
 
-def paired_difference(values: dict[int, float], others: dict[int, float], level: float = LEVEL) -> Estimate | None:
-    """Mean of ``values - others`` over the seeds that both have, with its interval; None without such a seed.
+def differences(
+    scores: Mapping[str, Mapping[int, float]], reference: str, level: float = LEVEL
+) -> dict[str, Estimate]:
+    r"""Differences of every row to one of them, with intervals from the scatter of all rows together.
 
-    Two settings with the same seed see the same images in the same order, so their difference varies less than each.
+    .. math::
+        x_{rs} = \mu_r + \beta_s + \varepsilon_{rs}, \qquad \varepsilon_{rs} \sim N(0, \sigma^2)
+
+    Two settings with the same seed see the same images in the same order, hence a part :math:`\beta_s` that a seed
+    gives to every row. It is fitted by least squares, so rows may lack seeds; :math:`\sigma` is that of all rows
+    together, which with three seeds a row is known far better than the scatter of one pair. This is the two-way
+    analysis of variance without interaction.
+
+    Args:
+        scores: by row and seed.
+        reference: row that the differences are to.
+        level: probability that an interval holds the difference.
+
+    Returns:
+        dict[str, Estimate]: by row, the reference left out, and rows that no common seed connects to it. ``n`` is the
+        number of the row's seeds; the interval is missing where nothing is left to see scatter in.
 
     Example:
-        >>> paired_difference({0: 57.0, 1: 58.0}, {0: 56.0, 1: 57.0, 2: 60.0})
-        Estimate(mean=1.0, half_width=0.0, n=2)
+        >>> scores = dict(ours={0: 57.0, 1: 58.0, 2: 60.0}, theirs={0: 56.0, 1: 57.2, 2: 59.1}, other={1: 50.0})
+        >>> found = differences(scores, 'ours')
+        >>> found['theirs'].text(), found['theirs'].verdict(), found['other'].text()
+        ('-0.9 ± 0.2 (n = 3)', 'below', '-8.1 ± 0.4 (n = 1)')
     """
-    shared = sorted(values.keys() & others.keys())
-    return estimate([values[seed] - others[seed] for seed in shared], level) if shared else None
+    rows = [name for name, values in scores.items() if values]
+    if reference not in rows:
+        return {}
+    seeds = sorted({seed for name in rows for seed in scores[name]})
+    cells = [(name, seed) for name in rows for seed in scores[name]]
+    values = np.array([scores[name][seed] for name, seed in cells])
+    design = np.array([[row == name for row in rows] + [s == seed for s in seeds] for name, seed in cells], float)
+    # Rows and seeds share a constant, so the inverse is a pseudo-inverse; a difference that it gives is unique where
+    # the design reaches it.
+    inverse = np.linalg.pinv(design.T @ design)
+    fitted = inverse @ design.T @ values
+    freedom = len(cells) - int(np.linalg.matrix_rank(design))
+    variance = float(np.square(values - design @ fitted).sum()) / freedom if freedom else math.nan
+    found = {}
+    for name in rows:
+        contrast = np.array([(row == name) - (row == reference) for row in rows] + [0 for _ in seeds], float)
+        reached = np.allclose(contrast @ inverse @ design.T @ design, contrast)
+        if name == reference or not reached:
+            continue
+        spread = math.sqrt(variance * float(contrast @ inverse @ contrast)) if freedom else None
+        half_width = None if spread is None else float(stats.t.ppf((1 + level) / 2, freedom)) * spread
+        found[name] = Estimate(float(contrast @ fitted), half_width, len(scores[name]))
+    return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .experiment import Experiment, Row
-from .interval import estimate, paired_difference
+from .interval import differences, estimate
 from .run_record import RecordStore, final_score
 
 CSV_COLUMNS = (
@@ -100,6 +100,8 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
     """
     results = row_results(experiment, store)
     base = next((result for result in results if result.row.name == reference), None)
+    scores = {result.row.name: {seed: scale * value for seed, value in result.finals.items()} for result in results}
+    to_base = differences(scores, base.row.name) if base is not None else {}
     head = ['setting', f'{short(experiment.score)}, %']
     if base is not None:
         head.append(f'difference to {base.row.label}')
@@ -108,12 +110,11 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
         head.append(f"the paper's: {experiment.paper}, %")
     lines = [_line(head), _line(['---'] + ['--:'] * (len(head) - 1))]
     for result in results:
-        finals = {seed: scale * value for seed, value in result.finals.items()}
+        finals = scores[result.row.name]
         records = list(result.records.values())
         cells = [result.row.label, estimate(list(finals.values())).text() if finals else 'not run yet']
         if base is not None:
-            ours = {seed: scale * value for seed, value in base.finals.items()}
-            difference = paired_difference(finals, ours) if result is not base else None
+            difference = to_base.get(result.row.name)
             sign = '+' if difference and difference.mean >= 0 else ''
             cells.append(f'{sign}{difference.text()}: {difference.verdict()}' if difference else '')
         cells += [

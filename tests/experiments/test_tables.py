@@ -77,7 +77,7 @@ def test_markdown(experiment, store):
 
 def test_a_negative_difference_and_a_score_that_is_a_share(experiment, store):
     table = cells(markdown_table(experiment, store, reference='ours', scale=0.01))
-    assert table[2][1:3] == ['0.5 ± 0.0 (n = 3)', '-0.0 ± 0.1 (n = 2): open']
+    assert table[2][1:3] == ['0.5 ± 0.0 (n = 3)', '-0.0 ± 0.1 (n = 3): open']
 
 
 def test_without_a_reference_there_is_no_difference(experiment, store):
