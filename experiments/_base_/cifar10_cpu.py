@@ -1,6 +1,6 @@
-# What all runs on CIFAR-10's subset share: ten epochs on the first 10,000 training images, validated on the first 2,000
-# test images while they train, and scored on all 10,000. Of the options the first leaves out the last 16 images of an epoch, for which the network would be compiled
-# once more; the others only say what is logged and kept.
+# What all runs on CIFAR-10's subset share: ten epochs on the first 10,000 training images, validated on the first
+# 2,000 test images while they train, and scored on all 10,000. Of the options the first leaves out the last 16 images
+# of an epoch, for which the network would be compiled once more; the others only say what is logged and kept.
 score = 'accuracy/top1'
 seeds = [0, 1, 2]
 budget = {
