@@ -9,7 +9,7 @@ from mmengine.config import Config
 
 from .planned_run import PlannedRun
 
-RUN_KEYS = {'name', 'label', 'config', 'options', 'hooks', 'start', 'paper', 'table'}
+RUN_KEYS = {'name', 'label', 'config', 'options', 'hooks', 'seeds', 'start', 'paper', 'table'}
 KEYS = {'title', 'score', 'seeds', 'options', 'budget', 'hooks', 'test', 'runs', 'paper'}
 
 
@@ -74,8 +74,9 @@ def read_experiment(path: str | Path) -> Experiment:
     A list is a config of mmengine: it may have a ``_base_``. It holds ``title``, ``score``, ``seeds``, ``runs`` and,
     for every run alike, ``options``, ``budget``, ``hooks`` and ``test`` (overrides for a test after training; without
     it the score is that of the last validation); ``paper`` says what the paper's column is. A run has a ``name``, a
-    ``label``, a ``config`` and, if it needs them, ``options`` and ``hooks`` of its own, ``start`` (the name of the run
-    before it whose last weights it starts from, of the same seed), ``paper`` (its number) and ``table=False``.
+    ``label``, a ``config`` and, if it needs them, ``options`` and ``hooks`` of its own, ``seeds`` in place of the
+    list's, ``start`` (the name of the run before it whose last weights it starts from, of the same seed), ``paper``
+    (its number) and ``table=False``.
 
     Args:
         path: a file of this form.
@@ -100,7 +101,7 @@ def read_experiment(path: str | Path) -> Experiment:
         rows[name] = Row(
             name=name,
             label=entry['label'],
-            runs=tuple(_planned(content, entry, seed, rows) for seed in content['seeds']),
+            runs=tuple(_planned(content, entry, seed, rows) for seed in entry.get('seeds', content['seeds'])),
             paper=entry.get('paper'),
             table=entry.get('table', True),
         )
@@ -110,7 +111,12 @@ def read_experiment(path: str | Path) -> Experiment:
 def _planned(content: Mapping[str, Any], entry: Mapping[str, Any], seed: int, rows: Mapping[str, Row]) -> PlannedRun:
     start = None
     if entry.get('start') is not None:
-        start = next(run for run in rows[entry['start']].runs if run.seed == seed)
+        start = next((run for run in rows[entry['start']].runs if run.seed == seed), None)
+        if start is None:
+            raise ValueError(
+                f'run {entry["name"]!r} starts from {entry["start"]!r}, which has no seed {seed}. Give both the same '
+                'seeds.'
+            )
     return PlannedRun(
         name=entry['name'],
         label=entry['label'],

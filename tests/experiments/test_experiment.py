@@ -45,6 +45,13 @@ def test_runs_have_what_is_common_and_their_own(write):
     assert run.start == first.runs[1]
 
 
+def test_a_run_can_have_seeds_of_its_own(write):
+    first, second = read_experiment(write(LIST.replace("start='first',", 'seeds=[1, 5],'))).rows
+    assert [run.seed for run in first.runs] == [0, 1] and [run.seed for run in second.runs] == [1, 5]
+    with pytest.raises(ValueError, match="run 'second' starts from 'first', which has no seed 5"):
+        read_experiment(write(LIST.replace("start='first',", "start='first', seeds=[1, 5],")))
+
+
 def test_the_first_seed_comes_first(write):
     experiment = read_experiment(write(LIST))
     assert [(run.name, run.seed) for run in experiment.runs()] == [
