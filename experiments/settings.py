@@ -46,7 +46,13 @@ runs = [
     ),
     dict(name='decay_1e-5', label='weight decay 1e-5', config=config, options={decay: 1e-5}),
     dict(name='decay_1e-4', label='weight decay 1e-4', config=config, options={decay: 1e-4}),
-    dict(name='pad_-1', label='borders padded with -1, not 0', config=config, options={f'{conv}.pad_value': -1}),
+    dict(
+        name='pad_-1',
+        label='borders padded with -1, not 0',
+        config=config,
+        options={f'{conv}.pad_value': -1},
+        seeds=three,
+    ),
     dict(
         name='alpha_x4',
         label='alpha starts at four times the mean of abs(w)',
