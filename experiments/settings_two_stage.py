@@ -9,22 +9,18 @@ first = f'{folder}/resnet20_react_stage1_cifar10_cpu.py'
 conv = 'model.backbone.conv_cfg'
 stage2 = dict(config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py', start='stage1')
 shared = dict(seeds=[0, 1, 2], **stage2)
-growth = [dict(type='ReBNNGammaGrowthHook', power=2.0)]
-released = {f'{conv}.gamma_bounds': (2e-7, 4e-6)}
 runs = [
     dict(name='stage1', label='first stage', config=first, seeds=[0, 1, 2], table=False),
     dict(name='gamma_0', label='gamma 0', options={f'{conv}.gamma': 0}, **shared),
     dict(name='gamma_adaptive', label='as printed', options={f'{conv}.gamma': 'adaptive'}, **shared),
-    dict(name='two_released_bounds', label='bounds in released units, 2e-7 and 4e-6', options=released, **stage2),
     dict(name='two_no_bounds', label='no bounds', options={f'{conv}.gamma_bounds': None}, **stage2),
-    dict(name='two_gamma_4e-6', label='gamma 4e-6', options={f'{conv}.gamma': 4e-6}, **stage2),
     dict(name='two_official', label="variant='official'", options={f'{conv}.variant': 'official'}, **stage2),
     dict(
         name='two_growing_2e-5',
         label='gamma that grows from 0 to 2e-5, quadratically',
         options={f'{conv}.gamma': 2e-5},
-        hooks=growth,
+        hooks=[dict(type='ReBNNGammaGrowthHook', power=2.0)],
         **stage2,
     ),
 ]
-del folder, first, conv, stage2, shared, growth, released
+del folder, first, conv, stage2, shared

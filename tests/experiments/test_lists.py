@@ -35,7 +35,7 @@ def test_every_run_builds_its_config(stem, tmp_path):
     assert [hook.type for hook in cfg.custom_hooks].count('BinaryWeightRecorderHook') == 1
 
 
-@pytest.mark.parametrize('name', ['methods', 'gamma', 'settings', 'settings_two_stage'])
+@pytest.mark.parametrize('name', ['methods', 'gamma', 'settings', 'settings_two_stage', 'longer'])
 def test_compared_runs_have_one_budget_schedule_and_data(name):
     shown = [row.runs[0] for row in LISTS[name].rows if row.table]
     configs = [config(run.stem).to_dict() for run in shown]

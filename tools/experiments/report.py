@@ -31,6 +31,7 @@ TABLES = {
     'gamma': ('gamma_0', 1),
     'settings': ('none', 1),
     'settings_two_stage': ('gamma_0', 1),
+    'longer': ('long_none', 1),
     'bccd': ('rebnn', 100),
 }
 

@@ -1,0 +1,14 @@
+# Does a longer training change what settings.py finds? Four times the epochs, otherwise the same.
+_base_ = './_base_/cifar10_cpu.py'
+
+title = 'Forty epochs'
+seeds = [0]
+budget = {'train_cfg.max_epochs': 40, 'param_scheduler.end': 40}
+config = 'configs/cifar10/cpu/resnet20_rebnn_cifar10_cpu.py'
+conv = 'model.backbone.conv_cfg'
+runs = [
+    dict(name='long_rebnn', label='as printed', config=config),
+    dict(name='long_none', label='no resilient gradient, gamma 0', config=config, options={f'{conv}.gamma': 0}),
+    dict(name='long_no_bounds', label='no bounds', config=config, options={f'{conv}.gamma_bounds': None}),
+]
+del config, conv
