@@ -41,6 +41,10 @@ CSV_COLUMNS = (
 )
 
 
+GAMMA = 'rebnn/gamma_mean_x1e6'
+AT_LOWER = 'rebnn/gamma_at_lower_percent'
+
+
 @dataclass(frozen=True)
 class RowResult:
     """A row of an experiment with the records of its finished runs, by seed."""
@@ -89,8 +93,19 @@ def flip_percent(record: dict[str, Any], count: str = 'sequential_flips', epoch:
     return 100 * flips / seen if seen else None
 
 
+def curve_mean(record: dict[str, Any], name: str) -> float | None:
+    """Mean over the epochs of what the method's hook has logged; None where it has not.
+
+    Example:
+        >>> curve_mean(dict(curves={'rebnn/gamma_mean_x1e6': dict(epoch=[1, 2], value=[14.0, 10.0])}), GAMMA)
+        12.0
+    """
+    values = record['curves'].get(name, {}).get('value')
+    return sum(values) / len(values) if values else None
+
+
 def markdown_table(experiment: Experiment, store: RecordStore, reference: str | None = None, scale: float = 1) -> str:
-    """Score with interval, difference to a reference and its verdict, flips, cost and the paper's number of every row.
+    """Score with interval, difference to a reference, flips, gamma, cost and the paper's number of every row.
 
     Args:
         experiment: the list.
@@ -105,7 +120,12 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
     head = ['setting', f'{short(experiment.score)}, %']
     if base is not None:
         head.append(f'difference to {base.row.label}')
-    head += ['sequential flips per step, %', 'flips per step, %', 'min of processor time']
+    head += ['sequential flips per step, %', 'flips per step, %']
+    # Where one row has a gamma there is nothing to compare.
+    with_gamma = sum(any(curve_mean(r, GAMMA) is not None for r in found.records.values()) for found in results) > 1
+    if with_gamma:
+        head += ['mean gamma, 1e-6', 'channels on the lower bound, %']
+    head.append('min of processor time')
     if experiment.paper:
         head.append(f"the paper's: {experiment.paper}, %")
     lines = [_line(head), _line(['---'] + ['--:'] * (len(head) - 1))]
@@ -120,6 +140,8 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
         cells += [
             _mean([flip_percent(record, count) for record in records]) for count in ('sequential_flips', 'flips')
         ]
+        if with_gamma:
+            cells += [_mean([curve_mean(record, name) for record in records]) for name in (GAMMA, AT_LOWER)]
         cells.append(f'{estimate([r["cost"]["cpu_s"] / 60 for r in records]).mean:.1f}' if records else '')
         if experiment.paper:
             cells.append('' if result.row.paper is None else f'{result.row.paper:.1f}')
@@ -179,7 +201,10 @@ def short(score: str) -> str:
 
 def _mean(values: Iterable[float | None]) -> str:
     present = [value for value in values if value is not None]
-    return f'{estimate(present).mean:.3g}' if present else ''
+    if not present:
+        return ''
+    mean = estimate(present).mean
+    return f'{mean:.0f}' if mean >= 1000 else f'{mean:.3g}'
 
 
 def _listed(values: Iterable[str]) -> str:

@@ -75,6 +75,21 @@ def test_markdown(experiment, store):
     assert later == ['LATER', 'not run yet', '', '', '', '', '60.0']
 
 
+def test_gamma_is_shown_where_there_is_something_to_compare(experiment, store):
+    def with_gamma(run, *gamma, **curves):
+        curve = {'rebnn/gamma_mean_x1e6': {'epoch': [1, 2], 'value': list(gamma)}, **curves}
+        store.write(run, {**record_of(run), 'curves': curve})
+
+    _, none, ours, later = experiment.rows
+    with_gamma(ours.runs[0], 14.0, 10.0)
+    assert not any('gamma' in cell for cell in cells(markdown_table(experiment, store))[0])
+    with_gamma(later.runs[0], 1.0, 3.0, **{'rebnn/gamma_at_lower_percent': {'epoch': [1, 2], 'value': [70.0, 90.0]}})
+    with_gamma(later.runs[1], 3.0, 5.0, **{'rebnn/gamma_at_lower_percent': {'epoch': [1, 2], 'value': [90.0, 98.0]}})
+    head, _, none, ours, later = cells(markdown_table(experiment, store))
+    assert head[4:6] == ['mean gamma, 1e-6', 'channels on the lower bound, %']
+    assert (none[4:6], ours[4:6], later[4:6]) == (['', ''], ['12', ''], ['3', '87'])
+
+
 def test_a_negative_difference_and_a_score_that_is_a_share(experiment, store):
     table = cells(markdown_table(experiment, store, reference='ours', scale=0.01))
     assert table[2][1:3] == ['0.5 ± 0.0 (n = 3)', '-0.0 ± 0.1 (n = 3): open']
