@@ -15,6 +15,8 @@ hooks = [dict(type='BinaryWeightRecorderHook', layers=[])]
 folder = 'configs/bccd'
 parts = ('backbone', 'rpn_head', 'roi_head.shared_head')
 without = {f'model.{part}.conv_cfg.gamma': 0 for part in parts}
+unbound = {f'model.{part}.conv_cfg.gamma_bounds': None for part in parts}
+padded = {f'model.{part}.conv_cfg.pad_value': -1 for part in parts}
 runs = [
     dict(name='rebnn', label='ReBNN', config=f'{folder}/faster_rcnn_r18_rebnn_bccd.py', paper=37.6),
     dict(
@@ -23,9 +25,21 @@ runs = [
         config=f'{folder}/faster_rcnn_r18_rebnn_bccd.py',
         options=without,
     ),
+    dict(
+        name='no_bounds',
+        label='ReBNN, no bounds',
+        config=f'{folder}/faster_rcnn_r18_rebnn_bccd.py',
+        options=unbound,
+    ),
+    dict(
+        name='pad_-1',
+        label='ReBNN, borders padded with -1, not 0',
+        config=f'{folder}/faster_rcnn_r18_rebnn_bccd.py',
+        options=padded,
+    ),
     dict(name='bireal', label='Bi-Real Net', config=f'{folder}/faster_rcnn_r18_bireal_bccd.py', paper=29.0),
     dict(name='bidet', label='BiDet', config=f'{folder}/faster_rcnn_r18_bidet_bccd.py', paper=31.0),
     dict(name='xnor', label='XNOR-Net', config=f'{folder}/faster_rcnn_r18_xnor_bccd.py', paper=21.6),
     dict(name='real', label='real-valued', config=f'{folder}/faster_rcnn_r18_bccd.py', paper=44.8),
 ]
-del folder, parts, without
+del folder, parts, without, unbound, padded
