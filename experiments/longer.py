@@ -9,6 +9,5 @@ conv = 'model.backbone.conv_cfg'
 runs = [
     dict(name='long_rebnn', label='as printed', config=config),
     dict(name='long_none', label='no resilient gradient, gamma 0', config=config, options={f'{conv}.gamma': 0}),
-    dict(name='long_no_bounds', label='no bounds', config=config, options={f'{conv}.gamma_bounds': None}),
 ]
 del config, conv

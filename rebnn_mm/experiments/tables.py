@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .experiment import Experiment, Row
-from .interval import differences, estimate
+from .interval import Estimate, differences, estimate
 from .run_record import RecordStore, final_score
 
 CSV_COLUMNS = (
@@ -104,6 +104,20 @@ def curve_mean(record: dict[str, Any], name: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
+def row_differences(results: Sequence[RowResult], reference: str | None, scale: float = 1) -> dict[str, Estimate]:
+    """Differences of every row to one of them by name; none where that one is not given or has no run.
+
+    Args:
+        results: the rows.
+        reference: name of the row that the differences are to.
+        scale: factor that makes percent of the score.
+    """
+    if reference is None:
+        return {}
+    scores = {result.row.name: {seed: scale * value for seed, value in result.finals.items()} for result in results}
+    return differences(scores, reference)
+
+
 def markdown_table(experiment: Experiment, store: RecordStore, reference: str | None = None, scale: float = 1) -> str:
     """Score with interval, difference to a reference, flips, gamma, cost and the paper's number of every row.
 
@@ -115,8 +129,7 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
     """
     results = row_results(experiment, store)
     base = next((result for result in results if result.row.name == reference), None)
-    scores = {result.row.name: {seed: scale * value for seed, value in result.finals.items()} for result in results}
-    to_base = differences(scores, base.row.name) if base is not None else {}
+    to_base = row_differences(results, reference, scale)
     head = ['setting', f'{short(experiment.score)}, %']
     if base is not None:
         head.append(f'difference to {base.row.label}')
@@ -130,9 +143,9 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
         head.append(f"the paper's: {experiment.paper}, %")
     lines = [_line(head), _line(['---'] + ['--:'] * (len(head) - 1))]
     for result in results:
-        finals = scores[result.row.name]
+        finals = [scale * value for value in result.finals.values()]
         records = list(result.records.values())
-        cells = [result.row.label, estimate(list(finals.values())).text() if finals else 'not run yet']
+        cells = [result.row.label, estimate(finals).text() if finals else 'not run yet']
         if base is not None:
             difference = to_base.get(result.row.name)
             sign = '+' if difference and difference.mean >= 0 else ''

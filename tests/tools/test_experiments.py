@@ -102,7 +102,7 @@ def test_a_mistake_is_one_sentence(run_tool, tmp_path, arguments, message):
     assert message in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
-PARTS = ('methods', 'gamma', 'settings', 'settings_two_stage', 'longer', 'bccd', 'oscillation')
+PARTS = ('methods', 'gamma', 'settings', 'settings_two_stage', 'longer', 'bccd', 'oscillation', 'overview')
 
 
 def test_the_report_fills_a_page_from_the_records_that_are_kept(run_tool, tmp_path):
@@ -114,6 +114,9 @@ def test_the_report_fills_a_page_from_the_records_that_are_kept(run_tool, tmp_pa
     assert done.returncode == 0, done.stderr
     text = page.read_text()
     assert text.startswith('# Results\n') and text.endswith('the end\n')
+    for figure in ('differences', 'flips', 'weights'):
+        assert (page.parent / 'images' / f'experiment_{figure}.png').stat().st_size > 10_000
+        assert f'(images/experiment_{figure}.png)' in text
     assert text.count('runs are done') == 6 and '| ReBNN |' in text
     with (tmp_path / 'results.csv').open() as file:
         lines = list(csv.DictReader(file))

@@ -15,11 +15,18 @@ from typing import Any
 
 from rebnn_mm.analysis.figure_style import DPI, figure_style
 from rebnn_mm.experiments.experiment import Experiment, read_experiment
-from rebnn_mm.experiments.figures import draw_flips, draw_histograms, shares
+from rebnn_mm.experiments.figures import draw_differences, draw_flips, draw_histograms, shares
 from rebnn_mm.experiments.interval import estimate
 from rebnn_mm.experiments.run_record import RecordStore
 from rebnn_mm.experiments.sections import replace_sections
-from rebnn_mm.experiments.tables import csv_table, flip_percent, markdown_table, provenance_text, row_results
+from rebnn_mm.experiments.tables import (
+    csv_table,
+    flip_percent,
+    markdown_table,
+    provenance_text,
+    row_differences,
+    row_results,
+)
 from rebnn_mm.utils.command_line import stop_if
 from rebnn_mm.utils.picture import save_picture
 
@@ -33,6 +40,13 @@ TABLES = {
     'settings_two_stage': ('gamma_0', 1),
     'longer': ('long_none', 1),
     'bccd': ('rebnn', 100),
+}
+
+# What the overview draws, by list: the text under its panel.
+OVERVIEW = {
+    'methods': 'CIFAR-10, every method: top-1 minus that of ReBNN, points',
+    'gamma': 'CIFAR-10, two stages, gamma: top-1 minus that of gamma 0, points',
+    'bccd': 'Blood cells: AP50 minus that of ReBNN, points',
 }
 
 OSCILLATING = ('react', 'recu', 'rebnn')
@@ -83,6 +97,19 @@ def oscillation_section(methods: Experiment, store: RecordStore, images: Path, p
     )
 
 
+def overview_section(lists: dict[str, Experiment], store: RecordStore, images: Path, page: Path) -> str:
+    """The figure with the differences of the lists in :data:`OVERVIEW`."""
+    panels = {}
+    for name, title in OVERVIEW.items():
+        results = row_results(lists[name], store)
+        found = row_differences(results, *TABLES[name])
+        panels[title] = {r.row.label: found[r.row.name] for r in results if r.row.name in found}
+    with figure_style():
+        save_picture(draw_differences(panels), images / 'experiment_differences.png', dpi=DPI)
+    folder = os.path.relpath(images, page.parent)
+    return f'![Differences with their intervals, by list]({folder}/experiment_differences.png)\n'
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--records', type=Path, default=ROOT / 'experiments' / 'records', help='folder of the records')
@@ -101,6 +128,7 @@ def main() -> None:
         sections['experiment oscillation'] = oscillation_section(
             lists['methods'], store, args.page.parent / 'images', args.page
         )
+        sections['experiment overview'] = overview_section(lists, store, args.page.parent / 'images', args.page)
         text = replace_sections(args.page.read_text(), sections)
     except ValueError as error:
         stop_if(str(error))
