@@ -21,7 +21,7 @@ runs = [
     dict(name='rebnn', label='ReBNN', config=f'{folder}/faster_rcnn_r18_rebnn_bccd.py', paper=37.6),
     dict(
         name='none',
-        label='ReBNN without the resilient gradient, gamma 0',
+        label='ReBNN with gamma 0',
         config=f'{folder}/faster_rcnn_r18_rebnn_bccd.py',
         options=without,
     ),
@@ -34,7 +34,7 @@ runs = [
     ),
     dict(
         name='pad_-1',
-        label='ReBNN, borders padded with -1, not 0',
+        label='ReBNN, borders of -1',
         config=f'{folder}/faster_rcnn_r18_rebnn_bccd.py',
         options=padded,
         seeds=[0],

@@ -13,7 +13,7 @@ from ..analysis.figure_style import COLOURS
 from .interval import Estimate
 from .latent_weights import BINS, REACH
 
-VERDICTS = {'above': COLOURS[2], 'open': COLOURS[6], 'below': COLOURS[1]}
+VERDICTS = {'above': COLOURS[0], 'open': COLOURS[6], 'below': COLOURS[1]}
 
 Records = Mapping[str, Sequence[dict[str, Any]]]
 """Records of finished runs, one per seed, by the label of their setting."""
@@ -84,7 +84,7 @@ def draw_differences(panels: Mapping[str, Mapping[str, Estimate]]) -> Figure:
                 marker='o',
                 markersize=4,
             )
-        axis.axvline(0, color=COLOURS[0], linestyle='--', linewidth=1)
+        axis.axvline(0, color=COLOURS[6], linestyle='--', linewidth=1)
         axis.set_yticks(range(len(rows)), [f'{label} (n = {rows[label].n})' for label in rows])
         axis.set_ylim(len(rows) - 0.4, -0.6)
         axis.set_xlabel(title)

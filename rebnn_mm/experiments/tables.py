@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -104,18 +104,22 @@ def curve_mean(record: dict[str, Any], name: str) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-def row_differences(results: Sequence[RowResult], reference: str | None, scale: float = 1) -> dict[str, Estimate]:
+def row_differences(
+    results: Sequence[RowResult], reference: str | None, value: Callable[[dict[str, Any]], float | None]
+) -> dict[str, Estimate]:
     """Differences of every row to one of them by name; none where that one is not given or has no run.
 
     Args:
         results: the rows.
         reference: name of the row that the differences are to.
-        scale: factor that makes percent of the score.
+        value: what of a record is compared; a record that has none is left out.
     """
     if reference is None:
         return {}
-    scores = {result.row.name: {seed: scale * value for seed, value in result.finals.items()} for result in results}
-    return differences(scores, reference)
+    found = {r.row.name: {seed: value(record) for seed, record in r.records.items()} for r in results}
+    return differences(
+        {name: {s: v for s, v in by_seed.items() if v is not None} for name, by_seed in found.items()}, reference
+    )
 
 
 def markdown_table(experiment: Experiment, store: RecordStore, reference: str | None = None, scale: float = 1) -> str:
@@ -129,7 +133,7 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
     """
     results = row_results(experiment, store)
     base = next((result for result in results if result.row.name == reference), None)
-    to_base = row_differences(results, reference, scale)
+    to_base = row_differences(results, reference, lambda record: scale * final_score(record))
     head = ['setting', f'{short(experiment.score)}, %']
     if base is not None:
         head.append(f'difference to {base.row.label}')

@@ -14,6 +14,7 @@ from rebnn_mm.experiments.tables import (
     flip_percent,
     markdown_table,
     provenance_text,
+    row_differences,
     row_results,
 )
 from tests.experiments.runs import planned, record_of
@@ -73,6 +74,15 @@ def test_markdown(experiment, store):
     # Seeds 0 and 1: differences 1 and 2; mean 1.5, s = 0.7071, t = 12.706: 6.35.
     assert ours == ['OURS', '52.5 ± 19.1 (n = 2)', '+1.5 ± 6.4 (n = 2): open', '', '', '2.0', '61.6']
     assert later == ['LATER', 'not run yet', '', '', '', '', '60.0']
+
+
+def test_anything_of_a_record_can_be_compared(experiment, store):
+    results = row_results(experiment, store)
+    found = row_differences(results, 'none', lambda record: record['cost']['cpu_s'])
+    assert list(found) == ['ours'] and found['ours'].mean == pytest.approx(60) and found['ours'].n == 2
+    # 'ours' has no flips in its records, so there is nothing to compare.
+    assert row_differences(results, 'none', flip_percent) == {}
+    assert row_differences(results, None, flip_percent) == row_differences(results, 'later', flip_percent) == {}
 
 
 def test_gamma_is_shown_where_there_is_something_to_compare(experiment, store):

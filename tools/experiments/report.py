@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from rebnn_mm.analysis.figure_style import DPI, figure_style
 from rebnn_mm.experiments.experiment import Experiment, read_experiment
 from rebnn_mm.experiments.figures import draw_differences, draw_flips, draw_histograms, shares
 from rebnn_mm.experiments.interval import estimate
-from rebnn_mm.experiments.run_record import RecordStore
+from rebnn_mm.experiments.run_record import RecordStore, final_score
 from rebnn_mm.experiments.sections import replace_sections
 from rebnn_mm.experiments.tables import (
     csv_table,
@@ -42,12 +43,13 @@ TABLES = {
     'bccd': ('rebnn', 100),
 }
 
-# What the overview draws, by list: the text under its panel.
-OVERVIEW = {
-    'methods': 'CIFAR-10, every method: top-1 minus that of ReBNN, points',
-    'gamma': 'CIFAR-10, two stages, gamma: top-1 minus that of gamma 0, points',
-    'bccd': 'Blood cells: AP50 minus that of ReBNN, points',
-}
+# What the overview draws: the list, what of its records, and the text under the panel.
+OVERVIEW: tuple[tuple[str, Callable[[dict[str, Any]], float | None], str], ...] = (
+    ('methods', final_score, 'CIFAR-10: top-1 minus that of ReBNN, points'),
+    ('methods', flip_percent, 'CIFAR-10: sequential flips per step minus those of ReBNN, % of the weights'),
+    ('gamma', final_score, 'CIFAR-10, two stages: top-1 minus that of gamma 0, points'),
+    ('bccd', lambda record: 100 * final_score(record), 'blood cells: AP50 minus that of ReBNN, points'),
+)
 
 OSCILLATING = ('react', 'recu', 'rebnn')
 LAYERS = ('backbone.layer1.0.conv1', 'backbone.layer2.1.conv1', 'backbone.layer3.2.conv2')
@@ -100,9 +102,9 @@ def oscillation_section(methods: Experiment, store: RecordStore, images: Path, p
 def overview_section(lists: dict[str, Experiment], store: RecordStore, images: Path, page: Path) -> str:
     """The figure with the differences of the lists in :data:`OVERVIEW`."""
     panels = {}
-    for name, title in OVERVIEW.items():
+    for name, value, title in OVERVIEW:
         results = row_results(lists[name], store)
-        found = row_differences(results, *TABLES[name])
+        found = row_differences(results, TABLES[name][0], value)
         panels[title] = {r.row.label: found[r.row.name] for r in results if r.row.name in found}
     with figure_style():
         save_picture(draw_differences(panels), images / 'experiment_differences.png', dpi=DPI)
