@@ -1,9 +1,9 @@
-# Does a longer training change what settings.py finds? Four times the epochs, otherwise the same.
+# Does a longer training change what settings.py finds? Twice the epochs, otherwise the same.
 _base_ = './_base_/cifar10_cpu.py'
 
-title = 'Forty epochs'
+title = 'Twenty epochs'
 seeds = [0]
-budget = {'train_cfg.max_epochs': 40, 'param_scheduler.end': 40}
+budget = {'train_cfg.max_epochs': 20, 'param_scheduler.end': 20}
 config = 'configs/cifar10/cpu/resnet20_rebnn_cifar10_cpu.py'
 conv = 'model.backbone.conv_cfg'
 runs = [
