@@ -21,6 +21,7 @@ from ..layers import BinaryLayer, calibrate_shifts
 from ..layers.report import layer_report
 from ..quantizers import ActivationQuantizer
 from .method_driver import MethodDriver
+from .optim_constructor import apply_relative_rates
 from .roles import WITHOUT_DECAY, parameter_roles
 
 
@@ -31,6 +32,7 @@ class BinaryHook(Hook):
     - Logs once, in training, validation and testing, which layers are binary, which are real and why.
     - Before training: starts scaling factors from the weights as loaded and the shifts of swapped layers from one
       batch of training data (:func:`rebnn_mm.layers.calibrate_shifts`), unless a checkpoint brought them.
+    - Before training: gives latent weights the rates that follow their magnitude (:func:`apply_relative_rates`).
     - During training: schedules, per-epoch updates and weight constraints of the method (:class:`MethodDriver`).
 
     Schedules follow the runner's own count, so a resumed run continues where it stood. ReBNN has a hook that does
@@ -82,6 +84,13 @@ class BinaryHook(Hook):
         self.driver = MethodDriver(model)
         for wrapper in wrappers:
             self.driver.attach(wrapper.optimizer, resumed=runner.iter > 0)
+            rates = apply_relative_rates(wrapper.optimizer, _schedulers(runner, wrapper))
+            if rates is not None:
+                print_log(
+                    f'{type(self).__name__}: latent weights train at rates of {rates[0]:.2g} to {rates[1]:.2g}, in '
+                    'proportion to the mean magnitude of each layer.',
+                    logger='current',
+                )
         if self.calibrate:
             self._calibrate(runner, model)
 
@@ -178,9 +187,23 @@ def optim_wrappers(runner: Runner) -> Sequence[OptimWrapper]:
     return list(wrapper.optim_wrappers.values()) if hasattr(wrapper, 'optim_wrappers') else [wrapper]
 
 
+def logs_now(hook: Hook, runner: Runner, batch_idx: int, interval: int) -> bool:
+    """Whether mmengine's LoggerHook prints after this iteration."""
+    loader = runner.train_dataloader
+    at_end = len(loader) <= interval and hook.end_of_epoch(loader, batch_idx)
+    return hook.every_n_inner_iters(batch_idx, interval) or at_end
+
+
 def has_epochs(runner: Runner) -> bool:
     """Whether the train loop counts epochs."""
     return isinstance(runner.train_loop, EpochBasedTrainLoop)
+
+
+def _schedulers(runner: Runner, wrapper: OptimWrapper) -> list[Any]:
+    """The parameter schedulers of one optimizer."""
+    schedulers = runner.param_schedulers or []
+    lists = schedulers.values() if isinstance(schedulers, dict) else [schedulers]
+    return [scheduler for group in lists for scheduler in group if scheduler.optimizer is wrapper]
 
 
 def _forward(model: BaseModel, batch: Any) -> None:

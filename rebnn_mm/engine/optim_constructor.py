@@ -1,27 +1,56 @@
 """Parameter groups by role."""
 
+import difflib
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from mmengine.logging import print_log
 from mmengine.optim import DefaultOptimWrapperConstructor
 from mmengine.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIMIZERS
 from torch import nn
+from torch.optim import Optimizer
 
-from .roles import NORM, ROLES, WITHOUT_DECAY, parameter_roles
+from .roles import LATENT, NORM, ROLES, WITHOUT_DECAY, parameter_roles
+
+ROLE_OPTIONS = ('lr_mult', 'decay_mult')
+
+REFERENCE_MAGNITUDE = 0.01
+"""The mean magnitude at which a layer of latent weights trains at the rate of the config, ``lr * lr_mult``."""
+
+RELATIVE, APPLIED = 'relative', 'relative_applied'
+"""Keys of a parameter group: whether its rate is to follow the magnitude of its weights, and the factor it got."""
 
 
 @OPTIM_WRAPPER_CONSTRUCTORS.register_module()
 class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
-    """Groups parameters by role and keeps weight decay off scaling factors, shifts, slopes and norms.
+    r"""Groups parameters by role and keeps weight decay off scaling factors, shifts, slopes and norms.
 
     One group per role (:mod:`rebnn_mm.engine.roles`) and set of options, one log line per group. Everything that
     mmengine's own constructor knows in ``paramwise_cfg`` keeps its meaning and wins: ``custom_keys`` over all, and
     ``norm_decay_mult`` for norms. The type of the OptimWrapper is left alone, so ``--amp`` works.
 
+    ``paramwise_cfg`` has one entry more, ``roles``: options for all parameters of a role, by its name with spaces or
+    underscores, as in ``roles=dict(latent_weight=dict(lr_mult=4))``.
+
+    Only the sign of a latent weight is used, so what a step is worth depends on the size of the weight it moves: with
+    weights ten times as large signs need ten times as many steps to change. The rate of latent weights therefore
+    follows their magnitude, layer by layer:
+
+    .. math:: lr_l = lr \cdot lr\_mult \cdot \frac{mean |w_l|}{0.01}
+
+    with the weights as they are when training starts (:func:`apply_relative_rates`, called by the method's hook). With
+    Adam at a rate of 1e-3 a step then moves a weight by up to a tenth of the mean magnitude in every layer, whatever
+    initialisation or checkpoint it comes from. ``relative=False`` keeps ``lr * lr_mult``.
+
     Args:
         optim_wrapper_cfg: as in mmengine.
-        paramwise_cfg: as in mmengine.
+        paramwise_cfg: as in mmengine, with ``roles``: for each role ``lr_mult`` and ``decay_mult``, and for the latent
+            weights ``relative`` (default True).
+
+    Raises:
+        ValueError: a role or an option that does not exist; the message names the nearest one.
 
     Example:
         >>> from rebnn_mm.engine.roles import parameter_roles
@@ -33,8 +62,10 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     """
 
     def __init__(self, optim_wrapper_cfg: dict[str, Any], paramwise_cfg: dict[str, Any] | None = None) -> None:
+        paramwise_cfg = dict(paramwise_cfg or {})
+        self.role_options = _checked_roles(paramwise_cfg.pop('roles', {}))
         # Not empty, because mmengine would then put all parameters into one group; and shared layers count once there.
-        super().__init__(optim_wrapper_cfg, {'bypass_duplicate': True, **(paramwise_cfg or {})})
+        super().__init__(optim_wrapper_cfg, {'bypass_duplicate': True, **paramwise_cfg})
 
     def add_params(
         self, params: list[dict[str, Any]], module: nn.Module, prefix: str = '', is_dcn_module: Any = None
@@ -49,17 +80,36 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         for group in params:
             (parameter,) = group['params']
             options = {key: value for key, value in group.items() if key != 'params'}
-            role = roles[id(parameter)]
-            if self._drop_decay(role, names[id(parameter)]):
+            role, name = roles[id(parameter)], names[id(parameter)]
+            if self._drop_decay(role, name):
                 options['weight_decay'] = 0.0
+            if not self._named_by_user(name):
+                options.update(self._options_of(role))
             key = (role, tuple(sorted((name, repr(value)) for name, value in options.items())))
+            if options.get(RELATIVE):
+                key = (*key, id(parameter))
             merged.setdefault(key, {'params': [], 'role': role, **options})['params'].append(parameter)
-        params[:] = sorted(merged.values(), key=lambda group: ROLES.index(group['role']))
-        for group in params:
-            print_log(self._described(group), logger='current')
+        # Real weights come first, because the first group's rate is the one that mmengine logs.
+        params[:] = sorted(merged.values(), key=lambda group: -ROLES.index(group['role']))
+        for lines in _described_together(params):
+            print_log(self._described(lines), logger='current')
+
+    def _named_by_user(self, name: str) -> bool:
+        return any(key in name for key in self.paramwise_cfg.get('custom_keys', {}))
+
+    def _options_of(self, role: str) -> dict[str, Any]:
+        given = self.role_options.get(role, {})
+        options: dict[str, Any] = {}
+        if 'lr_mult' in given:
+            options['lr'] = self.base_lr * given['lr_mult']
+        if 'decay_mult' in given and self.base_wd is not None:
+            options['weight_decay'] = self.base_wd * given['decay_mult']
+        if role == LATENT and given.get(RELATIVE, True) and self.base_lr is not None:
+            options[RELATIVE] = True
+        return options
 
     def _drop_decay(self, role: str, name: str) -> bool:
-        if role not in WITHOUT_DECAY or any(key in name for key in self.paramwise_cfg.get('custom_keys', {})):
+        if role not in WITHOUT_DECAY or self._named_by_user(name):
             return False
         if role == NORM and 'norm_decay_mult' in self.paramwise_cfg:
             return False
@@ -71,11 +121,85 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
             cls = registry.get(kind) if isinstance(kind, str) else kind
         return 'weight_decay' in inspect.signature(cls).parameters
 
-    def _described(self, group: dict[str, Any]) -> str:
-        values = sum(parameter.numel() for parameter in group['params'])
-        hidden = ('params', 'role')
-        options = {'lr': self.base_lr, 'weight_decay': self.base_wd, **group}
+    def _described(self, groups: Sequence[dict[str, Any]]) -> str:
+        parameters = [parameter for group in groups for parameter in group['params']]
+        values = sum(parameter.numel() for parameter in parameters)
+        hidden = ('params', 'role', RELATIVE)
+        options = {'lr': self.base_lr, 'weight_decay': self.base_wd, **groups[0]}
         shown = ', '.join(
             f'{key} {value}' for key, value in options.items() if key not in hidden and value is not None
         )
-        return f'optimizer group {group["role"]!r}: {len(group["params"])} parameters, {values:,} values, {shown}'
+        if options.get(RELATIVE):
+            shown += f', times mean(abs(w)) / {REFERENCE_MAGNITUDE} of each layer when training starts'
+        return f'optimizer group {options["role"]!r}: {len(parameters)} parameters, {values:,} values, {shown}'
+
+
+@torch.no_grad()
+def apply_relative_rates(optimizer: Optimizer, schedulers: Sequence[Any] = ()) -> tuple[float, float] | None:
+    r"""Multiply the rate of each relative group by mean(\|w\|) / 0.01 of its weights, once.
+
+    Called when the weights are those that training starts from. A group that has its factor, as after resuming, is
+    left alone.
+
+    Args:
+        optimizer: its groups are those of :class:`ReBNNOptimWrapperConstructor`.
+        schedulers: mmengine's parameter schedulers of this optimizer, which remember rates.
+
+    Returns:
+        tuple[float, float] | None: the smallest and the largest rate that a group got, None where none changed.
+
+    Example:
+        >>> weight = nn.Parameter(torch.tensor([0.125, -0.0625]))
+        >>> optimizer = torch.optim.SGD([dict(params=[weight], relative=True)], lr=0.1)
+        >>> apply_relative_rates(optimizer)
+        (0.9375, 0.9375)
+    """
+    rates = []
+    for index, group in enumerate(optimizer.param_groups):
+        if not group.get(RELATIVE) or APPLIED in group:
+            continue
+        (weight,) = group['params']
+        # Weights that are all zero have no magnitude to follow.
+        factor = float(weight.detach().double().abs().mean()) / REFERENCE_MAGNITUDE or 1.0
+        group[APPLIED] = factor
+        for key in ('lr', 'initial_lr', 'max_lr', 'min_lr'):
+            if key in group:
+                group[key] *= factor
+        for scheduler in schedulers:
+            if scheduler.param_name == 'lr':
+                scheduler.base_values[index] *= factor
+        rates.append(group.get('initial_lr', group['lr']))
+    return (min(rates), max(rates)) if rates else None
+
+
+def _described_together(groups: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Groups that differ in their parameters only stand in one line."""
+    lines: dict[str, list[dict[str, Any]]] = {}
+    for group in groups:
+        options = {key: value for key, value in group.items() if key != 'params'}
+        lines.setdefault(repr(sorted(options.items())), []).append(group)
+    return list(lines.values())
+
+
+def _checked_roles(roles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    checked = {}
+    for name, options in roles.items():
+        role = name.replace('_', ' ')
+        if role not in ROLES:
+            raise ValueError(
+                f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles has no role {name!r}; {_nearest(role, ROLES)}'
+            )
+        allowed = (*ROLE_OPTIONS, RELATIVE) if role == LATENT else ROLE_OPTIONS
+        for option in options:
+            if option not in allowed:
+                raise ValueError(
+                    f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles[{name!r}] has no option {option!r}; '
+                    f'{_nearest(option, allowed)}'
+                )
+        checked[role] = dict(options)
+    return checked
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    (close,) = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
+    return f'did you mean {close!r}? It knows {", ".join(map(repr, known))}.'

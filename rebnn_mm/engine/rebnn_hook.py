@@ -9,10 +9,17 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
 
-from .binary_hook import BinaryHook, has_epochs, optim_wrappers, unwrapped
+from .binary_hook import BinaryHook, has_epochs, logs_now, optim_wrappers, unwrapped
 from .resilient_gradient import ResilientGradient, fused_message
+from .roles import LATENT
 
-CHECKPOINT_KEY = 'rebnn_flip_windows'
+CHECKPOINT_KEY = 'rebnn_counts'
+
+SHARE_TO_WARN_AT = 0.1
+"""A reconstruction term above this share of the task's gradient, over an interval of the log, is warned about."""
+
+STEPS_TO_MOVE_IN = 200
+"""A layer without a flip in so many first steps is warned about."""
 
 
 @HOOKS.register_module()
@@ -23,6 +30,8 @@ class ReBNNHook(BinaryHook):
 
     - Around every optimizer step: the reconstruction term and the update of gamma
       (:class:`rebnn_mm.engine.ResilientGradient`).
+    - Once each: a warning with the fix when the reconstruction term drowns the task's gradient in a layer, and when
+      layers do not flip a sign early in training.
     - Every ``interval`` iterations: the numbers of :meth:`ResilientGradient.statistics` under ``rebnn/``, into the log
       and every visualizer backend.
 
@@ -43,7 +52,8 @@ class ReBNNHook(BinaryHook):
         super().__init__(calibrate, schedule)
         self.interval = interval
         self.resilient: ResilientGradient | None = None
-        self._saved_windows: dict[str, Any] = {}
+        self._saved_counts: dict[str, Any] = {}
+        self._warned: set[str] = set()
 
     def before_train(self, runner: Runner) -> None:
         """Check, initialise and install the optimizer hooks."""
@@ -58,7 +68,7 @@ class ReBNNHook(BinaryHook):
             )
         for wrapper in optim_wrappers(runner):
             self.resilient.attach(wrapper.optimizer)
-        self.resilient.load_state_dict(self._saved_windows)
+        self.resilient.load_state_dict(self._saved_counts)
         if self.interval is None:
             logger_hooks = [hook for hook in runner.hooks if isinstance(hook, LoggerHook)]
             self.interval = logger_hooks[0].interval if logger_hooks else 10
@@ -75,10 +85,35 @@ class ReBNNHook(BinaryHook):
         self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
     ) -> None:
         """Write statistics for the LoggerHook."""
-        if self.resilient is None or not self.every_n_train_iters(runner, self.interval or 10):
+        if self.resilient is None or not logs_now(self, runner, batch_idx, self.interval or 10):
             return
         for name, value in self.resilient.statistics().items():
             runner.message_hub.update_scalar(f'train/rebnn/{name}', value)
+        self._warn_of_frozen_signs(runner, self.resilient)
+
+    def _warn_of_frozen_signs(self, runner: Runner, resilient: ResilientGradient) -> None:
+        name, share = max(resilient.term_shares.items(), key=lambda item: item[1], default=('', 0.0))
+        # Shares are measured, and a limit of a tenth is met up to rounding.
+        if share > 1.01 * SHARE_TO_WARN_AT:
+            self._warn_once(
+                'share',
+                f"the reconstruction term is {100 * share:.0f} % of the task's gradient in layer {name!r}, which keeps "
+                "signs where they are. Use gamma='adaptive' with max_share=0.1 (the default), or a smaller gamma.",
+            )
+        unmoved = resilient.unmoved(STEPS_TO_MOVE_IN)
+        if unmoved and _past_warm_up(runner):
+            shown = ', '.join(unmoved[:3]) + (' and others' if len(unmoved) > 3 else '')
+            self._warn_once(
+                'unmoved',
+                f'{len(unmoved)} of {len(resilient)} layers have not flipped a sign since training began ({shown}). '
+                'Raise the rate of latent weights: optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight='
+                'dict(lr_mult=10))); tools/analysis/project_flips.py tells by how much.',
+            )
+
+    def _warn_once(self, what: str, message: str) -> None:
+        if what not in self._warned:
+            self._warned.add(what)
+            self.warn(message)
 
     def after_train_epoch(self, runner: Runner) -> None:
         """Renew gamma where flips are counted per epoch."""
@@ -92,12 +127,22 @@ class ReBNNHook(BinaryHook):
             self.resilient.detach()
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Save open flip windows; there are none with the default window of one step."""
-        windows = self.resilient.state_dict() if self.resilient is not None else {}
-        if windows:
-            checkpoint[CHECKPOINT_KEY] = windows
+        """Save counts and open flip windows."""
+        if self.resilient is not None:
+            checkpoint[CHECKPOINT_KEY] = self.resilient.state_dict()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Keep open flip windows until training starts."""
+        """Keep them until training starts."""
         if getattr(runner, '_resume', False):
-            self._saved_windows = checkpoint.get(CHECKPOINT_KEY, {})
+            self._saved_counts = checkpoint.get(CHECKPOINT_KEY, {})
+
+
+def _past_warm_up(runner: Runner) -> bool:
+    """Whether latent weights train at half of their rate or more."""
+    groups = [
+        group
+        for wrapper in optim_wrappers(runner)
+        for group in wrapper.optimizer.param_groups
+        if group.get('role', LATENT) == LATENT
+    ]
+    return any(group['lr'] >= 0.5 * group.get('initial_lr', group['lr']) for group in groups)

@@ -21,7 +21,8 @@ class ResilientGradient:
     One step of every layer, in this order (:math:`G = \partial L / \partial \hat w`, :math:`b = sign(w)`):
 
     1. before: :math:`\delta_w = \alpha G 1_{|w| \le 1} + \gamma (w - \alpha b)` and
-       :math:`\delta_{\alpha_i} = \sum_j G_{ij} b_{ij} - \gamma_i \sum_j (w_{ij} - \alpha_i b_{ij}) b_{ij}`;
+       :math:`\delta_{\alpha_i} = \sum_j G_{ij} b_{ij} - \gamma_i \sum_j (w_{ij} - \alpha_i b_{ij}) b_{ij}`, with
+       gamma limited to where the term stays a share of the task's gradient (:func:`rebnn_mm.functional.limited`);
     2. the optimizer's step;
     3. after: :math:`\gamma_i =` share of flipped signs :math:`\cdot \max_j |G_{ij}|` within its bounds.
 
@@ -52,7 +53,7 @@ class ResilientGradient:
         >>> model(torch.randn(16, 8)).square().mean().backward()
         >>> optimizer.step()
         >>> sorted(resilient.statistics())[:2]
-        ['alpha_over_mean_abs_w', 'flip_back_percent']
+        ['alpha_over_mean_abs_w', 'flip_backs_per_million']
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -63,6 +64,8 @@ class ResilientGradient:
         }
         for layer in self._layers.values():
             layer.quantizer.start(layer.weight)
+        self.term_shares: dict[str, float] = {}
+        """By layer, the share that ``statistics`` found last; without layers that have no term."""
         self._attached: list[ResilientLayer] = []
         self._handles: list[Any] = []
 
@@ -85,7 +88,12 @@ class ResilientGradient:
         """
         _refuse_sharded(optimizer)
         held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
-        layers = [layer for layer in self._layers.values() if id(layer.weight) in held]
+        # Of a layer with a frozen weight alpha alone may be trained.
+        layers = [
+            layer
+            for layer in self._layers.values()
+            if id(layer.weight if layer.weight.requires_grad else layer.quantizer.alpha) in held
+        ]
         for layer in layers:
             alpha = layer.quantizer.alpha
             if alpha.requires_grad and id(alpha) not in held:
@@ -125,14 +133,18 @@ class ResilientGradient:
 
     @torch.no_grad()
     def statistics(self) -> dict[str, float]:
-        """What happened since the last call, over all layers; brings the numbers from the device once.
+        """What happened since the last call, over all layers; brings the numbers from the device together.
 
         Returns:
             dict[str, float]:
 
-            - ``flip_percent``: signs flipped per step, in percent of all weights;
-            - ``flip_back_percent``: signs flipped that the step before had flipped the other way (the paper's
-              sequential oscillation), in percent of all weights;
+            - ``flips_per_million``: signs flipped per step, of a million weights;
+            - ``flip_backs_per_million``: signs flipped that the step before had flipped the other way (the paper's
+              sequential oscillation), of a million weights;
+            - ``flips_so_far_percent``: flips of all steps since training began, in percent of the weights; 100 is one
+              flip for each weight;
+            - ``term_share_median_percent``, ``term_share_max_percent``: norm of the reconstruction term over the norm
+              of the task's gradient, of the median layer and of the layer with the largest;
             - ``gamma_mean_x1e6``: mean of gamma over all channels, in millionths;
             - ``gamma_at_lower_percent``, ``gamma_at_upper_percent``: channels on each bound, in percent of those that
               have bounds;
@@ -140,40 +152,68 @@ class ResilientGradient:
         """
         if not self._layers:
             return {}
-        counts = [layer.take_counts() for layer in self.layers]
         quantizers = [layer.quantizer for layer in self.layers]
         gamma = torch.cat([quantizer.gamma for quantizer in quantizers])
         alpha = torch.cat([quantizer.alpha for quantizer in quantizers])
         mean_abs = torch.cat([channel_mean_abs(layer.weight) for layer in self.layers]).clamp(min=1e-12)
-        ruled = [q for q in quantizers if isinstance(q.gamma_mode, str) and q.gamma_bounds is not None]
-        # Brought over together, because each transfer waits for the device.
-        flips, backs, gamma_mean, ratio_mean, *at_bounds = torch.stack(
+        ruled = [q for q in quantizers if isinstance(q.gamma_mode, str) and q.gamma_bounds]
+        gamma_mean, ratio_mean, *at_bounds = torch.stack(
             [
-                torch.stack([flips for flips, _, _ in counts]).sum(),
-                torch.stack([backs for _, backs, _ in counts]).sum(),
                 gamma.double().mean(),
                 (alpha / mean_abs).double().mean(),
                 *([_on_bound(ruled, 0), _on_bound(ruled, 1)] if ruled else []),
             ]
         ).tolist()
-        seen = max(sum(weights for _, _, weights in counts), 1)
+        counts = [layer.counts for layer in self.layers]
+        flips, backs = torch.stack([count.flips for count in counts]).sum(dim=0).tolist()
+        self.term_shares = self._take_term_shares()
+        seen = max(sum(count.weights * count.steps for count in counts), 1)
+        for count in counts:
+            count.clear()
         result = {
-            'flip_percent': 100 * flips / seen,
-            'flip_back_percent': 100 * backs / seen,
+            'flips_per_million': 1e6 * flips / seen,
+            'flip_backs_per_million': 1e6 * backs / seen,
+            'flips_so_far_percent': self.flips_so_far_percent,
             'gamma_mean_x1e6': 1e6 * gamma_mean,
             'alpha_over_mean_abs_w': ratio_mean,
         }
+        if self.term_shares:
+            shares = sorted(self.term_shares.values())
+            result['term_share_median_percent'] = 100 * shares[len(shares) // 2]
+            result['term_share_max_percent'] = 100 * shares[-1]
         if ruled:
             result['gamma_at_lower_percent'], result['gamma_at_upper_percent'] = (100 * share for share in at_bounds)
         return result
 
+    @property
+    def flips_so_far_percent(self) -> float:
+        """Flips of all steps of the run, in percent of the weights of the layers that take steps."""
+        counts = [layer.counts for layer in self.layers if layer.counts.all_steps]
+        return 100 * sum(count.all_flips for count in counts) / max(sum(count.weights for count in counts), 1)
+
+    def unmoved(self, steps: int) -> list[str]:
+        """Names of the layers that took at least so many steps without a flip."""
+        return [
+            layer.name
+            for layer in self.layers
+            if layer.counts.all_steps >= steps and layer.counts.all_flips == 0
+        ]
+
+    def _take_term_shares(self) -> dict[str, float]:
+        layers = [layer for layer in self.layers if layer.counts.steps and layer.quantizer.gamma_mode != 0]
+        if not layers:
+            return {}
+        squares = torch.stack([layer.counts.squares for layer in layers])
+        # A layer without any task gradient gets no term.
+        shares = (squares[:, 1] / squares[:, 0].clamp(min=torch.finfo(squares.dtype).tiny)).sqrt().tolist()
+        return dict(zip((layer.name for layer in layers), shares, strict=True))
+
     def state_dict(self) -> dict[str, dict[str, Any]]:
-        """Open flip windows by layer; empty with the default window of one step."""
-        states = {name: layer.state_dict() for name, layer in self._layers.items()}
-        return {name: state for name, state in states.items() if state}
+        """Counts and open flip windows by layer."""
+        return {name: layer.state_dict() for name, layer in self._layers.items()}
 
     def load_state_dict(self, states: dict[str, dict[str, Any]]) -> None:
-        """Continue open flip windows."""
+        """Count on, and continue open flip windows."""
         for name, state in states.items():
             if name in self._layers:
                 self._layers[name].load_state_dict(state)

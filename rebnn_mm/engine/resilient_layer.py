@@ -10,13 +10,65 @@ from ..functional import (
     channel_dims,
     flip_count,
     flip_share,
+    limited,
     max_gradient,
-    reconstruction_gradient,
+    per_channel,
+    reconstruction_residual,
     zero_outside_one_,
 )
 from ..layers import BinaryLayer
 from ..quantizers import ReBNNWeight
 from ..quantizers.rebnn import ALPHA_MIN
+
+
+class LayerCounts:
+    """What is counted of one layer between two entries of the log, on the weight's device; and since training began.
+
+    Args:
+        weight: the layer's latent weight.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weights = weight.numel()
+        self.steps = 0
+        """Steps since :meth:`clear`."""
+        self.flips = torch.zeros(2, dtype=torch.int64, device=weight.device)
+        """Weights flipped, and of these the ones that the step before had flipped too: there and back."""
+        self.squares = torch.zeros(2, device=weight.device)
+        """Squared norms, summed over steps: of the task's gradient, of the reconstruction term."""
+        self._flips_before, self._steps_before = 0, 0
+
+    @property
+    def all_flips(self) -> int:
+        """Weights flipped by all steps of the run; brings a number from the device."""
+        return self._flips_before + int(self.flips[0])
+
+    @property
+    def all_steps(self) -> int:
+        """Steps of the run."""
+        return self._steps_before + self.steps
+
+    def add_flips(self, changed: Tensor, changed_before: Tensor | None) -> None:
+        """Count a step."""
+        self.flips[0] += flip_count(changed).sum()
+        if changed_before is not None:
+            self.flips[1] += flip_count(changed & changed_before).sum()
+        self.steps += 1
+
+    def add_gradients(self, task: Tensor, term: Tensor) -> None:
+        """Measure the two gradients of a step, given their norms per channel."""
+        self.squares[0] += task.square().sum()
+        self.squares[1] += term.square().sum()
+
+    def clear(self) -> None:
+        """Begin anew; what was counted stays in :attr:`all_flips` and :attr:`all_steps`."""
+        self.resume(self.all_flips, self.all_steps)
+        self.steps = 0
+        self.flips, self.squares = torch.zeros_like(self.flips), torch.zeros_like(self.squares)
+
+    def resume(self, flips: int, steps: int) -> None:
+        """Count on from what an earlier run had."""
+        self._flips_before, self._steps_before = flips, steps
 
 
 class ResilientLayer:
@@ -32,11 +84,7 @@ class ResilientLayer:
         self.name = name
         self.weight = layer.weight
         self.quantizer: ReBNNWeight = layer.weight_quantizer
-        self.flips: Tensor | None = None
-        """Weights that the last step flipped, summed since :meth:`take_counts`."""
-        self.flip_backs: Tensor | None = None
-        """Of these, the ones that the step before had flipped too: flipped and flipped back."""
-        self.steps = 0
+        self.counts = LayerCounts(layer.weight)
         self._negative: Tensor | None = None
         self._changed: Tensor | None = None
         self._max_gradient: Tensor | None = None
@@ -52,36 +100,48 @@ class ResilientLayer:
     def before_step(self) -> None:
         """Finish the gradients: the mask of Eq. 5, the reconstruction term of Eq. 8 and 16, the centring."""
         self._negative = None
+        quantizer = self.quantizer
         if self.frozen:
+            if quantizer.gamma_mode != 0 and quantizer.alpha.grad is not None:
+                _, pull = reconstruction_residual(quantizer.latent(self.weight), quantizer.alpha)
+                quantizer.alpha.grad.sub_(quantizer.gamma.to(pull.dtype) * pull)
             return
-        weight, quantizer, grad = self.weight, self.quantizer, self.weight.grad
+        grad = self.weight.grad
         assert grad is not None
-        latent = quantizer.latent(weight)
+        latent = quantizer.latent(self.weight)
         self._negative = latent < 0
         if isinstance(quantizer.gamma_mode, str):
             self._max_gradient = max_gradient(grad, quantizer.alpha)
             if quantizer.flip_window != 1 and self._window_start is None:
                 self._window_start = self._negative
+        task = torch.linalg.vector_norm(grad, dim=channel_dims(grad))
         if quantizer.variant == 'paper':
             zero_outside_one_(grad, latent)
         if quantizer.gamma_mode != 0:
-            gamma = quantizer.gamma.to(weight.dtype)
-            grad_weight, grad_alpha = reconstruction_gradient(latent, quantizer.alpha, gamma)
-            grad.add_(grad_weight)
-            if quantizer.alpha.grad is not None:
-                quantizer.alpha.grad.add_(grad_alpha)
+            self._add_term(latent, grad, task)
         if quantizer.center is not None:
             grad.sub_(grad.mean(dim=channel_dims(grad), keepdim=True))
+
+    def _add_term(self, latent: Tensor, grad: Tensor, task: Tensor) -> None:
+        quantizer = self.quantizer
+        residual, pull = reconstruction_residual(latent, quantizer.alpha)
+        distance = torch.linalg.vector_norm(residual, dim=channel_dims(residual))
+        gamma = limited(quantizer.gamma.to(latent.dtype), task, distance, quantizer.max_share)
+        grad.add_(residual.mul_(per_channel(gamma, residual)))
+        if quantizer.alpha.grad is not None:
+            quantizer.alpha.grad.sub_(gamma * pull)
+        self.counts.add_gradients(task, gamma * distance)
 
     @torch.no_grad()
     def after_step(self) -> None:
         """Count flips, renew gamma (Eq. 14), keep alpha positive."""
+        self.quantizer.alpha.clamp_(min=ALPHA_MIN)
         if self._negative is None:
             return
         before, now = self._negative, self._negative_now()
         changed = before ^ now
-        self._count(changed)
-        self.quantizer.alpha.clamp_(min=ALPHA_MIN)
+        self.counts.add_flips(changed, self._changed)
+        self._changed = changed
         if not isinstance(self.quantizer.gamma_mode, str):
             return
         if self.quantizer.flip_window == 1:
@@ -98,27 +158,19 @@ class ResilientLayer:
             self._learn_gamma(self._window_start ^ self._negative_now())
         self._window_start, self._window_steps = None, 0
 
-    def take_counts(self) -> tuple[Tensor, Tensor, int]:
-        """Flips, flips back and steps times weights since the last call."""
-        zero = torch.zeros((), device=self.weight.device, dtype=torch.int64)
-        counts = (
-            self.flips if self.flips is not None else zero,
-            self.flip_backs if self.flip_backs is not None else zero,
-        )
-        seen = self.steps * self.weight.numel()
-        self.flips, self.flip_backs, self.steps = None, None, 0
-        return *counts, seen
-
     def state_dict(self) -> dict[str, Any]:
-        """The open flip window; empty where flips are counted per step."""
-        if self._window_start is None:
-            return {}
-        return {'window_start': self._window_start, 'window_steps': self._window_steps}
+        """Flips and steps so far, and the open flip window where flips are not counted per step."""
+        state: dict[str, Any] = {'flips': self.counts.all_flips, 'steps': self.counts.all_steps}
+        if self._window_start is not None:
+            state |= {'window_start': self._window_start, 'window_steps': self._window_steps}
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue an open flip window."""
-        self._window_start = state['window_start'].to(self.weight.device)
-        self._window_steps = state['window_steps']
+        """Count on, and continue an open flip window."""
+        self.counts.resume(state.get('flips', 0), state.get('steps', 0))
+        if 'window_start' in state:
+            self._window_start = state['window_start'].to(self.weight.device)
+            self._window_steps = state['window_steps']
 
     def _negative_now(self) -> Tensor:
         return self.quantizer.latent(self.weight) < 0
@@ -129,12 +181,3 @@ class ResilientLayer:
         if self.quantizer.gamma_mode == 'adaptive':
             gamma = gamma * flip_share(changed)
         self.quantizer.gamma.copy_(bounded(gamma, self.quantizer.gamma_bounds))
-
-    def _count(self, changed: Tensor) -> None:
-        flips = flip_count(changed).sum()
-        self.flips = flips if self.flips is None else self.flips + flips
-        if self._changed is not None:
-            backs = flip_count(changed & self._changed).sum()
-            self.flip_backs = backs if self.flip_backs is None else self.flip_backs + backs
-        self._changed = changed
-        self.steps += 1

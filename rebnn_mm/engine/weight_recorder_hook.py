@@ -16,7 +16,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
 from ..layers import BinaryLayer
-from .binary_hook import has_epochs, optim_wrappers, unwrapped
+from .binary_hook import has_epochs, logs_now, optim_wrappers, unwrapped
 from .flip_recorder import FlipCounts, FlipRecorder
 
 CHECKPOINT_KEY = 'binary_weight_record'
@@ -36,9 +36,10 @@ class BinaryWeightRecorderHook(Hook):
 
     - At every optimizer step it counts flips and sequential flips by layer
       (:class:`rebnn_mm.engine.sign_history.SignHistory` defines both).
-    - Whenever the LoggerHook logs: ``flip_percent`` and ``sequential_flip_percent`` since the last time, in percent of
-      all binary weights per step, into the log and every visualizer backend. At the end of an epoch the same by layer,
-      as ``flip_percent/<layer>``, into the visualizer backends alone.
+    - Whenever the LoggerHook logs: ``flips_per_million`` and ``sequential_flips_per_million`` since the last time, per
+      step and of a million binary weights, and ``flips_so_far_percent``, the flips of the whole run in percent of the
+      weights, into the log and every visualizer backend. At the end of an epoch ``flip_percent/<layer>`` and
+      ``sequential_flip_percent/<layer>``, per step, into the visualizer backends alone.
     - At the end of an epoch one line of JSON to ``work_dir/<timestamp>/vis_data/binary_weights.jsonl``. In a loop
       without epochs a pass over the data stands for one, the last of which may be cut short.
       :class:`rebnn_mm.analysis.weight_history.WeightHistory` reads the file; ``tools/analysis/plot_oscillation.py``
@@ -90,6 +91,7 @@ class BinaryWeightRecorderHook(Hook):
         self._chosen: dict[str, BinaryLayer] = {}
         self._epoch: dict[str, FlipCounts] = {}
         self._since_log: dict[str, FlipCounts] = {}
+        self._run: dict[str, FlipCounts] = {}
         self._epochs_seen = 0
         self._interval = 10
         self._saved: dict[str, Any] = {}
@@ -120,7 +122,10 @@ class BinaryWeightRecorderHook(Hook):
         self._chosen = self._choose(recorder)
         recorder.load_state_dict(self._saved.get('signs', {}))
         self._epochs_seen = self._saved.get('epochs_seen', 0)
-        self._epoch = {name: FlipCounts(**counts) for name, counts in self._saved.get('epoch', {}).items()}
+        self._epoch, self._run = (
+            {name: FlipCounts(**counts) for name, counts in self._saved.get(part, {}).items()}
+            for part in ('epoch', 'run')
+        )
         self._since_log = {}
         self.recorder = recorder
         logger_hooks = [hook for hook in runner.hooks if isinstance(hook, LoggerHook)]
@@ -134,14 +139,20 @@ class BinaryWeightRecorderHook(Hook):
         """Write scalars for the LoggerHook; without epochs, end a pass over the data."""
         if self.recorder is None:
             return
-        if self.every_n_inner_iters(batch_idx, self._interval):
+        if logs_now(self, runner, batch_idx, self._interval):
             self._take()
             seen = sum(counts.weights * counts.steps for counts in self._since_log.values())
             flips = sum(counts.flips for counts in self._since_log.values())
             sequential = sum(counts.sequential_flips for counts in self._since_log.values())
             self._since_log = {}
-            runner.message_hub.update_scalar('train/flip_percent', 100 * flips / max(seen, 1))
-            runner.message_hub.update_scalar('train/sequential_flip_percent', 100 * sequential / max(seen, 1))
+            all_flips = sum(counts.flips for counts in self._run.values())
+            all_weights = sum(counts.weights for counts in self._run.values())
+            for name, value in (
+                ('flips_per_million', 1e6 * flips / max(seen, 1)),
+                ('sequential_flips_per_million', 1e6 * sequential / max(seen, 1)),
+                ('flips_so_far_percent', 100 * all_flips / max(all_weights, 1)),
+            ):
+                runner.message_hub.update_scalar(f'train/{name}', value)
         if not has_epochs(runner) and (runner.iter + 1) % self._pass_length(runner) == 0:
             self._close_epoch(runner, runner.iter + 1)
 
@@ -164,6 +175,7 @@ class BinaryWeightRecorderHook(Hook):
                 signs=self.recorder.state_dict(),
                 epochs_seen=self._epochs_seen,
                 epoch={name: dict(vars(counts)) for name, counts in self._epoch.items()},
+                run={name: dict(vars(counts)) for name, counts in self._run.items()},
             )
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
@@ -192,7 +204,7 @@ class BinaryWeightRecorderHook(Hook):
     def _take(self) -> None:
         assert self.recorder is not None
         for name, counts in self.recorder.take_counts().items():
-            for sums in (self._epoch, self._since_log):
+            for sums in (self._epoch, self._since_log, self._run):
                 sums.setdefault(name, FlipCounts(counts.weights)).add(counts)
 
     def _close_epoch(self, runner: Runner, iteration: int) -> None:

@@ -4,10 +4,10 @@ from .centred_sign import centred_sign
 from .channel import channel_centred, channel_dims, channel_mean_abs, per_channel
 from .elastic import elastic_levels, elastic_sign
 from .fourier import fourier_terms, noise_factor, sign_fourier
-from .gamma_rule import bounded, flip_count, flip_share, max_gradient
+from .gamma_rule import bounded, flip_count, flip_share, limited, max_gradient
 from .information_bottleneck import information_regularisation, object_entropy, sparse_object_prior
 from .location import sampled_location
-from .reconstruction import reconstruction_gradient, reconstruction_loss
+from .reconstruction import reconstruction_gradient, reconstruction_loss, reconstruction_residual
 from .recu import laplace_standardised, rectified_sign, recu_tau
 from .rotation import random_rotation, refined_rotation, rotated, rotation_sides, standardised
 from .scaled_sign import RELEASED_CODE_BIN, scaled_sign, scaled_sign_released, zero_outside_one_
@@ -37,6 +37,7 @@ __all__ = [
     'grouped_round',
     'information_regularisation',
     'laplace_standardised',
+    'limited',
     'max_gradient',
     'noise_factor',
     'object_entropy',
@@ -44,6 +45,7 @@ __all__ = [
     'random_rotation',
     'reconstruction_gradient',
     'reconstruction_loss',
+    'reconstruction_residual',
     'rectified_sign',
     'recu_tau',
     'refined_rotation',

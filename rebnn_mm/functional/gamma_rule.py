@@ -80,3 +80,31 @@ def bounded(gamma: Tensor, bounds: tuple[float, float] | None) -> Tensor:
         tensor([1.0000e-05, 5.0000e-05, 2.0000e-04])
     """
     return gamma if bounds is None else gamma.clamp(*bounds)
+
+
+def limited(gamma: Tensor, task: Tensor, distance: Tensor, share: float | None) -> Tensor:
+    r"""Gamma with which the reconstruction term stays below a share of the task's gradient.
+
+    .. math::
+        \min\left(\gamma_i, \; s \, \frac{\| \alpha_i G_i \|_2}{\| w_i - \alpha_i b_i \|_2}\right),
+        \qquad 0 \text{ where } G_i = 0
+
+    Eq. 14 is 0 in a channel without task gradient, and its lower bound is not: with norms that start at zero the bound
+    alone would move the weights, to plus or minus alpha and away from any flip.
+
+    Args:
+        gamma: shape (C_out,), at least 0.
+        task: norm of the task's gradient of each channel of the latent weight, shape (C_out,).
+        distance: norm of w - alpha b of each channel, shape (C_out,).
+        share: s, above 0; None for no limit but the zero.
+
+    Source: the first case is this project's, not the paper's; the second is Eq. 14 before it is clamped.
+
+    Example:
+        >>> gamma, task, distance = torch.full((3,), 0.5), torch.tensor([0.0, 1.0, 9.0]), torch.ones(3)
+        >>> limited(gamma, task, distance, 0.1), limited(gamma, task, distance, None)
+        (tensor([0.0000, 0.1000, 0.5000]), tensor([0.0000, 0.5000, 0.5000]))
+    """
+    if share is not None:
+        gamma = torch.minimum(gamma, share * task / distance.clamp(min=torch.finfo(distance.dtype).tiny))
+    return gamma * (task > 0)

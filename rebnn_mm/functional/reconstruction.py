@@ -55,9 +55,34 @@ def reconstruction_gradient(weight: Tensor, alpha: Tensor, gamma: Tensor) -> tup
         >>> reconstruction_gradient(torch.tensor([[1., -3.]]), torch.tensor([2.]), torch.tensor([0.5]))
         (tensor([[-0.5000, -0.5000]]), tensor([-0.]))
     """
+    residual, pull = reconstruction_residual(weight, alpha)
+    return residual.mul_(per_channel(gamma, weight)), -gamma * pull
+
+
+def reconstruction_residual(weight: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
+    r"""What gamma multiplies in the two gradients.
+
+    .. math::
+        r_{ij} = w_{ij} - \alpha_i b_{ij}
+        \qquad
+        p_i = \sum_j r_{ij} b_{ij}
+
+    Args:
+        weight: latent weight, shape (C_out, ...).
+        alpha: scaling factor, shape (C_out,).
+
+    Returns:
+        tuple[Tensor, Tensor]: r and p, shapes (C_out, ...) and (C_out,).
+
+    Source: the ReBNN paper, Eq. 7, 8 and 16.
+
+    Example:
+        >>> reconstruction_residual(torch.tensor([[1., -4.]]), torch.tensor([2.]))
+        (tensor([[-1., -2.]]), tensor([1.]))
+    """
     wide = per_channel(alpha, weight)
     # In place, because on a CPU a fresh copy of the weight costs more than the arithmetic.
     residual = (weight < 0).to(weight.dtype).mul_(2 * wide).sub_(wide).add_(weight)
     # sum_j (w - alpha b) b = sum_j |w| - M alpha, which needs no further pass over products.
     pull = torch.linalg.vector_norm(weight, ord=1, dim=channel_dims(weight)) - alpha * weight[0].numel()
-    return residual.mul_(per_channel(gamma, weight)), -gamma * pull
+    return residual, pull

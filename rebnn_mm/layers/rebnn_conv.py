@@ -22,7 +22,7 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
 
     Args:
         args: those of ``nn.Conv2d``, in its order.
-        gamma, gamma_bounds, flip_window, variant, center: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
+        gamma, gamma_bounds, max_share, flip_window, variant, center: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
         activation: config of the activation quantizer, see :class:`BinaryConv2d`.
         pad_value, keep_real: see :class:`BinaryConv2d`.
         kwargs: those of ``nn.Conv2d``, by name.
@@ -47,6 +47,7 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
         *args: Any,
         gamma: str | float = 'adaptive',
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
+        max_share: float | None = 0.1,
         flip_window: int | str = 1,
         variant: str = 'paper',
         center: str | None = None,
@@ -59,6 +60,7 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
             type='ReBNNWeight',
             gamma=gamma,
             gamma_bounds=gamma_bounds,
+            max_share=max_share,
             flip_window=flip_window,
             variant=variant,
             center=center,

@@ -19,7 +19,7 @@ class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
 
     Args:
         args: those of ``nn.Linear``, in its order.
-        gamma, gamma_bounds, flip_window, variant, center: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
+        gamma, gamma_bounds, max_share, flip_window, variant, center: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
         activation: config of the activation quantizer, see :class:`ReBNNConv2d`.
         keep_real: see :class:`BinaryConv2d`.
         kwargs: those of ``nn.Linear``, by name.
@@ -43,6 +43,7 @@ class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
         *args: Any,
         gamma: str | float = 'adaptive',
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
+        max_share: float | None = 0.1,
         flip_window: int | str = 1,
         variant: str = 'paper',
         center: str | None = None,
@@ -54,6 +55,7 @@ class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
             type='ReBNNWeight',
             gamma=gamma,
             gamma_bounds=gamma_bounds,
+            max_share=max_share,
             flip_window=flip_window,
             variant=variant,
             center=center,

@@ -36,6 +36,9 @@ class ReBNNWeight(WeightQuantizer):
         gamma: ``'adaptive'``, the paper's rule: share of flipped signs times the largest \|G\| of the channel (Eq.
             14); ``'max'``, the second factor alone; or a number, the same for all channels, 0 for none.
         gamma_bounds: lower and upper bound of the two rules, None for none. A number is never clamped.
+        max_share: the largest norm of the reconstruction term of a channel, as a share of the norm of its task
+            gradient; where the two rules give more, the term is made smaller (gamma itself is not). None for no limit.
+            A number as gamma has none.
         flip_window: over what flips are counted and how often gamma is renewed: a number of optimizer steps, or
             ``'epoch'``.
         variant: ``'paper'``, or ``'official'`` for the gradients of the released code
@@ -71,6 +74,7 @@ class ReBNNWeight(WeightQuantizer):
         weight_shape: tuple[int, ...],
         gamma: str | float = 'adaptive',
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
+        max_share: float | None = 0.1,
         flip_window: int | str = 1,
         variant: str = 'paper',
         center: str | None = None,
@@ -82,6 +86,9 @@ class ReBNNWeight(WeightQuantizer):
             raise ValueError("ReBNN: variant='official' is the released code, which does not centre; use center=None")
         self.center = center
         self.gamma_mode, self.gamma_bounds = _checked_gamma(gamma, gamma_bounds, variant)
+        if max_share is not None and not (_is_number(max_share) and max_share > 0):
+            raise ValueError(f'ReBNN: max_share={max_share!r} must be above 0, such as 0.1, or None for no limit')
+        self.max_share = max_share if isinstance(self.gamma_mode, str) else None
         if flip_window != 'epoch' and not (isinstance(flip_window, int) and flip_window >= 1):
             raise ValueError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps or 'epoch'")
         self.flip_window = flip_window

@@ -11,13 +11,16 @@ class Reference:
         loss: takes the binarised weights and one batch, gives the loss.
     """
 
-    def __init__(self, weights, loss, lr, gamma='adaptive', bounds=(1e-5, 2e-4), window=1, center=None):
+    def __init__(
+        self, weights, loss, lr, gamma='adaptive', bounds=(1e-5, 2e-4), window=1, center=None, max_share=0.1
+    ):
         self.w = [w.detach().clone().double() for w in weights]
         self.alpha = [w.abs().flatten(1).mean(1) for w in self.w]
         first = gamma if not isinstance(gamma, str) else (bounds[0] if bounds else 0.0)
         self.gamma = [torch.full_like(a, first) for a in self.alpha]
         self.loss, self.lr, self.mode, self.bounds, self.window = loss, lr, gamma, bounds, window
         self.steps, self.center = 0, center
+        self.max_share = max_share if isinstance(gamma, str) else None
         self.window_start = [self._b(self._c(w)) for w in self.w]
 
     @staticmethod
@@ -44,6 +47,9 @@ class Reference:
                 self._wide(self.gamma[i], self.w[i]),
             )
             b = self._b(w)
+            if self.max_share is not None:
+                task, distance = ((v**2).flatten(1).sum(1).sqrt() for v in (a * g, w - a * b))
+                gamma = torch.minimum(gamma, self._wide(self.max_share * task / distance, w))
             grad_w = a * g * (w.abs() <= 1) + gamma * (w - a * b)
             grad_a = (g * b).flatten(1).sum(1) - (gamma * (w - a * b) * b).flatten(1).sum(1)
             self.w[i] = self.w[i] - self.lr * self._c(grad_w)

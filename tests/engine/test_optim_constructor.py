@@ -1,9 +1,12 @@
 import pytest
 import torch
+from mmengine.optim import MultiStepLR
 from torch import nn
 
 from rebnn_mm.engine import ReBNNOptimWrapperConstructor
-from rebnn_mm.layers import BinaryRPReLU, ReBNNConv2d
+from rebnn_mm.engine.optim_constructor import apply_relative_rates
+from rebnn_mm.layers import BinaryRPReLU, BNNLinear, ReBNNConv2d
+from tests.engine.small_runner import SmallClassifier, log_text, trained
 
 
 class Net(nn.Module):
@@ -26,14 +29,15 @@ def groups(paramwise=None, optimizer=None, model=None):
 def test_one_group_per_role_without_decay_where_it_harms():
     model = Net()
     found = groups(model=model)
+    # The first group's rate is the one that mmengine logs.
     assert [(g['role'], len(g['params']), g['weight_decay']) for g in found] == [
-        ('latent weight', 1, 0.01),
-        ('scaling factor', 1, 0.0),
-        ('shift and slope', 5, 0.0),
-        ('norm', 2, 0.0),
         ('rest', 3, 0.01),
+        ('norm', 2, 0.0),
+        ('shift and slope', 5, 0.0),
+        ('scaling factor', 1, 0.0),
+        ('latent weight', 1, 0.01),
     ]
-    assert found[0]['params'][0] is model.conv.weight and found[1]['params'][0] is model.conv.alpha
+    assert found[4]['params'][0] is model.conv.weight and found[3]['params'][0] is model.conv.alpha
     assert sum(len(g['params']) for g in found) == len(list(model.parameters()))
 
 
@@ -64,6 +68,103 @@ def test_optimizer_without_weight_decay_gets_none():
     assert 'weight_decay' not in found[0]
 
 
+@pytest.mark.parametrize('name', ['latent weight', 'latent_weight'])
+def test_options_by_role(name):
+    roles = {name: {'lr_mult': 4, 'decay_mult': 0.5}, 'norm': {'lr_mult': 0.5}}
+    by_role = {g['role']: g for g in groups({'roles': roles})}
+    assert by_role['latent weight']['lr'] == pytest.approx(0.4)
+    assert by_role['latent weight']['weight_decay'] == pytest.approx(0.005)
+    assert by_role['norm']['lr'] == pytest.approx(0.05) and by_role['norm']['weight_decay'] == 0
+    assert by_role['scaling factor']['lr'] == 0.1
+
+
+def test_custom_keys_win_over_roles():
+    paramwise = {'roles': {'latent_weight': {'lr_mult': 4}}, 'custom_keys': {'conv.weight': {'lr_mult': 2}}}
+    group = next(g for g in groups(paramwise) if g['role'] == 'latent weight')
+    assert group['lr'] == pytest.approx(0.2) and 'relative' not in group
+
+
+@pytest.mark.parametrize(
+    ('roles', 'message'),
+    [
+        ({'latent': {'lr_mult': 4}}, "no role 'latent'; did you mean 'latent weight'"),
+        ({'latent_weight': {'lr_mul': 4}}, "no option 'lr_mul'; did you mean 'lr_mult'"),
+        ({'norm': {'relative': True}}, "no option 'relative'"),
+    ],
+)
+def test_unknown_roles_and_options_are_named(roles, message):
+    with pytest.raises(ValueError, match=message):
+        groups({'roles': roles})
+
+
+def two_layers():
+    model = nn.Sequential(ReBNNConv2d(8, 8, 3, bias=False), ReBNNConv2d(8, 8, 3, bias=False))
+    for conv, magnitude in zip(model, (0.02, 0.2), strict=True):
+        conv.weight.data = torch.full_like(conv.weight, magnitude)
+    return model
+
+
+def test_rates_follow_the_magnitude_of_each_layer_once():
+    wrapper = ReBNNOptimWrapperConstructor({'optimizer': {'type': 'SGD', 'lr': 0.1}})(two_layers())
+    scheduler = MultiStepLR(wrapper, milestones=[2], gamma=0.1, by_epoch=False)
+    assert apply_relative_rates(wrapper.optimizer, [scheduler]) == pytest.approx((0.2, 2.0))
+    assert apply_relative_rates(wrapper.optimizer, [scheduler]) is None
+    rates = [[g['lr'] for g in wrapper.optimizer.param_groups if g['role'] == 'latent weight']]
+    for _ in range(2):
+        wrapper.step()
+        scheduler.step()
+        rates.append([g['lr'] for g in wrapper.optimizer.param_groups if g['role'] == 'latent weight'])
+    assert rates == [pytest.approx(row) for row in ([0.2, 2.0], [0.2, 2.0], [0.02, 0.2])]
+    assert wrapper.optimizer.param_groups[0]['lr'] == pytest.approx(0.01)
+
+
+def test_rates_that_need_not_follow_are_kept():
+    paramwise = {'roles': {'latent_weight': {'relative': False, 'lr_mult': 3}}}
+    wrapper = ReBNNOptimWrapperConstructor({'optimizer': {'type': 'SGD', 'lr': 0.1}}, paramwise)(two_layers())
+    assert apply_relative_rates(wrapper.optimizer) is None
+    assert [g['lr'] for g in wrapper.optimizer.param_groups if g['role'] == 'latent weight'] == pytest.approx([0.3])
+
+
+def test_weights_that_are_all_zero_keep_the_rate():
+    model = ReBNNConv2d(8, 8, 3, bias=False)
+    model.weight.data.zero_()
+    wrapper = ReBNNOptimWrapperConstructor({'optimizer': {'type': 'SGD', 'lr': 0.1}})(model)
+    assert apply_relative_rates(wrapper.optimizer) == pytest.approx((0.1, 0.1))
+
+
+@pytest.mark.parametrize('optimizer', [{'type': 'SGD', 'lr': 0.1}, {'type': 'Adam', 'lr': 1e-3}])
+def test_signs_do_not_depend_on_the_scale_of_the_start(optimizer):
+    """BNN's weights have no scale: with latent weights a hundred times as large the network computes the same."""
+    signs = []
+    for scale in (1.0, 100.0):
+        torch.manual_seed(0)
+        model = nn.Sequential(BNNLinear(16, 32, bias=False), nn.BatchNorm1d(32), nn.Linear(32, 1)).double()
+        model[0].weight.data *= scale * 0.01
+        wrapper = ReBNNOptimWrapperConstructor({'optimizer': optimizer})(model)
+        apply_relative_rates(wrapper.optimizer)
+        x = torch.randn(64, 16, dtype=torch.float64)
+        for _ in range(30):
+            model(x).sub(x[:, :1]).square().mean().backward()
+            wrapper.optimizer.step()
+            wrapper.optimizer.zero_grad()
+        signs.append(model[0].weight < 0)
+    assert torch.equal(*signs)
+
+
+def test_a_resumed_run_keeps_its_rates(tmp_path):
+    scheduler = {'type': 'LinearLR', 'by_epoch': False, 'start_factor': 1.0, 'end_factor': 0.1, 'end': 16}
+    whole = trained(tmp_path / 'whole', epochs=4, param_scheduler=scheduler)
+    trained(tmp_path / 'parts', epochs=2, param_scheduler=scheduler)
+    resumed = trained(tmp_path / 'parts', epochs=4, resume=True, param_scheduler=scheduler)
+    rates = [
+        [(g['lr'], g['initial_lr']) for g in runner.optim_wrapper.optimizer.param_groups] for runner in (whole, resumed)
+    ]
+    assert rates[0] == rates[1]
+    start = SmallClassifier().conv1.weight.abs().mean().item()
+    assert rates[0][-1][1] / 0.05 == pytest.approx(start / 0.01, rel=0.2)
+    assert 'latent weights train at rates of' in log_text(tmp_path / 'whole')
+
+
 def test_frozen_parameters_stay_out():
     model = Net()
     model.conv.requires_grad_(False)
@@ -81,4 +182,7 @@ def test_one_log_line_per_group(caplog):
         logger.removeHandler(caplog.handler)
     lines = [record.getMessage() for record in caplog.records if 'optimizer group' in record.getMessage()]
     assert len(lines) == len(found)
-    assert lines[0] == "optimizer group 'latent weight': 1 parameters, 576 values, lr 0.1, weight_decay 0.01"
+    assert lines[-1] == (
+        "optimizer group 'latent weight': 1 parameters, 576 values, lr 0.1, weight_decay 0.01, times mean(abs(w)) / "
+        '0.01 of each layer when training starts'
+    )

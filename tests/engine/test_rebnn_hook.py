@@ -49,8 +49,16 @@ def test_open_flip_window_travels_in_the_checkpoint(tmp_path):
     saved = torch.load(tmp_path / 'run' / 'epoch_1.pth', weights_only=False)[CHECKPOINT_KEY]
     # Four steps: one window of three is closed, the next one has seen one step.
     assert saved['conv1']['window_steps'] == 1 and saved['conv1']['window_start'].dtype == torch.bool
-    trained(tmp_path / 'plain', epochs=1)
-    assert CHECKPOINT_KEY not in torch.load(tmp_path / 'plain' / 'epoch_1.pth', weights_only=False)
+
+
+def test_flips_so_far_travel_in_the_checkpoint(tmp_path):
+    trained(tmp_path / 'whole', epochs=4)
+    trained(tmp_path / 'parts', epochs=2)
+    trained(tmp_path / 'parts', epochs=4, resume=True)
+    counts = [
+        torch.load(tmp_path / run / 'epoch_4.pth', weights_only=False)[CHECKPOINT_KEY] for run in ('whole', 'parts')
+    ]
+    assert counts[0] == counts[1] and counts[0]['conv1']['steps'] == 16 and counts[0]['conv1']['flips'] > 0
 
 
 def test_resume_keeps_gamma_alpha_and_shift_of_the_checkpoint(tmp_path):
@@ -126,8 +134,11 @@ def test_statistics_reach_log_and_visualizer(tmp_path):
     backends = [{'type': 'LocalVisBackend'}, {'type': 'TensorboardVisBackend'}]
     trained(tmp_path / 'run', visualizer={'type': 'Visualizer', 'vis_backends': backends, 'name': 'statistics'})
     names = [
-        'flip_percent',
-        'flip_back_percent',
+        'flips_per_million',
+        'flip_backs_per_million',
+        'flips_so_far_percent',
+        'term_share_median_percent',
+        'term_share_max_percent',
         'gamma_mean_x1e6',
         'gamma_at_lower_percent',
         'gamma_at_upper_percent',
@@ -145,6 +156,29 @@ def test_statistics_reach_log_and_visualizer(tmp_path):
     events = EventAccumulator(str(next((tmp_path / 'run').glob('*/vis_data'))))
     events.Reload()
     assert {f'rebnn/{name}' for name in names} <= set(events.Tags()['scalars'])
+
+
+def test_log_is_never_stale(tmp_path):
+    """The LoggerHook counts within an epoch; with five iterations and an interval of two it prints after 2 and 4."""
+    config = {'train_dataloader': {**runner_config(tmp_path / 'run')['train_dataloader'], 'batch_size': 3}}
+    runner = trained(tmp_path / 'run', epochs=3, **config)
+    (scalars,) = (tmp_path / 'run').glob('*/vis_data/scalars.json')
+    rows = [json.loads(line) for line in scalars.read_text().splitlines()]
+    flips = [row['rebnn/flips_so_far_percent'] for row in rows]
+    assert len(runner.train_dataloader) % 2 == 0 or len(set(flips)) == len(flips)
+
+
+def test_drowning_term_and_frozen_signs_are_warned_about_once(tmp_path):
+    model = SmallClassifier(gamma=10.0)
+    model.conv2.weight.data *= 1e4
+    options = {'epochs': 60, 'train_cfg': {'by_epoch': True, 'max_epochs': 60}}
+    wrapper = {'optimizer': {'type': 'SGD', 'lr': 1e-4}, 'paramwise_cfg': {'roles': {'latent_weight': {'relative': False}}}}
+    trained(tmp_path / 'run', model, optim_wrapper=wrapper, **options)
+    text = log_text(tmp_path / 'run')
+    assert text.count("% of the task's gradient in layer 'conv") == 1 and 'max_share=0.1' in text
+    assert text.count('have not flipped a sign since training began (') == 1 and 'conv2' in text
+    trained(tmp_path / 'fine', epochs=2)
+    assert "task's gradient in layer" not in log_text(tmp_path / 'fine')
 
 
 def test_layer_table_is_logged_once(tmp_path):
@@ -222,7 +256,7 @@ def test_accumulation_in_the_optim_wrapper_gives_one_update_per_step(tmp_path):
     runner = trained(tmp_path / 'run', epochs=1, optim_wrapper=optim)
     hook = next(hook for hook in runner.hooks if isinstance(hook, ReBNNHook))
     # Four iterations are two optimizer steps; the last two iterations, one step, follow the last logged one.
-    assert sum(layer.steps for layer in hook.resilient.layers) == 0
+    assert sum(layer.counts.steps for layer in hook.resilient.layers) == 0
     state = runner.optim_wrapper.optimizer.state_dict()['state']
     assert state == {} or all('step' not in entry for entry in state.values())
 

@@ -6,7 +6,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from rebnn_mm.engine import ResilientGradient
-from rebnn_mm.layers import ReBNNConv2d
+from rebnn_mm.layers import ReBNNConv2d, ReBNNLinear
 from rebnn_mm.quantizers import MissingHookWarning
 from tests import two_processes
 from tests.engine.networks import TwoLayers, batches, state, written_out_loss
@@ -54,6 +54,8 @@ def assert_same(model, other, exact=False):
         {'gamma_bounds': None},
         {'gamma': 'max', 'gamma_bounds': None},
         {'gamma': 'max'},
+        {'gamma': 'max', 'gamma_bounds': None, 'max_share': None},
+        {'gamma': 'max', 'gamma_bounds': None, 'max_share': 0.01},
         {'gamma': 1e-2},
         {'gamma': 0},
         {'flip_window': 3, 'gamma_bounds': None},
@@ -76,6 +78,7 @@ def test_equals_the_written_out_method(options, repeat):
         options.get('gamma_bounds', (1e-5, 2e-4)),
         options.get('flip_window', 1),
         options.get('center'),
+        options.get('max_share', 0.1),
     )
     data = batches(9)
     train(model, data)
@@ -324,7 +327,7 @@ def test_statistics_count_flips_of_centred_signs():
     # [1, 2, 6] is - - + about its mean, [1, 3.5, 3] is - + +; no latent weight changes its sign.
     layer.weight.grad = torch.tensor([0.0, -1.5, 3.0]).view(1, 3, 1, 1)
     optimizer.step()
-    assert resilient.statistics()['flip_percent'] == pytest.approx(100 / 3)
+    assert resilient.statistics()['flips_per_million'] == pytest.approx(1e6 / 3)
 
 
 def test_statistics_count_flips_and_flips_back():
@@ -337,9 +340,77 @@ def test_statistics_count_flips_and_flips_back():
         optimizer.step()
     numbers = resilient.statistics()
     # Of 4 steps times 2 weights: flips in steps 1, 2 and 3; only the flip of step 2 undoes the one right before it.
-    assert numbers['flip_percent'] == pytest.approx(100 * 3 / 8)
-    assert numbers['flip_back_percent'] == pytest.approx(100 * 1 / 8)
-    assert resilient.statistics()['flip_percent'] == 0
+    assert numbers['flips_per_million'] == pytest.approx(1e6 * 3 / 8)
+    assert numbers['flip_backs_per_million'] == pytest.approx(1e6 * 1 / 8)
+    # Over the whole run, of 2 weights.
+    assert numbers['flips_so_far_percent'] == 150
+    later = resilient.statistics()
+    assert later['flips_per_million'] == 0 and later['flips_so_far_percent'] == 150
+
+
+def one_layer(gamma, weights, gradients, **options):
+    """A layer of one row per channel, after one step at a rate of 0 with these gradients."""
+    weights = torch.tensor(weights)
+    layer = ReBNNLinear(*reversed(weights.shape), bias=False, activation=None, gamma=gamma, **options)
+    layer.weight.data = weights
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.0)
+    resilient = ResilientGradient(layer).attach(optimizer)
+    layer.weight.grad, layer.alpha.grad = torch.tensor(gradients), torch.zeros(len(weights))
+    optimizer.step()
+    return layer, resilient
+
+
+@pytest.mark.parametrize('gamma', ['adaptive', 'max', 1e-4])
+def test_a_channel_without_task_gradient_gets_no_term(gamma):
+    layer, _ = one_layer(gamma, [[0.5, -0.1], [0.5, -0.1]], [[0.0, 0.0], [0.0, 3.0]])
+    assert (layer.weight.grad[0] == 0).all() and layer.alpha.grad[0] == 0
+    assert layer.weight.grad[1, 0] != 0
+
+
+def test_the_term_stays_below_its_share_of_the_task_gradient():
+    options = {'gamma_bounds': (1.0, 1.0)}
+    weights, gradients = [[0.5, -0.1], [0.5, -0.1]], [[3e-2, 4e-2], [300.0, 400.0]]
+    limited, resilient = one_layer('adaptive', weights, gradients, **options)
+    terms = limited.weight.grad - torch.tensor(gradients)
+    assert terms[0].norm() == pytest.approx(0.1 * 5e-2, rel=1e-5)
+    # w - alpha b with alpha = 0.3 is 0.2 in both places; 500 is far from being drowned.
+    assert terms[1].norm() == pytest.approx(0.2 * 2**0.5, rel=1e-3)
+    assert limited.gamma.tolist() == [1.0, 1.0]
+    share = resilient.statistics()['term_share_max_percent']
+    assert share == pytest.approx(100 * terms.norm().item() / torch.tensor(gradients).norm().item(), rel=1e-3)
+    free, resilient = one_layer('adaptive', weights, gradients, max_share=None, **options)
+    assert (free.weight.grad - torch.tensor(gradients))[0].norm() == pytest.approx(0.2 * 2**0.5, rel=1e-5)
+
+
+def test_term_share_of_the_median_and_the_largest_layer():
+    model = TwoLayers(gamma=1e-2)
+    resilient = train(model, batches(2))
+    numbers = resilient.statistics()
+    assert sorted(resilient.term_shares) == ['conv', 'linear']
+    assert 0 < numbers['term_share_median_percent'] <= numbers['term_share_max_percent']
+    assert 'term_share_max_percent' not in train(TwoLayers(gamma=0), batches(1)).statistics()
+
+
+def test_alpha_of_a_frozen_weight_gets_its_term_and_stays_positive():
+    model = TwoLayers(gamma=1e-2)
+    model.conv.weight.requires_grad_(False)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(parameters, lr=1e4)
+    ResilientGradient(model).attach(optimizer)
+    model.loss(batches(1)[0]).backward()
+    alpha, w, before = model.conv.alpha.detach().clone(), model.conv.weight, model.conv.alpha.grad.clone()
+    optimizer.step()
+    pull = w.abs().flatten(1).sum(1) - alpha * w[0].numel()
+    torch.testing.assert_close(model.conv.alpha.grad - before, -1e-2 * pull, atol=1e-8, rtol=FLOAT32_GAMMA)
+    assert (model.conv.alpha > 0).all()
+
+
+def test_layers_that_never_flip_are_named():
+    model = TwoLayers()
+    model.linear.weight.data *= 1e6
+    resilient = train(model, batches(9))
+    resilient.statistics()
+    assert resilient.unmoved(9) == ['linear'] and resilient.unmoved(10) == []
 
 
 def test_statistics_of_bounds_gamma_and_alpha():

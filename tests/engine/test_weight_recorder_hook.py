@@ -194,10 +194,11 @@ def test_scalars_reach_log_and_tensorboard(tmp_path):
     events.Reload()
     logged = {tag: {event.step: event.value for event in events.Scalars(tag)} for tag in events.Tags()['scalars']}
     # The resilient gradient counts for itself, every second iteration like the LoggerHook.
-    assert list(logged['flip_percent']) == [2, 4, 6, 8, 10, 12]
-    assert logged['flip_percent'] == logged['rebnn/flip_percent']
-    assert logged['sequential_flip_percent'] == logged['rebnn/flip_back_percent']
-    assert max(logged['sequential_flip_percent'].values()) > 0
+    assert list(logged['flips_per_million']) == [2, 4, 6, 8, 10, 12]
+    assert logged['flips_per_million'] == logged['rebnn/flips_per_million']
+    assert logged['sequential_flips_per_million'] == logged['rebnn/flip_backs_per_million']
+    assert max(logged['sequential_flips_per_million'].values()) > 0
+    assert logged['flips_so_far_percent'] == logged['rebnn/flips_so_far_percent']
     history = read_weight_history(tmp_path / 'run')
     for layer in ('conv1', 'conv2'):
         for tag, quantity in (('flip_percent', 'flips'), ('sequential_flip_percent', 'sequential')):
@@ -206,7 +207,7 @@ def test_scalars_reach_log_and_tensorboard(tmp_path):
             assert list(in_log) == epochs == [1, 2, 3]
             assert list(in_log.values()) == [pytest.approx(value, rel=1e-6) for value in values]  # stored as float32
     text = log_text(tmp_path / 'run')
-    assert 'sequential_flip_percent: ' in text and 'flip_percent/conv1' not in text
+    assert 'sequential_flips_per_million: ' in text and 'flip_percent/conv1' not in text
 
 
 def test_latent_weights_and_alpha_are_those_of_the_model(tmp_path):

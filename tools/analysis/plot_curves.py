@@ -21,7 +21,7 @@ Series = dict[str, tuple[list[int], list[float]]]
 PANELS = {
     'training loss': ('loss', 'loss_cls', 'loss_bbox', 'loss_rpn_cls', 'loss_rpn_bbox'),
     'validation score': ('_mAP', '_mAP_50', '_mAP_75', 'accuracy/top1', 'accuracy/top5'),
-    'signs flipped per step, % of weights': ('rebnn/flip_percent', 'rebnn/flip_back_percent'),
+    'signs flipped per step, of a million': ('rebnn/flips_per_million', 'rebnn/flip_backs_per_million'),
     'channels with gamma on a bound, %': ('rebnn/gamma_at_lower_percent', 'rebnn/gamma_at_upper_percent'),
 }
 
