@@ -3,7 +3,9 @@ _base_ = './faster_rcnn_r18_bccd.py'
 # Blood cells, 1-bit, from scratch: the same schedule and budget as the real-valued twin it inherits from.
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 custom_hooks = [dict(type='ReBNNHook')]
-optim_wrapper = dict(constructor='ReBNNOptimWrapperConstructor')
+optim_wrapper = dict(
+    constructor='ReBNNOptimWrapperConstructor', paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=4)))
+)
 
 binary = dict(type='ReBNNConv2d', gamma='adaptive', gamma_bounds=(1e-5, 2e-4))
 model = dict(
