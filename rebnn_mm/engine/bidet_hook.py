@@ -76,7 +76,7 @@ class BiDetLossHook(Hook):
         """Switch the losses on when their time has come."""
         if self.active:
             return
-        rate = max(value for values in runner.optim_wrapper.get_lr().values() for value in values)
+        rate = max(values[0] for values in runner.optim_wrapper.get_lr().values())
         self.highest = max(self.highest, rate)
         if self.start is None:
             # A factor of 0.5 in float arithmetic may miss one half by a rounding.

@@ -10,7 +10,7 @@ from mmengine.config import Config
 from .planned_run import PlannedRun
 
 RUN_KEYS = {'name', 'label', 'config', 'options', 'hooks', 'seeds', 'start', 'paper', 'table'}
-KEYS = {'title', 'score', 'seeds', 'options', 'budget', 'hooks', 'test', 'runs', 'paper'}
+KEYS = {'title', 'score', 'also', 'seeds', 'options', 'budget', 'hooks', 'test', 'runs', 'paper'}
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,7 @@ class Experiment:
         name: name of its file.
         title: what its table is called.
         score: name of the score that counts, as the evaluator writes it.
+        also: scores of the test that the table shows beside it.
         paper: what the paper's column holds; empty where the paper has no such numbers.
         rows: in the order of the file.
     """
@@ -48,6 +49,7 @@ class Experiment:
     score: str
     paper: str
     rows: tuple[Row, ...]
+    also: tuple[str, ...] = ()
 
     def runs(self, seeds: Iterable[int] | None = None, names: Iterable[str] | None = None) -> list[PlannedRun]:
         """All runs, those of the first seed first; with ``seeds`` or ``names`` only these.
@@ -73,7 +75,7 @@ def read_experiment(path: str | Path) -> Experiment:
 
     A list is a config of mmengine: it may have a ``_base_``. It holds ``title``, ``score``, ``seeds``, ``runs`` and,
     for every run alike, ``options``, ``budget``, ``hooks`` and ``test`` (overrides for a test after training; without
-    it the score is that of the last validation); ``paper`` says what the paper's column is. A run has a ``name``, a
+    it the score is that of the last validation); ``also`` names more scores of the test to show; ``paper`` says what the paper's column is. A run has a ``name``, a
     ``label``, a ``config`` and, if it needs them, ``options`` and ``hooks`` of its own, ``seeds`` in place of the
     list's, ``start`` (the name of the run before it whose last weights it starts from, of the same seed), ``paper``
     (its number) and ``table=False``.
@@ -105,7 +107,12 @@ def read_experiment(path: str | Path) -> Experiment:
             paper=entry.get('paper'),
             table=entry.get('table', True),
         )
-    return Experiment(path.stem, content['title'], content['score'], content.get('paper', ''), tuple(rows.values()))
+    also = tuple(content.get('also', ()))
+    if also and content.get('test') is None:
+        raise ValueError(f"{path}: 'also' names scores of a test, and there is no 'test'. Add test = {{}}.")
+    return Experiment(
+        path.stem, content['title'], content['score'], content.get('paper', ''), tuple(rows.values()), also
+    )
 
 
 def _planned(content: Mapping[str, Any], entry: Mapping[str, Any], seed: int, rows: Mapping[str, Row]) -> PlannedRun:

@@ -93,6 +93,18 @@ def flip_percent(record: dict[str, Any], count: str = 'sequential_flips', epoch:
     return 100 * flips / seen if seen else None
 
 
+def flips_of_run(record: dict[str, Any]) -> float | None:
+    """Flips of the whole run, in percent of the weights: 100 is one flip for each weight. None if nothing is binary.
+
+    Example:
+        >>> flips_of_run(dict(flips=dict(conv=dict(weights=50, epoch=[1, 2], flips=[10, 6]))))
+        32.0
+    """
+    layers = record['flips'].values()
+    weights = sum(layer['weights'] for layer in layers)
+    return 100 * sum(sum(layer['flips']) for layer in layers) / weights if weights else None
+
+
 def curve_mean(record: dict[str, Any], name: str) -> float | None:
     """Mean over the epochs of what the method's hook has logged; None where it has not.
 
@@ -137,7 +149,8 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
     head = ['setting', f'{short(experiment.score)}, %']
     if base is not None:
         head.append(f'difference to {base.row.label}')
-    head += ['sequential flips per step, %', 'flips per step, %']
+    head[2:2] = [f'{short(name)}, %' for name in experiment.also]
+    head += ['sequential flips per step, %', 'flips per step, %', 'flips of the run, % of the weights']
     # Where one row has a gamma there is nothing to compare.
     with_gamma = sum(any(curve_mean(r, GAMMA) is not None for r in found.records.values()) for found in results) > 1
     if with_gamma:
@@ -150,6 +163,10 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
         finals = [scale * value for value in result.finals.values()]
         records = list(result.records.values())
         cells = [result.row.label, estimate(finals).text() if finals else 'not run yet']
+        cells += [
+            estimate([scale * record['test']['scores'][name] for record in records]).text() if records else ''
+            for name in experiment.also
+        ]
         if base is not None:
             difference = to_base.get(result.row.name)
             sign = '+' if difference and difference.mean >= 0 else ''
@@ -157,6 +174,7 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
         cells += [
             _mean([flip_percent(record, count) for record in records]) for count in ('sequential_flips', 'flips')
         ]
+        cells.append(_mean([flips_of_run(record) for record in records]))
         if with_gamma:
             cells += [_mean([curve_mean(record, name) for record in records]) for name in (GAMMA, AT_LOWER)]
         cells.append(f'{estimate([r["cost"]["cpu_s"] / 60 for r in records]).mean:.1f}' if records else '')
@@ -213,7 +231,7 @@ def csv_table(experiments: Sequence[Experiment], store: RecordStore) -> str:
 
 def short(score: str) -> str:
     """What a table calls a score."""
-    return {'accuracy/top1': 'top-1', 'coco/bbox_mAP_50': 'AP50'}.get(score, score)
+    return {'accuracy/top1': 'top-1', 'coco/bbox_mAP': 'AP', 'coco/bbox_mAP_50': 'AP50'}.get(score, score)
 
 
 def _mean(values: Iterable[float | None]) -> str:

@@ -41,6 +41,9 @@ TABLES = {
     'settings_two_stage': ('gamma_0', 1),
     'longer': ('long_none', 1),
     'bccd': ('rebnn', 100),
+    'signs': ('moving_none', 1),
+    'signs_bccd': ('signs_moving', 100),
+    'signs_kangaroo': ('signs_moving', 100),
 }
 
 # What the overview draws: the list, what of its records, and the text under the panel.
