@@ -93,12 +93,11 @@ class ReBNNHook(BinaryHook):
 
     def _warn_of_frozen_signs(self, runner: Runner, resilient: ResilientGradient) -> None:
         name, share = max(resilient.term_shares.items(), key=lambda item: item[1], default=('', 0.0))
-        # Shares are measured, and a limit of a tenth is met up to rounding.
-        if share > 1.01 * SHARE_TO_WARN_AT:
+        if share > SHARE_TO_WARN_AT:
             self._warn_once(
                 'share',
                 f"the reconstruction term is {100 * share:.0f} % of the task's gradient in layer {name!r}, which keeps "
-                "signs where they are. Use gamma='adaptive' with max_share=0.1 (the default), or a smaller gamma.",
+                "signs where they are. Use gamma='adaptive' with max_share=0.01 (the default), or a smaller gamma.",
             )
         unmoved = resilient.unmoved(STEPS_TO_MOVE_IN)
         if unmoved and _past_warm_up(runner):

@@ -47,7 +47,7 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
         *args: Any,
         gamma: str | float = 'adaptive',
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
-        max_share: float | None = 0.1,
+        max_share: float | None = 0.01,
         flip_window: int | str = 1,
         variant: str = 'paper',
         center: str | None = None,

@@ -74,7 +74,7 @@ class ReBNNWeight(WeightQuantizer):
         weight_shape: tuple[int, ...],
         gamma: str | float = 'adaptive',
         gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
-        max_share: float | None = 0.1,
+        max_share: float | None = 0.01,
         flip_window: int | str = 1,
         variant: str = 'paper',
         center: str | None = None,
@@ -87,7 +87,7 @@ class ReBNNWeight(WeightQuantizer):
         self.center = center
         self.gamma_mode, self.gamma_bounds = _checked_gamma(gamma, gamma_bounds, variant)
         if max_share is not None and not (_is_number(max_share) and max_share > 0):
-            raise ValueError(f'ReBNN: max_share={max_share!r} must be above 0, such as 0.1, or None for no limit')
+            raise ValueError(f'ReBNN: max_share={max_share!r} must be above 0, such as 0.01, or None for no limit')
         self.max_share = max_share if isinstance(self.gamma_mode, str) else None
         if flip_window != 'epoch' and not (isinstance(flip_window, int) and flip_window >= 1):
             raise ValueError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps or 'epoch'")

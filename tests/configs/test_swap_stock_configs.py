@@ -9,12 +9,15 @@ import pytest
 import torch
 from mmengine.config import Config
 from mmengine.dataset import pseudo_collate
+from mmengine.hub import get_config
 from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
 from torch import nn
 from torch.utils.data import DataLoader
 
-from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.engine import ReBNNOptimWrapperConstructor, ResilientGradient
+from rebnn_mm.engine.optim_constructor import apply_relative_rates
+from rebnn_mm.layers import BinaryConv2d, calibrate_shifts
 
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
@@ -229,3 +232,49 @@ def test_swapped_classifier_learns(base, count, real, classification_samples, tm
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         runner, watch = train_one_step(cfg, samples, tmp_path)
     check(runner, watch, count, real)
+
+
+def flips_of_stock_network(name, optimizer, steps, **conv):
+    """Flips by layer, in shares of its weights, of a narrow stock network on images whose labels mean nothing."""
+    from mmpretrain.registry import MODELS
+    from mmpretrain.structures import DataSample
+
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        config = get_config(f'mmpretrain::resnet/{name}.py').model
+        config.backbone.update(base_channels=8, stem_channels=8, conv_cfg=dict(type='ReBNNConv2d', **conv))
+        config.head.update(in_channels=config.head.in_channels // 8, num_classes=4, topk=(1,))
+        torch.manual_seed(0)
+        model = MODELS.build(config)
+        model.init_weights()
+        generator = torch.Generator().manual_seed(1)
+
+        def images():
+            return torch.randn(8, 3, 32, 32, generator=generator)
+
+        calibrate_shifts(model, lambda: model(images()))
+        wrapper = ReBNNOptimWrapperConstructor(dict(optimizer=optimizer))(model)
+        apply_relative_rates(wrapper.optimizer)
+        resilient = ResilientGradient(model).attach(wrapper.optimizer)
+        for _ in range(steps):
+            labels = torch.randint(0, 4, (8,), generator=generator).tolist()
+            samples = [DataSample().set_gt_label(label) for label in labels]
+            wrapper.update_params(model.loss(images(), samples)['loss'])
+    return {layer.name: layer.counts.all_flips / layer.counts.weights for layer in resilient.layers}
+
+
+@pytest.mark.parametrize(
+    ('name', 'optimizer', 'steps'),
+    [
+        ('resnet18_8xb32_in1k', dict(type='Adam', lr=1e-3), 40),
+        ('resnet18_8xb32_in1k', dict(type='AdamW', lr=1e-3, weight_decay=0.05), 40),
+        ('resnet18_8xb32_in1k', dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4), 60),
+        ('resnet50_8xb32_in1k', dict(type='Adam', lr=1e-3), 30),
+        ('resnet50_8xb32_in1k', dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4), 40),
+    ],
+    ids=lambda value: value['type'] if isinstance(value, dict) else None,
+)
+def test_signs_of_stock_networks_move(name, optimizer, steps):
+    """Their last norms start at zero, so that no binary layer has a task gradient in the first step."""
+    flips, free = (flips_of_stock_network(name, optimizer, steps, **conv) for conv in ({}, {'gamma': 0}))
+    assert all(flips.values()), {layer for layer, share in flips.items() if not share}
+    assert sum(flips.values()) > 0.5 * sum(free.values())

@@ -12,7 +12,7 @@ class Reference:
     """
 
     def __init__(
-        self, weights, loss, lr, gamma='adaptive', bounds=(1e-5, 2e-4), window=1, center=None, max_share=0.1
+        self, weights, loss, lr, gamma='adaptive', bounds=(1e-5, 2e-4), window=1, center=None, max_share=0.01
     ):
         self.w = [w.detach().clone().double() for w in weights]
         self.alpha = [w.abs().flatten(1).mean(1) for w in self.w]

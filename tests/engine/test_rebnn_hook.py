@@ -175,7 +175,7 @@ def test_drowning_term_and_frozen_signs_are_warned_about_once(tmp_path):
     wrapper = {'optimizer': {'type': 'SGD', 'lr': 1e-4}, 'paramwise_cfg': {'roles': {'latent_weight': {'relative': False}}}}
     trained(tmp_path / 'run', model, optim_wrapper=wrapper, **options)
     text = log_text(tmp_path / 'run')
-    assert text.count("% of the task's gradient in layer 'conv") == 1 and 'max_share=0.1' in text
+    assert text.count("% of the task's gradient in layer 'conv") == 1 and 'max_share=0.01' in text
     assert text.count('have not flipped a sign since training began (') == 1 and 'conv2' in text
     trained(tmp_path / 'fine', epochs=2)
     assert "task's gradient in layer" not in log_text(tmp_path / 'fine')
