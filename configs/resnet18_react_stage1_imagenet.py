@@ -9,4 +9,4 @@ _base_ = [
 # Stage 1 of two: real weights, binary inputs (W32A1). Every two-stage config starts from its last checkpoint.
 # The paper has no weight decay in either stage. ReActNet's released first stage has 1e-5, which is one option away:
 # --cfg-options optim_wrapper.optimizer.weight_decay=1e-5
-model = dict(backbone=dict(conv_cfg=dict(type='ReActConv2d', weight=None)))
+model = dict(backbone=dict(conv_cfg=dict(_base_.binary, weight=None)))

@@ -3,9 +3,11 @@ _base_ = [
     './_base_/datasets/coco_ssd300.py',
     './_base_/schedules/ssd_adam.py',
     './_base_/binary_iter_runtime.py',
+    './_base_/methods/bidet.py',
 ]
 
 # The paper's COCO table, SSD300, BiDet 1-1: AP 13.2, AP50 28.3 on minival (the paper's numbers).
 # BiDet starts from a VGG-16 that is binary already, with average pooling and a linear layer on top; there is no such
 # classifier here, so training starts from the real-valued one.
-custom_hooks = [dict(type='BinaryHook'), dict(type='BiDetLossHook')]
+custom_hooks = [*_base_.custom_hooks, dict(type='BiDetLossHook')]
+model = dict(backbone=dict(conv_cfg=_base_.binary), neck=dict(conv_cfg=_base_.binary))

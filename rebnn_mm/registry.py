@@ -86,8 +86,27 @@ def registered_names(base: type) -> list[str]:
         >>> 'ReBNNLinear' in registered_names(BinaryLinear)
         True
     """
-    found = ROOT_MODELS.module_dict.items()
-    return sorted(name for name, cls in found if isinstance(cls, type) and issubclass(cls, base))
+    return list(registered_classes(base))
 
 
-__all__ = ['BLOCKS', 'MODELS', 'PARTS_OF', 'LibraryRegistry', 'registered_class', 'registered_names']
+def registered_classes(base: type[_C]) -> dict[str, type[_C]]:
+    """The classes in the root registry that derive from ``base``, by their names.
+
+    Example:
+        >>> from rebnn_mm.layers import BinaryLinear
+        >>> registered_classes(BinaryLinear)['ReBNNLinear'].__name__
+        'ReBNNLinear'
+    """
+    found = sorted(ROOT_MODELS.module_dict.items())
+    return {name: cls for name, cls in found if isinstance(cls, type) and issubclass(cls, base)}
+
+
+__all__ = [
+    'BLOCKS',
+    'MODELS',
+    'PARTS_OF',
+    'LibraryRegistry',
+    'registered_class',
+    'registered_classes',
+    'registered_names',
+]

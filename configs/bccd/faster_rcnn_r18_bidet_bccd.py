@@ -1,14 +1,13 @@
-_base_ = './faster_rcnn_r18_bireal_bccd.py'
+_base_ = ['../_base_/bccd_binary.py', '../_base_/methods/bidet.py']
 
 # Blood cells with BiDet, from scratch: convolutions, heads and losses of ../faster_rcnn_r18_bidet_coco.py. The losses
 # start when the learning rate has fallen to half, as in BiDet's schedules: here after twelve epochs.
-custom_hooks = [dict(type='BinaryHook'), dict(type='BiDetLossHook')]
-binary = dict(type='BiDetConv2d')
+custom_hooks = [*_base_.custom_hooks, dict(type='BiDetLossHook')]
 model = dict(
-    backbone=dict(conv_cfg=binary),
+    backbone=dict(block='bireal', conv_cfg=_base_.binary),
     rpn_head=dict(
         type='rebnn_mm.BiDetRPNHead',
-        conv_cfg=binary,
+        conv_cfg=_base_.binary,
         sample_sigma=0.001,
         bottleneck=dict(regularisation=0.5, prior=0.01),
     ),
@@ -16,7 +15,7 @@ model = dict(
         type='rebnn_mm.BiDetRoIHead',
         bottleneck=dict(regularisation=0.02, prior=0.05),
         suppression=dict(score_thr=0.01, iou_threshold=0.3),
-        shared_head=dict(conv_cfg=binary),
+        shared_head=dict(block='bireal', conv_cfg=_base_.binary),
         bbox_head=dict(type='rebnn_mm.BiDetBBoxHead', sample_sigma=0.001),
     ),
 )

@@ -1,24 +1,8 @@
-_base_ = './faster_rcnn_r18_bccd.py'
+_base_ = ['../_base_/bccd_binary.py', '../_base_/methods/rebnn.py']
 
-# Blood cells, 1-bit, from scratch: the same schedule and budget as the real-valued twin it inherits from.
-custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
-custom_hooks = [dict(type='ReBNNHook')]
-optim_wrapper = dict(
-    constructor='ReBNNOptimWrapperConstructor', paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=4)))
-)
-
-binary = dict(type='ReBNNConv2d', gamma='adaptive', gamma_bounds=(1e-5, 2e-4))
+# Blood cells with ReBNN, from scratch: block and layers of ../faster_rcnn_r18_rebnn_coco.py.
 model = dict(
-    backbone=dict(
-        _delete_=True,
-        type='ReBNNResNet',
-        depth=18,
-        num_stages=3,
-        strides=(1, 2, 2),
-        dilations=(1, 1, 1),
-        out_indices=(2,),
-        conv_cfg=binary,
-    ),
-    rpn_head=dict(type='rebnn_mm.BinaryRPNHead', conv_cfg=binary),
-    roi_head=dict(shared_head=dict(_delete_=True, type='ReBNNResLayer', depth=18, stage=3, stride=2, conv_cfg=binary)),
+    backbone=dict(conv_cfg=_base_.binary),
+    rpn_head=dict(conv_cfg=_base_.binary),
+    roi_head=dict(shared_head=dict(conv_cfg=_base_.binary)),
 )

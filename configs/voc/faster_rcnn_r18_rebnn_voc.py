@@ -1,14 +1,14 @@
 _base_ = [
-    '../_base_/models/faster_rcnn_r18_c4_rebnn.py',
+    '../_base_/models/faster_rcnn_r18_c4_binary.py',
     '../_base_/datasets/voc0712_1000x600.py',
     '../_base_/schedules/rebnn_detection.py',
-    '../_base_/rebnn_runtime.py',
+    '../_base_/binary_runtime.py',
+    '../_base_/methods/rebnn.py',
 ]
 
 # Faster R-CNN on VOC, ReBNN 1-1, with the paper's optimizer for COCO. The paper has no VOC results.
-binary = dict(type='ReBNNConv2d', gamma='adaptive', gamma_bounds=(1e-5, 2e-4))
 model = dict(
-    backbone=dict(conv_cfg=binary),
-    rpn_head=dict(conv_cfg=binary, anchor_generator=dict(scales=[8, 16, 32])),
-    roi_head=dict(shared_head=dict(conv_cfg=binary), bbox_head=dict(num_classes=20)),
+    backbone=dict(conv_cfg=_base_.binary),
+    rpn_head=dict(conv_cfg=_base_.binary, anchor_generator=dict(scales=[8, 16, 32])),
+    roi_head=dict(shared_head=dict(conv_cfg=_base_.binary), bbox_head=dict(num_classes=20)),
 )

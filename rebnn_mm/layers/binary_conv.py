@@ -1,7 +1,7 @@
 """The one binary convolution that every method shares."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from mmengine.registry import MODELS
@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..quantizers.builder import QuantizerConfig
+from ..utils.options import unknown_options
 from .base import SHORTCUT_NAMES, BinaryLayer
 
 IMAGE_CHANNELS = (1, 3)
@@ -78,7 +79,10 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         activation: QuantizerConfig = 'default',
         pad_value: int | None = None,
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+        **unknown: Any,
     ) -> None:
+        if unknown:
+            raise unknown_options(type(self).__name__, unknown, type(self), BinaryConv2d)
         if dtype is not None and not dtype.is_floating_point:
             raise ValueError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
         pad_value = self.method_pad_value if pad_value is None else pad_value

@@ -1,6 +1,7 @@
 """The one binary linear layer that every method shares."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from mmengine.registry import MODELS
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..quantizers.builder import QuantizerConfig
+from ..utils.options import unknown_options
 from .base import SHORTCUT_NAMES, BinaryLayer
 
 
@@ -44,7 +46,10 @@ class BinaryLinear(BinaryLayer, nn.Linear):
         weight: QuantizerConfig = 'default',
         activation: QuantizerConfig = 'default',
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+        **unknown: Any,
     ) -> None:
+        if unknown:
+            raise unknown_options(type(self).__name__, unknown, type(self), BinaryLinear)
         if dtype is not None and not dtype.is_floating_point:
             raise ValueError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
         super().__init__(in_features, out_features, bias, device, dtype)

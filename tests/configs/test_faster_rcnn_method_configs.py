@@ -1,5 +1,10 @@
-"""Faster R-CNN under DoReFa-Net, XNOR-Net and Bi-Real Net, on COCO and VOC, and ReBNN's and the real one on VOC."""
+"""Faster R-CNN under DoReFa-Net, XNOR-Net and Bi-Real Net, on COCO and VOC, and ReBNN's and the real one on VOC.
 
+And how configs choose their method.
+"""
+
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +21,8 @@ from rebnn_mm.layers import BinaryConv2d, calibrate_shifts
 from rebnn_mm.models.blocks import BinaryBiRealBlock, BinaryPreActBlock, BinaryReActBlock, BinaryReLUBlock
 
 register_all_modules(init_default_scope=False)
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
 
 # method: layer, bits, block, hook
 METHODS = {
@@ -148,3 +155,28 @@ def test_real_valued_voc_config_is_stock(load_config):
     assert 'custom_hooks' not in cfg
     assert {type(m) for m in convolutions(build_without_memory(cfg)).values()} == {nn.Conv2d}
     assert cfg.optim_wrapper.optimizer.lr == 0.008
+
+
+@pytest.mark.parametrize('config', ['faster_rcnn_r18_rebnn_coco', 'bccd/faster_rcnn_r18_rebnn_bccd'])
+@pytest.mark.parametrize('method', sorted(path.stem for path in (CONFIGS / '_base_' / 'methods').glob('*.py')))
+def test_another_base_line_is_another_method(config, method, tmp_path):
+    original = CONFIGS / f'{config}.py'
+    text = original.read_text().replace('methods/rebnn.py', f'methods/{method}.py')
+    copy = tmp_path / 'copy.py'
+    copy.write_text(re.sub(r"'(\.+/_base_/)", rf"'{original.parent}/\1", text))
+    cfg = Config.fromfile(copy)
+    chosen = Config.fromfile(CONFIGS / '_base_' / 'methods' / f'{method}.py')
+    assert cfg.custom_hooks == chosen.custom_hooks
+    for part in (cfg.model.backbone, cfg.model.rpn_head, cfg.model.roi_head.shared_head):
+        assert part.conv_cfg == chosen.binary
+    layers = {type(m).__name__ for m in convolutions(build_without_memory(cfg)).values()}
+    assert layers == {'Conv2d', chosen.binary.type}
+
+
+def test_a_method_is_named_in_its_own_base_only():
+    for path in CONFIGS.rglob('*.py'):
+        folders = path.relative_to(CONFIGS).parts
+        if 'glue' in folders or folders[:2] == ('_base_', 'methods'):
+            continue
+        found = re.search(r"type='\w+Conv2d'|type='(Binary|ReBNN)Hook'|^binary = ", path.read_text(), re.MULTILINE)
+        assert found is None, (path, found)

@@ -1,4 +1,5 @@
 import copy
+import re
 
 import pytest
 import torch
@@ -6,7 +7,8 @@ from mmcv.cnn import build_conv_layer, fuse_conv_bn
 from torch import nn
 from torch.nn import functional as F
 
-from rebnn_mm.layers import BinaryConv2d, ReBNNConv2d
+from rebnn_mm.layers import BinaryConv2d, BinaryLinear, ReBNNConv2d
+from rebnn_mm.registry import registered_classes
 from tests.tolerances import FLOAT32_ROUNDING
 
 pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
@@ -205,6 +207,37 @@ def test_efficient_conv_bn_eval_is_refused():
 def test_what_cannot_be_honoured_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         ReBNNConv2d(8, 9, 3, **options)
+
+
+LAYERS = {**registered_classes(BinaryConv2d), **registered_classes(BinaryLinear)}
+
+
+@pytest.mark.parametrize(
+    'name', [n for n, cls in LAYERS.items() if 'rebnn_mm.' in cls.__module__ and 'ReBNN' not in n]
+)
+def test_options_that_another_method_left_behind_are_named(name):
+    owner, sizes = ('ReBNNConv2d', (8, 8, 3)) if name.endswith('Conv2d') else ('ReBNNLinear', (8, 8))
+    sentence = (
+        f'{name}: no option gamma, gamma_bounds (of {owner}); remove what is left of the other type or, where a base '
+        f"config sets it, add _delete_=True beside type='{name}'."
+    )
+    with pytest.raises(ValueError, match=f'^{re.escape(sentence)}$'):
+        build_conv_layer(dict(type=name, gamma='adaptive', gamma_bounds=None), *sizes)
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        ({'gama': 0}, "ReBNNConv2d: no option 'gama'. Did you mean 'gamma'"),
+        (
+            {'activation': {'type': 'BinarySign', 'bits': 1}},
+            r'of type BinarySign: no option bits \(of .*DoReFa',
+        ),
+    ],
+)
+def test_unknown_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        ReBNNConv2d(8, 8, 3, **options)
 
 
 def test_mmengine_init_cfg_reaches_the_layer():

@@ -1,12 +1,10 @@
-# BiDet (SC) on SSD300: Bi-Real Net's block, borders padded with -1, and a head that predicts a mean and a log variance
+# BiDet (SC) on SSD300 without its convolution: Bi-Real Net's block, and a head that predicts a mean and a log variance
 # for every box coordinate and has two losses of its own. Weights and thresholds are those of BiDet's released code; so
 # is sigma 0, with which the log variances are not trained.
 _base_ = './ssd300_vgg16_binary.py'
 
-binary = dict(type='BiDetConv2d')
 model = dict(
-    backbone=dict(block='bireal', conv_cfg=binary),
-    neck=dict(conv_cfg=binary),
+    backbone=dict(block='bireal'),
     bbox_head=dict(
         type='rebnn_mm.BiDetSSDHead',
         sample_sigma=0.0,

@@ -5,4 +5,4 @@ _base_ = [
 ]
 
 # Stage 1 of two: real weights, binary inputs (W32A1).
-model = dict(backbone=dict(conv_cfg=dict(type='ReActConv2d', weight=None)))
+model = dict(backbone=dict(conv_cfg=dict(_base_.binary, weight=None)))

@@ -11,7 +11,7 @@ from ...layers import BinaryEmbedding, BinaryLayer, BinaryLinear
 from ...layers.naming import name_matches
 from ...layers.pair import BinaryPair
 from ...registry import registered_class
-from .options import check_options
+from ...utils.options import check_options
 
 
 def binarize(
@@ -122,7 +122,7 @@ def _built(
 ) -> BinaryLayer:
     cls = registered_class(options.get('type'), base, f'binarize: {key}={options.get("type")!r} is no such layer.')
     options = {key: value for key, value in options.items() if key != 'type'}
-    check_options(f'binarize: {key} of type {cls.__name__}', options, cls)
+    check_options(f'binarize: {key} of type {cls.__name__}', options, cls, base)
     # A Linear's own default names shortcuts of image networks, of which there are none here.
     return cls(**sizes, **{'keep_real': tuple(keep_real), **options})
 

@@ -1,8 +1,8 @@
 # Binary: every 3x3 convolution of backbone, region proposal head and shared head.
 # Real: stem, shortcuts, the 1x1 predictors of the proposal head, the two linear layers of the box head.
+# A row inherits a method besides and hands its layer to the three binary parts: conv_cfg=_base_.binary.
 _base_ = './faster_rcnn_r18_c4.py'
 
-binary = dict(type='ReBNNConv2d')
 pretrained = dict(type='Pretrained', checkpoint='torchvision://resnet18')
 model = dict(
     backbone=dict(
@@ -14,13 +14,10 @@ model = dict(
         dilations=(1, 1, 1),
         out_indices=(2,),
         frozen_stages=0,
-        conv_cfg=binary,
         init_cfg=pretrained,
     ),
-    rpn_head=dict(type='rebnn_mm.BinaryRPNHead', conv_cfg=binary),
+    rpn_head=dict(type='rebnn_mm.BinaryRPNHead'),
     roi_head=dict(
-        shared_head=dict(
-            _delete_=True, type='ReBNNResLayer', depth=18, stage=3, stride=2, conv_cfg=binary, init_cfg=pretrained
-        )
+        shared_head=dict(_delete_=True, type='ReBNNResLayer', depth=18, stage=3, stride=2, init_cfg=pretrained)
     ),
 )

@@ -1,7 +1,7 @@
 import pytest
 
-from rebnn_mm.layers import ReBNNLinear
-from rebnn_mm.models.language.options import check_options
+from rebnn_mm.layers import BinaryLinear, BNNLinear, ReBNNLinear
+from rebnn_mm.utils.options import check_options, unknown_options
 
 
 class Base:
@@ -29,3 +29,14 @@ def test_options_of_bases_count_where_they_are_handed_on():
 def test_the_nearest_name_is_given():
     with pytest.raises(ValueError, match="linear: no option 'centre'. Did you mean 'center'?"):
         check_options('linear', ['centre'], ReBNNLinear)
+
+
+def test_what_another_type_has_comes_before_what_nobody_has():
+    message = str(unknown_options('layer', ['nothing', 'gamma', 'center'], BNNLinear, BinaryLinear))
+    assert message.startswith('layer: no option gamma, center (of ReBNNLinear); remove')
+    check_options('layer', ['gamma'], ReBNNLinear, BinaryLinear)
+
+
+def test_misspelt_for_every_type_gets_the_nearest_of_its_own():
+    message = str(unknown_options('layer', ['keep_reel'], BNNLinear, BinaryLinear))
+    assert message.startswith("layer: no option 'keep_reel'. Did you mean 'keep_real'? Known: in_features, ")

@@ -1,0 +1,87 @@
+"""Refuses options that nobody reads, and says which one was meant."""
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..registry import registered_classes
+
+
+def check_options(
+    where: str, names: Iterable[str], taker: type | Callable[..., Any], family: type | None = None
+) -> None:
+    """Check that a class or function has parameters of these names.
+
+    A class that hands ``**kwargs`` on to its bases has their parameters, too.
+
+    Args:
+        where: what the options are given to, to begin the message with.
+        names: names of the options.
+        taker: the class or function that takes them.
+        family: as in :func:`unknown_options`.
+
+    Raises:
+        ValueError: one has no such parameter; see :func:`unknown_options`.
+
+    Example:
+        >>> def paint(colour, width=1): ...
+        >>> check_options('paint', ['color'], paint)
+        Traceback (most recent call last):
+        ValueError: paint: no option 'color'. Did you mean 'colour'? Known: colour, width
+    """
+    known = _parameters(taker)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise unknown_options(where, unknown, taker, family)
+
+
+def unknown_options(
+    where: str, names: Iterable[str], taker: type | Callable[..., Any], family: type | None = None
+) -> ValueError:
+    """The error for options that a class or function does not have.
+
+    Args:
+        where: what the options are given to, to begin the message with.
+        names: names of the options.
+        taker: the class or function that does not take them.
+        family: base of the registered classes to look for the options in: a config in which only ``type`` was
+            changed still has those of the former type.
+
+    Returns:
+        ValueError: the message names the classes that have the options or, where none has, the nearest and all others.
+
+    Example:
+        >>> from rebnn_mm.layers import BinaryLinear, XNORLinear
+        >>> print(unknown_options('XNORLinear', ['gamma', 'variant'], XNORLinear, BinaryLinear))
+        XNORLinear: no option gamma, variant (of ReBNNLinear); remove what is left of the other type or, where a base
+        config sets it, add _delete_=True beside type='XNORLinear'.
+    """
+    names = list(names)
+    others = {name: _parameters(cls) for name, cls in registered_classes(family).items()} if family else {}
+    left = [name for name in names if any(name in options for options in others.values())]
+    if left:
+        owners = [other for other, options in others.items() if any(name in options for name in left)]
+        return ValueError(
+            f'{where}: no option {", ".join(left)} (of {", ".join(owners)}); remove what is left of the other type '
+            f'or, where a base config sets it, add _delete_=True beside type={getattr(taker, "__name__", where)!r}.'
+        )
+    known = _parameters(taker)
+    close = difflib.get_close_matches(names[0], known, n=1)
+    hint = f'Did you mean {close[0]!r}? ' if close else ''
+    return ValueError(f'{where}: no option {names[0]!r}. {hint}Known: {", ".join(known)}')
+
+
+def _parameters(taker: type | Callable[..., Any]) -> list[str]:
+    if isinstance(taker, type):
+        # Without self, and without object's own, which takes anything.
+        inits = [base.__dict__['__init__'] for base in taker.__mro__[:-1] if '__init__' in base.__dict__]
+        signatures = [list(inspect.signature(init).parameters.values())[1:] for init in inits]
+    else:
+        signatures = [list(inspect.signature(taker).parameters.values())]
+    names: dict[str, None] = {}
+    for parameters in signatures:
+        names.update((p.name, None) for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+        if not any(p.kind == p.VAR_KEYWORD for p in parameters):
+            break
+    return list(names)
