@@ -127,11 +127,7 @@ class BinaryLayer(nn.Module):
             self.weight_quantizer.weight_loaded(self.weight, any(key.startswith(own) for key in state_dict))
 
     def _quantized_input(self, x: Tensor) -> Tensor:
-        if self.activation_quantizer is None:
-            return x
-        if self.training:
-            self.activation_quantizer.warn_if_not_driven()
-        return self.activation_quantizer(x)
+        return x if self.activation_quantizer is None else self.activation_quantizer(x)
 
     def _training_weight(self) -> Tensor:
         """The weight to compute with where gradients are wanted, or where there are no integer codes."""
