@@ -3,47 +3,53 @@
 Layers, quantizers, backbones, losses, hooks and constructors register in mmengine's *root* registries, so that a bare
 name in a config finds them from any OpenMMLab library. Two things need a registry of their own:
 
-- :data:`MODELS`, for classes that build on mmdet, mmpretrain or transformers. They are imported when a config first
-  names one with its scope (``type='rebnn_mm.BinaryRPNHead'``), so ``import rebnn_mm`` stays cheap and works without
-  them.
+- :data:`MODELS`, for classes that build on mmdet, mmpretrain or transformers. What builds on one of them is imported
+  when a config first names such a class with its scope (``type='rebnn_mm.BinaryRPNHead'``), so ``import rebnn_mm``
+  stays cheap, and a library that is missing or broken costs only what builds on it.
 - :data:`BLOCKS`, for residual block styles, so that a method can add one by adding a file.
 """
 
 import difflib
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TypeVar
 
 from mmengine.registry import MODELS as ROOT_MODELS
 from mmengine.registry import Registry
 
-PARTS_OF = {
-    'mmdet': 'rebnn_mm.models.detection',
-    'mmpretrain': 'rebnn_mm.models.classification',
-    'transformers': 'rebnn_mm.models.language',
+LIBRARY_PARTS = {
+    'mmdet': (
+        'rebnn_mm.models.detection',
+        ('BiDetBBoxHead', 'BiDetRPNHead', 'BiDetRoIHead', 'BiDetSSDHead', 'BinaryRPNHead', 'FixedSSDHead'),
+    ),
+    'mmpretrain': ('rebnn_mm.models.classification', ('TeacherStudentClassifier',)),
+    'transformers': ('rebnn_mm.models.language', ('TaughtTextClassifier', 'TextClassifier')),
 }
-"""Which of our modules builds on which library."""
+"""Which of our packages builds on which library, and the classes it registers in :data:`MODELS`."""
 
 
 class LibraryRegistry(Registry):
-    """A registry that says which library is missing when a class is not there because of it."""
+    """A registry that imports the package of a class when the class is asked for, and no other."""
 
     def get(self, key: str) -> type | None:
         """The class of that name, or None.
 
         Raises:
-            ImportError: there is none, but a library is missing that some classes build on.
+            ImportError: the library that it builds on is missing, or cannot be imported.
         """
-        found = super().get(key)
-        missing = [library for library in PARTS_OF if find_spec(library) is None] if found is None else []
-        if missing:
-            raise ImportError(
-                f'rebnn_mm.{key} is not registered. {" and ".join(missing)} cannot be found, so what builds on it was '
-                'left out: install it (docs/install.md), or correct the name.'
-            )
-        return found
+        name = key.removeprefix(f'{self.scope}.')
+        for library, (package, names) in LIBRARY_PARTS.items():
+            if name not in names:
+                continue
+            if find_spec(library) is None:
+                raise ImportError(
+                    f'rebnn_mm.{name} builds on {library}, which cannot be found: install it (docs/install.md).'
+                )
+            import_module(package)
+        return super().get(key)
 
 
-MODELS = LibraryRegistry('model', parent=ROOT_MODELS, scope='rebnn_mm', locations=['rebnn_mm.models.optional'])
+MODELS = LibraryRegistry('model', parent=ROOT_MODELS, scope='rebnn_mm')
 BLOCKS = Registry('binary block', scope='rebnn_mm', locations=['rebnn_mm.models.blocks'])
 
 _C = TypeVar('_C')
@@ -103,8 +109,8 @@ def registered_classes(base: type[_C]) -> dict[str, type[_C]]:
 
 __all__ = [
     'BLOCKS',
+    'LIBRARY_PARTS',
     'MODELS',
-    'PARTS_OF',
     'LibraryRegistry',
     'registered_class',
     'registered_classes',

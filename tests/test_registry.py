@@ -1,9 +1,10 @@
 import subprocess
 import sys
 
+import pytest
 from mmengine.registry import MODELS as ROOT_MODELS
 
-from rebnn_mm.registry import BLOCKS, MODELS
+from rebnn_mm.registry import BLOCKS, LIBRARY_PARTS, MODELS
 
 
 def test_leaf_types_are_found_by_bare_name_from_every_scope():
@@ -24,7 +25,10 @@ def test_blocks_know_their_short_names():
 
 WITHOUT_MMPRETRAIN = """
 import sys
-sys.modules['mmpretrain'] = None
+if len(sys.argv) > 1:
+    sys.path.insert(0, sys.argv[1])
+else:
+    sys.modules['mmpretrain'] = None
 from mmengine.registry import MODELS
 import rebnn_mm
 print(MODELS.get('rebnn_mm.BinaryRPNHead').__name__)
@@ -39,11 +43,30 @@ def test_missing_library_costs_only_what_builds_on_it():
     result = subprocess.run([sys.executable, '-c', WITHOUT_MMPRETRAIN], capture_output=True, text=True, check=True)
     found, message = result.stdout.strip().splitlines()[-2:]
     assert found == 'BinaryRPNHead'
-    assert message.startswith('rebnn_mm.TeacherStudentClassifier is not registered. mmpretrain cannot be found')
+    assert message == (
+        'rebnn_mm.TeacherStudentClassifier builds on mmpretrain, which cannot be found: install it (docs/install.md).'
+    )
 
 
-def test_with_both_libraries_an_unknown_name_is_just_unknown():
+def test_broken_library_costs_only_what_builds_on_it(tmp_path):
+    (tmp_path / 'mmpretrain').mkdir()
+    (tmp_path / 'mmpretrain' / '__init__.py').write_text("raise ImportError('needs another mmcv')")
+    command = [sys.executable, '-c', WITHOUT_MMPRETRAIN, str(tmp_path)]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.strip().splitlines()[-2:] == ['BinaryRPNHead', 'needs another mmcv']
+
+
+def test_unknown_name_is_just_unknown():
     assert MODELS.get('NoSuchHead') is None
+
+
+@pytest.mark.parametrize('library', LIBRARY_PARTS)
+def test_every_class_of_a_part_is_listed(library):
+    pytest.importorskip(library)
+    package, names = LIBRARY_PARTS[library]
+    assert all(MODELS.get(name).__module__.startswith(package) for name in names)
+    found = [name for name, cls in MODELS.module_dict.items() if cls.__module__.startswith(package)]
+    assert sorted(found) == sorted(names)
 
 
 def test_import_loads_neither_mmdet_nor_mmpretrain():

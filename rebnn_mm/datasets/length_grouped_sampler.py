@@ -13,9 +13,13 @@ from mmengine.registry import DATA_SAMPLERS
 class BinaryLengthGroupedSampler(InfiniteSampler):
     """mmengine's ``InfiniteSampler``, with texts of similar length side by side, so that batches have little padding.
 
-    The shuffled stream is cut into windows of ``window`` batches; in each the rows are sorted by length, cut into
-    batches, and the batches shuffled. Every row comes once per pass, as without this sampler, but the rows of a batch
-    are no longer independent of each other.
+    Each shuffled pass over the rows is cut into windows of ``window`` batches; in each the rows are sorted by length,
+    cut into batches, and the batches shuffled. Rows that fill no whole batch open the next pass, in a batch of mixed
+    lengths. Every row comes once per pass, as without this sampler, but the rows of a batch are no longer independent
+    of each other.
+
+    No row is twice in a batch, nor in the batches that several processes have at the same time, unless the data set
+    has fewer rows than these; then rows are shuffled and not grouped.
 
     Args:
         dataset: has ``get_data_info(index)`` with ``text`` and perhaps ``text_pair``, as
@@ -44,7 +48,20 @@ class BinaryLengthGroupedSampler(InfiniteSampler):
     def _infinite_indices(self) -> Iterator[int]:
         generator = torch.Generator().manual_seed(self.seed)
         shuffled = super()._infinite_indices()
+        left: list[int] = []
         while True:
-            rows = sorted(islice(shuffled, self.group * self.window), key=self.lengths.__getitem__)
-            for number in torch.randperm(self.window, generator=generator).tolist():
-                yield from rows[number * self.group : (number + 1) * self.group]
+            rows = list(islice(shuffled, self.size))
+            waiting = set(left)
+            joining = [row for row in rows if row not in waiting][: -len(left) % self.group]
+            yield from left + joining
+            joined = set(joining)
+            rows = [row for row in rows if row not in joined]
+            whole = len(rows) // self.group * self.group
+            for start in range(0, whole, self.group * self.window):
+                yield from self._grouped(rows[start : min(start + self.group * self.window, whole)], generator)
+            left = rows[whole:]
+
+    def _grouped(self, rows: list[int], generator: torch.Generator) -> Iterator[int]:
+        rows = sorted(rows, key=self.lengths.__getitem__)
+        for number in torch.randperm(len(rows) // self.group, generator=generator).tolist():
+            yield from rows[number * self.group : (number + 1) * self.group]

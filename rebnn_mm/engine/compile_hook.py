@@ -24,6 +24,7 @@ class BinaryCompileHook(Hook):
         options: keyword arguments of ``torch.nn.Module.compile``.
 
     Raises:
+        RuntimeError: torch is older than 2.6.
         ValueError: the model has no such part.
 
     Example:
@@ -37,9 +38,15 @@ class BinaryCompileHook(Hook):
     def __init__(self, part: str = 'backbone', **options: Any) -> None:
         self.part = part
         self.options = options
+        self._compiled = False
 
     def before_train(self, runner: Runner) -> None:
         """Compile; the work is done when the first batch comes."""
+        if not hasattr(torch.compiler, 'set_stance'):
+            raise RuntimeError(
+                f'BinaryCompileHook needs torch 2.6 or newer, this is {torch.__version__}: update torch, or take the '
+                'hook out of custom_hooks.'
+            )
         model = unwrapped(runner.model)
         try:
             module = model.get_submodule(self.part)
@@ -49,11 +56,14 @@ class BinaryCompileHook(Hook):
                 f'BinaryCompileHook: the model has no part {self.part!r}. Name one of its modules: {names}.'
             ) from None
         module.compile(**self.options)
+        self._compiled = True
 
     def before_val(self, runner: Runner) -> None:
         """Evaluate uncompiled: compiling once more would cost more than a small validation set gives back."""
-        torch.compiler.set_stance('force_eager')
+        if self._compiled:
+            torch.compiler.set_stance('force_eager')
 
     def after_val(self, runner: Runner) -> None:
         """Go on compiled."""
-        torch.compiler.set_stance('default')
+        if self._compiled:
+            torch.compiler.set_stance('default')

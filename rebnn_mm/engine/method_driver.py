@@ -1,9 +1,9 @@
 """Drives what binarisation methods need beside their gradient, around any PyTorch optimizer."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import torch
+from mmengine.dist import all_reduce_params
 from torch import nn
 from torch.optim import Optimizer
 
@@ -21,12 +21,19 @@ class MethodDriver:
     - ``set_progress`` when :meth:`set_progress` is called, with the share of training that is finished;
     - ``begin_epoch`` when :meth:`begin_epoch` is called;
     - ``constrain`` on the latent weight when the optimizer is attached and after each of its steps. A step that AMP
-      skips for inf does not get there, and frozen weights are left alone.
+      skips for inf does not get there.
+
+    Frozen weights are left alone by the last two. After each step of a distributed run all processes also take the
+    largest of their values of ``followed_maxima``, which each follows on data of its own.
 
     Inside mmengine use :class:`BinaryHook`, which does all of this.
 
     Args:
         model: a model with binary layers; wrapped in DDP or not.
+
+    Attributes:
+        quantizers (list[Quantizer]): all weight and activation quantizers of the model, those of binary layers and
+            those of other modules, such as attentions, in its order.
 
     Example:
         >>> from rebnn_mm.layers import BNNLinear
@@ -42,16 +49,11 @@ class MethodDriver:
 
     def __init__(self, model: nn.Module) -> None:
         self._layers = [module for module in model.modules() if isinstance(module, BinaryLayer) and module.binary]
+        self.quantizers = [module for module in model.modules() if isinstance(module, Quantizer)]
         for layer in self._layers:
             if layer.weight_quantizer is not None:
                 layer.weight_quantizer.start(layer.weight)
         self._handles: list[Any] = []
-
-    @property
-    def quantizers(self) -> Sequence[Quantizer]:
-        """The weight and activation quantizers of the model, in its order."""
-        both = [(layer.weight_quantizer, layer.activation_quantizer) for layer in self._layers]
-        return [quantizer for pair in both for quantizer in pair if quantizer is not None]
 
     def attach(self, optimizer: Optimizer, resumed: bool = False) -> 'MethodDriver':
         """Constrain the weights that this optimizer trains, now and after each of its steps.
@@ -71,6 +73,10 @@ class MethodDriver:
 
         def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             _constrain(layer for layer in layers if layer.weight.requires_grad and layer.weight.grad is not None)
+            followed = [
+                getattr(quantizer, name) for quantizer in self.quantizers for name in quantizer.followed_maxima
+            ]
+            all_reduce_params(followed, op='max')
 
         self._handles.append(optimizer.register_step_post_hook(after_step))
         self._mark(True)
@@ -96,7 +102,7 @@ class MethodDriver:
     def begin_epoch(self) -> None:
         """Renew what is learned once per epoch outside the gradient."""
         for layer in self._layers:
-            if layer.weight_quantizer is not None:
+            if layer.weight_quantizer is not None and layer.weight.requires_grad:
                 layer.weight_quantizer.begin_epoch(layer.weight)
 
     def _mark(self, driven: bool) -> None:

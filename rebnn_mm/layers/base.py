@@ -7,13 +7,13 @@ from torch import Tensor, nn
 
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
 from ..quantizers.builder import QuantizerConfig, activation_quantizer_class
-from .naming import name_matches, watch_names
+from .naming import Named, name_matches, watch_names
 
 SHORTCUT_NAMES = ('downsample', 'shortcut')
 """Names under which OpenMMLab's backbones hold the convolution of a shortcut."""
 
 
-class BinaryLayer(nn.Module):
+class BinaryLayer(Named, nn.Module):
     """Mixin of a layer with a ``weight``: hands weight and input to quantizers, or stays real.
 
     A method's own layer is a subclass that names its quantizers (:attr:`method_weight`, :attr:`method_activation`); an
@@ -121,17 +121,18 @@ class BinaryLayer(nn.Module):
         super().__setattr__(name, value)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        # load_state_dict(assign=True) puts the loaded tensor in the weight's place.
+        self.__dict__['_weight_is_ours'] = False
+        try:
+            super()._load_from_state_dict(state_dict, prefix, *args)
+        finally:
+            self.__dict__['_weight_is_ours'] = True
         if self.weight_quantizer is not None and f'{prefix}weight' in state_dict:
             own = f'{prefix}weight_quantizer.'
             self.weight_quantizer.weight_loaded(self.weight, any(key.startswith(own) for key in state_dict))
 
     def _quantized_input(self, x: Tensor) -> Tensor:
-        if self.activation_quantizer is None:
-            return x
-        if self.training:
-            self.activation_quantizer.warn_if_not_driven()
-        return self.activation_quantizer(x)
+        return x if self.activation_quantizer is None else self.activation_quantizer(x)
 
     def _training_weight(self) -> Tensor:
         """The weight to compute with where gradients are wanted, or where there are no integer codes."""

@@ -2,18 +2,17 @@
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from typing import Protocol, runtime_checkable
 
 from torch import nn
 from torch.nn.modules.module import register_module_module_registration_hook
 
 
-@runtime_checkable
-class Named(Protocol):
-    """A module that wants to know its dotted name."""
+class Named:
+    """Base of a module that wants to know its dotted name."""
 
     def take_name(self, name: str) -> None:
         """Receive the name as known so far; called again with a longer one when a parent gets a parent."""
+        raise NotImplementedError(f'{type(self).__name__} has to implement take_name(name)')
 
 
 _watching = False

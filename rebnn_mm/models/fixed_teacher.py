@@ -1,6 +1,5 @@
 """Holds a model that teaches another one and is no part of it."""
 
-from collections.abc import Callable
 from typing import Any
 
 from torch import nn
@@ -10,20 +9,32 @@ class FixedTeacher:
     """Mixin, named in front of ``nn.Module``, of a model that learns from another one.
 
     The model *is* the student: parameters, state dict, optimizer, EMA, DDP and ``train()`` do not know of the teacher,
-    which has no gradients and stays in eval mode. It follows the student to its device and precision.
-
-    Attributes:
-        teacher: the other model; None until :meth:`hold_teacher`.
+    which has no gradients and stays in eval mode. Copies of the model, such as EMA's, share it.
     """
 
-    teacher: Any = None
+    _held: '_Held | None' = None
+
+    @property
+    def teacher(self) -> Any:
+        """The other model, on the device and in the precision of the student; None until :meth:`hold_teacher`."""
+        if self._held is None:
+            return None
+        model = self._held.model
+        own, student = next(model.parameters()), next(self.parameters())  # type: ignore[attr-defined]
+        if (own.device, own.dtype) != (student.device, student.dtype):
+            model.to(device=student.device, dtype=student.dtype)
+        return model
 
     def hold_teacher(self, teacher: nn.Module) -> None:
         """Take a model as teacher."""
-        # Not an attribute that torch registers.
-        object.__setattr__(self, 'teacher', teacher.requires_grad_(False).eval())
+        self._held = _Held(teacher.requires_grad_(False).eval())
 
-    def _apply(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> nn.Module:
-        if self.teacher is not None:
-            self.teacher._apply(fn, *args, **kwargs)
-        return super()._apply(fn, *args, **kwargs)  # type: ignore[misc]
+
+class _Held:
+    """Keeps a model where torch does not register it, and where copies of the holder find the same one."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> '_Held':
+        return self

@@ -30,6 +30,10 @@ class Quantizer(nn.Module):
     hook: ClassVar[str] = ''
     """The mmengine hook without which training is not this method; empty if it needs none."""
 
+    followed_maxima: ClassVar[tuple[str, ...]] = ()
+    """Names of buffers that follow a maximum of the data in training: several processes take the largest of theirs
+    after each step of the optimizer."""
+
     def __init__(self) -> None:
         super().__init__()
         self.driven = False
@@ -123,7 +127,7 @@ class WeightQuantizer(Quantizer):
         self.follows_weight = not state_loaded
 
     def begin_epoch(self, weight: Tensor) -> None:
-        """Renew state that is learned outside the gradient; called before every epoch.
+        """Renew state that is learned outside the gradient; called before every epoch, unless the weight is frozen.
 
         In a distributed run the buffers are then taken from the first process.
         """
@@ -169,6 +173,8 @@ class ActivationQuantizer(Quantizer):
 
     def forward(self, x: Tensor) -> Tensor:
         """Quantize x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""
+        if self.training:
+            self.warn_if_not_driven()
         return self.quantize(x if self.shift is None else x + self.along_channels(self.shift, x))
 
     def quantize(self, x: Tensor) -> Tensor:

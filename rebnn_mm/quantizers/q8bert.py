@@ -63,7 +63,8 @@ class Q8BERTActivation(ActivationQuantizer):
 
     .. math:: r \leftarrow d \, r + (1 - d) \max |x|
 
-    in every forward pass in training, as a batch norm follows its mean; r starts at the first batch's maximum.
+    in every forward pass in training, as a batch norm follows its mean; r starts at the first batch's maximum. Of
+    several processes :class:`rebnn_mm.engine.BinaryHook` takes the largest r after every step.
     Forward and backward are :func:`rebnn_mm.functional.symmetric_round` with :math:`limit = r`; the gradient passes
     unchanged. Before anything was seen in training, evaluation takes the input's own maximum.
 
@@ -92,6 +93,7 @@ class Q8BERTActivation(ActivationQuantizer):
 
     stock_shift: ClassVar[str | None] = None
     has_codes: ClassVar[bool] = False
+    followed_maxima: ClassVar[tuple[str, ...]] = ('range',)
     range: Tensor
 
     def __init__(
@@ -106,12 +108,12 @@ class Q8BERTActivation(ActivationQuantizer):
 
     def quantize(self, x: Tensor) -> Tensor:
         """Quantize x, any shape; in training also follow its range."""
-        limit = self.range
-        if self.training or not limit > 0:
-            largest = x.detach().abs().amax().to(limit.dtype)
-            limit = torch.where(limit > 0, self.decay * limit + (1 - self.decay) * largest, largest)
-            if self.training:
-                self.range.copy_(limit)
+        # Both branches are computed: to ask whether the range is 0 would wait for the accelerator.
+        largest = x.detach().abs().amax().to(self.range.dtype)
+        followed = self.decay * self.range + (1 - self.decay) * largest if self.training else self.range
+        limit = torch.where(self.range > 0, followed, largest)
+        if self.training:
+            self.range.copy_(limit)
         return symmetric_round(x, limit.to(x.dtype), self.bits)
 
     def extra_repr(self) -> str:

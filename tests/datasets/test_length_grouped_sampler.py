@@ -1,5 +1,6 @@
 """Every row once a pass, similar lengths side by side, the same order after a break."""
 
+from collections import Counter
 from itertools import chain, islice
 
 import pytest
@@ -12,6 +13,11 @@ from tests.datasets.glue_folder import write_rows
 @pytest.fixture(scope='module')
 def rows(tmp_path_factory):
     return GLUEDataset('mrpc', str(write_rows(tmp_path_factory.mktemp('rows') / 'train.tsv', 'mrpc', 96)))
+
+
+class Texts(list):
+    def get_data_info(self, index):
+        return dict(text=self[index])
 
 
 def batches(sampler, count, size=8):
@@ -34,6 +40,27 @@ def test_every_row_once_in_a_pass_of_similar_lengths(rows):
     grouped_spread = sum(spread(rows, batch) for batch in found) / 12
     plain_spread = sum(spread(rows, batch) for batch in batches(plain, 12)) / 12
     assert grouped_spread < plain_spread / 2
+
+
+@pytest.mark.parametrize('processes', [1, 8])
+@pytest.mark.parametrize('count', [130, 131, 300])
+def test_no_batch_holds_a_row_twice(monkeypatch, processes, count):
+    """Windows that are longer than a pass, and passes that no whole number of batches fills."""
+    texts = Texts('x' * (1 + number % 40) for number in range(count))
+    size = 16 * processes
+    samplers = []
+    for rank in range(processes):
+        monkeypatch.setattr('mmengine.dataset.sampler.get_dist_info', lambda rank=rank: (rank, processes))
+        samplers.append(iter(BinaryLengthGroupedSampler(texts, 16, seed=1)))
+    steps = [[next(stream) for stream in samplers for _ in range(16)] for _ in range(4 * count // size)]
+    assert [len(set(step)) for step in steps] == [size] * len(steps)
+    often = Counter(chain.from_iterable(steps)).values()
+    assert len(often) == count and max(often) - min(often) <= 1
+
+
+def test_fewer_rows_than_a_batch_come_once_a_pass():
+    stream = iter(BinaryLengthGroupedSampler(Texts(['a', 'bc', 'd']), 4, seed=1))
+    assert [sorted(islice(stream, 3)) for _ in range(5)] == [[0, 1, 2]] * 5
 
 
 def test_order_of_batches_is_random_and_follows_the_seed(rows):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from rebnn_mm.engine import MethodDriver, ResilientGradient
+from rebnn_mm.engine import BinaryCompileHook, MethodDriver, ResilientGradient
 from rebnn_mm.layers import (
     BiDetConv2d,
     BiRealConv2d,
@@ -104,6 +104,16 @@ def test_evaluation_is_not_compiled(tmp_path):
     hook.after_val(runner)
     model.conv1(torch.randn(1, 8, 8, 8))
     assert counters['frames']['total'] > before
+
+
+def test_a_torch_that_is_too_old_is_named_before_training(tmp_path, monkeypatch):
+    monkeypatch.delattr(torch.compiler, 'set_stance')
+    message = r'BinaryCompileHook needs torch 2.6 or newer, this is .*: update torch, or take the hook out'
+    with pytest.raises(RuntimeError, match=message):
+        trained(tmp_path / 'run', custom_hooks=[dict(type='ReBNNHook'), HOOK])
+    hook = BinaryCompileHook()
+    hook.before_val(None)  # where nothing was compiled, evaluation needs nothing
+    hook.after_val(None)
 
 
 def test_a_part_that_is_not_there(tmp_path):

@@ -5,8 +5,17 @@ import torch
 from torch import nn
 
 from rebnn_mm.engine import MethodDriver
-from rebnn_mm.layers import BinaryLinear, BNNLinear, ReBNNLinear, ReCULinear, XNORLinear
-from rebnn_mm.quantizers import MissingHookWarning
+from rebnn_mm.layers import (
+    BinaryLinear,
+    BNNLinear,
+    RBNNConv2d,
+    ReBNNLinear,
+    ReCULinear,
+    SoftmaxAttention,
+    XNORLinear,
+)
+from rebnn_mm.quantizers import MissingHookWarning, Q8BERTActivation
+from tests import two_processes
 
 
 def step(model, optimizer, x):
@@ -54,6 +63,16 @@ def test_frozen_and_unused_weights_are_left_alone():
     assert trained.weight.abs().max() <= 1
 
 
+def test_a_frozen_layer_is_not_renewed():
+    frozen, trained = (RBNNConv2d(8, 8, 3).eval() for _ in range(2))
+    frozen.requires_grad_(False)
+    before = [{name: value.clone() for name, value in layer.state_dict().items()} for layer in (frozen, trained)]
+    driver = MethodDriver(nn.Sequential(frozen, trained))
+    driver.begin_epoch()
+    assert all(torch.equal(value, before[0][name]) for name, value in frozen.state_dict().items())
+    assert not torch.equal(trained.weight_quantizer.left, before[1]['weight_quantizer.left'])
+
+
 def test_a_step_skipped_for_inf_does_not_constrain():
     model = BNNLinear(8, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -70,6 +89,20 @@ def test_progress_reaches_every_schedule():
     model = nn.Sequential(ReCULinear(8, 8), ReCULinear(8, 4))
     MethodDriver(model).set_progress(1.0)
     assert [layer.weight_quantizer.tau.item() for layer in model] == pytest.approx([0.99, 0.99])
+
+
+def test_quantizers_outside_of_layers_are_driven():
+    attention = SoftmaxAttention(2, 4, projections='RBNNSign')
+    x = torch.randn(1, 2, 3, 4)
+    with pytest.warns(MissingHookWarning, match="RBNNSign is being trained without .*type='BinaryHook'"):
+        attention(x, x, x, None, 0.0, 0.5)
+    model = nn.Sequential(BNNLinear(8, 4), attention)
+    driver = MethodDriver(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
+    driver.set_progress(1.0)
+    assert [quantizer.sharpness.item() for quantizer in driver.quantizers[2:]] == [10.0] * 3
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        attention(x, x, x, None, 0.0, 0.5)
 
 
 def test_scale_follows_weights_initialised_after_the_layer_was_made():
@@ -115,3 +148,19 @@ def test_weights_of_a_resumed_run_are_left_as_they_are():
     values = model.weight.detach().clone()
     MethodDriver(model).attach(torch.optim.SGD(model.parameters(), lr=0.1), resumed=True)
     assert torch.equal(model.weight, values)
+
+
+def _range_worker(rank, folder):
+    torch.manual_seed(rank)
+    model = nn.Sequential(nn.Linear(4, 4), Q8BERTActivation(4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    MethodDriver(model).attach(optimizer)
+    for _ in range(2):
+        step(model, optimizer, (1 + rank) * torch.ones(2, 4))
+    torch.save(model[1].range, f'{folder}/{rank}.pth')
+
+
+def test_processes_follow_one_range(tmp_path):
+    two_processes.run(_range_worker, str(tmp_path))
+    one, two = (torch.load(tmp_path / f'{rank}.pth') for rank in (0, 1))
+    assert one > 0 and torch.equal(one, two)

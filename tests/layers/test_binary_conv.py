@@ -4,6 +4,7 @@ import re
 import pytest
 import torch
 from mmcv.cnn import build_conv_layer, fuse_conv_bn
+from mmengine.registry import MODELS
 from torch import nn
 from torch.nn import functional as F
 
@@ -131,6 +132,14 @@ def test_layers_learn_their_names_while_the_model_is_built():
     assert outer.detector.convs['cls'].layer_name == 'detector.convs.cls'
 
 
+def test_modules_of_others_are_not_told_their_names():
+    class Tagger(nn.Module):
+        def take_name(self, text, language):
+            raise AssertionError('has nothing to do with us')
+
+    nn.Sequential(ReBNNConv2d(8, 8, 3), Tagger())
+
+
 @pytest.mark.parametrize(
     ('options', 'expected'),
     [
@@ -173,6 +182,26 @@ def test_own_checkpoint_keeps_alpha_gamma_and_shift():
     for name, value in source.state_dict().items():
         assert torch.equal(target.state_dict()[name], value), name
     assert not target.weight_quantizer.follows_weight and not target.activation_quantizer.needs_calibration
+
+
+KINDS = sorted(
+    name for name, cls in MODELS.module_dict.items() if isinstance(cls, type) and issubclass(cls, BinaryConv2d)
+)
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_a_layer_without_memory_takes_the_tensors_of_a_checkpoint(kind):
+    source = MODELS.get(kind)(8, 4, 3)
+    with torch.device('meta'):
+        layer = MODELS.get(kind)(8, 4, 3)
+    state = source.state_dict()
+    layer.load_state_dict(state, assign=True)
+    assert all(value.data_ptr() == state[name].data_ptr() for name, value in layer.state_dict().items())
+    assert layer.weight.requires_grad
+    x = torch.randn(1, 8, 5, 5)
+    assert torch.equal(layer.eval()(x), source.eval()(x))
+    with pytest.raises(RuntimeError, match='the latent weight cannot be replaced'):
+        layer.weight = nn.Parameter(torch.zeros(4, 8, 3, 3))
 
 
 def test_fuse_conv_bn_is_refused_and_nothing_is_changed():

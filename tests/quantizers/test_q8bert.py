@@ -28,6 +28,20 @@ def test_range_follows_training_and_is_fixed_in_evaluation():
     assert loaded.range == 5
 
 
+def test_nothing_waits_for_the_accelerator():
+    """A meta tensor has no value, so whatever asks for one fails."""
+    quantizer = Q8BERTActivation(2).to('meta')
+    for training in (True, False):
+        x = torch.zeros(3, 2, device='meta', requires_grad=True)
+        quantizer.train(training)(x).sum().backward()
+        assert x.grad.shape == x.shape
+
+
+def test_evaluation_before_training_takes_the_inputs_maximum():
+    quantizer = Q8BERTActivation(2, bits=2).eval()
+    assert quantizer(torch.tensor([3.0, -1.0])).tolist() == [3, 0] and quantizer.range == 0
+
+
 def test_gradient_passes_unchanged():
     x = torch.tensor([0.3, -9.0, 2.0], requires_grad=True)
     quantizer = Q8BERTActivation(3)

@@ -28,8 +28,8 @@ class TokenizeText:
     - ``inputs``: dict of int64 tensors of shape [N], those of ``input_ids``, ``attention_mask`` and
       ``token_type_ids`` that the tokenizer makes;
     - ``padding``: the value that fills each of them, and the side;
-    - ``data_samples``: a BaseDataElement with ``gt_label`` (int64, or float32 for a score) and the metainfo
-      ``sample_idx`` and ``split``.
+    - ``data_samples``: a BaseDataElement with ``gt_label`` (a number, as the data set gives it) and the
+      metainfo ``sample_idx`` and ``split``.
 
     Raises:
         FileNotFoundError: no tokenizer there.
@@ -53,9 +53,9 @@ class TokenizeText:
             max_length=self.max_length,
             padding='max_length' if self.pad else False,
         )
-        label = item['gt_label']
         sample = BaseDataElement(metainfo=dict(sample_idx=item['sample_idx'], split=item.get('split', '')))
-        sample.gt_label = torch.tensor(label, dtype=torch.float32 if isinstance(label, float) else torch.int64)
+        # A number and no tensor: it stays on the host, where the model looks at it without waiting for the device.
+        sample.gt_label = item['gt_label']
         return dict(
             inputs={name: torch.tensor(encoded[name]) for name in INPUTS if name in encoded},
             padding=dict(

@@ -59,8 +59,6 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
     Source: Qin et al. 2022 (BiBERT); Zhang et al. 2020 (TernaryBERT).
     """
 
-    teacher: TextClassifier | None
-
     def __init__(
         self,
         *args: Any,
@@ -97,9 +95,7 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
                 teacher = TextClassifier(self.teacher_source, num_labels=self.num_labels)
             else:
                 teacher = load_pretrained(self.teacher_source)
-            parameter = next(self.parameters())
-            self.hold_teacher(teacher.to(device=parameter.device, dtype=parameter.dtype))
-        assert self.teacher is not None
+            self.hold_teacher(teacher)
         return self.teacher
 
     def loss(self, inputs: Mapping[str, Tensor], data_samples: Sequence[BaseDataElement]) -> dict[str, Tensor]:

@@ -114,7 +114,7 @@ class TextClassifier(BaseModel):
         Args:
             inputs: what a tokenizer gives: ``input_ids``, ``attention_mask`` and, for some encoders,
                 ``token_type_ids``, each (B, N).
-            data_samples: one for each text, with ``gt_label``: int64, or float for a regression.
+            data_samples: one for each text, with ``gt_label``: a whole number, or a real one for a regression.
             mode: ``'tensor'`` for logits (B, num_labels); ``'loss'`` for a dict of losses; ``'predict'`` for the
                 samples with ``pred_score``, their logits (num_labels,).
         """
@@ -146,12 +146,14 @@ class TextClassifier(BaseModel):
         """The same from logits that are there already.
 
         Raises:
-            ValueError: a label is none of the classes.
+            ValueError: a label on the host is none of the classes.
         """
-        labels = torch.stack([torch.as_tensor(sample.gt_label) for sample in data_samples]).to(logits.device)
+        labels = torch.stack([torch.as_tensor(sample.gt_label) for sample in data_samples])
+        # Those on an accelerator are left to cross_entropy, which stops there, too: to look would wait for it.
+        largest = int(labels.max()) if labels.is_cpu else 0
+        labels = labels.to(logits.device, non_blocking=True)
         if self.num_labels == 1:
             return functional.mse_loss(logits.flatten().float(), labels.flatten().float())
-        largest = int(labels.max())
         if labels.is_floating_point() or largest >= self.num_labels:
             what = 'real numbers' if labels.is_floating_point() else f'up to {largest}'
             raise ValueError(

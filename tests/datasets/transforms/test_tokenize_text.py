@@ -5,6 +5,7 @@ import warnings
 
 import pytest
 import torch
+from mmengine.model import BaseDataPreprocessor
 from mmengine.registry import FUNCTIONS, TRANSFORMS
 from torch.utils.data import DataLoader
 
@@ -34,9 +35,15 @@ def test_sentence_and_pair(encoder):
     assert two['inputs']['token_type_ids'].tolist() == [0, 0, 0, 1, 1, 1]
     assert two['inputs']['attention_mask'].tolist() == [1] * 6
     sample = two['data_samples']
-    assert (sample.sample_idx, sample.split, sample.gt_label.item()) == (5, 'matched', 1)
-    assert sample.gt_label.dtype == torch.int64
-    assert tokenize(item('good', label=2.5))['data_samples'].gt_label.dtype == torch.float32
+    assert (sample.sample_idx, sample.split, sample.gt_label) == (5, 'matched', 1)
+
+
+def test_labels_stay_on_the_host_when_a_batch_moves(encoder):
+    tokenize = TokenizeText(encoder, max_length=8)
+    batch = glue_collate([tokenize(item('good', label=label)) for label in (1, 2.5)])
+    moved = BaseDataPreprocessor().to('meta')(batch)
+    assert [sample.gt_label for sample in moved['data_samples']] == [1, 2.5]
+    assert moved['inputs']['input_ids'].is_meta
 
 
 def test_the_longer_sentence_is_cut_first(encoder):
@@ -84,7 +91,7 @@ def test_workers_give_the_same_batches_without_a_warning(encoder, tmp_path, capf
     for alone, forked in zip(batches[0], batches[2], strict=True):
         assert alone['inputs'].keys() == forked['inputs'].keys()
         assert all(torch.equal(alone['inputs'][name], forked['inputs'][name]) for name in alone['inputs'])
-        labels = [[sample.gt_label.item() for sample in batch['data_samples']] for batch in (alone, forked)]
+        labels = [[sample.gt_label for sample in batch['data_samples']] for batch in (alone, forked)]
         assert labels[0] == labels[1]
     assert 'parallelism' not in capfd.readouterr().err
 

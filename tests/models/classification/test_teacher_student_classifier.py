@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 import torch
 from mmengine.dataset import pseudo_collate
-from mmengine.model import MMDistributedDataParallel
+from mmengine.model import ExponentialMovingAverage, MMDistributedDataParallel
 from mmengine.optim import OptimWrapper
 from mmengine.runner import Runner, save_checkpoint
 from torch.utils.data import Dataset
@@ -163,12 +163,16 @@ def test_mixed_precision(build, images):
     torch.testing.assert_close(loss, expected, rtol=0.1, atol=0)
 
 
-def test_copy_for_ema_has_a_teacher_of_its_own(build, images):
+def test_copy_for_ema_shares_the_teacher_and_does_not_move_it(build, images):
     model = build()
-    copy = deepcopy(model)
-    copy.double()
+    loss = model.eval()(images, samples(), mode='loss')['teacher_loss']
+    average = ExponentialMovingAverage(model).module
+    assert average.teacher is model.teacher
+    average.double()
     assert {p.dtype for p in model.teacher.parameters()} == {torch.float32}
-    assert torch.isfinite(model(images, samples(), mode='loss')['teacher_loss'])
+    theirs = average(images.double(), samples(), mode='loss')['teacher_loss']
+    torch.testing.assert_close(theirs.float(), loss)
+    assert torch.equal(model(images, samples(), mode='loss')['teacher_loss'], loss)
 
 
 class Data(Dataset):

@@ -120,6 +120,12 @@ def test_teacher_follows_precision_and_device(build):
     assert {p.dtype for p in late.prepare_teacher().parameters()} == {torch.float64}
 
 
+def test_a_copy_shares_the_teacher(build):
+    model = build()
+    model.init_weights()
+    assert deepcopy(model).teacher is model.teacher
+
+
 def test_testing_needs_no_teacher(build):
     model = build(teacher='not/there/at_all').eval()
     inputs, samples = batch()

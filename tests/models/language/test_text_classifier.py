@@ -278,6 +278,16 @@ def test_labels_that_are_no_classes_are_named(folder):
         model(inputs, samples, mode='loss')
 
 
+def test_labels_on_an_accelerator_are_not_waited_for(folder):
+    """A meta tensor has no value, so whatever asks for one fails."""
+    model = build(folder)
+    logits = torch.zeros(2, 2, device='meta', requires_grad=True)
+    for device in ('meta', 'cpu'):
+        samples = [BaseDataElement(gt_label=torch.tensor(label, device=device)) for label in (0, 1)]
+        model.label_loss(logits, samples).backward()
+    assert logits.grad.shape == logits.shape
+
+
 def test_wrong_mode_is_named(folder):
     model = build(folder)
     inputs, samples = tiny_batch(folder)
