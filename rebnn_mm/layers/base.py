@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
@@ -143,7 +144,12 @@ class BinaryLayer(nn.Module):
 
     @property
     def _computes_with_codes(self) -> bool:
-        return not self.training and self.weight_quantizer is not None and self.weight_quantizer.has_codes
+        quantizer = self.weight_quantizer
+        if self.training or quantizer is None or not quantizer.has_codes:
+            return False
+        # Codes hand no gradient on.
+        learned = self.weight, *quantizer.parameters()
+        return not (torch.is_grad_enabled() and any(parameter.requires_grad for parameter in learned))
 
     def extra_repr(self) -> str:
         """The torch layer's description and the bits, or why the layer is real."""

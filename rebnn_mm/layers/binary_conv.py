@@ -21,7 +21,8 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
 
     .. math:: y = \hat w \otimes q_a(x) + bias
 
-    In evaluation the integer codes are convolved and multiplied by the scaling factor afterwards, so sums are exact.
+    In evaluation without gradients the integer codes are convolved and multiplied by the scaling factor afterwards, so
+    sums are exact: in float32, while autocast rounds those above 256 (bfloat16) or 2048 (float16).
 
     The layer stays real where every published method keeps it so: as first layer (1 or 3 input channels) and as
     shortcut (a name in ``keep_real``, or 1x1 with a stride and more output than input channels).

@@ -89,8 +89,8 @@ class WeightQuantizer(Quantizer):
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
         """The quantized weight as integers and one factor per output channel.
 
-        In evaluation the layer convolves with the integers and multiplies the result, so every sum is exact and a
-        bit-packed runtime can give the same answer to the last bit.
+        In evaluation without gradients the layer convolves with the integers and multiplies the result, so every sum
+        is exact and a bit-packed runtime can give the same answer to the last bit; autocast rounds them.
 
         Returns:
             tuple[Tensor, Tensor | None]: integers (as floating point; -1 and +1 for one bit) of the weight's shape,
