@@ -64,6 +64,8 @@ class BinaryLayer(nn.Module):
         self.activation_quantizer = build_activation_quantizer(activation, channels, channel_dim)
         if self.weight_quantizer is not None:
             self.weight_quantizer.init_from_weight(self.weight)
+        elif self.activation_quantizer is None:
+            self.stay_real('no quantizers')
         watch_names()
         self.__dict__['_weight_is_ours'] = True
 

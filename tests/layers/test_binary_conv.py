@@ -106,6 +106,29 @@ def test_stage_one_has_real_weights_and_binary_inputs():
     assert list(layer.state_dict()) == ['weight']
 
 
+@pytest.mark.parametrize('name', [name for name in LAYERS if name != 'BinaryEmbedding'])
+def test_every_method_has_a_stage_one(name):
+    sizes = (8, 4, 3) if name.endswith('Conv2d') else (8, 4)
+    layer = MODELS.get(name)(*sizes, weight=None)
+    assert layer.binary and layer.weight_bits == 32 > layer.activation_bits
+    assert layer(torch.randn(2, 8, 5, 8)).requires_grad
+
+
+def test_stage_one_of_rebnn_loads_into_stage_two():
+    first = ReBNNConv2d(8, 4, 3, gamma=1e-4, weight=None)
+    assert first.alpha is None and first.gamma is None
+    result = ReBNNConv2d(8, 4, 3, gamma=1e-4).load_state_dict(first.state_dict(), strict=False)
+    assert result.unexpected_keys == []
+    assert result.missing_keys == ['weight_quantizer.alpha', 'weight_quantizer.gamma']
+
+
+def test_layer_without_quantizers_is_real():
+    layer = BinaryConv2d(4, 4, 3, weight=None, activation=None)
+    assert (layer.binary, layer.real_because) == (False, 'no quantizers')
+    layer.weight = nn.Parameter(torch.zeros(4, 4, 3, 3))  # as fuse_conv_bn does
+    assert layer(torch.randn(1, 4, 6, 6)).eq(layer.bias.view(-1, 1, 1)).all()
+
+
 @pytest.mark.parametrize(
     ('args', 'reason'),
     [
