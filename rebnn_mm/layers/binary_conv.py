@@ -122,10 +122,10 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             return functional.conv2d(x, weight, self.bias, self.stride, padding, self.dilation, self.groups)
         assert self.weight_quantizer is not None
         codes, scale = self.weight_quantizer.codes(self.weight)
-        y = functional.conv2d(x, codes, None, self.stride, padding, self.dilation, self.groups)
-        if scale is not None:
-            y = y * scale.view(-1, 1, 1)
-        return y if self.bias is None else y + self.bias.view(-1, 1, 1)
+        sums = functional.conv2d(x, codes, None, self.stride, padding, self.dilation, self.groups)
+        y = sums if scale is None else sums * scale.view(-1, 1, 1)
+        y = y if self.bias is None else y + self.bias.view(-1, 1, 1)
+        return y.to(sums.dtype)  # float32 under autocast
 
     def _padded(self, x: Tensor) -> tuple[Tensor, str | int | tuple[int, ...]]:
         """The input and the padding that is left for the convolution to do."""

@@ -168,8 +168,10 @@ class ActivationQuantizer(Quantizer):
         """Whether :meth:`calibrate` should still see one batch of data before training starts."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Quantize x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""
-        return self.quantize(x if self.shift is None else x + self.along_channels(self.shift, x))
+        """Quantize x of shape (N, C, ...) or, with channel_dim -1, (..., C), to values of its type."""
+        shifted = x if self.shift is None else x + self.along_channels(self.shift, x)
+        # Under autocast the sum is float32, and so is what the sign looks at; what follows is not to be.
+        return self.quantize(shifted).to(x.dtype)
 
     def quantize(self, x: Tensor) -> Tensor:
         """The method's own function of the shifted input."""
