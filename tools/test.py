@@ -20,6 +20,7 @@ from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_check
 from rebnn_mm.utils.command_line import add_common_arguments, load_config, stop_if, stop_on_broken_environment
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.encoder_check import missing_encoder
+from rebnn_mm.utils.model_check import unfit_model
 from rebnn_mm.utils.score_table import print_scores
 
 
@@ -92,6 +93,7 @@ def main() -> None:
     stop_if(missing_encoder(cfg, ['test']))
     stop_if(missing_checkpoint(args.checkpoint))
     stop_on_broken_environment(cfg)
+    stop_if(unfit_model(cfg))
     if args.show or args.show_dir:
         enable_painting(cfg, args)
     if args.tta:

@@ -16,6 +16,7 @@ from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_check
 from rebnn_mm.utils.command_line import add_common_arguments, load_config, stop_if, stop_on_broken_environment
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.encoder_check import missing_encoder
+from rebnn_mm.utils.model_check import unfit_model
 
 
 def parse_args() -> argparse.Namespace:
@@ -79,6 +80,7 @@ def main() -> None:
     if checkpoint is not None:
         stop_if(missing_checkpoint(checkpoint))
     stop_on_broken_environment(cfg)
+    stop_if(unfit_model(cfg))
     stop_if(amp_problem(cfg))
 
     runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)

@@ -110,8 +110,6 @@ def _unpackable_attention(name: str, module: nn.Module) -> str | None:
 def _stays_real(layer: BinaryLayer) -> str:
     if not layer.binary:
         return layer.real_because
-    if layer.weight_quantizer is None and layer.activation_quantizer is None:
-        return 'no quantizers'
     if layer.weight_quantizer is None:
         return 'real weights (W32A1)'
     if isinstance(layer, BinaryEmbedding):

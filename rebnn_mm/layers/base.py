@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor, nn
 
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
@@ -63,6 +64,8 @@ class BinaryLayer(Named, nn.Module):
         self.activation_quantizer = build_activation_quantizer(activation, channels, channel_dim)
         if self.weight_quantizer is not None:
             self.weight_quantizer.init_from_weight(self.weight)
+        elif self.activation_quantizer is None:
+            self.stay_real('no quantizers')
         watch_names()
         self.__dict__['_weight_is_ours'] = True
 
@@ -144,7 +147,12 @@ class BinaryLayer(Named, nn.Module):
 
     @property
     def _computes_with_codes(self) -> bool:
-        return not self.training and self.weight_quantizer is not None and self.weight_quantizer.has_codes
+        quantizer = self.weight_quantizer
+        if self.training or quantizer is None or not quantizer.has_codes:
+            return False
+        # Codes hand no gradient on.
+        learned = self.weight, *quantizer.parameters()
+        return not (torch.is_grad_enabled() and any(parameter.requires_grad for parameter in learned))
 
     def extra_repr(self) -> str:
         """The torch layer's description and the bits, or why the layer is real."""

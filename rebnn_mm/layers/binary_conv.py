@@ -22,7 +22,8 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
 
     .. math:: y = \hat w \otimes q_a(x) + bias
 
-    In evaluation the integer codes are convolved and multiplied by the scaling factor afterwards, so sums are exact.
+    In evaluation without gradients the integer codes are convolved and multiplied by the scaling factor afterwards, so
+    sums are exact: in float32, while autocast rounds those above 256 (bfloat16) or 2048 (float16).
 
     The layer stays real where every published method keeps it so: as first layer (1 or 3 input channels) and as
     shortcut (a name in ``keep_real``, or 1x1 with a stride and more output than input channels).
@@ -125,10 +126,10 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             return functional.conv2d(x, weight, self.bias, self.stride, padding, self.dilation, self.groups)
         assert self.weight_quantizer is not None
         codes, scale = self.weight_quantizer.codes(self.weight)
-        y = functional.conv2d(x, codes, None, self.stride, padding, self.dilation, self.groups)
-        if scale is not None:
-            y = y * scale.view(-1, 1, 1)
-        return y if self.bias is None else y + self.bias.view(-1, 1, 1)
+        sums = functional.conv2d(x, codes, None, self.stride, padding, self.dilation, self.groups)
+        y = sums if scale is None else sums * scale.view(-1, 1, 1)
+        y = y if self.bias is None else y + self.bias.view(-1, 1, 1)
+        return y.to(sums.dtype)  # float32 under autocast
 
     def _padded(self, x: Tensor) -> tuple[Tensor, str | int | tuple[int, ...]]:
         """The input and the padding that is left for the convolution to do."""

@@ -66,7 +66,7 @@ class BinaryLinear(BinaryLayer, nn.Linear):
             return functional.linear(x, self._training_weight(), self.bias)
         assert self.weight_quantizer is not None
         codes, scale = self.weight_quantizer.codes(self.weight)
-        y = functional.linear(x, codes)
-        if scale is not None:
-            y = y * scale
-        return y if self.bias is None else y + self.bias
+        sums = functional.linear(x, codes)
+        y = sums if scale is None else sums * scale
+        y = y if self.bias is None else y + self.bias
+        return y.to(sums.dtype)  # float32 under autocast

@@ -39,4 +39,5 @@ class BinaryMaxout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Apply to x of shape (N, C, ...)."""
         shape = (1, -1, *[1] * (x.dim() - 2))
-        return self.positive.view(shape) * x.clamp(min=0) + self.negative.view(shape) * x.clamp(max=0)
+        y = self.positive.view(shape) * x.clamp(min=0) + self.negative.view(shape) * x.clamp(max=0)
+        return y.to(x.dtype)  # float32 under autocast

@@ -23,14 +23,16 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
     Args:
         args: those of ``nn.Conv2d``, in its order.
         gamma, gamma_bounds, max_share, flip_window, variant, center: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
+        weight: config of the weight quantizer; ``'default'`` is ReBNN's with these options, None keeps the weight real
+            (stage 1 of two-stage training), and the options have no effect then.
         activation: config of the activation quantizer, see :class:`BinaryConv2d`.
         pad_value, keep_real: see :class:`BinaryConv2d`.
         kwargs: those of ``nn.Conv2d``, by name.
 
     Attributes:
         weight: latent weight, shape (C_out, C_in / groups, k, k).
-        alpha: scaling factor, shape (C_out,); None where the layer stays real.
-        gamma: balanced parameter, shape (C_out,); None where the layer stays real.
+        alpha: scaling factor, shape (C_out,); None where the weight quantizer is not ReBNN's.
+        gamma: balanced parameter, shape (C_out,); None where the weight quantizer is not ReBNN's.
 
     Raises:
         ValueError: an option that cannot be honoured; the message says which and why.
@@ -51,20 +53,22 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
         flip_window: int | str = 1,
         variant: str = 'paper',
         center: str | None = None,
+        weight: QuantizerConfig = 'default',
         activation: QuantizerConfig = 'default',
         pad_value: int | None = None,
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
         **kwargs: Any,
     ) -> None:
-        weight = dict(
-            type='ReBNNWeight',
-            gamma=gamma,
-            gamma_bounds=gamma_bounds,
-            max_share=max_share,
-            flip_window=flip_window,
-            variant=variant,
-            center=center,
-        )
+        if weight == 'default':
+            weight = dict(
+                type='ReBNNWeight',
+                gamma=gamma,
+                gamma_bounds=gamma_bounds,
+                max_share=max_share,
+                flip_window=flip_window,
+                variant=variant,
+                center=center,
+            )
         super().__init__(
             *args, weight=weight, activation=activation, pad_value=pad_value, keep_real=keep_real, **kwargs
         )

@@ -1,7 +1,5 @@
 """What ReBNN's convolution and linear layer have in common."""
 
-from typing import cast
-
 from torch import Tensor, nn
 
 from ..quantizers import ReBNNWeight
@@ -13,10 +11,10 @@ class ReBNNLayer(BinaryLayer):
 
     @property
     def alpha(self) -> nn.Parameter | None:
-        """Scaling factor, shape (C_out,); None where the layer stays real."""
-        return None if self.weight_quantizer is None else cast(ReBNNWeight, self.weight_quantizer).alpha
+        """Scaling factor, shape (C_out,); None where the weight quantizer is not ReBNN's."""
+        return self.weight_quantizer.alpha if isinstance(self.weight_quantizer, ReBNNWeight) else None
 
     @property
     def gamma(self) -> Tensor | None:
-        """Balanced parameter, shape (C_out,); None where the layer stays real."""
-        return None if self.weight_quantizer is None else cast(ReBNNWeight, self.weight_quantizer).gamma
+        """Balanced parameter, shape (C_out,); None where the weight quantizer is not ReBNN's."""
+        return self.weight_quantizer.gamma if isinstance(self.weight_quantizer, ReBNNWeight) else None

@@ -20,14 +20,16 @@ class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
     Args:
         args: those of ``nn.Linear``, in its order.
         gamma, gamma_bounds, max_share, flip_window, variant, center: see :class:`rebnn_mm.quantizers.ReBNNWeight`.
+        weight: config of the weight quantizer; ``'default'`` is ReBNN's with these options, None keeps the weight real
+            (stage 1 of two-stage training), and the options have no effect then.
         activation: config of the activation quantizer, see :class:`ReBNNConv2d`.
         keep_real: see :class:`BinaryConv2d`.
         kwargs: those of ``nn.Linear``, by name.
 
     Attributes:
         weight: latent weight, shape (C_out, C_in).
-        alpha: scaling factor, shape (C_out,); None where the layer stays real.
-        gamma: balanced parameter, shape (C_out,); None where the layer stays real.
+        alpha: scaling factor, shape (C_out,); None where the weight quantizer is not ReBNN's.
+        gamma: balanced parameter, shape (C_out,); None where the weight quantizer is not ReBNN's.
 
     Raises:
         ValueError: an option that cannot be honoured; the message says which and why.
@@ -47,17 +49,19 @@ class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
         flip_window: int | str = 1,
         variant: str = 'paper',
         center: str | None = None,
+        weight: QuantizerConfig = 'default',
         activation: QuantizerConfig = 'default',
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
         **kwargs: Any,
     ) -> None:
-        weight = dict(
-            type='ReBNNWeight',
-            gamma=gamma,
-            gamma_bounds=gamma_bounds,
-            max_share=max_share,
-            flip_window=flip_window,
-            variant=variant,
-            center=center,
-        )
+        if weight == 'default':
+            weight = dict(
+                type='ReBNNWeight',
+                gamma=gamma,
+                gamma_bounds=gamma_bounds,
+                max_share=max_share,
+                flip_window=flip_window,
+                variant=variant,
+                center=center,
+            )
         super().__init__(*args, weight=weight, activation=activation, keep_real=keep_real, **kwargs)

@@ -1,6 +1,7 @@
 """Which layers of a model are binary, which are real, and why."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import cast
 
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ class LayerRow:
         weight_bits: bits per weight.
         activation_bits: bits per input value.
         why: why it is real; empty for a layer that quantizes.
-        maybe_shortcut: binary, 1x1 and changing the number of channels: a shortcut can look like that.
+        shortcut: what to call it in ``keep_real`` if it is binary and looks like a shortcut; else empty.
     """
 
     name: str
@@ -30,7 +31,7 @@ class LayerRow:
     weight_bits: int
     activation_bits: int
     why: str
-    maybe_shortcut: bool
+    shortcut: str = ''
 
     @property
     def values(self) -> int:
@@ -53,7 +54,7 @@ def layer_rows(model: nn.Module) -> list[LayerRow]:
         2 32 made by its module, not through conv_cfg
     """
     weighted = _ConvNd | nn.Linear | nn.Embedding | BinaryLayer
-    return [_row(name, module) for name, module in model.named_modules() if isinstance(module, weighted)]
+    return [_row(model, name, module) for name, module in model.named_modules() if isinstance(module, weighted)]
 
 
 def layer_report(model: nn.Module) -> str:
@@ -73,25 +74,48 @@ def layer_report(model: nn.Module) -> str:
         f'{len(binary)} of {len(rows)} layers are binary; they hold {in_binary:,} of {in_all:,} weights '
         f'({100 * in_binary / in_all:.1f} %).'
     )
-    suspects = [row.name for row in rows if row.maybe_shortcut]
+    suspects = [row for row in rows if row.shortcut]
     if suspects:
-        shown = ', '.join(suspects[:4]) + (', ...' if len(suspects) > 4 else '')
+        shown = ', '.join(row.name for row in suspects[:4]) + (', ...' if len(suspects) > 4 else '')
+        names = [*SHORTCUT_NAMES, *dict.fromkeys(row.shortcut for row in suspects)]
         lines.append(
-            f'{len(suspects)} binary 1x1 convolutions change the number of channels ({shown}). No keep_real is given; '
-            "if some of them are shortcuts, name them: conv_cfg=dict(..., keep_real=['downsample', 'NAME', ...])."
+            f'{len(suspects)} binary 1x1 convolutions run beside the others of their block, as shortcuts do: {shown}. '
+            f'If they are shortcuts, keep them real: conv_cfg=dict(..., keep_real={names}).'
         )
     return '\n'.join(lines)
 
 
-def _row(name: str, module: nn.Module) -> LayerRow:
+def _row(model: nn.Module, name: str, module: nn.Module) -> LayerRow:
     shape = tuple(cast(Tensor, module.weight).shape)
     kind = type(module).__name__
     if isinstance(module, BinaryLayer):
-        one_by_one = len(shape) == 4 and shape[2:] == (1, 1) and shape[0] != shape[1]
-        suspect = module.binary and one_by_one and module.keep_real == SHORTCUT_NAMES
-        return LayerRow(name, kind, shape, module.weight_bits, module.activation_bits, module.real_because, suspect)
+        shortcut = _shortcut_name(model, name, module) if module.binary and module.keep_real == SHORTCUT_NAMES else ''
+        return LayerRow(name, kind, shape, module.weight_bits, module.activation_bits, module.real_because, shortcut)
     first = isinstance(module, nn.Conv2d) and module.in_channels in IMAGE_CHANNELS
     why = f'first layer ({shape[1]} input channels)' if first else 'made by its module, not through conv_cfg'
     if isinstance(module, nn.Embedding):
         why = 'embedding'
-    return LayerRow(name, kind, shape, 32, 32, why, False)
+    return LayerRow(name, kind, shape, 32, 32, why)
+
+
+def _shortcut_name(model: nn.Module, name: str, layer: nn.Module) -> str:
+    """What a 1x1 convolution is called in its block, if the block's others lead past it to as many channels."""
+    if not isinstance(layer, nn.Conv2d) or layer.kernel_size != (1, 1) or layer.in_channels == layer.out_channels:
+        return ''
+    parts = name.split('.')
+    for depth in reversed(range(len(parts))):
+        block = model.get_submodule('.'.join(parts[:depth]))
+        path = [module for module in block.modules() if isinstance(module, _ConvNd) and module is not layer]
+        if path:
+            break
+    else:
+        return ''
+    channels = [(conv.in_channels, conv.out_channels) for conv in path]
+    chain = all(before[1] == after[0] for before, after in pairwise(channels))
+    past = (channels[0][0], channels[-1][1]) == (layer.in_channels, layer.out_channels)
+    # What a list holds is not run one after the other, and one real shortcut is enough.
+    listed = isinstance(block, nn.ModuleList | nn.ModuleDict)
+    taken = any(conv.weight.shape == layer.weight.shape and not getattr(conv, 'binary', False) for conv in path)
+    if listed or taken or not (chain and past):
+        return ''
+    return name if parts[depth].isdigit() else parts[depth]

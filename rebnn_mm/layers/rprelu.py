@@ -38,4 +38,5 @@ class BinaryRPReLU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Apply to x of shape (N, C, ...)."""
         shape = (1, -1, *[1] * (x.dim() - 2))
-        return functional.prelu(x + self.shift_in.view(shape), self.slope) + self.shift_out.view(shape)
+        y = functional.prelu(x + self.shift_in.view(shape), self.slope) + self.shift_out.view(shape)
+        return y.to(x.dtype)  # float32 under autocast

@@ -93,8 +93,8 @@ class WeightQuantizer(Quantizer):
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
         """The quantized weight as integers and one factor per output channel.
 
-        In evaluation the layer convolves with the integers and multiplies the result, so every sum is exact and a
-        bit-packed runtime can give the same answer to the last bit.
+        In evaluation without gradients the layer convolves with the integers and multiplies the result, so every sum
+        is exact and a bit-packed runtime can give the same answer to the last bit; autocast rounds them.
 
         Returns:
             tuple[Tensor, Tensor | None]: integers (as floating point; -1 and +1 for one bit) of the weight's shape,
@@ -172,10 +172,12 @@ class ActivationQuantizer(Quantizer):
         """Whether :meth:`calibrate` should still see one batch of data before training starts."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Quantize x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""
+        """Quantize x of shape (N, C, ...) or, with channel_dim -1, (..., C), to values of its type."""
         if self.training:
             self.warn_if_not_driven()
-        return self.quantize(x if self.shift is None else x + self.along_channels(self.shift, x))
+        shifted = x if self.shift is None else x + self.along_channels(self.shift, x)
+        # Under autocast the sum is float32, and so is what the sign looks at; what follows is not to be.
+        return self.quantize(shifted).to(x.dtype)
 
     def quantize(self, x: Tensor) -> Tensor:
         """The method's own function of the shifted input."""

@@ -22,8 +22,10 @@ from rebnn_mm.layers import BinaryConv2d, calibrate_shifts
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
+ROOT = Path(__file__).parents[2]
 METHODS = ['BNN', 'XNOR', 'DoReFa', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet']
 
+# Without the base's own hooks, which look into its data set.
 HEADER = """
 _base_ = '{base}'
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
@@ -176,10 +178,30 @@ def test_without_calibration_layers_behind_a_relu_see_a_constant(detection_batch
     assert watch.above['backbone.layer1.0.conv2'] == 0.0
 
 
+@pytest.mark.parametrize(
+    'page', ['README.md', 'docs/add_a_method.md', 'docs/method.md', 'docs/methods.md', 'docs/models.md']
+)
+@pytest.mark.parametrize(
+    ('base', 'hooks'),
+    [
+        ('mmdet::rtmdet/rtmdet_tiny_8xb32-300e_coco.py', ['EMAHook', 'PipelineSwitchHook']),
+        ('mmdet::retinanet/retinanet_r18_fpn_1x_coco.py', []),
+    ],
+)
+def test_hooks_of_the_base_stay_where_ours_is_added_as_a_page_says(page, base, hooks, tmp_path):
+    lines = re.findall(r'^custom_hooks = .*$', (ROOT / page).read_text(), re.MULTILINE)
+    assert lines
+    for line in lines:
+        (tmp_path / 'own.py').write_text(f"_base_ = '{base}'\n{line}\n")
+        found = [hook.type for hook in Config.fromfile(tmp_path / 'own.py').custom_hooks]
+        ours = re.findall(r"type='(\w+)'", line)
+        assert ours and found == [*hooks, *ours]
+
+
 THREE_LINES = """
 _base_ = '{base}'
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
-custom_hooks = [dict(type='BinaryHook')]
+custom_hooks = [*_base_.get('custom_hooks', []), dict(type='BinaryHook')]
 model = dict(backbone=dict(conv_cfg=dict(type='{method}Conv2d')))
 """
 

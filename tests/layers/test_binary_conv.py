@@ -8,8 +8,8 @@ from mmengine.registry import MODELS
 from torch import nn
 from torch.nn import functional as F
 
-from rebnn_mm.layers import BinaryConv2d, BinaryLinear, ReBNNConv2d
-from rebnn_mm.registry import registered_classes
+from rebnn_mm.layers import BinaryConv2d, BinaryLayer, BinaryLinear, ReBNNConv2d
+from rebnn_mm.registry import registered_classes, registered_names
 from tests.tolerances import FLOAT32_ROUNDING
 
 pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
@@ -51,15 +51,47 @@ def test_pad_value_is_what_the_border_sees(value):
     x = torch.where(torch.randn(1, 4, 5, 5) < 0, -1.0, 1.0)
     by_hand = F.conv2d(F.pad(x, (1, 1, 1, 1), value=value), torch.where(layer.weight < 0, -1.0, 1.0))
     by_hand = by_hand * layer.weight.abs().mean(dim=(1, 2, 3)).view(-1, 1, 1)
-    assert torch.equal(layer.eval()(x), by_hand)
+    with torch.no_grad():
+        assert torch.equal(layer.eval()(x), by_hand)
 
 
-def test_evaluation_sums_integers():
+@pytest.mark.parametrize('frozen', [False, True])
+def test_evaluation_sums_integers(frozen):
     """In evaluation the sum over taps is exact: output over alpha gives whole numbers of the right parity."""
-    layer = ReBNNConv2d(64, 8, 3, bias=False, activation='BinarySign').eval()
-    out = layer(torch.randn(1, 64, 6, 6)).double() / layer.alpha.double().view(-1, 1, 1)
+    layer = ReBNNConv2d(64, 8, 3, bias=False, activation='BinarySign').eval().requires_grad_(not frozen)
+    with torch.set_grad_enabled(frozen):
+        out = layer(torch.randn(1, 64, 6, 6)).double() / layer.alpha.double().view(-1, 1, 1)
     assert (out - out.round()).abs().max() < 1e-4
     assert (out.round().long() % 2 == 0).all()
+
+
+@pytest.mark.parametrize(('dtype', 'exact'), [(torch.bfloat16, 256), (torch.float16, 2048)])
+def test_half_precision_rounds_sums(dtype, exact):
+    layer = BinaryConv2d(exact + 1, 1, 1, bias=False, activation='BinarySign').eval().requires_grad_(False)
+    layer.weight.fill_(1.0)
+    x = torch.ones(1, exact + 1, 1, 1)
+    assert layer(x).item() == exact + 1
+    with torch.autocast('cpu', dtype):
+        assert layer(x).item() == exact
+
+
+LAYERS = sorted(
+    name for name in registered_names(BinaryLayer) if MODELS.get(name).__module__.startswith('rebnn_mm.layers.')
+)
+
+
+@pytest.mark.parametrize('name', LAYERS)
+def test_evaluation_gives_every_parameter_a_gradient(name):
+    torch.manual_seed(0)
+    sizes = (8, 4, 3) if name.endswith('Conv2d') else (8, 4)
+    layer = MODELS.get(name)(*sizes).eval()
+    x = torch.tensor([1, 7, 3]) if name == 'BinaryEmbedding' else torch.randn(2, 8, 5, 8)
+    y = layer(x)
+    (y * torch.randn_like(y)).sum().backward()
+    without = {key for key, p in layer.named_parameters() if p.grad is None or p.grad.abs().sum() == 0}
+    assert {key for key in without if '.noise.' not in key} == set()  # there is noise in training only
+    with torch.no_grad():
+        torch.testing.assert_close(layer(x), y.detach(), atol=10 * FLOAT32_ROUNDING, rtol=0)
 
 
 def test_unbatched_and_float64_input():
@@ -73,6 +105,29 @@ def test_stage_one_has_real_weights_and_binary_inputs():
     assert (layer.weight_bits, layer.activation_bits) == (32, 1)
     assert torch.equal(layer(x), F.conv2d(torch.where(x < 0, -1.0, 1.0), layer.weight))
     assert list(layer.state_dict()) == ['weight']
+
+
+@pytest.mark.parametrize('name', [name for name in LAYERS if name != 'BinaryEmbedding'])
+def test_every_method_has_a_stage_one(name):
+    sizes = (8, 4, 3) if name.endswith('Conv2d') else (8, 4)
+    layer = MODELS.get(name)(*sizes, weight=None)
+    assert layer.binary and layer.weight_bits == 32 > layer.activation_bits
+    assert layer(torch.randn(2, 8, 5, 8)).requires_grad
+
+
+def test_stage_one_of_rebnn_loads_into_stage_two():
+    first = ReBNNConv2d(8, 4, 3, gamma=1e-4, weight=None)
+    assert first.alpha is None and first.gamma is None
+    result = ReBNNConv2d(8, 4, 3, gamma=1e-4).load_state_dict(first.state_dict(), strict=False)
+    assert result.unexpected_keys == []
+    assert result.missing_keys == ['weight_quantizer.alpha', 'weight_quantizer.gamma']
+
+
+def test_layer_without_quantizers_is_real():
+    layer = BinaryConv2d(4, 4, 3, weight=None, activation=None)
+    assert (layer.binary, layer.real_because) == (False, 'no quantizers')
+    layer.weight = nn.Parameter(torch.zeros(4, 4, 3, 3))  # as fuse_conv_bn does
+    assert layer(torch.randn(1, 4, 6, 6)).eq(layer.bias.view(-1, 1, 1)).all()
 
 
 @pytest.mark.parametrize(

@@ -48,3 +48,12 @@ def test_keep_real():
 def test_wrong_dtype_is_refused():
     with pytest.raises(ValueError, match='a sign needs a real number'):
         BinaryLinear(4, 4, dtype=torch.complex64)
+
+
+@pytest.mark.parametrize('mode', ['training', 'evaluation'])
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
+def test_autocast_gives_its_type_whatever_the_scale_has(dtype, mode):
+    layer = ReBNNLinear(16, 4).train(mode == 'training')
+    x = torch.randn(3, 16)
+    with torch.no_grad(), torch.autocast('cpu', dtype):
+        assert layer(x).dtype == layer(x.to(dtype)).dtype == dtype

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from rebnn_mm.layers import BinaryMaxout
@@ -22,3 +23,14 @@ def test_each_half_trains_its_own_slope():
     layer = BinaryMaxout(1)
     layer(torch.tensor([[-4.0], [3.0]])).sum().backward()
     assert (layer.positive.grad.item(), layer.negative.grad.item()) == (3.0, -4.0)
+
+
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
+def test_autocast_keeps_the_type_of_the_input(dtype):
+    layer = BinaryMaxout(3)
+    x = torch.randn(2, 3, 4, 4).to(dtype).requires_grad_()
+    with torch.autocast('cpu', dtype):
+        y = layer(x)
+    y.sum().backward()
+    assert y.dtype == x.grad.dtype == dtype and layer.positive.grad.dtype == torch.float32
+    assert torch.equal(y, layer(x.float()).to(dtype))

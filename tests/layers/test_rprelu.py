@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from rebnn_mm.layers import BinaryRPReLU
@@ -16,3 +17,15 @@ def test_by_hand_and_for_any_rank():
 def test_starts_as_prelu():
     x = torch.randn(2, 3, 4, 4)
     assert torch.equal(BinaryRPReLU(3)(x), torch.nn.PReLU(3)(x))
+
+
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
+def test_autocast_keeps_the_type_of_the_input(dtype):
+    layer = BinaryRPReLU(3)
+    layer.shift_in.data, layer.shift_out.data = torch.randn(2, 3)
+    x = torch.randn(2, 3, 4, 4).to(dtype).requires_grad_()
+    with torch.autocast('cpu', dtype):
+        y = layer(x)
+    y.sum().backward()
+    assert y.dtype == x.grad.dtype == dtype and layer.slope.grad.dtype == torch.float32
+    torch.testing.assert_close(y.float(), layer(x.float()), atol=4 * torch.finfo(dtype).eps, rtol=0)

@@ -1,5 +1,6 @@
 """What holds for every activation quantizer; each method's own values and gradients are in its own test file."""
 
+import copy
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,23 @@ class TestEveryActivationQuantizer:
         x = torch.randn(2, 4, 5, 5)
         with torch.autocast('cpu', torch.bfloat16):
             assert torch.equal(quantizer(x), quantizer(x.float()))
+
+    @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
+    @pytest.mark.parametrize('mode', ['training', 'evaluation'])
+    def test_autocast_keeps_the_type_and_decides_in_single_precision(self, name, mode, dtype):
+        quantizer = build(name, shift='zero').train(mode == 'training')
+        quantizer.shift.data = torch.tensor([0.5003, -0.2501, 1e-5, 0.0])
+        if hasattr(quantizer, 'noise'):
+            quantizer.noise.factor.zero_()
+        x = torch.randn(2, 4, 9, 9)
+        x[:, 2] *= 1e-4  # where half precision would lose the shift or the input
+        x = x.to(dtype).requires_grad_()
+        single = copy.deepcopy(quantizer)
+        with torch.autocast('cpu', dtype):
+            y = quantizer(x)
+        y.sum().backward()
+        assert y.dtype == x.grad.dtype == dtype and quantizer.shift.grad.dtype == torch.float32
+        assert torch.equal(y, single(x.float()).to(dtype))
 
     def test_unknown_shift_is_refused(self, name):
         with pytest.raises(ValueError, match=f"{name}: shift='median' is unknown; use None, 'zero' or 'mean'"):

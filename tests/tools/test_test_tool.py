@@ -64,6 +64,7 @@ def test_classifier_prints_its_accuracy(run_tool, classifier_config, tmp_path):
             dict(options=['test_dataloader.dataset.data_root=no/']),
             ['no annotations at no/annotations/instances_val2017'],
         ),
+        (dict(options=['model.conv_cfg.type=ReBNNConv2d']), ['model: RetinaNet takes no conv_cfg']),
         (dict(flags=['--out', 'x.json']), ['--out x.json must end in .pkl']),
         (dict(flags=['--show-dir', 'x'], options=['default_hooks.visualization=None']), ['DetVisualizationHook']),
     ],

@@ -102,6 +102,11 @@ def test_fused_optimizer_with_amp_is_refused(run_tool, detector_config, tmp_path
     one_sentence(done, 'a fused optimizer with AMP', 'optim_wrapper.optimizer.fused=False')
 
 
+def test_conv_cfg_where_there_is_none(run_tool, detector_config, tmp_path):
+    done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, '--cfg-options', 'model.conv_cfg.type=ReBNNConv2d')
+    one_sentence(done, 'model: RetinaNet takes no conv_cfg', 'Leave model.conv_cfg out')
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason='needs a machine without a GPU')
 def test_amp_without_a_gpu(run_tool, detector_config, tmp_path):
     done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, '--amp')

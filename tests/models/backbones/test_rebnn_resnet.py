@@ -74,6 +74,19 @@ def test_maps_have_the_documented_strides(stem, block):
     ]
 
 
+@pytest.mark.parametrize('mode', ['training', 'evaluation'])
+@pytest.mark.parametrize('block', ['react', 'adabin', 'hardtanh'])
+def test_autocast_reaches_every_stage(block, mode):
+    net = small(block=block).train(mode == 'training')
+    seen = {}
+    for name, layer in net.named_modules():
+        layer.register_forward_hook(lambda module, args, y, name=name: seen.update({name: y}))
+    with torch.no_grad(), torch.autocast('cpu', torch.bfloat16):
+        net(torch.randn(2, 3, 32, 32))
+    seen.pop('')
+    assert {name for name, y in seen.items() if y.dtype != torch.bfloat16 and 'weight_quantizer' not in name} == set()
+
+
 def test_resnet20_of_cifar_has_its_published_size():
     net = ReBNNResNet(20, base_channels=16, stem='cifar', block='plain_cifar', conv_cfg=None, **CIFAR)
     assert [tuple(y.shape) for y in net(torch.randn(2, 3, 32, 32))] == [(2, 64, 8, 8)]
