@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 from ..registry import registered_class, registered_names
+from ..utils.option_check import check_options
 from .base import ActivationQuantizer, WeightQuantizer
 
 QuantizerConfig = dict[str, Any] | str | None
@@ -19,7 +20,7 @@ def build_weight_quantizer(cfg: QuantizerConfig, weight_shape: tuple[int, ...]) 
         weight_shape: (C_out, ...).
 
     Raises:
-        ValueError: no weight quantizer has that name; the message lists those that exist.
+        ValueError: no weight quantizer has that name, or it has no such option; the message lists what exists.
 
     Example:
         >>> build_weight_quantizer('ReBNNWeight', (8, 4, 3, 3)).alpha.shape
@@ -39,7 +40,7 @@ def build_activation_quantizer(
         channel_dim: dimension of the channels in the input.
 
     Raises:
-        ValueError: no activation quantizer has that name; the message lists those that exist.
+        ValueError: no activation quantizer has that name, or it has no such option; the message lists what exists.
 
     Example:
         >>> build_activation_quantizer(dict(type='BinaryRSign', shift='mean'), 16).shift.shape
@@ -65,6 +66,7 @@ def _build(base: type[_Q], key: str, cfg: QuantizerConfig, **shape: Any) -> _Q |
     if cfg is None:
         return None
     cls, options = _class_and_options(base, key, cfg)
+    check_options(f'{key} quantizer {cls.__name__}', options, cls)
     return cls(**shape, **options)
 
 

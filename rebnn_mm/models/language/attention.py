@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from ...layers.attention import EncoderAttention
 from ...registry import registered_class
+from ...utils.option_check import check_options
 from .encoder_output import AttentionRecord
 from .library import require_transformers
-from .options import check_options
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

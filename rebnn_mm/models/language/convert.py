@@ -11,7 +11,7 @@ from ...layers import BinaryEmbedding, BinaryLayer, BinaryLinear
 from ...layers.naming import name_matches
 from ...layers.pair import BinaryPair
 from ...registry import registered_class
-from .options import check_options
+from ...utils.option_check import check_options
 
 
 def binarize(

@@ -13,12 +13,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from rebnn_mm.registry import MODELS
+from rebnn_mm.utils.option_check import check_options
 
 from .attention import install_attention, record_attention
 from .convert import binarize as binarize_layers
 from .encoder_output import EncoderOutput
 from .library import require_transformers
-from .options import check_options
 from .pretrained import load_quantizer_state
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 import pytest
 
 from rebnn_mm.layers import ReBNNLinear
-from rebnn_mm.models.language.options import check_options
+from rebnn_mm.utils.option_check import check_options
 
 
 class Base:
