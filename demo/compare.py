@@ -23,7 +23,7 @@ from rebnn_mm.analysis.config_network import input_shape
 from rebnn_mm.analysis.layer_cost import NetworkCost
 from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import Rule
-from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.command_line import stop_if, stopping_on_mistakes
 from rebnn_mm.utils.detector import detections, load_detector, paint, unfit_input
 from rebnn_mm.utils.picture import save_picture, unfit_picture
 
@@ -133,7 +133,8 @@ def main() -> None:
     sides = [run(name, *pair, args) for name, pair in zip(names, files, strict=True)]
     print_table(sides, args.score_thr)
     matplotlib.use('Agg')
-    save_picture(draw(sides, args.score_thr), out, dpi=110)
+    with stopping_on_mistakes(output=out):
+        save_picture(draw(sides, args.score_thr), out, dpi=110)
     print(f'picture: {out}')
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import mmcv
 
-from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.command_line import stop_if, stopping_on_mistakes, unwritable
 from rebnn_mm.utils.detector import load_detector, unfit_input
 
 
@@ -31,7 +31,8 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     image = Path(args.image)
-    stop_if(unfit_input(args.image, args.config, args.checkpoint))
+    out = args.out or Path(f'{image.stem}_detections.jpg')
+    stop_if(unfit_input(args.image, args.config, args.checkpoint) or unwritable(out))
     inferencer = load_detector(args.config, args.checkpoint, args.device)
     result = inferencer(str(image), pred_score_thr=args.score_thr, return_vis=True, no_save_vis=True)
 
@@ -43,8 +44,8 @@ def main() -> None:
         print(f'{classes[label]:<16} {score:.2f}  x1 {box[0]:.0f}  y1 {box[1]:.0f}  x2 {box[2]:.0f}  y2 {box[3]:.0f}')
     print(f'{len(shown)} objects with a score of at least {args.score_thr:g} in {image}')
 
-    out = args.out or Path(f'{image.stem}_detections.jpg')
-    mmcv.imwrite(mmcv.rgb2bgr(result['visualization'][0]), str(out))
+    with stopping_on_mistakes(output=out):
+        mmcv.imwrite(mmcv.rgb2bgr(result['visualization'][0]), str(out))
     print(f'painted image: {out}')
 
 

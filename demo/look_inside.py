@@ -21,7 +21,7 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from rebnn_mm.layers import BinaryConv2d
-from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.command_line import stop_if, stopping_on_mistakes
 from rebnn_mm.utils.detector import detections, load_detector, paint, unfit_input
 from rebnn_mm.utils.picture import save_picture, unfit_picture
 
@@ -273,7 +273,8 @@ def main() -> None:
 
     matplotlib.use('Agg')
     painted = paint(args.image, found, detector.model.dataset_meta)
-    save_picture(draw(painted, seen, total, args, name), out, dpi=130)
+    with stopping_on_mistakes(output=out):
+        save_picture(draw(painted, seen, total, args, name), out, dpi=130)
     print(f'picture    {out}')
     if not equal.all():
         worst = np.abs(recomputed - seen.output).max()

@@ -13,7 +13,8 @@ from pathlib import Path
 from mmengine.config import DictAction
 from rich.console import Console
 
-from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.command_line import stop_if, unwritable
+from rebnn_mm.utils.config_mistake import explained
 
 
 def parse_args() -> argparse.Namespace:
@@ -58,17 +59,19 @@ def main() -> None:
         stop_if(f'--format {args.format} does not exist; there are {", ".join(FORMATS)}.')
     if not args.out.parent.is_dir():
         stop_if(f'there is no folder {args.out.parent} to write into.')
+    stop_if(unwritable(args.out))
     try:
-        source = load_source(
-            args.config,
-            args.checkpoint,
-            options=args.cfg_options,
-            images=args.image,
-            texts=args.text,
-            size=None if args.shape is None else (args.shape[0], args.shape[1]),
-        )
-        options = Options(args.half, not args.no_fuse, args.fast, args.half_stem)
-        FORMATS[args.format](source, args.out, options, console)
+        with explained(output=args.out):
+            source = load_source(
+                args.config,
+                args.checkpoint,
+                options=args.cfg_options,
+                images=args.image,
+                texts=args.text,
+                size=None if args.shape is None else (args.shape[0], args.shape[1]),
+            )
+            options = Options(args.half, not args.no_fuse, args.fast, args.half_stem)
+            FORMATS[args.format](source, args.out, options, console)
     except (ValueError, OSError) as error:
         sys.stdout.flush()
         stop_if(str(error))

@@ -17,7 +17,14 @@ from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
-from rebnn_mm.utils.command_line import add_common_arguments, load_config, stop_if, stop_on_broken_environment
+from rebnn_mm.utils.command_line import (
+    add_common_arguments,
+    load_config,
+    stop_if,
+    stop_on_broken_environment,
+    stopping_on_mistakes,
+    unwritable,
+)
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.encoder_check import missing_encoder
 from rebnn_mm.utils.model_check import unfit_model
@@ -86,6 +93,8 @@ def main() -> None:
     args = parse_args()
     if args.out is not None and not args.out.endswith(('.pkl', '.pickle')):
         stop_if(f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.')
+    if args.out is not None:
+        stop_if(unwritable(args.out))
     cfg = load_config(args)
     cfg.load_from = args.checkpoint
     cfg.resume = False
@@ -99,11 +108,12 @@ def main() -> None:
     if args.tta:
         enable_tta(cfg)
 
-    runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
-    stop_if(mismatched_checkpoint(getattr(runner.model, 'module', runner.model), args.checkpoint))
-    if args.out is not None:
-        runner.test_evaluator.metrics.append(dump_predictions(cfg, args.out))
-    scores: dict[str, Any] = runner.test()
+    with stopping_on_mistakes(cfg):
+        runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+        stop_if(mismatched_checkpoint(getattr(runner.model, 'module', runner.model), args.checkpoint))
+        if args.out is not None:
+            runner.test_evaluator.metrics.append(dump_predictions(cfg, args.out))
+        scores: dict[str, Any] = runner.test()
     if is_main_process():
         print_scores(scores)
 

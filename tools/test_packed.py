@@ -21,7 +21,7 @@ from rebnn_mm.deploy import DeployError, RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
 from rebnn_mm.export.packed_predictor import PackedPredictor, other_preparation
 from rebnn_mm.export.packed_text_predictor import PackedTextPredictor
-from rebnn_mm.utils.command_line import load_config, stop_if
+from rebnn_mm.utils.command_line import load_config, stop_if, stopping_on_mistakes, unwritable
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.score_table import print_scores
 
@@ -89,6 +89,8 @@ def main() -> None:
     args = parse_args()
     if args.out is not None and not args.out.endswith(('.pkl', '.pickle')):
         stop_if(f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.')
+    if args.out is not None:
+        stop_if(unwritable(args.out))
     cfg = load_config(args)
     if cfg.get('test_dataloader') is None or cfg.get('test_evaluator') is None:
         stop_if(f'{args.config} has no test_dataloader and test_evaluator, so there is nothing to score on.')
@@ -105,7 +107,8 @@ def main() -> None:
     if note is not None:
         print(note, file=sys.stderr)
     try:
-        scores = runner.test()
+        with stopping_on_mistakes(cfg):
+            scores = runner.test()
     except DeployError as error:
         stop_if(str(error))
     print_scores(scores)

@@ -13,8 +13,14 @@ from mmengine.registry import RUNNERS
 from mmengine.runner import Runner, find_latest_checkpoint
 
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
-from rebnn_mm.utils.command_line import add_common_arguments, load_config, stop_if, stop_on_broken_environment
-from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.command_line import (
+    add_common_arguments,
+    load_config,
+    stop_if,
+    stop_on_broken_environment,
+    stopping_on_mistakes,
+)
+from rebnn_mm.utils.dataset_check import missing_data, too_few_classes
 from rebnn_mm.utils.encoder_check import missing_encoder
 from rebnn_mm.utils.model_check import unfit_model
 
@@ -83,11 +89,13 @@ def main() -> None:
     stop_if(unfit_model(cfg))
     stop_if(amp_problem(cfg))
 
-    runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
-    if checkpoint is not None:
+    with stopping_on_mistakes(cfg):
+        runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
         model = getattr(runner.model, 'module', runner.model)
-        stop_if(mismatched_checkpoint(model, checkpoint, partial=not cfg.get('resume')))
-    runner.train()
+        if checkpoint is not None:
+            stop_if(mismatched_checkpoint(model, checkpoint, partial=not cfg.get('resume')))
+        stop_if(too_few_classes(model, runner.train_dataloader.dataset))
+        runner.train()
 
 
 if __name__ == '__main__':

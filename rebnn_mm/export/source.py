@@ -12,6 +12,7 @@ from torch import nn
 
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.config_mistake import explained, misspelt_key
 
 from .exporter import prepared
 from .metadata import class_names
@@ -75,10 +76,14 @@ def load_source(
     if problem:
         raise ValueError(problem)
     cfg = Config.fromfile(config)
+    problem = misspelt_key(cfg, options or {})
+    if problem:
+        raise ValueError(problem)
     cfg.merge_from_dict(options or {})
     init_default_scope(cfg.get('default_scope') or 'mmengine')
-    model = MODELS.build(cfg.model)
-    problem = mismatched_checkpoint(model, checkpoint)
+    with explained(cfg):
+        model = MODELS.build(cfg.model)
+        problem = mismatched_checkpoint(model, checkpoint)
     if problem:
         raise ValueError(problem)
     loaded = load_checkpoint(model, checkpoint, map_location='cpu')

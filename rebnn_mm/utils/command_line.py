@@ -1,16 +1,20 @@
-"""What ``tools/train.py`` and ``tools/test.py`` share: their common flags, the config they give, and how they stop."""
+"""What the tools and demos share: common flags, the config they give, and how they stop."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from mmengine.config import Config, DictAction
 
 from rebnn_mm.utils.check_env import check_environment
 from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.config_mistake import Mistake, explained, misspelt_key
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,20 +36,58 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 def load_config(args: argparse.Namespace) -> Config:
     """Read ``args.config`` and apply ``--cfg-options``, ``--launcher``, ``--work-dir`` and ``--local_rank``.
 
-    The work dir is the flag's, else the config's, else ``work_dirs/<config name>``. A config that does not exist ends
-    the program with one sentence.
+    The work dir is the flag's, else the config's, else ``work_dirs/<config name>``. A config that does not exist, an
+    option that has no place in it, and a work dir that cannot be written end the program with one sentence.
     """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     stop_if(missing_config(args.config))
     cfg = Config.fromfile(args.config)
     cfg.launcher = args.launcher
     if args.cfg_options is not None:
+        stop_if(misspelt_key(cfg, args.cfg_options))
         cfg.merge_from_dict(args.cfg_options)
     if args.work_dir is not None:
         cfg.work_dir = args.work_dir
     elif cfg.get('work_dir') is None:
         cfg.work_dir = f'./work_dirs/{Path(args.config).stem}'
+    stop_if(unwritable(cfg.work_dir, is_folder=True))
     return cfg
+
+
+def unwritable(path: str | Path, *, is_folder: bool = False) -> str | None:
+    """One sentence on an output that cannot be written, ``None`` if it can: it is tried, and nothing is left behind.
+
+    Args:
+        path: the file or folder to write; missing folders count as writable if they can be made.
+        is_folder: whether it is a folder.
+
+    Example:
+        >>> print(unwritable('/'))
+        cannot write to /: it is a folder. Name a file.
+    """
+    path = Path(path)
+    if not is_folder and path.is_dir():
+        return f'cannot write to {path}: it is a folder. Name a file.'
+    target = path.absolute() if is_folder else path.absolute().parent
+    folder = next(place for place in (target, *target.parents) if os.path.exists(place))
+    try:
+        with tempfile.TemporaryFile(dir=folder) as trial:
+            trial.write(bytes(4096))
+    except OSError as error:
+        return f'cannot write to {path}: {error.strerror} ({folder}).'
+    if path.exists() and not os.access(path, os.W_OK):
+        return f'cannot write to {path}: it may not be overwritten. Name another one.'
+    return None
+
+
+@contextmanager
+def stopping_on_mistakes(cfg: Config | None = None, output: str | Path | None = None) -> Iterator[None]:
+    """End the program with one sentence on a mistake that :func:`rebnn_mm.utils.config_mistake.explained` knows."""
+    try:
+        with explained(cfg, output):
+            yield
+    except Mistake as mistake:
+        stop_if(str(mistake))
 
 
 def stop_if(problem: str | None) -> None:

@@ -1,4 +1,4 @@
-"""Says in one sentence which file of a config's data set is missing and how to get or point to it."""
+"""Says in one sentence what is wrong with a data set: a missing file, or labels that the model has no output for."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 # mmpretrain downloads these itself when they are missing.
 SELF_DOWNLOADING = frozenset({'CIFAR10', 'CIFAR100', 'MNIST', 'FashionMNIST'})
 COCO_PATH = re.compile(r'(^|/)coco/|_(train|val|minival)20(14|17)')
+HEAD = re.compile(r'(^|\.)(bbox_)?head(\.\d+)?$')
 GLUE_FILE = re.compile(r'(^|/)(CoLA|SST-2|MRPC|STS-B|QQP|MNLI|QNLI|RTE|WNLI)/[^/]+\.tsv$')
 GLUE_URL = 'https://gluebenchmark.com/tasks'
 CIFAR10_FOLDER = 'cifar-10-batches-py'
@@ -93,6 +94,71 @@ def missing_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'
     where = '' if osp.isabs(first.path) else f', looked up from {osp.abspath(osp.curdir)}'
     lost = f'no {first.what} at {first.path} ({first.key}{where})'
     return f'{lost}. {get}, or point to your copy: --cfg-options {options}.{hint}'
+
+
+def too_few_classes(model: Any, dataset: Any) -> str | None:
+    """One sentence on a head with fewer classes than the data set has labels, or ``None``.
+
+    Labels are read only where the names of the classes do not settle it: where there are more names than outputs, and
+    where mmpretrain takes the labels from a file.
+
+    Args:
+        model: a built model of mmdet or mmpretrain; any other model passes.
+        dataset: a built data set, may be a wrapper of others.
+
+    Returns:
+        The head, the largest label and what to set.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> head = SimpleNamespace(num_classes=2)
+        >>> model = SimpleNamespace(named_modules=lambda: [('head', head)])
+        >>> data = SimpleNamespace(metainfo=dict(classes=('ant', 'bee', 'cat')))
+        >>> too_few_classes(model, data).split(': ')[0]
+        "model.head.num_classes=2, but the training data have the label 2 ('cat')"
+    """
+    for name, module in model.named_modules():
+        classes = getattr(module, 'num_classes', None)
+        # other parts count otherwise: an RPN has one class, a semantic head those of the background
+        is_classifier = HEAD.search(name) and 'Regression' not in type(module).__name__
+        if not is_classifier or not isinstance(classes, int):
+            continue
+        for leaf in _built_leaves(dataset):
+            names = getattr(leaf, 'metainfo', {}).get('classes') or ()
+            largest = _largest_label(leaf, names, classes)
+            if largest >= classes:
+                called = f' ({names[largest]!r})' if largest < len(names) else ''
+                key = f'model.{name}.num_classes'
+                return (
+                    f'{key}={classes}, but the training data have the label {largest}{called}: labels go from 0 to '
+                    f'num_classes - 1. Set {key}={max(largest + 1, len(names))}, or give the data set fewer classes '
+                    '(metainfo=dict(classes=...)).'
+                )
+    return None
+
+
+def _built_leaves(dataset: Any) -> Iterator[Any]:
+    inner = getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]
+    if inner[0] is None:
+        yield dataset
+    else:
+        for one in inner:
+            yield from _built_leaves(one)
+
+
+def _largest_label(dataset: Any, names: Sequence[str], classes: int) -> int:
+    """The largest label, -1 if it is small enough or there is none."""
+    from_file = hasattr(dataset, 'get_gt_labels') and getattr(dataset, 'ann_file', '')
+    if 0 < len(names) <= classes and not from_file:
+        return -1
+    if not hasattr(dataset, 'get_cat_ids'):
+        return len(names) - 1
+    try:
+        return max((label for index in range(len(dataset)) for label in dataset.get_cat_ids(index)), default=-1)
+    except NotImplementedError:
+        return len(names) - 1
+    except KeyError:  # rows without labels
+        return -1
 
 
 def _other_glue_files(entry: DataPath) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from mmengine.config import Config
 
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
-from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.command_line import stop_if, stopping_on_mistakes
 from rebnn_mm.utils.config_file import missing_config
 
 Image = np.ndarray[Any, np.dtype[np.uint8]]
@@ -44,7 +44,7 @@ def unfit_input(image: str | Path, config: str | None, checkpoint: str) -> str |
 
 
 def load_detector(config: str | None, checkpoint: str, device: str | None = None) -> Any:
-    """Make mmdet's ``DetInferencer`` of a config and a checkpoint; end the program if they do not belong together.
+    """Make mmdet's ``DetInferencer`` of a config and a checkpoint; end the program if these are broken.
 
     Args:
         config: config file; ``None`` takes the one in the checkpoint.
@@ -56,7 +56,8 @@ def load_detector(config: str | None, checkpoint: str, device: str | None = None
 
     # the inferencer has no folder for logs, and needs none
     warnings.filterwarnings('ignore', message='Failed to add .*VisBackend')
-    inferencer = DetInferencer(config, checkpoint, device=device, show_progress=False)
+    with stopping_on_mistakes(None if config is None else Config.fromfile(config)):
+        inferencer = DetInferencer(config, checkpoint, device=device, show_progress=False)
     stop_if(mismatched_checkpoint(inferencer.model, checkpoint))
     return inferencer
 

@@ -6,16 +6,18 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from rebnn_mm.utils.command_line import unwritable
+
 
 def unfit_picture(path: str | Path) -> str | None:
-    """One sentence on a file name that matplotlib knows no format for, ``None`` if it knows one.
+    """One sentence on a file that cannot be written or that matplotlib knows no format for, ``None`` if it is fit.
 
     Example:
         >>> print(unfit_picture('detections.doc'))
         cannot write a picture to detections.doc. End the name in .png, .jpg, .svg or .pdf.
     """
     if Path(path).suffix.lower() in ('.png', '.jpg', '.jpeg', '.svg', '.pdf'):
-        return None
+        return unwritable(path)
     return f'cannot write a picture to {path}. End the name in .png, .jpg, .svg or .pdf.'
 
 

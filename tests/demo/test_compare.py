@@ -68,6 +68,7 @@ def test_prints_and_draws_both_detectors(run_demo, binary_detector, real_detecto
         ({3: 'configs/resnet18_rebnn_imagenet.py'}, 'is the config of a classifier'),
         ({4: 'gone.pth'}, r'no checkpoint at gone\.pth\.'),
         ({6: 'both.doc'}, r'End the name in \.png'),
+        ({6: 'README.md/both.png'}, r'cannot write to README\.md/both\.png: Not a directory'),
         ({1: 'sizeless.py'}, r'sizeless\.py: no data pipeline says the size of an image'),
         ({2: 'the real one'}, r'fills \d+ of the \d+ parameters of this model; missing: '),
     ],

@@ -40,7 +40,7 @@ def checkpoint(tmp_path_factory):
 @pytest.fixture
 def run_demo(tmp_path):
     def run(*args):
-        command = [sys.executable, 'demo/image_demo.py', *map(str, args), '--out', tmp_path / 'painted.jpg']
+        command = [sys.executable, 'demo/image_demo.py', '--out', tmp_path / 'painted.jpg', *map(str, args)]
         env = {**os.environ, 'PYTHONPATH': str(ROOT)}
         return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
 
@@ -70,6 +70,12 @@ def test_wrong_input_is_one_sentence(run_demo, checkpoint):
         done = run_demo(*args)
         assert done.returncode == 1
         assert message in done.stderr and 'Traceback' not in done.stderr
+
+
+def test_a_picture_that_cannot_be_written(run_demo, checkpoint):
+    done = run_demo(IMAGE, checkpoint, '--out', 'README.md/painted.jpg')
+    assert done.returncode == 1
+    assert 'cannot write to README.md/painted.jpg: Not a directory' in done.stderr and 'Traceback' not in done.stderr
 
 
 def test_checkpoint_of_another_detector(run_demo, checkpoint):

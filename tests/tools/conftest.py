@@ -1,12 +1,16 @@
 """Runs the tools the way a user does: as subprocesses, from the repository root, on the shipped sample."""
 
 import os
+import runpy
 import subprocess
 import sys
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from mmengine.logging import MMLogger
+from mmengine.registry import DefaultScope
 
 ROOT = Path(__file__).parents[2]
 Run = Callable[..., subprocess.CompletedProcess]
@@ -76,6 +80,24 @@ def run_tool() -> Run:
         command = [sys.executable, script, *map(str, args)]
         env = {**os.environ, 'PYTHONPATH': str(ROOT)}  # this tree, whatever is installed
         return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
+
+    return run
+
+
+@pytest.fixture
+def stop_tool(monkeypatch, capsys) -> Callable[..., str]:
+    """``stop_tool('tools/x.py', '--flag')`` gives the one sentence with which the tool, run in this process, stops."""
+    monkeypatch.setenv('LOCAL_RANK', '0')  # which the tool would set, and leave
+    for manager in (DefaultScope, MMLogger):  # a logger would go on writing to the output of this test
+        monkeypatch.setattr(manager, '_instance_dict', OrderedDict())
+
+    def run(script: str, *args: object) -> str:
+        monkeypatch.setattr(sys, 'argv', [str(ROOT / script), *map(str, args)])
+        with pytest.raises(SystemExit) as stopped:
+            runpy.run_path(str(ROOT / script), run_name='__main__')
+        assert stopped.value.code == 1
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if f'{script}: ' in line]
+        return line.partition(f'{script}: ')[2]
 
     return run
 

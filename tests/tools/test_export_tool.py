@@ -19,6 +19,7 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp('export')
     (folder / 'tiny.py').write_text(CONFIG.replace('num_classes=2', 'num_classes=5'))
     torch.save(tiny_classifier().state_dict(), folder / 'tiny.pth')
+    (folder / 'cut.pth').write_bytes((folder / 'tiny.pth').read_bytes()[:1000])
     return folder
 
 
@@ -70,8 +71,36 @@ def test_a_checkpoint_becomes_a_file_that_runs(run_tool, folder):
             ],
             'the packed format has no words for',
         ),
+        (['tiny.py', 'cut.pth', '-o', 'x.onnx'], 'cut.pth cannot be read as a checkpoint'),
+        (['tiny.py', 'tiny.pth', '-o', '.'], 'cannot write to .: it is a folder. Name a file.'),
+        (['tiny.py', 'tiny.pth', '-o', '/proc/x.onnx'], 'cannot write to /proc/x.onnx: '),
+        (
+            ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--cfg-options', 'modle.x=1'],
+            "--cfg-options modle.x: the config has no 'modle'. Did you mean 'model'?",
+        ),
+        (
+            ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--cfg-options', 'model.head.type=LinearClsHed'],
+            "model.head.type='LinearClsHed' is not registered (model). Did you mean 'LinearClsHead'?",
+        ),
+        (
+            ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--cfg-options', 'model.head.in_chanels=3'],
+            "model.head of type LinearClsHead: no option 'in_chanels'. Did you mean 'in_channels'?",
+        ),
     ],
-    ids=['config', 'checkpoint', 'folder', 'format', 'image', 'pipeline'],
+    ids=[
+        'config',
+        'checkpoint',
+        'folder',
+        'format',
+        'image',
+        'pipeline',
+        'cut off',
+        'out is a folder',
+        'out',
+        'key',
+        'type',
+        'option',
+    ],
 )
 def test_wrong_input_is_one_sentence_and_leaves_no_file(folder, arguments, words, monkeypatch, capsys):
     monkeypatch.chdir(folder)

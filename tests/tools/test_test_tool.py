@@ -78,3 +78,23 @@ def test_wrong_input_is_one_sentence(run_tool, checkpoint, detector_config, tmp_
     assert 'Traceback' not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith(f'{TOOL}: ')]
     assert all(part in line for part in parts), line
+
+
+@pytest.mark.parametrize(
+    ('flags', 'sentence'),
+    [
+        (['--cfg-options', 'modle.x=1'], "--cfg-options modle.x: the config has no 'modle'. Did you mean 'model'?"),
+        (
+            ['--cfg-options', 'model.type=RetinaNett'],
+            "model.type='RetinaNett' is not registered (model). Did you mean",
+        ),
+        (['--out', '{0}/cut.pth/a.pkl'], 'cannot write to {0}/cut.pth/a.pkl: Not a directory ({0}/cut.pth).'),
+        (['--work-dir', '/proc/work'], 'cannot write to /proc/work: '),
+        ([], '{0}/cut.pth cannot be read as a checkpoint: '),
+    ],
+)
+def test_mistakes_are_one_sentence(stop_tool, detector_config, tmp_path, monkeypatch, flags, sentence):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'cut.pth').write_bytes(b'PK\x03\x04, and the rest is lost')
+    found = stop_tool(TOOL, detector_config, tmp_path / 'cut.pth', *(flag.format(tmp_path) for flag in flags))
+    assert found.startswith(sentence.format(tmp_path))

@@ -122,3 +122,46 @@ def test_amp_keeps_constructor_and_hook():
     assert cfg.optim_wrapper.type == 'AmpOptimWrapper' and cfg.optim_wrapper.loss_scale == 'dynamic'
     assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
     assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook']
+
+
+@pytest.mark.parametrize(
+    ('options', 'sentence'),
+    [
+        (
+            ['model.backbone.conv_cfg.type=ReBNNConv'],
+            "model.backbone.conv_cfg.type='ReBNNConv' is not registered (model). Did you mean 'ReBNNConv2d'?",
+        ),
+        (
+            ['model.backbone.conv_cfg.type=ReBNNConv2d', 'model.backbone.conv_cfg.gama=0'],
+            "model.backbone.conv_cfg of type ReBNNConv2d: no option 'gama'. Did you mean 'gamma'? Known: ",
+        ),
+        (['model.type=RetinaNett'], "model.type='RetinaNett' is not registered (model). Did you mean 'RetinaNet'?"),
+        (
+            ['default_hooks.checkpoint.type=CheckpintHook'],
+            "default_hooks.checkpoint.type='CheckpintHook' is not registered (hook). Did you mean 'CheckpointHook'?",
+        ),
+        (
+            ['optim_wrapper.constructor=ReBNNOptimWraperConstructor'],
+            "optim_wrapper.constructor='ReBNNOptimWraperConstructor' is not registered (optimizer constructor). "
+            "Did you mean 'ReBNNOptimWrapperConstructor'?",
+        ),
+        (
+            ['optim_wrapper.optimizer.leaning_rate=1'],
+            "optim_wrapper.optimizer of type SGD: no option 'leaning_rate'. ",
+        ),
+        (['modle.x=1'], "--cfg-options modle.x: the config has no 'modle'. Did you mean 'model'?"),
+        (
+            ['model.bbox_head.num_classes=1'],
+            'model.bbox_head.num_classes=1, but the training data have the label ',
+        ),
+        (['load_from={0}/cut.pth'], '{0}/cut.pth cannot be read as a checkpoint: '),
+        (['work_dir={0}/cut.pth/work'], 'cannot write to {0}/cut.pth/work: Not a directory ({0}/cut.pth).'),
+    ],
+    ids=lambda value: value[-1].partition('=')[0] if isinstance(value, list) else '',
+)
+def test_mistakes_in_a_config(stop_tool, detector_config, tmp_path, monkeypatch, options, sentence):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'cut.pth').write_bytes(b'PK\x03\x04, and the rest is lost')
+    found = stop_tool(TOOL, detector_config, '--cfg-options', *(option.format(tmp_path) for option in options))
+    assert found.startswith(sentence.format(tmp_path))
+    assert not list(tmp_path.glob('work_dirs/*/*.pth'))

@@ -1,9 +1,11 @@
 import argparse
 import os
+import resource
 
 import pytest
 
-from rebnn_mm.utils.command_line import add_common_arguments, load_config, stop_if
+from rebnn_mm.utils.command_line import add_common_arguments, load_config, stop_if, stopping_on_mistakes, unwritable
+from rebnn_mm.utils.config_mistake import Mistake
 
 
 @pytest.fixture
@@ -48,3 +50,52 @@ def test_stops_with_one_sentence_on_the_first_process_only(capsys, monkeypatch):
         assert stopped.value.code == 1
         printed = capsys.readouterr().err
         assert printed.count('it is broken.') == lines
+
+
+@pytest.mark.parametrize(
+    ('flags', 'words'),
+    [
+        (['--cfg-options', 'modle.x=1'], "--cfg-options modle.x: the config has no 'modle'. Did you mean 'model'?"),
+        (['--work-dir', '{}/mine.py/work'], 'cannot write to {}/mine.py/work: Not a directory ({}/mine.py).'),
+        (['--work-dir', '{}/mine.py'], 'cannot write to {}/mine.py: Not a directory ({}/mine.py).'),
+        (['--work-dir', '/proc/work'], 'cannot write to /proc/work: '),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_before_the_work(load, tmp_path, capsys, flags, words):
+    with pytest.raises(SystemExit):
+        load("model = dict(type='A')", *(flag.format(tmp_path) for flag in flags))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words.format(tmp_path, tmp_path) in line
+    assert [file.name for file in tmp_path.iterdir()] == ['mine.py']
+
+
+def test_outputs_that_can_be_written_leave_no_trace(tmp_path):
+    (tmp_path / 'old.pkl').write_text('old')
+    assert unwritable(tmp_path / 'new' / 'deep' / 'a.pkl') is None
+    assert unwritable(tmp_path / 'new' / 'deep', is_folder=True) is None
+    assert unwritable(tmp_path, is_folder=True) is None
+    assert unwritable(tmp_path / 'old.pkl') is None
+    assert [file.read_text() for file in tmp_path.iterdir()] == ['old']
+
+
+def test_outputs_that_cannot_be_written_are_named(tmp_path):
+    assert unwritable(tmp_path) == f'cannot write to {tmp_path}: it is a folder. Name a file.'
+    (tmp_path / 'file').touch()
+    assert unwritable(tmp_path / 'file/a.pkl') == (
+        f'cannot write to {tmp_path}/file/a.pkl: Not a directory ({tmp_path}/file).'
+    )
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # refuses every byte, as a full disk does
+    try:
+        found = unwritable(tmp_path / 'a.pkl')
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert found == f'cannot write to {tmp_path}/a.pkl: File too large ({tmp_path}).'
+
+
+def test_a_mistake_stops_and_a_bug_does_not(capsys):
+    with pytest.raises(SystemExit), stopping_on_mistakes():
+        raise Mistake('it is misspelt.')
+    assert capsys.readouterr().err.endswith(': it is misspelt.\n')
+    with pytest.raises(ValueError, match='a bug'), stopping_on_mistakes():
+        raise ValueError('a bug')

@@ -1,7 +1,12 @@
+import json
+from types import SimpleNamespace
+
 import pytest
 from mmengine.config import Config
+from mmengine.dataset import ConcatDataset, RepeatDataset
+from torch import nn
 
-from rebnn_mm.utils.dataset_check import data_paths, missing_data
+from rebnn_mm.utils.dataset_check import data_paths, missing_data, too_few_classes
 
 
 def coco_config(root='data/coco/', wrap=lambda dataset: dataset):
@@ -154,3 +159,62 @@ def test_glue_is_named_with_the_files_that_are_there(tmp_path, monkeypatch):
     assert '--cfg-options train_dataloader.dataset.ann_file=QNLI/<dev.tsv|train_sub.tsv> or ' in missing_data(cfg)
     (tmp_path / 'data/glue/QNLI/train.tsv').touch()
     assert missing_data(cfg) is None
+
+
+class Head(nn.Module):
+    def __init__(self, num_classes):
+        super().__init__()
+        self.num_classes = num_classes
+
+
+def detector(num_classes):
+    """The parts of a two-stage detector that count classes; only one counts those of the data."""
+    model = nn.Module()
+    model.rpn_head, model.semantic_head, model.roi_head = Head(1), Head(1), nn.Module()
+    model.roi_head.bbox_head = nn.ModuleList([Head(num_classes)])
+    return model
+
+
+@pytest.fixture
+def classifier_data(tmp_path):
+    custom = pytest.importorskip('mmpretrain.datasets').CustomDataset
+
+    def make(labels, classes=None):
+        (tmp_path / 'labels.txt').write_text(''.join(f'{n}.jpg {label}\n' for n, label in enumerate(labels)))
+        return custom(ann_file=str(tmp_path / 'labels.txt'), data_prefix=str(tmp_path), classes=classes)
+
+    return make
+
+
+def test_labels_of_a_file_beyond_the_classes(classifier_data):
+    model = nn.ModuleDict(dict(head=Head(2)))
+    assert too_few_classes(model, classifier_data([0, 1, 1], ['ant', 'bee'])) is None
+    assert too_few_classes(model, classifier_data([0, 1])) is None
+    # counted from 1, as people do
+    found = too_few_classes(model, RepeatDataset(classifier_data([1, 2], ['ant', 'bee']), 2))
+    assert found.startswith('model.head.num_classes=2, but the training data have the label 2: labels go from 0 to')
+    both = ConcatDataset([classifier_data([0, 1]), classifier_data([0, 7])])
+    assert 'Set model.head.num_classes=8, or' in too_few_classes(model, both)
+
+
+def test_labels_of_boxes_beyond_the_classes(tmp_path):
+    coco = pytest.importorskip('mmdet.datasets').CocoDataset
+    names = ['person', 'bicycle', 'car', 'motorcycle']
+    content = dict(
+        images=[dict(id=1, file_name='1.jpg', height=9, width=9)],
+        categories=[dict(id=number, name=name) for number, name in enumerate(names)],
+        annotations=[dict(id=1, image_id=1, category_id=2, bbox=[1, 1, 5, 5], area=25, iscrowd=0)],
+    )
+    (tmp_path / 'boxes.json').write_text(json.dumps(content))
+    data = coco(ann_file=str(tmp_path / 'boxes.json'), data_prefix=dict(img=''))  # 80 names, of which it has four
+    found = too_few_classes(detector(2), data)
+    assert found.startswith("model.roi_head.bbox_head.0.num_classes=2, but the training data have the label 2 ('car')")
+    assert 'Set model.roi_head.bbox_head.0.num_classes=80, or' in found
+    assert too_few_classes(detector(3), data) is None  # no box has a label beyond
+
+
+def test_names_decide_where_labels_are_not_told():
+    data = SimpleNamespace(metainfo=dict(classes=('a', 'b', 'c')))
+    assert "the label 2 ('c')" in too_few_classes(nn.ModuleDict(dict(head=Head(2))), data)
+    assert too_few_classes(nn.ModuleDict(dict(head=Head(3))), data) is None
+    assert too_few_classes(nn.ModuleDict(dict(backbone=Head(1))), data) is None

@@ -4,7 +4,7 @@ import pytest
 import torch
 from mmengine.structures import InstanceData
 
-from rebnn_mm.utils.detector import paint, unfit_input
+from rebnn_mm.utils.detector import load_detector, paint, unfit_input
 
 CRIMSON, BLUE = (220, 20, 60), (0, 0, 142)
 META = dict(classes=('one', 'two'), palette=[CRIMSON, BLUE])
@@ -61,3 +61,26 @@ def test_a_classifier_is_refused(white, tmp_path):
     config = tmp_path / 'classifier.py'
     config.write_text("default_scope = 'mmpretrain'")
     assert unfit_input(white, str(config), 'b.pth').startswith(f'{config} is the config of a classifier')
+
+
+@pytest.mark.parametrize(
+    ('change', 'sentence'),
+    [
+        ('', '{0}/cut.pth cannot be read as a checkpoint: '),
+        ("conv_cfg=dict(type='ReBNNConv')", "model.backbone.conv_cfg.type='ReBNNConv' is not registered (model). Did"),
+        ("conv_cfg=dict(type='ReBNNConv2d', gama=0)", "model.backbone.conv_cfg of type ReBNNConv2d: no option 'gama'"),
+        ('dept=18', "model.backbone of type ResNet: no option 'dept'. Did you mean 'depth'?"),
+    ],
+)
+def test_a_broken_checkpoint_or_config_is_one_sentence(change, sentence, tmp_path, capsys):
+    pytest.importorskip('mmdet')
+    config, checkpoint = tmp_path / 'mine.py', tmp_path / 'cut.pth'
+    base = "_base_ = 'mmdet::retinanet/retinanet_r18_fpn_1x_coco.py'\n"
+    config.write_text(f'{base}model = dict(backbone=dict(init_cfg=None, {change}))')
+    checkpoint.write_bytes(b'PK\x03\x04, and the rest is lost')
+    if change:
+        torch.save({'state_dict': {}, 'meta': {}}, checkpoint)
+    with pytest.raises(SystemExit):
+        load_detector(str(config), str(checkpoint), 'cpu')
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if str(tmp_path) in line or 'model.' in line]
+    assert sentence.format(tmp_path) in line

@@ -30,3 +30,8 @@ def test_names_it_takes_are_names_it_writes(name, tmp_path):
 @pytest.mark.parametrize('name', ['a', 'a.txt', 'png', '.png'])
 def test_other_names_are_refused(name):
     assert unfit_picture(name) == f'cannot write a picture to {name}. End the name in .png, .jpg, .svg or .pdf.'
+
+
+def test_a_place_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / 'file').touch()
+    assert f'cannot write to {tmp_path}/file/a.png' in unfit_picture(tmp_path / 'file' / 'a.png')
