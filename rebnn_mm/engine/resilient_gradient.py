@@ -193,11 +193,7 @@ class ResilientGradient:
 
     def unmoved(self, steps: int) -> list[str]:
         """Names of the layers that took at least so many steps without a flip."""
-        return [
-            layer.name
-            for layer in self.layers
-            if layer.counts.all_steps >= steps and layer.counts.all_flips == 0
-        ]
+        return [layer.name for layer in self.layers if layer.counts.all_steps >= steps and layer.counts.all_flips == 0]
 
     def _take_term_shares(self) -> dict[str, float]:
         layers = [layer for layer in self.layers if layer.counts.steps and layer.quantizer.gamma_mode != 0]

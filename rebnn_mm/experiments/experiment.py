@@ -75,10 +75,10 @@ def read_experiment(path: str | Path) -> Experiment:
 
     A list is a config of mmengine: it may have a ``_base_``. It holds ``title``, ``score``, ``seeds``, ``runs`` and,
     for every run alike, ``options``, ``budget``, ``hooks`` and ``test`` (overrides for a test after training; without
-    it the score is that of the last validation); ``also`` names more scores of the test to show; ``paper`` says what the paper's column is. A run has a ``name``, a
-    ``label``, a ``config`` and, if it needs them, ``options`` and ``hooks`` of its own, ``seeds`` in place of the
-    list's, ``start`` (the name of the run before it whose last weights it starts from, of the same seed), ``paper``
-    (its number) and ``table=False``.
+    it the score is that of the last validation); ``also`` names more scores of the test that the table shows;
+    ``paper`` says what the paper's column is. A run has a ``name``, a ``label``, a ``config`` and, if it needs them,
+    ``options`` and ``hooks`` of its own, ``seeds`` in place of the list's, ``start`` (the name of the run before it
+    whose last weights it starts from, of the same seed), ``paper`` (its number) and ``table=False``.
 
     Args:
         path: a file of this form.

@@ -157,7 +157,8 @@ def test_a_resumed_run_keeps_its_rates(tmp_path):
     trained(tmp_path / 'parts', epochs=2, param_scheduler=scheduler)
     resumed = trained(tmp_path / 'parts', epochs=4, resume=True, param_scheduler=scheduler)
     rates = [
-        [(g['lr'], g['initial_lr']) for g in runner.optim_wrapper.optimizer.param_groups] for runner in (whole, resumed)
+        [(g['lr'], g['initial_lr']) for g in runner.optim_wrapper.optimizer.param_groups]
+        for runner in (whole, resumed)
     ]
     assert rates[0] == rates[1]
     start = SmallClassifier().conv1.weight.abs().mean().item()

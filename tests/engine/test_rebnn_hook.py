@@ -172,7 +172,10 @@ def test_drowning_term_and_frozen_signs_are_warned_about_once(tmp_path):
     model = SmallClassifier(gamma=10.0)
     model.conv2.weight.data *= 1e4
     options = {'epochs': 60, 'train_cfg': {'by_epoch': True, 'max_epochs': 60}}
-    wrapper = {'optimizer': {'type': 'SGD', 'lr': 1e-4}, 'paramwise_cfg': {'roles': {'latent_weight': {'relative': False}}}}
+    wrapper = {
+        'optimizer': {'type': 'SGD', 'lr': 1e-4},
+        'paramwise_cfg': {'roles': {'latent_weight': {'relative': False}}},
+    }
     trained(tmp_path / 'run', model, optim_wrapper=wrapper, **options)
     text = log_text(tmp_path / 'run')
     assert text.count("% of the task's gradient in layer 'conv") == 1 and 'max_share=0.01' in text

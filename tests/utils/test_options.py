@@ -1,12 +1,7 @@
 import pytest
 
-<<<<<<<< HEAD:tests/utils/test_options.py
 from rebnn_mm.layers import BinaryLinear, BNNLinear, ReBNNLinear
 from rebnn_mm.utils.options import check_options, unknown_options
-========
-from rebnn_mm.layers import ReBNNLinear
-from rebnn_mm.utils.option_check import check_options
->>>>>>>> messages:tests/utils/test_option_check.py
 
 
 class Base:

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from rebnn_mm.registry import MODELS
-from rebnn_mm.utils.options import check_options
 
 from ...utils.options import check_options
 from .attention import install_attention, record_attention
