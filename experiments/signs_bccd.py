@@ -21,7 +21,7 @@ folder = 'configs/bccd'
 convs = [f'model.{part}.conv_cfg' for part in ('backbone', 'rpn_head', 'roi_head.shared_head')]
 latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
 moving = {f'{latent}.relative': True, f'{latent}.lr_mult': 4}
-before = {f'{latent}.relative': False}
+before = {f'{latent}.relative': False, f'{latent}.lr_mult': 1}
 for conv in convs:
     before |= {f'{conv}.gamma_bounds': (1e-5, 2e-4), f'{conv}.max_share': None}
 none = {f'{conv}.gamma': 0 for conv in convs}

@@ -96,8 +96,8 @@ class ReBNNHook(BinaryHook):
         if share > SHARE_TO_WARN_AT:
             self._warn_once(
                 'share',
-                f"the reconstruction term is {100 * share:.0f} % of the task's gradient in layer {name!r}, which keeps "
-                "signs where they are. Use gamma='adaptive' with max_share=0.01 (the default), or a smaller gamma.",
+                f"the reconstruction term is {100 * share:.0f} % of the task's gradient in layer {name!r}, so signs "
+                "stay where they are. Use gamma='adaptive' with max_share=0.01 (the default), or a smaller gamma.",
             )
         unmoved = resilient.unmoved(STEPS_TO_MOVE_IN)
         if unmoved and _past_warm_up(runner):
