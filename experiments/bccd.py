@@ -1,6 +1,7 @@
 # Detection: blood cells with Faster R-CNN, from scratch, a third of the configs' epochs. The score is that of the
-# test split. Latent weights train at the rate of all others, as in the configs of that time; most signs stay where they
-# started, and signs_bccd.py is made since. The number of proposals changes from image to image, so nothing is compiled here.
+# test split. Latent weights train at the rate of all others, as the configs had it then, so most signs stay where they
+# started; signs_bccd.py is the list with signs that move. The number of proposals changes from image to image, so
+# nothing is compiled here.
 title = 'Detection of blood cells'
 score = 'coco/bbox_mAP_50'
 paper = 'AP50 on COCO'

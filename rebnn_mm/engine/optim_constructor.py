@@ -85,9 +85,9 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
                 options['weight_decay'] = 0.0
             if not self._named_by_user(name):
                 options.update(self._options_of(role))
-            key = (role, tuple(sorted((name, repr(value)) for name, value in options.items())))
-            if options.get(RELATIVE):
-                key = (*key, id(parameter))
+            # A relative rate is that of one layer.
+            alone = id(parameter) if options.get(RELATIVE) else None
+            key = (role, alone, tuple(sorted((name, repr(value)) for name, value in options.items())))
             merged.setdefault(key, {'params': [], 'role': role, **options})['params'].append(parameter)
         # Real weights come first, because the first group's rate is the one that mmengine logs.
         params[:] = sorted(merged.values(), key=lambda group: -ROLES.index(group['role']))
