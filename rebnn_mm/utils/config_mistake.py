@@ -270,7 +270,7 @@ def _broken_checkpoint(error: Exception, trail: Iterable[TracebackType]) -> str 
     for step in trail:
         if step.tb_frame.f_code is load_from_local.__code__:
             path = step.tb_frame.f_locals['filename']
-            reason = (str(error).splitlines() or ['no message'])[0].rstrip('.')
+            reason = (str(error).splitlines() or ['it is empty'])[0].split('. ')[0].rstrip('.')
             return (
                 f'{path} cannot be read as a checkpoint: {reason} ({os.path.getsize(path)} bytes). It is cut off, or '
                 'another kind of file. Copy or download it again, or take an earlier one.'
@@ -287,6 +287,5 @@ def _raised_by_us(step: TracebackType) -> bool:
 
 def _open_file(step: TracebackType) -> str | None:
     """The file that a function had opened when it failed; a failed write does not say which it was."""
-    opened = (value for value in step.tb_frame.f_locals.values() if isinstance(value, io.IOBase))
-    files = (getattr(value, 'name', None) for value in opened)
+    files = (getattr(value, 'name', None) for value in step.tb_frame.f_locals.values() if isinstance(value, io.IOBase))
     return next((name for name in files if isinstance(name, str)), None)

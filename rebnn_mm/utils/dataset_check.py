@@ -148,7 +148,7 @@ def _built_leaves(dataset: Any) -> Iterator[Any]:
 
 def _largest_label(dataset: Any, names: Sequence[str], classes: int) -> int:
     """The largest label, -1 if it is small enough or there is none."""
-    from_file = bool(hasattr(dataset, 'get_gt_labels') and getattr(dataset, 'ann_file', ''))
+    from_file = hasattr(dataset, 'get_gt_labels') and bool(getattr(dataset, 'ann_file', ''))
     if 0 < len(names) <= classes and not from_file:
         return -1
     if not hasattr(dataset, 'get_cat_ids'):
