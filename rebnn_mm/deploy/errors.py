@@ -1,5 +1,6 @@
 """What goes wrong with a packed model or an image, each said in one sentence."""
 
+import os
 import re
 
 MAX_LENGTH = 600
@@ -28,6 +29,28 @@ class ImageError(DeployError):
 
 class TextError(DeployError):
     """A text or its tokens do not suit the model, or cannot be made into tokens here."""
+
+
+def why_no_file(path: str | os.PathLike[str], kind: str, otherwise: str = '') -> str | None:
+    """A sentence on a path that is no file, None if it is one.
+
+    Args:
+        path: as the user gave it; a ``Path`` has lost a slash of a URL.
+        kind: what the file should be, such as ``'image'``.
+        otherwise: what to add where there is nothing at all.
+
+    Example:
+        >>> why_no_file('https://example.org/cat.jpg', 'image')
+        'https://example.org/cat.jpg is a URL, which is not fetched; download the image and name the file'
+    """
+    path = os.fspath(path)
+    if os.path.isfile(path):
+        return None
+    if os.path.isdir(path):
+        return f'{path} is a folder; name the {kind} in it'
+    if '://' in path:
+        return f'{path} is a URL, which is not fetched; download the {kind} and name the file'
+    return f'no {kind} at {path}{otherwise}'
 
 
 def first_sentence(error: BaseException, limit: int = 300) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from os import PathLike
-from pathlib import Path
 
 import numpy as np
 
-from .errors import ImageError, first_sentence
+from .errors import ImageError, first_sentence, why_no_file
 
 
 def check_image(image: object) -> None:
@@ -47,9 +46,9 @@ def read_image(path: str | PathLike[str]) -> np.ndarray:
         from PIL import Image, ImageOps
     except ImportError:
         raise ImageError('reading an image file needs Pillow: pip install pillow, or pass an array instead') from None
-    path = Path(path)
-    if not path.is_file():
-        raise ImageError(f'no image at {path}')
+    problem = why_no_file(path, 'image')
+    if problem is not None:
+        raise ImageError(problem)
     try:
         with Image.open(path) as file:
             image = ImageOps.exif_transpose(file)

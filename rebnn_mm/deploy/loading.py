@@ -10,7 +10,7 @@ import onnxruntime
 
 from .classifier import Classifier
 from .detector import Detector
-from .errors import ModelFileError, first_sentence
+from .errors import ModelFileError, first_sentence, why_no_file
 from .metadata import Metadata
 from .onnx_file import check_digest, check_packed, read_onnx
 from .raw import RawModel
@@ -62,6 +62,9 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
     """
     if type(threads) is not int or threads < 1:
         raise ValueError(f'threads must be a whole number from 1 on, not {threads!r}')
+    problem = why_no_file(path, 'packed model', '; tools/export.py writes one')
+    if problem is not None:
+        raise ModelFileError(problem)
     path = Path(path)
     data = _read(path)
     try:
@@ -103,8 +106,6 @@ def session_options(threads: int) -> onnxruntime.SessionOptions:
 
 
 def _read(path: Path) -> bytes:
-    if not path.is_file():
-        raise ModelFileError(f'no packed model at {path}; tools/export.py writes one')
     if path.stat().st_size > MAX_BYTES:
         raise ModelFileError(f'{path}: it is longer than the 2 GiB that an ONNX file can have')
     try:

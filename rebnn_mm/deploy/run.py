@@ -34,13 +34,15 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog='rebnn-run', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('model', type=Path, help='packed model, written by tools/export.py')
+    parser.add_argument('model', help='packed model, written by tools/export.py')
     parser.add_argument('input', help='image file, or the text for a model of texts')
     parser.add_argument('--pair', metavar='TEXT', help='second text, for a model of pairs')
     parser.add_argument(
         '--out', type=Path, help='write the image with its boxes, or the outputs of a raw model as .npz'
     )
-    parser.add_argument('--score-thr', type=float, default=0.3, help='lowest score of an object; default: %(default)s')
+    parser.add_argument(
+        '--score-thr', type=_share, default=0.3, help='lowest score of an object, 0 to 1; default: %(default)s'
+    )
     parser.add_argument('--top', type=_count, default=5, help='how many classes of a classifier; default: %(default)s')
     parser.add_argument('--threads', type=_count, default=1, help='threads for the image; default: %(default)s')
     parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
@@ -101,6 +103,16 @@ def _count(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError('must be at least 1')
+    return value
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float('nan')
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f'must be a number from 0 to 1, as scores are, not {text}')
     return value
 
 

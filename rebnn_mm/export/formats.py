@@ -15,6 +15,7 @@ from .session import half_products
 from .source import Source
 from .text_exporter import export_text, part_sizes
 from .text_source import TextSource
+from .verify import CLASSIFIED
 
 Writer = Callable[[Source | TextSource, Path, Options, Console], None]
 """Writes a source to a path. What it has to say it prints."""
@@ -121,15 +122,22 @@ def print_export(result: Export, source: Source | TextSource, console: Console) 
             say(f'  {layer}: {flipped:,} of {compared:,}')
     if flips.flipped:
         say('A value next to zero that is rounded differently changes its sign, and the layers behind it follow.')
-    classified = result.task.name in ('classification', 'text-classification')
+    classified = result.task.name in CLASSIFIED
     if classified:
         say(f'Best class the same on {found.top1} of {found.images} {noun}.')
     if result.task.name == 'detection':
-        boxes = sum(not entry.missing and not entry.extra for entry in found.detections)
-        least = min((entry.iou for entry in found.detections), default=1.0)
-        say(
-            f'Same detections on {boxes} of {found.images} images; smallest overlap of a box with its own {least:.4f}.'
-        )
+        others = [image for image in found.detections if not image.same]
+        say(f'Same detections on {found.images - len(others)} of {found.images} images.')
+        if others:
+            # Any other cause was refused.
+            cause = 'values next to zero changed their signs (near-ties) and the detections follow'
+            if not flips.flipped:
+                cause = 'boxes have equal scores, of which either may be kept'
+            say(
+                f'Where they are not, {cause}: '
+                f'{sum(image.missing for image in others)} missing, {sum(image.extra for image in others)} new, '
+                f'smallest overlap of the others {min(image.iou for image in others):.4f}.'
+            )
     if found.library is None:
         say('The library with our kernels is not built, so only the functions inside the file were run.')
     else:

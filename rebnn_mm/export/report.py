@@ -109,8 +109,11 @@ def report_of(
                 why,
             )
         )
-    constants = [numpy_helper.to_array(tensor).nbytes for tensor in model.graph.initializer]
-    return Report(layers, size, sum(constants) - sum(sizes.values()), example)
+    # A layer that is called more than once, as a shared head is, has one weight and several operators.
+    constants = [
+        numpy_helper.to_array(tensor).nbytes for tensor in model.graph.initializer if tensor.name not in weights
+    ]
+    return Report(layers, size, sum(constants), example)
 
 
 def print_report(report: Report, console: Console | None = None) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from rebnn_mm.layers import BinaryLayer
 
-from .detection.agreement import Agreement, agreement
+from .detection.agreement import Agreement, agreement, same_but_for_ties
 from .operators import DOMAIN
 from .packing import unpack_bits
 from .session import library_available, open_session
@@ -30,7 +30,13 @@ FEW = 8
 """So many signs may differ there in any case, in a layer however small."""
 
 DIFFERENCE = 1e-3
-"""Largest difference of an output, relative to its largest value, as long as no sign differs."""
+"""Largest difference of an output, relative to its largest value, as long as no sign differs.
+
+So much two classes may be apart in PyTorch and still change places.
+"""
+
+CLASSIFIED = ('classification', 'text-classification')
+"""Tasks whose first output has one score for each class."""
 
 Arrays = list[np.ndarray]
 
@@ -128,20 +134,31 @@ def verify(
         for layer, flipped in differing.items():
             old = flips.get(layer, Flips(0, 0))
             flips[layer] = Flips(old.flipped + flipped.flipped, old.compared + flipped.compared)
+        signs_differ = _signs_differ(differing)
+        if task.name == 'detection':
+            wanted, given = _boxes(expected), _boxes(found)
+            detections.append(agreement(wanted, given))
+            difference = max(difference, detections[-1].score)
+            if not signs_differ and not same_but_for_ties(wanted, given):
+                raise ValueError(_other_detections(detections[-1], len(wanted[1]), len(given[1])))
+        else:
+            here = _difference(expected, found)
+            difference = max(difference, here.absolute)
+            if not signs_differ:
+                _refuse_scores(task, expected, found, here.relative)
+            top1 += same_best(task, expected, found)
         if other is not None and library is not None:
             again = list(_run(other, feeds).values())
             # Detectors may find another number of boxes where a sum is rounded otherwise.
             if exact or all(a.shape == b.shape for a, b in zip(found, again, strict=True)):
-                library = max(library, _difference(found, again))
-        if task.name == 'detection':
-            detections.append(agreement(_boxes(expected), _boxes(found)))
-            here, scale = detections[-1].score, 1.0
-        else:
-            here = _difference(expected, found)
-            scale = max(float(np.abs(value).max(initial=1)) for value in expected)
-            top1 += same_best(task, expected, found)
-        count, difference = count + len(next(iter(feeds.values()))), max(difference, here)
-        _refuse(differing, here / scale, library if exact else None)
+                here = _difference(found, again)
+                library = max(library, here.absolute)
+                if exact and here.relative > DIFFERENCE:
+                    raise ValueError(
+                        f'the file gives outputs that differ by {here.relative:.2g} of the largest with the library '
+                        'and without it.'
+                    )
+        count += len(next(iter(feeds.values())))
     return Verification(count, difference, top1, detections, flips, library)
 
 
@@ -168,7 +185,7 @@ def same_best(task: Task, first: Arrays, second: Arrays) -> int:
         >>> same_best(Task('classification'), [first], [second])
         1
     """
-    if task.name not in ('classification', 'text-classification'):
+    if task.name not in CLASSIFIED:
         return 0
     return int((first[0].argmax(-1) == second[0].argmax(-1)).sum())
 
@@ -284,33 +301,68 @@ def _boxes(outputs: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return boxes, scores, labels
 
 
-def _difference(first: Arrays, second: Arrays) -> float:
-    largest = 0.0
+class _Difference(NamedTuple):
+    absolute: float
+    relative: float
+    """To the largest value of the output that it is in."""
+
+
+def _difference(first: Arrays, second: Arrays) -> _Difference:
+    absolute = relative = 0.0
     for a, b in zip(first, second, strict=True):
         if a.shape != b.shape:
             raise ValueError(f'an output has the shape {b.shape}, but in PyTorch {a.shape}.')
         if not np.array_equal(np.isfinite(a), np.isfinite(b)):
             raise ValueError('an output is not finite where it is in PyTorch, or the other way round.')
-        largest = max(largest, float(np.abs(a - b, where=np.isfinite(a), out=np.zeros_like(a)).max(initial=0)))
-    return largest
+        finite = np.isfinite(a)
+        here = float(np.abs(a[finite] - b[finite]).max(initial=0))
+        scale = float(np.abs(a[finite]).max(initial=0))
+        absolute = max(absolute, here)
+        relative = max(relative, here / scale if scale else float('inf') * bool(here))
+    return _Difference(absolute, relative)
 
 
-def _refuse(flips: dict[str, Flips], difference: float, library: float | None) -> None:
+def _signs_differ(flips: dict[str, Flips]) -> bool:
+    """Whether any sign of an example differs; more than rounding explains are an error."""
     first = next(((layer, *counts) for layer, counts in flips.items() if counts.flipped), None)
-    if first is not None:
-        layer, flipped, compared = first
-        if flipped > max(FEW, FLIPPED * compared):
-            raise ValueError(
-                f'the exported file differs from PyTorch first at {layer}: {flipped} of the {compared} signs of its '
-                f'input ({100 * flipped / compared:.1f} %) on one example.'
-            )
-    elif difference > DIFFERENCE:
+    if first is None:
+        return False
+    layer, flipped, compared = first
+    if flipped > max(FEW, FLIPPED * compared):
+        raise ValueError(
+            f'the exported file differs from PyTorch first at {layer}: {flipped} of the {compared} signs of its '
+            f'input ({100 * flipped / compared:.1f} %) on one example.'
+        )
+    return True
+
+
+def _refuse_scores(task: Task, expected: Arrays, found: Arrays, difference: float) -> None:
+    """Refuse outputs other than PyTorch's where no sign differs, which would explain them."""
+    if difference > DIFFERENCE:
         raise ValueError(
             f'the exported file gives outputs that differ from those of PyTorch by {difference:.2g} of the largest, '
             'although every sign is the same: a real-valued operator is not exported right.'
         )
-    if library is not None and library > DIFFERENCE:
-        raise ValueError(f'the file gives outputs that differ by {library:.2g} with the library and without it.')
+    if task.name not in CLASSIFIED:
+        return
+    scores, best = expected[0], found[0].argmax(-1)
+    lead = scores.max(-1) - np.take_along_axis(scores, best[..., None], -1)[..., 0]
+    worst = int(lead.argmax())
+    if lead.flat[worst] > DIFFERENCE * np.abs(scores).max():
+        raise ValueError(
+            f'the exported file gives another best class than PyTorch, {best.flat[worst]} in place of '
+            f'{scores.argmax(-1).flat[worst]}, although every sign is the same: a real-valued operator is not '
+            'exported right.'
+        )
+
+
+def _other_detections(image: Agreement, expected: int, found: int) -> str:
+    return (
+        'the exported file gives other detections than PyTorch, although every sign is the same: on one image '
+        f'{image.missing} of {expected} are missing and {image.extra} of {found} are new, the others overlap by '
+        f'{image.iou:.4f} or more and their scores differ by at most {image.score:.2g}. A real-valued operator is not '
+        'exported right; if it is one of many, a score on a threshold can do it: then compare on other images.'
+    )
 
 
 def _first_line(error: Exception) -> str:

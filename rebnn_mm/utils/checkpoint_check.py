@@ -1,6 +1,8 @@
 """Says in one sentence that a checkpoint does not exist or belongs to another architecture.
 
 mmengine loads checkpoints non-strictly: parameters that the file lacks keep their random values, and the run goes on.
+A binary layer and a real one in its place have weights of the same name and shape, so the real one would be filled
+with latent weights: what the quantizers have beside the weight tells the two apart.
 """
 
 from __future__ import annotations
@@ -14,9 +16,14 @@ from mmengine.model import BaseTTAModel
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
+QUANTIZER = re.compile(r'(?:(?P<layer>.+?)\.)?\w+_quantizer\.')
+"""How the key of a quantizer's state begins, behind the name of its layer."""
+
+USE_ITS_CONFIG = 'Use the config it was trained with (it lies beside it, in the work dir).'
+
 
 class KeyMatch(NamedTuple):
-    """How a state dict fits a model.
+    """How a state dict fits a model; buffers count only where they are a quantizer's.
 
     Attributes:
         matched: parameters of the model that the state dict holds in the same shape.
@@ -44,7 +51,7 @@ def missing_checkpoint(path: str) -> str | None:
 
 
 def match_keys(model: nn.Module, state_dict: Mapping[str, Tensor]) -> KeyMatch:
-    """Compare the parameters of ``model`` with a state dict; buffers are not required.
+    """Compare the parameters of ``model`` with a state dict; buffers are not required, save those of quantizers.
 
     The prefix ``module.`` of distributed training is ignored, and a test-time-augmentation wrapper is looked through,
     as mmengine does when it loads.
@@ -53,24 +60,29 @@ def match_keys(model: nn.Module, state_dict: Mapping[str, Tensor]) -> KeyMatch:
         model = model.module
     found = {re.sub(r'^module\.', '', key): value for key, value in state_dict.items()}
     matched, missing, reshaped = [], [], []
-    for name, parameter in model.named_parameters():
+    own = model.state_dict()
+    needed = dict(model.named_parameters()) | {key: own[key] for key in own if QUANTIZER.match(key)}
+    for name, parameter in needed.items():
         if name not in found:
             missing.append(name)
         elif found[name].shape != parameter.shape:
             reshaped.append(f'{name} ({_shape(found[name])} in the checkpoint, {_shape(parameter)} in the model)')
         else:
             matched.append(name)
-    unexpected = sorted(set(found) - set(model.state_dict()))
+    unexpected = sorted(set(found) - set(own))
     return KeyMatch(matched, missing, reshaped, unexpected)
 
 
 def mismatched_checkpoint(model: nn.Module, path: str, *, partial: bool = False) -> str | None:
     """One sentence on a checkpoint that does not fill the parameters of ``model``, ``None`` if it does.
 
+    Quantizers that only one of the two has are such a mismatch too, whichever has them.
+
     Args:
         model: the built model.
         path: a local file or anything else mmengine loads.
-        partial: accept a checkpoint that fills only some of the parameters, as fine-tuning does.
+        partial: accept a checkpoint that fills only some of the parameters, as fine-tuning does, and one with other
+            quantizers, as a first stage or a real network has.
 
     Returns:
         How many parameters match, some of those that do not, and what to do about it.
@@ -78,8 +90,10 @@ def mismatched_checkpoint(model: nn.Module, path: str, *, partial: bool = False)
     checkpoint = CheckpointLoader.load_checkpoint(path, map_location='cpu')
     match = match_keys(model, checkpoint.get('state_dict', checkpoint))
     wrong = [*match.missing, *match.reshaped]
-    if not wrong or (partial and match.matched):
+    if partial and match.matched:
         return None
+    if all(QUANTIZER.match(key) for key in wrong):
+        return _other_quantizers(match, path)
     total = len(match.matched) + len(wrong)
     parts = [f'{path} fills {len(match.matched)} of the {total} parameters of this model']
     for name, keys in (
@@ -89,7 +103,23 @@ def mismatched_checkpoint(model: nn.Module, path: str, *, partial: bool = False)
     ):
         if keys:
             parts.append(f'{name}: {", ".join(keys[:3])}{", ..." if len(keys) > 3 else ""}')
-    return '; '.join(parts) + '. Use the config it was trained with (it lies beside it, in the work dir).'
+    return f'{"; ".join(parts)}. {USE_ITS_CONFIG}'
+
+
+def _other_quantizers(match: KeyMatch, path: str) -> str | None:
+    """One sentence on the quantizers that differ between a checkpoint and a model whose weights fit."""
+    for keys, cause in (
+        (match.unexpected, 'with a quantizer that this model does not give it ({} is in the checkpoint only)'),
+        (match.missing, 'without a quantizer that this model gives it ({} is in the model only)'),
+        (match.reshaped, 'with a quantizer of another shape: {}'),
+    ):
+        found = {key: at['layer'] or 'itself' for key in keys if (at := QUANTIZER.match(key))}
+        if found:
+            key, layer = next(iter(found.items()))
+            others = len(set(found.values())) - 1
+            also = f', as {others} more,' if others else ''
+            return f'{path}: the layer {layer}{also} was trained {cause.format(key)}. {USE_ITS_CONFIG}'
+    return None
 
 
 def _shape(tensor: Tensor) -> str:

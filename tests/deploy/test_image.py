@@ -77,7 +77,7 @@ def test_what_is_no_image(tmp_path, content):
 def test_no_file(tmp_path):
     with pytest.raises(ImageError, match='no image at .*nowhere.jpg'):
         read_image(tmp_path / 'nowhere.jpg')
-    with pytest.raises(ImageError, match='no image at '):
+    with pytest.raises(ImageError, match='is a folder; name the image in it'):
         read_image(tmp_path)
 
 

@@ -123,7 +123,7 @@ def refused(path):
 
 def test_no_file(tmp_path):
     assert 'no packed model at' in refused(tmp_path / 'nowhere.onnx')
-    assert 'no packed model at' in refused(tmp_path)
+    assert 'is a folder; name the packed model in it' in refused(tmp_path)
 
 
 @pytest.mark.parametrize('content', [b'', b'\x00', b'not a model at all', bytes(1000)])

@@ -95,10 +95,20 @@ def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
         (['classifier', 'photo', '--out', 'boxes.png'], 'a classifier has no boxes to draw'),
         (['raw', 'photo', '--out', 'maps.png'], 'the outputs of a raw model are written as .npz'),
         (['raw', 'photo', '--out', 'nowhere/maps.npz'], 'no folder nowhere'),
+        (['folder', 'photo'], ' is a folder; name the packed model in it'),
+        (['detector', 'folder'], ' is a folder; name the image in it'),
+        (
+            ['https://a.org/m.onnx', 'photo'],
+            'rebnn-run: https://a.org/m.onnx is a URL, which is not fetched',
+        ),
+        (
+            ['detector', 'https://a.org/b.jpg'],
+            'rebnn-run: https://a.org/b.jpg is a URL, which is not fetched',
+        ),
     ],
 )
 def test_what_goes_wrong_is_one_sentence(rebnn_run, files, photo, arguments, words):
-    places = {**files, 'photo': photo}
+    places = {**files, 'photo': photo, 'folder': photo.parent}
     code, out, err = rebnn_run(*(places.get(argument, argument) for argument in arguments))
     assert (code, out) == (1, '')
     assert err.startswith('rebnn-run: ') and words in err and err.count('\n') == 1
@@ -108,6 +118,13 @@ def test_what_goes_wrong_is_one_sentence(rebnn_run, files, photo, arguments, wor
 def test_counts_must_be_counts(rebnn_run, files, photo, flag):
     code, _, err = rebnn_run(files['raw'], photo, flag, 0)
     assert code == 2 and 'must be at least 1' in err
+
+
+@pytest.mark.parametrize('threshold', ['5', '-0.1', 'nan', 'high'])
+def test_a_score_lies_between_0_and_1(rebnn_run, files, photo, threshold):
+    code, out, err = rebnn_run(files['detector'], photo, f'--score-thr={threshold}')
+    assert (code, out) == (2, '')
+    assert err.endswith(f'--score-thr: must be a number from 0 to 1, as scores are, not {threshold}\n')
 
 
 # Hides what a board does not have, as if it were not installed.

@@ -53,10 +53,14 @@ def test_model_images_and_classes(files, classifier, tmp_path):
         (dict(config='gone.py'), 'no config file at gone.py'),
         (dict(checkpoint='gone.pth'), 'no checkpoint at gone.pth'),
         (dict(options={'model.head.num_classes': 3}), r'fills \d+ of the \d+ parameters.*head.fc'),
+        (
+            dict(options={'model.backbone.conv_cfg': dict(type='Conv2d')}),
+            r'the layer backbone\.layer1\.0\.conv1, as 3 more, was trained with a quantizer that this model does not',
+        ),
         (dict(images=['gone.jpg']), 'no image at gone.jpg'),
         (dict(images=['tiny.py']), 'cannot be read as an image'),
     ],
-    ids=['config', 'checkpoint', 'another model', 'image', 'no image'],
+    ids=['config', 'checkpoint', 'another model', 'real layers', 'image', 'no image'],
 )
 def test_what_does_not_exist_or_fit_is_named(files, change, words, tmp_path):
     given = dict(config=files[0], checkpoint=files[1]) | change

@@ -1,13 +1,15 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
+from mmengine.registry import DefaultScope
+from onnx import helper, numpy_helper
 
+from rebnn_mm.export import pack
 from rebnn_mm.export import verify as module
-from rebnn_mm.export.exporter import noise
-from rebnn_mm.export.task import Task
-from rebnn_mm.export.verify import verify
-from tests.export.conftest import PREPROCESS
+from rebnn_mm.export.exporter import noise, unfused_graph
+from rebnn_mm.export.task import Task, graph_of
+from rebnn_mm.export.verify import Image, verify
+from tests.export.conftest import PREPROCESS, tiny_classifier
 
 TASK = Task('classification')
 
@@ -73,3 +75,96 @@ def test_values_that_are_not_finite(model, classifier, images):
     wrong = changed(model, 'head.fc.bias', lambda bias: bias * np.float32('nan'))
     with pytest.raises(ValueError, match='an output is not finite where it is in PyTorch'):
         verify(wrong, classifier, TASK, images)
+
+
+@pytest.fixture(scope='module')
+def flat():
+    """A classifier that gives 1000 equal probabilities, and its graph."""
+    pytest.importorskip('mmpretrain')
+    model = tiny_classifier(head=dict(type='LinearClsHead', num_classes=1000, in_channels=8))
+    graph, _ = unfused_graph(model, TASK, (16, 12))
+    model.head.fc.weight.data.zero_()
+    return model, changed(graph, 'head.fc.weight', np.zeros_like)
+
+
+@pytest.fixture
+def scored(flat, images):
+    """``scored({3: 0.1}, {4: 0.1})``: what a file is found to be if it has the second bias in place of the first."""
+    model, graph = flat
+
+    def run(trained, exported):
+        for index in range(1000):
+            model.head.fc.bias.data[index] = trained.get(index, 0.0)
+        copy = onnx.ModelProto()
+        copy.CopyFrom(graph)
+        bias = np.array([exported.get(index, 0.0) for index in range(1000)], np.float32)
+        return verify(changed(copy, 'head.fc.bias', lambda _: bias), model, TASK, images)
+
+    return run
+
+
+def test_small_outputs_are_compared_with_the_largest_of_them(scored):
+    assert scored({3: 0.1}, {3: 0.1}).top1 == 2
+    for wrong in (1.8, 0.2):
+        with pytest.raises(ValueError, match=r'by 0\.8 of the largest, although every sign is the same'):
+            scored({}, {3: np.log(wrong)})
+
+
+def test_the_best_class_is_pytorchs_or_ties_with_it(scored):
+    assert scored({3: 8e-4}, {4: 1e-4}).top1 == 0
+    with pytest.raises(ValueError, match='gives another best class than PyTorch, 4 in place of 3, although every'):
+        scored({3: 1.6e-3}, {3: 8e-4, 4: 9e-4})
+
+
+@pytest.fixture(scope='module')
+def detector():
+    """A real-valued detector whose first two classes are one, its graph, and an image."""
+    pytest.importorskip('mmdet')
+    from .detection.detectors import DELTAS, RETINA_ANCHORS, image, one_stage
+
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        model = one_stage(dict(type='RetinaHead', anchor_generator=RETINA_ANCHORS, bbox_coder=DELTAS), nms_pre=10_000)
+        for module in [*model.modules()]:
+            if hasattr(module, 'stay_real'):
+                module.stay_real('to have no sign')
+        scores = model.bbox_head.retina_cls
+        for values in (scores.weight.data, scores.bias.data):
+            values.mul_(0.01)  # far from the saturation of a sigmoid, where scores are equal
+            values[1::5] = values[::5]
+        return model, graph_of(pack(model).model, Task('detection'), None), Image(image(96, 128).numpy(), (90, 120))
+
+
+def with_outputs(graph, kind, name, *values):
+    """The graph with an operator behind an output."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(graph)
+    for node in copy.graph.node:
+        node.output[:] = [f'{name}_before' if value == name else value for value in node.output]
+    constants = [numpy_helper.from_array(value, f'value_{i}') for i, value in enumerate(values)]
+    copy.graph.initializer.extend(constants)
+    names = [constant.name for constant in constants]
+    copy.graph.node.append(helper.make_node(kind, [f'{name}_before', *names], [name]))
+    return copy
+
+
+def test_the_same_detections_pass_and_equal_scores_have_no_order(detector):
+    model, graph, image = detector
+    (found,) = verify(graph, model, Task('detection'), [image]).detections
+    assert found.same
+    _, scores, labels = module.expected_outputs(model, Task('detection'), image)
+    assert len(scores) > len(np.unique(scores)) > 5 and {0, 1} <= set(labels.tolist())
+
+
+@pytest.mark.parametrize(
+    ('kind', 'name', 'value', 'words'),
+    [
+        ('Add', 'boxes', np.float32(500), r'(\d+) of \1 are missing and \1 of \1 are new'),
+        ('Mul', 'boxes', np.float32(1.005), r'although every sign is the same: on one image'),
+        ('Mul', 'scores', np.float32(0.999), r'0 of (\d+) are missing and 0 of \1 are new.* their scores differ by'),
+        ('Add', 'labels', np.int64(1), r'[1-9]\d* of \d+ are missing'),
+    ],
+)
+def test_every_detection_has_its_partner_where_no_sign_differs(detector, kind, name, value, words):
+    model, graph, image = detector
+    with pytest.raises(ValueError, match=f'^the exported file gives other detections than PyTorch, .*{words}'):
+        verify(with_outputs(graph, kind, name, np.array(value)), model, Task('detection'), [image])

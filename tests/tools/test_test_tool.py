@@ -55,6 +55,17 @@ def test_classifier_prints_its_accuracy(run_tool, classifier_config, tmp_path):
     assert 'Average precision' not in done.stdout
 
 
+def test_latent_weights_are_not_scored_as_real_ones(run_tool, checkpoint, detector_config, tmp_path):
+    saved = torch.load(checkpoint, weights_only=False)
+    saved['state_dict']['neck.fpn_convs.0.conv.weight_quantizer.alpha'] = torch.ones(256)
+    torch.save(saved, tmp_path / 'binary.pth')
+    done = run_tool(TOOL, detector_config, tmp_path / 'binary.pth', '--work-dir', tmp_path)
+    assert done.returncode == 1, done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith(f'{TOOL}: ')]
+    assert 'the layer neck.fpn_convs.0.conv was trained with a quantizer that this model does not' in line
+    assert 'Traceback' not in done.stderr and 'Use the config it was trained with' in line
+
+
 @pytest.mark.parametrize(
     ('change', 'parts'),
     [

@@ -3,6 +3,7 @@ import torch
 from mmengine.model import BaseTTAModel
 from torch import nn
 
+from rebnn_mm.layers import ReBNNConv2d, ReCUConv2d
 from rebnn_mm.utils.checkpoint_check import match_keys, mismatched_checkpoint, missing_checkpoint
 
 
@@ -73,3 +74,35 @@ def test_looks_through_test_time_augmentation(save):
             return data
 
     assert mismatched_checkpoint(TwoViews(module=Tested()), save(Net().state_dict())) is None
+
+
+def block(conv, *args):
+    return nn.Sequential(nn.Conv2d(3, 4, 3), conv(4, 4, 3, bias=False), *(conv(4, 4, 1, bias=False) for _ in args))
+
+
+def test_latent_weights_do_not_fill_a_real_layer(save):
+    binary = save(block(ReBNNConv2d, 'two').state_dict())
+    for partial in (False, True):
+        assert mismatched_checkpoint(block(ReBNNConv2d, 'two'), binary, partial=partial) is None
+    assert mismatched_checkpoint(block(nn.Conv2d, 'two'), binary) == (
+        f'{binary}: the layer 1, as 1 more, was trained with a quantizer that this model does not give it '
+        '(1.activation_quantizer.shift is in the checkpoint only). Use the config it was trained with (it lies beside '
+        'it, in the work dir).'
+    )
+
+
+def test_real_weights_do_not_fill_a_binary_layer_but_start_its_training(save):
+    real = save(block(nn.Conv2d).state_dict())
+    message = mismatched_checkpoint(block(ReBNNConv2d), real)
+    assert f'{real}: the layer 1 was trained without a quantizer that this model gives it (1.' in message
+    assert mismatched_checkpoint(block(ReBNNConv2d), real, partial=True) is None
+
+
+def test_buffers_of_quantizers_are_required(save):
+    state = block(ReCUConv2d).state_dict()
+    assert mismatched_checkpoint(block(ReCUConv2d), save(state)) is None
+    del state['1.weight_quantizer.tau']
+    assert '(1.weight_quantizer.tau is in the model only)' in mismatched_checkpoint(block(ReCUConv2d), save(state))
+    state['1.weight_quantizer.tau'] = torch.zeros(2)
+    message = mismatched_checkpoint(block(ReCUConv2d), save(state))
+    assert 'of another shape: 1.weight_quantizer.tau (2 in the checkpoint, scalar in the model)' in message

@@ -1,0 +1,35 @@
+from io import StringIO
+
+import pytest
+import torch
+from mmengine.registry import DefaultScope
+from onnx import numpy_helper
+from rich.console import Console
+
+from rebnn_mm.analysis.layer_counter import count_layers
+from rebnn_mm.export import pack
+from rebnn_mm.export.report import print_report, report_of
+from rebnn_mm.export.task import Task, graph_of, torch_outputs
+
+
+def test_the_weight_of_a_layer_that_is_called_for_every_level_counts_once():
+    pytest.importorskip('mmdet')
+    from .detection.detectors import DELTAS, RETINA_ANCHORS, one_stage
+
+    task, image = Task('detection'), torch.zeros(1, 3, 64, 96)
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        binary = dict(type='ReBNNConv2d')
+        head = dict(type='RetinaHead', conv_cfg=binary, anchor_generator=RETINA_ANCHORS, bbox_coder=DELTAS)
+        model = one_stage(head)
+        packed = pack(model)
+        graph = graph_of(packed.model, task, image)
+        costs = count_layers(model, lambda: torch_outputs(model, task, image, (64, 96)))
+    report = report_of(graph, costs, packed.packed, packed.real, 'an image', len(graph.SerializeToString()))
+    sizes = {tensor.name: numpy_helper.to_array(tensor).nbytes for tensor in graph.graph.initializer}
+    real = {name: size for name, size in sizes.items() if not name.endswith('.bits')}
+    assert report.real_size == sum(real.values()) > 0
+    assert report.packed_size == sum(sizes.values()) - report.real_size > 0
+    assert {f'bbox_head.{name}_convs.0.conv' for name in ('cls', 'reg')} <= set(packed.packed)
+    out = StringIO()
+    print_report(report, Console(file=out))
+    assert f'{report.real_size:,} of real constants' in ' '.join(out.getvalue().split())
