@@ -100,10 +100,10 @@ def differences(
         number of the row's seeds; the interval is missing where nothing is left to see scatter in.
 
     Example:
-        >>> scores = dict(ours={0: 57.0, 1: 58.0, 2: 60.0}, theirs={0: 56.0, 1: 57.2, 2: 59.1}, other={1: 50.0})
+        >>> scores = dict(ours={0: 57.0, 1: 58.0, 2: 60.0}, theirs={0: 56.0, 1: 57.2, 2: 59.1}, other={1: 50.02})
         >>> found = differences(scores, 'ours')
         >>> found['theirs'].text(), found['theirs'].verdict(), found['other'].text()
-        ('-0.9 ± 0.2 (n = 3)', 'below', '-8.1 ± 0.4 (n = 1)')
+        ('-0.9 ± 0.2 (n = 3)', 'below', '-8.0 ± 0.4 (n = 1)')
     """
     rows = [name for name, values in scores.items() if values]
     if reference not in rows:
