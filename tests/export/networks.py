@@ -9,7 +9,7 @@ METHODS = ('ReBNN', 'BNN', 'XNOR', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'Bi
 
 
 def lively(model: nn.Module, seed: int = 0) -> nn.Module:
-    """The model in eval mode with random norms, scales, shifts and slopes."""
+    """The model in eval mode, without gradients, with random norms, scales, shifts and slopes."""
     generator = torch.Generator().manual_seed(seed)
 
     def randomise(tensor: torch.Tensor | None, mean: float, deviation: float) -> None:
@@ -30,4 +30,4 @@ def lively(model: nn.Module, seed: int = 0) -> nn.Module:
             weight = torch.randn(module.weight.shape, generator=generator)
             module.weight.data.copy_(weight * module.weight[0].numel() ** -0.5)
             randomise(module.bias, 0, 0.1)
-    return model.eval()
+    return model.eval().requires_grad_(False)

@@ -135,7 +135,7 @@ def test_testing_needs_no_teacher(build):
 
 
 def test_a_binary_teacher_stays_binary(build, tmp_path):
-    first = build().eval()
+    first = build().eval().requires_grad_(False)
     save_pretrained(first, str(tmp_path))
     model = build(teacher=str(tmp_path)).eval()
     inputs, _ = batch()

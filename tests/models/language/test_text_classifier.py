@@ -37,7 +37,7 @@ def test_real_one_is_the_model_of_transformers(folder):
 
 
 def test_loss_is_cross_entropy_and_predictions_are_logits(folder):
-    model = build(folder, **BINARY).eval()
+    model = build(folder, **BINARY).eval().requires_grad_(False)
     inputs, samples = tiny_batch(folder)
     logits = model(inputs)
     loss = model(inputs, samples, mode='loss')
