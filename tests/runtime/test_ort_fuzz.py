@@ -29,6 +29,7 @@ def test_wrong_models_and_inputs_end_in_an_error_or_in_the_right_answer(program)
     assert found['refused by the operator'] > 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('program', PROGRAMS)
 def test_the_same_under_sanitizers(program):
     build = os.environ.get('REBNN_SANITIZER_BUILD')

@@ -1,14 +1,13 @@
-"""Runs the tools the way a user does: as subprocesses, from the repository root, on the shipped sample."""
+"""Runs the tools the way a user does: as processes, from the repository root, on the shipped sample."""
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.scripts import ROOT, run_fresh, run_script
+
 Run = Callable[..., subprocess.CompletedProcess]
 
 # A stock mmdet detector on four tiny images: the tools are tested here, not the method.
@@ -71,13 +70,7 @@ default_hooks = dict(logger=dict(interval=1))
 @pytest.fixture(scope='session')
 def run_tool() -> Run:
     """``run_tool('tools/x.py', '--flag')`` gives the finished process with its text output."""
-
-    def run(script: str, *args: object) -> subprocess.CompletedProcess:
-        command = [sys.executable, script, *map(str, args)]
-        env = {**os.environ, 'PYTHONPATH': str(ROOT)}  # this tree, whatever is installed
-        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
-
-    return run
+    return run_script
 
 
 @pytest.fixture(scope='session')
@@ -101,7 +94,7 @@ def classifier_config(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope='session')
-def trained_detector(run_tool, detector_config) -> tuple[subprocess.CompletedProcess, Path]:
+def trained_detector(detector_config) -> tuple[subprocess.CompletedProcess, Path]:
     """The finished training run of the tiny detector, and its work dir."""
     work_dir = detector_config.parent / 'work'
-    return run_tool('tools/train.py', detector_config, '--work-dir', work_dir), work_dir
+    return run_fresh('tools/train.py', detector_config, '--work-dir', work_dir), work_dir
