@@ -7,19 +7,24 @@ PYTHON = $(VENV)/bin/python
 # Written last, so that an interrupted set-up is taken up again.
 READY = $(VENV)/.ready
 
+# One process for each processor, at most 8, because each takes 2 GB. A file's tests stay together and share its fixtures.
+PYTEST = $(PYTHON) -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile --durations 10 \
+	--cov --cov-report term
+
 # Compiled by the set-up, and again when a source changes.
 RUNTIME = rebnn_mm/deploy/lib/librebnn_ort.so
 RUNTIME_SOURCES = $(wildcard runtime/CMakeLists.txt runtime/include/* runtime/src/* runtime/ort/*.* setup.py)
 
-.PHONY: help setup demo test lint format clean
+.PHONY: help setup demo test test-all lint format clean
 
 help:
-	@echo 'make demo    set up, train on the sample images, print the mAP table'
-	@echo 'make test    set up, run the tests, print the coverage'
-	@echo 'make lint    set up, check style, format and types'
-	@echo 'make format  set up, rewrite the files in the house format'
-	@echo 'make setup   only make the environment in $(VENV)'
-	@echo 'make clean   delete caches and built packages; the environment stays'
+	@echo 'make demo      set up, train on the sample images, print the mAP table'
+	@echo 'make test      set up, run the tests, print the slowest and the coverage'
+	@echo 'make test-all  the same with the slow ones: fuzzing, sanitizers, emulation, long trainings'
+	@echo 'make lint      set up, check style, format and types'
+	@echo 'make format    set up, rewrite the files in the house format'
+	@echo 'make setup     only make the environment in $(VENV)'
+	@echo 'make clean     delete caches and built packages; the environment stays'
 
 setup: $(READY) $(RUNTIME)
 
@@ -35,7 +40,10 @@ demo: setup
 	$(PYTHON) demo/run_demo.py
 
 test: setup
-	$(PYTHON) -m pytest --cov --cov-report=term
+	$(PYTEST) -m 'not slow'
+
+test-all: setup
+	$(PYTEST)
 
 lint: setup
 	$(PYTHON) -m ruff check .

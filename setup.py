@@ -39,7 +39,15 @@ EXTRAS = {
     'language': ['transformers>=5.0', 'scikit-learn', 'scipy'],
     # Formatter and type checker are pinned: their verdict changes from version to version.
     # psutil is for mmdet's benchmark.py.
-    'dev': ['pytest>=8', 'pytest-cov>=5', 'ruff==0.17.5', 'mypy==2.4.1', 'tensorboard', 'psutil'],
+    'dev': [
+        'pytest>=8',
+        'pytest-cov>=5',
+        'pytest-xdist==3.8.0',
+        'ruff==0.17.5',
+        'mypy==2.4.1',
+        'tensorboard',
+        'psutil',
+    ],
 }
 
 

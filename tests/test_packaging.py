@@ -172,6 +172,7 @@ def check_board_wheel(wheel: Path, machine: str, target: Path) -> None:
     assert 'rebnn-run = rebnn_mm.deploy.run:main' in (about / 'entry_points.txt').read_text()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     platform.machine() != 'x86_64', reason='builds the board wheel for x86-64 without a cross compiler'
 )
@@ -182,6 +183,7 @@ def test_board_wheel(tmp_path):
     assert operators_work(installed)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which('aarch64-linux-gnu-g++'), reason='needs g++-aarch64-linux-gnu')
 def test_board_wheel_for_another_processor(tmp_path):
     wheel = board_wheel('aarch64', tmp_path / 'wheel')

@@ -3,6 +3,7 @@
 import socket
 import time
 from collections.abc import Callable
+from multiprocessing import set_forkserver_preload
 from typing import Any
 
 import torch
@@ -10,6 +11,9 @@ from torch import distributed as dist
 from torch import multiprocessing as mp
 
 import rebnn_mm  # noqa: F401  # as in conftest.py, for the processes, which do not read it
+
+# Both are forks of a process that has imported what every test needs; importing takes longer than most tests.
+set_forkserver_preload(['rebnn_mm', 'mmengine.runner'])
 
 PATIENCE = 600
 """Seconds after which processes that do not end are given up, so that a test that hangs fails instead."""
@@ -20,7 +24,7 @@ def run(worker: Callable[..., None], *args: Any) -> None:
     with socket.socket() as probe:
         probe.bind(('127.0.0.1', 0))
         port = probe.getsockname()[1]
-    context = mp.spawn(_entry, args=(port, worker, args), nprocs=2, join=False)
+    context = mp.start_processes(_entry, (port, worker, args), nprocs=2, join=False, start_method='forkserver')
     end = time.monotonic() + PATIENCE
     while not context.join(timeout=5):
         if time.monotonic() > end:

@@ -15,6 +15,8 @@ from mmengine.structures import InstanceData
 from rebnn_mm.layers import BiDetConv2d
 from rebnn_mm.models.losses import BiDetLoss
 
+from .ssd import build_without_memory
+
 register_all_modules(init_default_scope=False)
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -123,7 +125,7 @@ def test_a_step_without_and_with_the_losses_and_a_repeatable_prediction(name, sm
 
 @pytest.mark.parametrize('name', NAMES)
 def test_every_binary_layer_is_bidets_and_pads_with_minus_one(name, small):
-    model = MODELS.build(small(name).model)
+    model = build_without_memory(small(name))
     binary = {n: m for n, m in model.named_modules() if getattr(m, 'weight_quantizer', None) is not None}
     # Faster R-CNN: 16 of the ResNet, 1 of the proposals. SSD: 17 and conv6, 8 of the neck, less the real conv1_1.
     assert len(binary) == (17 if name in FASTER_RCNN else 25)
@@ -134,7 +136,7 @@ def test_every_binary_layer_is_bidets_and_pads_with_minus_one(name, small):
 
 @pytest.mark.parametrize('name', FASTER_RCNN)
 def test_faster_rcnn_predicts_eight_values_per_box_and_has_bidets_weights(name, load_config):
-    model = MODELS.build(load_config(name).model)
+    model = build_without_memory(load_config(name))
     assert model.rpn_head.rpn_reg.out_channels == 8 * model.rpn_head.num_base_priors
     assert model.roi_head.bbox_head.fc_reg.out_features == 8
     assert model.rpn_head.sample_sigma == model.roi_head.bbox_head.sample_sigma == 0.001
@@ -144,7 +146,7 @@ def test_faster_rcnn_predicts_eight_values_per_box_and_has_bidets_weights(name, 
 
 @pytest.mark.parametrize('name', SSD)
 def test_ssd_predicts_eight_values_per_box_and_has_bidets_weights(name, load_config):
-    head = MODELS.build(load_config(name).model).bbox_head
+    head = build_without_memory(load_config(name)).bbox_head
     outputs = [branch[-1].out_channels for branch in head.reg_convs]
     assert outputs == [8 * anchors for anchors in (4, 6, 6, 6, 4, 4)]
     assert head.sample_sigma == 0.0

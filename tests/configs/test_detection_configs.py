@@ -12,6 +12,8 @@ from mmdet.utils import register_all_modules
 
 from rebnn_mm.layers import BinaryConv2d
 
+from .ssd import build_without_memory, convolutions
+
 register_all_modules(init_default_scope=False)
 
 BINARY = [
@@ -22,10 +24,6 @@ BINARY = [
 ]
 REAL = ['faster_rcnn_r18_coco', 'faster_rcnn_r18_fpn_coco', 'bccd/faster_rcnn_r18_bccd']
 C4 = [name for name in BINARY + REAL if 'fpn' not in name]
-
-
-def convolutions(model: nn.Module) -> dict[str, nn.Conv2d]:
-    return {name: m for name, m in model.named_modules() if isinstance(m, nn.Conv2d)}
 
 
 @pytest.mark.parametrize('name', BINARY + REAL)
@@ -59,7 +57,7 @@ def test_one_step_learns_and_prediction_gives_boxes(name, load_config, detection
 
 @pytest.mark.parametrize('name', BINARY)
 def test_stem_shortcuts_and_predictors_are_real_and_the_rest_is_binary(name, load_config):
-    model = MODELS.build(load_config(name).model)
+    model = build_without_memory(load_config(name))
     real = {n for n, m in convolutions(model).items() if type(m) is nn.Conv2d}
     expected = {'backbone.conv1', 'rpn_head.rpn_cls', 'rpn_head.rpn_reg'}
     expected |= {f'backbone.layer{i}.0.downsample.0' for i in (2, 3)}
@@ -83,7 +81,7 @@ def test_method_is_switched_on(name, load_config):
     assert cfg.custom_imports.imports == ['rebnn_mm']
     assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook']
     assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
-    model = MODELS.build(cfg.model)
+    model = build_without_memory(cfg)
     quantizers = [m.weight_quantizer for m in convolutions(model).values() if isinstance(m, BinaryConv2d)]
     assert {q.gamma_mode for q in quantizers} == {'adaptive'}
     assert {q.gamma_bounds for q in quantizers} == {(1e-5, 2e-4)}
@@ -94,7 +92,7 @@ def test_real_valued_twins_are_stock(name, load_config):
     cfg = load_config(name)
     assert 'custom_hooks' not in cfg
     assert 'constructor' not in cfg.optim_wrapper
-    model = MODELS.build(cfg.model)
+    model = build_without_memory(cfg)
     assert {type(m) for m in convolutions(model).values()} == {nn.Conv2d}
 
 
@@ -129,25 +127,25 @@ def test_twins_differ_in_model_and_method_only(binary, real, load_config):
 
 def test_c4_real_valued_model_has_the_size_in_the_papers_table(load_config):
     """47.48 in the table: MiB of 32-bit parameters and statistics, of which BiDet's softmax and RPN norm are 0.03."""
-    model = MODELS.build(load_config('faster_rcnn_r18_coco').model)
+    model = build_without_memory(load_config('faster_rcnn_r18_coco'))
     values = sum(v.numel() for k, v in model.state_dict().items() if 'num_batches' not in k)
     assert values * 4 / 2**20 == pytest.approx(47.48, abs=0.05)
 
 
 @pytest.mark.parametrize('name', C4)
 def test_c4_layout(name, load_config):
-    model = MODELS.build(load_config(name).model)
+    model = build_without_memory(load_config(name))
     anchors = model.rpn_head.prior_generator
     assert anchors.strides == [(16, 16)]
     assert model.roi_head.bbox_roi_extractor.roi_layers[0].output_size == (7, 7)
-    assert model.roi_head.shared_head(torch.randn(2, 256, 7, 7)).shape == (2, 512, 4, 4)
+    assert model.roi_head.shared_head(torch.randn(2, 256, 7, 7, device='meta')).shape == (2, 512, 4, 4)
     assert model.roi_head.bbox_head.fc_reg.out_features == 4
 
 
 @pytest.mark.parametrize('name', ['faster_rcnn_r18_rebnn_coco', 'faster_rcnn_r18_coco'])
 def test_numbers_of_bidet(name, load_config):
     cfg = load_config(name)
-    model = MODELS.build(cfg.model)
+    model = build_without_memory(cfg)
     base = model.rpn_head.prior_generator.base_anchors[0]
     areas = ((base[:, 2] - base[:, 0]) * (base[:, 3] - base[:, 1])).sqrt().round().int().tolist()
     assert sorted(areas) == sorted([64, 128, 256, 512] * 3)
@@ -183,7 +181,7 @@ def test_schedule_of_the_paper(name, load_config):
 
 def test_anchors_of_the_blood_cell_config_fit_its_cells(load_config):
     """Median cells at half size: platelets 20, red cells 51, white cells 95 pixels, each within a factor of 1.25."""
-    generator = MODELS.build(load_config('bccd/faster_rcnn_r18_rebnn_bccd').model).rpn_head.prior_generator
+    generator = build_without_memory(load_config('bccd/faster_rcnn_r18_rebnn_bccd')).rpn_head.prior_generator
     base = generator.base_anchors[0]
     sizes = ((base[:, 2] - base[:, 0]) * (base[:, 3] - base[:, 1])).sqrt()
     for cell in (20, 51, 95):

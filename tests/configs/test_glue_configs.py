@@ -93,8 +93,16 @@ def batch_of(loader: Config) -> dict:
     return FUNCTIONS.get(loader.collate_fn.type)([dataset[index] for index in range(len(dataset))])
 
 
+def quick(name: str) -> bool:
+    """Every method on one task, and every task with one method, make all configs; the rest are their combinations."""
+    return task_of(name) == 'sst2' or '_rebnn_' in name
+
+
 @pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
-@pytest.mark.parametrize('name', [name for name in FILES if name not in TWINS])
+@pytest.mark.parametrize(
+    'name',
+    [pytest.param(name, marks=() if quick(name) else pytest.mark.slow) for name in FILES if name not in TWINS],
+)
 def test_learns_from_a_step_and_is_scored(name, files):
     cfg = load(name, files)
     torch.manual_seed(0)

@@ -122,13 +122,14 @@ def test_rows_of_more_bits_train(name, teacher, tmp_path):
     assert torch.equal(load_pretrained(str(tmp_path / 'pretrained'))(batch), model(batch))
 
 
-@pytest.mark.parametrize('name', ['bibert', 'rebnn'])
+@pytest.mark.parametrize('name', [pytest.param('bibert', marks=pytest.mark.slow), 'rebnn'])
 def test_one_bit_row_learns(name, teacher, tmp_path):
     model, losses = learned(name, teacher, teacher, tmp_path)
     assert sum(losses[-10:]) < 0.75 * sum(losses[:10])
     assert accuracy(model) > LEARNED
 
 
+@pytest.mark.slow
 def test_binarybert_goes_on_where_its_ternary_stage_ends(teacher, tmp_path):
     ternary, _ = learned('binarybert_ternary', teacher, teacher, tmp_path)
     save_pretrained(ternary, str(tmp_path / 'ternary'))
@@ -141,6 +142,7 @@ def test_binarybert_goes_on_where_its_ternary_stage_ends(teacher, tmp_path):
     assert {len(layer.weight_quantizer(layer.weight).unique()) for layer in binary_linears(model)} == {2}
 
 
+@pytest.mark.slow
 def test_bit_learns_from_its_two_bit_form(teacher, tmp_path):
     two_bits, _ = learned('bit_w1a2', teacher, teacher, tmp_path)
     first = str(tmp_path / 'two_bits')

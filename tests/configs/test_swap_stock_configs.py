@@ -160,9 +160,13 @@ def check(runner: Runner, watch: Watch, count: int | None, real: str) -> None:
     assert {n: share for n, share in watch.above.items() if not 0.05 < share < 0.95} == {}
 
 
-@pytest.mark.parametrize(
-    ('base', 'binary', 'places', 'count', 'real'), DETECTORS, ids=[row[0].split('/')[-1] for row in DETECTORS]
-)
+def detector(row):
+    """Mask R-CNN holds the whole of Faster R-CNN, and ATSS's head has the layers of FCOS's."""
+    name = row[0].split('/')[-1]
+    return pytest.param(*row, id=name, marks=pytest.mark.slow if name.startswith(('faster', 'atss')) else ())
+
+
+@pytest.mark.parametrize(('base', 'binary', 'places', 'count', 'real'), map(detector, DETECTORS))
 def test_swapped_detector_learns(base, binary, places, count, real, detection_batch, tmp_path):
     cfg = swapped(base, binary, places, tmp_path)
     runner, watch = train_one_step(cfg, separate(detection_batch), tmp_path)
@@ -206,7 +210,13 @@ model = dict(backbone=dict(conv_cfg=dict(type='{method}Conv2d')))
 """
 
 
-@pytest.mark.parametrize('method', METHODS)
+# A classifier, below, shows what the methods differ in; these two, that a detector takes the same lines.
+IN_A_DETECTOR = ('XNOR', 'DoReFa')
+
+
+@pytest.mark.parametrize(
+    'method', [pytest.param(m, marks=() if m in IN_A_DETECTOR else pytest.mark.slow) for m in METHODS]
+)
 def test_three_lines_select_any_method_in_a_detector(method, detection_batch, tmp_path):
     base, *_ = DETECTORS[2]
     (tmp_path / 'three_lines.py').write_text(THREE_LINES.format(base=base, method=method))

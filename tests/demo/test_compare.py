@@ -1,25 +1,13 @@
-import os
 import re
 import runpy
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[2]
+from tests.scripts import ROOT, run_fresh
+
 IMAGE = 'demo/coco_sample/val2017/000000214753.jpg'
-
-
-@pytest.fixture
-def run_demo(tmp_path):
-    def run(*args):
-        command = [sys.executable, 'demo/compare.py', *map(str, args)]
-        env = {**os.environ, 'PYTHONPATH': str(ROOT)}
-        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
-
-    return run
 
 
 def cells(stdout, row):
@@ -27,13 +15,13 @@ def cells(stdout, row):
     return [cell.strip() for cell in line.strip('│').split('│')[1:]]
 
 
-def test_prints_and_draws_both_detectors(run_demo, binary_detector, real_detector, tmp_path):
+def test_prints_and_draws_both_detectors(binary_detector, real_detector, tmp_path):
     import cv2
 
     out = tmp_path / 'new' / 'both.png'
     names = ['--names', '1-bit', 'real-valued']
     flags = ['--score-thr', '0', '--out', out, '--device', 'cpu', *names]
-    done = run_demo(IMAGE, *binary_detector, *real_detector, *flags)
+    done = run_fresh('demo/compare.py', IMAGE, *binary_detector, *real_detector, *flags)
     assert done.returncode == 0, done.stderr
     assert cells(done.stdout, 'objects with a score') == ['100', '100']  # an untrained detector fills max_per_img
     assert cells(done.stdout, 'counted on') == ['160x128, 100 regions'] * 2

@@ -1,10 +1,7 @@
 import importlib.util
-import os
 import re
-import subprocess
 import sys
 from argparse import Namespace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +10,8 @@ from mmengine.registry import MODELS
 from torch import nn
 
 import rebnn_mm.layers  # noqa: F401
+from tests.scripts import ROOT, run_fresh
 
-ROOT = Path(__file__).parents[2]
 IMAGE = 'demo/coco_sample/val2017/000000214753.jpg'
 
 
@@ -98,10 +95,8 @@ def test_from_the_image_to_the_bits(binary_detector, tmp_path):
     import cv2
 
     layer, number = 'backbone.layer2.0.conv1', 5
-    command = [sys.executable, 'demo/look_inside.py', IMAGE, *map(str, binary_detector), '--layer', layer]
-    command += ['--filter', str(number), '--channel', '3', '--score-thr', '0', '--out', str(tmp_path / 'look.png')]
-    env = {**os.environ, 'PYTHONPATH': str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
+    options = ['--layer', layer, '--filter', number, '--channel', 3, '--score-thr', 0, '--out', tmp_path / 'look.png']
+    done = run_fresh('demo/look_inside.py', IMAGE, *binary_detector, *options)
     assert done.returncode == 0, done.stderr
     assert 'objects    100 with a score of at least 0 ' in done.stdout  # an untrained detector fills max_per_img
 

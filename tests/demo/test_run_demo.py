@@ -1,11 +1,8 @@
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.scripts import run_script
 
 
 @pytest.fixture(scope='module')
@@ -13,19 +10,8 @@ def finished(tmp_path_factory):
     """The demo with two iterations in place of its hundreds, and its work dir."""
     pytest.importorskip('mmcv._ext', reason='mmdet needs the compiled ops of mmcv')
     work_dir = tmp_path_factory.mktemp('demo') / 'work'
-    command = [sys.executable, 'demo/run_demo.py', '--work-dir', work_dir]
     options = ['train_cfg.max_iters=2', 'train_cfg.val_interval=2', 'default_hooks.logger.interval=1']
-    env = {**os.environ, 'PYTHONPATH': str(ROOT)}
-    done = subprocess.run(
-        [*command, '--cfg-options', *options],
-        cwd=ROOT,
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=500,
-        check=False,
-    )
-    return done, work_dir
+    return run_script('demo/run_demo.py', '--work-dir', work_dir, '--cfg-options', *options), work_dir
 
 
 def test_ends_with_the_table_and_where_everything_is(finished):
@@ -54,8 +40,6 @@ def test_scores_the_training_images_and_the_unseen_ones(finished):
 def test_never_writes_into_an_old_folder(finished):
     work_dir = finished[1]
     before = {path: path.stat().st_mtime_ns for path in work_dir.rglob('*')}
-    env = {**os.environ, 'PYTHONPATH': str(ROOT)}
-    command = [sys.executable, 'demo/run_demo.py', '--work-dir', work_dir]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100, check=False)
+    done = run_script('demo/run_demo.py', '--work-dir', work_dir)
     assert done.returncode == 1 and 'exists already' in done.stderr
     assert before == {path: path.stat().st_mtime_ns for path in work_dir.rglob('*')}

@@ -1,9 +1,5 @@
 """The average pooling of 2x2 squares: kernel and function against NumPy, and against ONNX Runtime's own pooling."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import onnxruntime
 import pytest
@@ -12,6 +8,7 @@ from onnx import TensorProto, helper
 from rebnn_mm.deploy import native
 from rebnn_mm.export.operators import attach_functions
 from tests.runtime.operator_cases import same_bits, with_odd_values
+from tests.scripts import run_script
 
 RUNS = ['kernel', 'function']
 SIZES = [(1, 1), (1, 2), (2, 1), (3, 3), (2, 2), (8, 6), (7, 5), (33, 40)]
@@ -95,11 +92,11 @@ def test_wrong_input_gives_a_sentence():
 
 
 @pytest.mark.parametrize('isa', ['avx2', 'portable'])
-def test_other_instruction_sets_give_the_same(isa):
-    code = 'import sys, tests.runtime.test_average_pool as t; sys.exit(t.check_all())'
-    done = subprocess.run(
-        [sys.executable, '-c', code], env={**os.environ, 'REBNN_ISA': isa}, capture_output=True, text=True, check=False
-    )
+def test_other_instruction_sets_give_the_same(isa, tmp_path, monkeypatch):
+    script = tmp_path / 'check.py'
+    script.write_text('import sys, tests.runtime.test_average_pool as t; sys.exit(t.check_all())')
+    monkeypatch.setenv('REBNN_ISA', isa)
+    done = run_script(script)
     if 'which this processor lacks' in done.stderr or 'is not one of' in done.stderr:
         pytest.skip(f'no {isa} here')
     assert done.returncode == 0, done.stdout + done.stderr

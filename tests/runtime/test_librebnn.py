@@ -111,27 +111,32 @@ def test_attention_and_embedding_equal_integer_arithmetic(plain, isa):
     assert 'every number is equal' in run_program(plain / 'tests' / 'test_text', isa, 10, 50, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('isa', ISAS)
 def test_attention_and_embedding_under_address_sanitizer(address, isa):
     assert 'every number is equal' in run_program(address / 'tests' / 'test_text', isa, 40, 50, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('isa', ISAS)
 def test_damaged_input_under_address_sanitizer(address, isa):
     printed = run_program(address / 'tests' / 'fuzz_conv', isa, FUZZ_CASES, 3)
     assert f'{FUZZ_CASES} cases' in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('isa', ISAS)
 def test_wrong_arguments_under_address_sanitizer(address, isa):
     run_program(address / 'tests' / 'test_arguments', isa)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('isa', ISAS)
 def test_stem_under_address_sanitizer(address, isa):
     run_program(address / 'tests' / 'test_stem', isa)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('isa', ISAS[:1])
 def test_threads_share_nothing_by_accident(thread, isa):
     run_program(thread / 'tests' / 'test_threads', isa)
@@ -187,6 +192,7 @@ def test_example_of_the_page_prints_what_the_page_says(plain, tmp_path):
     assert subprocess.run(['./example'], cwd=tmp_path, capture_output=True, text=True, check=True).stdout == printed
 
 
+@pytest.mark.slow
 def test_cores_of_arm_boards_by_emulation():
     """The whole suite, on a small part of the grids, for the instruction sets of four cores."""
     script = RUNTIME / 'tests' / 'run_qemu.sh'

@@ -1,6 +1,5 @@
-"""Runs the tools the way a user does: as subprocesses, from the repository root, on the shipped sample."""
+"""Runs the tools the way a user does: as processes, from the repository root, on the shipped sample."""
 
-import os
 import runpy
 import subprocess
 import sys
@@ -12,7 +11,8 @@ import pytest
 from mmengine.logging import MMLogger
 from mmengine.registry import DefaultScope
 
-ROOT = Path(__file__).parents[2]
+from tests.scripts import ROOT, run_fresh, run_script
+
 Run = Callable[..., subprocess.CompletedProcess]
 
 # A stock mmdet detector on four tiny images: the tools are tested here, not the method.
@@ -75,13 +75,7 @@ default_hooks = dict(logger=dict(interval=1))
 @pytest.fixture(scope='session')
 def run_tool() -> Run:
     """``run_tool('tools/x.py', '--flag')`` gives the finished process with its text output."""
-
-    def run(script: str, *args: object) -> subprocess.CompletedProcess:
-        command = [sys.executable, script, *map(str, args)]
-        env = {**os.environ, 'PYTHONPATH': str(ROOT)}  # this tree, whatever is installed
-        return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
-
-    return run
+    return run_script
 
 
 @pytest.fixture
@@ -123,7 +117,7 @@ def classifier_config(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope='session')
-def trained_detector(run_tool, detector_config) -> tuple[subprocess.CompletedProcess, Path]:
+def trained_detector(detector_config) -> tuple[subprocess.CompletedProcess, Path]:
     """The finished training run of the tiny detector, and its work dir."""
     work_dir = detector_config.parent / 'work'
-    return run_tool('tools/train.py', detector_config, '--work-dir', work_dir), work_dir
+    return run_fresh('tools/train.py', detector_config, '--work-dir', work_dir), work_dir

@@ -4,9 +4,7 @@ import importlib
 import json
 import os
 import platform
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,8 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rebnn_mm.deploy.native import LIBRARY_FOLDER
 from tests.deploy import models
+from tests.scripts import ROOT, run_fresh, run_script
 
-ROOT = Path(__file__).parents[2]
+TOOL = 'tools/benchmark.py'
 pytestmark = pytest.mark.skipif(
     not (LIBRARY_FOLDER / 'librebnn_ort.so').is_file(), reason='the library with our kernels is not built'
 )
@@ -26,12 +25,6 @@ pytestmark = pytest.mark.skipif(
 def tool():
     sys.path.insert(0, str(ROOT / 'tools'))
     return importlib.import_module('benchmark')
-
-
-def run(*options: object) -> subprocess.CompletedProcess:
-    command = [sys.executable, 'tools/benchmark.py', *map(str, options)]
-    environment = {**os.environ, 'PYTHONPATH': str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment, timeout=300)
 
 
 @pytest.fixture(scope='module')
@@ -52,7 +45,7 @@ def own(tmp_path_factory) -> list[object]:
 
 
 def test_json_holds_ratios_and_what_belongs_to_them(own):
-    done = run(*own, '--where', '--isa', 'portable', '--json')
+    done = run_fresh(TOOL, *own, '--where', '--isa', 'portable', '--json')
     assert done.returncode == 0, done.stderr
     entry = json.loads(done.stdout)['packed']
     rows = entry['rows']
@@ -74,7 +67,7 @@ def test_json_holds_ratios_and_what_belongs_to_them(own):
 
 
 def test_the_table_names_machine_versions_and_every_row(own):
-    done = run(*own, '--isa', 'portable', '--no-int8')
+    done = run_script(TOOL, *own, '--isa', 'portable', '--no-int8')
     assert done.returncode == 0, done.stderr
     assert 'kernels portable' in done.stdout and 'onnxruntime' in done.stdout and '10 rounds' in done.stdout
     assert (

@@ -1,11 +1,8 @@
 """The one-command table on a tiny encoder and a generated GLUE folder."""
 
 import importlib.util
-import os
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
@@ -15,23 +12,15 @@ pytest.importorskip('transformers')
 from rebnn_mm.analysis.glue_results import COLUMNS, ROWS, is_trained, scores_of
 from tests.datasets.glue_folder import write_glue
 from tests.models.language.tiny import tiny_encoder
+from tests.scripts import ROOT, run_script
 
-ROOT = Path(__file__).parents[2]
 PAPER = yaml.safe_load((ROOT / 'configs/glue/paper.yml').read_text())['Rows']
 ONE = ['--network', 'minilm', '--tasks', 'rte', '--rows', 'real']
 
 
 def train_table(folder, *arguments):
     """As a user calls it; trainings are processes of their own."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / 'tools/glue_table.py'), *arguments],
-        cwd=folder,
-        env={**os.environ, 'PYTHONPATH': str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_script('tools/glue_table.py', *arguments, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

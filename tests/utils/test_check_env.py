@@ -247,7 +247,13 @@ def test_exit_code_tells_errors(capsys, tmp_path):
     assert main([str(tmp_path / 'none.py')]) == 1
 
 
-@pytest.mark.parametrize('command', [['tools/misc/check_env.py'], ['-m', 'rebnn_mm.utils.check_env']])
+@pytest.mark.parametrize(
+    'command',
+    [
+        ['tools/misc/check_env.py'],
+        pytest.param(['-m', 'rebnn_mm.utils.check_env'], marks=pytest.mark.slow),
+    ],
+)
 def test_command_in_the_real_environment(command):
     done = subprocess.run(
         [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, timeout=300, check=False

@@ -1,15 +1,12 @@
 """The analysis tools that mmdet and mmpretrain install work on this project's configs, as docs/analysis.md says.
 
-Training, testing and each tool run as a command of their own, with one economy: all are forked from a process that has
-imported the packages already, since that takes longer than most of them.
+Training, testing and each tool run as a command of their own.
 """
 
+import glob
 import json
-import os
 import pickle
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,27 +14,11 @@ import cv2
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.scripts import ROOT, run_script
+
 CLASSES = ('person', 'horse', 'toilet')
 TRAIN = ('000000358083.jpg', '000000078499.jpg', '000000060623.jpg')
 TEST = ('000000214753.jpg', '000000458054.jpg', '000000261888.jpg', '000000404484.jpg')
-
-RUN_ALL = """
-import glob, json, os, runpy, sys
-from multiprocessing import get_context
-import matplotlib.pyplot, mmdet.apis, mmengine.runner, mmpretrain.apis, rebnn_mm
-
-def run(words, log):
-    output = os.open(log, os.O_WRONLY | os.O_CREAT)
-    os.dup2(output, 1), os.dup2(output, 2)
-    sys.argv = [file for word in words for file in (glob.glob(word) if '*' in word else [word])]
-    runpy.run_path(words[0], run_name='__main__')
-
-for name, words in json.load(open(sys.argv[1])).items():
-    process = get_context('fork').Process(target=run, args=(words, f'{sys.argv[2]}/{name}.log'))
-    process.start(), process.join()
-    open(f'{sys.argv[2]}/{name}.exit', 'w').write(str(process.exitcode))
-"""
 
 
 class Done(NamedTuple):
@@ -47,18 +28,11 @@ class Done(NamedTuple):
     text: str
 
 
-def run_all(folder: Path, commands: dict[str, list[object]]) -> dict[str, Done]:
-    """Run commands in order, from the repository's root; the first word of each is the script, ``*`` as in a shell."""
-    words = {name: [str(word) for word in command] for name, command in commands.items()}
-    (folder / 'commands.json').write_text(json.dumps(words))
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))
-    env = {**os.environ, 'PYTHONPATH': path, 'MPLBACKEND': 'Agg'}
-    start = [sys.executable, '-c', RUN_ALL, str(folder / 'commands.json'), str(folder)]
-    subprocess.run(start, cwd=ROOT, env=env, timeout=500, check=True, capture_output=True)
-    return {
-        name: Done(int((folder / f'{name}.exit').read_text()), (folder / f'{name}.log').read_text())
-        for name in commands
-    }
+def run(command: list[object]) -> Done:
+    """The first word is the script, ``*`` as in a shell."""
+    words = [file for word in map(str, command) for file in (glob.glob(word) if '*' in word else [word])]
+    done = run_script(*words)
+    return Done(done.returncode, done.stdout + done.stderr)
 
 
 def pictures(folder: Path) -> list[str]:
@@ -228,7 +202,7 @@ def ran(detector, classifier):
         ],
         'schedule': [schedule, config, '--dataset-size', 320, '--not-show', '--save-path', classifier / 'rate.svg'],
     }
-    return run_all(detector, commands)
+    return {name: run(command) for name, command in commands.items()}
 
 
 def test_training_shows_the_time_left(ran):

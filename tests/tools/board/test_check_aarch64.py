@@ -133,11 +133,13 @@ def quick() -> tuple[Path, str]:
     return folder, done.stdout
 
 
+@pytest.mark.slow
 def test_the_kernels_loops_hold_their_limits(quick):
     for isa, core in LEAST_PRODUCTS:
         assert f'holds  products per cycle, {isa} on {core}' in quick[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ('midr', 'kernels'), [('0x00000000412fd050', 'neon_a55'), ('0x00000000410fd034', 'neon'), (None, 'neon')]
 )

@@ -1,10 +1,8 @@
-import subprocess
-import sys
-from pathlib import Path
-
 from pycocotools.coco import COCO
 
-TOOL = Path(__file__).parents[3] / 'tools/dataset_converters/bccd_to_coco.py'
+from tests.scripts import run_script
+
+TOOL = 'tools/dataset_converters/bccd_to_coco.py'
 VOC = """<annotation><filename>x</filename><size><width>640</width><height>480</height><depth>3</depth></size>{objects}
 </annotation>"""
 OBJECT = (
@@ -26,8 +24,7 @@ def make_source(folder, last_class='Platelets'):
 
 
 def convert(src, dest):
-    command = [sys.executable, str(TOOL), '--src', str(src), '--dest', str(dest)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_script(TOOL, '--src', src, '--dest', dest)
 
 
 def test_converts_boxes_and_names_those_without_area(tmp_path):

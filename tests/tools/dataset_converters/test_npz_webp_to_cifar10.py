@@ -1,15 +1,13 @@
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
 from rebnn_mm.datasets import CIFAR10Archive
+from tests.scripts import run_script
 
-TOOL = Path(__file__).parents[3] / 'tools/dataset_converters/npz_webp_to_cifar10.py'
+TOOL = 'tools/dataset_converters/npz_webp_to_cifar10.py'
 CLASSES = list(CIFAR10Archive.METAINFO['classes'])
 
 
@@ -39,8 +37,7 @@ def chunks(tmp_path):
 
 
 def convert(src, dest):
-    command = [sys.executable, str(TOOL), '--src', str(src), '--dest', str(dest)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_script(TOOL, '--src', src, '--dest', dest)
 
 
 def test_pixels_labels_and_order_survive(chunks, tmp_path, monkeypatch):

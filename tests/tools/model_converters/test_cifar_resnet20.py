@@ -1,7 +1,3 @@
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from mmengine.config import Config
@@ -12,10 +8,11 @@ pytest.importorskip('mmpretrain')
 from mmpretrain.registry import MODELS
 from mmpretrain.utils import register_all_modules
 
+from tests.scripts import ROOT, run_script
+
 register_all_modules(init_default_scope=False)
 
-ROOT = Path(__file__).parents[3]
-TOOL = ROOT / 'tools/model_converters/cifar_resnet20.py'
+TOOL = 'tools/model_converters/cifar_resnet20.py'
 NORM = ('weight', 'bias', 'running_mean', 'running_var')
 
 
@@ -37,8 +34,7 @@ def published_names(adabin: bool) -> list[str]:
 
 
 def convert(src, dest):
-    command = [sys.executable, str(TOOL), '--src', str(src), '--dest', str(dest)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_script(TOOL, '--src', src, '--dest', dest)
 
 
 @pytest.mark.parametrize('name', ['plain', 'adabin'])

@@ -1,7 +1,5 @@
 import runpy
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,8 +8,8 @@ pytest.importorskip('transformers')
 
 from rebnn_mm.models.language import TextClassifier, load_pretrained
 from tests.models.language.tiny import BINARY, tiny_batch, tiny_encoder
+from tests.scripts import ROOT, run_fresh
 
-ROOT = Path(__file__).parents[3]
 TOOL = 'tools/model_converters/save_pretrained.py'
 
 
@@ -27,14 +25,9 @@ def files(tmp_path_factory):
     return folder, model.eval()
 
 
-def run(*args):
-    command = [sys.executable, TOOL, *map(str, args)]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-
-
 def test_checkpoint_becomes_a_directory(files, tmp_path):
     folder, model = files
-    result = run(folder / 'config.py', folder / 'epoch_1.pth', tmp_path / 'out')
+    result = run_fresh(TOOL, folder / 'config.py', folder / 'epoch_1.pth', tmp_path / 'out')
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip().endswith('config.json, model.safetensors, tokenizer.json, tokenizer_config.json')
     inputs, _ = tiny_batch(folder / 'encoder')

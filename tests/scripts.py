@@ -1,0 +1,102 @@
+"""Runs scripts as ``python SCRIPT ARGUMENTS`` does, without the seconds that importing OpenMMLab takes each time.
+
+This file is also the program behind it: it imports the large libraries once, then gives every script a fork of itself.
+rebnn_mm is not imported ahead, so a script that relies on it without importing it fails here as well.
+"""
+
+import atexit
+import functools
+import importlib
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+# None of them may start a thread, which a fork would not have; onnxruntime starts one.
+LARGE = ('cv2', 'torch', 'matplotlib.pyplot', 'mmengine.runner', 'mmdet.apis', 'mmpretrain.apis')
+LIMIT_S = 500
+"""A script that takes longer is ended by SIGALRM."""
+
+
+def run_script(script: str | Path, *args: object, cwd: str | Path = ROOT) -> subprocess.CompletedProcess:
+    """The finished process with its text output; the script and ``cwd`` are relative to the repository's root.
+
+    For what a start without anything imported shows, use :func:`run_fresh`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        output = [str(Path(folder, name)) for name in ('out', 'err')]
+        argv = [str(ROOT / script) if cwd != ROOT else str(script), *map(str, args)]
+        request = dict(argv=argv, cwd=str(cwd), output=output, env=environment())
+        server = start_server()
+        print(json.dumps(request), file=server.stdin, flush=True)
+        code = int(server.stdout.readline())
+        out, err = (Path(path).read_text() for path in output)
+    return subprocess.CompletedProcess(argv, code, out, err)
+
+
+def run_fresh(script: str | Path, *args: object) -> subprocess.CompletedProcess:
+    """The same in an interpreter of its own."""
+    command = [sys.executable, str(script), *map(str, args)]
+    return subprocess.run(
+        command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+
+
+def environment() -> dict[str, str]:
+    """This tree is found, whatever is installed; figures open no window."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))
+    return {'MPLBACKEND': 'Agg', **os.environ, 'PYTHONPATH': path}
+
+
+@functools.cache
+def start_server() -> subprocess.Popen:
+    """One for each worker; it ends with its input."""
+    server = subprocess.Popen(
+        [sys.executable, __file__],
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    atexit.register(server.communicate)
+    return server
+
+
+def serve() -> dict | None:
+    """Give every request a fork: returns in the fork, and at the end of the requests without one."""
+    answers = os.fdopen(os.dup(1), 'w')
+    os.dup2(2, 1)  # importing prints
+    for name in LARGE:
+        with suppress(ImportError):
+            importlib.import_module(name)
+    while line := sys.stdin.readline():
+        process = os.fork()
+        if not process:
+            return json.loads(line)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), file=answers, flush=True)
+    return None
+
+
+def become(argv: list[str], cwd: str, output: list[str], env: dict[str, str]) -> None:
+    """Make this process what the interpreter is when it starts with a script."""
+    signal.alarm(LIMIT_S)
+    os.environ.clear()
+    os.environ.update(env)
+    os.chdir(cwd)
+    files = [(os.devnull, os.O_RDONLY), *((path, os.O_WRONLY | os.O_CREAT) for path in output)]
+    for number, (path, mode) in enumerate(files):
+        os.dup2(os.open(path, mode), number)
+    sys.argv = argv
+    sys.path[0] = str(Path(argv[0]).resolve().parent)
+
+
+if __name__ == '__main__' and (request := serve()):
+    become(**request)
+    runpy.run_path(sys.argv[0], run_name='__main__')
