@@ -58,8 +58,8 @@ def unknown_options(
         config sets it, add _delete_=True beside type='XNORLinear'.
     """
     names = list(names)
-    classes: dict[str, type] = registered_classes(family) if family is not None else {}
-    others = {name: _parameters(cls) for name, cls in classes.items()}
+    relatives: dict[str, type] = registered_classes(family) if family else {}
+    others = {name: _parameters(cls) for name, cls in relatives.items()}
     left = [name for name in names if any(name in options for options in others.values())]
     if left:
         owners = [other for other, options in others.items() if any(name in options for name in left)]
