@@ -51,7 +51,10 @@ model = dict(
 )
 
 max_iters = 300
-optim_wrapper = dict(optimizer=dict(_delete_=True, type='Adam', lr=1e-3))
+optim_wrapper = dict(
+    optimizer=dict(_delete_=True, type='Adam', lr=1e-3),
+    paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=1))),
+)
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=20),
     dict(type='LinearLR', start_factor=1, end_factor=0, by_epoch=False, begin=20, end=max_iters),

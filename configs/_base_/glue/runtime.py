@@ -27,7 +27,8 @@ test_dataloader = val_dataloader
 optim_wrapper = dict(
     constructor='ReBNNOptimWrapperConstructor',
     optimizer=dict(type='BinaryBertAdam', lr=1e-4, weight_decay=0.01, clip_norm=1.0),
-    paramwise_cfg=dict(bias_decay_mult=0.0),
+    # Weights start as those of a trained encoder, whose scale this rate was made for.
+    paramwise_cfg=dict(bias_decay_mult=0.0, roles=dict(latent_weight=dict(relative=False))),
 )
 param_scheduler = dict(type='BinaryWarmupLinearLR', warmup=0.1, by_epoch=False)
 train_cfg = dict(by_epoch=False)

@@ -2,7 +2,11 @@
 # The paper names no batch size; 512 is that of ReCU, whose setting it follows.
 _base_ = 'mmpretrain::_base_/schedules/imagenet_bs256_coslr.py'
 
-optim_wrapper = dict(constructor='ReBNNOptimWrapperConstructor')
+# The recipe moves signs as it is.
+optim_wrapper = dict(
+    constructor='ReBNNOptimWrapperConstructor',
+    paramwise_cfg=dict(roles=dict(latent_weight=dict(relative=False))),
+)
 param_scheduler = dict(T_max=200, end=200)
 train_cfg = dict(max_epochs=200)
 auto_scale_lr = dict(base_batch_size=512)
