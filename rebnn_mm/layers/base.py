@@ -151,8 +151,7 @@ class BinaryLayer(Named, nn.Module):
         if self.training or quantizer is None or not quantizer.has_codes:
             return False
         # Codes hand no gradient on.
-        learned = self.weight, *quantizer.parameters()
-        return not (torch.is_grad_enabled() and any(parameter.requires_grad for parameter in learned))
+        return not (torch.is_grad_enabled() and any(p.requires_grad for p in (self.weight, *quantizer.parameters())))
 
     def extra_repr(self) -> str:
         """The torch layer's description and the bits, or why the layer is real."""
