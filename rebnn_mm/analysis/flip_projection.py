@@ -111,8 +111,8 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
 
     Example:
         >>> layers = [LayerFlips('conv1', 1000, 50, 5)]
-        >>> verdict(FlipProjection(layers, RateSchedule(steps=2000, highest=1.0, mean=0.5)))[:90]
-        'signs flip 10 % of the weights over the whole schedule (least: conv1, 10 %), cannot suffic'
+        >>> verdict(FlipProjection(layers, RateSchedule(steps=2000, highest=1.0, mean=0.5)))[:97]
+        'signs flip 10 % of the weights over the whole schedule (least conv1, 10 %) and cannot suffice: ra'
     """
     total, least = projection.percent, projection.least
     option = 'optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult={})))'

@@ -71,7 +71,8 @@ def measured_row(config: str, args: argparse.Namespace, progress: Progress) -> R
         ValueError, RuntimeError, OSError: it cannot be trained here.
     """
     cfg = Config.fromfile(config)
-    cfg.merge_from_dict(args.cfg_options or {})
+    changed = args.cfg_options or {}
+    cfg.merge_from_dict(changed)
     options = Options(
         steps=args.steps,
         data=args.data,
@@ -87,7 +88,9 @@ def measured_row(config: str, args: argparse.Namespace, progress: Progress) -> R
         measured = measure_flips(cfg, options, lambda done: progress.update(task, completed=done))
     finally:
         progress.remove_task(task)
-    return result_row(config, cfg, measured, options, args.label, args.enough)
+    row = result_row(config, cfg, measured, options, args.label, args.enough)
+    row['notes'] += [f'{key}={value}' for key, value in changed.items()]
+    return row
 
 
 def main() -> None:
@@ -118,7 +121,8 @@ def main() -> None:
                 break
             else:
                 new.append(row)
-                kept = with_row(kept, row)
+                # Read anew, so that calls side by side keep each other's rows.
+                kept = with_row(read_rows(args.json) if args.json else kept, row)
                 if args.json:
                     write_text(args.json, rows_json(kept))
     if new:
