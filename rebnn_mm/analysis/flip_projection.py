@@ -129,7 +129,7 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
         f'(least {least.name}, {rounded(projection.layer_percent(least.name))} %)'
     )
     if total < enough:
-        times = _round_up(enough / total)
+        times = round_up(enough / total)
         said += (
             f' and cannot suffice: raise the rate of latent weights about {times:,g} times: '
             f'{option.format(f"{times * lr_mult:g}")}'
@@ -153,7 +153,12 @@ def rounded(percent: float) -> str:
     return f'{percent:,.0f}' if percent >= 10 or not percent else f'{percent:.2g}'
 
 
-def _round_up(times: float) -> float:
-    """To two digits, never down."""
+def round_up(times: float) -> float:
+    """To two digits, never down.
+
+    Example:
+        >>> round_up(2.416), round_up(100)
+        (2.5, 100.0)
+    """
     digit = 10.0 ** (math.floor(math.log10(times)) - 1)
     return math.ceil(round(times / digit, 6)) * digit

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .flip_measurement import Measurement
-from .flip_projection import ENOUGH, rounded, verdict
+from .flip_projection import ENOUGH, round_up, rounded, verdict
 from .flip_setup import Options
 
 DISTRIBUTIONS = ('torch', 'onedl-mmengine', 'onedl-mmcv', 'onedl-mmdetection', 'onedl-mmpretrain', 'transformers')
@@ -24,6 +24,9 @@ WIDTH = 150
 """Of the table where no terminal says its own."""
 
 Row = dict[str, Any]
+
+KEPT = ('config', 'label', 'percent', 'schedule')
+"""Entries by which a row of this tool is known."""
 
 
 def result_row(
@@ -92,9 +95,11 @@ def read_rows(file: Path) -> list[Row]:
         return []
     try:
         rows = json.loads(file.read_text())
-        return [dict(row) for row in rows if row['config'] and row['label'] is not None]
-    except (json.JSONDecodeError, KeyError, TypeError, ValueError):
-        raise ValueError(f'{file} holds no results of this tool. Name another file with --json.') from None
+    except ValueError:
+        rows = None
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and {*KEPT} <= {*row} for row in rows):
+        raise ValueError(f'{file} holds no results of this tool. Name another file with --json.')
+    return rows
 
 
 def with_row(rows: Sequence[Row], new: Row) -> list[Row]:
@@ -183,7 +188,7 @@ def flip_page(rows: Sequence[Row]) -> str:
     ]
     dates = sorted({row['made']['date'] for row in rows})
     seeds = ', '.join(map(str, sorted({row['seed'] for row in rows})))
-    return f"""# Flips of every recipe
+    return f"""# Flips of the recipes
 
 Written by `tools/analysis/project_flips.py --markdown`; what the numbers mean and how far they are to be trusted is in
 [oscillation.md](oscillation.md#will-the-signs-move). Flips of the whole schedule are in percent of the binary weights.
@@ -210,7 +215,7 @@ def _least(row: Row) -> str:
 
 
 def _needed(row: Row) -> str:
-    return rounded(row['enough'] / row['percent']) if row['percent'] else '?'
+    return f'{round_up(row["enough"] / row["percent"]):,g}' if row['percent'] else '?'
 
 
 def _measured(row: Row) -> str:

@@ -128,7 +128,7 @@ def _shrink(value: Any, longest: int) -> bool:
     smaller = False
     if isinstance(value, Mapping):
         for key in ('scale', 'crop_size', 'size'):
-            old = value.get(key)
+            old: Any = value.get(key)
             sizes = [old] if isinstance(old, int) else list(old) if _is_pair(old) else []
             if sizes and max(sizes) > longest and 'type' in value:
                 new = [max(1, round(size * longest / max(sizes))) for size in sizes]

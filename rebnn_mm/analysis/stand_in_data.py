@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def _published(dataset: Mapping[str, Any]) -> tuple[int, str] | None:
     return (length if kept is None else min(length, kept if isinstance(kept, int) else len(kept))), name
 
 
-def stand_in(cfg: Config, sample: Path) -> tuple[Dataset, str]:
+def stand_in(cfg: Config, sample: Path) -> tuple[Sized, str]:
     """Data that a config's model can be trained on, and what it is.
 
     - Detector: the sample's training images through the config's own pipeline; an object of a class that the model
@@ -152,7 +152,7 @@ def _innermost_pipeline(cfg: Config) -> list[Any]:
     return [copy.deepcopy(step) for step in leaves[0].get('pipeline') or [dict(type='PackInputs')]]
 
 
-def _sample_images(sample: Path, classes: int, pipeline: list[Any]) -> Dataset:
+def _sample_images(sample: Path, classes: int, pipeline: list[Any]) -> Sized:
     from mmdet.datasets import CocoDataset
 
     class SampleImages(CocoDataset):

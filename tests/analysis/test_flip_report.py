@@ -28,7 +28,7 @@ def test_results_of_several_calls_are_kept(tmp_path):
     assert read_rows(tmp_path / 'none.json') == []
 
 
-@pytest.mark.parametrize('text', ['{"a": 1}', 'no json', '[{"config": "a.py"}]'])
+@pytest.mark.parametrize('text', ['{}', '{"a": 1}', 'no json', '[{"config": "a.py"}]'])
 def test_another_file_is_one_sentence(tmp_path, text):
     (tmp_path / 'other.json').write_text(text)
     with pytest.raises(ValueError, match='holds no results of this tool'):
