@@ -1,0 +1,194 @@
+"""Trains the model of a config for some steps, as it would be trained, and counts flipped signs."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import itertools
+import logging
+import math
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.hooks import Hook
+from mmengine.registry import init_default_scope
+from mmengine.runner import Runner
+
+from ..engine.binary_hook import has_epochs, optim_wrappers, unwrapped
+from ..engine.flip_recorder import FlipRecorder
+from ..layers import BinaryLayer
+from .flip_projection import FlipProjection, LayerFlips
+from .flip_setup import Options, training_loader, with_weights_at_hand
+from .rate_schedule import rate_schedule
+
+RISE, COUNTED = 0.25, 0.5
+"""The rate rises over the first quarter of the steps; flips are counted over the last half."""
+
+_NAMES = itertools.count()
+"""mmengine gives runs of one name the same logger."""
+
+
+class NothingToMeasure(ValueError):
+    """The config has no binary weight that is trained."""
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a few steps gave.
+
+    Attributes:
+        projection: the flips, and the schedule they are projected to.
+        batch_size: of the steps.
+        data: what was trained on.
+        notes: what differed from the config's own training.
+        seconds: the steps took.
+    """
+
+    projection: FlipProjection
+    batch_size: int
+    data: str
+    notes: Sequence[str] = ()
+    seconds: float = 0.0
+
+
+def measure_flips(cfg: Config, options: Options, progress: Callable[[int], None] = lambda done: None) -> Measurement:
+    """Train for some steps with the config's own model, optimizer and hooks, and count.
+
+    mmengine's Runner does it, with the config's optimizer wrapper (constructor, clipping, ``paramwise_cfg``) and its
+    custom hooks, which carry the method. The run knows the length of the whole training, so what a method does at a
+    share of it is done as at its beginning. Not as in training:
+
+    - The rate: in place of ``param_scheduler`` it rises linearly over the first quarter of the steps to the highest of
+      the schedule, which is held. Flips are counted over the last half: after the warm-up, and after the flood of
+      flips of weights that start near zero.
+    - Weights, teachers and encoders that are not at hand are replaced by random ones.
+    - Nothing is logged, evaluated or saved.
+
+    Args:
+        cfg: of mmdet, mmpretrain or this project; it is not changed.
+        options: how many steps, on what.
+        progress: called with the number of steps done after each of them.
+
+    Raises:
+        NothingToMeasure: no binary weight is trained.
+        ValueError: the data are missing, or something in the config cannot be measured.
+    """
+    if not all(cfg.get(key) for key in ('model', 'train_dataloader', 'train_cfg', 'optim_wrapper')):
+        raise ValueError(f'{cfg.filename}: it does not train (model, train_dataloader, train_cfg, optim_wrapper).')
+    cfg = copy.deepcopy(cfg)
+    scope = cfg.get('default_scope') or 'mmengine'
+    init_default_scope(scope)
+    with tempfile.TemporaryDirectory(prefix='flips_') as folder, _quiet():
+        notes = with_weights_at_hand(cfg, Path(folder), options.checkpoint)
+        loader, data, more = training_loader(cfg, options)
+        counter = _Counter(options.steps, cfg.get('param_scheduler'), progress)
+        runner = Runner(
+            model=cfg.model,
+            work_dir=folder,
+            train_dataloader=loader,
+            train_cfg=cfg.train_cfg,
+            auto_scale_lr=cfg.get('auto_scale_lr'),
+            optim_wrapper=cfg.optim_wrapper,
+            default_hooks=dict.fromkeys(('runtime_info', 'timer', 'logger', 'param_scheduler', 'checkpoint')),
+            custom_hooks=[*(cfg.get('custom_hooks') or []), counter],
+            data_preprocessor=cfg.get('data_preprocessor'),
+            load_from=cfg.get('load_from'),
+            env_cfg=cfg.get('env_cfg') or dict(dist_cfg=dict(backend='nccl')),
+            log_level='ERROR',
+            default_scope=scope,
+            randomness=dict(seed=options.seed),
+            experiment_name=f'flips_{next(_NAMES)}',
+        )
+        begin = time.monotonic()
+        with contextlib.suppress(_Enough):
+            runner.train()
+        seconds = time.monotonic() - begin
+    return Measurement(counter.projection(), loader.batch_size, data, [*notes, *more], seconds)
+
+
+class _Enough(Exception):
+    """Ends a run whose loops know of more steps."""
+
+
+class _Counter(Hook):
+    """Sets the rate, counts flips, and ends the run."""
+
+    # Behind the method's hook, whose constraint on the weights belongs to the step, and behind what sets rates.
+    priority = 'LOWEST'
+
+    def __init__(self, steps: int, schedulers: Any, progress: Callable[[int], None]) -> None:
+        self.steps, self.schedulers, self.progress = steps, schedulers, progress
+        self.rates: list[tuple[dict[str, Any], float]] = []
+        self.done = 0
+
+    def before_train(self, runner: Runner) -> None:
+        wrappers = optim_wrappers(runner)
+        if len(wrappers) > 1:
+            raise ValueError('optim_wrapper: several optimizers have no single schedule to project to.')
+        self.recorder = FlipRecorder(unwrapped(runner.model)).attach(wrappers[0].optimizer)
+        if not any(layer.weight.requires_grad for layer in self._trained()):
+            raise NothingToMeasure('no binary weight is trained.')
+        self.schedule = rate_schedule(
+            self.schedulers,
+            wrappers[0].optimizer.defaults['lr'],
+            runner.max_iters,
+            len(runner.train_dataloader),
+            runner.max_epochs if has_epochs(runner) else None,
+        )
+
+    def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
+        if not self.rates:  # now every other hook has had its say about them
+            groups = [group for wrapper in optim_wrappers(runner) for group in wrapper.optimizer.param_groups]
+            self.rates = [(group, group['lr'] * self.schedule.highest) for group in groups]
+        share = min(1.0, (self.done + 1) / max(RISE * self.steps, 1))
+        for group, rate in self.rates:
+            group['lr'] = share * rate
+        if self.done == self.steps - self._counted:
+            self.recorder.take_counts()
+
+    def after_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
+    ) -> None:
+        self.done += 1
+        loss = float((outputs or {}).get('loss', 0.0))
+        if not math.isfinite(loss):
+            raise ValueError(
+                f'the loss is {loss} after {self.done} steps; lower optim_wrapper.optimizer.lr, or clip gradients: '
+                'optim_wrapper.clip_grad=dict(max_norm=35).'
+            )
+        self.progress(self.done)
+        if self.done == self.steps:
+            raise _Enough
+
+    def projection(self) -> FlipProjection:
+        counts = self.recorder.take_counts().items()
+        layers = [LayerFlips(name, found.weights, self._counted, found.flips) for name, found in counts if found.steps]
+        if not layers:
+            raise NothingToMeasure('no binary weight gets a gradient.')
+        return FlipProjection(layers, self.schedule)
+
+    @property
+    def _counted(self) -> int:
+        return max(1, round(COUNTED * self.steps))
+
+    def _trained(self) -> list[BinaryLayer]:
+        return [self.recorder.layers[name] for name in self.recorder.recorded]
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what libraries print from the table; errors come through."""
+    logging.disable(logging.WARNING)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            yield
+    finally:
+        logging.disable(logging.NOTSET)

@@ -1,0 +1,164 @@
+"""From the flips of a few hundred steps to those of a whole training, and what they mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from .rate_schedule import RateSchedule
+
+ENOUGH = 100.0
+"""Flips of a whole training below which signs cannot suffice, in percent of the weights; see :func:`verdict`."""
+
+SURELY = 10
+"""A layer without a flip is named if its share of all flips would have been so many."""
+
+
+class LayerFlips(NamedTuple):
+    """What was counted in one binary layer.
+
+    Attributes:
+        name: as in the model.
+        weights: how many it has.
+        steps: iterations that were counted.
+        flips: signs that flipped in them.
+    """
+
+    name: str
+    weights: int
+    steps: int
+    flips: int
+
+
+@dataclass(frozen=True)
+class FlipProjection:
+    """The flips of a whole training, from those of a few steps at its highest rate.
+
+    Flips per step are taken to be proportional to the learning rate, so those of the schedule are the measured flips
+    per step times :attr:`RateSchedule.full_steps`. What that leaves out, and how far it is from recorded runs, is in
+    docs/oscillation.md.
+
+    Attributes:
+        layers: the binary layers that are trained.
+        schedule: the learning rate of the whole training.
+
+    Example:
+        >>> layers = [LayerFlips('conv1', 100, 50, 5), LayerFlips('conv2', 300, 50, 45)]
+        >>> projection = FlipProjection(layers, RateSchedule(steps=1000, highest=1.0, mean=0.5))
+        >>> projection.step_percent, projection.percent, projection.layer_percent('conv1')
+        (0.25, 125.0, 50.0)
+        >>> projection.least.name
+        'conv1'
+    """
+
+    layers: Sequence[LayerFlips]
+    schedule: RateSchedule
+
+    @property
+    def weights(self) -> int:
+        """Binary weights that are trained."""
+        return sum(layer.weights for layer in self.layers)
+
+    @property
+    def step_percent(self) -> float:
+        """Flips per step at the highest rate, in percent of all weights."""
+        return 100 * sum(layer.flips / layer.steps for layer in self.layers) / self.weights
+
+    @property
+    def percent(self) -> float:
+        """Flips of the whole training, in percent of all weights."""
+        return self.step_percent * self.schedule.full_steps
+
+    @property
+    def least(self) -> LayerFlips:
+        """The layer with the fewest flips per weight."""
+        return min(self.layers, key=lambda layer: layer.flips / layer.weights)
+
+    @property
+    def silent(self) -> list[str]:
+        """Layers without a flip while the others flip: their share would have been at least :data:`SURELY`.
+
+        Example:
+            >>> layers = [LayerFlips('a', 1000, 50, 0), LayerFlips('b', 10, 50, 0), LayerFlips('c', 500, 50, 20)]
+            >>> FlipProjection(layers, RateSchedule(1000, 1.0, 1.0)).silent
+            ['a']
+        """
+        per_weight = sum(layer.flips for layer in self.layers) / self.weights
+        return [layer.name for layer in self.layers if not layer.flips and per_weight * layer.weights >= SURELY]
+
+    def layer_percent(self, name: str) -> float:
+        """Flips of one layer over the whole training, in percent of its weights."""
+        (layer,) = (layer for layer in self.layers if layer.name == name)
+        return 100 * layer.flips / layer.steps / layer.weights * self.schedule.full_steps
+
+
+def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float = 1.0, constructor: bool = True) -> str:
+    """One sentence: how often signs flip in the whole training, and what to do where that cannot suffice.
+
+    A random start gives every second weight the wrong sign, and only a flip can correct one. With as many flips as
+    weights each sign can have been decided by data once, which is why :data:`ENOUGH` is 100 %. Recorded runs agree:
+    blood-cell detectors of 8 epochs with flips of 12 to 28 % ended 13 points of AP50 or more below their real-valued
+    twin, whatever the method; the networks on CIFAR-10 that learned had 140 to 220 %. It is necessary, not sufficient:
+    flips to and fro count, too.
+
+    Args:
+        projection: what to judge.
+        enough: flips over the whole training that are needed, in percent.
+        lr_mult: of the latent weights in the config.
+        constructor: whether the config has ReBNN's optimizer constructor, which knows roles.
+
+    Example:
+        >>> layers = [LayerFlips('conv1', 1000, 50, 5)]
+        >>> verdict(FlipProjection(layers, RateSchedule(steps=2000, highest=1.0, mean=0.5)))[:97]
+        'signs flip 10 % of the weights over the whole schedule (least conv1, 10 %) and cannot suffice: ra'
+    """
+    total, least = projection.percent, projection.least
+    option = 'optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult={})))'
+    if not constructor:
+        option = f"optim_wrapper.constructor='ReBNNOptimWrapperConstructor' and {option}"
+    if not total:
+        return (
+            f'no sign flipped in {least.steps} steps, which cannot suffice: look whether the task reaches the binary '
+            'layers (norms that start at zero, gamma), then raise the rate of latent weights: '
+            f'{option.format("N")}'
+        )
+    said = (
+        f'signs flip {rounded(total)} % of the weights over the whole schedule '
+        f'(least {least.name}, {rounded(projection.layer_percent(least.name))} %)'
+    )
+    if total < enough:
+        times = round_up(enough / total)
+        said += (
+            f' and cannot suffice: raise the rate of latent weights about {times:,g} times: '
+            f'{option.format(f"{times * lr_mult:g}")}'
+        )
+    else:
+        said += ', so each can be decided by data'
+    silent = projection.silent
+    if silent:
+        more = f' and {len(silent) - 3} more' if len(silent) > 3 else ''
+        said += f'; not one sign flipped in {", ".join(silent[:3])}{more} while the others did'
+    return said
+
+
+def rounded(percent: float) -> str:
+    """A percentage for a sentence or a table: two digits below 10, whole above.
+
+    Example:
+        >>> rounded(0.00123), rounded(7.25), rounded(1834.2), rounded(0)
+        ('0.0012', '7.2', '1,834', '0')
+    """
+    return f'{percent:,.0f}' if percent >= 10 or not percent else f'{percent:.2g}'
+
+
+def round_up(times: float) -> float:
+    """To two digits, never down.
+
+    Example:
+        >>> round_up(2.416), round_up(100)
+        (2.5, 100.0)
+    """
+    digit = 10.0 ** (math.floor(math.log10(times)) - 1)
+    return math.ceil(round(times / digit, 6)) * digit

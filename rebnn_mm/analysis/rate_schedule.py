@@ -1,0 +1,90 @@
+"""The learning rate of a config over its whole training."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from mmengine.optim import _ParamScheduler
+from mmengine.registry import PARAM_SCHEDULERS
+
+
+class RateSchedule(NamedTuple):
+    """How long a config trains, and at what rates.
+
+    Attributes:
+        steps: iterations of the whole training.
+        highest: the highest learning rate, as a multiple of the optimizer's.
+        mean: the mean over all iterations, as a multiple of the optimizer's.
+    """
+
+    steps: int
+    highest: float
+    mean: float
+
+    @property
+    def full_steps(self) -> float:
+        """So many iterations at the highest rate have the same sum of rates.
+
+        Example:
+            >>> RateSchedule(steps=1000, highest=1.0, mean=0.5).full_steps
+            500.0
+        """
+        return self.steps * self.mean / self.highest
+
+
+def rate_schedule(
+    schedulers: Any, lr: float, steps: int, epoch_length: int = 1, epochs: int | None = None
+) -> RateSchedule:
+    """Go through the whole schedule with mmengine's own schedulers, without a network.
+
+    A scheduler that waits for a score (``ReduceOnPlateauLR``) stays where it begins.
+
+    Args:
+        schedulers: ``param_scheduler`` of a config: one dict, several, or None.
+        lr: that of the optimizer.
+        steps: iterations of the whole training.
+        epoch_length: iterations of an epoch.
+        epochs: of the whole training; None for a loop that counts iterations.
+
+    Raises:
+        ValueError: the rate is zero throughout.
+
+    Example:
+        >>> warm_up = dict(type='LinearLR', start_factor=0.5, by_epoch=False, end=10)
+        >>> decay = dict(type='MultiStepLR', milestones=[1], gamma=0.1)
+        >>> schedule = rate_schedule([warm_up, decay], lr=0.1, steps=200, epoch_length=100, epochs=2)
+        >>> schedule.steps, round(schedule.highest, 3), round(schedule.mean, 3)
+        (200, 1.0, 0.537)
+    """
+    if schedulers is None:
+        return RateSchedule(steps, 1.0, 1.0)
+    several = list(schedulers) if isinstance(schedulers, Sequence) else [schedulers]
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr, momentum=0.9)
+    (group,) = optimizer.param_groups
+    built = [
+        PARAM_SCHEDULERS.build(
+            {'end': epochs if entry.get('by_epoch', True) and epochs else steps, **copy.deepcopy(entry)},
+            default_args=dict(optimizer=optimizer, epoch_length=epoch_length),
+        )
+        for entry in several
+    ]
+    moving = [scheduler for scheduler in built if isinstance(scheduler, _ParamScheduler)]
+    by_step = [scheduler for scheduler in moving if not scheduler.by_epoch]
+    by_epoch = [scheduler for scheduler in moving if scheduler.by_epoch and epochs]
+    optimizer.step()  # mmengine warns where schedulers move before the optimizer
+    total = highest = 0.0
+    for step in range(1, steps + 1):
+        rate = group['lr']
+        total += rate
+        highest = max(highest, rate)
+        for scheduler in by_step:
+            scheduler.step()
+        if step % epoch_length == 0:
+            for scheduler in by_epoch:
+                scheduler.step()
+    if not highest:
+        raise ValueError(f'param_scheduler: the rate is 0 in all {steps} iterations, so no sign can move. Repair it.')
+    return RateSchedule(steps, highest / lr, total / steps / lr)
