@@ -17,9 +17,9 @@ from mmengine.registry import HOOKS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import nn
 
-from ..layers import BinaryLayer, calibrate_shifts
+from ..layers import calibrate_shifts
 from ..layers.report import layer_report
-from ..quantizers import ActivationQuantizer
+from ..quantizers import ActivationQuantizer, Quantizer
 from .method_driver import MethodDriver
 from .optim_constructor import apply_relative_rates
 from .roles import WITHOUT_DECAY, parameter_roles
@@ -71,7 +71,7 @@ class BinaryHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Check, calibrate and install the optimizer hooks."""
         model = unwrapped(runner.model)
-        if not any(isinstance(module, BinaryLayer) and module.binary for module in model.modules()):
+        if not any(isinstance(module, Quantizer) for module in model.modules()):
             self.warn("the model has no binary layer; set conv_cfg=dict(type='ReBNNConv2d') where you want some.")
             return
         if self.schedule == 'epoch' and not has_epochs(runner):

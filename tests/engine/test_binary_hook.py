@@ -147,3 +147,13 @@ def test_two_processes_have_the_same_state(tmp_path, method):
     two_processes.run(_worker, str(tmp_path), method)
     one, two = (torch.load(tmp_path / f'{rank}.pth') for rank in (0, 1))
     assert all(torch.equal(value, two[name]) for name, value in one.items() if 'bn' not in name)
+
+
+def test_quantizers_of_a_model_without_binary_layers_follow_their_schedule(tmp_path):
+    """Those inside attention belong to no layer."""
+    model = SmallClassifier(nn.Conv2d)
+    model.attention = MODELS.build({'type': 'RBNNSign', 'channels': 8})
+    start = float(model.attention.sharpness)
+    trained(tmp_path / 'run', model, epochs=5, hook='BinaryHook')
+    assert float(model.attention.sharpness) > start
+    assert 'has no binary layer' not in log_text(tmp_path / 'run')
