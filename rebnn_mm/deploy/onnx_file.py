@@ -1,8 +1,9 @@
 """Reads the parts of an ONNX file that must be checked before a runtime sees it, without the onnx package.
 
 An ONNX file is one protobuf message. Only its wire format is used: a message is a row of fields, each a number, a wire
-type and a value, which may be a message again. Nothing is copied, nothing is called recursively, and every length is
-compared with what is left, so that a file of any content costs no more than one pass over it.
+type and a value, which may be a message again. Nothing is called recursively, every length is compared with what is
+left, and of a message only the fields that are looked for are kept, so that a file of any content costs no more than
+one pass over it, and beside its own bytes and texts some tens of megabytes.
 
 Sources: the protobuf encoding (protobuf.dev/programming-guides/encoding) and the field numbers of onnx.proto.
 """
@@ -26,8 +27,12 @@ DIGEST_KEY = 'rebnn.file_sha256'
 UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealStem')
 """Operators of ours without a packed weight."""
 
-MAX_FIELDS = 5_000_000
-"""More fields than any real model has. One is read in about a microsecond."""
+MAX_FIELDS = 500_000
+"""Many times what the largest packed model has. One field is read in some microseconds, and what is kept of so many is
+the most memory that a file can cost."""
+
+MAX_DEPTH = 100
+"""How many messages may lie in each other; protobuf's own readers allow no more."""
 
 # Which fields of a message are messages that may hold a tensor or metadata. "main" and "initializer" are those of the
 # model's own graph.
@@ -46,6 +51,15 @@ CHILDREN: dict[str, dict[int, str]] = {
     'metadata entry': {},
 }
 
+# The fields of a message that are looked at; where one is repeated the last one counts, but for the inputs of a node.
+KEPT: dict[str, tuple[int, ...]] = {
+    'main node': (1, 3, 4, 7),
+    'initializer': (2, 8, 9),
+    'metadata entry': (1, 2),
+}
+SECOND_INPUT = -1
+"""Where a node's second input is kept: as a field of this number."""
+
 
 class Field(NamedTuple):
     """One field of a message: its number, wire type, number value (or length), and where value and field begin."""
@@ -57,7 +71,17 @@ class Field(NamedTuple):
     start: int
 
 
-@dataclass(frozen=True)
+class OpenMessage(NamedTuple):
+    """A message that is being read: where its field begins and where it ends, what is left of it, what is kept."""
+
+    kind: str
+    start: int
+    end: int
+    fields: Iterator[Field]
+    kept: dict[int, Field]
+
+
+@dataclass(frozen=True, slots=True)
 class Initializer:
     """A constant of the model's graph.
 
@@ -95,8 +119,8 @@ def read_onnx(data: bytes) -> OnnxFile:
 
     Raises:
         ModelFileError: a length that does not fit, an unknown wire type, text that is not UTF-8, something given
-            twice, a tensor whose data lies in another file, or more than ``MAX_FIELDS`` fields. The text does not name
-            the file.
+            twice, a tensor whose data lies in another file, more than ``MAX_FIELDS`` fields, or more than
+            ``MAX_DEPTH`` messages in each other. The text does not name the file.
 
     Example:
         >>> read_onnx(b'\x72\x08\x0a\x03key\x12\x01v').metadata
@@ -109,19 +133,23 @@ def read_onnx(data: bytes) -> OnnxFile:
     view = memoryview(data)
     found = OnnxFile()
     seen = 0
-    stack = [('model', 0, len(data))]
+    stack = [OpenMessage('model', 0, len(data), _fields(view, 0, len(data)), {})]
     while stack:
-        kind, start, end = stack.pop()
-        own = []
-        for item in _fields(view, start, end):
-            seen += 1
-            if seen > MAX_FIELDS:
-                raise ModelFileError(f'it has more than {MAX_FIELDS} fields, which no packed model needs')
-            own.append(item)
-            child = CHILDREN[kind].get(item.number)
-            if child is not None:
-                stack.append((child, *_range(item)))
-        _take(view, kind, own, found)
+        message = stack[-1]
+        item = next(message.fields, None)
+        if item is None:
+            _take(view, stack.pop(), found)
+            continue
+        seen += 1
+        if seen > MAX_FIELDS:
+            raise ModelFileError(f'it has more than {MAX_FIELDS} fields, which no packed model needs')
+        _keep(message, item)
+        child = CHILDREN[message.kind].get(item.number)
+        if child is not None:
+            if len(stack) == MAX_DEPTH:
+                raise _damaged(f'more than {MAX_DEPTH} messages lie in each other at byte {item.start}')
+            start, end = _range(item)
+            stack.append(OpenMessage(child, item.start, end, _fields(view, start, end), {}))
     return found
 
 
@@ -239,53 +267,44 @@ def _text(view: memoryview, item: Field) -> str:
         raise _damaged(f'the text at byte {start} is not UTF-8') from None
 
 
-def _take(view: memoryview, kind: str, own: list[Field], found: OnnxFile) -> None:
-    """Keep what is needed of one message."""
-    if kind == 'metadata entry':
-        _take_entry(view, own, found)
-    elif kind in ('tensor', 'initializer'):
-        if any(item.number == 13 or (item.number == 14 and item.value != 0) for item in own):
-            raise ModelFileError('it keeps a tensor in another file, which a packed model never does')
-        if kind == 'initializer':
-            _take_initializer(view, own, found)
-    elif kind == 'main node':
-        _take_node(view, own, found)
-    elif kind == 'model' and own and own[-1].number == 14:
-        start, end = _range(own[-1])
-        last = {item.number: item for item in _fields(view, start, end)}
-        if 1 in last and _text(view, last[1]) == DIGEST_KEY:
-            found.digest_start = own[-1].start
-
-
-def _take_entry(view: memoryview, own: list[Field], found: OnnxFile) -> None:
-    texts = {item.number: _text(view, item) for item in own if item.number in (1, 2)}
-    key = texts.get(1, '')
-    if key in found.metadata:
-        raise ModelFileError(f'its metadata holds {key!r} twice')
-    found.metadata[key] = texts.get(2, '')
-
-
-def _take_initializer(view: memoryview, own: list[Field], found: OnnxFile) -> None:
-    name, data_type, raw = '', 0, None
-    for item in own:
-        if item.number == 2:
-            data_type = item.value
-        elif item.number == 8:
-            name = _text(view, item)
-        elif item.number == 9:
-            start, end = _range(item)
-            raw = view[start:end]
-    if name in found.initializers:
-        raise ModelFileError(f'it holds the constant {name!r} twice')
-    found.initializers[name] = Initializer(data_type, raw)
-
-
-def _take_node(view: memoryview, own: list[Field], found: OnnxFile) -> None:
-    texts = {item.number: _text(view, item) for item in own if item.number in (3, 4, 7)}
-    if texts.get(7) != 'rebnn' or texts.get(4) in UNWEIGHTED:
+def _keep(message: OpenMessage, item: Field) -> None:
+    """Look at one field of a message, and keep it if it is needed at the end of the message."""
+    kind, number, kept = message.kind, item.number, message.kept
+    if kind in ('tensor', 'initializer') and (number == 13 or (number == 14 and item.value != 0)):
+        raise ModelFileError('it keeps a tensor in another file, which a packed model never does')
+    if number not in KEPT.get(kind, ()):
         return
-    inputs = [_text(view, item) for item in own if item.number == 1]
-    node = texts.get(3) or f'{texts.get(4, "")} {len(found.binary_weights)}'
-    if len(inputs) < 2:
+    if kind == 'main node' and number == 1 and 1 in kept:
+        kept.setdefault(SECOND_INPUT, item)
+    else:
+        kept[number] = item
+
+
+def _take(view: memoryview, message: OpenMessage, found: OnnxFile) -> None:
+    """Put what was kept of a message into the result."""
+    kept = message.kept
+    if message.kind == 'metadata entry':
+        key, value = (_text(view, kept[number]) if number in kept else '' for number in (1, 2))
+        if key in found.metadata:
+            raise ModelFileError(f'its metadata holds {key!r} twice')
+        found.metadata[key] = value
+        if key == DIGEST_KEY and message.end == len(view):
+            found.digest_start = message.start
+    elif message.kind == 'initializer':
+        name = _text(view, kept[8]) if 8 in kept else ''
+        if name in found.initializers:
+            raise ModelFileError(f'it holds the constant {name!r} twice')
+        raw = slice(*_range(kept[9])) if 9 in kept else None
+        found.initializers[name] = Initializer(kept[2].value if 2 in kept else 0, None if raw is None else view[raw])
+    elif message.kind == 'main node':
+        _take_node(view, kept, found)
+
+
+def _take_node(view: memoryview, kept: dict[int, Field], found: OnnxFile) -> None:
+    name, operator, domain = (_text(view, kept[number]) if number in kept else '' for number in (3, 4, 7))
+    if domain != 'rebnn' or operator in UNWEIGHTED:
+        return
+    node = name or f'{operator} {len(found.binary_weights)}'
+    if SECOND_INPUT not in kept:
         raise ModelFileError(f'node {node!r} has no weight')
-    found.binary_weights[node] = inputs[1]
+    found.binary_weights[node] = _text(view, kept[SECOND_INPUT])

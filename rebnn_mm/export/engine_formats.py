@@ -34,9 +34,8 @@ def write_lce(source: Source, path: Path, options: Options, console: Console) ->
         f'The file takes one {source.size[0]}x{source.size[1]} image, height first, prepared as docs/format.md says.',
     )
     if engine_installed():
-        expected = [_outputs(graph, image)[0] for image in images]
         results = run_engine([(data, np.concatenate([image.values for image in images]))])
-        _compare('Larq compute engine', expected, list(results[0]), console)
+        _compare('Larq compute engine', _outputs(graph, images), list(results[0]), console)
     else:
         _say(
             console,
@@ -60,9 +59,8 @@ def write_bolt(source: Source, path: Path, options: Options, console: Console) -
     )
     for layer, reason in excluded.items():
         _say(console, f"{layer} stays real-valued there, because BOLT's rules exclude it: {reason}.")
-    emulated = emulate_bolt(model)
-    results = [_outputs(emulated, image)[0] for image in images]
-    _compare("BOLT's rules, emulated,", [_outputs(graph, image)[0] for image in images], results, console)
+    results = _outputs(emulate_bolt(model), images)
+    _compare("BOLT's rules, emulated,", _outputs(graph, images), results, console)
     onnx.checker.check_model(model, full_check=True)
     data = model.SerializeToString()
     write(data, path)
@@ -71,10 +69,15 @@ def write_bolt(source: Source, path: Path, options: Options, console: Console) -
 
 def _checked(source: Source, name: str, options: Options, console: Console) -> tuple[onnx.ModelProto, list[Image]]:
     """The packed graph, which agrees with PyTorch, and the images that it was compared on."""
-    if options.fast:
-        raise ValueError(f'--fast is for --format onnx; --format {name} has the kernels of its engine.')
-    if options.half:
-        raise ValueError(f'--half is for --format onnx; --format {name} has the number types of its engine.')
+    asked = {
+        '--fast': (options.fast, 'kernels'),
+        '--half': (options.half, 'number types'),
+        '--half-stem': (options.half_stem, 'number types'),
+        '--no-fuse': (not options.fused, 'operators'),
+    }
+    for option, (given, what) in asked.items():
+        if given:
+            raise ValueError(f'{option} is for --format onnx; --format {name} has the {what} of its engine.')
     task = task_of(source.model)
     if task.name == 'detection':
         raise ValueError(
@@ -100,9 +103,11 @@ def _checked(source: Source, name: str, options: Options, console: Console) -> t
     return graph, images
 
 
-def _outputs(model: onnx.ModelProto, image: Image) -> list[np.ndarray]:
+def _outputs(model: onnx.ModelProto, images: list[Image]) -> list[np.ndarray]:
+    """What the functions inside of a model with one output give for each image."""
     session = open_session(model.SerializeToString(), library=False)
-    return [np.asarray(value) for value in session.run(None, {session.get_inputs()[0].name: image.values})]
+    name = session.get_inputs()[0].name
+    return [np.asarray(session.run(None, {name: image.values})[0]) for image in images]
 
 
 def _compare(engine: str, expected: list[np.ndarray], results: list[np.ndarray], console: Console) -> None:

@@ -19,6 +19,7 @@ from rebnn_mm.deploy.preprocess import Preprocess
 from .channels_last import channels_last
 from .compact import compact
 from .convert import PackedModel, pack
+from .detection.stages import image_channels
 from .difference import Difference, difference_of
 from .fold_norm import fold_norms
 from .fuse import fuse
@@ -70,7 +71,7 @@ def unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tupl
         ValueError: the model cannot be packed or traced; the message says why.
     """
     packed = pack(trained)
-    return graph_of(packed.model, task, torch.zeros(1, _channels(trained), *size)), packed
+    return graph_of(packed.model, task, torch.zeros(1, image_channels(trained), *size)), packed
 
 
 def export(
@@ -124,7 +125,7 @@ def export(
     traced, joined = graph, join_stem(graph) if fast else graph
     faster = joined is not traced
     graph = finished(joined)
-    images = images or noise(preprocess, size, _channels(trained))
+    images = images or noise(preprocess, size, image_channels(trained))
     progress(f'comparing with PyTorch on {len(images)} images')
     verification = verify(graph, trained, task, watch(images), exact=not faster)
     difference = stem = halved = None
@@ -203,8 +204,3 @@ def _fixed(model: onnx.ModelProto) -> list[str]:
                 if dim.HasField('dim_value'):
                     found.append(f'{what} {dim.dim_value}')
     return found
-
-
-def _channels(model: nn.Module) -> int:
-    first = next((layer for layer in model.modules() if isinstance(layer, nn.Conv2d)), None)
-    return first.in_channels if first else 3

@@ -127,7 +127,7 @@ class _Chain:
                 return 'R'
             return None
         limits = _limits(node)
-        if limits is not None and index == 0 and limits[0] < 0 < limits[1]:
+        if limits is not None and index == 0 and limits[0] < 0 < limits[1] and self.free('clip'):
             self.limits = limits
             return 'clip'
         slope = _slope(node, self.channels)

@@ -80,6 +80,7 @@ class Mover:
     def __init__(self, graph: ir.Graph) -> None:
         self.graph = graph
         self.last: dict[ir.Value, ir.Value] = {}
+        self.sizes: dict[ir.Value, ir.Value] = {}
 
     def move(self, node: ir.Node) -> None:
         """Move a node for which :func:`growth` gives a number, or a binary convolution."""
@@ -131,9 +132,10 @@ class Mover:
         order = constant(self.graph, np.array(TO_LAST), 'axes_to_last')
         for index, value in enumerate(node.inputs):
             if index >= 2 and value is not None:
-                turned = self._before(node, ir.node('Gather', [value, order], {'axis': 0}, num_outputs=1))
-                _described(turned.outputs[0], f'{value.name}_last', value)
-                node.replace_input_with(index, turned.outputs[0])
+                if value not in self.sizes:  # images that grow by the same factor share it
+                    turned = self._before(node, ir.node('Gather', [value, order], {'axis': 0}, num_outputs=1))
+                    self.sizes[value] = _described(turned.outputs[0], f'{value.name}_last', value)
+                node.replace_input_with(index, self.sizes[value])
 
     def _pooled(self, node: ir.Node) -> ir.Node:
         options = {'ceil_mode': node.attributes['ceil_mode'].as_int() if 'ceil_mode' in node.attributes else 0}

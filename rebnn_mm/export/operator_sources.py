@@ -57,15 +57,21 @@ def _signs(result: str, x: str, compared: bool = True) -> str:
 """
 
 
-def _unpacked(result: str, packed: str, shape: str, axis: int, count: str) -> str:
-    """Code of -1 and +1 from packed bits along the last dimension, the dimension number ``axis``."""
+def _unpacked(result: str, packed: str, rank: int, count: str) -> str:
+    """Code of -1 and +1 from bits that are packed along the last of ``rank`` dimensions.
+
+    The new shape is written out: where a dimension is 0 none can be left open. It does not come from a ``Concat``, of
+    which ONNX Runtime's optimiser would leave a dimension open again.
+    """
     bits = f"""
-    {result}_axis = Constant <value_ints = [{axis}]> ()
-    {result}_shape = Constant <value_ints = {shape}> ()
+    {result}_axis = Constant <value_ints = [{rank - 1}]> ()
+    {result}_packed = Shape ({packed})
+    {result}_factors = Constant <value_ints = {[1] * (rank - 1) + [8]}> ()
+    {result}_shape = Mul ({result}_packed, {result}_factors)
     {result}_bytes = Unsqueeze ({packed}, last)
     {result}_shifted = BitShift <direction = "RIGHT"> ({result}_bytes, places)
     {result}_bits = BitwiseAnd ({result}_shifted, one_bit)
-    {result}_row = Reshape ({result}_bits, {result}_shape)
+    {result}_row = Reshape <allowzero = 1> ({result}_bits, {result}_shape)
     {result}_true = Slice ({result}_row, zero_i, {count}, {result}_axis)
 """
     return bits + _signs(result, f'{result}_true', compared=False)
@@ -81,14 +87,14 @@ _REAL_INPUT = (
 )
 
 _PACKED_INPUT = (
-    _unpacked('x_last', 'P', '[0, 0, 0, -1]', 3, 'channels_1')
+    _unpacked('x_last', 'P', 4, 'channels_1')
     + """
     x = Transpose <perm = [0, 3, 1, 2]> (x_last)
 """
 )
 
 _SUMS = (
-    _unpacked('w_last', 'W', '[0, 0, 0, -1]', 3, 'channels_1')
+    _unpacked('w_last', 'W', 4, 'channels_1')
     + """
     w = Transpose <perm = [0, 3, 1, 2]> (w_last)
     two_i = Constant <value_ints = [2]> ()
@@ -145,6 +151,7 @@ _CLIP_OUTPUT = (
     + _transposed('Y', 'y', '[0, 2, 3, 1]')
 )
 
+# The pads are a tensor, not a list of numbers, which ONNX Runtime 1.17 does not take for pads.
 _PACKED_OUTPUT = """
     next_shift_map = Reshape (next_shift, per_channel)
     y_shifted = Add (y, next_shift_map)
@@ -152,18 +159,22 @@ _PACKED_OUTPUT = """
     y_bits = Cast <to = 6> (y_negative)
     y_last = Transpose <perm = [0, 2, 3, 1]> (y_bits)
     out_channels = Shape (next_shift)
-    eight = Constant <value_ints = [8]> ()
     missing_negative = Neg (out_channels)
+    eight = Constant <value_int = 8> ()
     missing = Mod (missing_negative, eight)
     filling = Constant <value_ints = [0, 0, 0, 0, 0, 0, 0]> ()
     y_pads = Concat <axis = 0> (filling, missing)
     zero_bit = Constant <value = int32 {0}> ()
     y_filled = Pad (y_last, y_pads, zero_bit)
-    byte_shape = Constant <value_ints = [0, 0, 0, -1, 8]> ()
-    y_rows = Reshape (y_filled, byte_shape)
-    place_values = Constant <value = int32[8] {1, 2, 4, 8, 16, 32, 64, 128}> ()
-    y_places = Mul (y_rows, place_values)
-    y_bytes = ReduceSum <keepdims = 0> (y_places, last)
+    bits_shape = Shape (y_filled)
+    to_bytes = Constant <value_ints = [1, 1, 1, 8]> ()
+    bytes_shape = Div (bits_shape, to_bytes)
+    one_more = Constant <value = int64[2] {0, 1}> ()
+    byte_shape = Pad (bytes_shape, one_more, eight)
+    y_rows = Reshape <allowzero = 1> (y_filled, byte_shape)
+    place_values = Constant <value = int32[8, 1] {1, 2, 4, 8, 16, 32, 64, 128}> ()
+    y_sums = MatMul (y_rows, place_values)
+    y_bytes = Squeeze (y_sums, last)
 """
 
 _CONV_ATTRIBUTES = (
@@ -178,7 +189,7 @@ _LINEAR = (
     X_shifted = Add (X, shift)
 """
     + _signs('x', 'X_shifted')
-    + _unpacked('w_rows', 'W', '[0, -1]', 1, 'channels_1')
+    + _unpacked('w_rows', 'W', 2, 'channels_1')
     + """
     w = Transpose <perm = [1, 0]> (w_rows)
     sums = MatMul (x, w)

@@ -1,12 +1,14 @@
 """The one binary convolution that every method shares."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.modules.module import register_module_module_registration_hook
 
 from ..quantizers.builder import QuantizerConfig
 from ..utils.options import unknown_options
@@ -25,8 +27,9 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
     In evaluation without gradients the integer codes are convolved and multiplied by the scaling factor afterwards, so
     sums are exact: in float32, while autocast rounds those above 256 (bfloat16) or 2048 (float16).
 
-    The layer stays real where every published method keeps it so: as first layer (1 or 3 input channels) and as
-    shortcut (a name in ``keep_real``, or 1x1 with a stride and more output than input channels).
+    The layer stays real where every published method keeps it so: as first layer (1 or 3 input channels, or the first
+    convolution of a backbone none of whose convolutions has so many) and as shortcut (a name in ``keep_real``, or 1x1
+    with a stride and more output than input channels).
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
@@ -110,10 +113,12 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             dtype,
         )
         self.pad_value = pad_value
+        self.rules_hold = keep_real is not False
         self._set_up(weight, activation, in_channels, -3, keep_real)
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
-        if keep_real is not False:
+        _watch_backbones()
+        if self.rules_hold:
             self._stay_real_if_first_or_shortcut()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -152,3 +157,24 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             self.stay_real(f'first layer ({self.in_channels} input channels)')
         elif self.kernel_size == (1, 1) and max(self.stride) > 1 and self.out_channels > self.in_channels:
             self.stay_real('shortcut (1x1, strided, widening)')
+
+
+@cache
+def _watch_backbones() -> None:
+    """Look at every backbone that a model is given, from now on."""
+    register_module_module_registration_hook(_keep_first_real)
+
+
+def _keep_first_real(parent: nn.Module, name: str, child: nn.Module | None) -> None:
+    """Keep a first layer real that cannot tell by its channels: YOLOX's sees the image cut into squares, 12 channels.
+
+    Nothing is computed while a model is built, so the first one is the one that the backbone holds first.
+    """
+    if name != 'backbone' or child is None:
+        return
+    convs = [layer for layer in child.modules() if isinstance(layer, nn.Conv2d)]
+    if not convs or any(conv.in_channels in IMAGE_CHANNELS for conv in convs):
+        return
+    first = convs[0]
+    if isinstance(first, BinaryConv2d) and first.binary and first.rules_hold:
+        first.stay_real(f'first layer of the backbone ({first.in_channels} input channels)')

@@ -118,14 +118,16 @@ class Domains {
       if (known == table) return api.AddCustomOpDomain(options, domain);
     }
     static const Operators operators;
-    domains_.reserve(domains_.size() + 1);
+    domains_.reserve(domains_.size() + 1);  // nothing below throws, so no domain is lost
     CustomOpDomain* domain = nullptr;
-    Status* status = api.CreateCustomOpDomain(kDomain, &domain);
-    if (status) return status;
-    domains_.emplace_back(table, domain);
+    if (Status* status = api.CreateCustomOpDomain(kDomain, &domain)) return status;
     for (const RegisteredOp& op : operators.ops) {
-      if ((status = api.CustomOpDomain_Add(domain, &op.base))) return status;
+      if (Status* status = api.CustomOpDomain_Add(domain, &op.base)) {
+        api.ReleaseCustomOpDomain(domain);
+        return status;
+      }
     }
+    domains_.emplace_back(table, domain);  // only a whole one: the next session is given it as it is
     return api.AddCustomOpDomain(options, domain);
   }
 

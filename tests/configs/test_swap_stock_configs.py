@@ -36,8 +36,6 @@ model = dict({places})
 """
 
 CONV = "dict(type='ReBNNConv2d')"
-# An image reaches YOLOX's first convolution as 12 channels, so it cannot tell that it is the first: name it.
-CONV_YOLOX = "dict(type='ReBNNConv2d', keep_real=['stem'])"
 BACKBONE, NECK, BOX_HEAD = (f'{place}=dict(conv_cfg=binary)' for place in ('backbone', 'neck', 'bbox_head'))
 MASK_HEAD = 'roi_head=dict(mask_head=dict(conv_cfg=binary))'
 
@@ -80,7 +78,7 @@ DETECTORS = [
     ),
     (
         'mmdet::yolox/yolox_tiny_8xb8-300e_coco.py',
-        CONV_YOLOX,
+        CONV,
         [BACKBONE, NECK, BOX_HEAD],
         None,
         r'backbone\.stem\..*|bbox_head\.multi_level_conv_(cls|reg|obj)\..*',

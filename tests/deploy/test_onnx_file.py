@@ -197,22 +197,70 @@ def test_bytes_that_are_no_model(data, words):
     assert '\n' not in str(caught.value)
 
 
-def test_nothing_is_allocated_for_a_claimed_length():
+@pytest.fixture
+def peak():
+    """The most memory, in bytes, that a call of the fixture's value takes until it refuses the file."""
+
+    def measured(data, words):
+        tracemalloc.start()
+        with pytest.raises(ModelFileError, match=words):
+            read_onnx(data)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    return measured
+
+
+def test_nothing_is_allocated_for_a_claimed_length(peak):
     data = message(7, message(5, message(8, b't') + varint(9 << 3 | 2) + varint(2**62)))
-    tracemalloc.start()
-    with pytest.raises(ModelFileError, match='reaches beyond its end'):
-        read_onnx(data)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert peak < 1 << 20
+    assert peak(data, 'reaches beyond its end') < 1 << 20
 
 
-def test_depth_costs_no_stack():
-    """Each level is a graph in an attribute of a node in a graph; Python's own limit is 1000."""
-    content = b''
-    for _ in range(3000):
-        content = message(1, message(5, message(6, content)))
-    assert read_onnx(message(7, content)).initializers == {}
+MANY = 20_000
+ENDLESS = {
+    'numbers': b'\x08\x00' * MANY,
+    'empty messages': b'\x3a\x00' * MANY,
+    'inputs of a node': message(7, message(1, b'\x0a\x00' * MANY)),
+    'parts of a constant': message(7, message(5, b'\x10\x01' * MANY)),
+    'parts of an entry': message(14, b'\x08\x00' * MANY),
+}
+
+
+@pytest.mark.parametrize('name', ENDLESS)
+def test_endless_rows_of_fields_cost_no_memory(name, peak, monkeypatch):
+    monkeypatch.setattr(onnx_file, 'MAX_FIELDS', MANY - 1)
+    assert peak(ENDLESS[name], f'^it has more than {MANY - 1} fields, which no packed model needs$') < 1 << 20
+
+
+def test_a_file_of_millions_of_fields_is_refused():
+    with pytest.raises(ModelFileError, match='^it has more than 500000 fields, which no packed model needs$'):
+        read_onnx(b'\x08\x00' * 2_000_000)
+
+
+def test_depth_is_bounded(peak):
+    """Each level is a graph in an attribute of a node in a graph; protobuf's readers stop at 100 messages."""
+
+    def nested(levels):
+        content = b''
+        for _ in range(levels):
+            content = message(1, message(5, message(6, content)))
+        return message(7, content)
+
+    assert read_onnx(nested(32)).initializers == {}
+    words = 'more than 100 messages lie in each other at byte'
+    assert peak(nested(34), words) < 1 << 20
+    assert peak(nested(3000), words) < 1 << 20
+
+
+def test_of_a_repeated_part_the_last_one_counts():
+    """As protobuf has it."""
+    data = message(7, message(5, b'\x10\x01' + message(8, b'a') + b'\x10\x02' + message(8, b'b') + message(9, b'xy')))
+    node = message(7, b'rebnn') + b''.join(message(1, name) for name in (b'x', b'w', b'shift'))
+    found = read_onnx(data + message(7, message(1, message(3, b'old') + node + message(3, b'new'))))
+    assert found.initializers.keys() == {'b'} and found.initializers['b'].data_type == 2
+    assert bytes(found.initializers['b'].raw) == b'xy'
+    assert found.binary_weights == {'new': 'w'}
 
 
 def test_many_fields_are_refused(monkeypatch):

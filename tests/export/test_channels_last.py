@@ -110,6 +110,8 @@ BETWEEN = {
     'd, rest = Split <axis = 1, num_outputs = 2> (c)',
     'rows one below the other': 'd = Concat <axis = -2> (a, a)',
     'larger': 'd = Resize <mode = "nearest"> (a, , twice)',
+    'larger and larger': 'b = Resize <mode = "nearest"> (a, , twice) e = CONV (b, w, zeros, ones, zeros) '
+    'd = Resize <mode = "nearest"> (e, , twice)',
     'halved': 'd = AveragePool <kernel_shape = [2, 2], strides = [2, 2], ceil_mode = 1> (a)',
     'half of one row': 'd = AveragePool <kernel_shape = [2, 1], strides = [2, 2]> (a)',
     'padded': 'd = AveragePool <kernel_shape = [2, 2], strides = [2, 2], pads = [1, 1, 1, 1]> (a)',

@@ -46,13 +46,20 @@ def test_lce(source, console, tmp_path):
     assert ('best class the same on 2.' if engine_installed() else 'The file was not run') in text
 
 
-def test_bolt(source, console, tmp_path):
+def test_bolt(source, console, tmp_path, monkeypatch):
+    opened = []
+    real = engine_formats.open_session
+    monkeypatch.setattr(
+        engine_formats, 'open_session', lambda *args, **kwargs: opened.append(args) or real(*args, **kwargs)
+    )
     write_bolt(source, tmp_path / 'model.onnx', Options(), console)
     text = console.export_text()
     model = onnx.load(tmp_path / 'model.onnx')
     assert [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == [1, 3, 12, 10]
     assert 'exclude it' not in text
     assert 'best class the same on 2.' in text
+    # The packed file and the emulated one, each for both images.
+    assert len(opened) == 2
 
 
 def test_another_answer_is_no_file(source, console, tmp_path, monkeypatch):
@@ -65,10 +72,14 @@ def test_another_answer_is_no_file(source, console, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize('write', [write_lce, write_bolt])
 def test_what_does_not_go_into_such_a_file(write, source, console, tmp_path):
-    with pytest.raises(ValueError, match='--half is for --format onnx'):
-        write(source, tmp_path / 'model', Options(half=True), console)
-    with pytest.raises(ValueError, match='--fast is for --format onnx'):
-        write(source, tmp_path / 'model', Options(fast=True), console)
+    for option, asked in {
+        '--half': Options(half=True),
+        '--fast': Options(fast=True),
+        '--half-stem': Options(half_stem=True),
+        '--no-fuse': Options(fused=False),
+    }.items():
+        with pytest.raises(ValueError, match=f'^{option} is for --format onnx; --format (lce|bolt) has the'):
+            write(source, tmp_path / 'model', asked, console)
     image = engine_formats.Image(np.zeros((1, 3, 8, 8), np.float32), (8, 8))
     with pytest.raises(ValueError, match='an image is 8x8 after preparation, and the file takes 12x10 only'):
         write(source._replace(images=[image]), tmp_path / 'model', Options(), console)

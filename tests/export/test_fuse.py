@@ -86,7 +86,7 @@ CONSTANTS = (
     'float[8] ones = {1, 1, 1, 1, 1, 1, 1, 1}, float[8] some = {0.5, -1, 2, 0.25, -3, 1, 0.125, -0.5}, '
     'float[1, 8, 1, 1] m = {2, -1, 0.5, 1, 3, -2, 1, 0.75}, float[8, 1, 1] a = {1, 2, -3, 4, -5, 6, -7, 8}, '
     'float half = {0.5}, float low = {-1}, float high = {1}, float above = {0.5}, '
-    + ', '.join(f'float[1, 8, 4, 4] {value}' for value in 'cde')
+    'float lower = {-2}, float higher = {2}, ' + ', '.join(f'float[1, 8, 4, 4] {value}' for value in 'cde')
 )
 CONV = (
     'rebnn.BinaryConv <channels = 8, strides = [1, 1], dilations = [1, 1], pads = [0, 0, 0, 0], group = 1, '
@@ -132,6 +132,10 @@ KEPT = {
         {'BinaryConv': 1, 'Add': 1},
     ),
     'two factors': ('c = CONV (x, w, zeros, ones, zeros) d = Mul (c, m) y = Mul (d, m)', {'BinaryBlock': 1, 'Mul': 1}),
+    'two clips': (
+        'c = CONV (x, w, zeros, some, zeros) d = Clip (c, low, high) y = Clip (d, lower, higher)',
+        {'BinaryClipBlock': 1, 'Clip': 1},
+    ),
     'added to itself': ('c = CONV (x, w, zeros, ones, zeros) y = Add (c, c)', {'BinaryConv': 1, 'Add': 1}),
 }
 

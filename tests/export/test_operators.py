@@ -9,6 +9,7 @@ from tests.export import reference
 from tests.export.graphs import one_node, parsed, run
 
 VECTORS = ('scale', 'mul', 'add', 'pre', 'slope', 'post', 'next_shift')
+BLOCK = 'scale mul add R pre slope post next_shift'
 SPECIAL = np.array([0.0, -0.0, np.nan, 1e-45, -1e-45, np.inf, -np.inf], np.float32)
 
 
@@ -63,7 +64,7 @@ def test_a_block_computes_the_sums_and_the_steps_as_written(case, layout):
         {'W': pack_weight(w), 'shift': shift, **vectors},
         {'Y': TensorProto.FLOAT, 'P': TensorProto.UINT8},
         given | {'layout': layout},
-        'X W shift scale mul add R pre slope post next_shift',
+        f'X W shift {BLOCK}',
     )
     found, bits = run(model, inputs)
     assert np.array_equal(found, real_layout(y, layout), equal_nan=True)
@@ -82,7 +83,7 @@ def test_a_block_may_clip_what_it_gives(case):
         {'W': pack_weight(w), 'shift': shift, **vectors, 'R': zero},
         {'Y': TensorProto.FLOAT, 'P': TensorProto.UINT8},
         given | {'low': -0.5, 'high': 2.0},
-        'X W shift scale mul add R pre slope post next_shift',
+        f'X W shift {BLOCK}',
     )
     found, bits = run(model, {'X': x})
     assert np.array_equal(found, clipped, equal_nan=True)
@@ -112,11 +113,46 @@ def test_packed_input_gives_the_same(case, operator):
         constants, order = {'scale': vectors['scale'], 'bias': vectors['add']}, 'P W scale bias'
         y = a.astype(np.float32) * vectors['scale'].reshape(1, -1, 1, 1) + vectors['add'].reshape(1, -1, 1, 1)
     else:
-        constants, order = vectors | {'R': zero}, 'P W scale mul add R pre slope post next_shift'
+        constants, order = vectors | {'R': zero}, f'P W {BLOCK}'
         y = reference.block(a, {k: v for k, v in vectors.items() if k != 'next_shift'}, zero)
     outputs = {'Y': TensorProto.FLOAT} | ({'': 0} if operator == 'PackedBinaryBlock' else {})
     model = one_node(operator, {'P': bits}, {'W': pack_weight(w), **constants}, outputs, given, order)
     assert np.array_equal(run(model, {'P': bits})[0], y)
+
+
+EMPTY = {
+    'BinaryConv': ('X', {'Y': (0, 9, 4, 5)}, 'X W shift scale bias'),
+    'BinaryBlock': ('X', {'Y': (0, 9, 4, 5), 'P': (0, 4, 5, 2)}, f'X W shift {BLOCK}'),
+    'BinaryClipBlock': ('X', {'Y': (0, 9, 4, 5), 'P': (0, 4, 5, 2)}, f'X W shift {BLOCK}'),
+    'PackedBinaryConv': ('P', {'Y': (0, 9, 4, 5)}, 'P W scale bias'),
+    'PackedBinaryBlock': ('P', {'Y': (0, 9, 4, 5), 'Q': (0, 4, 5, 2)}, f'P W {BLOCK}'),
+    'PackedBinaryClipBlock': ('P', {'Y': (0, 9, 4, 5), 'Q': (0, 4, 5, 2)}, f'P W {BLOCK}'),
+}
+
+
+@pytest.mark.parametrize('layout', ['NCHW', 'NHWC'])
+@pytest.mark.parametrize('operator', EMPTY)
+def test_no_images_give_empty_results(operator, layout):
+    """As the kernels do: a second stage has no regions where nothing was proposed."""
+    given, shapes, order = EMPTY[operator]
+    pixels = np.zeros((0, 4, 5, 13), np.float32)
+    inputs = {
+        given: pack_bits(pixels) if given == 'P' else pixels if layout == 'NHWC' else pixels.transpose(0, 3, 1, 2)
+    }
+    vectors = {name: np.ones(9, np.float32) for name in (*VECTORS, 'bias')} | {'shift': np.ones(13, np.float32)}
+    vectors |= {'W': pack_weight(np.ones((9, 13, 3, 3), np.float32)), 'R': np.zeros((1, 1, 1, 1), np.float32)}
+    clip = {'low': -0.5, 'high': 2.0} if 'Clip' in operator else {}
+    model = one_node(
+        operator,
+        inputs,
+        {name: vectors[name] for name in order.split()[1:]},
+        {name: TensorProto.FLOAT if name == 'Y' else TensorProto.UINT8 for name in shapes},
+        options(13, pads=[1, 1, 1, 1]) | clip | {'layout': layout},
+        order,
+    )
+    if layout == 'NHWC':
+        shapes = shapes | {'Y': (0, 4, 5, 9)}
+    assert [y.shape for y in run(model, inputs)] == list(shapes.values())
 
 
 @pytest.mark.parametrize('channels', [1, 8, 33])

@@ -210,6 +210,33 @@ def test_keep_real_names_layers(options, expected):
     assert real_names(Model(**options)) == expected
 
 
+class Squares(nn.Module):
+    """A detector whose backbone sees the image cut into squares, 12 channels."""
+
+    def __init__(self, channels=12, **options):
+        super().__init__()
+        conv_cfg = {'type': 'ReBNNConv2d', **options}
+        self.neck = build_conv_layer(conv_cfg, 8, 8, 1)
+        stem = nn.Sequential(nn.PixelUnshuffle(2), build_conv_layer(conv_cfg, channels, 8, 3))
+        self.backbone = nn.Sequential(stem, build_conv_layer(conv_cfg, 8, 8, 3))
+
+
+def test_the_first_layer_of_a_backbone_is_real_whatever_it_sees():
+    model = Squares()
+    assert real_names(model) == ['backbone.0.1']
+    assert model.backbone[0][1].real_because == 'first layer of the backbone (12 input channels)'
+    assert 'backbone.0.1.weight_quantizer.alpha' not in model.state_dict()
+    assert real_names(Squares(keep_real=['backbone.0'])) == ['backbone.0.1']
+    assert real_names(Squares(keep_real=False)) == []
+
+
+def test_a_backbone_whose_first_layer_is_known_keeps_the_others_binary():
+    model = Squares(3)
+    assert real_names(model) == ['backbone.0.1']
+    model.backbone = nn.Sequential(build_conv_layer({'type': 'ReBNNConv2d'}, 8, 8, 3), nn.Conv2d(3, 8, 3))
+    assert real_names(model) == []
+
+
 def test_a_copied_model_keeps_its_decisions():
     model = copy.deepcopy(Model())
     assert real_names(model) == real_names(Model())

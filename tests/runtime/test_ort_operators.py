@@ -303,3 +303,47 @@ def test_unknown_instruction_set_is_refused():
     )
     assert done.returncode == 1
     assert 'REBNN_ISA' in done.stderr.strip().splitlines()[-1]
+
+
+# Stands in for an ONNX Runtime whose memory ends while operators are added to a domain for the first time. The end of
+# the process would call it once more, when Python is gone, so the process ends at once.
+REGISTRATION = """
+import ctypes, os, sys
+
+made, added, released, used = [], [], [], []
+pointer = ctypes.c_void_p
+FAILED = 7
+
+def create(name, domain):
+    made.append(len(made) + 1)
+    domain[0] = made[-1]
+
+def add(domain, operator):
+    added.append(domain)
+    return FAILED if len(added) == 3 else None
+
+functions = {
+    26: ctypes.CFUNCTYPE(pointer, ctypes.c_char_p, ctypes.POINTER(pointer))(create),
+    27: ctypes.CFUNCTYPE(pointer, pointer, pointer)(add),
+    28: ctypes.CFUNCTYPE(pointer, pointer, pointer)(lambda options, domain: used.append(domain)),
+    101: ctypes.CFUNCTYPE(None, pointer)(released.append),
+}
+table = (pointer * 400)(*(ctypes.cast(functions.get(place), pointer) for place in range(400)))
+get_api = ctypes.CFUNCTYPE(pointer, ctypes.c_uint32)(lambda version: ctypes.addressof(table))
+base = (pointer * 2)(ctypes.cast(get_api, pointer))
+register = ctypes.CDLL(sys.argv[1]).RegisterCustomOps
+register.restype, register.argtypes = pointer, [pointer, pointer]
+
+assert register(None, base) == FAILED and not used, 'first session'
+assert released == [1], released
+assert register(None, base) is None, 'second session'
+assert used == [2] and added.count(2) > 3, (used, added)
+assert register(None, base) is None and used == [2, 2] and released == [1], 'third session'
+os._exit(0)
+"""
+
+
+def test_a_domain_that_was_not_finished_is_not_used_again():
+    command = [sys.executable, '-c', REGISTRATION, native.library_path()]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -81,15 +81,47 @@ def two_stage(model: nn.Module) -> bool:
     return getattr(model, 'roi_head', None) is not None and getattr(model, 'rpn_head', None) is not None
 
 
+class _Reached(Exception):
+    """An image has come to the first convolution."""
+
+
+def image_channels(model: nn.Module) -> int:
+    """How many channels the images have that a model takes; 3 if no convolution tells it.
+
+    An image of three channels is sent to the first convolution that the model calls. What comes before that may give
+    it more of them, as YOLOX's stem does, which cuts it into squares.
+
+    Example:
+        >>> image_channels(nn.Sequential(nn.PixelUnshuffle(2), nn.Conv2d(12, 8, 1)))
+        3
+    """
+    convs = [layer for layer in model.modules() if isinstance(layer, nn.Conv2d)]
+
+    def stop(conv: Any, args: tuple[Tensor, ...]) -> None:
+        raise _Reached(3 * conv.in_channels // args[0].shape[1])
+
+    hooks = [conv.register_forward_pre_hook(stop) for conv in convs]
+    try:
+        with torch.no_grad():
+            model(torch.zeros(1, 3, *EXAMPLE_SIZE))
+    except _Reached as reached:
+        return int(reached.args[0])
+    except Exception:  # of the model: it wants more than an image, or another one
+        pass
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return convs[0].in_channels if convs else 3
+
+
 def example_image(model: nn.Module) -> Tensor:
-    """A black image, (1, C, H, W), with the channels that the model's first convolution takes.
+    """A black image, (1, C, H, W), with the channels that the model takes.
 
     Example:
         >>> example_image(nn.Conv2d(3, 8, 1)).shape
         torch.Size([1, 3, 320, 352])
     """
-    first = next((layer for layer in model.modules() if isinstance(layer, nn.Conv2d)), None)
-    return torch.zeros(1, first.in_channels if first else 3, *EXAMPLE_SIZE)
+    return torch.zeros(1, image_channels(model), *EXAMPLE_SIZE)
 
 
 def _flat(kinds: Any) -> Maps:

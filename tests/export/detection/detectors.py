@@ -13,6 +13,7 @@ from mmdet.registry import MODELS
 from mmdet.structures import DetDataSample
 from mmdet.utils import register_all_modules
 from mmengine.config import Config, ConfigDict
+from mmengine.hub import get_config
 from torch import Tensor, nn
 
 from rebnn_mm.export.detection.graph import GraphBuilder
@@ -81,6 +82,23 @@ def of_config(name: str, narrow: Callable[[Any], None]) -> nn.Module:
     narrow(cfg.model)
     torch.manual_seed(0)
     return lively(MODELS.build(cfg.model))
+
+
+def swapped(name: str, narrow: Callable[[Any], None]) -> nn.Module:
+    """A lively model of a config of mmdet, narrow, with 1-bit layers wherever backbone and neck take them."""
+    cfg = get_config(f'mmdet::{name}.py')
+    narrow(cfg.model)
+    for part in (cfg.model.backbone, cfg.model.neck):
+        part.update(conv_cfg=dict(type='ReBNNConv2d'), norm_cfg=dict(type='BN'), init_cfg=None)
+    torch.manual_seed(0)
+    return lively(MODELS.build(cfg.model))
+
+
+def narrow_csp(model: Any) -> None:
+    """An eighth of the width of a RTMDet or YOLOX, and one block per stage."""
+    model.backbone.update(deepen_factor=0.1, widen_factor=0.125)
+    model.neck.update(in_channels=[32, 64, 128], out_channels=32, num_csp_blocks=1)
+    model.bbox_head.update(in_channels=32, feat_channels=32, stacked_convs=1, num_classes=5, norm_cfg=dict(type='BN'))
 
 
 def narrow_c4(model: Any) -> None:

@@ -8,6 +8,7 @@ import pytest
 from torch import nn
 
 from rebnn_mm.export import pack
+from rebnn_mm.export.channels_last import channels_last
 from rebnn_mm.export.detection import agreement, detector_graph
 from rebnn_mm.export.fuse import fuse
 
@@ -16,12 +17,14 @@ from .detectors import (
     RETINA_ANCHORS,
     image,
     narrow_c4,
+    narrow_csp,
     narrow_fpn,
     narrow_ssd,
     of_config,
     one_stage,
     predicted,
     run,
+    swapped,
 )
 
 BINARY = dict(type='ReBNNConv2d')
@@ -104,6 +107,19 @@ def test_every_binary_layer_is_one_operator_with_its_name(exported):
     assert len(layers) > 10
     operators = Counter(node.op_type for node in graph.graph.node)
     assert operators['NonMaxSuppression'] == (2 if 'RoiAlign' in operators else 1)
+
+
+def test_a_neck_that_enlarges_two_maps_alike():
+    """RTMDet's doubles both by the same sizes, which the channels at the end turn once."""
+    model = swapped('rtmdet/rtmdet_l_8xb32-300e_coco', narrow_csp)
+    graph = fuse(detector_graph(pack(model).model))
+    after = channels_last(graph)
+    assert {a.s for node in after.graph.node for a in node.attribute if a.name == 'layout'} == {b'NHWC'}
+    assert sum(node.op_type == 'Resize' for node in after.graph.node) == 2
+    feeds = dict(image=image(128, 96), valid_size=np.array([128, 96]))
+    before, found = run(graph, **feeds), run(after, **feeds)
+    assert len(before[0]) > 0
+    assert agreement(tuple(before), tuple(found)).same
 
 
 def test_what_has_no_graph_is_refused_with_its_reason():

@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from rebnn_mm.export import pack
+from rebnn_mm.export import fuse, pack
+from rebnn_mm.export.channels_last import channels_last
 from rebnn_mm.export.detection import raw_graph, unsupported
 
-from .detectors import image, narrow_c4, of_config, one_stage, run
+from .detectors import image, narrow_c4, narrow_csp, of_config, one_stage, run, swapped
 
 MAPS = 1e-4
 """Tolerance of maps of size 1 behind a dozen layers, of which one rounds differently."""
@@ -47,6 +48,21 @@ def test_one_stage_head_of_another_kind():
         for found, expected in zip(run(graph, image=x), wanted, strict=True):
             assert expected.std() > 100 * MAPS
             np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=MAPS)
+
+
+def test_a_stem_that_cuts_the_image_into_squares():
+    """YOLOX's first convolution takes 12 channels, and the file still takes images of 3."""
+    model = swapped('yolox/yolox_s_8xb8-300e_coco', narrow_csp)
+    assert model.backbone.stem.conv.conv.real_because == 'first layer of the backbone (12 input channels)'
+    assert 'YOLOXHead has a' in unsupported(model)
+    graph, names = raw_graph(pack(model).model)
+    assert names == [f'output_{kind}_{level}' for kind in range(3) for level in range(3)]
+    x = image(64, 96)
+    with torch.no_grad():
+        wanted = [level for kind in model(x) for level in kind]
+    for found, expected in zip(run(channels_last(fuse(graph)), image=x), wanted, strict=True):
+        assert expected.std() > 100 * MAPS
+        np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=MAPS)
 
 
 def test_second_stage_that_is_not_supported_is_left_out():

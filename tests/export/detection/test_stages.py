@@ -37,6 +37,13 @@ def test_one_stage_detector():
     assert all(torch.equal(a, b) for a, b in zip(maps, [*scores, *boxes], strict=True))
 
 
-def test_example_has_the_channels_of_the_first_convolution():
-    assert example_image(torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Conv2d(1, 8, 3))).shape[1] == 1
+def test_example_has_the_channels_that_the_first_convolution_wants():
+    channels = {
+        1: torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Conv2d(1, 8, 3)),
+        3: torch.nn.Sequential(torch.nn.PixelUnshuffle(2), torch.nn.Conv2d(12, 8, 3)),
+        12: torch.nn.Conv2d(12, 8, 3),
+    }
+    for count, model in channels.items():
+        assert example_image(model).shape[1] == count
+        assert not any(layer._forward_pre_hooks for layer in model.modules())
     assert example_image(torch.nn.Linear(3, 2)).shape[1] == 3
