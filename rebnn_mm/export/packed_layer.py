@@ -121,7 +121,8 @@ class PackedConv2d(PackedLayer):
         >>> packed.bits.shape
         torch.Size([4, 3, 3, 2])
         >>> x = torch.randn(1, 12, 5, 5)
-        >>> bool((packed(x) == conv(x)).all())
+        >>> with torch.no_grad():
+        ...     bool((packed(x) == conv(x)).all())
         True
     """
 
@@ -185,7 +186,8 @@ class PackedLinear(PackedLayer):
         >>> linear = ReBNNLinear(12, 4).eval()
         >>> packed = PackedLinear(linear, 'linear')
         >>> x = torch.randn(3, 12)
-        >>> bool((packed(x) == linear(x)).all())
+        >>> with torch.no_grad():
+        ...     bool((packed(x) == linear(x)).all())
         True
     """
 

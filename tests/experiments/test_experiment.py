@@ -80,7 +80,7 @@ def test_a_name_or_seed_that_is_not_there(write, arguments, message):
     [
         ("score = 'accuracy/top1'", '', "pairs.py: 'score' is missing"),
         ('seeds =', 'seed =', "pairs.py: 'seeds' is missing"),
-        ('budget =', 'budgets =', "'budgets' is unknown. Known: budget"),
+        ('budget =', 'budgets =', "'budgets' is unknown. Known: also, budget"),
         ("label='First', ", '', "run 'first': 'label' is missing"),
         ('paper=60.1', 'papers=60.1', "run 'second': 'papers' is unknown"),
         ("name='second'", "name='first'", "two runs are called 'first'"),

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -70,10 +71,18 @@ def test_markdown(experiment, store):
     assert len({len(line) for line in (head, rule, none, ours, later)}) == 1
     assert head[1] == 'top-1, %' and head[-1] == "the paper's: ImageNet, %"
     # Mean 52, s = 2, t = 4.303: 4.303 * 2 / sqrt(3) = 4.97.
-    assert none == ['NONE', '52.0 ± 5.0 (n = 3)', '', '0.5', '1', '1.0', '']
+    assert none == ['NONE', '52.0 ± 5.0 (n = 3)', '', '0.5', '1', '8', '1.0', '']
     # Seeds 0 and 1: differences 1 and 2; mean 1.5, s = 0.7071, t = 12.706: 6.35.
-    assert ours == ['OURS', '52.5 ± 19.1 (n = 2)', '+1.5 ± 6.4 (n = 2): open', '', '', '2.0', '61.6']
-    assert later == ['LATER', 'not run yet', '', '', '', '', '60.0']
+    assert ours == ['OURS', '52.5 ± 19.1 (n = 2)', '+1.5 ± 6.4 (n = 2): open', '', '', '', '2.0', '61.6']
+    assert later == ['LATER', 'not run yet', '', '', '', '', '', '60.0']
+
+
+def test_more_scores_of_the_test_stand_beside_the_first(experiment, store):
+    tested = {'options': {}, 'scores': {'accuracy/top1': 50.0, 'accuracy/top5': 80.0}}
+    for run in (run for row in experiment.rows for run in row.runs if store.find(run)):
+        store.write(run, {**record_of(run), 'test': tested})
+    head, _, none, *_ = cells(markdown_table(replace(experiment, also=('accuracy/top5',)), store, 'none'))
+    assert head[2] == 'accuracy/top5, %' and none[1].startswith('50.0') and none[2].startswith('80.0')
 
 
 def test_anything_of_a_record_can_be_compared(experiment, store):
@@ -96,8 +105,8 @@ def test_gamma_is_shown_where_there_is_something_to_compare(experiment, store):
     with_gamma(later.runs[0], 1.0, 3.0, **{'rebnn/gamma_at_lower_percent': {'epoch': [1, 2], 'value': [70.0, 90.0]}})
     with_gamma(later.runs[1], 3.0, 5.0, **{'rebnn/gamma_at_lower_percent': {'epoch': [1, 2], 'value': [90.0, 98.0]}})
     head, _, none, ours, later = cells(markdown_table(experiment, store))
-    assert head[4:6] == ['mean gamma, 1e-6', 'channels on the lower bound, %']
-    assert (none[4:6], ours[4:6], later[4:6]) == (['', ''], ['12', ''], ['3', '87'])
+    assert head[5:7] == ['mean gamma, 1e-6', 'channels on the lower bound, %']
+    assert (none[5:7], ours[5:7], later[5:7]) == (['', ''], ['12', ''], ['3', '87'])
 
 
 def test_a_negative_difference_and_a_score_that_is_a_share(experiment, store):
