@@ -133,7 +133,7 @@ def test_amp_keeps_constructor_and_hook():
         ),
         (
             ['model.backbone.conv_cfg.type=ReBNNConv2d', 'model.backbone.conv_cfg.gama=0'],
-            "model.backbone.conv_cfg of type ReBNNConv2d: no option 'gama'. Did you mean 'gamma'? Known: ",
+            "ReBNNConv2d: no option 'gama'. Did you mean 'gamma'? Known: ",
         ),
         (['model.type=RetinaNett'], "model.type='RetinaNett' is not registered (model). Did you mean 'RetinaNet'?"),
         (

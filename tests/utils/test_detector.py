@@ -68,7 +68,7 @@ def test_a_classifier_is_refused(white, tmp_path):
     [
         ('', '{0}/cut.pth cannot be read as a checkpoint: '),
         ("conv_cfg=dict(type='ReBNNConv')", "model.backbone.conv_cfg.type='ReBNNConv' is not registered (model). Did"),
-        ("conv_cfg=dict(type='ReBNNConv2d', gama=0)", "model.backbone.conv_cfg of type ReBNNConv2d: no option 'gama'"),
+        ("conv_cfg=dict(type='ReBNNConv2d', gama=0)", "ReBNNConv2d: no option 'gama'"),
         ('dept=18', "model.backbone of type ResNet: no option 'dept'. Did you mean 'depth'?"),
     ],
 )
