@@ -36,7 +36,9 @@ def run_script(script: str | Path, *args: object, cwd: str | Path = ROOT) -> sub
         request = dict(argv=argv, cwd=str(cwd), output=output, env=environment())
         server = start_server()
         print(json.dumps(request), file=server.stdin, flush=True)
-        code = int(server.stdout.readline())
+        answer = server.stdout.readline()
+        assert answer, f'{__file__} has ended, see its error'
+        code = int(answer)
         out, err = (Path(path).read_text() for path in output)
     return subprocess.CompletedProcess(argv, code, out, err)
 
