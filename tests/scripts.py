@@ -6,6 +6,7 @@ rebnn_mm is not imported ahead, so a script that relies on it without importing 
 
 import atexit
 import functools
+import gc
 import importlib
 import json
 import os
@@ -19,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # None of them may start a thread, which a fork would not have; onnxruntime starts one.
-LARGE = ('cv2', 'torch', 'matplotlib.pyplot', 'mmengine.runner', 'mmdet.apis', 'mmpretrain.apis')
+LARGE = ('cv2', 'torch', 'matplotlib.pyplot', 'onnx', 'mmengine.runner', 'mmdet.apis', 'mmpretrain.apis')
 LIMIT_S = 500
 """A script that takes longer is ended by SIGALRM."""
 
@@ -35,7 +36,9 @@ def run_script(script: str | Path, *args: object, cwd: str | Path = ROOT) -> sub
         request = dict(argv=argv, cwd=str(cwd), output=output, env=environment())
         server = start_server()
         print(json.dumps(request), file=server.stdin, flush=True)
-        code = int(server.stdout.readline())
+        answer = server.stdout.readline()
+        assert answer, f'{__file__} has ended, see its error'
+        code = int(answer)
         out, err = (Path(path).read_text() for path in output)
     return subprocess.CompletedProcess(argv, code, out, err)
 
@@ -62,11 +65,17 @@ def start_server() -> subprocess.Popen:
         env=environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
         text=True,
     )
     atexit.register(server.communicate)
     return server
+
+
+def read_index_once() -> None:
+    """Keep the hundred files that mmengine reads to find a config of mmdet; they take longer than the config."""
+    from mmengine.config import utils
+
+    utils.load = functools.cache(utils.load)
 
 
 def serve() -> dict | None:
@@ -76,6 +85,11 @@ def serve() -> dict | None:
     for name in LARGE:
         with suppress(ImportError):
             importlib.import_module(name)
+    read_index_once()
+    for package in filter(None, map(sys.modules.get, ('mmdet', 'mmpretrain'))):
+        with suppress(ValueError):  # there is no such config
+            importlib.import_module('mmengine.config.utils')._get_cfg_metainfo(package.__path__[0], '')
+    gc.freeze()  # a collection would copy all these objects into the fork
     while line := sys.stdin.readline():
         process = os.fork()
         if not process:

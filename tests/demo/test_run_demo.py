@@ -4,6 +4,9 @@ import pytest
 
 from tests.scripts import run_script
 
+# Five processes that import everything; each is tested by itself in tests/tools.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope='module')
 def finished(tmp_path_factory):

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.scripts import run_fresh
+
 TOOL = 'tools/analysis/benchmark_training.py'
 CLASSIFIER = 'configs/resnet18_rebnn_imagenet.py'
 
@@ -17,8 +19,8 @@ def tool():
     return module
 
 
-def test_measures_each_variant_in_turns_and_alone(run_tool, tmp_path):
-    done = run_tool(
+def test_measures_each_variant_in_turns_and_alone(tmp_path):
+    done = run_fresh(
         TOOL, CLASSIFIER, '--image-size', 32, '--rounds', 3, '--warmup', 1, '--variants', 'rebnn', 'plain',
         '--device', 'cpu', '--json', tmp_path / 'out' / 'cost.json',
     )  # fmt: skip
