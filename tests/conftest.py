@@ -6,7 +6,25 @@ import os
 if 'PYTEST_XDIST_WORKER' in os.environ:
     os.environ.setdefault('OMP_NUM_THREADS', '1')
 
+from collections import OrderedDict
+
+import pytest
+from mmengine.registry import DefaultScope
+
 import rebnn_mm  # noqa: F401
 from tests.scripts import read_index_once
 
 read_index_once()
+
+
+@pytest.fixture(autouse=True, scope='module')
+def _no_default_scope():
+    """A Runner leaves its scope behind, in which the next file of the worker would look for its classes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefaultScope, '_instance_dict', OrderedDict())
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _same_default_scope(monkeypatch, _no_default_scope):
+    monkeypatch.setattr(DefaultScope, '_instance_dict', OrderedDict(DefaultScope._instance_dict))

@@ -118,6 +118,7 @@ def test_twins_differ_in_model_and_method_only(binary, real, load_config):
     }
     assert {key: ours.get(key) for key in twin.keys() - method} == {key: twin[key] for key in twin.keys() - method}
     ours['optim_wrapper'].pop('constructor')
+    ours['optim_wrapper'].pop('paramwise_cfg', None)  # the rate of latent weights
     assert ours['optim_wrapper'] == twin['optim_wrapper']
     for key in ('train_cfg', 'test_cfg', 'data_preprocessor'):
         assert ours['model'][key] == twin['model'][key]

@@ -103,7 +103,7 @@ def test_tests_with_a_table_and_writes_predictions(run_tool, config, trained, tm
     assert majority == 50
     samples = pickle.loads((tmp_path / 'out.pkl').read_bytes())
     assert len(samples) == 12
-    right = [sample['pred_score'].argmax().item() == sample['gt_label'].item() for sample in samples]
+    right = [sample['pred_score'].argmax().item() == sample['gt_label'] for sample in samples]
     assert score == pytest.approx(100 * sum(right) / 12, abs=0.05)
 
 

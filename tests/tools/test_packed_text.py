@@ -72,7 +72,8 @@ def test_the_file_has_the_score_of_the_checkpoint(folder, capsys):
     for line in (folder / 'dev.tsv').read_text().splitlines()[1:]:
         sentence, label = line.split('\t')
         tokens = packed.tokens([sentence])
-        logits = model.eval()({name: torch.from_numpy(values) for name, values in tokens.items()})[0]
+        with torch.no_grad():
+            logits = model.eval()({name: torch.from_numpy(values) for name, values in tokens.items()})[0]
         right += int(logits.argmax()) == int(label)
     assert 10 < right < 50
     assert f'{100 * right / 60:.1f}' in printed
