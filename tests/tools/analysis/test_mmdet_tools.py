@@ -16,6 +16,9 @@ import pytest
 
 from tests.scripts import ROOT, run_script
 
+# Nineteen commands, most of them not ours; ours have test files of their own.
+pytestmark = pytest.mark.slow
+
 CLASSES = ('person', 'horse', 'toilet')
 TRAIN = ('000000358083.jpg', '000000078499.jpg', '000000060623.jpg')
 TEST = ('000000214753.jpg', '000000458054.jpg', '000000261888.jpg', '000000404484.jpg')
