@@ -102,7 +102,10 @@ def test_a_mistake_is_one_sentence(run_tool, tmp_path, arguments, message):
     assert message in done.stderr and len(done.stderr.strip().splitlines()) == 1
 
 
-PARTS = ('methods', 'gamma', 'settings', 'settings_two_stage', 'longer', 'bccd', 'oscillation', 'overview')
+LISTS = (
+    'methods', 'gamma', 'settings', 'settings_two_stage', 'longer', 'bccd', 'signs', 'signs_bccd', 'signs_kangaroo'
+)  # fmt: skip
+PARTS = (*LISTS, 'oscillation', 'overview')
 
 
 def test_the_report_fills_a_page_from_the_records_that_are_kept(run_tool, tmp_path):
@@ -117,7 +120,7 @@ def test_the_report_fills_a_page_from_the_records_that_are_kept(run_tool, tmp_pa
     for figure in ('differences', 'flips', 'weights'):
         assert (page.parent / 'images' / f'experiment_{figure}.png').stat().st_size > 10_000
         assert f'(images/experiment_{figure}.png)' in text
-    assert text.count('runs are done') == 6 and '| ReBNN |' in text
+    assert text.count('runs are done') == len(LISTS) and '| ReBNN |' in text
     with (tmp_path / 'results.csv').open() as file:
         lines = list(csv.DictReader(file))
     kept = {json.loads(path.read_text())['key'] for path in (ROOT / 'experiments' / 'records').glob('*.json')}
