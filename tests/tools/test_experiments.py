@@ -47,6 +47,8 @@ def records(folder):
     return {r['name']: r for r in (json.loads(p.read_text()) for p in sorted((folder / 'records').glob('*.json')))}
 
 
+# Slow, as each run is processes that import everything; tests/experiments has the same with trainings that do nothing.
+@pytest.mark.slow
 def test_runs_are_trained_and_recorded_and_a_failure_stops_nothing(first, place):
     found = records(place[0])
     assert found['good']['status'] == 'finished', first.stdout + first.stderr
@@ -58,6 +60,7 @@ def test_runs_are_trained_and_recorded_and_a_failure_stops_nothing(first, place)
     assert first.returncode == 1 and '1 finished, 1 failed, 0 had records' in first.stdout
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_done_again(first, run_tool, place):
     folder, flags = place
     done = run_tool(RUN, folder / 'tiny.py', '--seeds', 0, '--only', 'good', *flags)
@@ -67,6 +70,7 @@ def test_what_is_done_is_not_done_again(first, run_tool, place):
     assert [line.split()[-1] for line in shown] == ['finished', 'failed', 'done', 'done']
 
 
+@pytest.mark.slow
 def test_an_interruption_stops_the_runs_and_says_how_to_go_on(place):
     folder, flags = place
     command = [sys.executable, RUN, folder / 'tiny.py', '--only', 'good', '--seeds', '1', *flags]

@@ -17,7 +17,7 @@ def needs_it():
 
 
 @needs_it()
-@pytest.mark.parametrize('before', ['import mmpretrain', 'import transformers'])
+@pytest.mark.parametrize('before', [pytest.param('import mmpretrain', marks=pytest.mark.slow), 'import transformers'])
 def test_models_of_mmpretrain_import_beside_transformers_5(before):
     done = run(f'{before}\nimport rebnn_mm\nfrom mmpretrain.models import ImageClassifier, VisionTransformer')
 

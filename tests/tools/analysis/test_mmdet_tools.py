@@ -160,6 +160,8 @@ def ran(detector, classifier):
     import mmpretrain
 
     tools = Path(mmdet.__path__[0], '.mim/tools/analysis_tools')
+    behind = detector / 'behind_rebnn_mm.py'
+    behind.write_text(re.search(r"^WITH='(.*)'$", (ROOT / 'docs/analysis.md').read_text(), re.MULTILINE)[1])
     other = Path(mmpretrain.__path__[0], '.mim/tools/analysis_tools')
     schedule = other.parent / 'visualization/vis_scheduler.py'
     config, out = detector / 'config.py', detector / 'found.pkl'
@@ -168,7 +170,7 @@ def ran(detector, classifier):
     commands = {
         'train': ['tools/train.py', config, '--work-dir', detector / 'run'],
         'test': ['tools/test.py', config, detector / 'run/iter_2.pth', '--work-dir', detector / 'test', '--out', out],
-        'browse': [tools / 'browse_dataset.py', config, '--output-dir', detector / 'browsed', '--not-show'],
+        'browse': [behind, tools / 'browse_dataset.py', config, '--output-dir', detector / 'browsed', '--not-show'],
         'matrix': [tools / 'confusion_matrix.py', config, detector / 'right.pkl', detector / 'matrix'],
         'our_matrix': [
             *('tools/analysis/confusion_matrix.py', config, detector / 'right.pkl'),
@@ -196,7 +198,7 @@ def ran(detector, classifier):
         'cls_train': ['tools/train.py', config, '--work-dir', classifier / 'run'],
         'cls_test': ['tools/test.py', config, saved, '--work-dir', classifier / 'test', '--out', out],
         'cls_matrix': [
-            *(other / 'confusion_matrix.py', config, out, '--out', classifier / 'matrix.pkl'),
+            *(behind, other / 'confusion_matrix.py', config, out, '--out', classifier / 'matrix.pkl'),
             *('--show-path', classifier / 'matrix.png', '--include-values'),
         ],
         'cls_metric': [other / 'eval_metric.py', out, '--metric', 'type=Accuracy', 'topk=1,5'],
