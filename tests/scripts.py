@@ -25,17 +25,15 @@ LIMIT_S = 500
 """A script that takes longer is ended by SIGALRM."""
 
 
-def run_script(
-    script: str | Path, *args: object, cwd: str | Path = ROOT, ahead: str | None = None
-) -> subprocess.CompletedProcess:
+def run_script(script: str | Path, *args: object, cwd: str | Path = ROOT) -> subprocess.CompletedProcess:
     """The finished process with its text output; the script and ``cwd`` are relative to the repository's root.
 
-    ``ahead`` is a module to import before it. For what a start without anything imported shows, use :func:`run_fresh`.
+    For what a start without anything imported shows, use :func:`run_fresh`.
     """
     with tempfile.TemporaryDirectory() as folder:
         output = [str(Path(folder, name)) for name in ('out', 'err')]
         argv = [str(ROOT / script) if cwd != ROOT else str(script), *map(str, args)]
-        request = dict(argv=argv, cwd=str(cwd), output=output, env=environment(), ahead=ahead)
+        request = dict(argv=argv, cwd=str(cwd), output=output, env=environment())
         server = start_server()
         print(json.dumps(request), file=server.stdin, flush=True)
         answer = server.stdout.readline()
@@ -100,7 +98,7 @@ def serve() -> dict | None:
     return None
 
 
-def become(argv: list[str], cwd: str, output: list[str], env: dict[str, str], ahead: str | None) -> None:
+def become(argv: list[str], cwd: str, output: list[str], env: dict[str, str]) -> None:
     """Make this process what the interpreter is when it starts with a script."""
     signal.alarm(LIMIT_S)
     os.environ.clear()
@@ -111,8 +109,6 @@ def become(argv: list[str], cwd: str, output: list[str], env: dict[str, str], ah
         os.dup2(os.open(path, mode), number)
     sys.argv = argv
     sys.path[0] = str(Path(argv[0]).resolve().parent)
-    if ahead:
-        importlib.import_module(ahead)
 
 
 if __name__ == '__main__' and (request := serve()):

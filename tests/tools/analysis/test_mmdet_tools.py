@@ -34,8 +34,7 @@ class Done(NamedTuple):
 def run(command: list[object]) -> Done:
     """The first word is the script, ``*`` as in a shell."""
     words = [file for word in map(str, command) for file in (glob.glob(word) if '*' in word else [word])]
-    # With transformers 5 mmpretrain's models can be imported behind this package only.
-    done = run_script(*words, ahead='rebnn_mm')
+    done = run_script(*words)
     return Done(done.returncode, done.stdout + done.stderr)
 
 
@@ -187,7 +186,7 @@ def ran(detector, classifier):
         'curve': [tools / 'analyze_logs.py', *curve, '--style', 'default', '--out', detector / 'curve.svg'],
         'curve_default': [tools / 'analyze_logs.py', *curve, '--out', detector / 'none.svg'],
         'curves': [
-            *(other / 'analyze_logs.py', *curve, 'rebnn/flips_per_million', 'coco/bbox_mAP_50'),
+            *(other / 'analyze_logs.py', *curve, 'rebnn/flip_percent', 'coco/bbox_mAP_50'),
             *('--out', detector / 'curves.svg'),
         ],
     }
