@@ -37,6 +37,8 @@ EXTRAS = {
     'deploy': ['numpy', 'onnxruntime>=1.17', 'pillow'],
     # Encoders, tokenizers, and the metrics of GLUE. Before version 5, BERT silently keeps its own attention.
     'language': ['transformers>=5.0', 'scikit-learn', 'scipy'],
+    # Runs the lists of experiments, side by side or on a cluster.
+    'experiments': ['snakemake>=9; python_version>="3.11"', 'matplotlib', 'scipy'],
     # Formatter and type checker are pinned: their verdict changes from version to version.
     # psutil is for mmdet's benchmark.py.
     'dev': [
@@ -47,6 +49,7 @@ EXTRAS = {
         'mypy==2.4.1',
         'tensorboard',
         'psutil',
+        'snakemake==9.27.1; python_version>="3.11"',
     ],
 }
 

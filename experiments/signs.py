@@ -19,7 +19,13 @@ runs = [
     dict(name='moving_none', label='moving, gamma 0', config=config, options={**moving, **none}, seeds=three),
     dict(name='moving_printed', label='moving, bounds 1e-5 and 2e-4', config=config, options={**moving, **printed}),
     dict(name='moving_exact', label='moving, bounds 2e-7 and 4e-6', config=config, options={**moving, **exact}),
-    dict(name='moving_share', label='moving, printed, at most 1 %', config=config, options={**moving, **share}, seeds=three),
+    dict(
+        name='moving_share',
+        label='moving, printed, at most 1 %',
+        config=config,
+        options={**moving, **share},
+        seeds=three,
+    ),
     dict(name='slower_none', label='a third of that rate, gamma 0', config=config, options={**slower, **none}),
     dict(name='fixed_none', label='as before, gamma 0', config=config, options={**fixed, **none}),
 ]

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the package give what they say."""
+"""The examples in the docstrings of the package and of the experiments give what they say."""
 
 import doctest
 import importlib
@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from mmengine.registry import DefaultScope
 
-PACKAGE = Path(__file__).parents[1] / 'rebnn_mm'
-FILES = sorted(path for path in PACKAGE.rglob('*.py') if '>>>' in path.read_text())
+ROOT = Path(__file__).parents[1]
+PACKAGES = (ROOT / 'rebnn_mm', ROOT / 'experiments' / 'study')
+FILES = sorted(path for package in PACKAGES for path in package.rglob('*.py') if '>>>' in path.read_text())
 
 
 def module_name(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix('').parts
+    parts = path.relative_to(ROOT).with_suffix('').parts
     return '.'.join(parts[:-1] if parts[-1] == '__init__' else parts)
 
 

@@ -1,6 +1,6 @@
 """Stands in for tools/train.py: no model, the same files, and it resumes from its last checkpoint.
 
-python fake_train.py CONFIG WORK_DIR
+python fake_train.py CONFIG --work-dir WORK_DIR --resume
 """
 
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 
 # A written config is plain assignments; mmengine takes seconds to import.
 cfg = runpy.run_path(sys.argv[1])
-work_dir = Path(sys.argv[2])
+work_dir = Path(sys.argv[3])
 pointer = work_dir / 'last_checkpoint'
 done = int(Path(pointer.read_text()).stem.removeprefix('epoch_')) if pointer.is_file() else 0
 if cfg['load_from'] and not Path(cfg['load_from']).is_file():

@@ -1,6 +1,6 @@
 """Small planned runs and their records."""
 
-from rebnn_mm.experiments.planned_run import PlannedRun
+from experiments.study.plan import PlannedRun
 
 VERSIONS = {'python': '3.11', 'torch': '2.13.0'}
 
@@ -20,16 +20,14 @@ def planned(name='bnn', seed=0, config='config.py', start=None, epochs=2, hooks=
     )
 
 
-def record_of(
-    run, final=50.0, status='finished', error=None, flips=None, cpu_s=60.0, weights=None, experiment='list', test=None
-):
+def record_of(run, final=50.0, flips=None, cpu_s=60.0, weights=None, experiment='list', test=None):
     return dict(
         format=1,
         key=run.key,
         experiment=experiment,
         name=run.name,
-        status=status,
-        error=error,
+        status='finished',
+        error=None,
         **run.definition,
         score=run.score,
         final=final,

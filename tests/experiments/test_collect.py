@@ -5,8 +5,7 @@ import json
 import pytest
 import torch
 
-from rebnn_mm.experiments.collect import collect_results
-from rebnn_mm.experiments.progress import finished_epochs, last_checkpoint
+from experiments.study.collect import collect_results, last_checkpoint
 
 
 def train(step, epoch, loss, **values):
@@ -88,7 +87,6 @@ def test_a_line_that_a_killed_run_has_cut_off_is_left_out(write):
         file.write('{"lr": 0.1, "lo')
     write('20260102', train(10, 2, 1.0), score(2, 20.0))
     assert collect_results(work_dir, 'accuracy/top1')['curves']['loss']['value'] == [2.0, 1.0]
-    assert finished_epochs(work_dir) == 1
 
 
 def test_a_missing_score_is_named_with_what_there_is(write):
@@ -101,10 +99,9 @@ def test_a_score_that_is_not_a_number(write):
         collect_results(write('a', score(1, float('nan'))), 'accuracy/top1')
 
 
-def test_progress_is_read_from_checkpoint_or_log(write):
-    work_dir = write('a', train(5, 1, 2.0), train(10, 3, 2.0))
-    assert finished_epochs(work_dir) == 2 and last_checkpoint(work_dir) is None
-    (work_dir / 'last_checkpoint').write_text(str(work_dir / 'epoch_4.pth'))
-    assert last_checkpoint(work_dir) is None
-    (work_dir / 'epoch_4.pth').touch()
-    assert last_checkpoint(work_dir) == (work_dir / 'epoch_4.pth').resolve() and finished_epochs(work_dir) == 4
+def test_the_last_checkpoint_is_one_that_is_there(tmp_path):
+    assert last_checkpoint(tmp_path) is None
+    (tmp_path / 'last_checkpoint').write_text(str(tmp_path / 'epoch_4.pth'))
+    assert last_checkpoint(tmp_path) is None
+    (tmp_path / 'epoch_4.pth').touch()
+    assert last_checkpoint(tmp_path) == (tmp_path / 'epoch_4.pth').resolve()

@@ -5,10 +5,10 @@ import pytest
 import torch
 from matplotlib import pyplot
 
+from experiments.study.collect import BINS, latent_weight_histograms
+from experiments.study.figures import draw_differences, draw_flips, draw_histograms, shares
+from experiments.study.interval import Estimate
 from rebnn_mm.analysis.figure_style import figure_style
-from rebnn_mm.experiments.figures import draw_differences, draw_flips, draw_histograms, shares
-from rebnn_mm.experiments.interval import Estimate
-from rebnn_mm.experiments.latent_weights import BINS, latent_weight_histograms
 
 
 def record(sequential, weight):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebnn_mm.experiments.interval import differences, estimate
+from experiments.study.interval import differences, estimate
 
 # Quantiles of Student's t at 0.975, from a printed table.
 T = {1: 12.706, 2: 4.303, 4: 2.776}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config
 
-from rebnn_mm.experiments.experiment import read_experiment
-from rebnn_mm.experiments.run_record import RecordStore
+from experiments.study.plan import read_experiment
+from experiments.study.record import RecordStore
 
 ROOT = Path(__file__).parents[2]
 LISTS = {path.stem: read_experiment(path) for path in sorted((ROOT / 'experiments').glob('*.py'))}

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .experiment import Experiment, Row
 from .interval import Estimate, differences, estimate
-from .run_record import RecordStore, final_score
+from .plan import Experiment, Row
+from .record import RecordStore, final_score
 
 CSV_COLUMNS = (
     'experiment',
@@ -201,11 +201,8 @@ def provenance_text(experiment: Experiment, store: RecordStore) -> str:
         f'{_listed(m["threads"] or "default" for m in made)} thread(s) per run, other work going on.',
         f'{cpu:.1f} h of processor time, {wall:.1f} h by the clock added up over the runs.',
         f'{", ".join(f"{name} {version}" for name, version in sorted(versions.items()))}.',
-        f'Command: `python tools/experiments/run.py experiments/{experiment.name}.py`.',
+        f'Command: `snakemake -s experiments/Snakefile --cores 2 {experiment.name}`.',
     ]
-    failed = [run.stem for run in runs if (store.find(run) or {}).get('status') == 'failed']
-    if failed:
-        parts.append(f'Failed: {", ".join(failed)}.')
     return ' '.join(parts) + '\n'
 
 

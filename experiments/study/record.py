@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .planned_run import PlannedRun
+from .plan import PlannedRun
 
 FORMAT = 1
 
@@ -16,7 +16,7 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     'experiment': str,
     'name': str,
     'status': str,
-    'error': (str, type(None)),
+    'error': type(None),
     'config': str,
     'options': dict,
     'budget': dict,
@@ -24,7 +24,7 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
     'seed': int,
     'start': (str, type(None)),
     'score': str,
-    'final': (float, int, type(None)),
+    'final': (float, int),
     'curves': dict,
     'flips': dict,
     'weights': dict,
@@ -34,12 +34,12 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
 }
 """Entries of a record and their types.
 
-- ``status``: ``'finished'`` or ``'failed'``; ``error``: last line of what a failed run printed.
+- ``status``: ``'finished'``; ``error``: None. A run that fails leaves no record.
 - ``config`` to ``start``: the run's definition, from which ``key`` is made.
 - ``final``: the score named ``score`` at the last validation, in the evaluator's unit.
 - ``curves``: ``epoch`` and ``value`` lists by name: scores, mean training loss and the method's scalars by epoch.
 - ``flips``: by layer ``weights``, ``steps`` and the four counts of the weight recorder, lists over epochs.
-- ``weights``: by layer the histogram of the final latent weights (:mod:`rebnn_mm.experiments.latent_weights`).
+- ``weights``: by layer the histogram of the final latent weights (:mod:`experiments.study.collect`).
 - ``test``: ``options``, the overrides of the test after training, and all its ``scores`` by name; empty without one.
 - ``cost``: of the training; ``wall_s``, ``cpu_s``, and ``parts``, how many times it was started.
 - ``made``: ``command``, ``commit``, ``changed`` (whether files differed from the commit), ``date``, ``hardware``,
@@ -63,10 +63,8 @@ def check_record(record: dict[str, Any], source: str) -> dict[str, Any]:
         raise ValueError(f'{source}: {unknown[0]!r} is unknown. It is from another version of this project.')
     if record['format'] != FORMAT:
         raise ValueError(f'{source}: format {record["format"]} is unknown; this version reads format {FORMAT}.')
-    if record['status'] not in ('finished', 'failed'):
-        raise ValueError(f"{source}: status={record['status']!r} is unknown; it is 'finished' or 'failed'.")
-    if (record['final'] is None) != (record['status'] == 'failed'):
-        raise ValueError(f'{source}: a finished run has a final score, a failed one has none. Remove the file.')
+    if record['status'] != 'finished':
+        raise ValueError(f"{source}: status={record['status']!r} is unknown; it is 'finished'. Remove the file.")
     return record
 
 
@@ -109,18 +107,13 @@ class RecordStore:
         return check_record(record, str(path))
 
     def find(self, run: PlannedRun) -> dict[str, Any] | None:
-        """The record of a run, finished or failed, tested or not; None if there is none."""
+        """The record of a run, however it was tested; None if there is none."""
         paths = sorted(self.folder.glob(f'*_{run.key}.json'))
         return self.read(paths[0]) if paths else None
 
-    def trained(self, run: PlannedRun) -> dict[str, Any] | None:
-        """The record of a run whose training has ended; None if it failed or is to be done."""
-        record = self.find(run)
-        return record if record is not None and record['status'] == 'finished' else None
-
     def finished(self, run: PlannedRun) -> dict[str, Any] | None:
         """The record of a run that is trained and, if it asks for that, tested; None if something is to be done."""
-        record = self.trained(run)
+        record = self.find(run)
         if record is None or run.test is None:
             return record
         # As JSON has it: a record holds lists where a list of runs may have tuples.

@@ -4,7 +4,7 @@ import pytest
 import torch
 from mmengine.hooks import Hook
 
-from rebnn_mm.engine import ReBNNAlphaStartHook, ReBNNGammaGrowthHook
+from experiments.study.hooks import ReBNNAlphaStartHook, ReBNNGammaGrowthHook
 from rebnn_mm.layers import BNNConv2d
 from tests.engine.small_runner import SmallClassifier, trained
 

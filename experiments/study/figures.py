@@ -9,9 +9,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from ..analysis.figure_style import COLOURS
+from rebnn_mm.analysis.figure_style import COLOURS
+
+from .collect import BINS, REACH
 from .interval import Estimate
-from .latent_weights import BINS, REACH
 
 VERDICTS = {'above': COLOURS[0], 'open': COLOURS[6], 'below': COLOURS[1]}
 

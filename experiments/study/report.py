@@ -1,6 +1,6 @@
 """Write the tables and figures of docs/results.md from the records of finished runs.
 
-    python tools/experiments/report.py
+    python -m experiments.study.report
 
 Only the parts between the markers of the page are replaced; experiments/results.csv gets a line for every run, and
 docs/images the figures. It trains nothing and takes seconds.
@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rebnn_mm.analysis.figure_style import DPI, figure_style
-from rebnn_mm.experiments.experiment import Experiment, read_experiment
-from rebnn_mm.experiments.figures import draw_differences, draw_flips, draw_histograms, shares
-from rebnn_mm.experiments.interval import estimate
-from rebnn_mm.experiments.run_record import RecordStore, final_score
-from rebnn_mm.experiments.sections import replace_sections
-from rebnn_mm.experiments.tables import (
+from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.picture import save_picture
+
+from .figures import draw_differences, draw_flips, draw_histograms, shares
+from .interval import estimate
+from .plan import Experiment, read_experiment
+from .record import RecordStore, final_score
+from .tables import (
     csv_table,
     flip_percent,
     markdown_table,
@@ -28,8 +31,6 @@ from rebnn_mm.experiments.tables import (
     row_differences,
     row_results,
 )
-from rebnn_mm.utils.command_line import stop_if
-from rebnn_mm.utils.picture import save_picture
 
 ROOT = Path(__file__).parents[2].resolve()
 
@@ -56,6 +57,35 @@ OVERVIEW: tuple[tuple[str, Callable[[dict[str, Any]], float | None], str], ...] 
 
 OSCILLATING = ('react', 'recu', 'rebnn')
 LAYERS = ('backbone.layer1.0.conv1', 'backbone.layer2.1.conv1', 'backbone.layer3.2.conv2')
+
+
+def replace_sections(page: str, sections: Mapping[str, str]) -> str:
+    r"""The page with new text between its markers.
+
+    A part stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``, each on a line of its own.
+
+    Args:
+        page: Markdown.
+        sections: new text by name.
+
+    Raises:
+        ValueError: the page has no such markers, or has them twice.
+
+    Example:
+        >>> replace_sections('<!-- begin a -->\nold\n<!-- end a -->\n', {'a': 'new\n'})
+        '<!-- begin a -->\nnew\n<!-- end a -->\n'
+    """
+    for name, text in sections.items():
+        begin, end = f'<!-- begin {name} -->\n', f'<!-- end {name} -->\n'
+        pattern = re.escape(begin) + '.*?' + re.escape(end)
+        found = len(re.findall(pattern, page, flags=re.DOTALL))
+        if found != 1:
+            raise ValueError(
+                f'the page has {found} parts between {begin.strip()} and {end.strip()}, and one is needed. '
+                'Put both lines where the part belongs.'
+            )
+        page = re.sub(pattern, lambda _: begin + text + end, page, flags=re.DOTALL)  # noqa: B023
+    return page
 
 
 def oscillation_table(settings: dict[str, list[dict[str, Any]]]) -> str:

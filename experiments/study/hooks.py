@@ -1,0 +1,196 @@
+"""Hooks of ReBNN layers that only comparisons need: other starts of alpha, and other rules for gamma."""
+
+from typing import Any, TypeGuard
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
+from mmengine.runner import Runner
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from rebnn_mm.engine.binary_hook import has_epochs, optim_wrappers, unwrapped
+from rebnn_mm.functional import channel_dims, scaled_sign
+from rebnn_mm.layers import BinaryLayer
+from rebnn_mm.quantizers import ReBNNWeight
+
+
+@HOOKS.register_module()
+class ReBNNAlphaStartHook(Hook):
+    r"""Multiplies the scaling factors of ReBNN layers by a number before the first step.
+
+    alpha starts at the channel-wise mean of \|w\|; the paper does not say where. Behind batch norm its size does not
+    change what the network computes, but gradients of the latent weights grow with it, and the largest \|G\| of the
+    gamma rule falls. Add it behind the method's hook.
+
+    Args:
+        factor: above 0.
+
+    Raises:
+        ValueError: ``factor`` is not above 0, or the model has no ReBNN layer.
+
+    Example:
+        >>> ReBNNAlphaStartHook(4.0).factor
+        4.0
+    """
+
+    priority = 60
+
+    def __init__(self, factor: float) -> None:
+        if factor <= 0:
+            raise ValueError(f'ReBNNAlphaStartHook: factor={factor} must be above 0; a scaling factor is positive.')
+        self.factor = factor
+
+    @torch.no_grad()
+    def before_train(self, runner: Runner) -> None:
+        """Multiply, unless the run is resumed."""
+        quantizers = [module for module in unwrapped(runner.model).modules() if isinstance(module, ReBNNWeight)]
+        if not quantizers:
+            raise ValueError(
+                "ReBNNAlphaStartHook: the model has no ReBNN layer. Set conv_cfg=dict(type='ReBNNConv2d'), or remove "
+                'the hook.'
+            )
+        if runner.iter == 0:
+            for quantizer in quantizers:
+                quantizer.alpha.mul_(self.factor)
+
+
+@HOOKS.register_module()
+class ReBNNGammaGrowthHook(Hook):
+    r"""Moves gamma of ReBNN layers from a share of its value to all of it, by epochs.
+
+    .. math::
+        \gamma_e = \gamma \cdot (s + (1 - s) \, (e / E)^p)
+
+    with e finished epochs of E, the share s of the start and the power p. Not of the paper: a term that is firm from
+    the first epoch on slows learning, and there is little to steady before training settles. For layers with a number
+    as gamma; add it behind the method's hook.
+
+    Args:
+        start: share s at the start, 0 to 1.
+        power: p; above 1 gamma stays small for longer.
+
+    Raises:
+        ValueError: an argument is out of range, or no layer has a number above 0 as gamma.
+
+    Example:
+        >>> hook = ReBNNGammaGrowthHook(start=0.1, power=2)
+        >>> [round(hook.share(epoch / 4), 3) for epoch in range(4)]
+        [0.1, 0.156, 0.325, 0.606]
+    """
+
+    priority = 60
+
+    def __init__(self, start: float = 0.0, power: float = 1.0) -> None:
+        if not 0 <= start <= 1 or power <= 0:
+            raise ValueError(
+                f'ReBNNGammaGrowthHook: start={start} must be from 0 to 1 and power={power} above 0. '
+                'Set gamma itself in conv_cfg.'
+            )
+        self.start, self.power = start, power
+
+    def share(self, done: float) -> float:
+        """Share of gamma when ``done`` of training, from 0 to 1, is finished."""
+        return self.start + (1 - self.start) * done**self.power
+
+    def before_train(self, runner: Runner) -> None:
+        """Look whether there is something to move."""
+        if not has_epochs(runner):
+            raise ValueError('ReBNNGammaGrowthHook needs a train loop with epochs (train_cfg by_epoch=True).')
+        if not self._quantizers(runner):
+            raise ValueError(
+                'ReBNNGammaGrowthHook: no layer has a number above 0 as gamma. Set one in the config, such as '
+                "conv_cfg=dict(type='ReBNNConv2d', gamma=2e-5)."
+            )
+
+    @torch.no_grad()
+    def before_train_epoch(self, runner: Runner) -> None:
+        """Renew gamma; a resumed run goes on where it stood."""
+        share = self.share(runner.epoch / runner.max_epochs)
+        for quantizer in self._quantizers(runner):
+            quantizer.gamma.fill_(share * float(quantizer.gamma_mode))
+
+    def _quantizers(self, runner: Runner) -> list[ReBNNWeight]:
+        found = [module for module in unwrapped(runner.model).modules() if isinstance(module, ReBNNWeight)]
+        return [quantizer for quantizer in found if not isinstance(quantizer.gamma_mode, str) and quantizer.gamma_mode]
+
+
+@HOOKS.register_module()
+class ReBNNGammaShareHook(Hook):
+    r"""Renews gamma of ReBNN layers before every step, from the sizes of the two gradients it stands between.
+
+    .. math::
+        \gamma_i = s \cdot \frac{\sum_j |\alpha_i G_{ij}|}{\sum_j |w_{ij} - \alpha_i b_{ij}|}
+
+    so the reconstruction term of each channel has s times the mean magnitude of its task gradient. Not of the paper:
+    its rule is in units of the gradient, so what it does follows the depth of a layer, the size of the weights and of
+    the loss; s has no unit. For layers with a number above 0 as gamma, whose value then has no effect.
+
+    Args:
+        share: s, above 0.
+
+    Raises:
+        ValueError: ``share`` is not above 0, or no layer has a number above 0 as gamma.
+
+    Example:
+        >>> weight, alpha = torch.tensor([[0.5, -1.5]]), torch.tensor([1.0])
+        >>> ReBNNGammaShareHook(share=0.1).gamma(weight, alpha, torch.tensor([[0.2, 0.4]]))
+        tensor([0.0600])
+    """
+
+    # Before the method's hook, so that its own step hook, which uses gamma, comes after the one that is set here.
+    priority = 40
+
+    def __init__(self, share: float) -> None:
+        if not share > 0:
+            raise ValueError(f'ReBNNGammaShareHook: share={share} must be above 0.')
+        self.share = share
+        self._handles: list[Any] = []
+
+    def gamma(self, weight: Tensor, alpha: Tensor, grad: Tensor) -> Tensor:
+        """Gamma of each channel.
+
+        Args:
+            weight: latent weight, shape (C_out, ...).
+            alpha: scaling factor, shape (C_out,).
+            grad: gradient of the task for the latent weight.
+        """
+        distance = weight - scaled_sign(weight, alpha)
+        dims = channel_dims(weight)
+        # A channel whose weights all stand at alpha has nothing to reconstruct, whatever its gamma.
+        tiny = torch.finfo(weight.dtype).tiny
+        return self.share * grad.abs().sum(dim=dims) / distance.abs().sum(dim=dims).clamp(min=tiny)
+
+    def before_train(self, runner: Runner) -> None:
+        """Look for layers and stand before their optimizers."""
+        layers = [
+            (module.weight, module.weight_quantizer)
+            for module in unwrapped(runner.model).modules()
+            if isinstance(module, BinaryLayer) and _has_number(module.weight_quantizer)
+        ]
+        if not layers:
+            raise ValueError(
+                'ReBNNGammaShareHook: no layer has a number above 0 as gamma. Set one in the config, such as '
+                "conv_cfg=dict(type='ReBNNConv2d', gamma=1e-5)."
+            )
+
+        @torch.no_grad()
+        def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            held = {id(parameter) for group in stepping.param_groups for parameter in group['params']}
+            for weight, quantizer in layers:
+                if weight.grad is not None and id(weight) in held:
+                    quantizer.gamma.copy_(self.gamma(quantizer.latent(weight), quantizer.alpha, weight.grad))
+
+        for wrapper in optim_wrappers(runner):
+            self._handles.append(wrapper.optimizer.register_step_pre_hook(before_step))
+
+    def after_train(self, runner: Runner) -> None:
+        """Take the step hooks away."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+
+def _has_number(quantizer: nn.Module | None) -> TypeGuard[ReBNNWeight]:
+    mode = quantizer.gamma_mode if isinstance(quantizer, ReBNNWeight) else 0
+    return not isinstance(mode, str) and mode > 0
