@@ -8,7 +8,7 @@ import pytest
 from mmengine.registry import DefaultScope
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = (ROOT / 'rebnn_mm', ROOT / 'experiments' / 'study')
+PACKAGES = (ROOT / 'rebnn_mm', ROOT / 'experiments' / 'study', ROOT / 'experiments' / 'paper_costs')
 FILES = sorted(path for package in PACKAGES for path in package.rglob('*.py') if '>>>' in path.read_text())
 
 

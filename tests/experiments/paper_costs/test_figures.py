@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
-from rebnn_mm.analysis.paper_figures import FIGURES, counted_networks
+from experiments.paper_costs.figures import FIGURES, counted_networks
 
 # Computed independently, from lists of layers written by hand; row, quantity, value.
 VALUES = [

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from .layer_cost import LayerCost, NetworkCost
+from rebnn_mm.analysis.layer_cost import LayerCost, NetworkCost
 
 STAGES = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))
 EXTRAS = ((256, 1, 1, 0), (512, 3, 2, 1), (128, 1, 1, 0), (256, 3, 2, 1), (128, 1, 1, 0), (256, 3, 1, 0)) + (

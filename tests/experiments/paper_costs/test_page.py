@@ -12,11 +12,11 @@ pytest.importorskip('mmpretrain')
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / 'docs' / 'size_and_ops.md'
-TOOL = 'tools/analysis/paper_size_and_ops.py'
+TOOL = 'experiments/paper_costs/__main__.py'
 
 
 def load(path):
-    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
+    spec = importlib.util.spec_from_file_location('loaded', ROOT / path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from rebnn_mm.analysis.bert_cost import Bert111Rule, BertRealRule, bert_base_cost
+from experiments.paper_costs.bert_cost import Bert111Rule, BertRealRule, bert_base_cost
 from rebnn_mm.analysis.layer_counter import count_layers
 
 

@@ -7,7 +7,7 @@ from mmengine.config import Config
 
 pytest.importorskip('mmdet')
 
-from rebnn_mm.analysis.bidet_ssd_cost import bidet_ssd_cost
+from experiments.paper_costs.bidet_ssd_cost import bidet_ssd_cost
 from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.analysis.network_cost import network_cost
 

@@ -1,7 +1,7 @@
 """The tables of docs/size_and_ops.md: our networks, and the paper's 28 figures beside what counting gives.
 
-python tools/analysis/paper_size_and_ops.py                                    # print them
-python tools/analysis/paper_size_and_ops.py --update docs/size_and_ops.md      # renew them in the page
+python -m experiments.paper_costs                                  # print them
+python -m experiments.paper_costs --update docs/size_and_ops.md    # renew them in the page
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import argparse
 import re
 from pathlib import Path
 
-from rebnn_mm.analysis.paper_figures import counted_networks
-from rebnn_mm.analysis.size_tables import figures_table, networks_table, own_table
+from experiments.paper_costs.figures import counted_networks
+from experiments.paper_costs.tables import figures_table, networks_table, own_table
 from rebnn_mm.utils.command_line import stop_if
 
-BLOCK = '<!-- {name}: tools/analysis/paper_size_and_ops.py -->\n{text}<!-- end of {name} -->\n'
+BLOCK = '<!-- {name}: python -m experiments.paper_costs -->\n{text}<!-- end of {name} -->\n'
 
 
 def updated(page: str, tables: dict[str, str]) -> str:

@@ -5,13 +5,13 @@ from functools import cache
 
 from mmengine.config import Config
 
+from rebnn_mm.analysis.config_network import build_network, input_shape
+from rebnn_mm.analysis.layer_cost import NetworkCost
+from rebnn_mm.analysis.network_cost import network_cost
+from rebnn_mm.analysis.rules import Rule
 from rebnn_mm.utils.config_dir import get_config_dir
 
-from .config_network import build_network, input_shape
-from .layer_cost import NetworkCost
-from .network_cost import network_cost
-from .paper_figures import FIGURES, NETWORKS, Figure
-from .rules import Rule
+from .figures import FIGURES, NETWORKS, Figure
 
 TABLES = {'ResNet': 'Table 2', 'Faster': 'Table 3', 'SSD300': 'Table 3', 'BERT': 'Table 4'}
 
