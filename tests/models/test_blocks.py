@@ -5,7 +5,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from rebnn_mm.layers import BinaryRPReLU, ReBNNConv2d
+from rebnn_mm.layers import BinaryRPReLU
+from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.models.blocks import (
     BinaryAdaBinBlock,
     BinaryBasicBlock,
