@@ -11,7 +11,7 @@ from .binary_linear import BinaryLinear
 
 
 def method_layers(
-    module: str, doc: str, name: str, *, weight: str, activation: str, pad_value: int = 0
+    module: str, doc: str | None, name: str, *, weight: str, activation: str, pad_value: int = 0
 ) -> tuple[type[BinaryConv2d], type[BinaryLinear]]:
     """Make and register a method's convolution and linear layer: the binary ones with the method's quantizers.
 
@@ -20,7 +20,8 @@ def method_layers(
 
     Args:
         module: ``__name__`` of the method's file.
-        doc: its ``__doc__``, which begins with the method's name and, in parentheses, its source.
+        doc: its ``__doc__``, which begins with the method's name and, in parentheses, its source; None where Python
+            leaves docstrings out.
         name: what the names of both classes begin with.
         weight: registered name of the weight quantizer.
         activation: registered name of the activation quantizer.
@@ -36,11 +37,23 @@ def method_layers(
         ("Sample's convolution: ``conv_cfg=dict(type='SampleConv2d')``", "Sample's linear layer")
         >>> removed = [MODELS.module_dict.pop(cls.__name__) for cls in (conv, linear)]
     """
+    conv_doc, linear_doc = _docstrings(module, doc, name, weight, activation, pad_value) if doc else (None, None)
+    own = {'__module__': module, 'method_weight': weight, 'method_activation': activation}
+    conv: Any = type(
+        f'{name}Conv2d', (BinaryConv2d, nn.Conv2d), {**own, '__doc__': conv_doc, 'method_pad_value': pad_value}
+    )
+    linear: Any = type(f'{name}Linear', (BinaryLinear, nn.Linear), {**own, '__doc__': linear_doc})
+    for cls in (conv, linear):
+        MODELS.register_module(module=cls)
+    return conv, linear
+
+
+def _docstrings(module: str, doc: str, name: str, weight: str, activation: str, pad_value: int) -> tuple[str, str]:
     found = re.match(r'(.+?) \((.+?)\): (.+)', doc, flags=re.DOTALL)
     if found is None:
         raise ValueError(f"{module}: its docstring must begin like 'XNOR-Net (Rastegari et al. 2016): scaled signs'.")
     title, source, text = found.groups()
-    conv_doc = f"""{title}'s convolution: ``conv_cfg=dict(type='{name}Conv2d')``.
+    conv = f"""{title}'s convolution: ``conv_cfg=dict(type='{name}Conv2d')``.
 
 {text[0].upper()}{text[1:].strip()}
 
@@ -51,7 +64,7 @@ Example:
     >>> type(conv.weight_quantizer).__name__, type(conv.activation_quantizer).__name__, conv.pad_value
     ('{weight}', '{activation}', {pad_value})
 """
-    linear_doc = f"""{title}'s linear layer, with the quantizers of :class:`{name}Conv2d`.
+    linear = f"""{title}'s linear layer, with the quantizers of :class:`{name}Conv2d`.
 
 Source: {source} ({title}).
 
@@ -60,11 +73,4 @@ Example:
     >>> type(layer.weight_quantizer).__name__, type(layer.activation_quantizer).__name__
     ('{weight}', '{activation}')
 """
-    own = {'__module__': module, 'method_weight': weight, 'method_activation': activation}
-    conv: Any = type(
-        f'{name}Conv2d', (BinaryConv2d, nn.Conv2d), {**own, '__doc__': conv_doc, 'method_pad_value': pad_value}
-    )
-    linear: Any = type(f'{name}Linear', (BinaryLinear, nn.Linear), {**own, '__doc__': linear_doc})
-    for cls in (conv, linear):
-        MODELS.register_module(module=cls)
     return conv, linear
