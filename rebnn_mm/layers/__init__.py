@@ -7,7 +7,6 @@ from .binary_conv import BinaryConv2d
 from .binary_embedding import BinaryEmbedding
 from .binary_linear import BinaryLinear
 from .calibration import calibrate_shifts
-from .method_layers import method_layers
 
 __all__ = [
     'AttentionParts',
@@ -22,5 +21,4 @@ __all__ = [
     'RealAttention',
     'SoftmaxAttention',
     'calibrate_shifts',
-    'method_layers',
 ]

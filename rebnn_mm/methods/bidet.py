@@ -6,10 +6,10 @@ are in :mod:`rebnn_mm.models.losses`, its heads in :mod:`rebnn_mm.models.detecti
 """
 
 from mmengine.registry import MODELS
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..functional import channel_dims, channel_mean_abs, scaled_sign, sign
-from ..layers import method_layers
+from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import WeightQuantizer
 
 
@@ -50,6 +50,18 @@ class BiDetWeight(WeightQuantizer):
         return sign(weight), channel_mean_abs(weight)
 
 
-BiDetConv2d, BiDetLinear = method_layers(
-    __name__, __doc__, 'BiDet', weight='BiDetWeight', activation='BinaryApproxSign', pad_value=-1
-)
+@MODELS.register_module()
+class BiDetConv2d(BinaryConv2d, nn.Conv2d):
+    """BiDet's convolution: ``conv_cfg=dict(type='BiDetConv2d')``."""
+
+    method_weight = 'BiDetWeight'
+    method_activation = 'BinaryApproxSign'
+    method_pad_value = -1
+
+
+@MODELS.register_module()
+class BiDetLinear(BinaryLinear, nn.Linear):
+    """BiDet's linear layer, with the quantizers of :class:`BiDetConv2d`."""
+
+    method_weight = BiDetConv2d.method_weight
+    method_activation = BiDetConv2d.method_activation

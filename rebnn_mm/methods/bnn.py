@@ -7,10 +7,10 @@ The input's sign has the clipped straight-through estimator; latent weights are 
 from typing import ClassVar
 
 from mmengine.registry import MODELS
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..functional import sign, sign_identity
-from ..layers import method_layers
+from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import WeightQuantizer
 
 
@@ -55,4 +55,17 @@ class BNNWeight(WeightQuantizer):
         weight.clamp_(-1, 1)
 
 
-BNNConv2d, BNNLinear = method_layers(__name__, __doc__, 'BNN', weight='BNNWeight', activation='BinarySign')
+@MODELS.register_module()
+class BNNConv2d(BinaryConv2d, nn.Conv2d):
+    """BNN's convolution: ``conv_cfg=dict(type='BNNConv2d')``."""
+
+    method_weight = 'BNNWeight'
+    method_activation = 'BinarySign'
+
+
+@MODELS.register_module()
+class BNNLinear(BinaryLinear, nn.Linear):
+    """BNN's linear layer, with the quantizers of :class:`BNNConv2d`."""
+
+    method_weight = BNNConv2d.method_weight
+    method_activation = BNNConv2d.method_activation

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import torch
 from mmengine.registry import MODELS
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..functional import sign, sign_identity
-from ..layers import method_layers
+from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, WeightQuantizer, check_bits
 
 
@@ -164,6 +164,17 @@ class DoReFaActivation(ActivationQuantizer):
         return f'{super().extra_repr()}, bits={self.bits}'
 
 
-DoReFaConv2d, DoReFaLinear = method_layers(
-    __name__, __doc__, 'DoReFa', weight='DoReFaWeight', activation='DoReFaActivation'
-)
+@MODELS.register_module()
+class DoReFaConv2d(BinaryConv2d, nn.Conv2d):
+    """DoReFa-Net's convolution: ``conv_cfg=dict(type='DoReFaConv2d')``."""
+
+    method_weight = 'DoReFaWeight'
+    method_activation = 'DoReFaActivation'
+
+
+@MODELS.register_module()
+class DoReFaLinear(BinaryLinear, nn.Linear):
+    """DoReFa-Net's linear layer, with the quantizers of :class:`DoReFaConv2d`."""
+
+    method_weight = DoReFaConv2d.method_weight
+    method_activation = DoReFaConv2d.method_activation

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from ..functional import channel_mean_abs, per_channel, sign
-from ..layers import method_layers
+from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, WeightQuantizer
 
 OMEGA = 0.1
@@ -277,4 +277,17 @@ class FDASign(ActivationQuantizer):
         self.noise.set_progress(done)
 
 
-FDAConv2d, FDALinear = method_layers(__name__, __doc__, 'FDA', weight='FDAWeight', activation='FDASign')
+@MODELS.register_module()
+class FDAConv2d(BinaryConv2d, nn.Conv2d):
+    """FDA-BNN's convolution: ``conv_cfg=dict(type='FDAConv2d')``."""
+
+    method_weight = 'FDAWeight'
+    method_activation = 'FDASign'
+
+
+@MODELS.register_module()
+class FDALinear(BinaryLinear, nn.Linear):
+    """FDA-BNN's linear layer, with the quantizers of :class:`FDAConv2d`."""
+
+    method_weight = FDAConv2d.method_weight
+    method_activation = FDAConv2d.method_activation

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..functional import channel_dims, channel_mean_abs, per_channel, sign
-from ..layers import method_layers
+from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, WeightQuantizer
 
 T_RANGE = (1e-2, 10.0)
@@ -370,4 +370,17 @@ class RBNNSign(ActivationQuantizer):
         self.sharpness.fill_(max(triangle_sharpness(done, *self.t_range), 1.0))
 
 
-RBNNConv2d, RBNNLinear = method_layers(__name__, __doc__, 'RBNN', weight='RBNNWeight', activation='RBNNSign')
+@MODELS.register_module()
+class RBNNConv2d(BinaryConv2d, nn.Conv2d):
+    """RBNN's convolution: ``conv_cfg=dict(type='RBNNConv2d')``."""
+
+    method_weight = 'RBNNWeight'
+    method_activation = 'RBNNSign'
+
+
+@MODELS.register_module()
+class RBNNLinear(BinaryLinear, nn.Linear):
+    """RBNN's linear layer, with the quantizers of :class:`RBNNConv2d`."""
+
+    method_weight = RBNNConv2d.method_weight
+    method_activation = RBNNConv2d.method_activation

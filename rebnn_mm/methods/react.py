@@ -3,8 +3,23 @@
 What else makes ReActNet is the block style ``'react'`` and training in two stages with a teacher.
 """
 
-from ..layers import method_layers
+from mmengine.registry import MODELS
+from torch import nn
 
-ReActConv2d, ReActLinear = method_layers(
-    __name__, __doc__, 'ReAct', weight='BinaryMeanScaleWeight', activation='BinaryRSign'
-)
+from ..layers import BinaryConv2d, BinaryLinear
+
+
+@MODELS.register_module()
+class ReActConv2d(BinaryConv2d, nn.Conv2d):
+    """ReActNet's convolution: ``conv_cfg=dict(type='ReActConv2d')``."""
+
+    method_weight = 'BinaryMeanScaleWeight'
+    method_activation = 'BinaryRSign'
+
+
+@MODELS.register_module()
+class ReActLinear(BinaryLinear, nn.Linear):
+    """ReActNet's linear layer, with the quantizers of :class:`ReActConv2d`."""
+
+    method_weight = ReActConv2d.method_weight
+    method_activation = ReActConv2d.method_activation

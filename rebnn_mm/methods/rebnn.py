@@ -279,7 +279,6 @@ class ReBNNLayer(BinaryLayer):
         return self.weight_quantizer.gamma if isinstance(self.weight_quantizer, ReBNNWeight) else None
 
 
-# The torch layers are named again for mmengine's init_cfg, see method_layers.
 @MODELS.register_module()
 class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
     """Binary convolution trained with the resilient gradient: ``conv_cfg=dict(type='ReBNNConv2d')``.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..functional import channel_dims, channel_mean_abs, per_channel, sign, sign_approx
-from ..layers import method_layers
+from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, WeightQuantizer
 
 LAPLACE_STD = 2 * math.sqrt(2)
@@ -198,4 +198,17 @@ class ReCUSign(ActivationQuantizer):
         return sign_approx(x)
 
 
-ReCUConv2d, ReCULinear = method_layers(__name__, __doc__, 'ReCU', weight='ReCUWeight', activation='ReCUSign')
+@MODELS.register_module()
+class ReCUConv2d(BinaryConv2d, nn.Conv2d):
+    """ReCU's convolution: ``conv_cfg=dict(type='ReCUConv2d')``."""
+
+    method_weight = 'ReCUWeight'
+    method_activation = 'ReCUSign'
+
+
+@MODELS.register_module()
+class ReCULinear(BinaryLinear, nn.Linear):
+    """ReCU's linear layer, with the quantizers of :class:`ReCUConv2d`."""
+
+    method_weight = ReCUConv2d.method_weight
+    method_activation = ReCUConv2d.method_activation

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 
 import torch
 from mmengine.registry import MODELS
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..functional import channel_mean_abs, per_channel, sign
-from ..layers import method_layers
+from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import WeightQuantizer
 
 
@@ -110,4 +110,17 @@ class XNORWeight(WeightQuantizer):
         centred_and_clamped_(weight)
 
 
-XNORConv2d, XNORLinear = method_layers(__name__, __doc__, 'XNOR', weight='XNORWeight', activation='BinarySign')
+@MODELS.register_module()
+class XNORConv2d(BinaryConv2d, nn.Conv2d):
+    """XNOR-Net's convolution: ``conv_cfg=dict(type='XNORConv2d')``."""
+
+    method_weight = 'XNORWeight'
+    method_activation = 'BinarySign'
+
+
+@MODELS.register_module()
+class XNORLinear(BinaryLinear, nn.Linear):
+    """XNOR-Net's linear layer, with the quantizers of :class:`XNORConv2d`."""
+
+    method_weight = XNORConv2d.method_weight
+    method_activation = XNORConv2d.method_activation
