@@ -10,11 +10,11 @@ from importlib.util import find_spec
 from .version import __version__
 
 if find_spec('torch') is not None:
-    from . import datasets, engine, evaluation, layers, models, quantizers
+    from . import datasets, engine, evaluation, layers, methods, models, quantizers
     from .utils.multimodal import leave_multimodal_out
 
     leave_multimodal_out()
 
-    __all__ = ['__version__', 'datasets', 'engine', 'evaluation', 'layers', 'models', 'quantizers']
+    __all__ = ['__version__', 'datasets', 'engine', 'evaluation', 'layers', 'methods', 'models', 'quantizers']
 else:
     __all__ = ['__version__']

@@ -6,7 +6,7 @@ name in a config finds them from any OpenMMLab library. Two things need a regist
 - :data:`MODELS`, for classes that build on mmdet, mmpretrain or transformers. What builds on one of them is imported
   when a config first names such a class with its scope (``type='rebnn_mm.BinaryRPNHead'``), so ``import rebnn_mm``
   stays cheap, and a library that is missing or broken costs only what builds on it.
-- :data:`BLOCKS`, for residual block styles, so that a method can add one by adding a file.
+- :data:`BLOCKS`, for residual block styles, so that a method can add one by adding a class.
 """
 
 import difflib
@@ -107,6 +107,17 @@ def registered_classes(base: type[_C]) -> dict[str, type[_C]]:
     return {name: cls for name, cls in found if isinstance(cls, type) and issubclass(cls, base)}
 
 
+def summary(cls: type) -> str:
+    """What a class is, in one line: the first of its docstring.
+
+    Example:
+        >>> from rebnn_mm.layers import BinaryRPReLU
+        >>> summary(BinaryRPReLU)
+        'PReLU whose input and output are shifted per channel.'
+    """
+    return (cls.__doc__ or '').strip().partition('\n')[0]
+
+
 __all__ = [
     'BLOCKS',
     'LIBRARY_PARTS',
@@ -115,4 +126,5 @@ __all__ = [
     'registered_class',
     'registered_classes',
     'registered_names',
+    'summary',
 ]

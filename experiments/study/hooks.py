@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from rebnn_mm.engine.binary_hook import has_epochs, optim_wrappers, unwrapped
 from rebnn_mm.functional import channel_dims, scaled_sign
 from rebnn_mm.layers import BinaryLayer
-from rebnn_mm.quantizers import ReBNNWeight
+from rebnn_mm.methods import ReBNNWeight
 
 
 @HOOKS.register_module()

@@ -56,7 +56,7 @@ def count_layers(model: nn.Module, forward: Callable[[], Any]) -> tuple[LayerCos
         tuple[LayerCost, ...]: in the model's order; see :class:`NetworkCost`.
 
     Example:
-        >>> from rebnn_mm.layers import ReBNNConv2d
+        >>> from rebnn_mm.methods import ReBNNConv2d
         >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), ReBNNConv2d(8, 16, 3, groups=2)).eval()
         >>> for layer in count_layers(model, lambda: model(torch.randn(1, 3, 9, 9))):
         ...     print(layer.name, layer.precision, layer.weights, layer.macs, layer.output)

@@ -30,7 +30,7 @@ PREPROCESS = {'channels': 'rgb', 'mean': [123.675, 116.28, 103.53], 'std': [58.3
 VERSIONS = ('torch', 'onnx', 'onnxruntime', 'onnxscript')
 """What has a say in a file, beside our own sources."""
 
-SOURCES = ('functional', 'quantizers', 'layers', 'models', 'export', 'deploy', 'benchmark')
+SOURCES = ('functional', 'quantizers', 'layers', 'methods', 'models', 'export', 'deploy', 'benchmark')
 
 Progress = Callable[[str], None]
 

@@ -49,7 +49,7 @@ class FlipRecorder:
         model: a model with binary layers; wrapped in DDP or not.
 
     Example:
-        >>> from rebnn_mm.layers import BNNLinear
+        >>> from rebnn_mm.methods import BNNLinear
         >>> model = nn.Sequential(BNNLinear(8, 4))
         >>> optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
         >>> recorder = FlipRecorder(model).attach(optimizer)

@@ -36,7 +36,7 @@ class MethodDriver:
             those of other modules, such as attentions, in its order.
 
     Example:
-        >>> from rebnn_mm.layers import BNNLinear
+        >>> from rebnn_mm.methods import BNNLinear
         >>> model = BNNLinear(8, 4)
         >>> optimizer = torch.optim.SGD(model.parameters(), lr=100.0)
         >>> driver = MethodDriver(model).attach(optimizer)

@@ -54,7 +54,7 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
 
     Example:
         >>> from rebnn_mm.engine.roles import parameter_roles
-        >>> from rebnn_mm.layers import ReBNNConv2d
+        >>> from rebnn_mm.methods import ReBNNConv2d
         >>> sorted(set(parameter_roles(ReBNNConv2d(8, 8, 3, bias=False)).values()))
         ['latent weight', 'scaling factor', 'shift and slope']
         >>> ReBNNOptimWrapperConstructor(dict(optimizer=dict(type='SGD', lr=0.1))).base_lr

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from ..functional import channel_mean_abs
 from ..layers import BinaryLayer
-from ..quantizers import ReBNNWeight
+from ..methods import ReBNNWeight
 from .resilient_layer import ResilientLayer
 
 SHARDED_TYPES = ('DTensor', 'FlatParameter', 'ShardedTensor')
@@ -46,7 +46,7 @@ class ResilientGradient:
     Source: the ReBNN paper, Eq. 5, 8, 14 and 16; ``torch.optim.Optimizer.register_step_pre_hook``.
 
     Example:
-        >>> from rebnn_mm.layers import ReBNNLinear
+        >>> from rebnn_mm.methods import ReBNNLinear
         >>> model = ReBNNLinear(8, 4)
         >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         >>> resilient = ResilientGradient(model).attach(optimizer)

@@ -17,8 +17,8 @@ from ..functional import (
     zero_outside_one_,
 )
 from ..layers import BinaryLayer
-from ..quantizers import ReBNNWeight
-from ..quantizers.rebnn import ALPHA_MIN
+from ..methods import ReBNNWeight
+from ..methods.rebnn import ALPHA_MIN
 
 
 class LayerCounts:
@@ -76,7 +76,7 @@ class ResilientLayer:
 
     Args:
         name: the layer's name, for errors and saved state.
-        layer: a binary layer whose weight quantizer is :class:`rebnn_mm.quantizers.ReBNNWeight`.
+        layer: a binary layer whose weight quantizer is :class:`rebnn_mm.methods.ReBNNWeight`.
     """
 
     def __init__(self, name: str, layer: BinaryLayer) -> None:

@@ -23,7 +23,7 @@ def parameter_roles(model: nn.Module) -> dict[int, str]:
     - rest: everything else, such as real weights and biases.
 
     Example:
-        >>> from rebnn_mm.layers import ReBNNConv2d
+        >>> from rebnn_mm.methods import ReBNNConv2d
         >>> conv = ReBNNConv2d(8, 8, 3)
         >>> roles = parameter_roles(conv)
         >>> roles[id(conv.weight)], roles[id(conv.alpha)], roles[id(conv.bias)]

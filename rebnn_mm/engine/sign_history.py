@@ -5,16 +5,8 @@ from torch import Tensor
 
 from ..functional import channel_dims
 from ..layers import BinaryLayer
-from ..quantizers import (
-    BiBERTWeight,
-    BiDetWeight,
-    BinaryMeanScaleWeight,
-    BNNWeight,
-    FDAWeight,
-    ReBNNWeight,
-    WeightQuantizer,
-    XNORWeight,
-)
+from ..methods import BiBERTWeight, BiDetWeight, BNNWeight, FDAWeight, ReBNNWeight, XNORWeight
+from ..quantizers import BinaryMeanScaleWeight, WeightQuantizer
 
 # Their codes are negative exactly where ``latent`` is. Comparing the weight itself with 0 takes about a tenth
 # of the time of making the codes. Methods and not classes, so that a subclass with codes of its own is not taken in.
@@ -50,7 +42,7 @@ class SignHistory:
     Source: the ReBNN paper, Eq. 10 to 12 (its Eq. 12 prints the second condition twice).
 
     Example:
-        >>> from rebnn_mm.layers import BNNLinear
+        >>> from rebnn_mm.methods import BNNLinear
         >>> layer = BNNLinear(3, 1)
         >>> layer.weight.data = torch.tensor([[1.0, 1.0, 1.0]])
         >>> history = SignHistory(layer)
@@ -126,7 +118,7 @@ def negative_weights(layer: BinaryLayer) -> Tensor:
         Tensor: bool, of the latent weight's shape.
 
     Example:
-        >>> from rebnn_mm.layers import ReCULinear
+        >>> from rebnn_mm.methods import ReCULinear
         >>> layer = ReCULinear(2, 1)
         >>> layer.weight.data = torch.tensor([[1.0, 3.0]])
         >>> negative_weights(layer)

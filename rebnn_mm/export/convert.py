@@ -44,7 +44,7 @@ def pack(model: nn.Module) -> PackedModel:
             AdaBin), or is an attention other than Bi-Attention; the message names it.
 
     Example:
-        >>> from rebnn_mm.layers import ReBNNConv2d
+        >>> from rebnn_mm.methods import ReBNNConv2d
         >>> net = nn.Sequential(ReBNNConv2d(3, 8, 3), ReBNNConv2d(8, 8, 3), nn.BatchNorm2d(8))
         >>> packed = pack(net)
         >>> packed.packed, packed.real

@@ -8,7 +8,8 @@ from torch.nn import functional
 
 from rebnn_mm.functional import sign
 from rebnn_mm.layers import BinaryConv2d, BinaryLayer, BinaryLinear
-from rebnn_mm.quantizers import ActivationQuantizer, BinaryApproxSign, BinarySign, FDASign, RBNNSign, ReCUSign
+from rebnn_mm.methods import FDASign, RBNNSign, ReCUSign
+from rebnn_mm.quantizers import ActivationQuantizer, BinaryApproxSign, BinarySign
 
 from .operators import DOMAIN, DOMAIN_VERSION
 from .packing import pack_weight, unpack_bits
@@ -115,7 +116,7 @@ class PackedConv2d(PackedLayer):
     Shapes: (N, C_in, H, W) to (N, C_out, H_out, W_out).
 
     Example:
-        >>> from rebnn_mm.layers import ReBNNConv2d
+        >>> from rebnn_mm.methods import ReBNNConv2d
         >>> conv = ReBNNConv2d(12, 4, 3, padding=1, bias=False).eval()
         >>> packed = PackedConv2d(conv, 'conv')
         >>> packed.bits.shape
@@ -182,7 +183,7 @@ class PackedLinear(PackedLayer):
     Shapes: (..., C) to (..., O).
 
     Example:
-        >>> from rebnn_mm.layers import ReBNNLinear
+        >>> from rebnn_mm.methods import ReBNNLinear
         >>> linear = ReBNNLinear(12, 4).eval()
         >>> packed = PackedLinear(linear, 'linear')
         >>> x = torch.randn(3, 12)

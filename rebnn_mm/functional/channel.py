@@ -1,4 +1,4 @@
-"""Shapes: one value per output channel beside a weight of any rank."""
+"""Shapes: one value per output channel, or per tensor, beside a weight of any rank."""
 
 from torch import Tensor
 
@@ -76,3 +76,25 @@ def channel_centred(weight: Tensor, through: bool = True) -> Tensor:
     """
     mean = (weight if through else weight.detach()).mean(dim=channel_dims(weight), keepdim=True)
     return weight - mean
+
+
+def weight_dims(weight: Tensor, per: str) -> tuple[int, ...]:
+    """The dimensions that one scale covers: all of them (``per='tensor'``), or all but the first (``'channel'``).
+
+    Example:
+        >>> import torch
+        >>> weight_dims(torch.zeros(4, 3), 'tensor'), weight_dims(torch.zeros(4, 3), 'channel')
+        ((0, 1), (1,))
+    """
+    return tuple(range(0 if per == 'tensor' else 1, weight.dim()))
+
+
+def per_channel_factor(scale: Tensor, weight: Tensor) -> Tensor:
+    """A scale that covers the tensor or a channel each, as one factor per channel.
+
+    Example:
+        >>> import torch
+        >>> per_channel_factor(torch.tensor([[0.5]]), torch.zeros(3, 4))
+        tensor([0.5000, 0.5000, 0.5000])
+    """
+    return scale.flatten().expand(weight.shape[0])

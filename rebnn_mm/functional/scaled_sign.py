@@ -1,4 +1,4 @@
-"""The binarised weight with a learnable scaling factor: forward and the exact backward."""
+"""Signs of a weight times a scale, learned or computed from the weight."""
 
 from typing import Any
 
@@ -6,11 +6,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .channel import channel_dims, per_channel
+from .channel import channel_dims, per_channel, weight_dims
 from .sign import sign
-
-RELEASED_CODE_BIN = 0.02
-"""The constant inside the scaling factor of the paper's released code, which its weight gradient leaves out."""
 
 
 def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
@@ -51,20 +48,6 @@ class _ScaledSign(torch.autograd.Function):
         return grad_weight, grad_alpha, None
 
 
-class _ScaledSignReleased(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, alpha: Tensor) -> Tensor:
-        ctx.save_for_backward(weight, alpha)
-        return sign(weight).mul_(per_channel(alpha, weight))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
-        weight, alpha = ctx.saved_tensors
-        grad_weight = grad * per_channel(alpha / RELEASED_CODE_BIN, weight)
-        return grad_weight, (grad * weight).sum(dim=channel_dims(weight))
-
-
 def scaled_sign(weight: Tensor, alpha: Tensor, mask: bool = True) -> Tensor:
     r"""Binarised weight :math:`\hat w = \alpha \circ sign(w)` with the paper's gradients.
 
@@ -94,28 +77,57 @@ def scaled_sign(weight: Tensor, alpha: Tensor, mask: bool = True) -> Tensor:
     return _ScaledSign.apply(weight, alpha, mask)
 
 
-def scaled_sign_released(weight: Tensor, alpha: Tensor) -> Tensor:
-    r"""The same forward with the gradients of the code that the paper's authors released.
+def tensor_sign_codes(weight: Tensor, per: str = 'tensor', centred: bool = False) -> tuple[Tensor, Tensor]:
+    r"""Signs and scale of :func:`tensor_sign`.
 
-    That code holds :math:`\alpha = 0.02 s`, drops the 0.02 and the straight-through mask from the weight's gradient
-    and sums the latent weight instead of its sign in the scale's:
+    Returns:
+        tuple[Tensor, Tensor]: signs of the weight's shape, and the scale with ones in the dimensions it covers.
+
+    Example:
+        >>> tensor_sign_codes(torch.tensor([[1.0, 2.0], [3.0, -4.0]]), centred=True)
+        (tensor([[ 1.,  1.],
+                [ 1., -1.]]), tensor([[2.5000]]))
+    """
+    scale = weight.abs().mean(dim=weight_dims(weight, per), keepdim=True)
+    return sign(weight - weight.mean() if centred else weight), scale
+
+
+class _TensorSign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, per: str, centred: bool) -> Tensor:
+        signs, scale = tensor_sign_codes(weight, per, centred)
+        return signs.mul_(scale)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return grad, None, None
+
+
+def tensor_sign(weight: Tensor, per: str = 'tensor', centred: bool = False) -> Tensor:
+    r"""Sign times the mean magnitude, with a gradient that passes unchanged.
 
     .. math::
-        \frac{\partial L}{\partial w_{ij}} = \frac{\alpha_i}{0.02} G_{ij}
+        \hat w = \overline{|w|} \, sign(w - \mu), \quad
+        \mu = \begin{cases} \bar w & \text{centred} \\ 0 & \text{else} \end{cases}
         \qquad
-        \frac{\partial L}{\partial \alpha_i} = \sum_j G_{ij} w_{ij}
+        \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w}
 
-    Offered as ``variant='official'`` to reproduce what was run; it is not the paper's Eq. 5.
+    The mean :math:`\bar w` is that of the whole tensor in any case; the magnitude is that of the uncentred weight.
 
     Args:
         weight: latent weight, shape (C_out, ...).
-        alpha: scaling factor, shape (C_out,).
+        per: whether one scale covers the ``'tensor'`` or a ``'channel'``.
+        centred: whether the tensor's mean is taken off before the sign.
+
+    Source: Rastegari et al. 2016 (Binary-Weight-Networks) as BinaryBERT's and, with centring, BiT's released code
+    compute it.
 
     Example:
-        >>> w = torch.tensor([[0.5, -2.0]], requires_grad=True)
-        >>> a = torch.tensor([0.1], requires_grad=True)
-        >>> (scaled_sign_released(w, a) * torch.tensor([[1., 3.]])).sum().backward()
-        >>> w.grad, a.grad
-        (tensor([[ 5., 15.]]), tensor([-5.5000]))
+        >>> w = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+        >>> w_hat = tensor_sign(w, per='channel', centred=True)
+        >>> w_hat.sum().backward()
+        >>> w_hat.detach().tolist(), w.grad.tolist()
+        ([[-1.5, -1.5], [3.5, 3.5]], [[1.0, 1.0], [1.0, 1.0]])
     """
-    return _ScaledSignReleased.apply(weight, alpha)
+    return _TensorSign.apply(weight, per, centred)

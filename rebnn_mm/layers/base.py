@@ -18,7 +18,8 @@ class BinaryLayer(Named, nn.Module):
     """Mixin of a layer with a ``weight``: hands weight and input to quantizers, or stays real.
 
     A method's own layer is a subclass that names its quantizers (:attr:`method_weight`, :attr:`method_activation`); an
-    argument ``weight`` or ``activation`` of ``'default'`` means these.
+    argument ``weight`` or ``activation`` of ``'default'`` means these. It names its torch layer as a base once more,
+    because mmengine's ``init_cfg`` (``layer='Conv2d'``) looks at direct bases only.
 
     A layer that stays real is exactly the torch layer it derives from: no quantizers, no further parameters, the same
     state dict. Why it does is in :attr:`real_because`.

@@ -24,7 +24,7 @@ def calibrate_shifts(model: nn.Module, forward: Callable[[], Any]) -> list[str]:
         list[str]: names of quantizers that still need calibration because the pass did not reach them.
 
     Example:
-        >>> from rebnn_mm.layers import ReBNNConv2d
+        >>> from rebnn_mm.methods import ReBNNConv2d
         >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), ReBNNConv2d(8, 8, 3))
         >>> calibrate_shifts(net, lambda: net(torch.randn(2, 3, 16, 16)))
         []

@@ -46,7 +46,7 @@ def layer_rows(model: nn.Module) -> list[LayerRow]:
     """Describe every convolution, linear layer and embedding of a model, in its order.
 
     Example:
-        >>> from rebnn_mm.layers import ReBNNConv2d
+        >>> from rebnn_mm.methods import ReBNNConv2d
         >>> for row in layer_rows(nn.Sequential(ReBNNConv2d(3, 8, 3), ReBNNConv2d(8, 8, 3), nn.Conv2d(8, 2, 1))):
         ...     print(row.name, row.weight_bits, row.why or 'binary')
         0 32 first layer (3 input channels)

@@ -6,9 +6,10 @@ Only what needs nothing but mmengine and mmcv's layers is imported here; :mod:`r
 """
 
 from .backbones import BinarySSDVGG, BinaryVGGSmall, ReBNNResLayer, ReBNNResNet
-from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock, BinaryUnit
+from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock, block_styles
 from .losses import BinaryDistributionLoss
 from .necks import FlattenNeck
+from .stages import BinaryUnit
 
 __all__ = [
     'BinaryBasicBlock',
@@ -21,4 +22,5 @@ __all__ = [
     'FlattenNeck',
     'ReBNNResLayer',
     'ReBNNResNet',
+    'block_styles',
 ]

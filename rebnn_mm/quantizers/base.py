@@ -63,7 +63,7 @@ class Quantizer(nn.Module):
 class WeightQuantizer(Quantizer):
     r"""Turns a latent weight into the weight that the layer computes with.
 
-    A method adds one subclass in a file of its own, registers it in mmengine's root ``MODELS`` and implements
+    A method adds one subclass in its file, registers it in mmengine's root ``MODELS`` and implements
     :meth:`codes`; where the gradient or the training-time value differs from ``scale * codes``, also :meth:`forward`.
     What has to happen besides is a method to override: :meth:`set_progress`, :meth:`begin_epoch`, :meth:`constrain`.
 
@@ -139,7 +139,7 @@ class WeightQuantizer(Quantizer):
 class ActivationQuantizer(Quantizer):
     r"""Turns a layer's input into the values it computes with.
 
-    A method adds one subclass in a file of its own, registers it and implements :meth:`quantize`. Every activation
+    A method adds one subclass in its file, registers it and implements :meth:`quantize`. Every activation
     quantizer can own a learnable shift per channel, :math:`q(x + \beta_c)`: a layer behind a ReLU sees no negative
     value, so a sign without a shift is +1 everywhere and nothing is learned. ``shift='mean'`` starts it at minus the
     mean of each channel over one batch of data: the hooks of :mod:`rebnn_mm.engine` show the layer that batch before

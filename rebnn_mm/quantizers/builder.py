@@ -1,4 +1,4 @@
-"""Quantizers from config dicts, with an error that says what exists."""
+"""Quantizers from config dicts, with errors that say what exists, and checks of the options that several have."""
 
 from typing import Any, TypeVar
 
@@ -60,6 +60,38 @@ def activation_quantizer_class(cfg: str | dict[str, Any]) -> type[ActivationQuan
         'mean'
     """
     return _class_and_options(ActivationQuantizer, 'activation', cfg)[0]
+
+
+def check_per(owner: str, per: str) -> str:
+    """What one scale of a weight covers.
+
+    Raises:
+        ValueError: neither ``'tensor'`` nor ``'channel'``.
+
+    Example:
+        >>> check_per('TWNWeight', 'tensor')
+        'tensor'
+    """
+    if per not in ('tensor', 'channel'):
+        raise ValueError(f"{owner}: per={per!r} is unknown; use 'tensor' or 'channel'")
+    return per
+
+
+def check_bits(owner: str, bits: int, least: int) -> int:
+    """Bits of a value.
+
+    Raises:
+        ValueError: no whole number from ``least`` to 8.
+
+    Example:
+        >>> check_bits('Q8BERTWeight', 2, least=2)
+        2
+    """
+    if not (isinstance(bits, int) and least <= bits <= 8):
+        raise ValueError(
+            f'{owner}: bits={bits!r} must be a whole number from {least} to 8; None as quantizer keeps it real'
+        )
+    return bits
 
 
 def _build(base: type[_Q], key: str, cfg: QuantizerConfig, **shape: Any) -> _Q | None:

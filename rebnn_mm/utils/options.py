@@ -52,7 +52,8 @@ def unknown_options(
         ValueError: the message names the classes that have the options or, where none has, the nearest and all others.
 
     Example:
-        >>> from rebnn_mm.layers import BinaryLinear, XNORLinear
+        >>> from rebnn_mm.layers import BinaryLinear
+        >>> from rebnn_mm.methods import XNORLinear
         >>> print(unknown_options('XNORLinear', ['gamma', 'variant'], XNORLinear, BinaryLinear))
         XNORLinear: no option gamma, variant (of ReBNNLinear); remove what is left of the other type or, where a base
         config sets it, add _delete_=True beside type='XNORLinear'.

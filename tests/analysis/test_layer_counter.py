@@ -5,17 +5,8 @@ import torch
 from torch import nn
 
 from rebnn_mm.analysis.layer_counter import count_layers
-from rebnn_mm.layers import (
-    BinaryConv2d,
-    BinaryLinear,
-    BinaryPair,
-    DoReFaConv2d,
-    FDAConv2d,
-    RBNNConv2d,
-    ReActConv2d,
-    ReBNNConv2d,
-    ReBNNLinear,
-)
+from rebnn_mm.layers import BinaryConv2d, BinaryLinear
+from rebnn_mm.methods import BinaryPair, DoReFaConv2d, FDAConv2d, RBNNConv2d, ReActConv2d, ReBNNConv2d, ReBNNLinear
 
 
 def counted(model, *shape):

@@ -12,7 +12,7 @@ from mmdet.structures import DetDataSample
 from mmdet.utils import register_all_modules
 from mmengine.structures import InstanceData
 
-from rebnn_mm.layers import BiDetConv2d
+from rebnn_mm.methods import BiDetConv2d
 from rebnn_mm.models.losses import BiDetLoss
 
 from .ssd import build_without_memory

@@ -7,8 +7,9 @@ pytest.importorskip('transformers')
 
 from rebnn_mm.datasets import glue_collate
 from rebnn_mm.layers import BinaryEmbedding, BinaryLinear, EncoderAttention, calibrate_shifts
+from rebnn_mm.methods import TernaryBERTActivation
 from rebnn_mm.models.language import TextClassifier, load_pretrained, save_pretrained
-from rebnn_mm.quantizers import ActivationQuantizer, TernaryBERTActivation
+from rebnn_mm.quantizers import ActivationQuantizer
 from rebnn_mm.registry import MODELS
 from tests.configs.glue_task import METHODS, Counting, accuracy, method_config, train
 from tests.models.language.tiny import tiny_encoder

@@ -5,7 +5,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from rebnn_mm.layers import ReBNNConv2d, ReBNNLinear
+from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
 
 
 class TwoLayers(nn.Module):

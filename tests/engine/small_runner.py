@@ -8,7 +8,7 @@ from mmengine.runner import Runner
 from torch import nn
 from torch.utils.data import Dataset
 
-from rebnn_mm.layers import ReBNNConv2d
+from rebnn_mm.methods import ReBNNConv2d
 
 
 class Images(Dataset):

@@ -9,7 +9,7 @@ from mmengine.optim import build_optim_wrapper
 from torch import nn
 
 from rebnn_mm.engine import BinaryBertAdam, ResilientGradient
-from rebnn_mm.layers import ReBNNLinear
+from rebnn_mm.methods import ReBNNLinear
 from tests.tolerances import FLOAT64_EXACT
 
 

@@ -8,7 +8,7 @@ import torch
 from torch._dynamo.utils import counters
 
 from rebnn_mm.engine import BinaryCompileHook, MethodDriver, ResilientGradient
-from rebnn_mm.layers import (
+from rebnn_mm.methods import (
     BiDetConv2d,
     BiRealConv2d,
     BNNConv2d,

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from torch import nn
 
 from rebnn_mm.engine import FlipRecorder, MethodDriver, ResilientGradient
-from rebnn_mm.layers import BNNLinear, XNORLinear
+from rebnn_mm.methods import BNNLinear, XNORLinear
 from tests.engine.networks import TwoLayers
 
 

@@ -5,16 +5,9 @@ import torch
 from torch import nn
 
 from rebnn_mm.engine import MethodDriver
-from rebnn_mm.layers import (
-    BinaryLinear,
-    BNNLinear,
-    RBNNConv2d,
-    ReBNNLinear,
-    ReCULinear,
-    SoftmaxAttention,
-    XNORLinear,
-)
-from rebnn_mm.quantizers import MissingHookWarning, Q8BERTActivation
+from rebnn_mm.layers import BinaryLinear, SoftmaxAttention
+from rebnn_mm.methods import BNNLinear, Q8BERTActivation, RBNNConv2d, ReBNNLinear, ReCULinear, XNORLinear
+from rebnn_mm.quantizers import MissingHookWarning
 from tests import two_processes
 
 

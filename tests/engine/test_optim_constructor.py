@@ -5,7 +5,8 @@ from torch import nn
 
 from rebnn_mm.engine import ReBNNOptimWrapperConstructor
 from rebnn_mm.engine.optim_constructor import apply_relative_rates
-from rebnn_mm.layers import BinaryRPReLU, BNNLinear, ReBNNConv2d
+from rebnn_mm.layers import BinaryRPReLU
+from rebnn_mm.methods import BNNLinear, ReBNNConv2d
 from tests.engine.small_runner import SmallClassifier, log_text, trained
 
 

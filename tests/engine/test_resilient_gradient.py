@@ -6,7 +6,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from rebnn_mm.engine import ResilientGradient
-from rebnn_mm.layers import ReBNNConv2d, ReBNNLinear
+from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
 from rebnn_mm.quantizers import MissingHookWarning
 from tests import two_processes
 from tests.engine.networks import TwoLayers, batches, state, written_out_loss

@@ -5,8 +5,9 @@ import torch
 from mmengine.registry import MODELS
 
 from rebnn_mm.engine.sign_history import SignHistory, negative_weights
-from rebnn_mm.layers import BinaryConv2d, BNNLinear, ReBNNLinear
-from rebnn_mm.quantizers import AdaBinWeight, BNNWeight, WeightQuantizer
+from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.methods import AdaBinWeight, BNNLinear, BNNWeight, ReBNNLinear
+from rebnn_mm.quantizers import WeightQuantizer
 
 NAMES = sorted(
     name

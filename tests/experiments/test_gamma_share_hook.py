@@ -5,7 +5,7 @@ import torch
 from mmengine.hooks import Hook
 
 from experiments.study.hooks import ReBNNGammaShareHook
-from rebnn_mm.layers import BNNConv2d
+from rebnn_mm.methods import BNNConv2d
 from tests.engine.small_runner import SmallClassifier, trained
 
 SHARE = dict(type='ReBNNGammaShareHook', share=0.1)

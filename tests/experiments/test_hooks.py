@@ -5,7 +5,7 @@ import torch
 from mmengine.hooks import Hook
 
 from experiments.study.hooks import ReBNNAlphaStartHook, ReBNNGammaGrowthHook
-from rebnn_mm.layers import BNNConv2d
+from rebnn_mm.methods import BNNConv2d
 from tests.engine.small_runner import SmallClassifier, trained
 
 REBNN = dict(type='ReBNNHook')

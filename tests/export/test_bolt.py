@@ -11,7 +11,8 @@ from torch import nn
 from rebnn_mm.export.bolt import emulate_bolt, to_bolt
 from rebnn_mm.export.convert import pack
 from rebnn_mm.export.trace import trace
-from rebnn_mm.layers import BinaryConv2d, ReBNNLinear
+from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.methods import ReBNNLinear
 from rebnn_mm.models import ReBNNResNet
 
 AGREEMENT = 1e-5

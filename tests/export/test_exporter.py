@@ -10,7 +10,7 @@ from rebnn_mm.deploy import load
 from rebnn_mm.export import DOMAIN, to_half
 from rebnn_mm.export.classification import ClassifierScores
 from rebnn_mm.export.exporter import export, noise, prepared, write
-from rebnn_mm.layers import DoReFaConv2d, ReBNNConv2d
+from rebnn_mm.methods import DoReFaConv2d, ReBNNConv2d
 from tests.export.conftest import PREPROCESS
 from tests.export.graphs import run
 from tests.export.networks import lively

@@ -8,7 +8,7 @@ from torch import nn
 from rebnn_mm.export import fuse, pack, trace
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.models import BinaryVGGSmall
-from rebnn_mm.models.blocks import build_stage
+from rebnn_mm.models.stages import build_stage
 from tests.export.graphs import parsed, run
 from tests.export.networks import lively
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from rebnn_mm.export import DOMAIN, pack, trace
-from rebnn_mm.layers import ReBNNConv2d
+from rebnn_mm.methods import ReBNNConv2d
 from tests.export.graphs import run
 from tests.export.networks import lively
 

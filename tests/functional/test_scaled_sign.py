@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rebnn_mm.functional import channel_mean_abs, scaled_sign, scaled_sign_released, zero_outside_one_
+from rebnn_mm.functional import channel_mean_abs, scaled_sign, tensor_sign, zero_outside_one_
 from tests.tolerances import FLOAT64_EXACT
 
 
@@ -33,14 +33,6 @@ def test_mask_matters_in_this_case():
     assert (weight.abs() > 1).any()
 
 
-def test_released_gradients_differ_as_documented():
-    weight, alpha, upstream = _case((4, 6))
-    (scaled_sign_released(weight, alpha) * upstream).sum().backward()
-    expected = alpha.detach().view(-1, 1) / 0.02 * upstream
-    torch.testing.assert_close(weight.grad, expected, atol=0, rtol=FLOAT64_EXACT)
-    torch.testing.assert_close(alpha.grad, (upstream * weight.detach()).sum(1), atol=FLOAT64_EXACT, rtol=0)
-
-
 def test_no_gradient_where_none_is_asked_for():
     weight, alpha, upstream = _case((4, 6))
     (scaled_sign(weight.detach(), alpha) * upstream).sum().backward()
@@ -65,3 +57,18 @@ def test_mask_ends_exactly_at_one(dtype):
     grad = torch.full_like(weight, 3)
     assert zero_outside_one_(grad, weight) is grad
     assert grad.tolist() == [0, 0, 3, 3, 3, 3, 3, 0, 0]
+
+
+@pytest.mark.parametrize('per', ['tensor', 'channel'])
+@pytest.mark.parametrize('centred', [False, True])
+def test_forward_and_backward_are_the_written_out_formula(per, centred):
+    generator = torch.Generator().manual_seed(0)
+    w = (torch.randn(5, 7, generator=generator, dtype=torch.float64) + 0.3).requires_grad_()
+    upstream = torch.randn(5, 7, generator=generator, dtype=torch.float64)
+    w_hat = tensor_sign(w, per, centred)
+    (w_hat * upstream).sum().backward()
+    value = w.detach()
+    scale = value.abs().mean() if per == 'tensor' else value.abs().mean(dim=1, keepdim=True)
+    above = value >= (value.mean() if centred else 0)
+    torch.testing.assert_close(w_hat, torch.where(above, scale, -scale), atol=FLOAT64_EXACT, rtol=0)
+    assert torch.equal(w.grad, upstream)

@@ -8,7 +8,8 @@ from mmengine.registry import MODELS
 from torch import nn
 from torch.nn import functional as F
 
-from rebnn_mm.layers import BinaryConv2d, BinaryLayer, BinaryLinear, ReBNNConv2d
+from rebnn_mm.layers import BinaryConv2d, BinaryLayer, BinaryLinear
+from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.registry import registered_classes, registered_names
 from tests.tolerances import FLOAT32_ROUNDING
 
@@ -76,7 +77,9 @@ def test_half_precision_rounds_sums(dtype, exact):
 
 
 LAYERS = sorted(
-    name for name in registered_names(BinaryLayer) if MODELS.get(name).__module__.startswith('rebnn_mm.layers.')
+    name
+    for name in registered_names(BinaryLayer)
+    if MODELS.get(name).__module__.startswith(('rebnn_mm.layers.', 'rebnn_mm.methods.'))
 )
 
 

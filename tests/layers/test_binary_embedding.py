@@ -5,7 +5,7 @@ from torch import nn
 from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.engine.roles import LATENT, SCALE, parameter_roles
 from rebnn_mm.layers import BinaryEmbedding
-from rebnn_mm.quantizers import BiBERTWeight
+from rebnn_mm.methods import BiBERTWeight
 from tests.tolerances import FLOAT64_EXACT
 
 INDICES = torch.tensor([[3, 1, 3, 0], [5, 1, 0, 0]])

@@ -3,7 +3,8 @@ import torch
 from mmengine.registry import MODELS
 from torch import nn
 
-from rebnn_mm.layers import BinaryLinear, ReBNNLinear
+from rebnn_mm.layers import BinaryLinear
+from rebnn_mm.methods import ReBNNLinear
 from tests.tolerances import FLOAT32_ROUNDING
 
 pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')

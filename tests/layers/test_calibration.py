@@ -2,7 +2,8 @@ import pytest
 import torch
 from torch import nn
 
-from rebnn_mm.layers import ReBNNConv2d, calibrate_shifts
+from rebnn_mm.layers import calibrate_shifts
+from rebnn_mm.methods import ReBNNConv2d
 
 
 def net():

@@ -5,8 +5,9 @@ from mmengine.hub import get_config
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-from rebnn_mm.layers import BinaryEmbedding, ReBNNConv2d, ReBNNLinear
+from rebnn_mm.layers import BinaryEmbedding
 from rebnn_mm.layers.report import layer_report, layer_rows
+from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
 
 
 def net(**options):

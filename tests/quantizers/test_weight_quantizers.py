@@ -31,8 +31,8 @@ class TestEveryWeightQuantizer:
         return quantizer
 
     def test_has_a_test_file_of_its_own(self, name):
-        module = MODELS.get(name).__module__.split('.')[-1]
-        assert (Path(__file__).parent / f'test_{module}.py').is_file()
+        _, package, module = MODELS.get(name).__module__.split('.')
+        assert (Path(__file__).parents[1] / package / f'test_{module}.py').is_file()
 
     def test_evaluation_has_two_values_per_channel_and_zero_is_plus(self, name):
         quantizer = self.build(name)

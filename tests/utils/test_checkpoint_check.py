@@ -3,7 +3,7 @@ import torch
 from mmengine.model import BaseTTAModel
 from torch import nn
 
-from rebnn_mm.layers import ReBNNConv2d, ReCUConv2d
+from rebnn_mm.methods import ReBNNConv2d, ReCUConv2d
 from rebnn_mm.utils.checkpoint_check import match_keys, mismatched_checkpoint, missing_checkpoint
 
 

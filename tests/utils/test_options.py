@@ -1,6 +1,7 @@
 import pytest
 
-from rebnn_mm.layers import BinaryLinear, BNNLinear, ReBNNLinear
+from rebnn_mm.layers import BinaryLinear
+from rebnn_mm.methods import BNNLinear, ReBNNLinear
 from rebnn_mm.utils.options import check_options, unknown_options
 
 

@@ -9,7 +9,7 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from rebnn_mm.models.blocks import BinaryUnit, build_stage
+from rebnn_mm.models.stages import BinaryUnit, block_style, build_stage
 
 from .rebnn_resnet import DEFAULT_INIT, Config
 
@@ -73,7 +73,9 @@ class BinarySSDVGG(BaseModule):
         if not out_indices or not set(out_indices) <= {0, 1}:
             raise ValueError(f'BinarySSDVGG: out_indices={tuple(out_indices)} must name maps: 0 (conv4_3), 1 (conv7).')
         self.taps = tuple(name for i, name in enumerate(TAPS) if i in out_indices)
-        style = build_stage(block, base_channels, base_channels, 1, stride=1, conv_cfg=conv_cfg)[0]
+        style, options = block_style(block)
+        # Drawn and dropped, so that a seed still gives the weights of the measured runs.
+        build_stage(block, base_channels, base_channels, 1, stride=1, conv_cfg=conv_cfg)
         widths = [base_channels * 2 ** min(i, 3) for i in range(len(STAGE_CONVS))]
         self.sequence: list[str] = []
         self._append('conv1_1', ConvModule(in_channels, widths[0], 3, padding=1, norm_cfg=norm_cfg, act_cfg=None))
@@ -83,7 +85,14 @@ class BinarySSDVGG(BaseModule):
                 before = widths[i - 2] if name == f'conv{i}_1' else channels
                 stride = 2 if name.startswith('pool') else 1
                 unit = BinaryUnit(
-                    style, before, channels, stride=stride, shortcut=shortcut, conv_cfg=conv_cfg, norm_cfg=norm_cfg
+                    style,
+                    before,
+                    channels,
+                    stride=stride,
+                    shortcut=shortcut,
+                    conv_cfg=conv_cfg,
+                    norm_cfg=norm_cfg,
+                    **options,
                 )
                 self._append(name, unit)
         self._append('pool5', nn.MaxPool2d(3, stride=1, padding=1))

@@ -8,7 +8,7 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from rebnn_mm.models.blocks import build_stage
+from rebnn_mm.models.stages import block_style, build_stage
 
 from .rebnn_resnet import DEFAULT_INIT, Config
 
@@ -58,8 +58,9 @@ class BinaryVGGSmall(BaseModule):
         init_cfg: Config | list[Config] | None = None,
     ) -> None:
         super().__init__(init_cfg or DEFAULT_INIT)
-        # A block of the style is asked what it would use, and not kept.
-        style = build_stage(block, base_channels, base_channels, 1, stride=1, conv_cfg=conv_cfg)[0]
+        style, options = block_style(block)
+        # Drawn and dropped, so that a seed still gives the weights of the measured runs.
+        build_stage(block, base_channels, base_channels, 1, stride=1, conv_cfg=conv_cfg)
         conv_cfg = style.with_activation(conv_cfg)
         channels = in_channels
         for i, width in enumerate(WIDTHS):
@@ -69,7 +70,7 @@ class BinaryVGGSmall(BaseModule):
             )
             self.add_module(f'conv{i + 1}', conv)
             self.add_module(f'bn{i + 1}', build_norm_layer(norm_cfg, out_channels)[1])
-            self.add_module(f'act{i + 1}', style.build_act(out_channels))
+            self.add_module(f'act{i + 1}', style.build_act(out_channels, **options))
             channels = out_channels
         self.pool = nn.MaxPool2d(2)
 

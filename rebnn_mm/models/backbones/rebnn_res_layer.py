@@ -8,7 +8,7 @@ from mmengine.registry import MODELS
 from torch import Tensor
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from rebnn_mm.models.blocks import build_stage
+from rebnn_mm.models.stages import build_stage
 
 from .rebnn_resnet import DEFAULT_INIT, Config, stage_blocks
 

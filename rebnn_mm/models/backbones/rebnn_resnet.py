@@ -9,7 +9,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from rebnn_mm.models.blocks import build_stage
+from rebnn_mm.models.stages import build_stage
 
 Config = dict[str, Any]
 

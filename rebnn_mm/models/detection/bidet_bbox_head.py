@@ -6,16 +6,17 @@ from mmdet.models.roi_heads.bbox_heads import BBoxHead
 from mmdet.registry import MODELS as MMDET_MODELS
 from torch import Tensor, nn
 
-from rebnn_mm.functional import sampled_location
 from rebnn_mm.registry import MODELS
+
+from .bidet_boxes import sampled_location
 
 
 @MODELS.register_module()
 class BiDetBBoxHead(BBoxHead):
     """mmdet's ``BBoxHead`` that predicts distributions of box deltas: twice the outputs, means then log variances.
 
-    In training the deltas are drawn (:func:`rebnn_mm.functional.sampled_location`), in evaluation they are
-    the means, as in :class:`BiDetRPNHead`. Both linear layers are real.
+    In training the deltas are drawn (:func:`sampled_location`), in evaluation they are the means, as in
+    :class:`BiDetRPNHead`. Both linear layers are real.
 
     Args:
         sample_sigma: factor on the predicted deviation.

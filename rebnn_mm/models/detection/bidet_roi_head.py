@@ -12,7 +12,7 @@ from torch import Tensor
 from rebnn_mm.models.losses import BiDetLoss
 from rebnn_mm.registry import MODELS
 
-from .bidet_suppression import kept_scores
+from .bidet_boxes import kept_scores
 from .binary_rpn_head import Config
 
 

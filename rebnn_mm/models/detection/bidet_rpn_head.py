@@ -9,10 +9,10 @@ from mmdet.utils import InstanceList
 from mmengine.structures import InstanceData
 from torch import Tensor, nn
 
-from rebnn_mm.functional import sampled_location
 from rebnn_mm.models.losses import BiDetLoss
 from rebnn_mm.registry import MODELS
 
+from .bidet_boxes import sampled_location
 from .binary_rpn_head import BinaryRPNHead, Config
 
 
@@ -21,8 +21,8 @@ class BiDetRPNHead(BinaryRPNHead):
     """:class:`BinaryRPNHead` that predicts distributions of box deltas and learns with BiDet's losses.
 
     The 1x1 layer of the boxes has 8 outputs per anchor: means, then log variances. In training the deltas are drawn
-    (:func:`rebnn_mm.functional.sampled_location`). In evaluation they are the means: the released code of
-    Faster R-CNN draws there too, so that its result is another one every time; its SSD takes the means.
+    (:func:`sampled_location`). In evaluation they are the means: the released code of Faster R-CNN draws there too, so
+    that its result is another one every time; its SSD takes the means.
 
     The losses, while ``bottleneck.active``: the information regularisation of the hidden layer's output, behind its
     norm, and the sparse object prior of the proposals as they are handed to the second stage, all objects being one

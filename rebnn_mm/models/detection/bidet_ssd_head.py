@@ -8,11 +8,10 @@ from mmdet.structures import SampleList
 from mmdet.utils import InstanceList
 from torch import Tensor, nn
 
-from rebnn_mm.functional import sampled_location
 from rebnn_mm.models.losses import BiDetLoss
 from rebnn_mm.registry import MODELS
 
-from .bidet_suppression import kept_scores
+from .bidet_boxes import kept_scores, sampled_location
 from .binary_rpn_head import Config
 from .fixed_ssd_head import FixedSSDHead
 
@@ -23,7 +22,7 @@ class BiDetSSDHead(FixedSSDHead):
 
     The box branch of each level has 8 outputs per anchor: means, then log variances. With ``sample_sigma=0`` the
     deltas are the means and the log variances are not trained; above 0 they are drawn in training
-    (:func:`rebnn_mm.functional.sampled_location`). In evaluation they are the means. Both branches are real.
+    (:func:`sampled_location`). In evaluation they are the means. Both branches are real.
 
     The losses, while ``bottleneck.active``: the information regularisation averaged over the maps that enter the head,
     and the sparse object prior of all anchors' class scores after non-maximum suppression.

@@ -9,7 +9,7 @@ from torch import nn
 
 from ...layers import BinaryEmbedding, BinaryLayer, BinaryLinear
 from ...layers.naming import name_matches
-from ...layers.pair import BinaryPair
+from ...methods import BinaryPair
 from ...registry import registered_class
 from ...utils.options import check_options
 
@@ -38,7 +38,7 @@ def binarize(
             ``['pooler', 'layer.0.*.query']``.
         overrides: further options of ``linear`` for the layers that a name of the same kind picks; of several, the
             longer name wins: ``{'intermediate.dense': dict(activation=dict(type='BinaryRSign', shift='zero'))}``.
-        split: whether every binary layer becomes the sum of two (:class:`rebnn_mm.layers.BinaryPair`), which begin
+        split: whether every binary layer becomes the sum of two (:class:`rebnn_mm.methods.BinaryPair`), which begin
             where ternary layers with the model's weights end; for weights that were trained so (BinaryBERT).
 
     Returns:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...layers import BinaryLayer, BinaryPair
-from ...quantizers import TWNWeight
+from ...layers import BinaryLayer
+from ...methods import BinaryPair, TWNWeight
 from .pretrained import load_pretrained
 from .text_classifier import TextClassifier
 
@@ -12,12 +12,12 @@ from .text_classifier import TextClassifier
 def split_pretrained(directory: str) -> TextClassifier:
     """The binary classifier that begins where a ternary one ends (ternary weight splitting).
 
-    Every layer with ternary weights becomes a :class:`rebnn_mm.layers.BinaryPair`; both classifiers compute the same,
+    Every layer with ternary weights becomes a :class:`rebnn_mm.methods.BinaryPair`; both classifiers compute the same,
     but for the rounding of sums.
 
     Args:
         directory: what :func:`save_pretrained` has written of a classifier whose weights are all
-            :class:`rebnn_mm.quantizers.TWNWeight`.
+            :class:`rebnn_mm.methods.TWNWeight`.
 
     Raises:
         ValueError: it is no such directory, or a weight cannot be split.

@@ -1,11 +1,100 @@
-"""BiDet's information-bottleneck losses, as a part that a detection head holds."""
+"""BiDet's two losses: what features may tell about the image, and how many objects the scores may claim."""
 
 from collections.abc import Iterable, Sequence
 
+import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ...functional import information_regularisation, sparse_object_prior
+_SMALLEST_SUM = 1e-12
+
+
+def information_regularisation(features: Sequence[Tensor]) -> Tensor:
+    r"""Mean square of the features that enter a detection head, averaged over its inputs.
+
+    .. math::
+        R = \frac{1}{K} \sum_{k=1}^K \frac{1}{|F_k|} \sum_j F_{kj}^2
+        \qquad
+        \frac{\partial R}{\partial F_{kj}} = \frac{2 F_{kj}}{K |F_k|}
+
+    BiDet bounds the information between image and features by their distance from a standard normal prior, of which
+    this is the part that depends on the mean. Where features come straight from a batch norm it pulls at the norm's
+    weight and bias only: the mean square is theirs, whatever comes before.
+
+    Args:
+        features: K tensors of any shapes, such as the levels of a pyramid. Half precision is summed in float32.
+
+    Returns:
+        Tensor: a scalar, 0 without features.
+
+    Source: the released code of BiDet (Wang et al., CVPR 2020).
+
+    Example:
+        >>> information_regularisation([torch.tensor([1., 3.]), torch.tensor([[2.]])])
+        tensor(4.5000)
+    """
+    means = [_in_full_precision(values).square().mean() for values in features if values.numel()]
+    return torch.stack(means).mean() if means else torch.zeros(())
+
+
+def object_entropy(scores: Tensor, objects: int) -> Tensor:
+    r"""Entropy of the scores of one class in one image, per object that is there.
+
+    .. math::
+        H = -\frac{1}{n} \sum_k \hat p_k \log \hat p_k, \quad \hat p_k = \frac{p_k}{S}, \quad S = \sum_j p_j
+        \text{ (constant in the backward)}
+        \qquad
+        \frac{\partial H}{\partial p_k} = -\frac{1 + \log \hat p_k}{n S}
+
+    Descending it raises the scores that hold more than a share of 1/e and lowers the others, so it leaves a few high
+    scores out of many middling ones.
+
+    Args:
+        scores: scores p of the boxes that non-maximum suppression kept, shape (K,), at least 0. Zeros add nothing.
+        objects: number n of objects in the ground truth, at least 1.
+
+    Example:
+        >>> object_entropy(torch.tensor([0.5, 0.5]), objects=1)
+        tensor(0.6931)
+        >>> p = torch.tensor([0.9, 0.1], requires_grad=True)
+        >>> object_entropy(p, objects=1).backward(); p.grad
+        tensor([-0.8946,  1.3026])
+    """
+    scores = _in_full_precision(scores)
+    # Both bounds keep gradients finite where every score has underflowed: 0 times infinity would be NaN further back.
+    share = scores / scores.detach().sum().clamp_min(_SMALLEST_SUM)
+    return -(share * share.clamp_min(torch.finfo(scores.dtype).tiny).log()).sum() / objects
+
+
+def sparse_object_prior(kept: Iterable[tuple[Tensor, int]]) -> Tensor:
+    """Mean :func:`object_entropy` over the classes of all images that claim more objects than there are.
+
+    A class with as many boxes as objects, or fewer, has nothing to drop and does not count; neither does one without
+    objects. The released code of BiDet divides by the number of counted classes even where that is 0, which gives NaN;
+    here the result is then 0.
+
+    Args:
+        kept: for each class of each image the scores that non-maximum suppression kept, shape (K,), and the number of
+            objects of that class in the image.
+
+    Returns:
+        Tensor: a scalar.
+
+    Source: BiDet (Wang et al., CVPR 2020), the sparse object prior; the average is that of its released code.
+
+    Example:
+        >>> two_for_one, one_for_one = (torch.tensor([0.5, 0.5]), 1), (torch.tensor([0.9]), 1)
+        >>> sparse_object_prior([two_for_one, one_for_one])
+        tensor(0.6931)
+        >>> sparse_object_prior([one_for_one])
+        tensor(0.)
+    """
+    entropies = [object_entropy(scores, objects) for scores, objects in kept if 0 < objects < len(scores)]
+    return torch.stack(entropies).mean() if entropies else torch.zeros(())
+
+
+def _in_full_precision(values: Tensor) -> Tensor:
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
 @MODELS.register_module()
@@ -16,9 +105,9 @@ class BiDetLoss(nn.Module):
         L = \lambda_R \cdot \frac{1}{K} \sum_k \overline{F_k^2}
         + \lambda_P \cdot \text{mean}\left(-\frac{1}{n} \sum_j \hat p_j \log \hat p_j\right)
 
-    The first is :func:`rebnn_mm.functional.information_regularisation` of what enters the head,
-    the second :func:`rebnn_mm.functional.sparse_object_prior` of what leaves it after
-    non-maximum suppression. Both are added late in training, by :class:`rebnn_mm.engine.BiDetLossHook`.
+    The first is :func:`information_regularisation` of what enters the head, the second :func:`sparse_object_prior` of
+    what leaves it after non-maximum suppression. Both are added late in training, by
+    :class:`rebnn_mm.engine.BiDetLossHook`.
 
     Args:
         regularisation: weight :math:`\lambda_R`.
@@ -30,7 +119,6 @@ class BiDetLoss(nn.Module):
     Source: BiDet (Wang et al., CVPR 2020); weights and averages are those of the released code.
 
     Example:
-        >>> import torch
         >>> loss = BiDetLoss(regularisation=0.5, prior=0.01)
         >>> loss.active
         False

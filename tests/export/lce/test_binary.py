@@ -11,7 +11,8 @@ from rebnn_mm.export.lce.binary import binary_convolution
 from rebnn_mm.export.lce.builder import TFLiteBuilder
 from rebnn_mm.export.lce.write import to_lce
 from rebnn_mm.export.trace import trace
-from rebnn_mm.layers import BinaryConv2d, ReBNNLinear
+from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.methods import ReBNNLinear
 
 SIZE = (9, 6)
 

@@ -8,7 +8,7 @@ from torch import nn
 from rebnn_mm.export.convert import pack
 from rebnn_mm.export.lce.write import to_lce
 from rebnn_mm.export.trace import trace
-from rebnn_mm.layers import ReBNNConv2d
+from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.models import BinaryVGGSmall, ReBNNResNet
 
 AGREEMENT = 1e-5

@@ -6,9 +6,9 @@ from mmengine.structures import InstanceData
 
 pytest.importorskip('mmdet')
 
-from rebnn_mm.functional import sparse_object_prior
 from rebnn_mm.models.detection import BiDetRoIHead
-from rebnn_mm.models.detection.bidet_suppression import kept_scores
+from rebnn_mm.models.detection.bidet_boxes import kept_scores
+from rebnn_mm.models.losses.bidet_loss import sparse_object_prior
 from tests.models.detection.bidet_samples import samples
 
 SUPPRESSION = dict(score_thr=0.01, iou_threshold=0.5)

@@ -7,9 +7,9 @@ from tests.tolerances import FLOAT32_ROUNDING
 
 pytest.importorskip('mmdet')
 
-from rebnn_mm.functional import sparse_object_prior
-from rebnn_mm.layers import BiDetConv2d
+from rebnn_mm.methods import BiDetConv2d
 from rebnn_mm.models.detection import BiDetRPNHead, BinaryRPNHead
+from rebnn_mm.models.losses.bidet_loss import sparse_object_prior
 from tests import two_processes
 from tests.models.detection.bidet_samples import samples
 

@@ -5,8 +5,9 @@ import torch
 from torch import nn
 from transformers import AutoModelForSequenceClassification
 
-from rebnn_mm.layers import BinaryEmbedding, BinaryLayer, ReBNNLinear
+from rebnn_mm.layers import BinaryEmbedding, BinaryLayer
 from rebnn_mm.layers.report import layer_rows
+from rebnn_mm.methods import ReBNNLinear
 from rebnn_mm.models.language import binarize
 from tests.models.language.tiny import SIZES_OF, tiny_batch, tiny_encoder
 

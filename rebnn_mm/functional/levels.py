@@ -1,0 +1,109 @@
+"""Weights and activations on a few even levels: ternary, and k bits within a range."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from .channel import weight_dims
+
+THRESHOLD = 0.7
+"""Share of the mean magnitude below which a weight becomes 0."""
+
+
+def ternary_codes(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
+    r"""Integers -1, 0 and 1, and their scale.
+
+    .. math::
+        t = \begin{cases} sign(w) & |w| > \Delta \\ 0 & \text{else} \end{cases}, \quad
+        \Delta = 0.7 \, \overline{|w|}, \quad
+        s = \frac{1}{|I|} \sum_{i \in I} |w_i|, \; I = \{i : |w_i| > \Delta\}
+
+    Args:
+        weight: latent weight, shape (C_out, ...).
+        per: whether one scale covers the ``'tensor'`` or a ``'channel'``.
+
+    Returns:
+        tuple[Tensor, Tensor]: t of the weight's shape, and s with ones in the dimensions it covers.
+
+    Source: Li and Liu 2016 (Ternary Weight Networks), Eq. 3 to 6.
+
+    Example:
+        >>> ternary_codes(torch.tensor([[0.1, -1.0, 2.0, -0.2]]))
+        (tensor([[ 0., -1.,  1.,  0.]]), tensor([[1.5000]]))
+    """
+    dims = weight_dims(weight, per)
+    magnitude = weight.abs()
+    threshold = THRESHOLD * magnitude.mean(dim=dims, keepdim=True)
+    codes = (weight > threshold).to(weight.dtype) - (weight < -threshold).to(weight.dtype)
+    count = codes.abs().sum(dim=dims, keepdim=True).clamp(min=1)
+    return codes, (weight * codes).sum(dim=dims, keepdim=True) / count
+
+
+def symmetric_codes(x: Tensor, limit: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+    r"""Integers and their factor, symmetric around zero.
+
+    .. math::
+        n = clamp\left(round\left(\frac{x}{s}\right), -T, T\right), \quad
+        s = \frac{limit}{T}, \quad T = 2^{k - 1} - 1
+
+    Two bits give -1, 0 and 1.
+
+    Args:
+        x: any shape.
+        limit: the largest magnitude that is represented; broadcasts over x.
+        bits: k, at least 2.
+
+    Example:
+        >>> symmetric_codes(torch.tensor([-3.0, 0.4, 1.2]), torch.tensor(2.0), bits=3)
+        (tensor([-3.,  1.,  2.]), tensor(0.6667))
+    """
+    top = 2 ** (bits - 1) - 1
+    factor = (limit / top).clamp(min=torch.finfo(x.dtype).tiny)
+    return (x / factor).round_().clamp_(-top, top), factor
+
+
+class _SymmetricRound(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, limit: Tensor, bits: int, clip: float | None) -> Tensor:
+        ctx.clip = clip
+        if clip is not None:
+            ctx.save_for_backward(x)
+        codes, factor = symmetric_codes(x, limit, bits)
+        return codes * factor
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        if ctx.clip is not None:
+            (x,) = ctx.saved_tensors
+            grad = grad * (x.abs() < ctx.clip)
+        return grad, None, None, None
+
+
+def symmetric_round(x: Tensor, limit: Tensor, bits: int, clip: float | None = None) -> Tensor:
+    r"""The nearest level of :func:`symmetric_codes`, with straight-through gradient.
+
+    .. math::
+        \hat x = s n
+        \qquad
+        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial \hat x} \, 1_{|x| < clip}
+
+    Args:
+        x: any shape.
+        limit: the largest magnitude that is represented, a constant in the backward; broadcasts over x.
+        bits: k, at least 2.
+        clip: magnitude from which on nothing gets a gradient; None for a gradient everywhere.
+
+    Source: Zafrir et al. 2019 (Q8BERT); with a clip, Zhang et al. 2020 (TernaryBERT), as the released code of each
+    computes it.
+
+    Example:
+        >>> x = torch.tensor([-3.0, 0.4, 1.2], requires_grad=True)
+        >>> y = symmetric_round(x, torch.tensor(1.2), bits=2, clip=2.5)
+        >>> y.sum().backward()
+        >>> y.detach(), x.grad
+        (tensor([-1.2000,  0.0000,  1.2000]), tensor([0., 1., 1.]))
+    """
+    return _SymmetricRound.apply(x, limit, bits, clip)

@@ -1,0 +1,78 @@
+"""Learnable activations that a block ends with: RPReLU and Maxout."""
+
+from typing import ClassVar
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+@MODELS.register_module()
+class BinaryRPReLU(nn.Module):
+    r"""PReLU whose input and output are shifted per channel.
+
+    .. math:: y = PReLU_{a_c}(x + \beta_c) + \zeta_c
+
+    Args:
+        channels: number of channels C.
+        slope: first value of the slope :math:`a_c` of negative inputs.
+
+    Shapes: (N, C, ...) to the same.
+
+    Source: Liu et al. 2020 (ReActNet), Eq. 4.
+
+    Example:
+        >>> BinaryRPReLU(2)(torch.tensor([[-4., 4.]]))
+        tensor([[-1.,  4.]], grad_fn=<AddBackward0>)
+    """
+
+    param_roles: ClassVar[dict[str, str]] = {'shift_in': 'shift', 'slope': 'shift', 'shift_out': 'shift'}
+
+    def __init__(self, channels: int, slope: float = 0.25) -> None:
+        super().__init__()
+        self.shift_in = nn.Parameter(torch.zeros(channels))
+        self.slope = nn.Parameter(torch.full((channels,), slope))
+        self.shift_out = nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply to x of shape (N, C, ...)."""
+        shape = (1, -1, *[1] * (x.dim() - 2))
+        y = functional.prelu(x + self.shift_in.view(shape), self.slope) + self.shift_out.view(shape)
+        return y.to(x.dtype)  # float32 under autocast
+
+
+@MODELS.register_module()
+class BinaryMaxout(nn.Module):
+    r"""Piecewise linear function with two learnable slopes per channel.
+
+    .. math:: y = p_c \max(x, 0) + n_c \min(x, 0)
+
+    Args:
+        channels: number of channels C.
+
+    Attributes:
+        positive (Parameter): slope of positive inputs, shape (C,), from 1.
+        negative (Parameter): slope of negative inputs, shape (C,), from 0.25.
+
+    Shapes: (N, C, ...) to the same.
+
+    Source: Tu et al. 2022 (AdaBin), section 3.4.
+
+    Example:
+        >>> BinaryMaxout(2)(torch.tensor([[-4., 4.]]))
+        tensor([[-1.,  4.]], grad_fn=<AddBackward0>)
+    """
+
+    param_roles: ClassVar[dict[str, str]] = {'positive': 'shift', 'negative': 'shift'}
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.positive = nn.Parameter(torch.ones(channels))
+        self.negative = nn.Parameter(torch.full((channels,), 0.25))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply to x of shape (N, C, ...)."""
+        shape = (1, -1, *[1] * (x.dim() - 2))
+        y = self.positive.view(shape) * x.clamp(min=0) + self.negative.view(shape) * x.clamp(max=0)
+        return y.to(x.dtype)  # float32 under autocast

@@ -1,0 +1,110 @@
+"""The binarisation methods, each in one file: its functions, its quantizers, its layers.
+
+:data:`METHODS` lists them. What several share is in :mod:`rebnn_mm.functional`, :mod:`rebnn_mm.quantizers` and
+:mod:`rebnn_mm.layers`.
+"""
+
+import sys
+from typing import NamedTuple
+
+from mmengine.registry import MODELS
+
+from .adabin import AdaBinActivation, AdaBinWeight
+from .bibert import BiBERTWeight
+from .bidet import BiDetConv2d, BiDetLinear, BiDetWeight
+from .binarybert import BinaryPair, BWNWeight
+from .bireal import BiRealConv2d, BiRealLinear
+from .bit import BiTSign, BiTStep, BiTWeight
+from .bnn import BNNConv2d, BNNLinear, BNNWeight
+from .dorefa import DoReFaActivation, DoReFaConv2d, DoReFaLinear, DoReFaWeight
+from .fda import FDAConv2d, FDALinear, FDASign, FDAWeight
+from .q8bert import Q8BERTActivation, Q8BERTWeight
+from .qbert import QBERTWeight
+from .rbnn import RBNNConv2d, RBNNLinear, RBNNSign, RBNNWeight
+from .react import ReActConv2d, ReActLinear
+from .rebnn import ReBNNConv2d, ReBNNLinear, ReBNNWeight
+from .recu import ReCUConv2d, ReCULinear, ReCUSign, ReCUWeight
+from .ternarybert import TernaryBERTActivation, TWNWeight
+from .xnor import XNORConv2d, XNORLinear, XNORWeight
+
+
+class Method(NamedTuple):
+    """What a file of this package holds.
+
+    Attributes:
+        summary: the method and its source, in one line.
+        names: its quantizers and layers, as a config names them.
+
+    Example:
+        >>> METHODS['bnn'].summary
+        'BNN (Courbariaux et al. 2016): bare signs of latent weights that are kept within one.'
+        >>> METHODS['bnn'].names
+        ('BNNConv2d', 'BNNLinear', 'BNNWeight')
+    """
+
+    summary: str
+    names: tuple[str, ...]
+
+
+def _methods() -> dict[str, Method]:
+    names: dict[str, list[str]] = {}
+    for name, cls in MODELS.module_dict.items():
+        package, _, file = cls.__module__.rpartition('.')
+        if package == __name__:
+            names.setdefault(file, []).append(name)
+    docs = {file: sys.modules[f'{__name__}.{file}'].__doc__ or '' for file in sorted(names)}
+    return {file: Method(doc.partition('\n')[0], tuple(sorted(names[file]))) for file, doc in docs.items()}
+
+
+METHODS = _methods()
+"""Every method by the name of its file, as registered: ``METHODS['xnor'].summary``, ``METHODS['xnor'].names``."""
+
+__all__ = [
+    'METHODS',
+    'AdaBinActivation',
+    'AdaBinWeight',
+    'BNNConv2d',
+    'BNNLinear',
+    'BNNWeight',
+    'BWNWeight',
+    'BiBERTWeight',
+    'BiDetConv2d',
+    'BiDetLinear',
+    'BiDetWeight',
+    'BiRealConv2d',
+    'BiRealLinear',
+    'BiTSign',
+    'BiTStep',
+    'BiTWeight',
+    'BinaryPair',
+    'DoReFaActivation',
+    'DoReFaConv2d',
+    'DoReFaLinear',
+    'DoReFaWeight',
+    'FDAConv2d',
+    'FDALinear',
+    'FDASign',
+    'FDAWeight',
+    'Method',
+    'Q8BERTActivation',
+    'Q8BERTWeight',
+    'QBERTWeight',
+    'RBNNConv2d',
+    'RBNNLinear',
+    'RBNNSign',
+    'RBNNWeight',
+    'ReActConv2d',
+    'ReActLinear',
+    'ReBNNConv2d',
+    'ReBNNLinear',
+    'ReBNNWeight',
+    'ReCUConv2d',
+    'ReCULinear',
+    'ReCUSign',
+    'ReCUWeight',
+    'TWNWeight',
+    'TernaryBERTActivation',
+    'XNORConv2d',
+    'XNORLinear',
+    'XNORWeight',
+]

@@ -1,0 +1,98 @@
+"""AdaBin (Tu et al. 2022): two values that adapt to what is binarised, per channel of weights and per layer of inputs.
+
+Its layer is ``dict(type='BinaryConv2d', weight='AdaBinWeight', activation='AdaBinActivation')``, its block style
+``'adabin'``.
+"""
+
+from typing import ClassVar
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+
+from ..functional import channel_dims, sign_approx, sign_identity
+from ..quantizers import ActivationQuantizer, WeightQuantizer
+
+
+@MODELS.register_module()
+class AdaBinWeight(WeightQuantizer):
+    r"""Two values per channel that match the mean and the standard deviation of the latent weight.
+
+    .. math::
+        \hat w = \alpha \, sign(v) + \beta, \quad v = \frac{w - \beta}{\alpha},
+        \quad \beta = \bar w, \quad \alpha = \sqrt{\overline{(w - \bar w)^2}}
+        \qquad
+        \frac{\partial sign(v)}{\partial v} = 1
+
+    Mean and deviation take part in the gradient. The estimator is 1; the released code's default,
+    :math:`1 - \tanh^2(v / 10)`, is within one percent of that for v up to one.
+
+    Args:
+        weight_shape: shape of the latent weight, (C_out, ...).
+
+    Source: Tu et al. 2022 (AdaBin), section 3.2.
+
+    Example:
+        >>> AdaBinWeight((1, 4))(torch.tensor([[0., 1., 3., 4.]]))
+        tensor([[0.4189, 0.4189, 3.5811, 3.5811]])
+    """
+
+    has_codes: ClassVar[bool] = False
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The binarised weight, of the latent weight's shape."""
+        centre = weight.mean(dim=channel_dims(weight), keepdim=True)
+        variance = (weight - centre).square().mean(dim=channel_dims(weight), keepdim=True)
+        # The root of a constant filter's variance, 0, has no gradient.
+        scale = variance.clamp(min=torch.finfo(weight.dtype).tiny).sqrt()
+        return sign_identity((weight - centre) / scale) * scale + centre
+
+
+@MODELS.register_module()
+class AdaBinActivation(ActivationQuantizer):
+    r"""Two learnable values per layer.
+
+    .. math::
+        \hat x = \alpha b + \beta, \quad b = sign(u), \quad u = \frac{x - \beta}{\alpha}
+        \qquad
+        \frac{\partial b}{\partial u} = \max(2 - 2|u|, 0)
+
+    Args:
+        channels: number of input channels.
+        channel_dim: dimension of the channels in the input.
+        shift: see :class:`ActivationQuantizer`; beta is the method's own.
+        variant: ``'official'`` gives :math:`\alpha (b + \beta)`, which the released code and weights have.
+
+    Attributes:
+        alpha (Parameter): half the distance of the two values, scalar, from 1.
+        beta (Parameter): their centre, scalar, from 0.
+
+    Raises:
+        ValueError: an unknown variant.
+
+    Source: Tu et al. 2022 (AdaBin), section 3.3.
+
+    Example:
+        >>> quantizer = AdaBinActivation(2)
+        >>> quantizer.alpha.data, quantizer.beta.data = torch.tensor(0.5), torch.tensor(2.)
+        >>> quantizer(torch.tensor([[1., 3.]]))
+        tensor([[1.5000, 2.5000]], grad_fn=<AddBackward0>)
+    """
+
+    has_codes: ClassVar[bool] = False
+    param_roles: ClassVar[dict[str, str]] = {'shift': 'shift', 'alpha': 'scale', 'beta': 'shift'}
+
+    def __init__(
+        self, channels: int, channel_dim: int = 1, shift: str | None = None, *, variant: str = 'paper'
+    ) -> None:
+        super().__init__(channels, channel_dim, shift)
+        if variant not in ('paper', 'official'):
+            raise ValueError(f"AdaBinActivation: variant={variant!r} is unknown; use 'paper' or 'official'")
+        self.variant = variant
+        self.alpha = nn.Parameter(torch.tensor(1.0))
+        self.beta = nn.Parameter(torch.tensor(0.0))
+
+    def quantize(self, x: Tensor) -> Tensor:
+        """Binarise x, any shape."""
+        b = sign_approx((x - self.beta) / self.alpha)
+        return self.alpha * b + self.beta if self.variant == 'paper' else self.alpha * (b + self.beta)

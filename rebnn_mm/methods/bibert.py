@@ -1,0 +1,85 @@
+"""BiBERT (Qin et al. 2022): signs of centred rows, scaled by the mean magnitude of the row.
+
+The quantizer of linear layers and embeddings; Bi-Attention is :class:`rebnn_mm.layers.BinaryAttention`, the direction
+matching loss is in :mod:`rebnn_mm.models.losses`.
+"""
+
+from typing import Any
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ..functional import channel_centred, channel_mean_abs, per_channel, sign, zero_outside_one_
+from ..quantizers import WeightQuantizer
+
+
+class _CentredSign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor) -> Tensor:
+        centred = channel_centred(weight)
+        ctx.save_for_backward(centred)
+        return sign(centred).mul_(per_channel(channel_mean_abs(weight), weight))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (centred,) = ctx.saved_tensors
+        return channel_centred(zero_outside_one_(grad.clone(), centred))
+
+
+def centred_sign(weight: Tensor) -> Tensor:
+    r"""Sign of the centred channel, scaled by the channel's mean magnitude.
+
+    .. math::
+        \hat w = \alpha \circ sign(\bar w), \quad
+        \bar w_{ij} = w_{ij} - \frac{1}{M} \sum_k w_{ik}, \quad
+        \alpha_i = \frac{1}{M} \sum_j |w_{ij}|
+        \qquad
+        \frac{\partial L}{\partial \bar w_{ij}} = \frac{\partial L}{\partial \hat w_{ij}} 1_{|\bar w_{ij}| \le 1}
+
+    and on to w through the centring (:func:`rebnn_mm.functional.channel_centred`). The factor is that of the uncentred
+    channel, has no gradient, and is left out of the weight's gradient.
+
+    Args:
+        weight: latent weight, shape (C_out, ...), M values per channel.
+
+    Source: Qin et al. 2022 (BiBERT), as its released code computes it; sign(0) is +1 by this project's convention.
+
+    Example:
+        >>> w = torch.tensor([[1.0, 2.0, 6.0]], requires_grad=True)
+        >>> w_hat = centred_sign(w)
+        >>> w_hat[0, 1].backward()
+        >>> w_hat.detach(), w.grad  # only -1 of -2, -1, 3 is within the window
+        (tensor([[-3., -3.,  3.]]), tensor([[-0.3333,  0.6667, -0.3333]]))
+    """
+    return _CentredSign.apply(weight)
+
+
+@MODELS.register_module()
+class BiBERTWeight(WeightQuantizer):
+    r"""Sign of the centred channel times the mean magnitude of the uncentred one, :func:`centred_sign`.
+
+    It has no state, so an embedding quantizes the rows of a batch and no others.
+
+    Source: Qin et al. 2022 (BiBERT).
+
+    Example:
+        >>> BiBERTWeight((1, 3))(torch.tensor([[1.0, 2.0, 6.0]]))
+        tensor([[-3., -3.,  3.]])
+    """
+
+    channels_alone = True
+
+    def latent(self, weight: Tensor) -> Tensor:
+        """The centred weight."""
+        return channel_centred(weight)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The binarised weight, of the latent weight's shape."""
+        return centred_sign(weight)
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Signs of the centred weight and the mean of |w| per channel."""
+        return sign(channel_centred(weight)), channel_mean_abs(weight)

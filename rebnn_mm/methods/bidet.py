@@ -1,0 +1,67 @@
+"""BiDet (Wang et al., CVPR 2020): signs whose scale takes part in the backward, borders padded with -1.
+
+Bi-Real Net's layer with two differences, which are those of BiDet's released code: the scaling factor takes part in
+the weight's gradient, which is not masked, and borders are padded with -1, a value that one bit can hold. Its losses
+are in :mod:`rebnn_mm.models.losses`, its heads in :mod:`rebnn_mm.models.detection`.
+"""
+
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+
+from ..functional import channel_dims, channel_mean_abs, scaled_sign, sign
+from ..layers import BinaryConv2d, BinaryLinear
+from ..quantizers import WeightQuantizer
+
+
+@MODELS.register_module()
+class BiDetWeight(WeightQuantizer):
+    r"""Sign scaled by the channel-wise mean of the latent weight's magnitude, differentiated through both factors.
+
+    With :math:`G = \partial L / \partial \hat w`, M weights per channel and the straight-through estimator of the sign
+    taken as the identity, for weights of any size:
+
+    .. math::
+        \hat w = \alpha \circ sign(w), \quad \alpha_i = \frac{1}{M} \sum_j |w_{ij}|
+        \qquad
+        \frac{\partial L}{\partial w_{ij}} = \alpha_i G_{ij} + \frac{sign(w_{ij})}{M} \sum_k G_{ik} \, sign(w_{ik})
+
+    :class:`rebnn_mm.quantizers.BinaryMeanScaleWeight`, which has the same forward, leaves the second term out and
+    masks the first one outside of [-1, 1].
+
+    Source: the definition behind BiDet's released code (Wang et al., CVPR 2020); the paper does not print a gradient.
+
+    Example:
+        >>> import torch
+        >>> w = torch.tensor([[0.5, -1.5]], requires_grad=True)
+        >>> w_hat = BiDetWeight((1, 2))(w)
+        >>> (w_hat * torch.tensor([[1.0, 3.0]])).sum().backward()
+        >>> w_hat.detach(), w.grad
+        (tensor([[ 1., -1.]]), tensor([[0., 4.]]))
+    """
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The binarised weight, of the latent weight's shape."""
+        # Not channel_mean_abs: abs() has the derivative 0 at 0, and sign(0) is +1 here.
+        scale = (weight * sign(weight)).mean(dim=channel_dims(weight))
+        return scaled_sign(weight, scale, mask=False)
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Signs and the mean of |w| per channel."""
+        return sign(weight), channel_mean_abs(weight)
+
+
+@MODELS.register_module()
+class BiDetConv2d(BinaryConv2d, nn.Conv2d):
+    """BiDet's convolution: ``conv_cfg=dict(type='BiDetConv2d')``."""
+
+    method_weight = 'BiDetWeight'
+    method_activation = 'BinaryApproxSign'
+    method_pad_value = -1
+
+
+@MODELS.register_module()
+class BiDetLinear(BinaryLinear, nn.Linear):
+    """BiDet's linear layer, with the quantizers of :class:`BiDetConv2d`."""
+
+    method_weight = BiDetConv2d.method_weight
+    method_activation = BiDetConv2d.method_activation

@@ -1,0 +1,176 @@
+"""BinaryBERT (Bai et al. 2021): binary weights with one scale, two of each where a ternary weight was split.
+
+A network is trained with the ternary weights of :mod:`rebnn_mm.methods.ternarybert` first; then every layer becomes
+the sum of two binary ones that begin where it ends.
+"""
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+
+from ..functional import per_channel_factor, tensor_sign, tensor_sign_codes, ternary_codes, weight_dims
+from ..layers import BinaryLayer
+from ..quantizers import WeightQuantizer, check_per
+
+
+def split_ternary(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
+    r"""Two latent weights whose binarised sum is the ternary weight (ternary weight splitting).
+
+    With t and s of :func:`rebnn_mm.functional.ternary_codes` and n values per scale,
+
+    .. math::
+        (u, v) = \begin{cases}
+            (m w, \; (1 - m) w) & t \ne 0 \\
+            (w + c, \; -c) & t = 0, \; w \ge 0 \\
+            (c, \; w - c) & t = 0, \; w < 0
+        \end{cases}
+        \qquad
+        c = \frac{n s - \sum |w|}{2 n_0}, \quad
+        m = \frac{S_{t \ne 0} + S_{t = 0, w < 0} - S_{t = 0, w \ge 0}}{2 S_{t \ne 0}}
+
+    where :math:`S` are sums of \|w\| and :math:`n_0` counts zeros of t. Then :math:`u + v = w`, both means of
+    magnitudes are :math:`s / 2`, so the two weights binarised with that scale sum up to :math:`s t`. Computed in
+    float64, returned in the weight's type.
+
+    Args:
+        weight: latent weight of a trained ternary layer, shape (C_out, ...).
+        per: whether one scale covers the ``'tensor'`` or a ``'channel'``.
+
+    Raises:
+        ValueError: the weights of one scale are so one-sided that no such pair exists.
+
+    Source: Bai et al. 2021 (BinaryBERT), ternary weight splitting; the two conditions are solved here anew.
+
+    Example:
+        >>> u, v = split_ternary(torch.tensor([[0.1, -1.0, 2.0, -0.2]]))
+        >>> u + v, u.abs().mean(), v.abs().mean()
+        (tensor([[ 0.1000, -1.0000,  2.0000, -0.2000]]), tensor(0.7500), tensor(0.7500))
+    """
+    w = weight.detach().double()
+    dims = weight_dims(w, per)
+    codes, scale = ternary_codes(w, per)
+    zero, positive, magnitude = codes == 0, w >= 0, w.abs()
+
+    def total(where: Tensor) -> Tensor:
+        return (magnitude * where).sum(dim=dims, keepdim=True)
+
+    zeros = zero.sum(dim=dims, keepdim=True)
+    values = w.numel() // scale.numel()
+    offset = (values * scale - magnitude.sum(dim=dims, keepdim=True)) / (2 * zeros.clamp(min=1))
+    large = total(~zero)
+    share = (large + total(zero & ~positive) - total(zero & positive)) / (2 * large)
+    impossible = (scale > 0) & ((share <= 0) | (share >= 1))
+    if impossible.any():
+        raise ValueError(
+            f'split_ternary: {int(impossible.sum())} of {scale.numel()} scales have no pair of binary weights, '
+            'because the small weights have one sign and outweigh the large ones. Train the ternary layer further.'
+        )
+    share = share.nan_to_num(0.5)  # a scale of zeros
+    first = torch.where(zero, torch.where(positive, w + offset, offset), share * w)
+    second = torch.where(zero, torch.where(positive, -offset, w - offset), (1 - share) * w)
+    return first.to(weight.dtype), second.to(weight.dtype)
+
+
+@MODELS.register_module()
+class BWNWeight(WeightQuantizer):
+    r"""Sign times the mean magnitude of the tensor, with a gradient that passes unchanged.
+
+    Forward and backward are :func:`rebnn_mm.functional.tensor_sign`, without centring.
+
+    Args:
+        weight_shape: shape of the latent weight, (C_out, ...).
+        per: whether one scale covers the ``'tensor'``, as in BinaryBERT's linear layers, or a ``'channel'``, as in its
+            word embedding.
+
+    Raises:
+        ValueError: ``per`` is neither.
+
+    Source: Rastegari et al. 2016 (Binary-Weight-Networks); Bai et al. 2021 (BinaryBERT).
+
+    Example:
+        >>> BWNWeight((2, 2))(torch.tensor([[1.0, -1.0], [2.0, 0.0]]))
+        tensor([[ 1., -1.],
+                [ 1.,  1.]])
+    """
+
+    def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor') -> None:
+        super().__init__(weight_shape)
+        self.per = check_per(type(self).__name__, per)
+        self.channels_alone = per == 'channel'
+        self.factors = 1 if per == 'tensor' else weight_shape[0]
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The binarised weight, of the latent weight's shape."""
+        return tensor_sign(weight, self.per)
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Signs, and the scale for every channel."""
+        signs, scale = tensor_sign_codes(weight, self.per)
+        return signs, per_channel_factor(scale, weight)
+
+    def extra_repr(self) -> str:
+        """Options, as printed by ``print(model)``."""
+        return f'per={self.per!r}'
+
+
+class BinaryPair(nn.Module):
+    r"""The sum of two binary layers of the same kind, on the same input.
+
+    .. math:: y = f_1(x) + f_2(x)
+
+    Args:
+        first: :math:`f_1`.
+        second: :math:`f_2`.
+
+    Example:
+        >>> from rebnn_mm.layers import BinaryLinear
+        >>> layer = BinaryLinear(16, 4, weight='BWNWeight', activation='BinarySign')
+        >>> pair = BinaryPair.split(layer)
+        >>> pair(torch.randn(2, 16)).shape, [name for name, _ in pair.named_parameters()]
+        (torch.Size([2, 4]), ['first.weight', 'first.bias', 'second.weight', 'second.bias'])
+    """
+
+    def __init__(self, first: BinaryLayer, second: BinaryLayer) -> None:
+        super().__init__()
+        self.first = first
+        self.second = second
+
+    @classmethod
+    @torch.no_grad()
+    def split(cls, layer: BinaryLayer) -> 'BinaryPair':
+        """Two layers that begin where a ternary layer with this latent weight ends.
+
+        The pair computes what the layer would with :class:`rebnn_mm.methods.TWNWeight` of the same extent
+        (:func:`split_ternary`). Each half has half of the bias and a copy of the activation quantizer.
+
+        Args:
+            layer: a binary layer whose weight quantizer is :class:`BWNWeight`; it becomes the
+                first half.
+
+        Raises:
+            ValueError: it has another weight quantizer, or its weights cannot be split.
+        """
+        quantizer = layer.weight_quantizer
+        if type(quantizer) is not BWNWeight:
+            raise ValueError(
+                f'{layer.described()}: ternary weight splitting needs weight=dict(type="BWNWeight"), not '
+                f'{type(quantizer).__name__}.'
+            )
+        try:
+            halves = split_ternary(layer.weight, quantizer.per)
+        except ValueError as error:
+            raise ValueError(f'{layer.described()}: {error}') from error
+        second = deepcopy(layer)
+        for half, weight in zip((layer, second), halves, strict=True):
+            half.weight.copy_(weight)
+            bias: Any = getattr(half, 'bias', None)
+            if bias is not None:
+                bias.div_(2)
+        return cls(layer, second)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add up both layers' outputs."""
+        return self.first(x) + self.second(x)

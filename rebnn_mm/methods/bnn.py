@@ -1,0 +1,71 @@
+"""BNN (Courbariaux et al. 2016): bare signs of latent weights that are kept within one.
+
+The input's sign has the clipped straight-through estimator; latent weights are clamped by
+:class:`rebnn_mm.engine.BinaryHook`.
+"""
+
+from typing import ClassVar
+
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+
+from ..functional import sign, sign_identity
+from ..layers import BinaryConv2d, BinaryLinear
+from ..quantizers import WeightQuantizer
+
+
+@MODELS.register_module()
+class BNNWeight(WeightQuantizer):
+    r"""Sign without a scale; the latent weight is clamped to [-1, 1] after every step.
+
+    .. math::
+        \hat w = sign(w)
+        \qquad
+        \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w}
+        \qquad
+        w \leftarrow clamp(w, -1, 1)
+
+    Without the clamp latent weights grow until they no longer flip. The output of a layer is a sum of signs, so a
+    batch norm has to follow it.
+
+    Source: Courbariaux et al. 2016 (BNN), Algorithm 1.
+
+    Example:
+        >>> import torch
+        >>> w = torch.tensor([[0.5, -1.5]], requires_grad=True)
+        >>> quantizer = BNNWeight((1, 2))
+        >>> (quantizer(w) * torch.tensor([[2., 3.]])).sum().backward()
+        >>> quantizer.constrain(w.data)
+        >>> w.grad, w.data
+        (tensor([[2., 3.]]), tensor([[ 0.5000, -1.0000]]))
+    """
+
+    hook: ClassVar[str] = 'BinaryHook'
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The signs, of the latent weight's shape."""
+        return sign_identity(weight)
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, None]:
+        """Signs, without a factor."""
+        return sign(weight), None
+
+    def constrain(self, weight: Tensor) -> None:
+        """Clamp to [-1, 1]."""
+        weight.clamp_(-1, 1)
+
+
+@MODELS.register_module()
+class BNNConv2d(BinaryConv2d, nn.Conv2d):
+    """BNN's convolution: ``conv_cfg=dict(type='BNNConv2d')``."""
+
+    method_weight = 'BNNWeight'
+    method_activation = 'BinarySign'
+
+
+@MODELS.register_module()
+class BNNLinear(BinaryLinear, nn.Linear):
+    """BNN's linear layer, with the quantizers of :class:`BNNConv2d`."""
+
+    method_weight = BNNConv2d.method_weight
+    method_activation = BNNConv2d.method_activation

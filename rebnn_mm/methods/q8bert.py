@@ -1,0 +1,120 @@
+"""Q8BERT (Zafrir et al. 2019): symmetric and uniform levels, with a range that is followed in training."""
+
+from typing import ClassVar
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor
+
+from ..functional import per_channel_factor, symmetric_codes, symmetric_round, weight_dims
+from ..quantizers import ActivationQuantizer, WeightQuantizer, check_bits, check_per
+
+
+@MODELS.register_module()
+class Q8BERTWeight(WeightQuantizer):
+    r"""Weights on even levels between minus and plus their largest magnitude.
+
+    Forward and backward are :func:`rebnn_mm.functional.symmetric_round` with :math:`limit = \max |w|`; the gradient
+    passes unchanged. Two bits (Q2BERT) leave -1, 0 and 1 times the largest magnitude, so most weights are 0.
+
+    Args:
+        weight_shape: shape of the latent weight, (C_out, ...).
+        bits: k, from 2 to 8.
+        per: whether one range covers the ``'tensor'``, as in Q8BERT, or a ``'channel'``.
+
+    Raises:
+        ValueError: ``bits`` or ``per`` is out of range.
+
+    Source: Zafrir et al. 2019 (Q8BERT).
+
+    Example:
+        >>> Q8BERTWeight((1, 3), bits=2)(torch.tensor([[0.4, -0.6, 1.0]]))
+        tensor([[ 0., -1.,  1.]])
+    """
+
+    def __init__(self, weight_shape: tuple[int, ...], bits: int = 8, per: str = 'tensor') -> None:
+        super().__init__(weight_shape)
+        self.bits = check_bits('Q8BERTWeight', bits, least=2)
+        self.per = check_per('Q8BERTWeight', per)
+        self.channels_alone = per == 'channel'
+        self.factors = 1 if per == 'tensor' else weight_shape[0]
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The quantized weight, of the latent weight's shape."""
+        return symmetric_round(weight, self._limit(weight), self.bits)
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Integers from :math:`-(2^{k-1} - 1)` to :math:`2^{k-1} - 1`, and their factor for every channel."""
+        codes, factor = symmetric_codes(weight, self._limit(weight), self.bits)
+        return codes, per_channel_factor(factor, weight)
+
+    def _limit(self, weight: Tensor) -> Tensor:
+        return weight.detach().abs().amax(dim=weight_dims(weight, self.per), keepdim=True)
+
+    def extra_repr(self) -> str:
+        """Options, as printed by ``print(model)``."""
+        return f'bits={self.bits}, per={self.per!r}'
+
+
+@MODELS.register_module()
+class Q8BERTActivation(ActivationQuantizer):
+    r"""Activations on even levels of a range that follows the largest magnitude seen in training.
+
+    .. math:: r \leftarrow d \, r + (1 - d) \max |x|
+
+    in every forward pass in training, as a batch norm follows its mean; r starts at the first batch's maximum. Of
+    several processes :class:`rebnn_mm.engine.BinaryHook` takes the largest r after every step.
+    Forward and backward are :func:`rebnn_mm.functional.symmetric_round` with :math:`limit = r`; the gradient passes
+    unchanged. Before anything was seen in training, evaluation takes the input's own maximum.
+
+    Args:
+        channels: number of input channels.
+        channel_dim: dimension of the channels in the input.
+        shift: see :class:`ActivationQuantizer`.
+        bits: k, from 2 to 8.
+        decay: d. The released code has 0.9999, which in a run of some thousand steps stays near the first batch.
+
+    Attributes:
+        range (Tensor): buffer r, scalar; 0 before anything was seen.
+
+    Raises:
+        ValueError: ``bits`` or ``decay`` is out of range.
+
+    Source: Zafrir et al. 2019 (Q8BERT).
+
+    Example:
+        >>> quantizer = Q8BERTActivation(2, bits=3)
+        >>> quantizer(torch.tensor([[3.0, 1.2]]))
+        tensor([[3., 1.]])
+        >>> quantizer.eval()(torch.tensor([[-9.0, 1.6]]))
+        tensor([[-3.,  2.]])
+    """
+
+    stock_shift: ClassVar[str | None] = None
+    has_codes: ClassVar[bool] = False
+    followed_maxima: ClassVar[tuple[str, ...]] = ('range',)
+    range: Tensor
+
+    def __init__(
+        self, channels: int, channel_dim: int = 1, shift: str | None = None, bits: int = 8, decay: float = 0.9999
+    ) -> None:
+        super().__init__(channels, channel_dim, shift)
+        self.bits = check_bits('Q8BERTActivation', bits, least=2)
+        if not 0 <= decay < 1:
+            raise ValueError(f'Q8BERTActivation: decay={decay} must be at least 0 and below 1')
+        self.decay = decay
+        self.register_buffer('range', torch.tensor(0.0))
+
+    def quantize(self, x: Tensor) -> Tensor:
+        """Quantize x, any shape; in training also follow its range."""
+        # Both branches are computed: to ask whether the range is 0 would wait for the accelerator.
+        largest = x.detach().abs().amax().to(self.range.dtype)
+        followed = self.decay * self.range + (1 - self.decay) * largest if self.training else self.range
+        limit = torch.where(self.range > 0, followed, largest)
+        if self.training:
+            self.range.copy_(limit)
+        return symmetric_round(x, limit.to(x.dtype), self.bits)
+
+    def extra_repr(self) -> str:
+        """Channels, shift and options, as printed by ``print(model)``."""
+        return f'{super().extra_repr()}, bits={self.bits}, decay={self.decay}'

@@ -1,0 +1,312 @@
+"""ReBNN (Xu et al., AAAI 2023): learned scales, and a reconstruction term that makes the gradient resilient.
+
+The forward pass and the first half of the backward are here. The term itself and the learning rule of its weight gamma
+(:func:`rebnn_mm.functional.reconstruction_gradient`, :func:`rebnn_mm.functional.max_gradient`) belong around the
+optimizer step: :class:`rebnn_mm.engine.ResilientGradient`.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from ..functional import channel_centred, channel_dims, channel_mean_abs, per_channel, scaled_sign, sign
+from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
+from ..layers.base import SHORTCUT_NAMES
+from ..quantizers import WeightQuantizer
+from ..quantizers.builder import QuantizerConfig
+
+ALPHA_MIN = 1e-6
+"""Alpha is kept at or above this: a scaling factor is positive."""
+
+
+RELEASED_CODE_GAMMA = 2e-4
+"""What the clamp of the paper's released code returns for every input."""
+
+
+RELEASED_CODE_BIN = 0.02
+"""The constant inside the scaling factor of the paper's released code, which its weight gradient leaves out."""
+
+
+class _ScaledSignReleased(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, alpha: Tensor) -> Tensor:
+        ctx.save_for_backward(weight, alpha)
+        return sign(weight).mul_(per_channel(alpha, weight))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        weight, alpha = ctx.saved_tensors
+        grad_weight = grad * per_channel(alpha / RELEASED_CODE_BIN, weight)
+        return grad_weight, (grad * weight).sum(dim=channel_dims(weight))
+
+
+def scaled_sign_released(weight: Tensor, alpha: Tensor) -> Tensor:
+    r"""The same as :func:`rebnn_mm.functional.scaled_sign` with the gradients of the code that the authors released.
+
+    That code holds :math:`\alpha = 0.02 s`, drops the 0.02 and the straight-through mask from the weight's gradient
+    and sums the latent weight instead of its sign in the scale's:
+
+    .. math::
+        \frac{\partial L}{\partial w_{ij}} = \frac{\alpha_i}{0.02} G_{ij}
+        \qquad
+        \frac{\partial L}{\partial \alpha_i} = \sum_j G_{ij} w_{ij}
+
+    Offered as ``variant='official'`` to reproduce what was run; it is not the paper's Eq. 5.
+
+    Args:
+        weight: latent weight, shape (C_out, ...).
+        alpha: scaling factor, shape (C_out,).
+
+    Example:
+        >>> w = torch.tensor([[0.5, -2.0]], requires_grad=True)
+        >>> a = torch.tensor([0.1], requires_grad=True)
+        >>> (scaled_sign_released(w, a) * torch.tensor([[1., 3.]])).sum().backward()
+        >>> w.grad, a.grad
+        (tensor([[ 5., 15.]]), tensor([-5.5000]))
+    """
+    return _ScaledSignReleased.apply(weight, alpha)
+
+
+@MODELS.register_module()
+class ReBNNWeight(WeightQuantizer):
+    r"""Binarised weight with learnable scaling factor; holds what the resilient gradient needs.
+
+    .. math::
+        \hat w = \alpha \circ sign(w)
+        \qquad
+        \delta_w = \alpha \circ G \circ 1_{|w| \le 1} + \gamma \circ (w - \alpha \circ sign(w)),
+        \quad G = \frac{\partial L}{\partial \hat w}
+
+    The backward pass gives the first term and the gradient of alpha. The second one and the update of gamma belong
+    around the optimizer step, where the gradient is reduced, unscaled and accumulated:
+    :class:`rebnn_mm.engine.ReBNNHook` in mmengine, :class:`rebnn_mm.engine.ResilientGradient` elsewhere. Training
+    without either warns once (:class:`rebnn_mm.quantizers.MissingHookWarning`).
+
+    Args:
+        weight_shape: shape of the latent weight, (C_out, ...).
+        gamma: ``'adaptive'``, the paper's rule: share of flipped signs times the largest \|G\| of the channel (Eq.
+            14); ``'max'``, the second factor alone; or a number, the same for all channels, 0 for none.
+        gamma_bounds: lower and upper bound of the two rules, None for none. A number is never clamped.
+        max_share: the largest norm of the reconstruction term of a channel, as a share of the norm of its task
+            gradient; where the two rules give more, the term is made smaller (gamma itself is not). None for no limit.
+            A number as gamma has none.
+        flip_window: over what flips are counted and how often gamma is renewed: a number of optimizer steps, or
+            ``'epoch'``.
+        variant: ``'paper'``, or ``'official'`` for the gradients of the released code
+            (:func:`scaled_sign_released`) with its constant gamma of 2e-4. alpha is the whole factor in both, started
+            at the mean of \|w\|.
+        center: None, or ``'row'``: the mean of each channel is taken off w before all of the above, and the whole of
+            :math:`\delta_w` is carried to the latent weight through that subtraction
+            (:func:`rebnn_mm.functional.channel_centred`). The paper does not centre its convolutions; for BERT it
+            takes the set-up of BiBERT, which does. alpha starts at the mean of \|w\| of the uncentred channel, as
+            there.
+
+    Attributes:
+        alpha (Parameter): scaling factor, shape (C_out,), positive; starts at the mean of \|w\| of each channel.
+        gamma (buffer): balanced parameter, shape (C_out,), float32; the only state beside the parameters.
+
+    Raises:
+        ValueError: an option has none of the values above.
+
+    Source: the ReBNN paper, Eq. 2, 5, 8 and 14.
+
+    Example:
+        >>> quantizer = ReBNNWeight((2, 4), gamma=0.5)
+        >>> quantizer.init_from_weight(torch.tensor([[1., -1., 3., -3.], [.1, .1, .1, -.1]]))
+        >>> quantizer.alpha.data, quantizer.gamma
+        (tensor([2.0000, 0.1000]), tensor([0.5000, 0.5000]))
+    """
+
+    param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
+    hook: ClassVar[str] = 'ReBNNHook'
+
+    def __init__(
+        self,
+        weight_shape: tuple[int, ...],
+        gamma: str | float = 'adaptive',
+        gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
+        max_share: float | None = 0.01,
+        flip_window: int | str = 1,
+        variant: str = 'paper',
+        center: str | None = None,
+    ) -> None:
+        super().__init__(weight_shape)
+        if center not in (None, 'row'):
+            raise ValueError(f"ReBNN: center={center!r} is unknown; use 'row' or None")
+        if center and variant == 'official':
+            raise ValueError("ReBNN: variant='official' is the released code, which does not centre; use center=None")
+        self.center = center
+        self.gamma_mode, self.gamma_bounds = _checked_gamma(gamma, gamma_bounds, variant)
+        if max_share is not None and not (_is_number(max_share) and max_share > 0):
+            raise ValueError(f'ReBNN: max_share={max_share!r} must be above 0, such as 0.01, or None for no limit')
+        self.max_share = max_share if isinstance(self.gamma_mode, str) else None
+        if flip_window != 'epoch' and not (isinstance(flip_window, int) and flip_window >= 1):
+            raise ValueError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps or 'epoch'")
+        self.flip_window = flip_window
+        self.variant = variant
+        self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
+        self.register_buffer('gamma', torch.full((weight_shape[0],), self._first_gamma(), dtype=torch.float32))
+        self.gamma: Tensor
+
+    def latent(self, weight: Tensor) -> Tensor:
+        """The latent weight, centred if it is to be."""
+        return weight if self.center is None else channel_centred(weight)
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The binarised weight, of the latent weight's shape."""
+        if self.variant == 'official':
+            return scaled_sign_released(weight, self.alpha)
+        if not self.driven:
+            return scaled_sign(self.latent(weight), self.alpha)
+        # While a ResilientGradient is attached, it applies the mask and the centring to the summed gradient.
+        if self.center is not None:
+            weight = channel_centred(weight, through=False)
+        return scaled_sign(weight, self.alpha, mask=False)
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Signs and alpha."""
+        return sign(self.latent(weight)), self.alpha
+
+    @torch.no_grad()
+    def init_from_weight(self, weight: Tensor) -> None:
+        """Set alpha to the mean of |w| of each channel."""
+        self.alpha.copy_(channel_mean_abs(weight).clamp(min=ALPHA_MIN))
+
+    def missing_hook_message(self) -> str:
+        """What is lost without the hook, and the fix."""
+        return (
+            'ReBNN layers are being trained without the resilient gradient: gamma and the reconstruction term are not '
+            "applied. Add custom_hooks=[dict(type='ReBNNHook')] to the config (outside mmengine: "
+            'rebnn_mm.engine.ResilientGradient(model).attach(optimizer)).'
+        )
+
+    def extra_repr(self) -> str:
+        """Options, as printed by ``print(model)``."""
+        options = f'gamma={self.gamma_mode!r}, gamma_bounds={self.gamma_bounds}, flip_window={self.flip_window!r}'
+        options += f', center={self.center!r}' if self.center else ''
+        return options if self.variant == 'paper' else f'{options}, variant={self.variant!r}'
+
+    def _first_gamma(self) -> float:
+        """The rule before its first step: no flips, so the lower bound."""
+        if not isinstance(self.gamma_mode, str):
+            return self.gamma_mode
+        return self.gamma_bounds[0] if self.gamma_bounds else 0.0
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _checked_gamma(
+    gamma: str | float, bounds: tuple[float, float] | None, variant: str
+) -> tuple[str | float, tuple[float, float] | None]:
+    if variant not in ('paper', 'official'):
+        raise ValueError(f"ReBNN: variant={variant!r} is unknown; use 'paper' or 'official'")
+    if isinstance(gamma, str) and gamma not in ('adaptive', 'max'):
+        raise ValueError(f"ReBNN: gamma={gamma!r} is unknown; use 'adaptive', 'max' or a number such as 1e-4")
+    if not isinstance(gamma, str) and not (_is_number(gamma) and 0 <= gamma < float('inf')):
+        raise ValueError(f"ReBNN: gamma={gamma!r} must be 'adaptive', 'max' or a number of at least 0")
+    if variant == 'official':
+        if gamma not in ('adaptive', RELEASED_CODE_GAMMA):
+            raise ValueError(
+                f"ReBNN: variant='official' has the constant gamma of the released code, {RELEASED_CODE_GAMMA}; "
+                f"leave gamma out (got {gamma!r}) or use variant='paper'"
+            )
+        return RELEASED_CODE_GAMMA, None
+    if bounds is None:
+        return gamma, None
+    if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1]:
+        raise ValueError(f'ReBNN: gamma_bounds={bounds!r} must be (lower, upper) with 0 <= lower <= upper, or None')
+    return gamma, (float(bounds[0]), float(bounds[1]))
+
+
+class ReBNNLayer(BinaryLayer):
+    """Mixin of ReBNN's layers: the options of their weight quantizer, and its state as the layer's own attributes.
+
+    Args:
+        args: those of the torch layer, in its order.
+        gamma, gamma_bounds, max_share, flip_window, variant, center: see :class:`ReBNNWeight`.
+        weight: config of the weight quantizer; ``'default'`` is ReBNN's with these options, None keeps the weight real
+            (stage 1 of two-stage training), and the options have no effect then.
+        activation, keep_real: see :class:`rebnn_mm.layers.BinaryConv2d`.
+        kwargs: those of the torch layer and, for a convolution, ``pad_value``, by name.
+
+    Raises:
+        ValueError: an option that cannot be honoured; the message says which and why.
+    """
+
+    method_weight: ClassVar[QuantizerConfig] = 'ReBNNWeight'
+
+    def __init__(
+        self,
+        *args: Any,
+        gamma: str | float = 'adaptive',
+        gamma_bounds: tuple[float, float] | None = (1e-5, 2e-4),
+        max_share: float | None = 0.01,
+        flip_window: int | str = 1,
+        variant: str = 'paper',
+        center: str | None = None,
+        weight: QuantizerConfig = 'default',
+        activation: QuantizerConfig = 'default',
+        keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+        **kwargs: Any,
+    ) -> None:
+        if weight == 'default':
+            weight = dict(
+                type='ReBNNWeight',
+                gamma=gamma,
+                gamma_bounds=gamma_bounds,
+                max_share=max_share,
+                flip_window=flip_window,
+                variant=variant,
+                center=center,
+            )
+        super().__init__(*args, weight=weight, activation=activation, keep_real=keep_real, **kwargs)
+
+    @property
+    def alpha(self) -> nn.Parameter | None:
+        """Scaling factor, shape (C_out,); None where the weight quantizer is not ReBNN's."""
+        return self.weight_quantizer.alpha if isinstance(self.weight_quantizer, ReBNNWeight) else None
+
+    @property
+    def gamma(self) -> Tensor | None:
+        """Balanced parameter, shape (C_out,); None where the weight quantizer is not ReBNN's."""
+        return self.weight_quantizer.gamma if isinstance(self.weight_quantizer, ReBNNWeight) else None
+
+
+@MODELS.register_module()
+class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
+    """Binary convolution trained with the resilient gradient: ``conv_cfg=dict(type='ReBNNConv2d')``.
+
+    Forward and first half of the backward are in :class:`ReBNNWeight`; the reconstruction term and the update of gamma
+    are applied around the optimizer step by :class:`rebnn_mm.engine.ReBNNHook`. Options are those of
+    :class:`ReBNNLayer` and of :class:`rebnn_mm.layers.BinaryConv2d`.
+
+    Attributes:
+        weight: latent weight, shape (C_out, C_in / groups, k, k).
+
+    Example:
+        >>> from mmcv.cnn import build_conv_layer
+        >>> conv = build_conv_layer(dict(type='ReBNNConv2d', gamma=1e-4), 16, 32, 3, padding=1, bias=False)
+        >>> conv.weight.shape, conv.alpha.shape, conv.gamma.shape
+        (torch.Size([32, 16, 3, 3]), torch.Size([32]), torch.Size([32]))
+    """
+
+
+@MODELS.register_module()
+class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
+    """Binary linear layer trained with the resilient gradient, with the options of :class:`ReBNNLayer`.
+
+    Attributes:
+        weight: latent weight, shape (C_out, C_in).
+
+    Example:
+        >>> layer = ReBNNLinear(16, 4)
+        >>> layer.weight.shape, layer.alpha.shape, layer.gamma.shape
+        (torch.Size([4, 16]), torch.Size([4]), torch.Size([4]))
+    """

@@ -1,0 +1,214 @@
+"""ReCU (Xu et al. 2021): weights clamped to quantiles, which revives those that would never change their sign.
+
+The rectified clamp widens during training, driven by :class:`rebnn_mm.engine.BinaryHook`; the input's estimator sees
+each sample divided by its standard deviation.
+"""
+
+import math
+from typing import Any, ClassVar
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from ..functional import channel_dims, channel_mean_abs, per_channel, sign, sign_approx
+from ..layers import BinaryConv2d, BinaryLinear
+from ..quantizers import ActivationQuantizer, WeightQuantizer
+
+LAPLACE_STD = 2 * math.sqrt(2)
+"""Standard deviation of a Laplace distribution of scale 2, which the latent weights are brought to."""
+
+
+EPS = 1e-5
+
+
+class _RectifiedSign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, bound: Tensor) -> Tensor:
+        ctx.save_for_backward(weight, bound)
+        return sign(weight)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        weight, bound = ctx.saved_tensors
+        return grad * (weight.abs() <= bound), None
+
+
+def laplace_standardised(weight: Tensor) -> Tensor:
+    r"""Centre each channel and bring it to the standard deviation :math:`2 \sqrt 2`.
+
+    .. math:: v_{ij} = 2 \sqrt 2 \, \frac{w_{ij} - \bar w_i}{\sqrt{var(w_i) + 10^{-5}}}
+
+    Mean and variance take part in the gradient.
+
+    Args:
+        weight: latent weight, shape (C_out, ...).
+
+    Source: Xu et al. 2021 (ReCU), weight standardization, with the released code's epsilon.
+
+    Example:
+        >>> laplace_standardised(torch.tensor([[1., 3.]]))
+        tensor([[-2.8284,  2.8284]])
+    """
+    dims = channel_dims(weight)
+    centred = weight - weight.mean(dim=dims, keepdim=True)
+    return centred * (LAPLACE_STD * (centred.square().mean(dim=dims, keepdim=True) + EPS).rsqrt())
+
+
+def rectified_sign(weight: Tensor, tau: Tensor) -> Tensor:
+    r"""Sign of the weights clamped to their quantiles :math:`\pm Q_\tau`.
+
+    .. math::
+        b = sign(clamp(v, -Q_\tau, Q_\tau)), \quad Q_\tau = -\ln(2 - 2 \tau) \, \mathrm{mean} |v|
+        \qquad
+        \frac{\partial L}{\partial v} = \frac{\partial L}{\partial b} \, 1_{|v| \le Q_\tau}
+
+    :math:`Q_\tau` is the quantile of a Laplace distribution whose scale is the mean magnitude over the layer; no
+    gradient goes through it.
+
+    Args:
+        weight: standardised latent weight, shape (C_out, ...).
+        tau: scalar tensor from 0.5 to 1; 1 clamps nothing.
+
+    Source: Xu et al. 2021, rectified clamp unit.
+
+    Example:
+        >>> v = torch.tensor([[-1., 0., 3.]], requires_grad=True)
+        >>> rectified_sign(v, torch.tensor(0.85)).sum().backward()
+        >>> v.grad
+        tensor([[1., 1., 0.]])
+    """
+    bound = -torch.log(2 - 2 * tau) * weight.detach().abs().mean()
+    return _RectifiedSign.apply(weight, bound)
+
+
+def recu_tau(done: float, start: float = 0.85, end: float = 0.99) -> float:
+    r"""The exponential schedule of tau.
+
+    .. math:: \tau = A e^{p} + B, \quad A = \frac{\tau_1 - \tau_0}{e - 1}, \quad B = \tau_0 - A
+
+    Args:
+        done: p, the share of training that is finished.
+        start: value at p = 0.
+        end: value at p = 1.
+
+    Source: Xu et al. 2021, exponential growth of tau.
+
+    Example:
+        >>> [round(recu_tau(p), 4) for p in (0.0, 0.5, 1.0)]
+        [0.85, 0.9029, 0.99]
+    """
+    slope = (end - start) / (math.e - 1)
+    return slope * math.exp(done) + start - slope
+
+
+@MODELS.register_module()
+class ReCUWeight(WeightQuantizer):
+    r"""Sign of standardised weights, clamped to quantiles that widen during training, times a learnable scale.
+
+    .. math::
+        \hat w = \alpha \circ sign(clamp(v, -Q_\tau, Q_\tau)), \quad v = 2 \sqrt 2 \, \frac{w - \bar w}{std(w)}
+
+    Forward and backward are :func:`laplace_standardised` and :func:`rectified_sign`; tau follows :func:`recu_tau`,
+    driven by :class:`rebnn_mm.engine.BinaryHook`.
+
+    Args:
+        weight_shape: shape of the latent weight, (C_out, ...).
+        tau: first and last value of the schedule.
+
+    Attributes:
+        alpha (Parameter): scaling factor, shape (C_out,); starts at the mean of \|w\| of each channel (the released
+            code draws it from [0, 1]).
+        tau (buffer): scalar, where the schedule stands.
+
+    Raises:
+        ValueError: ``tau`` is no rising pair from 0.5 to 1.
+
+    Source: Xu et al. 2021 (ReCU).
+
+    Example:
+        >>> quantizer = ReCUWeight((1, 2))
+        >>> quantizer.set_progress(1.0)
+        >>> quantizer.tau, quantizer(torch.tensor([[1., 3.]]))
+        (tensor(0.9900), tensor([[-1.,  1.]], grad_fn=<MulBackward0>))
+    """
+
+    param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
+
+    hook: ClassVar[str] = 'BinaryHook'
+
+    def __init__(self, weight_shape: tuple[int, ...], tau: tuple[float, float] = (0.85, 0.99)) -> None:
+        super().__init__(weight_shape)
+        if len(tau) != 2 or not 0.5 <= tau[0] <= tau[1] <= 1:
+            raise ValueError(f'ReCUWeight: tau={tau!r} must be (first, last) with 0.5 <= first <= last <= 1')
+        self.tau_range = tau
+        self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
+        self.register_buffer('tau', torch.tensor(float(tau[0])))
+        self.tau: Tensor
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The binarised weight, of the latent weight's shape."""
+        return rectified_sign(laplace_standardised(weight), self.tau) * per_channel(self.alpha, weight)
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Signs of the centred weight and alpha."""
+        return sign(weight - weight.mean(dim=channel_dims(weight), keepdim=True)), self.alpha
+
+    @torch.no_grad()
+    def init_from_weight(self, weight: Tensor) -> None:
+        """Set alpha to the mean of |w| of each channel."""
+        self.alpha.copy_(channel_mean_abs(weight))
+
+    def set_progress(self, done: float) -> None:
+        """Move tau along its schedule."""
+        self.tau.fill_(recu_tau(done, *self.tau_range))
+
+    def extra_repr(self) -> str:
+        """Schedule, as printed by ``print(model)``."""
+        return f'tau={self.tau_range}'
+
+
+@MODELS.register_module()
+class ReCUSign(ActivationQuantizer):
+    r"""Sign whose estimator sees each sample divided by its standard deviation.
+
+    .. math::
+        b = sign(u), \quad u = \frac{x}{\sqrt{var(x) + 10^{-5}}}
+        \qquad
+        \frac{\partial L}{\partial u} = \frac{\partial L}{\partial b} \max(2 - 2|u|, 0)
+
+    The variance is that of one sample, over channels and positions, and takes part in the gradient. The division
+    changes no sign, so evaluation leaves it out.
+
+    Source: Xu et al. 2021 (ReCU), released code.
+
+    Example:
+        >>> x = torch.tensor([[3., -1.]], requires_grad=True)
+        >>> ReCUSign(2)(x)
+        tensor([[ 1., -1.]], grad_fn=<_SignApproxBackward>)
+    """
+
+    def quantize(self, x: Tensor) -> Tensor:
+        """Binarise x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""
+        if self.training:
+            variance = x.var(dim=self.sample_dims(x), correction=0, keepdim=True)
+            x = x * (variance + EPS).rsqrt()
+        return sign_approx(x)
+
+
+@MODELS.register_module()
+class ReCUConv2d(BinaryConv2d, nn.Conv2d):
+    """ReCU's convolution: ``conv_cfg=dict(type='ReCUConv2d')``."""
+
+    method_weight = 'ReCUWeight'
+    method_activation = 'ReCUSign'
+
+
+@MODELS.register_module()
+class ReCULinear(BinaryLinear, nn.Linear):
+    """ReCU's linear layer, with the quantizers of :class:`ReCUConv2d`."""
+
+    method_weight = ReCUConv2d.method_weight
+    method_activation = ReCUConv2d.method_activation

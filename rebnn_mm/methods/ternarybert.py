@@ -1,0 +1,158 @@
+"""TernaryBERT (Zhang et al. 2020): ternary weights, and activations on few levels of their own range.
+
+Ternary weights (Li and Liu 2016, Ternary Weight Networks) are also the first stage of BinaryBERT.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from ..functional import per_channel_factor, symmetric_round, ternary_codes
+from ..quantizers import ActivationQuantizer, WeightQuantizer, check_bits, check_per
+
+
+class _TernaryWeight(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, per: str, clip: float) -> Tensor:
+        ctx.save_for_backward(weight)
+        ctx.clip = clip
+        codes, scale = ternary_codes(weight, per)
+        return codes * scale
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (weight,) = ctx.saved_tensors
+        return grad * (weight.abs() < ctx.clip), None, None
+
+
+def ternary_weight(weight: Tensor, per: str = 'tensor', clip: float = 2.5) -> Tensor:
+    r"""Ternary weight with straight-through gradient.
+
+    .. math::
+        \hat w = s \, t
+        \qquad
+        \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w} \, 1_{|w| < clip}
+
+    with t and s of :func:`rebnn_mm.functional.ternary_codes`. The gradient is not multiplied by the scale.
+
+    Args:
+        weight: latent weight, shape (C_out, ...).
+        per: whether one scale covers the ``'tensor'`` or a ``'channel'``.
+        clip: magnitude from which on a weight gets no gradient.
+
+    Source: Li and Liu 2016; gradient and clip as TernaryBERT's released code has them (Zhang et al. 2020).
+
+    Example:
+        >>> w = torch.tensor([[0.1, -1.0, 3.0, -0.2]], requires_grad=True)
+        >>> w_hat = ternary_weight(w)
+        >>> w_hat.sum().backward()
+        >>> w_hat.detach(), w.grad
+        (tensor([[ 0., -2.,  2.,  0.]]), tensor([[1., 1., 0., 1.]]))
+    """
+    return _TernaryWeight.apply(weight, per, clip)
+
+
+@MODELS.register_module()
+class TWNWeight(WeightQuantizer):
+    r"""Ternary weights: -s, 0 and s.
+
+    Forward and backward are :func:`ternary_weight`; the values need two bits.
+
+    Args:
+        weight_shape: shape of the latent weight, (C_out, ...).
+        per: whether one scale covers the ``'tensor'``, as in TernaryBERT's linear layers, or a ``'channel'``, as in
+            its word embedding.
+        clip: magnitude from which on a weight gets no gradient.
+
+    Raises:
+        ValueError: ``per`` is neither.
+
+    Source: Li and Liu 2016 (Ternary Weight Networks); Zhang et al. 2020 (TernaryBERT).
+
+    Example:
+        >>> TWNWeight((1, 4))(torch.tensor([[0.1, -1.0, 2.0, 0.2]]))
+        tensor([[ 0.0000, -1.5000,  1.5000,  0.0000]])
+    """
+
+    bits = 2
+
+    def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor', clip: float = 2.5) -> None:
+        super().__init__(weight_shape)
+        self.per = check_per('TWNWeight', per)
+        self.clip = clip
+        self.channels_alone = per == 'channel'
+        self.factors = 1 if per == 'tensor' else weight_shape[0]
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The ternary weight, of the latent weight's shape."""
+        return ternary_weight(weight, self.per, self.clip)
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """-1, 0 and 1, and the scale for every channel."""
+        codes, scale = ternary_codes(weight, self.per)
+        return codes, per_channel_factor(scale, weight)
+
+    def extra_repr(self) -> str:
+        """Options, as printed by ``print(model)``."""
+        return f'per={self.per!r}, clip={self.clip}'
+
+
+@MODELS.register_module()
+class TernaryBERTActivation(ActivationQuantizer):
+    r"""Activations on even levels between minus and plus the input's own largest magnitude.
+
+    Forward and backward are :func:`rebnn_mm.functional.symmetric_round` of the clipped input, with its largest
+    magnitude as limit. Two bits give -1, 0 and 1 times the largest magnitude.
+
+    Args:
+        channels: number of input channels.
+        channel_dim: dimension of the channels in the input.
+        shift: see :class:`ActivationQuantizer`.
+        bits: k, from 2 to 8.
+        clip: magnitude at which the input is clipped; outside it gets no gradient.
+        over: what shares a maximum: ``'sample'``, in a linear layer one token, or ``'tensor'``, all that goes in at
+            once, as in the released code. With ``'tensor'`` a prediction depends on what else is in its batch.
+
+    Raises:
+        ValueError: ``bits`` or ``over`` is out of range.
+
+    Source: Zhang et al. 2020 (TernaryBERT), as its released code computes it.
+
+    Example:
+        >>> TernaryBERTActivation(3)(torch.tensor([[0.5, -1.5, 4.0], [0.1, 0.3, -0.4]]))
+        tensor([[ 0.0000, -2.5000,  2.5000],
+                [ 0.0000,  0.4000, -0.4000]])
+    """
+
+    stock_shift: ClassVar[str | None] = None
+    has_codes: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        channels: int,
+        channel_dim: int = 1,
+        shift: str | None = None,
+        bits: int = 2,
+        clip: float = 2.5,
+        over: str = 'sample',
+    ) -> None:
+        super().__init__(channels, channel_dim, shift)
+        if over not in ('sample', 'tensor'):
+            raise ValueError(f"TernaryBERTActivation: over={over!r} is unknown; use 'sample' or 'tensor'")
+        self.bits = check_bits('TernaryBERTActivation', bits, least=2)
+        self.clip = clip
+        self.over = over
+
+    def quantize(self, x: Tensor) -> Tensor:
+        """Quantize x, any shape."""
+        dims = self.sample_dims(x) if self.over == 'sample' else tuple(range(x.dim()))
+        limit = x.detach().abs().amax(dim=dims, keepdim=True).clamp(max=self.clip)
+        return symmetric_round(x, limit, self.bits, self.clip)
+
+    def extra_repr(self) -> str:
+        """Channels, shift and options, as printed by ``print(model)``."""
+        return f'{super().extra_repr()}, bits={self.bits}, clip={self.clip}, over={self.over!r}'

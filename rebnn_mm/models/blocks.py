@@ -1,0 +1,393 @@
+"""Residual blocks for binary convolutions: shortcuts, the block that all share, and its styles.
+
+A style is a class that says which activation follows an addition, which shift stands in front of a sign, which
+shortcut goes around them, and in what order. Networks find it by name in :data:`rebnn_mm.registry.BLOCKS`.
+"""
+
+import warnings
+from typing import Any, ClassVar
+
+from mmcv.cnn import build_conv_layer, build_norm_layer
+from mmengine.model import BaseModule
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
+
+from rebnn_mm.layers import BinaryConv2d, BinaryMaxout, BinaryRPReLU
+from rebnn_mm.registry import BLOCKS, summary
+
+Config = dict[str, Any]
+
+
+class PaddedShortcut(nn.Module):
+    """Takes every second row and column and adds channels of zeros, as many in front as behind.
+
+    Args:
+        in_channels: channels of the input, shape (N, in_channels, H, W).
+        out_channels: channels of the output, shape (N, out_channels, ceil(H / stride), ceil(W / stride)).
+        stride: 2 for every second position, 1 for all.
+
+    Source: He et al. 2016, section 4.2 (option A).
+
+    Example:
+        >>> import torch
+        >>> PaddedShortcut(1, 3, 2)(torch.arange(9.).view(1, 1, 3, 3)).flatten(2)
+        tensor([[[0., 0., 0., 0.],
+                 [0., 2., 6., 8.],
+                 [0., 0., 0., 0.]]])
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+        added = out_channels - in_channels
+        self.padding = (0, 0, 0, 0, added // 2, added - added // 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The smaller, wider map."""
+        return functional.pad(x[:, :, :: self.stride, :: self.stride], self.padding)
+
+
+def pooled_shortcut(in_channels: int, out_channels: int, stride: int, norm_cfg: Config) -> tuple[nn.Module, nn.Module]:
+    """Pooling and projection of a shortcut, each the identity where it is not needed.
+
+    The pooling has no parameters and stays outside the projection, so that this is named as in torchvision.
+
+    Args:
+        in_channels: channels of the input, shape (N, in_channels, H, W).
+        out_channels: channels of the output, shape (N, out_channels, ceil(H / stride), ceil(W / stride)).
+        stride: average pooling of that size and stride.
+        norm_cfg: the norm behind the real 1x1 convolution.
+
+    Source: Liu et al. 2018, Bi-Real Net, section 3.1.
+
+    Example:
+        >>> pooled_shortcut(8, 8, 1, dict(type='BN'))
+        (Identity(), Identity())
+        >>> pool, projection = pooled_shortcut(8, 16, 2, dict(type='BN'))
+        >>> projection[0]
+        Conv2d(8, 16, kernel_size=(1, 1), stride=(1, 1), bias=False)
+    """
+    pool: nn.Module = nn.Identity()
+    projection: nn.Module = nn.Identity()
+    if stride != 1:
+        # Same size as a 3x3 convolution with padding 1; a window cut by the border averages only what is inside.
+        pool = nn.AvgPool2d(stride, stride, ceil_mode=True, count_include_pad=False)
+    if stride != 1 or in_channels != out_channels:
+        projection = nn.Sequential(
+            nn.Conv2d(in_channels, out_channels, 1, bias=False), build_norm_layer(norm_cfg, out_channels)[1]
+        )
+    return pool, projection
+
+
+def padded_shortcut(in_channels: int, out_channels: int, stride: int, norm_cfg: Config) -> tuple[nn.Module, nn.Module]:
+    """No pooling, and :class:`PaddedShortcut` as projection where shapes change; the arguments of the pooled one.
+
+    Example:
+        >>> padded_shortcut(8, 16, 2, dict(type='BN'))
+        (Identity(), PaddedShortcut())
+    """
+    changes = stride != 1 or in_channels != out_channels
+    return nn.Identity(), PaddedShortcut(in_channels, out_channels, stride) if changes else nn.Identity()
+
+
+class BinaryBasicBlock(BaseModule):
+    r"""Two 3x3 convolutions, each with its own shortcut.
+
+    .. math::
+        y = a_1(\mathrm{BN}_1(\mathrm{conv}_1(x)) + s(x)) \qquad z = a_2(\mathrm{BN}_2(\mathrm{conv}_2(y)) + y)
+
+    A style says what :math:`a` is (:meth:`build_act`), what :math:`s` is (:attr:`build_shortcut`: the identity where
+    the shapes agree, else average pooling, a real 1x1 convolution and a norm) and whether the input of its
+    convolutions is shifted before the method's own activation quantizer sees it (:attr:`input_shift`). A network may
+    ask the class for each of them. A style with another order overrides :meth:`forward_block`.
+
+    Parameters are named as in torchvision's ``BasicBlock``, so checkpoints of real-valued ResNets fit.
+
+    Args:
+        in_channels: channels of the input, shape (N, in_channels, H, W).
+        out_channels: channels of the output, shape (N, out_channels, ceil(H / stride), ceil(W / stride)).
+        stride: stride of the first convolution.
+        dilation: dilation of both convolutions.
+        conv_cfg: the 3x3 convolutions; None makes them real.
+        norm_cfg: every norm layer of the block.
+        with_cp: recompute the block in the backward pass instead of storing its activations. Running statistics of
+            BN are then updated twice per step, as in mmdet.
+        init_cfg: initialisation, see mmengine.
+        options: those of the style, handed to :meth:`build_act`.
+
+    Source: Liu et al. 2018, Bi-Real Net, section 3.1.
+    """
+
+    input_shift: ClassVar[str | None] = None
+    """Start of the shift in front of each convolution's sign, None for no shift."""
+
+    norm_first: ClassVar[bool] = False
+    """Whether each norm stands in front of its convolution, and the first has the channels of the input."""
+
+    build_shortcut = staticmethod(pooled_shortcut)
+    """Makes pooling and projection of the shortcut."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        stride: int = 1,
+        dilation: int = 1,
+        conv_cfg: Config | None = None,
+        norm_cfg: Config | None = None,
+        with_cp: bool = False,
+        init_cfg: Config | list[Config] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(init_cfg)
+        norm_cfg = norm_cfg or dict(type='BN')
+        conv_cfg = self.with_activation(conv_cfg)
+        shape = dict(kernel_size=3, padding=dilation, dilation=dilation, bias=False)
+        self.with_cp = with_cp
+        self.conv1 = build_conv_layer(conv_cfg, in_channels, out_channels, stride=stride, **shape)
+        self.bn1 = build_norm_layer(norm_cfg, in_channels if self.norm_first else out_channels)[1]
+        self.act1 = self.build_act(out_channels, **options)
+        self.conv2 = build_conv_layer(conv_cfg, out_channels, out_channels, stride=1, **shape)
+        self.bn2 = build_norm_layer(norm_cfg, out_channels)[1]
+        self.act2 = self.build_act(out_channels, **options)
+        self.pool, self.downsample = self.build_shortcut(in_channels, out_channels, stride, norm_cfg)
+
+    @classmethod
+    def with_activation(cls, conv_cfg: Config | None) -> Config | None:
+        """Fill in the activation quantizer where ``conv_cfg`` is one of our layers and names none."""
+        if conv_cfg is None or conv_cfg.get('activation', 'default') != 'default':
+            return conv_cfg
+        layer = MODELS.get(conv_cfg['type']) if isinstance(conv_cfg['type'], str) else conv_cfg['type']
+        if isinstance(layer, type) and issubclass(layer, BinaryConv2d):
+            return dict(conv_cfg, activation=cls.activation_of(layer))
+        return conv_cfg
+
+    @classmethod
+    def activation_of(cls, layer: type[BinaryConv2d]) -> Config:
+        """Config of the activation quantizer that a method's layer gets in this style."""
+        return layer.activation_with(cls.input_shift)
+
+    @classmethod
+    def build_act(cls, channels: int) -> nn.Module:
+        """The module that follows each addition, on (N, channels, H, W); a style may add options to its arguments."""
+        return nn.Identity()
+
+    def forward_block(self, x: Tensor) -> Tensor:
+        """The block without checkpointing: (N, in_channels, H, W) to (N, out_channels, H', W')."""
+        x = self.act1(self.bn1(self.conv1(x)) + self.downsample(self.pool(x)))
+        return self.act2(self.bn2(self.conv2(x)) + x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run the block, recomputing it in the backward pass if ``with_cp``."""
+        if self.with_cp and x.requires_grad:
+            return checkpoint(self.forward_block, x, use_reentrant=False)
+        return self.forward_block(x)
+
+
+@BLOCKS.register_module(name=['BinaryBiRealBlock', 'bireal'])
+class BinaryBiRealBlock(BinaryBasicBlock):
+    r"""The block of Bi-Real Net and BiDet: sign, convolution, BN, shortcut; twice.
+
+    The sign is the only non-linearity: with ``conv_cfg=None`` the block is linear, which is rarely meant; it warns.
+
+    Example:
+        >>> import torch
+        >>> block = BinaryBiRealBlock(8, 8, conv_cfg=dict(type='ReBNNConv2d'))
+        >>> block(torch.randn(1, 8, 6, 5)).shape
+        torch.Size([1, 8, 6, 5])
+
+    Source: Liu et al. 2018, Bi-Real Net, section 3.1; also the block of BiDet (SC).
+    """
+
+    def __init__(self, *args: Any, conv_cfg: Config | None = None, **kwargs: Any) -> None:
+        if conv_cfg is None:
+            warnings.warn(
+                'BinaryBiRealBlock: with conv_cfg=None the block is linear. For a real-valued network use '
+                "block='react', or conv_cfg=dict(type='BinaryConv2d', weight=None) to keep the sign of the input.",
+                stacklevel=2,
+            )
+        super().__init__(*args, conv_cfg=conv_cfg, **kwargs)
+
+
+@BLOCKS.register_module(name=['BinaryReActBlock', 'react'])
+class BinaryReActBlock(BinaryBasicBlock):
+    r"""The block of ReActNet: RSign, convolution, BN, shortcut, RPReLU; twice.
+
+    RSign is the activation quantizer inside the binary convolution, with its shift. That starts at zero: the shortcut
+    carries values of both signs, so nothing has to be calibrated.
+
+    Example:
+        >>> import torch
+        >>> block = BinaryReActBlock(8, 16, stride=2, conv_cfg=dict(type='ReBNNConv2d'))
+        >>> block(torch.randn(1, 8, 6, 5)).shape
+        torch.Size([1, 16, 3, 3])
+
+    Source: Liu et al. 2020, ReActNet, Figure 4; the paper's two-stage setting.
+    """
+
+    input_shift: ClassVar[str | None] = 'zero'
+
+    @classmethod
+    def build_act(cls, channels: int) -> nn.Module:
+        """RPReLU on (N, channels, H, W)."""
+        return BinaryRPReLU(channels)
+
+
+@BLOCKS.register_module(name=['BinaryHardtanhBlock', 'hardtanh'])
+class BinaryHardtanhBlock(BinaryBasicBlock):
+    r"""The block of RBNN and ReCU: sign, convolution, BN, shortcut, Hardtanh; twice.
+
+    Hardtanh keeps what the next sign sees within [-1, 1], where its straight-through gradient is not zero.
+
+    Example:
+        >>> import torch
+        >>> block = BinaryHardtanhBlock(8, 8, conv_cfg=dict(type='ReCUConv2d'))
+        >>> float(block(torch.randn(1, 8, 6, 5)).detach().abs().max()) <= 1
+        True
+
+    Source: Xu et al. 2021 (ReCU) and Lin et al. 2020 (RBNN), released networks; the paper's one-stage setting follows
+    ReCU.
+    """
+
+    @classmethod
+    def build_act(cls, channels: int) -> nn.Module:
+        """Hardtanh."""
+        return nn.Hardtanh()
+
+
+@BLOCKS.register_module(name=['BinaryReLUBlock', 'relu'])
+class BinaryReLUBlock(BinaryBasicBlock):
+    r"""The block of DoReFa-Net and of real-valued twins: quantizer, convolution, BN, shortcut, ReLU; twice.
+
+    For quantizers of non-negative values, and for the real-valued twin (``conv_cfg=None``) of a binary network. A
+    plain sign behind its ReLU would be +1 everywhere; 1-bit layers therefore get a learnable shift, started from data.
+
+    Example:
+        >>> import torch
+        >>> block = BinaryReLUBlock(8, 8)
+        >>> float(block(torch.randn(1, 8, 6, 5)).detach().min()) >= 0
+        True
+
+    Source: He et al. 2016, basic block, with Bi-Real Net's one shortcut per convolution.
+    """
+
+    @classmethod
+    def activation_of(cls, layer: type[BinaryConv2d]) -> Config:
+        """What the method's layer gets in any network with ReLUs."""
+        return layer.stock_activation()
+
+    @classmethod
+    def build_act(cls, channels: int) -> nn.Module:
+        """ReLU."""
+        return nn.ReLU(inplace=True)
+
+
+@BLOCKS.register_module(name=['BinaryAdaBinBlock', 'adabin'])
+class BinaryAdaBinBlock(BinaryBasicBlock):
+    r"""The block of AdaBin's CIFAR-10 networks: quantizer, convolution, BN, shortcut, Maxout; twice.
+
+    Its shortcuts have no parameters.
+
+    Example:
+        >>> import torch
+        >>> binary = dict(type='BinaryConv2d', weight='AdaBinWeight', activation='AdaBinActivation')
+        >>> block = BinaryAdaBinBlock(8, 16, stride=2, conv_cfg=binary)
+        >>> block(torch.randn(1, 8, 6, 5)).shape
+        torch.Size([1, 16, 3, 3])
+
+    Source: Tu et al. 2022 (AdaBin), released CIFAR-10 network.
+    """
+
+    build_shortcut = staticmethod(padded_shortcut)
+
+    @classmethod
+    def build_act(cls, channels: int) -> nn.Module:
+        """Maxout on (N, channels, H, W)."""
+        return BinaryMaxout(channels)
+
+
+@BLOCKS.register_module(name=['BinarySingleShortcutBlock', 'single'])
+class BinarySingleShortcutBlock(BinaryHardtanhBlock):
+    r"""The block of BNN, two convolutions under one shortcut, as in an ordinary ResNet.
+
+    .. math::
+        y = \mathrm{Hardtanh}(\mathrm{BN}_1(\mathrm{conv}_1(x))) \qquad
+        z = \mathrm{Hardtanh}(\mathrm{BN}_2(\mathrm{conv}_2(y)) + s(x))
+
+    Example:
+        >>> import torch
+        >>> block = BinarySingleShortcutBlock(8, 16, stride=2, conv_cfg=dict(type='BNNConv2d'))
+        >>> block(torch.randn(1, 8, 6, 5)).shape
+        torch.Size([1, 16, 3, 3])
+
+    Source: He et al. 2016, basic block, with the Hardtanh of Courbariaux et al. 2016 in place of the ReLU.
+    """
+
+    def forward_block(self, x: Tensor) -> Tensor:
+        """The block without checkpointing: (N, in_channels, H, W) to (N, out_channels, H', W')."""
+        y = self.act1(self.bn1(self.conv1(x)))
+        return self.act2(self.bn2(self.conv2(y)) + self.downsample(self.pool(x)))
+
+
+@BLOCKS.register_module(name=['PlainCIFARBlock', 'plain_cifar'])
+class PlainCIFARBlock(BinaryReLUBlock, BinarySingleShortcutBlock):
+    r"""The real-valued block of the original ResNets for CIFAR, two convolutions under a shortcut without parameters.
+
+    .. math::
+        y = \max(\mathrm{BN}_1(\mathrm{conv}_1(x)), 0) \qquad z = \max(\mathrm{BN}_2(\mathrm{conv}_2(y)) + s(x), 0)
+
+    :math:`s` is the identity or :class:`PaddedShortcut`. The reference network of the CIFAR-10 tables; binary networks
+    want a shortcut for each convolution.
+
+    Example:
+        >>> import torch
+        >>> PlainCIFARBlock(8, 16, stride=2)(torch.randn(1, 8, 6, 5)).shape
+        torch.Size([1, 16, 3, 3])
+
+    Source: He et al. 2016, section 4.2.
+    """
+
+    build_shortcut = staticmethod(padded_shortcut)
+
+
+@BLOCKS.register_module(name=['BinaryPreActBlock', 'preact'])
+class BinaryPreActBlock(BinaryBasicBlock):
+    r"""The block of XNOR-Net: BN, sign, convolution; twice, under one shortcut.
+
+    .. math::
+        z = \mathrm{conv}_2(\mathrm{BN}_2(\mathrm{conv}_1(\mathrm{BN}_1(x)))) + s(x)
+
+    The norm in front centres what is binarised. The first norm has the channels of the input, so that of a block that
+    widens is not filled from a torchvision checkpoint.
+
+    Example:
+        >>> import torch
+        >>> block = BinaryPreActBlock(8, 16, stride=2, conv_cfg=dict(type='XNORConv2d'))
+        >>> block(torch.randn(1, 8, 6, 5)).shape, block.bn1.num_features
+        (torch.Size([1, 16, 3, 3]), 8)
+
+    Source: Rastegari et al. 2016 (order of layers); He et al. 2016 (identity mappings).
+    """
+
+    norm_first: ClassVar[bool] = True
+
+    def forward_block(self, x: Tensor) -> Tensor:
+        """The block without checkpointing: (N, in_channels, H, W) to (N, out_channels, H', W')."""
+        y = self.act1(self.conv1(self.bn1(x)))
+        return self.act2(self.conv2(self.bn2(y))) + self.downsample(self.pool(x))
+
+
+def block_styles() -> dict[str, str]:
+    """What each registered block style is, in one line, by the short name that ``block`` takes.
+
+    Example:
+        >>> block_styles()['hardtanh']
+        'The block of RBNN and ReCU: sign, convolution, BN, shortcut, Hardtanh; twice.'
+    """
+    names: dict[type, str] = {}
+    for name, style in BLOCKS.module_dict.items():
+        names[style] = min(name, names.get(style, name), key=len)
+    return {name: summary(style) for style, name in names.items()}

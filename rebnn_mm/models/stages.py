@@ -1,0 +1,134 @@
+"""What networks are made of in a block style: stages of blocks, and single convolutions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from mmcv.cnn import build_conv_layer, build_norm_layer
+from mmengine.model import BaseModule, Sequential
+from torch import Tensor
+
+from rebnn_mm.registry import BLOCKS
+
+from .blocks import BinaryBasicBlock, Config, pooled_shortcut
+
+
+def block_style(block: str | Mapping[str, Any]) -> tuple[type[BinaryBasicBlock], dict[str, Any]]:
+    """The class of a block style, and the options that the config gives it.
+
+    Args:
+        block: a name in :data:`rebnn_mm.registry.BLOCKS`, or a dict with that name as ``type`` and options of the
+            style.
+
+    Raises:
+        KeyError: no block style of that name is registered.
+
+    Example:
+        >>> style, options = block_style('react')
+        >>> style.input_shift, style.build_act(8, **options)
+        ('zero', BinaryRPReLU())
+    """
+    options = {'type': block} if isinstance(block, str) else dict(block)
+    name = options.pop('type')
+    style = BLOCKS.get(name)
+    if style is None:
+        raise KeyError(
+            f'block={name!r} is no registered block style. Use one of {sorted(BLOCKS.module_dict)}, or import the '
+            'module that registers yours in rebnn_mm.registry.BLOCKS (custom_imports).'
+        )
+    return style, options
+
+
+def build_stage(
+    block: str | Mapping[str, Any], in_channels: int, out_channels: int, num_blocks: int, *, stride: int, **kwargs: Any
+) -> Sequential:
+    """A stage, the blocks between two changes of resolution; the first one changes channels and resolution.
+
+    Args:
+        block: the style, see :func:`block_style`.
+        in_channels: channels of the input.
+        out_channels: channels of every block's output.
+        num_blocks: how many blocks.
+        stride: stride of the first block.
+        **kwargs: passed to every block (``dilation``, ``conv_cfg``, ``norm_cfg``, ``with_cp``).
+
+    Raises:
+        KeyError: no block style of that name is registered.
+
+    Example:
+        >>> stage = build_stage('react', 8, 16, 2, stride=2, conv_cfg=dict(type='ReBNNConv2d'))
+        >>> [block.conv1.stride for block in stage]
+        [(2, 2), (1, 1)]
+    """
+    style, options = block_style(block)
+    channels = [in_channels] + [out_channels] * (num_blocks - 1)
+    strides = [stride] + [1] * (num_blocks - 1)
+    return Sequential(
+        *(style(c, out_channels, stride=s, **options, **kwargs) for c, s in zip(channels, strides, strict=True))
+    )
+
+
+class BinaryUnit(BaseModule):
+    r"""A 3x3 convolution in the style of a block, with or without a shortcut.
+
+    .. math:: y = a(\mathrm{BN}(\mathrm{conv}(x)) + s(x)) \quad \text{or} \quad y = a(\mathrm{BN}(\mathrm{conv}(x)))
+
+    :math:`a`, and the shift in front of the sign, are those of the style; :math:`s` is as in
+    :class:`BinaryBasicBlock`: the identity where the shapes agree, else average pooling, a real 1x1 convolution and a
+    norm.
+
+    Args:
+        style: class of the block style, asked for its activation and shift.
+        in_channels: channels of the input, shape (N, in_channels, H, W).
+        out_channels: channels of the output, shape (N, out_channels, ceil(H / stride), ceil(W / stride)).
+        stride: stride of the convolution.
+        shortcut: whether to add :math:`s(x)`.
+        conv_cfg: the convolution; None makes it real.
+        norm_cfg: every norm layer.
+        init_cfg: initialisation, see mmengine.
+        options: those of the style, handed to its :meth:`BinaryBasicBlock.build_act`.
+
+    Raises:
+        ValueError: the style puts one shortcut over two convolutions or orders its layers otherwise.
+
+    Example:
+        >>> import torch
+        >>> from rebnn_mm.models import BinaryReActBlock
+        >>> unit = BinaryUnit(BinaryReActBlock, 8, 16, stride=2, conv_cfg=dict(type='ReBNNConv2d'))
+        >>> unit(torch.randn(1, 8, 6, 5)).shape
+        torch.Size([1, 16, 3, 3])
+    """
+
+    def __init__(
+        self,
+        style: type[BinaryBasicBlock],
+        in_channels: int,
+        out_channels: int,
+        *,
+        stride: int = 1,
+        shortcut: bool = True,
+        conv_cfg: Config | None = None,
+        norm_cfg: Config | None = None,
+        init_cfg: Config | list[Config] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(init_cfg)
+        if style.forward_block is not BinaryBasicBlock.forward_block:
+            raise ValueError(
+                f'BinaryUnit: {style.__name__} is made for two convolutions, and here each stands alone. Use a '
+                "style with one shortcut per convolution ('bireal', 'react', 'hardtanh', 'relu'); shortcut=False "
+                'leaves its shortcut out.'
+            )
+        norm_cfg = norm_cfg or dict(type='BN')
+        self.shortcut = shortcut
+        self.conv = build_conv_layer(
+            style.with_activation(conv_cfg), in_channels, out_channels, 3, stride=stride, padding=1, bias=False
+        )
+        self.bn = build_norm_layer(norm_cfg, out_channels)[1]
+        self.act = style.build_act(out_channels, **options)
+        if shortcut:
+            self.pool, self.downsample = pooled_shortcut(in_channels, out_channels, stride, norm_cfg)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run the unit; see the class for shapes."""
+        y = self.bn(self.conv(x))
+        return self.act(y + self.downsample(self.pool(x)) if self.shortcut else y)

@@ -1,0 +1,139 @@
+"""The quantizers that belong to no single method: plain signs, a step, and the plain scaled sign."""
+
+from typing import ClassVar
+
+from mmengine.registry import MODELS
+from torch import Tensor
+
+from ..functional import channel_mean_abs, scaled_sign, sign, sign_approx, sign_ste, step_ste
+from .base import ActivationQuantizer, WeightQuantizer
+
+
+@MODELS.register_module()
+class BinarySign(ActivationQuantizer):
+    """Sign with the clipped straight-through estimator, :func:`rebnn_mm.functional.sign_ste`.
+
+    Example:
+        >>> import torch
+        >>> BinarySign(3)(torch.tensor([[-0.2, 0.0, 1.5]]))
+        tensor([[-1.,  1.,  1.]])
+    """
+
+    def quantize(self, x: Tensor) -> Tensor:
+        """Binarise x, any shape."""
+        return sign_ste(x)
+
+
+@MODELS.register_module()
+class BinaryApproxSign(ActivationQuantizer):
+    """Sign with Bi-Real Net's piecewise quadratic estimator, :func:`rebnn_mm.functional.sign_approx`.
+
+    Example:
+        >>> import torch
+        >>> x = torch.tensor([[-0.25, 0.0, 1.5]], requires_grad=True)
+        >>> BinaryApproxSign(3)(x).sum().backward()
+        >>> x.grad
+        tensor([[1.5000, 2.0000, 0.0000]])
+    """
+
+    def quantize(self, x: Tensor) -> Tensor:
+        """Binarise x, any shape."""
+        return sign_approx(x)
+
+
+@MODELS.register_module()
+class BinaryRSign(BinaryApproxSign):
+    r"""Sign of the shifted input, with one learnable shift per channel.
+
+    .. math::
+        b = sign(x + \beta_c)
+        \qquad
+        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \max(2 - 2|x + \beta_c|, 0),
+        \quad
+        \frac{\partial L}{\partial \beta_c} = \sum \frac{\partial L}{\partial x}
+
+    Args:
+        channels: number of input channels.
+        channel_dim: dimension of the channels in the input.
+        shift: start of the shift: ``'zero'`` (ReActNet's own, for inputs that are centred) or ``'mean'``, see
+            :class:`rebnn_mm.quantizers.ActivationQuantizer`.
+
+    Raises:
+        ValueError: ``shift`` is none of these.
+
+    Source: Liu et al. 2020 (ReActNet), Eq. 3.
+
+    Example:
+        >>> import torch
+        >>> rsign = BinaryRSign(2, shift='mean')
+        >>> after_relu = torch.tensor([[0., 3.], [4., 5.]])
+        >>> rsign(after_relu)
+        tensor([[1., 1.],
+                [1., 1.]], grad_fn=<_SignApproxBackward>)
+        >>> rsign.calibrate(after_relu)
+        >>> rsign(after_relu)
+        tensor([[-1., -1.],
+                [ 1.,  1.]], grad_fn=<_SignApproxBackward>)
+    """
+
+    def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = 'zero') -> None:
+        super().__init__(channels, channel_dim, shift or 'zero')
+
+
+@MODELS.register_module()
+class BinaryStep(ActivationQuantizer):
+    r"""1 where the input is at least 0, else 0, :func:`rebnn_mm.functional.step_ste`.
+
+    Behind a softmax, which is positive, it is 1 everywhere: the loss of information that BiBERT's Bi-Attention is made
+    against, and what a fully binarised BinaryBERT has.
+
+    Args:
+        channels: number of input channels.
+        channel_dim: dimension of the channels in the input.
+        shift: see :class:`ActivationQuantizer`.
+
+    Source: the forward is DoReFa-Net's range at one bit with threshold 0; named as a baseline by Qin et al. 2022
+        (BiBERT).
+
+    Example:
+        >>> import torch
+        >>> BinaryStep(3)(torch.tensor([[-0.5, 0.0, 0.2]]))
+        tensor([[0., 1., 1.]])
+    """
+
+    has_codes: ClassVar[bool] = False
+
+    def quantize(self, x: Tensor) -> Tensor:
+        """Binarise x, any shape."""
+        return step_ste(x)
+
+
+@MODELS.register_module()
+class BinaryMeanScaleWeight(WeightQuantizer):
+    r"""Sign scaled by the channel-wise mean of the latent weight's magnitude, with straight-through gradient.
+
+    .. math::
+        \hat w = \alpha \circ sign(w), \quad \alpha_i = \frac{1}{M} \sum_j |w_{ij}| \text{ (constant in the backward)}
+        \qquad
+        \frac{\partial L}{\partial w_{ij}} = \alpha_i \frac{\partial L}{\partial \hat w_{ij}} 1_{|w_{ij}| \le 1}
+
+    This is the non-parametric scaling factor whose oscillation the ReBNN paper sets out to cure (its Eq. 3 to 5).
+
+    Example:
+        >>> import torch
+        >>> w = torch.tensor([[0.5, -1.5]], requires_grad=True)
+        >>> w_hat = BinaryMeanScaleWeight((1, 2))(w)
+        >>> w_hat.sum().backward()
+        >>> w_hat.detach(), w.grad
+        (tensor([[ 1., -1.]]), tensor([[1., 0.]]))
+    """
+
+    channels_alone = True
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The binarised weight, of the latent weight's shape."""
+        return scaled_sign(weight, channel_mean_abs(weight.detach()))
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """Signs and the mean of |w| per channel."""
+        return sign(weight), channel_mean_abs(weight)
