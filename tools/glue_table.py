@@ -29,20 +29,21 @@ from rebnn_mm.analysis.glue_results import (
     COLUMNS,
     ROWS,
     best_checkpoint,
-    config_name,
     is_trained,
     paper_rows,
     result_table,
+    run_config,
+    run_name,
     scores_of,
 )
 from rebnn_mm.datasets import GLUE_TASKS
 from rebnn_mm.utils.command_line import stop_if
 from rebnn_mm.utils.dataset_check import leaf_datasets, missing_data
-from rebnn_mm.utils.encoder_check import OWN_RUN, encoder_names, missing_encoder
+from rebnn_mm.utils.encoder_check import OWN_RUN, encoder_names, glue_run, missing_encoder
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIGS = ROOT / 'configs/glue'
-FOLDERS = {'bert_base': CONFIGS, 'minilm': CONFIGS / 'minilm'}
+NETWORKS = ('bert_base', 'minilm')
 PAPER_TASKS = tuple(dict.fromkeys(column.task for column in COLUMNS))
 SPLITS = ('train', 'val', 'test')
 
@@ -59,25 +60,40 @@ class Run(NamedTuple):
     """One config to train and score.
 
     Attributes:
-        config: its file.
-        work_dir: where it is trained.
-        cfg: its contents, options merged.
+        network: what ``ENCODER`` is set to.
+        row: name of the config.
+        task: what ``TASK`` is set to.
+        cfg: the config's contents, options merged.
         options: what follows ``--cfg-options``.
     """
 
-    config: Path
-    work_dir: Path
+    network: str
+    row: str
+    task: str
     cfg: Config
     options: list[str]
 
     @property
     def name(self) -> str:
-        return self.config.stem
+        return run_name(self.network, self.row, self.task)
+
+    @property
+    def work_dir(self) -> Path:
+        return Path(self.cfg.work_dir)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return dict(ENCODER=self.network, TASK=self.task)
 
     def command(self, tool: str, *arguments: object) -> list[str]:
         tail = ['--cfg-options', *self.options] if self.options else []
-        paths = [os.path.relpath(ROOT / 'tools' / tool), os.path.relpath(self.config)]
+        paths = [os.path.relpath(ROOT / 'tools' / tool), os.path.relpath(CONFIGS / f'{self.row}.py')]
         return [sys.executable, *paths, *map(str, arguments), *tail]
+
+    def shown(self, command: Sequence[str]) -> str:
+        """The command as one would type it."""
+        variables = ' '.join(f'{name}={value}' for name, value in self.variables.items())
+        return f'{variables} {shlex.join(["python", *command[1:]])}'
 
     def train_command(self) -> list[str]:
         return self.command('train.py', '--resume')
@@ -110,7 +126,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--rows', nargs='+', choices=ROWS, default=ROWS, help='methods; default: all')
     parser.add_argument('--tasks', nargs='+', choices=PAPER_TASKS, default=PAPER_TASKS, help='default: all')
-    parser.add_argument('--network', choices=tuple(FOLDERS), default='bert_base', help='default: bert_base')
+    parser.add_argument('--network', choices=NETWORKS, default='bert_base', help='default: bert_base')
     parser.add_argument(
         '--encoder', help="local directory to start from instead of the configs' one, tokenizer included"
     )
@@ -123,46 +139,44 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def make_run(config: Path, args: argparse.Namespace) -> Run:
+def make_run(network: str, row: str, task: str, args: argparse.Namespace) -> Run:
     """Read a config and apply ``--encoder`` and ``--cfg-options``."""
-    cfg = Config.fromfile(config)
+    cfg = run_config(CONFIGS / f'{row}.py', network, task)
     texts = list(args.option_texts)
     if args.encoder:
         moved = {key: args.encoder for key, name in encoder_names(cfg, SPLITS) if not OWN_RUN.search(name)}
         cfg.merge_from_dict(moved)
         texts = [*(f'{key}={value}' for key, value in moved.items()), *texts]
     cfg.merge_from_dict(args.cfg_options)
-    return Run(config, Path('work_dirs', config.stem), cfg, texts)
+    return Run(network, row, task, cfg, texts)
 
 
-def wanted_configs(args: argparse.Namespace) -> Iterator[Path]:
-    """The configs asked for that exist, task by task."""
+def wanted_runs(args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+    """Network, row and task of what is asked for, task by task."""
     for task in args.tasks:
-        for row in args.rows:
-            path = FOLDERS[args.network] / f'{config_name(args.network, row, task)}.py'
-            if path.is_file():
-                yield path
-            else:
-                print(f'no config {os.path.relpath(path)}: left out.')
+        if (ROOT / 'configs/_base_/glue' / args.network / f'{task}.py').is_file():
+            yield from ((args.network, row, task) for row in args.rows)
+        else:
+            print(f'{args.network} has no configs of {task}: left out.')
 
 
-def planned_runs(configs: Sequence[Path], args: argparse.Namespace) -> list[Run]:
+def planned_runs(wanted: Sequence[tuple[str, str, str]], args: argparse.Namespace) -> list[Run]:
     """The runs in an order in which each finds what it starts from."""
-    runs: dict[str, Run] = {}
+    runs: dict[tuple[str, str, str], Run] = {}
 
-    def plan(config: Path) -> None:
-        if config.stem in runs:
+    def plan(key: tuple[str, str, str]) -> None:
+        if key in runs:
             return
-        run = make_run(config, args)
+        run = make_run(*key, args)
         for _, name in encoder_names(run.cfg, SPLITS):
             match = OWN_RUN.search(name)
-            if match and match[1] != config.stem:
-                for other in sorted(CONFIGS.rglob(f'{match[1]}.py'))[:1]:
-                    plan(other)
-        runs[config.stem] = run
+            other = glue_run(match[1]) if match else None
+            if other not in (None, key):
+                plan(other)
+        runs[key] = run
 
-    for config in configs:
-        plan(config)
+    for key in wanted:
+        plan(key)
     return list(runs.values())
 
 
@@ -175,11 +189,6 @@ def is_official(run: Run) -> bool:
     return all(os.path.basename(file) in GLUE_TASKS[run.cfg.test_evaluator.task].splits for file in files)
 
 
-def shown(command: Sequence[str]) -> str:
-    """The command as one would type it."""
-    return shlex.join(['python', *command[1:]])
-
-
 def print_plan(runs: Sequence[Run]) -> None:
     """What would run, and then each missing input once."""
     missing: dict[str, tuple[str, list[str]]] = {}
@@ -190,7 +199,7 @@ def print_plan(runs: Sequence[Run]) -> None:
         problem = run.problem(runs)
         print(f'{run.name}: {"cannot run" if problem else "to run"}')
         for command in [run.test_command()] if run.is_trained() else [run.train_command(), run.test_command()]:
-            print(f'  {shown(command)}')
+            print(f'  {run.shown(command)}')
         if problem:
             missing.setdefault(problem.split(' (')[0], (problem, []))[1].append(run.name)
     for problem, names in missing.values():
@@ -210,19 +219,19 @@ def execute(runs: Sequence[Run]) -> list[str]:
         for ready, command in ((run.is_trained, run.train_command), (lambda: False, run.test_command)):
             if ready():
                 continue
-            print(f'\n=== {shown(command())}', flush=True)
-            done = subprocess.run(command(), env={**os.environ, 'PYTHONPATH': str(ROOT)}, check=False)
+            print(f'\n=== {run.shown(command())}', flush=True)
+            done = subprocess.run(command(), env={**os.environ, **run.variables, 'PYTHONPATH': str(ROOT)}, check=False)
             if done.returncode:
-                failed.append(f'{run.name}: {shown(command())} ended with exit code {done.returncode}')
+                failed.append(f'{run.name}: {run.shown(command())} ended with exit code {done.returncode}')
                 break
     return failed
 
 
 def main() -> None:
     args = parse_args()
-    configs = list(wanted_configs(args))
-    stop_if(None if configs else 'none of the rows asked for has a config.')
-    runs = planned_runs(configs, args)
+    wanted = list(wanted_runs(args))
+    stop_if(None if wanted else 'none of the rows asked for has a config.')
+    runs = planned_runs(wanted, args)
     if args.dry_run:
         print_plan(runs)
         return
@@ -231,7 +240,7 @@ def main() -> None:
     scores = {}
     for task in args.tasks:
         for row in args.rows:
-            run = by_name.get(config_name(args.network, row, task))
+            run = by_name.get(run_name(args.network, row, task))
             found = scores_of(run.work_dir) if run and run.is_trained() else None
             if found:
                 scores[row, task] = found

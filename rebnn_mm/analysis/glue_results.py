@@ -1,10 +1,12 @@
 """Finished GLUE runs as the table that papers print."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from mmengine.config import Config
 from mmengine.fileio import load
 from rich.table import Table
 
@@ -17,7 +19,7 @@ class Column(NamedTuple):
     Attributes:
         key: its name in ``configs/glue/paper.yml``.
         title: its heading.
-        task: the task, as in the configs' names.
+        task: the task, as the variable ``TASK`` names it.
         score: which of the task's scores is printed, as in the papers.
     """
 
@@ -41,17 +43,37 @@ COLUMNS = (
 """The nine columns of the ReBNN paper's Table 4; its average is over all nine."""
 
 ROWS = ('real', 'qbert', 'q2bert', 'ternarybert', 'binarybert', 'bibert', 'rebnn', 'bit')
-"""The rows, by the method's name in the configs."""
+"""The rows, by the names of their configs."""
 
 
-def config_name(network: str, row: str, task: str) -> str:
-    """Name of the config and work dir of one run.
+def run_name(encoder: str, row: str, task: str) -> str:
+    """Name of the work dir of one run.
 
     Example:
-        >>> config_name('bert_base', 'real', 'sst2'), config_name('minilm', 'rebnn', 'rte')
+        >>> run_name('bert_base', 'real', 'sst2'), run_name('minilm', 'rebnn', 'rte')
         ('bert_base_sst2', 'minilm_rebnn_rte')
     """
-    return f'{network}_{task}' if row == 'real' else f'{network}_{row}_{task}'
+    return f'{encoder}_{task}' if row == 'real' else f'{encoder}_{row}_{task}'
+
+
+def run_config(file: Path, encoder: str, task: str) -> Config:
+    """The config of a row with the variables ``ENCODER`` and ``TASK`` set as given.
+
+    Example:
+        >>> from rebnn_mm.utils.config_dir import get_config_dir
+        >>> run_config(get_config_dir() / 'glue' / 'rebnn.py', 'minilm', 'rte').work_dir
+        'work_dirs/minilm_rebnn_rte'
+    """
+    before = {name: os.environ.get(name) for name in ('ENCODER', 'TASK')}
+    os.environ.update(ENCODER=encoder, TASK=task)
+    try:
+        return Config.fromfile(file)
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def best_checkpoint(work_dir: Path) -> Path | None:

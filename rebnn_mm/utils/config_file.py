@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import difflib
+import os
+import re
 from pathlib import Path
+
+VARIABLE = re.compile(r'\{\{\$(\w+):(\w*)\}\}')
+"""A part of a config that the environment chooses, with its default; mmengine fills it in."""
 
 
 def missing_config(path: str | Path, number: int = 3) -> str | None:
     """One sentence on a config that is not there, with close matches, or ``None`` if it is a file.
+
+    The same for a base of it that variables of the environment choose.
 
     Close matches are searched in the nearest existing folder above ``path`` and in ``configs``, by file name.
 
@@ -21,7 +28,7 @@ def missing_config(path: str | Path, number: int = 3) -> str | None:
     """
     path = Path(path)
     if path.is_file():
-        return None
+        return _missing_choice(path)
     folder = next(parent for parent in (*path.parents, Path()) if parent.is_dir())
     folders = [Path('configs')] if folder in (Path(), Path('/')) else [folder, Path('configs')]
     known: dict[str, list[str]] = {}
@@ -30,3 +37,13 @@ def missing_config(path: str | Path, number: int = 3) -> str | None:
     close = [file for stem in difflib.get_close_matches(path.stem, known, n=max(number, 1)) for file in known[stem]]
     hint = f' Did you mean {" or ".join(close[:number])}?' if close[:number] else ''
     return f'no config file at {path}.{hint}'
+
+
+def _missing_choice(path: Path) -> str | None:
+    for base in re.findall(r"'(\S*\{\{\$\S*\.py)'", path.read_text()):
+        chosen = path.parent / VARIABLE.sub(lambda match: os.environ.get(match[1], match[2]), base)
+        if not chosen.is_file():
+            values = ' '.join(f'{name}={os.environ.get(name, default)}' for name, default in VARIABLE.findall(base))
+            there = ', '.join(sorted(file.stem for file in chosen.parent.glob('*.py'))) or 'nothing'
+            return f'{path} has no base for {values}: {os.path.normpath(chosen.parent)} holds {there}.'
+    return None

@@ -11,6 +11,9 @@ from typing import Any
 from .dataset_check import leaf_datasets
 
 OWN_RUN = re.compile(r'(?:^|/)work_dirs/([^/]+)/[^/]+/?$')
+GLUE_RUN = re.compile(r'(bert_base|minilm)_(?:(\w+)_)?([a-z0-9]+)')
+"""Name of the work dir of one of our GLUE configs: encoder, row (none for the real-valued one) and task."""
+
 HUB_MODELS = {
     'bert_base_uncased': 'google-bert/bert-base-uncased',
     'minilm': 'sentence-transformers/all-MiniLM-L6-v2',
@@ -87,7 +90,22 @@ def missing_encoder(
     return None
 
 
+def glue_run(work_dir: str) -> tuple[str, str, str] | None:
+    """Encoder, row and task of the GLUE config that trains in a work dir of that name, None if it is another's.
+
+    Example:
+        >>> glue_run('bert_base_sst2'), glue_run('minilm_bit_w1a2_rte'), glue_run('resnet18')
+        (('bert_base', 'real', 'sst2'), ('minilm', 'bit_w1a2', 'rte'), None)
+    """
+    match = GLUE_RUN.fullmatch(work_dir)
+    return (match[1], match[2] or 'real', match[3]) if match else None
+
+
 def _how_to_train(run: str, configs: str) -> str:
+    glue = glue_run(run)
+    if glue is not None and Path(configs, '_base_/glue', glue[0], f'{glue[2]}.py').is_file():
+        encoder, row, task = glue
+        return f'Train it first: ENCODER={encoder} TASK={task} python tools/train.py {configs}/glue/{row}.py'
     found = sorted(Path(configs).rglob(f'{run}.py'))
     config = str(found[0]) if found else f'its config {run}.py'
     return f'Train it first: python tools/train.py {config}'

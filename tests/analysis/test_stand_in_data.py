@@ -21,7 +21,7 @@ SAMPLE = ROOT / 'demo' / 'coco_sample'
         ('resnet18_rebnn_imagenet.py', 1_281_167),
         ('cifar10/resnet20_rebnn_cifar10.py', 50_000),
         ('cifar10/cpu/resnet20_rebnn_cifar10_cpu.py', 10_000),
-        ('glue/bert_base_rebnn_rte.py', 2_490),
+        ('glue/rebnn.py', 67_349),
     ],
 )
 def test_lengths_of_data_sets_that_everybody_knows(config, length):

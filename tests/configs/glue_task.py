@@ -9,7 +9,7 @@ from mmengine.runner import Runner
 from mmengine.structures import BaseDataElement
 from torch.utils.data import Dataset
 
-METHODS = Path(__file__).parents[2] / 'configs/_base_/glue/methods'
+METHODS = Path(__file__).parents[2] / 'configs/glue'
 LENGTHS = (6, 14)
 
 
@@ -50,7 +50,7 @@ class Losses(Hook):
 
 
 def method_config(name, **model):
-    """A method's config with what a row adds to it."""
+    """A method's config with another model."""
     cfg = Config.fromfile(METHODS / f'{name}.py')
     cfg.model.update(model)
     return cfg

@@ -13,6 +13,7 @@ from mmengine.registry import DATA_SAMPLERS, DATASETS, FUNCTIONS, DefaultScope
 
 pytest.importorskip('transformers')
 
+from rebnn_mm.analysis.glue_results import run_config, run_name
 from rebnn_mm.datasets import GLUE_TASKS
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.models.language import TextClassifier, save_pretrained
@@ -22,12 +23,16 @@ from tests.datasets.glue_folder import write_glue
 from tests.models.language.tiny import tiny_encoder
 
 CONFIGS = Path(__file__).parents[2] / 'configs/glue'
-FILES = {path.stem: path for path in sorted(CONFIGS.rglob('*.py'))}
-
+ROWS = sorted(path.stem for path in CONFIGS.glob('*.py'))
+RUNS = {
+    run_name(folder.parent.name, row, folder.stem): (folder.parent.name, row, folder.stem)
+    for folder in sorted(CONFIGS.parent.glob('_base_/glue/*/*.py'))
+    for row in ROWS
+}
 TWINS = {
-    name: name.replace('minilm', 'bert_base')
-    for name in FILES
-    if name.startswith('minilm_') and name.count('_') > 1 and name != 'minilm_rebnn_sst2'
+    name: run_name('bert_base', row, task)
+    for name, (encoder, row, task) in RUNS.items()
+    if encoder == 'minilm' and row != 'real' and name != 'minilm_rebnn_sst2'
 }
 """MiniLM's rows, each with BERT-base's; real-valued ones differ in the recipe."""
 
@@ -52,15 +57,16 @@ def _scope_of_the_configs():
 
 @cache
 def config(name: str) -> Config:
-    return Config.fromfile(FILES[name])
+    encoder, row, task = RUNS[name]
+    return run_config(CONFIGS / f'{row}.py', encoder, task)
 
 
 def task_of(name: str) -> str:
-    return name.split('_')[-1]
+    return RUNS[name][2]
 
 
 def is_real(name: str) -> bool:
-    return name in (f'bert_base_{task_of(name)}', f'minilm_{task_of(name)}')
+    return RUNS[name][1] == 'real'
 
 
 @pytest.fixture(scope='module')
@@ -95,13 +101,13 @@ def batch_of(loader: Config) -> dict:
 
 def quick(name: str) -> bool:
     """Every method on one task, and every task with one method, make all configs; the rest are their combinations."""
-    return task_of(name) == 'sst2' or '_rebnn_' in name
+    return task_of(name) == 'sst2' or RUNS[name][1] == 'rebnn'
 
 
 @pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
 @pytest.mark.parametrize(
     'name',
-    [pytest.param(name, marks=() if quick(name) else pytest.mark.slow) for name in FILES if name not in TWINS],
+    [pytest.param(name, marks=() if quick(name) else pytest.mark.slow) for name in RUNS if name not in TWINS],
 )
 def test_learns_from_a_step_and_is_scored(name, files):
     cfg = load(name, files)
@@ -126,7 +132,7 @@ def test_learns_from_a_step_and_is_scored(name, files):
 
 @pytest.mark.parametrize('task', RECIPES)
 def test_recipe_is_biberts(task):
-    cfg = Config.fromfile(CONFIGS.parent / f'_base_/glue/tasks/{task}.py')
+    cfg = Config.fromfile(CONFIGS.parent / f'_base_/glue/bert_base/{task}.py')
     rate, epochs, tokens, interval, seed = RECIPES[task]
     assert cfg.optim_wrapper.optimizer == dict(type='BinaryBertAdam', lr=rate, weight_decay=0.01, clip_norm=1.0)
     assert cfg.train_dataloader.batch_size == 16
@@ -139,7 +145,7 @@ def test_recipe_is_biberts(task):
     assert cfg.param_scheduler == dict(type='BinaryWarmupLinearLR', warmup=0.1, by_epoch=False)
 
 
-@pytest.mark.parametrize('name', FILES)
+@pytest.mark.parametrize('name', RUNS)
 def test_task_is_the_one_of_the_name(name):
     cfg = config(name)
     task = GLUE_TASKS[task_of(name)]
@@ -166,10 +172,11 @@ def test_small_network_has_the_model_of_the_large_one(name):
     assert config(name).custom_hooks == config(TWINS[name]).custom_hooks
 
 
-@pytest.mark.parametrize('name', FILES)
+@pytest.mark.parametrize('name', RUNS)
 def test_rows_start_from_the_real_valued_one(name):
     cfg = config(name)
-    network = 'minilm' if name.startswith('minilm') else 'bert_base'
+    network = RUNS[name][0]
+    assert cfg.work_dir == f'work_dirs/{name}'
     if is_real(name):
         assert cfg.model.encoder == f'data/{"minilm" if network == "minilm" else "bert_base_uncased"}'
         assert dict(type='BinarySavePretrainedHook') in cfg.custom_hooks
@@ -177,7 +184,7 @@ def test_rows_start_from_the_real_valued_one(name):
         sources = [cfg.model.encoder, *([cfg.model.teacher] if 'teacher' in cfg.model else [])]
         assert all(source.startswith(f'work_dirs/{network}_') and source.endswith('/pretrained') for source in sources)
         trained = {source.split('/')[1] for source in sources}
-        assert trained <= FILES.keys() and {task_of(run) for run in trained} == {task_of(name)}
+        assert trained <= RUNS.keys() and {task_of(run) for run in trained} == {task_of(name)}
 
 
 def test_cpu_budget_batches_similar_lengths():
@@ -185,3 +192,12 @@ def test_cpu_budget_batches_similar_lengths():
     assert cfg.train_dataloader.sampler.batch_size == cfg.train_dataloader.batch_size
     assert DATA_SAMPLERS.get(cfg.train_dataloader.sampler.type) is not None
     assert cfg.train_dataloader.num_workers == 0
+
+
+def test_eighty_and_forty_runs_are_made_of_ten_rows():
+    assert len(ROWS) == 10 and len(RUNS) == 10 * (9 + 4)
+
+
+def test_a_task_that_is_not_there_is_named():
+    with pytest.raises(FileNotFoundError, match='_base_/glue/bert_base/sst3.py'):
+        run_config(CONFIGS / 'rebnn.py', 'bert_base', 'sst3')

@@ -78,7 +78,7 @@ def test_what_is_finished_is_not_run_again(table, finished):
     folder, first = finished
     options = ['--encoder', 'encoder', '--cfg-options', 'train_cfg.max_iters=2']
     again = table(folder, *ONE, *options)
-    assert '=== python' in first and '=== python' not in again
+    assert '=== ENCODER=minilm TASK=rte python' in first and '===' not in again
     assert cells(again, 'Real-valued') == cells(first, 'Real-valued')
     assert 'minilm_rte: finished' in table(folder, *ONE, '--dry-run', *options)
 
@@ -93,7 +93,7 @@ def test_longer_training_is_resumed_and_stale_scores_are_not_shown(table, finish
 
 def test_dry_run_lists_commands_and_what_is_missing(table, tmp_path):
     out = table(tmp_path, '--tasks', 'sst2', '--rows', 'real', '--dry-run')
-    assert 'bert_base_sst2: cannot run\n  python ' in out and 'train.py' in out
+    assert 'bert_base_sst2: cannot run\n  ENCODER=bert_base TASK=sst2 python ' in out and 'train.py' in out
     assert 'missing for bert_base_sst2: no rows at data/glue/SST-2/train.tsv' in out
     write_glue(tmp_path / 'data/glue', rows=8)
     out = table(tmp_path, '--tasks', 'sst2', '--rows', 'real', '--dry-run')

@@ -25,7 +25,8 @@ loader = dict(
         data_root={glue!r}, pipeline=[dict(type='TokenizeText', tokenizer=encoder, max_length=16)]
     ),
 )
-train_dataloader = dict(batch_size=4, sampler=dict(batch_size=4), **loader)
+sampler = dict(_delete_=True, type='BinaryLengthGroupedSampler', batch_size=4)
+train_dataloader = dict(batch_size=4, sampler=sampler, **loader)
 val_dataloader = loader
 test_dataloader = loader
 model = dict(encoder=taught, teacher=taught)
@@ -44,7 +45,7 @@ def config(tmp_path_factory):
     path = folder / 'tiny_rebnn_sst2.py'
     path.write_text(
         CONFIG.format(
-            base=str(ROOT / 'configs/glue/minilm/minilm_rebnn_sst2.py'),
+            base=str(ROOT / 'configs/glue/rebnn.py'),
             encoder=encoder,
             taught=str(folder / 'taught'),
             glue=str(folder / 'data'),

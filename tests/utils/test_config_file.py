@@ -27,3 +27,17 @@ def test_a_wrong_folder_or_no_folder_falls_back_to_configs(tmp_path, monkeypatch
 def test_nothing_close_says_only_that_it_is_missing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert missing_config('zzz.py') == 'no config file at zzz.py.'
+
+
+def test_a_base_that_variables_choose_is_named_with_what_there_is(tmp_path, monkeypatch):
+    (tmp_path / 'small').mkdir()
+    (tmp_path / 'small' / 'rte.py').touch()
+    (tmp_path / 'row.py').write_text("_base_ = './{{$ENCODER:small}}/{{$TASK:rte}}.py'\n")
+    for name in ('ENCODER', 'TASK'):
+        monkeypatch.delenv(name, raising=False)
+    assert missing_config(tmp_path / 'row.py') is None
+    monkeypatch.setenv('TASK', 'rtf')
+    message = f'{tmp_path}/row.py has no base for ENCODER=small TASK=rtf: {tmp_path}/small holds rte.'
+    assert missing_config(tmp_path / 'row.py') == message
+    monkeypatch.setenv('ENCODER', 'large')
+    assert missing_config(tmp_path / 'row.py').endswith('large holds nothing.')

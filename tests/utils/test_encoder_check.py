@@ -49,8 +49,8 @@ def test_options_it_names_do_fix_the_config(encoder):
 def test_missing_teacher_names_the_config_that_trains_it(encoder, tmp_path):
     teacher = 'work_dirs/minilm_sst2/pretrained'
     message = missing_encoder(config(encoder, teacher), configs=str(ROOT / 'configs'))
-    assert message.startswith(f'no encoder at {teacher} (model.teacher). Train it first: python tools/train.py ')
-    assert 'configs/glue/minilm/minilm_sst2.py, or point to another one: --cfg-options model.teacher=<dir>.' in message
+    assert message.startswith(f'no encoder at {teacher} (model.teacher). Train it first: ENCODER=minilm TASK=sst2 ')
+    assert 'configs/glue/real.py, or point to another one: --cfg-options model.teacher=<dir>.' in message
     assert missing_encoder(config(encoder, teacher), coming=[teacher]) is None
     assert missing_encoder(config(encoder, teacher), ['test']) is None  # testing needs no teacher
     (tmp_path / teacher).mkdir(parents=True)

@@ -1,6 +1,6 @@
 """Time a packed text classifier beside the same network with real weights, both in ONNX Runtime, in one run.
 
-python tools/analysis/benchmark_text.py configs/glue/bert_base_rebnn_sst2.py bert.onnx
+python tools/analysis/benchmark_text.py configs/glue/rebnn.py bert.onnx
 
 The real-valued network is that of the config without binarisation and with random weights, exported to ONNX and run
 with all of ONNX Runtime's optimisations. The two take turns, so that what else the machine does meets both.

@@ -2,7 +2,7 @@
 
 python tools/analysis/get_ops.py configs/faster_rcnn_r18_rebnn_coco.py
 python tools/analysis/get_ops.py configs/resnet18_rebnn_imagenet.py --rule paper-imagenet --format json --out ops.json
-python tools/analysis/get_ops.py configs/glue/bert_base_rebnn_sst2.py --tokens 128 --rule bert-deploy
+python tools/analysis/get_ops.py configs/glue/rebnn.py --tokens 128 --rule bert-deploy
 """
 
 from __future__ import annotations

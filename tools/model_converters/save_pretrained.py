@@ -1,6 +1,6 @@
 """Write a checkpoint of a text classifier as a directory of Hugging Face's layout, with config and tokenizer.
 
-    python tools/model_converters/save_pretrained.py configs/glue/bert_base_rebnn_sst2.py \
+    python tools/model_converters/save_pretrained.py configs/glue/rebnn.py \
         work_dirs/bert_base_rebnn_sst2/epoch_10.pth bert_base_rebnn_sst2
 
 Others load it as encoder='bert_base_rebnn_sst2' of a config, by rebnn_mm.models.language.load_pretrained, or, as

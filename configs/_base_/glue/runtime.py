@@ -1,4 +1,4 @@
-# Runtime, loaders and schedule of every GLUE config; the task's own numbers are in tasks/.
+# Runtime, loaders and schedule of every GLUE config; the task's own numbers are in bert_base/ and minilm/.
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 default_scope = 'mmengine'
 default_hooks = dict(
@@ -37,4 +37,11 @@ test_cfg = dict()
 
 # Of the real-valued rows, whose recipe the papers leave out: bias correction, a small rate, many epochs on small tasks
 # (Mosbach et al. 2021, On the stability of fine-tuning BERT).
-fine_tune_optimizer = dict(_delete_=True, type='AdamW', lr=2e-5, eps=1e-6, weight_decay=0.01)
+fine_tune_optim_wrapper = dict(
+    optimizer=dict(_delete_=True, type='AdamW', lr=2e-5, eps=1e-6, weight_decay=0.01), clip_grad=dict(max_norm=1.0)
+)
+
+# bert-base-uncased: 12 layers, width 768. One of
+#   hf download google-bert/bert-base-uncased --local-dir data/bert_base_uncased
+#   ln -s /path/to/your/bert-base-uncased data/bert_base_uncased
+pretrained = 'data/bert_base_uncased'

@@ -1,4 +1,0 @@
-_base_ = ['../_base_/glue/tasks/sst2.py', '../_base_/glue/methods/qbert.py']
-
-# Table 4, Q-BERT 2-8-8: accuracy 84.6 (the paper's number).
-model = dict(encoder='work_dirs/bert_base_sst2/pretrained', num_labels=_base_.num_labels)

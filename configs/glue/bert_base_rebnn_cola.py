@@ -1,5 +1,0 @@
-_base_ = ['../_base_/glue/tasks/cola.py', '../_base_/glue/methods/rebnn.py']
-
-# Table 4, ReBNN 1-1-1: Matthews 28.8 (the paper's number).
-teacher = 'work_dirs/bert_base_cola/pretrained'
-model = dict(encoder=teacher, teacher=teacher, num_labels=_base_.num_labels)

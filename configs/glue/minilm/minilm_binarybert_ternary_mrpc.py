@@ -1,5 +1,0 @@
-_base_ = ['../../_base_/glue/minilm/mrpc.py', '../../_base_/glue/methods/binarybert_ternary.py']
-
-# First of two stages; minilm_binarybert_mrpc.py goes on from what it writes.
-teacher = 'work_dirs/minilm_mrpc/pretrained'
-model = dict(encoder=teacher, teacher=teacher, num_labels=_base_.num_labels)

@@ -1,5 +1,0 @@
-_base_ = ['../../_base_/glue/minilm/mrpc.py', '../../_base_/glue/methods/bit_w1a2.py']
-
-# First of two stages; minilm_bit_mrpc.py starts and learns from what it writes.
-teacher = 'work_dirs/minilm_mrpc/pretrained'
-model = dict(encoder=teacher, teacher=teacher, num_labels=_base_.num_labels)

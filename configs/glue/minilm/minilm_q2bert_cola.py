@@ -1,3 +1,0 @@
-_base_ = ['../../_base_/glue/minilm/cola.py', '../../_base_/glue/methods/q2bert.py']
-
-model = dict(encoder='work_dirs/minilm_cola/pretrained', num_labels=_base_.num_labels)

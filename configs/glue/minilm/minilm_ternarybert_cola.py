@@ -1,4 +1,0 @@
-_base_ = ['../../_base_/glue/minilm/cola.py', '../../_base_/glue/methods/ternarybert.py']
-
-teacher = 'work_dirs/minilm_cola/pretrained'
-model = dict(encoder=teacher, teacher=teacher, num_labels=_base_.num_labels)
