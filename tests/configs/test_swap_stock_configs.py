@@ -152,7 +152,10 @@ def check(runner: Runner, watch: Watch, count: int | None, real: str) -> None:
     assert runner.message_hub.get_scalar('train/loss').current() < float('inf')
     trained = {n for n, m in binary.items() if m.weight.requires_grad}
     assert watch.gradient.keys() == trained
-    assert {n: value for n, value in watch.gradient.items() if not 0 < value < float('inf')} == {}
+    without = {n: value for n, value in watch.gradient.items() if not 0 < value < float('inf')}
+    # YOLOX learns classes only at the levels to which its random start happens to assign an object.
+    assert {n: value for n, value in without.items() if value or 'multi_level_cls_convs' not in n} == {}
+    assert not without or any('multi_level_cls_convs' in n for n in watch.gradient.keys() - without.keys())
     # Behind a ReLU a sign without a shift is +1 everywhere: nothing is above the mean.
     assert watch.above.keys() == binary.keys()
     assert {n: share for n, share in watch.above.items() if not 0.05 < share < 0.95} == {}
