@@ -49,6 +49,7 @@ lint: setup
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m mypy
+	$(VENV)/bin/lint-imports
 
 format: setup
 	$(PYTHON) -m ruff check --fix .

@@ -47,6 +47,7 @@ EXTRAS = {
         'pytest-xdist==3.8.0',
         'ruff==0.17.5',
         'mypy==2.4.1',
+        'import-linter==2.16',
         'tensorboard',
         'psutil',
         'snakemake==9.27.1; python_version>="3.11"',

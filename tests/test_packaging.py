@@ -17,6 +17,10 @@ from rebnn_mm.version import __version__
 ROOT = Path(__file__).parents[1]
 
 
+ROOMS = [
+    'analysis', 'benchmark', 'configs', 'datasets', 'deploy', 'engine', 'evaluation', 'export', 'functional', 'layers',
+    'methods', 'models', 'quantizers', 'utils',
+]  # fmt: skip
 LIBRARIES = ['librebnn.so', 'librebnn_ort.so']
 
 
@@ -80,6 +84,12 @@ def test_wheel_holds_every_module_and_config(installed):
     assert 'faster_rcnn_r18_rebnn_coco.py' in configs
     assert files(installed / 'rebnn_mm' / 'configs', '*.py') == configs
     assert files(installed / 'rebnn_mm', '*.py') == modules | {f'configs/{name}' for name in configs}
+
+
+def test_wheel_holds_these_rooms_and_no_experiments(installed):
+    assert sorted(path.name for path in (installed / 'rebnn_mm').iterdir() if path.is_dir()) == ROOMS
+    others = [path.name for path in installed.iterdir() if not path.name.endswith('.dist-info')]
+    assert sorted(others) == ['rebnn_check_env.py', 'rebnn_mm']
 
 
 def test_installed_package_finds_its_own_configs(installed):
