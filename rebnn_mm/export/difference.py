@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
+from rebnn_mm.deploy.session import open_session
+
 from .detection.agreement import Agreement, agreement
-from .session import open_session
 from .task import Task
 from .verify import Example, feeds_of, same_best
 

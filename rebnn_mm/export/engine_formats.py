@@ -6,12 +6,13 @@ import numpy as np
 import onnx
 from rich.console import Console
 
+from rebnn_mm.deploy.session import open_session
+
 from .bolt import emulate_bolt, to_bolt
 from .exporter import noise, unfused_graph, write
 from .lce.engine import engine_folder, engine_installed, run_engine
 from .lce.write import to_lce
 from .options import Options
-from .session import open_session
 from .source import Source
 from .task import Task, task_of
 from .verify import Image, verify

@@ -15,6 +15,7 @@ from torch import nn
 from rebnn_mm.analysis.layer_counter import count_layers
 from rebnn_mm.deploy.onnx_file import seal
 from rebnn_mm.deploy.preprocess import Preprocess
+from rebnn_mm.deploy.session import library_available
 
 from .channels_last import channels_last
 from .compact import compact
@@ -26,7 +27,6 @@ from .fuse import fuse
 from .half import to_half
 from .metadata import set_metadata
 from .report import Report, report_of
-from .session import library_available
 from .stem import halve_stem, join_stem
 from .task import Task, graph_of, task_of, torch_outputs
 from .verify import Image, Verification, verify

@@ -7,11 +7,12 @@ from typing import Any
 from rich.console import Console
 from rich.progress import track
 
+from rebnn_mm.deploy.session import half_products
+
 from .engine_formats import write_bolt, write_lce
 from .exporter import Export, export, write
 from .options import Options
 from .report import print_report
-from .session import half_products
 from .source import Source
 from .text_exporter import export_text, part_sizes
 from .text_source import TextSource

@@ -10,12 +10,12 @@ import torch
 from onnx import numpy_helper
 from torch import Tensor, nn
 
+from rebnn_mm.deploy.session import library_available, open_session
 from rebnn_mm.layers import BinaryLayer
 
 from .detection.agreement import Agreement, agreement, same_but_for_ties
 from .operators import DOMAIN
 from .packing import unpack_bits
-from .session import library_available, open_session
 from .task import Task, torch_outputs
 from .text import Text, text_logits
 
