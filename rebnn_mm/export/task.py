@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree
 
 from .detection.raw import raw_graph
-from .detection.stages import ImageStage, two_stage
-from .detection.support import unsupported
+from .detection.stages import ImageStage, two_stage, unsupported
 
 
 class Task(NamedTuple):

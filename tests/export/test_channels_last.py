@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from rebnn_mm.deploy.session import library_available, open_session
 from rebnn_mm.export import DOMAIN, fuse, join_stem, pack, trace
 from rebnn_mm.export.channels_last import channels_last
 from rebnn_mm.deploy.session import library_available, open_session

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper
 pytest.importorskip('transformers')
 
 from rebnn_mm.deploy import ModelFileError, TextError, load
-from rebnn_mm.export import pack
 from rebnn_mm.deploy.session import open_session
+from rebnn_mm.export import pack
 from rebnn_mm.export.signs_only import SATURATED, keep_signs
 from rebnn_mm.export.text import random_texts, text_graph, text_logits
 from rebnn_mm.export.text_exporter import export_text, part_sizes

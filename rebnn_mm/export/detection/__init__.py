@@ -7,6 +7,6 @@ model. :func:`agreement` compares what a graph finds with what the model finds.
 from .agreement import Agreement, agreement
 from .detector import detector_graph
 from .raw import raw_graph
-from .support import unsupported
+from .stages import unsupported
 
 __all__ = ['Agreement', 'agreement', 'detector_graph', 'raw_graph', 'unsupported']

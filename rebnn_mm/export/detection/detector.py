@@ -10,10 +10,8 @@ from torch import Tensor, nn
 from ..trace import trace
 from .boxes import image_corners
 from .graph import GraphBuilder
-from .one_stage import Detections, one_stage_detections
-from .stages import ImageStage, RegionStage, example_image, two_stage
-from .support import unsupported
-from .two_stage import pooled_regions, proposals, two_stage_detections
+from .heads import Detections, one_stage_detections, pooled_regions, proposals, two_stage_detections
+from .stages import ImageStage, RegionStage, example_image, two_stage, unsupported
 
 EXAMPLE_REGIONS = 3
 

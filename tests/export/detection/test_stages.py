@@ -1,5 +1,9 @@
 """The traced parts compute what the detector computes, under the detector's names."""
 
+import subprocess
+import sys
+import textwrap
+
 import torch
 
 from rebnn_mm.export.detection.stages import ImageStage, RegionStage, example_image, two_stage
@@ -47,3 +51,26 @@ def test_example_has_the_channels_that_the_first_convolution_wants():
         assert example_image(model).shape[1] == count
         assert not any(layer._forward_pre_hooks for layer in model.modules())
     assert example_image(torch.nn.Linear(3, 2)).shape[1] == 3
+
+
+def test_is_answered_where_mmdet_is_not_installed():
+    code = """
+        import sys
+        from importlib.abc import MetaPathFinder
+
+        class WithoutMmdet(MetaPathFinder):
+            def find_spec(self, name, path=None, target=None):
+                if name.split('.')[0] == 'mmdet':
+                    raise ModuleNotFoundError(name)
+
+        sys.meta_path.insert(0, WithoutMmdet())
+        import importlib.util
+        found = importlib.util.find_spec
+        importlib.util.find_spec = lambda name, *rest: None if name == 'mmdet' else found(name, *rest)
+        from torch import nn
+        from rebnn_mm.export.detection.stages import unsupported
+        print(unsupported(nn.Conv2d(3, 8, 1)))
+    """
+    done = subprocess.run([sys.executable, '-c', textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == 'it is no detector of mmdet'
