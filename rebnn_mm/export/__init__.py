@@ -6,14 +6,11 @@ The steps, each usable alone: :func:`pack` replaces a model's binary layers, :fu
 ``tools/export.py`` for a checkpoint.
 """
 
-from .compact import compact
 from .convert import PackedModel, pack
-from .fuse import fuse
-from .half import to_half
 from .operators import DOMAIN, OPERATORS, OPSET, all_nodes, attach_functions, operator_function
 from .packed_layer import PackedConv2d, PackedLinear
 from .packing import pack_bits, pack_weight, packed_size, unpack_bits
-from .stem import halve_stem, join_stem
+from .passes import channels_last, compact, fold_norms, fuse, halve_stem, join_stem, keep_signs, to_half
 from .trace import trace
 
 __all__ = [
@@ -25,10 +22,13 @@ __all__ = [
     'PackedModel',
     'all_nodes',
     'attach_functions',
+    'channels_last',
     'compact',
+    'fold_norms',
     'fuse',
     'halve_stem',
     'join_stem',
+    'keep_signs',
     'operator_function',
     'pack',
     'pack_bits',

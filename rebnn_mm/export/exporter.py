@@ -17,17 +17,12 @@ from rebnn_mm.deploy.onnx_file import seal
 from rebnn_mm.deploy.preprocess import Preprocess
 from rebnn_mm.deploy.session import library_available
 
-from .channels_last import channels_last
-from .compact import compact
 from .convert import PackedModel, pack
 from .detection.stages import image_channels
 from .difference import Difference, difference_of
-from .fold_norm import fold_norms
-from .fuse import fuse
-from .half import to_half
 from .metadata import set_metadata
+from .passes import channels_last, compact, fold_norms, fuse, halve_stem, join_stem, to_half
 from .report import Report, report_of
-from .stem import halve_stem, join_stem
 from .task import Task, graph_of, task_of, torch_outputs
 from .verify import Image, Verification, verify
 

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from rebnn_mm.analysis.layer_cost import LayerCost
 
-from .half import SMALL
 from .metadata import packed_weights
 from .operators import DOMAIN, UNWEIGHTED, all_nodes
+from .passes.half import SMALL
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,13 @@ from torch import nn
 from rebnn_mm.analysis.layer_counter import count_layers
 from rebnn_mm.deploy.onnx_file import seal
 
-from .compact import compact
 from .convert import pack
 from .difference import difference_of
 from .exporter import Export
-from .half import to_half
 from .metadata import set_metadata
 from .operators import DOMAIN
+from .passes import compact, keep_signs, to_half
 from .report import report_of
-from .signs_only import keep_signs
 from .task import Task
 from .text import Text, input_names, longest_text, random_texts, text_graph, text_logits
 from .verify import Example, verify

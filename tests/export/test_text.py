@@ -8,29 +8,16 @@ import onnx
 import pytest
 import torch
 from mmengine.config import Config
-from onnx import TensorProto, helper
 
 pytest.importorskip('transformers')
 
 from rebnn_mm.deploy import ModelFileError, TextError, load
-from rebnn_mm.deploy.session import open_session
 from rebnn_mm.export import pack
-from rebnn_mm.export.signs_only import SATURATED, keep_signs
-from rebnn_mm.export.text import random_texts, text_graph, text_logits
+from rebnn_mm.export.text import random_texts, text_logits
 from rebnn_mm.export.text_exporter import export_text, part_sizes
 from rebnn_mm.export.text_source import text_source
 from rebnn_mm.models.language import TextClassifier
-from tests.models.language.tiny import BINARY, tiny_encoder
-
-
-def classifier(folder, kind: str = 'bert', num_labels: int = 3, **options) -> TextClassifier:
-    torch.manual_seed(0)
-    tiny_encoder(folder, kind)
-    model = TextClassifier(str(folder), num_labels=num_labels, **{**BINARY, **options}).eval()
-    for name, value in model.named_parameters():
-        if name.endswith('bias'):
-            value.data.normal_(0, 0.5)
-    return model
+from tests.export.texts import classifier
 
 
 @pytest.fixture(scope='module')
@@ -216,37 +203,6 @@ def test_damaged_files_are_refused(exported, tmp_path, place):
     (tmp_path / 'damaged.onnx').write_bytes(data)
     with pytest.raises(ModelFileError):
         load(tmp_path / 'damaged.onnx')
-
-
-def test_one_comparison_has_the_signs_of_gelu():
-    x = np.concatenate([np.linspace(-8, 8, 100001), SATURATED + np.linspace(-1e-5, 1e-5, 1001), [0, np.nan, -1e-42]])
-    numbers = {'s': 2**0.5, 't': 1.0, 'h': 0.5}
-    values = [helper.make_tensor(name, TensorProto.FLOAT, [], [number]) for name, number in numbers.items()]
-    nodes = [
-        helper.make_node('Div', ['x', 's'], ['d']),
-        helper.make_node('Erf', ['d'], ['e']),
-        helper.make_node('Add', ['e', 't'], ['a']),
-        helper.make_node('Mul', ['x', 'a'], ['m']),
-        helper.make_node('Mul', ['m', 'h'], ['y']),
-        helper.make_node('ThresholdedRelu', ['x'], ['z'], alpha=SATURATED),
-    ]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in 'xyz']
-    graph = helper.make_graph(nodes, 'gelu', ends[:1], ends[1:], values)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 18)], ir_version=9)
-    y, z = open_session(model.SerializeToString(), library=False).run(None, {'x': x.astype(np.float32)})
-    assert np.array_equal(y < 0, z < 0)
-
-
-def test_gelu_goes_only_where_nothing_but_its_sign_is_wanted(model, tmp_path):
-    kinds = [node.op_type for node in keep_signs(text_graph(pack(model).model)).graph.node]
-    assert 'Erf' not in kinds and kinds.count('ThresholdedRelu') == 2
-    linear = {**BINARY['binarize']['linear'], 'activation': dict(type='BinarySign', shift='zero')}
-    shifted = classifier(tmp_path / 'shifted', binarize=dict(BINARY['binarize'], linear=linear))
-    for name, value in shifted.named_parameters():
-        if name.endswith('shift'):
-            value.data.normal_(0, 0.1)
-    kinds = [node.op_type for node in keep_signs(text_graph(pack(shifted).model)).graph.node]
-    assert kinds.count('Erf') == 2
 
 
 def test_signs_of_gelu_as_in_pytorch_where_it_saturates(tmp_path):

@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from rebnn_mm.export import fuse, pack
-from rebnn_mm.export.channels_last import channels_last
 from rebnn_mm.export.detection import raw_graph, unsupported
+from rebnn_mm.export.passes import channels_last
 
 from .detectors import image, narrow_c4, narrow_csp, of_config, one_stage, run, swapped
 

@@ -7,9 +7,7 @@ import torch
 from torch import nn
 
 from rebnn_mm.deploy.session import library_available, open_session
-from rebnn_mm.export import DOMAIN, fuse, join_stem, pack, trace
-from rebnn_mm.export.channels_last import channels_last
-from rebnn_mm.deploy.session import library_available, open_session
+from rebnn_mm.export import DOMAIN, channels_last, fuse, join_stem, pack, trace
 from rebnn_mm.models.stages import build_stage
 from tests.export.graphs import parsed, run
 from tests.export.networks import lively

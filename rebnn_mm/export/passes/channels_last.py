@@ -3,9 +3,9 @@
 import onnx
 import onnx_ir as ir
 
-from .fuse import BLOCKS, as_proto, constant_array, remove_unused
+from ..operators import DOMAIN
+from .graph import BLOCKS, changed, constant_array
 from .layout import CONVOLUTIONS, TO_FIRST, Mover, growth, is_transpose, maps, read_directly, takes_either
-from .operators import DOMAIN
 
 Region = set[ir.Node]
 
@@ -39,11 +39,13 @@ def channels_last(model: onnx.ModelProto) -> onnx.ModelProto:
         >>> [node.op_type for node in channels_last(model).graph.node]
         ['Transpose', 'BinaryBlock', 'PackedBinaryBlock', 'PackedBinaryBlock', 'PackedBinaryBlock', 'Transpose']
     """
-    moved = ir.from_proto(model)
-    graph = moved.graph
+    return changed(model, _move)
+
+
+def _move(graph: ir.Graph) -> bool:
     region = _worth_it(_grown(graph))
     if not region:
-        return model
+        return False
     mover = Mover(graph)
     for node in list(graph):
         if node in region:
@@ -51,8 +53,7 @@ def channels_last(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in list(graph):
         if is_transpose(node, TO_FIRST):
             read_directly(graph, node)
-    remove_unused(graph)
-    return as_proto(moved)
+    return True
 
 
 def _grown(graph: ir.Graph) -> Region:

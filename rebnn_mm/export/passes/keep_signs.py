@@ -3,9 +3,9 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-from numpy.typing import NDArray
 
-from .operators import DOMAIN
+from ..operators import DOMAIN
+from .graph import changed, constant_array, only_use
 
 SATURATED = -5.542572021484375
 """At this number and below, ONNX Runtime's GELU is -0: erf is rounded to -1. PyTorch's is from a number in
@@ -25,12 +25,14 @@ def keep_signs(model: onnx.ModelProto) -> onnx.ModelProto:
         >>> keep_signs(onnx.helper.make_model(onnx.helper.make_graph([], 'empty', [], []))).graph.name
         'empty'
     """
-    signs = ir.from_proto(model)
-    graph = signs.graph
+    return changed(model, _shorten_all, operators=False)
+
+
+def _shorten_all(graph: ir.Graph) -> bool:
     for node in list(graph):
         if node.op_type == 'Erf' and node.domain == '':
             _shorten(graph, node)
-    return ir.to_proto(signs)
+    return True
 
 
 def _shorten(graph: ir.Graph, erf: ir.Node) -> None:
@@ -39,11 +41,11 @@ def _shorten(graph: ir.Graph, erf: ir.Node) -> None:
     if divided is None or divided.op_type != 'Div' or not _is(divided.inputs[1], 2**0.5):
         return
     x = divided.inputs[0]
-    added = _only_reader(erf)
+    added = _reader(erf)
     if added is None or added.op_type != 'Add' or not any(_is(value, 1.0) for value in added.inputs):
         return
-    first = _only_reader(added)
-    second = _only_reader(first) if first is not None else None
+    first = _reader(added)
+    second = _reader(first) if first is not None else None
     if first is None or second is None or not first.op_type == second.op_type == 'Mul':
         return
     inner = (*added.outputs, *first.outputs)
@@ -60,24 +62,19 @@ def _shorten(graph: ir.Graph, erf: ir.Node) -> None:
     graph.remove([second, first, added, erf, divided], safe=True)
 
 
-def _only_reader(node: ir.Node) -> ir.Node | None:
-    uses = list(node.outputs[0].uses())
-    return uses[0][0] if len(uses) == 1 and not node.outputs[0].is_graph_output() else None
+def _reader(node: ir.Node) -> ir.Node | None:
+    use = only_use(node.outputs[0])
+    return None if use is None else use[0]
 
 
 def _takes_sign(node: ir.Node, index: int) -> bool:
     """Whether a node takes only the sign of an input."""
     if node.domain != DOMAIN or node.op_type != 'BinaryLinear' or index != 0:
         return False
-    shift = _array(node.inputs[2])
+    shift = constant_array(node.inputs[2])
     return shift is not None and not shift.any()
 
 
 def _is(value: ir.Value | None, number: float) -> bool:
-    array = _array(value)
+    array = constant_array(value)
     return array is not None and array.size == 1 and bool(np.isclose(array, number, rtol=1e-6).all())
-
-
-def _array(value: ir.Value | None) -> NDArray | None:
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from .operators import stored_inputs
+from ..operators import stored_inputs
 
 SMALL = 16384
 """A constant of so many values or fewer stays: it costs little, and in front of a sign every rounding counts."""

@@ -3,14 +3,21 @@
 import numpy as np
 import onnx
 import onnx_ir as ir
-from numpy.typing import NDArray
 
-from .operators import DOMAIN, DOMAIN_VERSION, attach_functions
-
-Vector = NDArray[np.float32]
+from ..operators import DOMAIN
+from .graph import (
+    BLOCKS,
+    Vector,
+    changed,
+    constant,
+    constant_array,
+    constant_per_channel,
+    only_use,
+    operator,
+    take_over,
+)
 
 OPTIONS = ('channels', 'strides', 'dilations', 'pads', 'group', 'pad_value', 'layout')
-BLOCKS = ('BinaryBlock', 'BinaryClipBlock')
 
 
 def fuse(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -34,8 +41,10 @@ def fuse(model: onnx.ModelProto) -> onnx.ModelProto:
         >>> [node.op_type for node in fuse(model).graph.node]
         ['BinaryBlock', 'PackedBinaryBlock']
     """
-    fused = ir.from_proto(model)
-    graph = fused.graph
+    return changed(model, _fuse)
+
+
+def _fuse(graph: ir.Graph) -> bool:
     constants = _Constants(graph)
     for node in list(graph):
         if node.domain == DOMAIN and node.op_type == 'BinaryConv':
@@ -43,17 +52,7 @@ def fuse(model: onnx.ModelProto) -> onnx.ModelProto:
     for node in reversed(list(graph)):  # later ones first: those that read bits are exchanged
         if node.domain == DOMAIN and node.op_type in BLOCKS:
             _hand_on_bits(graph, node)
-    remove_unused(graph)
-    return as_proto(fused)
-
-
-def as_proto(model: ir.Model) -> onnx.ModelProto:
-    """A model with fused operators in protobuf, and with the functions of its operators."""
-    proto = ir.to_proto(model)
-    for block in proto.graph.node:
-        if block.domain == DOMAIN and block.op_type.endswith('Block') and len(block.output) == 1:
-            block.output.append('')  # bits left out; onnx.checker wants an empty name rather than one output less
-    return attach_functions(proto)
+    return True
 
 
 class _Constants:
@@ -70,9 +69,7 @@ class _Constants:
     def __call__(self, vector: Vector, name: str) -> ir.Value:
         key = vector.shape, vector.tobytes()
         if key not in self.known:
-            value = ir.val(name, const_value=ir.tensor(vector, name=name))
-            self.graph.register_initializer(value)
-            self.known[key] = value
+            self.known[key] = constant(self.graph, vector, name)
         return self.known[key]
 
 
@@ -100,12 +97,10 @@ class _Chain:
 
     def follow(self) -> bool:
         """Take in the next node, if there is one that fits."""
-        uses = list(self.end.uses())
-        if len(uses) != 1 or self.end.is_graph_output():
+        use = only_use(self.end)
+        if use is None or use[0].domain != '' or len(use[0].outputs) != 1:
             return False
-        node, index = uses[0]
-        if node.domain != '' or len(node.outputs) != 1:
-            return False
+        node, index = use
         slot = self._slot(node, index)
         if slot is None:
             return False
@@ -168,17 +163,14 @@ def _fuse_block(graph: ir.Graph, conv: ir.Node, constants: _Constants) -> None:
     options = _options(conv)
     if chain.limits is not None:
         options |= {key: ir.AttrFloat32(key, limit) for key, limit in zip(('low', 'high'), chain.limits, strict=True)}
-    block = ir.node(
+    block = operator(
         'BinaryBlock' if chain.limits is None else 'BinaryClipBlock',
         [
             *(x, weight, shift, scale, vectors['mul'], vectors['add'], residual),
             *(vectors['pre'], vectors['slope'], vectors['post'], zeros),
         ],
         options,
-        domain=DOMAIN,
-        version=DOMAIN_VERSION,
-        name=name,
-        num_outputs=1,
+        name,
     )
     last = chain.nodes[-1]
     graph.insert_before(last, block)
@@ -200,15 +192,7 @@ def _hand_on_bits(graph: ir.Graph, block: ir.Node) -> None:
     readers = [node for node in readers if np.array_equal(_shift(node), shift)]
     options = _options(block)
     inputs = [*block.inputs[:-1], readers[0].inputs[2]]
-    named = ir.node(
-        block.op_type,
-        inputs,
-        options,
-        domain=DOMAIN,
-        version=DOMAIN_VERSION,
-        name=block.name,
-        num_outputs=2,
-    )
+    named = operator(block.op_type, inputs, options, block.name, outputs=2)
     graph.insert_before(block, named)
     named.outputs[1].name = f'{y.name}_bits'
     take_over(y, named.outputs[0])
@@ -218,35 +202,12 @@ def _hand_on_bits(graph: ir.Graph, block: ir.Node) -> None:
 
 
 def _read_bits(graph: ir.Graph, node: ir.Node, bits: ir.Value) -> None:
-    packed = ir.node(
-        f'Packed{node.op_type}',
-        [bits, node.inputs[1], *node.inputs[3:]],
-        _options(node),
-        domain=DOMAIN,
-        version=DOMAIN_VERSION,
-        name=node.name,
-        num_outputs=len(node.outputs),
-    )
+    inputs = [bits, node.inputs[1], *node.inputs[3:]]
+    packed = operator(f'Packed{node.op_type}', inputs, _options(node), node.name, outputs=len(node.outputs))
     graph.insert_before(node, packed)
     for old, new in zip(node.outputs, packed.outputs, strict=True):
         take_over(old, new)
     graph.remove(node, safe=True)
-
-
-def remove_unused(graph: ir.Graph) -> None:
-    for node in reversed(graph):
-        if not any(value.uses() or value.is_graph_output() for value in node.outputs):
-            graph.remove(node, safe=True)
-    for name, value in list(graph.initializers.items()):
-        if not value.uses() and not value.is_graph_output():
-            graph.initializers.pop(name)
-
-
-def take_over(old: ir.Value, new: ir.Value) -> None:
-    """Put a value in another one's place, its name included."""
-    new.name, new.shape, new.type = old.name, old.shape, old.type
-    old.name = f'{old.name}_replaced'
-    old.replace_all_uses_with(new, replace_graph_outputs=True)
 
 
 def _readers(value: ir.Value) -> list[ir.Node]:
@@ -294,20 +255,3 @@ def _slope(node: ir.Node, channels: int) -> Vector | None:
         slope = node.attributes['alpha'].as_float() if 'alpha' in node.attributes else 0.01
         return np.full(channels, slope, np.float32)
     return None
-
-
-def constant_per_channel(value: ir.Value | None, channels: int) -> Vector | None:
-    """A constant as one number per channel, if it has that form next to [N, C, H, W]."""
-    array = constant_array(value)
-    if array is None or array.dtype != np.float32:
-        return None
-    if array.size == 1 and array.ndim <= 4:
-        return np.full(channels, array.reshape(()), np.float32)
-    shape = (1,) * (4 - array.ndim) + array.shape
-    return array.reshape(-1) if shape == (1, channels, 1, 1) else None
-
-
-def constant_array(value: ir.Value | None) -> NDArray | None:
-    """The constant that a value holds; None if it is computed."""
-    tensor = None if value is None else ir.convenience.get_const_tensor(value)
-    return None if tensor is None else tensor.numpy()

@@ -5,8 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from rebnn_mm.export import pack, trace
-from rebnn_mm.export.fold_norm import fold_norms
+from rebnn_mm.export import fold_norms, pack, trace
 from tests.export.graphs import parsed, run
 from tests.export.networks import lively
 from tests.tolerances import FLOAT32_ROUNDING

@@ -3,7 +3,7 @@ import onnx
 from onnx import numpy_helper
 
 from rebnn_mm.export import to_half
-from rebnn_mm.export.half import SMALL
+from rebnn_mm.export.passes.half import SMALL
 from tests.export.graphs import parsed, run
 
 WEIGHT = np.linspace(-1, 1, SMALL + 1, dtype=np.float32)

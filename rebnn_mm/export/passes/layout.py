@@ -4,8 +4,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from .fuse import constant_array, take_over
-from .operators import DOMAIN, DOMAIN_VERSION
+from ..operators import DOMAIN
+from .graph import DEFAULTS, constant, constant_array, has_attributes, operator, take_over
 
 TO_LAST = [0, 2, 3, 1]
 TO_FIRST = [0, 3, 1, 2]
@@ -32,6 +32,10 @@ FIRST_ONLY = ('AveragePool', 'Clip', 'Conv', 'Resize')
 """Of their inputs only the first is an image."""
 
 
+PLAIN = {key: DEFAULTS[key] for key in ('dilations', 'pads', 'auto_pad', 'group', 'count_include_pad')}
+"""Attributes of a convolution or pooling without border, dilation and groups."""
+
+
 def growth(node: ir.Node) -> int | None:
     """Whether a node gives more numbers than it reads (1), as many (0) or fewer (-1); None if it cannot be moved."""
     if node.domain == DOMAIN:
@@ -43,7 +47,7 @@ def growth(node: ir.Node) -> int | None:
     if node.op_type == 'Resize':
         return 1 if 'axes' not in node.attributes and (len(node.inputs) < 2 or node.inputs[1] is None) else None
     if node.op_type == 'AveragePool':
-        halves = _has(node, kernel_shape=[2, 2], strides=[2, 2], count_include_pad=0)
+        halves = has_attributes(node, **PLAIN, kernel_shape=[2, 2], strides=[2, 2])
         return -1 if halves else None
     weight = _pointwise(node) if node.op_type == 'Conv' else None
     return None if weight is None else int(np.sign(weight.shape[0] - weight.shape[1]))
@@ -139,14 +143,7 @@ class Mover:
 
     def _pooled(self, node: ir.Node) -> ir.Node:
         options = {'ceil_mode': node.attributes['ceil_mode'].as_int() if 'ceil_mode' in node.attributes else 0}
-        pool = ir.node(
-            *('RealAveragePool', node.inputs[:1], options),
-            domain=DOMAIN,
-            version=DOMAIN_VERSION,
-            name=node.name,
-            num_outputs=1,
-        )
-        return self._exchanged(node, pool)
+        return self._exchanged(node, operator('RealAveragePool', node.inputs[:1], options, node.name))
 
     def _multiplied(self, node: ir.Node) -> ir.Node:
         x, weight, *bias = node.inputs
@@ -232,8 +229,8 @@ def _is_global_mean(node: ir.Node) -> bool:
         axes = constant_array(node.inputs[1]) if len(node.inputs) > 1 else None
         return axes is not None and sorted(int(axis) % 4 for axis in axes.flat) == [2, 3]
     shape = node.inputs[0].shape
-    whole = node.op_type == 'AveragePool' and shape is not None and _has(node, kernel_shape=list(shape[2:]))
-    return whole or node.op_type == 'GlobalAveragePool'
+    whole = shape is not None and has_attributes(node, **PLAIN, kernel_shape=list(shape[2:]))
+    return node.op_type == 'GlobalAveragePool' or (node.op_type == 'AveragePool' and whole)
 
 
 def _pointwise(conv: ir.Node) -> NDArray | None:
@@ -241,29 +238,7 @@ def _pointwise(conv: ir.Node) -> NDArray | None:
     weight, *bias = (constant_array(value) for value in conv.inputs[1:])
     if weight is None or weight.shape[2:] != (1, 1) or any(array is None for array in bias):
         return None
-    return weight[:, :, 0, 0] if _has(conv, strides=[1, 1], group=1) else None
-
-
-def _has(node: ir.Node, **wanted: object) -> bool:
-    """Whether the attributes of a convolution or pooling are these, without padding and dilation."""
-    defaults = dict(strides=[1, 1], dilations=[1, 1], pads=[0, 0, 0, 0], auto_pad='NOTSET', group=1)
-    defaults |= dict(count_include_pad=0)
-
-    def value(key: str) -> object:
-        found = node.attributes[key].value if key in node.attributes else defaults.get(key)
-        return list(found) if isinstance(found, tuple | list) else found
-
-    return all(value(key) == expected for key, expected in (defaults | {'strides': value('strides')} | wanted).items())
-
-
-def constant(graph: ir.Graph, array: NDArray, name: str) -> ir.Value:
-    """An initializer, the one of this name if there is one."""
-    known = graph.initializers.get(name)
-    if known is not None:
-        return known
-    value = ir.val(name, const_value=ir.tensor(np.ascontiguousarray(array), name=name))
-    graph.register_initializer(value)
-    return value
+    return weight[:, :, 0, 0] if has_attributes(conv, **PLAIN, strides=[1, 1]) else None
 
 
 def _described(value: ir.Value, name: str, like: ir.Value, turned: bool = False) -> ir.Value:

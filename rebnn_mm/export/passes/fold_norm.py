@@ -5,7 +5,7 @@ import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from .fuse import as_proto, constant_array, constant_per_channel, remove_unused, take_over
+from .graph import changed, constant, constant_array, constant_per_channel, only_use, take_over
 
 
 def fold_norms(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -28,14 +28,15 @@ def fold_norms(model: onnx.ModelProto) -> onnx.ModelProto:
         >>> [node.op_type for node in model.graph.node], [node.op_type for node in fold_norms(model).graph.node]
         (['Conv', 'Mul', 'Add'], ['Conv'])
     """
-    folded = ir.from_proto(model)
-    graph = folded.graph
+    return changed(model, _fold_all)
+
+
+def _fold_all(graph: ir.Graph) -> bool:
     made: dict[tuple[str, ...], list[ir.Value]] = {}
     for node in list(graph):
         if node.op_type == 'Conv' and node.domain == '':
             _fold(graph, node, made)
-    remove_unused(graph)
-    return as_proto(folded)
+    return True
 
 
 def _fold(graph: ir.Graph, conv: ir.Node, made: dict[tuple[str, ...], list[ir.Value]]) -> None:
@@ -49,14 +50,19 @@ def _fold(graph: ir.Graph, conv: ir.Node, made: dict[tuple[str, ...], list[ir.Va
     names, followers = [str(value.name) for value in operands], []
     value, end = conv.outputs[0], None
     for op_type in ('Mul', 'Add'):
-        found = _only_reader(value, op_type, len(weight))
-        if found is None:
+        use = only_use(value)
+        if use is None or use[0].op_type != op_type or use[0].domain != '':
             continue
-        node, operand, vector = found
+        node, index = use
+        operand = node.inputs[1 - index]
+        vector = constant_per_channel(operand, len(weight))
+        if operand is None or vector is None:
+            continue
         if op_type == 'Mul':
-            factor, summand = vector, summand * vector
+            factor = vector.astype(float)
+            summand = summand * factor
         else:
-            summand = summand + vector
+            summand = summand + vector.astype(float)
         names.append(str(operand.name))
         followers.append(node)
         value = end = node.outputs[0]
@@ -67,27 +73,10 @@ def _fold(graph: ir.Graph, conv: ir.Node, made: dict[tuple[str, ...], list[ir.Va
     if key not in made:
         new = {'folded': weight * factor[:, None, None, None], 'bias': summand}
         number = len(made) or ''
-        made[key] = [_initializer(graph, f'{names[0]}.{kind}{number}', array) for kind, array in new.items()]
+        made[key] = [
+            constant(graph, array.astype(np.float32), f'{names[0]}.{kind}{number}') for kind, array in new.items()
+        ]
     folded = ir.node('Conv', [conv.inputs[0], *made[key]], dict(conv.attributes), name=conv.name, num_outputs=1)
     graph.insert_before(conv, folded)
     take_over(end, folded.outputs[0])
     graph.remove([*reversed(followers), conv], safe=True)
-
-
-def _only_reader(value: ir.Value, op_type: str, channels: int) -> tuple[ir.Node, ir.Value, NDArray] | None:
-    """The one reader of a value, its constant operand and that operand per channel, if it is of this kind."""
-    uses = list(value.uses())
-    if len(uses) != 1 or value.is_graph_output():
-        return None
-    node, index = uses[0]
-    if node.op_type != op_type or node.domain != '':
-        return None
-    operand = node.inputs[1 - index]
-    vector = constant_per_channel(operand, channels)
-    return None if operand is None or vector is None else (node, operand, vector.astype(float))
-
-
-def _initializer(graph: ir.Graph, name: str, array: NDArray) -> ir.Value:
-    value = ir.val(name, const_value=ir.tensor(array.astype(np.float32), name=name))
-    graph.register_initializer(value)
-    return value

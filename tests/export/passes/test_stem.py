@@ -12,7 +12,7 @@ from torch import nn
 from rebnn_mm.deploy.session import half_products, library_available, open_session
 from rebnn_mm.export import DOMAIN, compact, join_stem, to_half, trace
 from rebnn_mm.export.exporter import export
-from rebnn_mm.export.half import SMALL
+from rebnn_mm.export.passes.half import SMALL
 from tests.export.conftest import PREPROCESS, tiny_classifier, tiny_parts
 from tests.export.graphs import run
 from tests.export.networks import lively

@@ -5,19 +5,27 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 import onnx_ir as ir
-from numpy.typing import NDArray
 
-from .fuse import constant_array, constant_per_channel, remove_unused
-from .operators import DOMAIN, DOMAIN_VERSION, attach_functions
+from ..operators import DOMAIN
+from .graph import (
+    DEFAULTS,
+    Vector,
+    changed,
+    constant,
+    constant_array,
+    constant_per_channel,
+    has_attributes,
+    only_use,
+    operator,
+    take_over,
+)
 
-CONV = {'kernel_shape': [7, 7], 'strides': [2, 2], 'pads': [3, 3, 3, 3], 'dilations': [1, 1], 'group': 1}
-POOL = {'kernel_shape': [3, 3], 'strides': [2, 2], 'pads': [1, 1, 1, 1], 'dilations': [1, 1], 'ceil_mode': 0}
-DEFAULTS = {'dilations': [1, 1], 'group': 1, 'ceil_mode': 0, 'auto_pad': 'NOTSET', 'storage_order': 0}
+PLAIN = {key: DEFAULTS[key] for key in ('dilations', 'group', 'ceil_mode', 'auto_pad', 'storage_order')}
+CONV = PLAIN | {'kernel_shape': [7, 7], 'strides': [2, 2], 'pads': [3, 3, 3, 3]}
+POOL = PLAIN | {'kernel_shape': [3, 3], 'strides': [2, 2], 'pads': [1, 1, 1, 1]}
 
 MOST_CHANNELS = 4
 """Most input channels that the kernel takes."""
-
-Vector = NDArray[np.float32]
 
 
 @dataclass
@@ -51,14 +59,7 @@ def join_stem(model: onnx.ModelProto) -> onnx.ModelProto:
         >>> [node.op_type for node in join_stem(model).graph.node]
         ['RealStem', 'Relu']
     """
-    joined = ir.from_proto(model)
-    stems = [stem for node in joined.graph if (stem := _stem(node)) is not None]
-    if not stems:
-        return model
-    for stem in stems:
-        _join(joined.graph, stem)
-    remove_unused(joined.graph)
-    return attach_functions(ir.to_proto(joined))
+    return changed(model, _join_all)
 
 
 def halve_stem(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -73,17 +74,26 @@ def halve_stem(model: onnx.ModelProto) -> onnx.ModelProto:
         >>> [(a.name, a.s) for a in halve_stem(model).graph.node[0].attribute]
         [('precision', b'half')]
     """
-    halved = onnx.ModelProto()
-    halved.CopyFrom(model)
-    for node in halved.graph.node:
-        if node.op_type == 'RealStem' and node.domain == DOMAIN:
-            node.attribute.append(onnx.helper.make_attribute('precision', 'half'))
-    return halved
+    return changed(model, _halve)
+
+
+def _join_all(graph: ir.Graph) -> bool:
+    stems = [stem for node in graph if (stem := _stem(node)) is not None]
+    for stem in stems:
+        _join(graph, stem)
+    return bool(stems)
+
+
+def _halve(graph: ir.Graph) -> bool:
+    stems = [node for node in graph if node.domain == DOMAIN and node.op_type == 'RealStem']
+    for node in stems:
+        node.attributes['precision'] = ir.AttrString('precision', 'half')
+    return bool(stems)
 
 
 def _stem(conv: ir.Node) -> _Stem | None:
     """The stem that begins with a node, if one does."""
-    if conv.op_type != 'Conv' or conv.domain != '' or not _has(conv, CONV):
+    if conv.op_type != 'Conv' or conv.domain != '' or not has_attributes(conv, **CONV):
         return None
     weight = constant_array(conv.inputs[1])
     if weight is None or weight.dtype != np.float32 or weight.shape[1] > MOST_CHANNELS:
@@ -93,15 +103,13 @@ def _stem(conv: ir.Node) -> _Stem | None:
         return None
     stem = _Stem([conv], np.ones(len(weight), np.float32), bias)
     while True:
-        uses = list(stem.nodes[-1].outputs[0].uses())
-        if len(uses) != 1 or stem.nodes[-1].outputs[0].is_graph_output():
+        use = only_use(stem.nodes[-1].outputs[0])
+        if use is None or use[0].domain != '':
             return None
-        node, index = uses[0]
-        if node.domain != '':
-            return None
+        node, index = use
         stem.nodes.append(node)
         if node.op_type == 'MaxPool':
-            return stem if len(node.outputs) == 1 and _has(node, POOL) else None
+            return stem if len(node.outputs) == 1 and has_attributes(node, **POOL) else None
         if node.op_type == 'Relu' and not stem.relu:
             stem.relu = True
             continue
@@ -121,32 +129,13 @@ def _join(graph: ir.Graph, stem: _Stem) -> None:
     x, weight = conv.inputs[:2]
     assert weight is not None and weight.name is not None
     name = weight.name.removesuffix('.weight')  # a node of ours is named after its layer
-    vectors = (_constant(graph, f'{name}.mul', stem.mul), _constant(graph, f'{name}.add', stem.add))
-    joined = ir.node(
-        'RealStem', [x, weight, *vectors], {'layout': 'NCHW'}, domain=DOMAIN, version=DOMAIN_VERSION, name=name
-    )
+    vectors = (constant(graph, stem.mul, f'{name}.mul'), constant(graph, stem.add, f'{name}.add'))
+    joined = operator('RealStem', [x, weight, *vectors], {'layout': 'NCHW'}, name)
     graph.insert_before(pool, joined)
     result, last = pool.outputs[0], joined
     if stem.relu:
         joined.outputs[0].name = f'{result.name}_before_relu'
         last = ir.node('Relu', [joined.outputs[0]], name=f'{name}.relu')
         graph.insert_before(pool, last)
-    new = last.outputs[0]
-    new.name, new.shape, new.type = result.name, result.shape, result.type
-    result.name = f'{result.name}_replaced'
-    result.replace_all_uses_with(new, replace_graph_outputs=True)
+    take_over(result, last.outputs[0])
     graph.remove(list(reversed(stem.nodes)), safe=True)
-
-
-def _has(node: ir.Node, wanted: dict[str, object]) -> bool:
-    for key, value in (DEFAULTS | wanted).items():
-        found = node.attributes[key].value if key in node.attributes else DEFAULTS.get(key)
-        if (list(found) if isinstance(found, tuple | list) else found) != value:
-            return False
-    return True
-
-
-def _constant(graph: ir.Graph, name: str, vector: Vector) -> ir.Value:
-    value = ir.val(name, const_value=ir.tensor(vector, name=name))
-    graph.register_initializer(value)
-    return value

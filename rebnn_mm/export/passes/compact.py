@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from .operators import DOMAIN, stored_inputs
+from ..operators import DOMAIN, stored_inputs
 
 SMALLEST = 16
 """A shorter vector of one value is left as it is: to state it otherwise takes as many bytes."""
