@@ -13,9 +13,11 @@ pytest.importorskip('transformers')
 
 from rebnn_mm.deploy import ModelFileError, TextError, load
 from rebnn_mm.export import pack
-from rebnn_mm.export.text import random_texts, text_logits
-from rebnn_mm.export.text_exporter import export_text, part_sizes
-from rebnn_mm.export.text_source import text_source
+from rebnn_mm.export.exporter import export
+from rebnn_mm.export.options import Options
+from rebnn_mm.export.report import part_sizes
+from rebnn_mm.export.source import text_source
+from rebnn_mm.export.tasks import random_texts, text_logits
 from rebnn_mm.models.language import TextClassifier
 from tests.export.texts import classifier
 
@@ -31,8 +33,8 @@ def exported(model, tmp_path_factory):
     step = dict(type='TokenizeText', tokenizer=model.source, max_length=20)
     cfg = Config(dict(test_dataloader=dict(dataset=dict(pipeline=[step]))))
     source = text_source(model, 'tiny.py', cfg, ['bad', 'good', 'so so'], ['a good film', 'the plot\tis dull'])
-    result = export_text(
-        model, tokenizer=source.tokenizer, config=source.config, classes=source.classes, texts=source.texts
+    result = export(
+        model, tokenizer=source.tokenizer, config=source.config, classes=source.classes, examples=source.examples
     )
     (folder / 'tiny.onnx').write_bytes(result.data)
     return result, folder / 'tiny.onnx', source
@@ -134,13 +136,13 @@ def test_sizes_add_up(exported):
 
 
 def test_half_precision_is_compared(model):
-    result = export_text(model, half=True)
+    result = export(model, Options(half=True))
     assert result.half.images == 6 and result.half.difference < 1e-2
 
 
 def test_regression_gives_its_number(tmp_path):
     model = classifier(tmp_path / 'bert', num_labels=1)
-    (tmp_path / 'r.onnx').write_bytes(export_text(model).data)
+    (tmp_path / 'r.onnx').write_bytes(export(model).data)
     packed = load(tmp_path / 'r.onnx')
     tokens = {'input_ids': np.array([[2, 30, 3]])}
     assert packed.scores(tokens).shape == (1, 1)
@@ -151,18 +153,18 @@ def test_regression_gives_its_number(tmp_path):
 
 @pytest.mark.parametrize('kind', ['distilbert', 'roberta'])
 def test_other_encoders(tmp_path, kind):
-    result = export_text(classifier(tmp_path / kind, kind))
+    result = export(classifier(tmp_path / kind, kind))
     assert result.verification.images == 6 and result.verification.library in (None, 0)
 
 
 def test_windows_of_attention_are_refused(tmp_path):
     with pytest.raises(ValueError, match='sliding_attention'):
-        export_text(classifier(tmp_path / 'modernbert', 'modernbert'))
+        export(classifier(tmp_path / 'modernbert', 'modernbert'))
 
 
 def test_real_parts_may_stay_real(tmp_path):
     model = classifier(tmp_path / 'real', binarize=None, attention=None)
-    graph = onnx.load_from_string(export_text(model).data)
+    graph = onnx.load_from_string(export(model).data)
     assert 'rebnn' not in {node.domain for node in graph.graph.node}
 
 
@@ -210,7 +212,7 @@ def test_signs_of_gelu_as_in_pytorch_where_it_saturates(tmp_path):
     for name, value in model.named_parameters():
         if 'intermediate' in name and name.endswith('bias'):
             value.data.normal_(0, 8)
-    found = export_text(model).verification
+    found = export(model).verification
     assert found.flipped.flipped <= 2 and found.difference < 1e-2
     (text, *_) = random_texts(model)
     assert text_logits(model, text).shape == (3, 3)

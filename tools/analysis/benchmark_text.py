@@ -28,7 +28,7 @@ from mmengine.registry import MODELS, init_default_scope
 
 from rebnn_mm.deploy import DeployError, load
 from rebnn_mm.deploy.session import open_session
-from rebnn_mm.export.text import input_names, is_text_classifier, text_graph
+from rebnn_mm.export.tasks import input_names, is_text_classifier, text_graph
 from rebnn_mm.utils.command_line import stop_if
 from rebnn_mm.utils.config_file import missing_config
 

@@ -70,7 +70,8 @@ def halve_stem(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Example:
         >>> stem = onnx.helper.make_node('RealStem', ['x', 'w', 'm', 'a'], ['y'], domain='rebnn')
-        >>> model = onnx.helper.make_model(onnx.helper.make_graph([stem], 'g', [], []))
+        >>> y = onnx.helper.make_tensor_value_info('y', onnx.TensorProto.FLOAT, None)
+        >>> model = onnx.helper.make_model(onnx.helper.make_graph([stem], 'g', [], [y]))
         >>> [(a.name, a.s) for a in halve_stem(model).graph.node[0].attribute]
         [('precision', b'half')]
     """

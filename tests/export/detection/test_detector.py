@@ -8,7 +8,8 @@ import pytest
 from torch import nn
 
 from rebnn_mm.export import channels_last, fuse, pack
-from rebnn_mm.export.detection import agreement, detector_graph
+from rebnn_mm.export.detection import detector_graph
+from rebnn_mm.export.difference import agreement
 
 from .detectors import (
     DELTAS,

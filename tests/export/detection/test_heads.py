@@ -11,9 +11,9 @@ from mmdet.structures.bbox import bbox2roi
 from mmengine.config import ConfigDict
 from torch import Tensor
 
-from rebnn_mm.export.detection import agreement
 from rebnn_mm.export.detection.boxes import image_corners
-from rebnn_mm.export.detection.heads import one_stage_detections, pooled_regions, proposals, two_stage_detections
+from rebnn_mm.export.detection.detector import one_stage_detections, pooled_regions, proposals, two_stage_detections
+from rebnn_mm.export.difference import agreement
 
 from .detectors import DELTAS, DENSE_TEST, ONE_ANCHOR, RETINA_ANCHORS, computed
 

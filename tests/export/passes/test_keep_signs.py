@@ -9,7 +9,7 @@ pytest.importorskip('transformers')
 from rebnn_mm.deploy.session import open_session
 from rebnn_mm.export import keep_signs, pack
 from rebnn_mm.export.passes.keep_signs import SATURATED
-from rebnn_mm.export.text import text_graph
+from rebnn_mm.export.tasks import text_graph
 from tests.export.texts import classifier
 from tests.models.language.tiny import BINARY
 

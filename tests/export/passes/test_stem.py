@@ -12,6 +12,7 @@ from torch import nn
 from rebnn_mm.deploy.session import half_products, library_available, open_session
 from rebnn_mm.export import DOMAIN, compact, join_stem, to_half, trace
 from rebnn_mm.export.exporter import export
+from rebnn_mm.export.options import Options
 from rebnn_mm.export.passes.half import SMALL
 from tests.export.conftest import PREPROCESS, tiny_classifier, tiny_parts
 from tests.export.graphs import run
@@ -117,7 +118,7 @@ def fast():
     parts['backbone'] |= dict(stem='imagenet', base_channels=16)
     parts['head'] |= dict(in_channels=16)
     model = tiny_classifier(**parts)
-    return model, export(model, preprocess=PREPROCESS, size=(64, 48), fast=True)
+    return model, export(model, Options(fast=True), preprocess=PREPROCESS, size=(64, 48))
 
 
 def test_export_joins_the_stem_and_compares_with_the_exact_file(fast):
@@ -138,7 +139,7 @@ def test_a_model_without_such_a_stem_gives_the_exact_file(classifier):
 
 
 def test_a_stem_in_half_precision(fast):
-    result = export(fast[0], preprocess=PREPROCESS, size=(64, 48), fast=True, half_stem=True)
+    result = export(fast[0], Options(fast=True, half_stem=True), preprocess=PREPROCESS, size=(64, 48))
     (node,) = (n for n in onnx.ModelProto.FromString(result.data).graph.node if n.op_type == 'RealStem')
     assert {a.name: a.s for a in node.attribute}['precision'] == b'half'
     assert result.half_stem is not None and result.half_stem.images == 2
@@ -152,8 +153,8 @@ def test_a_stem_in_half_precision(fast):
 
 def test_half_a_stem_needs_a_stem(fast, classifier):
     with pytest.raises(ValueError, match='--half-stem is an option of the stem that --fast makes'):
-        export(fast[0], half_stem=True)
-    assert export(classifier, size=(16, 12), fast=True, half_stem=True).half_stem is None
+        export(fast[0], Options(half_stem=True))
+    assert export(classifier, Options(fast=True, half_stem=True), size=(16, 12)).half_stem is None
 
 
 def test_the_exact_file_has_no_stem(fast):
@@ -187,4 +188,4 @@ def test_a_wrong_kernel_is_refused(monkeypatch, classifier):
 
     monkeypatch.setattr(exporter, 'join_stem', wrong)
     with pytest.raises(ValueError, match=r'differs from PyTorch first at backbone\.layer1\.0\.conv1'):
-        export(tiny_classifier(**parts), size=(64, 48), fast=True)
+        export(tiny_classifier(**parts), Options(fast=True), size=(64, 48))
