@@ -84,7 +84,7 @@ def passes_of(task: Task, options: Options) -> list[Pass]:
         (fuse, fused),
         (fold_norms, fused),
         (channels_last, fused),
-        (compact, fused or text),
+        (compact, True),
         (to_half, options.half),
     ]
     return [step for step, wanted in steps if wanted]

@@ -28,13 +28,14 @@ DEFAULTS: dict[str, object] = {
 """Of the attributes of convolutions and poolings over images."""
 
 
-def changed(model: onnx.ModelProto, change: Callable[[ir.Graph], bool], *, operators: bool = True) -> onnx.ModelProto:
-    """A copy of a model whose graph a pass has changed, without what nothing reads any more.
+def changed(model: onnx.ModelProto, change: Callable[[ir.Graph], bool]) -> onnx.ModelProto:
+    """A copy of a model whose graph a pass has changed, with the functions of its operators.
+
+    What nothing reads any more is left out.
 
     Args:
         model: it stays as it is.
         change: the pass; it gives whether it has changed the graph.
-        operators: whether it may have brought in operators of ours, whose functions the model then needs.
 
     Returns:
         onnx.ModelProto: the same object if the pass has changed nothing.
@@ -52,7 +53,7 @@ def changed(model: onnx.ModelProto, change: Callable[[ir.Graph], bool], *, opera
     for node in proto.graph.node:
         if node.domain == DOMAIN and node.op_type.endswith('Block') and len(node.output) == 1:
             node.output.append('')  # bits left out; onnx.checker wants an empty name rather than one output less
-    return attach_functions(proto) if operators else proto
+    return attach_functions(proto)
 
 
 def operator(
@@ -80,7 +81,8 @@ def constant(graph: ir.Graph, array: NDArray, name: str) -> ir.Value:
         True
     """
     known = graph.initializers.get(name)
-    if known is not None and np.array_equal(constant_array(known), array):
+    stored = constant_array(known)
+    if known is not None and stored is not None and np.array_equal(stored, array):
         return known
     value = ir.val(name, const_value=ir.tensor(np.ascontiguousarray(array), name=name))
     graph.register_initializer(value)

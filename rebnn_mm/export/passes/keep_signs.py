@@ -5,7 +5,7 @@ import onnx
 import onnx_ir as ir
 
 from ..operators import DOMAIN
-from .graph import changed, constant_array, only_use
+from .graph import constant_array, only_use
 
 SATURATED = -5.542572021484375
 """At this number and below, ONNX Runtime's GELU is -0: erf is rounded to -1. PyTorch's is from a number in
@@ -25,14 +25,11 @@ def keep_signs(model: onnx.ModelProto) -> onnx.ModelProto:
         >>> keep_signs(onnx.helper.make_model(onnx.helper.make_graph([], 'empty', [], []))).graph.name
         'empty'
     """
-    return changed(model, _shorten_all, operators=False)
-
-
-def _shorten_all(graph: ir.Graph) -> bool:
-    for node in list(graph):
+    signs = ir.from_proto(model)
+    for node in list(signs.graph):
         if node.op_type == 'Erf' and node.domain == '':
-            _shorten(graph, node)
-    return True
+            _shorten(signs.graph, node)
+    return ir.to_proto(signs)
 
 
 def _shorten(graph: ir.Graph, erf: ir.Node) -> None:
