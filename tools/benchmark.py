@@ -28,7 +28,7 @@ from rich.console import Console
 
 from rebnn_mm.benchmark.networks import NETWORKS
 from rebnn_mm.benchmark.ratio import ratio_of
-from rebnn_mm.benchmark.session import feeds_of, open_session
+from rebnn_mm.benchmark.session import noise_feeds, timed_session
 from rebnn_mm.benchmark.tables import WORDS, show
 from rebnn_mm.benchmark.trace import by_operator, is_ours, node_times
 from rebnn_mm.deploy.native import LIBRARY_FOLDER, LibraryError
@@ -160,8 +160,8 @@ def measure_files(job: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f'the kernels {os.environ.get("REBNN_ISA", "")} are not there on this processor.')
     size, runs = tuple(job['size']), {}
     for kind, path in job['files'].items():
-        session = open_session(Path(path), kind in PACKED, job['threads'])
-        feeds = feeds_of(session, size)
+        session = timed_session(Path(path), kind in PACKED, job['threads'])
+        feeds = noise_feeds(session, size)
         runs[kind] = lambda session=session, feeds=feeds: session.run(None, feeds)
     before = conditions(core, root)
     warm_up(runs, job['warm_up'])
@@ -202,8 +202,8 @@ def where(job: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
     found = {}
     for kind, path in job['files'].items():
         with tempfile.TemporaryDirectory() as folder:
-            session = open_session(Path(path), kind in PACKED, job['threads'], trace=f'{folder}/trace')
-            nodes = node_times(session, feeds_of(session, size), max(job['rounds'] // 2, 2))
+            session = timed_session(Path(path), kind in PACKED, job['threads'], trace=f'{folder}/trace')
+            nodes = node_times(session, noise_feeds(session, size), max(job['rounds'] // 2, 2))
         total = sum(node.ms for node in nodes)
         found[kind] = {
             'total_ms': round(total, 4),

@@ -8,11 +8,14 @@ from __future__ import annotations
 import argparse
 import sys
 import warnings
+from dataclasses import fields
 from pathlib import Path
 
 from mmengine.config import DictAction
 from rich.console import Console
 
+from rebnn_mm.export import ENGINES
+from rebnn_mm.export.options import Options
 from rebnn_mm.utils.command_line import stop_if, unwritable
 from rebnn_mm.utils.config_mistake import explained
 
@@ -22,14 +25,13 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', help='config file of mmdet, mmpretrain or GLUE')
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('-o', '--out', required=True, type=Path, help='the file to write')
-    parser.add_argument('--half', action='store_true', help='store real constants in half precision')
-    parser.add_argument(
-        '--fast', action='store_true', help='faster kernels for real-valued layers, equal up to float32 rounding'
-    )
-    parser.add_argument(
-        '--half-stem', action='store_true', help='with --fast: products of 16-bit numbers in the first layer'
-    )
-    parser.add_argument('--no-fuse', action='store_true', help='one operator per binary layer, for debugging')
+    for option in fields(Options):
+        parser.add_argument(
+            option.metadata['flag'],
+            dest=option.name,
+            action='store_false' if option.default else 'store_true',
+            help=option.metadata['about'],
+        )
     parser.add_argument('--format', default='onnx', help='kind of file (default: onnx, the packed file)')
     parser.add_argument('--image', nargs='+', default=[], help='images to compare with PyTorch on; default: noise')
     parser.add_argument(
@@ -51,12 +53,10 @@ def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore', FutureWarning)
     console = Console(width=120)
-    from rebnn_mm.export.formats import FORMATS
-    from rebnn_mm.export.options import Options
     from rebnn_mm.export.source import load_source
 
-    if args.format not in FORMATS:
-        stop_if(f'--format {args.format} does not exist; there are {", ".join(FORMATS)}.')
+    if args.format not in ENGINES:
+        stop_if(f'--format {args.format} does not exist; there are {", ".join(ENGINES)}.')
     if not args.out.parent.is_dir():
         stop_if(f'there is no folder {args.out.parent} to write into.')
     stop_if(unwritable(args.out))
@@ -70,8 +70,8 @@ def main() -> None:
                 texts=args.text,
                 size=None if args.shape is None else (args.shape[0], args.shape[1]),
             )
-            options = Options(args.half, not args.no_fuse, args.fast, args.half_stem)
-            FORMATS[args.format](source, args.out, options, console)
+            options = Options(**{option.name: getattr(args, option.name) for option in fields(Options)})
+            ENGINES[args.format].writer()(source, args.out, options, console)
     except (ValueError, OSError) as error:
         sys.stdout.flush()
         stop_if(str(error))

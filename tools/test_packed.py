@@ -19,8 +19,7 @@ from mmengine.runner import Runner
 
 from rebnn_mm.deploy import DeployError, RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
-from rebnn_mm.export.packed_predictor import PackedPredictor, other_preparation
-from rebnn_mm.export.packed_text_predictor import PackedTextPredictor
+from rebnn_mm.evaluation.packed_predictor import PackedPredictor, PackedTextPredictor, other_preparation
 from rebnn_mm.utils.command_line import load_config, stop_if, stopping_on_mistakes, unwritable
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.score_table import print_scores

@@ -15,7 +15,8 @@ from mmengine.config import Config
 import rebnn_mm
 from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.export.exporter import export, write
-from rebnn_mm.export.task import task_of
+from rebnn_mm.export.options import PLAIN, Options
+from rebnn_mm.export.tasks import task_of
 from rebnn_mm.utils.config_dir import get_config_dir
 from rebnn_mm.utils.config_file import missing_config
 
@@ -58,7 +59,7 @@ class ModelFiles:
         found = {
             'fp32': real,
             'packed': self._exported(name, 'packed', network.config, network.size),
-            'fast': self._exported(name, 'fast', network.config, network.size, fast=True),
+            'fast': self._exported(name, 'fast', network.config, network.size, Options(fast=True)),
         }
         if int8:
             found['int8'] = self.int8(name, real, network.size)
@@ -73,7 +74,14 @@ class ModelFiles:
         made_of = [hashlib.sha256(real.read_bytes()).hexdigest(), str(size)]
         return self._kept(name, 'int8', made_of, lambda: quantised(real, size).SerializeToString())
 
-    def _exported(self, name: str, kind: str, config: str, size: tuple[int, int], **options: Any) -> Path:
+    def _exported(
+        self,
+        name: str,
+        kind: str,
+        config: str,
+        size: tuple[int, int],
+        options: Options = PLAIN,
+    ) -> Path:
         path = get_config_dir() / f'{config}.py'
         problem = missing_config(str(path))
         if problem:
@@ -83,10 +91,11 @@ class ModelFiles:
         def make() -> bytes:
             torch.manual_seed(SEED)
             network = randomised(build_network(cfg))
+            about: dict[str, Any] = dict(config=path.name, size=size, preprocess=PREPROCESS)
             if task_of(network).name != 'classification':
                 # Detections of random weights nearly tie, so that none need be the same in PyTorch.
-                options['watch'] = lambda images: ()
-            return export(network, config=path.name, size=size, preprocess=PREPROCESS, **options).data
+                about['watch'] = lambda images: ()
+            return export(network, options, **about).data
 
         return self._kept(name, kind, [repr(cfg.model), str(size), str(options)], make)
 

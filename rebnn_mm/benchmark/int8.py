@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from .session import image_feeds
+from .session import noise_feeds, timed_session
 
 LAYERS = ('Conv', 'Gemm', 'MatMul', 'MaxPool', 'GlobalAveragePool', 'Relu', 'Clip')
 """Operators that are quantised, beside the additions in front of a Relu. The rest of a detector is arithmetic on boxes
@@ -50,7 +50,8 @@ def quantised(real: Path, size: tuple[int, int], images: list[dict[str, np.ndarr
         # folds batch norms into convolutions; shapes are not needed
         quant_pre_process(real, prepared, skip_symbolic_shape=True)
         model = onnx.load(prepared)
-        feeds = iter(images) if images else (feeds_of(model, size, seed) for seed in range(CALIBRATION_IMAGES))
+        session = timed_session(prepared, packed=False, threads=1)
+        feeds = iter(images) if images else (noise_feeds(session, size, seed) for seed in range(CALIBRATION_IMAGES))
         quantize_static(
             prepared,
             out,
@@ -75,17 +76,6 @@ def layers(model: onnx.ModelProto) -> list[str]:
         for node in model.graph.node
         if node.op_type in LAYERS or (node.op_type == 'Add' and readers.get(node.output[0]) == ['Relu'])
     ]
-
-
-def feeds_of(model: onnx.ModelProto, size: tuple[int, int], seed: int) -> dict[str, np.ndarray]:
-    """An image of noise for a graph."""
-    inputs = {}
-    for value in model.graph.input:
-        tensor = value.type.tensor_type
-        shape = [dim.dim_value if dim.HasField('dim_value') else dim.dim_param for dim in tensor.shape.dim]
-        kind = 'tensor(float)' if tensor.elem_type == onnx.TensorProto.FLOAT else 'tensor(int64)'
-        inputs[value.name] = kind, shape
-    return image_feeds(inputs, size, seed)
 
 
 @contextlib.contextmanager

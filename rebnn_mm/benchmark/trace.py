@@ -38,7 +38,7 @@ def node_times(session: Any, feeds: dict[str, np.ndarray], runs: int) -> list[No
     so that the sum is more than an untraced run.
 
     Args:
-        session: from :func:`open_session` with ``trace``; its profiling ends.
+        session: from :func:`rebnn_mm.benchmark.session.timed_session` with ``trace``; its profiling ends.
         feeds: its inputs.
         runs: how many.
     """

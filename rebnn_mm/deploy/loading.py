@@ -6,14 +6,13 @@ import warnings
 from os import PathLike
 from pathlib import Path
 
-import onnxruntime
-
 from .classifier import Classifier
 from .detector import Detector
 from .errors import ModelFileError, first_sentence, why_no_file
 from .metadata import Metadata
 from .onnx_file import check_digest, check_packed, read_onnx
 from .raw import RawModel
+from .session import library_problem, open_session
 from .text_classifier import TextClassifier
 
 Loaded = Classifier | Detector | RawModel | TextClassifier
@@ -27,14 +26,6 @@ MODELS: dict[str, type[Classifier] | type[Detector] | type[RawModel] | type[Text
 
 MAX_BYTES = (1 << 31) - 1
 """Protobuf reads no longer message."""
-
-# These fold a factor or a summand into the weights of a convolution. The sums of a binary convolution would no longer
-# be whole numbers where its local function runs, and rounding would not follow the order that docs/format.md states.
-# The last one moves a mean over all positions in front of the Transpose at the end of such a function.
-REORDERING = [
-    *('ConvMulFusion', 'ConvAddFusion', 'ConvBNFusion', 'MatMulBNFusion'),
-    *('TransposeOptimizer', 'TransposeOptimizer_CPUExecutionProvider'),
-]
 
 
 def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) -> Loaded:
@@ -74,35 +65,15 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
         check_packed(file, metadata.packed_sha256)
     except ModelFileError as error:
         raise ModelFileError(f'{path}: {error}') from None
-    options = session_options(threads)
-    if use_library and file.binary_weights:
-        _register(options)
+    library = use_library and bool(file.binary_weights)
+    problem = library_problem() if library else ''
+    if problem:
+        warnings.warn(f'{problem} Without it this model runs many times slower.', RuntimeWarning, stacklevel=2)
     try:
-        session = onnxruntime.InferenceSession(
-            data, options, providers=['CPUExecutionProvider'], disabled_optimizers=REORDERING, enable_fallback=0
-        )
+        session = open_session(data, library=library and not problem, threads=threads)
     except Exception as error:  # its classes have no common base below Exception
         raise ModelFileError(f'{path}: ONNX Runtime does not accept it ({first_sentence(error)})') from None
     return MODELS[metadata.task](str(path), metadata, session)
-
-
-def session_options(threads: int) -> onnxruntime.SessionOptions:
-    """Options of a session in which a file gives the same bits with our library and without it.
-
-    A session also needs ``disabled_optimizers=REORDERING``, which is no option. The blocked layout of level "all" is
-    left out: which real layers it takes in, and so how they round, depends on who computes the binary ones.
-
-    Example:
-        >>> session_options(2).intra_op_num_threads
-        2
-    """
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    # what goes wrong is raised, so that it need not be written to the terminal as well
-    options.log_severity_level = 4
-    return options
 
 
 def _read(path: Path) -> bytes:
@@ -112,12 +83,3 @@ def _read(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise ModelFileError(f'{path} cannot be read ({first_sentence(error)})') from None
-
-
-def _register(options: onnxruntime.SessionOptions) -> None:
-    from . import native
-
-    try:
-        native.register(options)
-    except native.LibraryError as error:
-        warnings.warn(f'{error} Without it this model runs many times slower.', RuntimeWarning, stacklevel=3)

@@ -1,23 +1,22 @@
 """Writes trained models as packed ONNX files (docs/export.md, docs/format.md).
 
-The steps, each usable alone: :func:`pack` replaces a model's binary layers, :func:`trace` makes an ONNX model of it,
-:func:`join_stem` and :func:`fuse` join operators, :func:`compact` leaves out what is not needed.
 :func:`rebnn_mm.export.exporter.export` does all of it and verifies the result, for a model in memory;
-``tools/export.py`` for a checkpoint.
+``tools/export.py`` for a checkpoint, into the file of any of :data:`ENGINES`. The steps, each usable alone:
+:func:`pack` replaces a model's binary layers, :func:`trace` makes an ONNX model of it, and the passes of
+:mod:`rebnn_mm.export.passes` rewrite that.
 """
 
-from .compact import compact
 from .convert import PackedModel, pack
-from .fuse import fuse
-from .half import to_half
+from .engines import ENGINES
 from .operators import DOMAIN, OPERATORS, OPSET, all_nodes, attach_functions, operator_function
-from .packed_layer import PackedConv2d, PackedLinear
+from .packed_layers import PackedConv2d, PackedLinear
 from .packing import pack_bits, pack_weight, packed_size, unpack_bits
-from .stem import halve_stem, join_stem
+from .passes import channels_last, compact, fold_norms, fuse, halve_stem, join_stem, keep_signs, to_half
 from .trace import trace
 
 __all__ = [
     'DOMAIN',
+    'ENGINES',
     'OPERATORS',
     'OPSET',
     'PackedConv2d',
@@ -25,10 +24,13 @@ __all__ = [
     'PackedModel',
     'all_nodes',
     'attach_functions',
+    'channels_last',
     'compact',
+    'fold_norms',
     'fuse',
     'halve_stem',
     'join_stem',
+    'keep_signs',
     'operator_function',
     'pack',
     'pack_bits',

@@ -9,10 +9,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear
 from rebnn_mm.layers.attention import EncoderAttention, RealAttention
 
-from .channel_affine import ChannelAffine
-from .packed_attention import PackedAttention
-from .packed_embedding import PackedEmbedding
-from .packed_layer import PackedConv2d, PackedLayer, PackedLinear
+from .packed_layers import ChannelAffine, PackedAttention, PackedConv2d, PackedEmbedding, PackedLayer, PackedLinear
 
 
 class PackedModel(NamedTuple):

@@ -1,9 +1,9 @@
 """From a trained model to a verified packed file."""
 
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,25 +14,34 @@ from torch import nn
 
 from rebnn_mm.analysis.layer_counter import count_layers
 from rebnn_mm.deploy.onnx_file import seal
-from rebnn_mm.deploy.preprocess import Preprocess
+from rebnn_mm.deploy.session import library_available
 
-from .channels_last import channels_last
-from .compact import compact
 from .convert import PackedModel, pack
 from .detection.stages import image_channels
 from .difference import Difference, difference_of
-from .fold_norm import fold_norms
-from .fuse import fuse
-from .half import to_half
+from .examples import Example, Image, Text, noise, prepared
 from .metadata import set_metadata
+from .options import PLAIN, Options
+from .passes import (
+    channels_last,
+    compact,
+    fold_norms,
+    fuse,
+    halve_stem,
+    join_stem,
+    keep_signs,
+    to_half,
+)
 from .report import Report, report_of
-from .session import library_available
-from .stem import halve_stem, join_stem
-from .task import Task, graph_of, task_of, torch_outputs
-from .verify import Image, Verification, verify
+from .tasks import TEXT, Task, graph_of, input_names, longest_text, random_texts, task_of, torch_outputs
+from .verify import Verification, verify
 
-RANDOM_IMAGES = 2
-"""How many images of noise a file is verified on if none are given."""
+__all__ = ['Export', 'export', 'noise', 'passes_of', 'prepared', 'unfused_graph', 'write']
+
+COUNTED = 128
+"""Tokens of the text that multiply-accumulates are counted for."""
+
+Pass = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 class Export(NamedTuple):
@@ -59,96 +68,120 @@ class Export(NamedTuple):
     half_stem: Difference | None = None
 
 
+def passes_of(task: Task, options: Options) -> list[Pass]:
+    """What happens to a graph between tracing and the file, in its order.
+
+    Example:
+        >>> [step.__name__ for step in passes_of(Task('classification'), Options(half=True))]
+        ['fuse', 'fold_norms', 'channels_last', 'compact', 'to_half']
+    """
+    text = task.name == TEXT
+    fused = options.fused and not text
+    steps: list[tuple[Pass, bool]] = [
+        (keep_signs, text),
+        (join_stem, options.fast),
+        (halve_stem, options.half_stem),
+        (fuse, fused),
+        (fold_norms, fused),
+        (channels_last, fused),
+        (compact, True),
+        (to_half, options.half),
+    ]
+    return [step for step, wanted in steps if wanted]
+
+
 def unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tuple[onnx.ModelProto, PackedModel]:
-    """The graph of a trained model, packed and not fused.
+    """The graph of a trained model, packed, in front of all passes.
 
     Args:
         trained: it is not changed.
-        task: from :func:`task_of`.
+        task: from :func:`rebnn_mm.export.tasks.task_of`.
         size: height and width of an image that the model takes.
 
     Raises:
         ValueError: the model cannot be packed or traced; the message says why.
     """
     packed = pack(trained)
-    return graph_of(packed.model, task, torch.zeros(1, image_channels(trained), *size)), packed
+    example = None if task.name == TEXT else torch.zeros(1, image_channels(trained), *size)
+    return graph_of(packed.model, task, example), packed
 
 
 def export(
     trained: nn.Module,
+    options: Options = PLAIN,
     *,
     preprocess: Mapping[str, Any] | None = None,
+    tokenizer: Mapping[str, Any] | None = None,
     config: str = '',
     classes: Sequence[str] = (),
-    images: Sequence[Image] = (),
+    examples: Sequence[Example] = (),
     size: tuple[int, int] = (224, 224),
-    half: bool = False,
-    fused: bool = True,
-    fast: bool = False,
-    half_stem: bool = False,
     progress: Callable[[str], None] = lambda step: None,
-    watch: Callable[[Sequence[Image]], Iterable[Image]] = iter,
+    watch: Callable[[Sequence[Example]], Iterable[Example]] = iter,
 ) -> Export:
     """Export a trained model and verify what came out. Nothing is written.
 
     Args:
-        trained: a model of mmpretrain, of mmdet, or any module that takes images; it is not changed.
-        preprocess: the object ``rebnn.preprocess`` of docs/format.md; None for RGB images as they are.
+        trained: a model of mmpretrain, of mmdet, a :class:`rebnn_mm.models.language.TextClassifier`, or any module
+            that takes images; it is not changed.
+        options: of the file.
+        preprocess: for images the object ``rebnn.preprocess`` of docs/format.md; None for RGB images as they are.
+        tokenizer: for texts the object ``rebnn.tokenizer``; None if only the length is known.
         config: file name of the training config.
         classes: class names.
-        images: what to compare with PyTorch on; none for noise.
+        examples: images or texts to compare with PyTorch on; none for noise.
         size: height and width of an image that the model takes.
-        half: store real constants as float16.
-        fused: join operators, and put the channels last in front of and behind binary convolutions.
-        fast: give real-valued layers that have a faster kernel of ours to it (:func:`rebnn_mm.export.join_stem`). The
-            file is then the same up to float32 rounding of real sums, not bit for bit.
-        half_stem: with ``fast``, let the stem multiply 16-bit numbers where a processor has them.
         progress: called with what begins.
-        watch: wraps the images while they are compared, as a progress bar does.
+        watch: wraps the examples while they are compared, as a progress bar does.
 
     Raises:
         ValueError: the model cannot be exported, or the file does not give PyTorch's answer; the message says why.
     """
-    if half_stem and not fast:
+    if options.half_stem and not options.fast:
         raise ValueError('--half-stem is an option of the stem that --fast makes; give both.')
     trained = deepcopy(trained).cpu().float().eval()
     task = task_of(trained)
+    if options.fast and task.name == TEXT:
+        raise ValueError('--fast is for models that take images; a text classifier has no layer that it makes faster.')
     progress('packing and tracing')
-    graph, packed = unfused_graph(trained, task, size)
-    preprocess = dict(preprocess or {'channels': 'rgb'})
+    traced, packed = unfused_graph(trained, task, size)
+    if task.name == TEXT:
+        about: dict[str, Any] = {'tokenizer': tokenizer or {'max_length': longest_text(trained)}}
+        # Random ones always: they have padding, as a batch has.
+        examples = [*random_texts(trained), *examples]
+    else:
+        about = {'preprocess': dict(preprocess or {'channels': 'rgb'})}
+        examples = examples or noise(about['preprocess'], size, image_channels(trained))
 
-    def finished(traced: onnx.ModelProto) -> onnx.ModelProto:
-        made = compact(channels_last(fold_norms(fuse(traced))) if fused else traced)
-        set_metadata(made, task.name, config=config, classes=classes, preprocess=preprocess)
-        return made
+    def made(options: Options) -> onnx.ModelProto:
+        graph = traced
+        for step in passes_of(task, options):
+            graph = step(graph)
+        set_metadata(graph, task.name, config=config, classes=classes, **about)
+        return graph
 
-    traced, joined = graph, join_stem(graph) if fast else graph
-    faster = joined is not traced
-    graph = finished(joined)
-    images = images or noise(preprocess, size, image_channels(trained))
-    progress(f'comparing with PyTorch on {len(images)} images')
-    verification = verify(graph, trained, task, watch(images), exact=not faster)
-    difference = stem = halved = None
+    graph = made(replace(options, half=False, half_stem=False))
+    faster = any(node.op_type == 'RealStem' for node in graph.graph.node)
+    progress(f'comparing with PyTorch on {_counted(examples)}')
+    verification = verify(graph, trained, task, watch(examples), exact=not faster)
+    fast = half_stem = half = None
     if faster:
         progress('comparing with the exact file')
-        exact, library = finished(traced), library_available()
-        difference = difference_of(exact, graph, task, images, option='--fast', library=library)
-        if half_stem:
-            graph = halve_stem(graph)
-            stem = difference_of(exact, graph, task, images, option='--half-stem', library=library)
-    if half:
+        exact, library = made(Options(fused=options.fused)), library_available()
+        fast = difference_of(exact, graph, task, examples, option='--fast', library=library)
+        if options.half_stem:
+            graph = made(replace(options, half=False))
+            half_stem = difference_of(exact, graph, task, examples, option='--half-stem', library=library)
+    if options.half:
         progress('comparing half with single precision')
-        single, graph = graph, to_half(graph)
-        halved = difference_of(single, graph, task, images, option='--half')
+        single, graph = graph, made(options)
+        half = difference_of(single, graph, task, examples, option='--half')
     progress('counting')
     data = seal(graph.SerializeToString())
-    first = images[0]
-    costs = count_layers(
-        trained, lambda: torch_outputs(trained, task, torch.from_numpy(first.values), first.valid_size)
-    )
-    height, width = first.values.shape[2:]
-    report = report_of(graph, costs, packed.packed, packed.real, f'an image of {height} x {width}', len(data))
-    return Export(data, task, _fixed(graph), report, verification, halved, difference, stem)
+    return Export(
+        data, task, _fixed(graph), _report(graph, trained, task, packed, examples[0], len(data)), verification, half,
+        fast, half_stem,
+    )  # fmt: skip
 
 
 def write(data: bytes, path: str | Path) -> None:
@@ -166,31 +199,23 @@ def write(data: bytes, path: str | Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def noise(preprocess: Mapping[str, Any], size: tuple[int, int], channels: int = 3) -> list[Image]:
-    """Images of random pixels that went through the steps before the network, always the same ones.
-
-    Example:
-        >>> [image.values.shape for image in noise({'channels': 'rgb'}, (8, 6))]
-        [(1, 3, 8, 6), (1, 3, 8, 6)]
-    """
-    rng = np.random.default_rng(0)
-    if channels != 3:
-        values = rng.normal(size=(RANDOM_IMAGES, 1, channels, *size)).astype(np.float32)
-        return [Image(value, size) for value in values]
-    pixels = rng.integers(0, 256, (RANDOM_IMAGES, *size, 3), np.uint8)
-    return [prepared(preprocess, image) for image in pixels]
+def _counted(examples: Sequence[Example]) -> str:
+    texts = [len(example.inputs['input_ids']) for example in examples if isinstance(example, Text)]
+    return f'{sum(texts)} texts' if texts else f'{len(examples)} images'
 
 
-def prepared(preprocess: Mapping[str, Any], image: np.ndarray) -> Image:
-    """An image (H, W, 3) of 8 bits in the order RGB, as the network takes it.
-
-    Example:
-        >>> steps = {'channels': 'rgb', 'mean': [1, 1, 1], 'std': [2, 2, 2]}
-        >>> prepared(steps, np.full((1, 2, 3), 5, np.uint8)).values[0, 0]
-        array([[2., 2.]], dtype=float32)
-    """
-    found = Preprocess.parse(json.dumps(dict(preprocess)))(image)
-    return Image(found.image, found.valid_size)
+def _report(
+    graph: onnx.ModelProto, trained: nn.Module, task: Task, packed: PackedModel, example: Example, size: int
+) -> Report:
+    if isinstance(example, Image):
+        height, width = example.values.shape[2:]
+        about = f'an image of {height} x {width}'
+    else:
+        length = min(COUNTED, longest_text(trained))
+        example = Text({name: np.ones((1, length), np.int64) for name in input_names(trained)})
+        about = f'a text of {length} tokens'
+    costs = count_layers(trained, lambda: torch_outputs(trained, task, example))
+    return report_of(graph, costs, packed.packed, packed.real, about, size)
 
 
 def _fixed(model: onnx.ModelProto) -> list[str]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
-from mmengine.config import Config
 from onnx import numpy_helper
 
 from rebnn_mm.version import __version__
@@ -85,35 +84,3 @@ def packed_digests(model: onnx.ModelProto) -> dict[str, str]:
     """
     tensors = packed_weights(model).items()
     return {name: hashlib.sha256(numpy_helper.to_array(tensor).tobytes()).hexdigest() for name, tensor in tensors}
-
-
-def class_names(cfg: Config, checkpoint: Mapping[str, Any]) -> list[str]:
-    """Names of the classes: the checkpoint's, else those in the config's test data set, else the data set's own.
-
-    Args:
-        cfg: the training config.
-        checkpoint: as loaded.
-
-    Example:
-        >>> class_names(Config(dict(test_dataloader=dict(dataset=dict(metainfo=dict(classes=('a', 'b')))))), {})
-        ['a', 'b']
-    """
-    meta = (checkpoint.get('meta') or {}).get('dataset_meta') or {}
-    for key in ('classes', 'CLASSES'):
-        if meta.get(key):
-            return [str(name) for name in meta[key]]
-    dataset = (cfg.get('test_dataloader') or {}).get('dataset') or {}
-    while 'dataset' in dataset:
-        dataset = dataset['dataset']
-    given = (dataset.get('metainfo') or {}).get('classes')
-    if given:
-        return [given] if isinstance(given, str) else [str(name) for name in given]
-    return [str(name) for name in _own_classes(dataset.get('type'), cfg.get('default_scope'))]
-
-
-def _own_classes(kind: Any, scope: str | None) -> Sequence[str]:
-    from mmengine.registry import DATASETS
-
-    with DATASETS.switch_scope_and_registry(scope) as registry:
-        cls = registry.get(kind) if isinstance(kind, str) else kind
-    return getattr(cls, 'METAINFO', {}).get('classes', ())

@@ -1,23 +1,49 @@
 """What a user asks of a file."""
 
-from typing import NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 
-class Options(NamedTuple):
+def _option(flag: str, about: str, engine_has: str, *, default: bool = False) -> Any:
+    """A field with its flag on the command line, and what other engines have of their own in place of it."""
+    return field(default=default, metadata={'flag': flag, 'about': about, 'engine_has': engine_has})
+
+
+@dataclass(frozen=True)
+class Options:
     """Options of an export.
 
+    ``tools/export.py`` has a flag for each; :func:`rebnn_mm.export.exporter.passes_of` says which passes they ask for.
+
     Attributes:
-        half: store real constants as float16.
-        fused: join binary convolutions with what follows them.
-        fast: compute real-valued layers by faster kernels of ours, up to float32 rounding.
-        half_stem: with ``fast``, products of 16-bit numbers in the stem.
+        half: store large real constants as float16.
+        fast: give real-valued layers that have a faster kernel of ours to it (:func:`rebnn_mm.export.join_stem`). The
+            file is then the same up to float32 rounding of real sums, not bit for bit.
+        half_stem: with ``fast``, let the stem multiply 16-bit numbers where a processor has them.
+        fused: join operators, and put the channels last in front of and behind binary convolutions.
 
     Example:
         >>> Options(fast=True).half
         False
+        >>> Options(half=True, fused=False).given()
+        {'--half': 'number types', '--no-fuse': 'operators'}
     """
 
-    half: bool = False
-    fused: bool = True
-    fast: bool = False
-    half_stem: bool = False
+    half: bool = _option('--half', 'store real constants in half precision', 'number types')
+    fast: bool = _option('--fast', 'faster kernels for real-valued layers, equal up to float32 rounding', 'kernels')
+    half_stem: bool = _option(
+        '--half-stem', 'with --fast: products of 16-bit numbers in the first layer', 'number types'
+    )
+    fused: bool = _option('--no-fuse', 'one operator per binary layer, for debugging', 'operators', default=True)
+
+    def given(self) -> dict[str, str]:
+        """The flags that are given, each with what other engines have of their own in place of it."""
+        return {
+            option.metadata['flag']: option.metadata['engine_has']
+            for option in fields(self)
+            if getattr(self, option.name) != option.default
+        }
+
+
+PLAIN = Options()
+"""No option is given: what a file holds by default."""

@@ -10,9 +10,9 @@ from rich.table import Table
 
 from rebnn_mm.analysis.layer_cost import LayerCost
 
-from .half import SMALL
 from .metadata import packed_weights
 from .operators import DOMAIN, UNWEIGHTED, all_nodes
+from .passes.half import SMALL
 
 
 @dataclass(frozen=True)
@@ -144,3 +144,45 @@ def print_report(report: Report, console: Console | None = None) -> None:
         f'File: {report.size:,} bytes ({report.size / 1e6:.2f} MB): {report.packed_size:,} of packed weights, '
         f'{report.real_size:,} of real constants, {rest:,} of graph, functions and metadata.'
     )
+
+
+def part_sizes(data: bytes) -> dict[str, int]:
+    """Bytes of the parts of a packed text classifier, by what they are for; together the file.
+
+    Args:
+        data: the bytes of the file.
+    """
+    model = onnx.load_from_string(data)
+    parts = dict.fromkeys(
+        ('bits of the word embedding', 'bits of linear layers', 'scaling factors', 'biases and shifts', 'norms'), 0
+    )
+    parts |= {'position and token-type embeddings': 0, 'other real constants': 0}
+    # In half precision a constant and its name in the graph have a cast between them.
+    aliases = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == 'Cast'}
+    roles: dict[str, str] = {}
+    for node in model.graph.node:
+        for index, name in enumerate(node.input):
+            role = _role(node, index)
+            if role:
+                roles.setdefault(aliases.get(name, name), role)
+    for tensor in model.graph.initializer:
+        parts[roles.get(tensor.name, 'other real constants')] += numpy_helper.to_array(tensor).nbytes
+    tokenizer = sum(len(entry.value) for entry in model.metadata_props if entry.key == 'rebnn.tokenizer')
+    parts['tokenizer'] = tokenizer
+    parts['graph, functions and metadata'] = len(data) - sum(parts.values())
+    return parts
+
+
+def _role(node: onnx.NodeProto, index: int) -> str:
+    if node.domain == DOMAIN:
+        return {
+            ('BinaryEmbedding', 1): 'bits of the word embedding',
+            ('BinaryLinear', 1): 'bits of linear layers',
+            ('BinaryEmbedding', 2): 'scaling factors',
+            ('BinaryLinear', 3): 'scaling factors',
+            ('BinaryLinear', 2): 'biases and shifts',
+            ('BinaryLinear', 4): 'biases and shifts',
+        }.get((node.op_type, index), '')
+    if node.op_type == 'LayerNormalization' and index:
+        return 'norms'
+    return 'position and token-type embeddings' if node.op_type == 'Gather' and index == 0 else ''

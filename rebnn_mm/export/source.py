@@ -1,12 +1,15 @@
-"""A trained model with what its config and its checkpoint say about images and classes."""
+"""A trained model with what its config and its checkpoint say about images or texts, and about classes."""
 
-from collections.abc import Sequence
+import base64
+import hashlib
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from mmengine.config import Config
-from mmengine.registry import MODELS, init_default_scope
+from mmengine.registry import DATASETS, MODELS, init_default_scope
 from mmengine.runner import load_checkpoint
 from torch import nn
 
@@ -14,12 +17,9 @@ from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_check
 from rebnn_mm.utils.config_file import missing_config
 from rebnn_mm.utils.config_mistake import explained, misspelt_key
 
-from .exporter import prepared
-from .metadata import class_names
+from .examples import Example, Text, prepared
 from .preprocess import preprocessing, test_pipeline
-from .text import is_text_classifier
-from .text_source import TextSource, text_source
-from .verify import Image
+from .tasks import input_names, is_text_classifier, longest_text
 
 SIZE = (224, 224)
 """Height and width of an example image where neither pipeline nor data set gives one."""
@@ -34,20 +34,22 @@ class Source(NamedTuple):
     Attributes:
         model: the trained model, on the CPU.
         config: file name of the config.
-        preprocess: the object ``rebnn.preprocess`` of docs/format.md.
+        classes: class names; empty if nobody knows them, and for a regression.
+        examples: given images or sentences, as the network takes them.
+        preprocess: of a model that takes images, the object ``rebnn.preprocess`` of docs/format.md.
         notes: what that object cannot say, one sentence each.
-        classes: class names; empty if nobody knows them.
         size: height and width of an image that the model takes.
-        images: given images, as the network takes them.
+        tokenizer: of a model that takes texts, the object ``rebnn.tokenizer``; None for images.
     """
 
     model: nn.Module
-    config: str
-    preprocess: dict[str, Any]
-    notes: list[str]
-    classes: list[str]
-    size: tuple[int, int]
-    images: list[Image]
+    config: str = ''
+    classes: Sequence[str] = ()
+    examples: Sequence[Example] = ()
+    preprocess: dict[str, Any] | None = None
+    notes: Sequence[str] = ()
+    size: tuple[int, int] = SIZE
+    tokenizer: dict[str, Any] | None = None
 
 
 def load_source(
@@ -58,7 +60,7 @@ def load_source(
     images: Sequence[str] = (),
     texts: Sequence[str] = (),
     size: tuple[int, int] | None = None,
-) -> Source | TextSource:
+) -> Source:
     """Build the model of a config, fill it from a checkpoint, and read how its images or texts are prepared.
 
     Args:
@@ -98,12 +100,55 @@ def load_source(
     return Source(
         model=model.eval(),
         config=Path(config).name,
+        classes=classes,
+        examples=[prepared(steps, _read(path)) for path in images],
         preprocess=steps,
         notes=notes,
-        classes=classes,
         size=size or image_size(cfg, steps),
-        images=[prepared(steps, _read(path)) for path in images],
     )
+
+
+def text_source(model: Any, config: str, cfg: Config, classes: Sequence[str], sentences: Sequence[str]) -> Source:
+    """Read from a config how texts become tokens.
+
+    Args:
+        model: the trained classifier.
+        config: file name of the config.
+        cfg: its content.
+        classes: class names.
+        sentences: what to verify on.
+
+    Raises:
+        FileNotFoundError: the tokenizer is not where the config says.
+    """
+    from rebnn_mm.datasets.transforms.tokenize_text import load_tokenizer
+
+    step = next((step for step in _steps(cfg) if str(step.get('type')).rpartition('.')[2] == 'TokenizeText'), {})
+    loaded = load_tokenizer(str(step.get('tokenizer') or model.source))
+    longest = min(int(step.get('max_length') or longest_text(model)), longest_text(model))
+    text = plain_tokenizer(loaded.backend_tokenizer)
+    return Source(
+        model=model,
+        config=config,
+        classes=list(classes) if model.num_labels > 1 else [],
+        tokenizer={
+            'max_length': longest,
+            'pad_id': int(loaded.pad_token_id or 0),
+            'sha256': hashlib.sha256(text.encode()).hexdigest(),
+            'json': base64.b64encode(zlib.compress(text.encode(), 9)).decode(),
+        },
+        examples=[_tokens(loaded, sentence, longest, input_names(model)) for sentence in sentences],
+    )
+
+
+def plain_tokenizer(tokenizer: Any) -> str:
+    """A tokenizer of Hugging Face's tokenizers as JSON, without padding and truncation."""
+    from tokenizers import Tokenizer
+
+    copy = Tokenizer.from_str(tokenizer.to_str())
+    copy.no_padding()
+    copy.no_truncation()
+    return copy.to_str()
 
 
 def image_size(cfg: Config, steps: dict[str, Any]) -> tuple[int, int]:
@@ -121,6 +166,49 @@ def image_size(cfg: Config, steps: dict[str, Any]) -> tuple[int, int]:
     pipeline = test_pipeline(cfg)
     from_file = any(str(step['type']).rpartition('.')[2].startswith('LoadImage') for step in pipeline)
     return ARRAY_SIZE if pipeline and not from_file else SIZE
+
+
+def class_names(cfg: Config, checkpoint: Mapping[str, Any]) -> list[str]:
+    """Names of the classes: the checkpoint's, else those in the config's test data set, else the data set's own.
+
+    Args:
+        cfg: the training config.
+        checkpoint: as loaded.
+
+    Example:
+        >>> class_names(Config(dict(test_dataloader=dict(dataset=dict(metainfo=dict(classes=('a', 'b')))))), {})
+        ['a', 'b']
+    """
+    meta = (checkpoint.get('meta') or {}).get('dataset_meta') or {}
+    for key in ('classes', 'CLASSES'):
+        if meta.get(key):
+            return [str(name) for name in meta[key]]
+    dataset = (cfg.get('test_dataloader') or {}).get('dataset') or {}
+    while 'dataset' in dataset:
+        dataset = dataset['dataset']
+    given = (dataset.get('metainfo') or {}).get('classes')
+    if given:
+        return [given] if isinstance(given, str) else [str(name) for name in given]
+    return [str(name) for name in _own_classes(dataset.get('type'), cfg.get('default_scope'))]
+
+
+def _steps(cfg: Config) -> Iterator[Mapping[str, Any]]:
+    dataset = (cfg.get('test_dataloader') or {}).get('dataset') or {}
+    while 'pipeline' not in dataset and ('dataset' in dataset or dataset.get('datasets')):
+        dataset = dataset['dataset'] if 'dataset' in dataset else dataset['datasets'][0]
+    yield from dataset.get('pipeline') or ()
+
+
+def _tokens(tokenizer: Any, sentence: str, longest: int, names: Sequence[str]) -> Text:
+    first, _, second = sentence.partition('\t')
+    encoded = tokenizer(first, second or None, truncation='longest_first', max_length=longest)
+    return Text({name: np.array([encoded[name]], np.int64) for name in names})
+
+
+def _own_classes(kind: Any, scope: str | None) -> Sequence[str]:
+    with DATASETS.switch_scope_and_registry(scope) as registry:
+        cls = registry.get(kind) if isinstance(kind, str) else kind
+    return getattr(cls, 'METAINFO', {}).get('classes', ())
 
 
 def _read(path: str) -> np.ndarray:

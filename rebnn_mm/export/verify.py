@@ -6,18 +6,17 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 import onnxruntime
-import torch
 from onnx import numpy_helper
 from torch import Tensor, nn
 
+from rebnn_mm.deploy.session import library_available, open_session
 from rebnn_mm.layers import BinaryLayer
 
-from .detection.agreement import Agreement, agreement, same_but_for_ties
+from .difference import Agreement, Arrays, agreement, same_best, same_but_for_ties
+from .examples import Example, feeds_of
 from .operators import DOMAIN
 from .packing import unpack_bits
-from .session import library_available, open_session
-from .task import Task, torch_outputs
-from .text import Text, text_logits
+from .tasks import CLASSIFIED, Task, torch_outputs
 
 FLIPPED = 1e-3
 """Largest share of signs that may differ in the first layer where any do, of one image.
@@ -34,27 +33,6 @@ DIFFERENCE = 1e-3
 
 So much two classes may be apart in PyTorch and still change places.
 """
-
-CLASSIFIED = ('classification', 'text-classification')
-"""Tasks whose first output has one score for each class."""
-
-Arrays = list[np.ndarray]
-
-
-class Image(NamedTuple):
-    """An image as the network takes it.
-
-    Attributes:
-        values: float32 (1, C, H, W), normalised and padded.
-        valid_size: height and width without the padding.
-    """
-
-    values: np.ndarray
-    valid_size: tuple[int, int]
-
-
-Example = Image | Text
-"""What a model is compared on."""
 
 
 class Flips(NamedTuple):
@@ -127,7 +105,7 @@ def verify(
     for example in examples:
         feeds = feeds_of(model, example)
         with _Signs(trained) as expected_signs:
-            expected = expected_outputs(trained, task, example)
+            expected = torch_outputs(trained, task, example)
         results = _run(session, feeds)
         found = [results[value.name] for value in model.graph.output]
         differing = _compared(model, results, expected_signs.seen, regions=task.name == 'detection')
@@ -168,39 +146,6 @@ def _run(session: onnxruntime.InferenceSession, feeds: dict[str, np.ndarray]) ->
     except Exception as error:
         raise ValueError(f'the exported graph does not run: {_first_line(error)}') from error
     return dict(zip((value.name for value in session.get_outputs()), found, strict=True))
-
-
-def expected_outputs(trained: nn.Module, task: Task, example: Example) -> Arrays:
-    """What PyTorch gives for an example, in the order of the file's outputs."""
-    if isinstance(example, Text):
-        return [text_logits(trained, example)]
-    return torch_outputs(trained, task, torch.from_numpy(example.values), example.valid_size)
-
-
-def same_best(task: Task, first: Arrays, second: Arrays) -> int:
-    """How many of a batch have the same best class; none where there are no classes.
-
-    Example:
-        >>> first, second = np.array([[0.1, 0.9], [0.6, 0.4]]), np.array([[0.2, 0.8], [0.3, 0.7]])
-        >>> same_best(Task('classification'), [first], [second])
-        1
-    """
-    if task.name not in CLASSIFIED:
-        return 0
-    return int((first[0].argmax(-1) == second[0].argmax(-1)).sum())
-
-
-def feeds_of(model: onnx.ModelProto, example: Example) -> dict[str, np.ndarray]:
-    """The inputs of a graph for an example.
-
-    Example:
-        >>> feeds_of(onnx.ModelProto(), Image(np.zeros((1, 3, 4, 4), np.float32), (4, 4)))
-        {}
-    """
-    if isinstance(example, Text):
-        return dict(example.inputs)
-    feeds = {'image': example.values, 'valid_size': np.array(example.valid_size, np.int64)}
-    return {value.name: feeds[value.name] for value in model.graph.input}
 
 
 def with_signs(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -6,7 +6,7 @@ import pytest
 from rebnn_mm.benchmark import files
 from rebnn_mm.benchmark.files import ModelFiles
 from rebnn_mm.benchmark.networks import NETWORKS, Network
-from rebnn_mm.benchmark.session import feeds_of, open_session
+from rebnn_mm.benchmark.session import noise_feeds, timed_session
 from rebnn_mm.utils.config_dir import get_config_dir
 
 CONFIG = """
@@ -48,8 +48,8 @@ def test_four_files_of_one_network(made):
     sizes = {kind: path.stat().st_size for kind, path in paths.items()}
     assert sizes['packed'] < sizes['int8'] < sizes['fp32']
     for kind, path in paths.items():
-        session = open_session(path, kind in ('packed', 'fast'), 1)
-        (scores,) = session.run(None, feeds_of(session, (32, 32)))
+        session = timed_session(path, kind in ('packed', 'fast'), 1)
+        (scores,) = session.run(None, noise_feeds(session, (32, 32)))
         assert scores.shape == (1, 10) and abs(scores.sum() - 1) < 0.02  # the int8 network rounds them to 1/256
 
 
@@ -84,6 +84,6 @@ def test_configs_exist(network):
 
 
 def test_noise_is_always_the_same(made):
-    session = open_session(made[0]['fp32'], False, 1)
-    first, second = (feeds_of(session, (32, 32))['image'] for _ in range(2))
+    session = timed_session(made[0]['fp32'], False, 1)
+    first, second = (noise_feeds(session, (32, 32))['image'] for _ in range(2))
     np.testing.assert_array_equal(first, second)

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rebnn_mm.benchmark.int8 import feeds_of, quantised
-from rebnn_mm.benchmark.session import open_session
+from rebnn_mm.benchmark.int8 import quantised
+from rebnn_mm.benchmark.session import noise_feeds, timed_session
 
 
 @pytest.fixture(scope='module')
@@ -48,10 +48,12 @@ def test_layers_are_quantised_per_channel_and_arithmetic_is_not(real):
     assert scales['w2_scale'].shape == (8,) and len(set(scales['w2_scale'])) == 8
 
 
-def test_it_gives_nearly_the_same(real):
-    feeds = feeds_of(onnx.load(real), (16, 24), seed=99)
-    first = open_session(real, False, 1).run(None, feeds)[0]
-    second = open_session(quantised(real, (16, 24)).SerializeToString(), False, 1).run(None, feeds)[0]
+def test_it_gives_nearly_the_same(real, tmp_path):
+    session = timed_session(real, False, 1)
+    feeds = noise_feeds(session, (16, 24), seed=99)
+    first = session.run(None, feeds)[0]
+    onnx.save(quantised(real, (16, 24)), tmp_path / 'int8.onnx')
+    second = timed_session(tmp_path / 'int8.onnx', False, 1).run(None, feeds)[0]
     assert first.shape == second.shape == (1, 8, 16, 24)
     # scores run from 1 to 2; 8 bits over the range of the values before the sigmoid
     assert 0 < np.abs(first - second).max() < 0.1

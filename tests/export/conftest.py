@@ -7,6 +7,7 @@ from mmengine.registry import DefaultScope
 from torch import nn
 
 from rebnn_mm.export.exporter import Export, export
+from rebnn_mm.export.options import Options
 from tests.export.networks import lively
 
 PREPROCESS = {'channels': 'rgb', 'mean': [120.0, 110.0, 100.0], 'std': [60.0, 55.0, 50.0]}
@@ -47,7 +48,8 @@ def classifier() -> nn.Module:
 @pytest.fixture(scope='session')
 def exported(classifier) -> Export:
     """In half precision as well, which compares it with single precision."""
-    return export(classifier, preprocess=PREPROCESS, config='tiny.py', classes=list('abcde'), size=(16, 12), half=True)
+    about = dict(preprocess=PREPROCESS, config='tiny.py', classes=list('abcde'), size=(16, 12))
+    return export(classifier, Options(half=True), **about)
 
 
 @pytest.fixture

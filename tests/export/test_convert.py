@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from rebnn_mm.export import PackedConv2d, pack
-from rebnn_mm.export.channel_affine import ChannelAffine
+from rebnn_mm.export.packed_layers import ChannelAffine
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.methods import DoReFaConv2d, ReBNNConv2d, ReBNNLinear
 from tests.export.networks import lively

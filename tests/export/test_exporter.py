@@ -8,8 +8,9 @@ from torch import nn
 
 from rebnn_mm.deploy import load
 from rebnn_mm.export import DOMAIN, to_half
-from rebnn_mm.export.classification import ClassifierScores
 from rebnn_mm.export.exporter import export, noise, prepared, write
+from rebnn_mm.export.options import Options
+from rebnn_mm.export.tasks import ClassifierScores
 from rebnn_mm.methods import DoReFaConv2d, ReBNNConv2d
 from tests.export.conftest import PREPROCESS
 from tests.export.graphs import run
@@ -84,7 +85,7 @@ def test_half_precision_is_compared_with_single(exported, model):
 
 
 def test_without_fusion_there_is_one_operator_per_layer(classifier, exported):
-    plain = export(classifier, preprocess=PREPROCESS, size=(16, 12), fused=False)
+    plain = export(classifier, Options(fused=False), preprocess=PREPROCESS, size=(16, 12))
     kinds = {node.op_type for node in onnx.ModelProto.FromString(plain.data).graph.node if node.domain == DOMAIN}
     assert kinds == {'BinaryConv'}
     x = torch.randn(2, 3, 16, 12).numpy()

@@ -10,7 +10,7 @@ from onnx import numpy_helper
 pytest.importorskip('mmpretrain')
 
 from rebnn_mm.deploy import load
-from rebnn_mm.export.session import library_available
+from rebnn_mm.deploy.session import library_available
 from tests.export.golden import CHANNELS_FIRST, PATH, golden_export
 from tests.tolerances import FLOAT32_ROUNDING
 

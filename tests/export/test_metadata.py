@@ -1,11 +1,8 @@
 import hashlib
 import json
 
-import pytest
-from mmengine.config import Config
-
 from rebnn_mm.deploy.metadata import Metadata
-from rebnn_mm.export.metadata import class_names, packed_digests, set_metadata
+from rebnn_mm.export.metadata import packed_digests, set_metadata
 from tests.export.graphs import parsed
 
 GRAPH = """g (float[1, 8] x) => (float[1, 2] features)
@@ -34,19 +31,3 @@ def test_outputs_are_named_for_raw_files_only():
     set_metadata(model, 'classification')
     entries = {entry.key: entry.value for entry in model.metadata_props}
     assert 'rebnn.outputs' not in entries and json.loads(entries['rebnn.classes']) == []
-
-
-@pytest.mark.parametrize(
-    ('meta', 'dataset', 'expected'),
-    [
-        ({'dataset_meta': {'classes': ('a', 'b')}}, dict(type='CIFAR10'), ['a', 'b']),
-        ({'dataset_meta': {'CLASSES': ['a']}}, {}, ['a']),
-        ({}, dict(dataset=dict(metainfo=dict(classes='cell'))), ['cell']),
-        ({}, dict(type='CIFAR10Archive'), ['airplane', 'automobile']),
-        ({}, dict(type='NoSuchDataset'), []),
-    ],
-    ids=['checkpoint', 'old checkpoint', 'config', 'data set', 'unknown'],
-)
-def test_class_names(meta, dataset, expected):
-    cfg = Config(dict(test_dataloader=dict(dataset=dataset), default_scope='mmpretrain'))
-    assert class_names(cfg, {'meta': meta})[:2] == expected

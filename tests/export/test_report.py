@@ -8,8 +8,9 @@ from rich.console import Console
 
 from rebnn_mm.analysis.layer_counter import count_layers
 from rebnn_mm.export import pack
+from rebnn_mm.export.examples import Image
 from rebnn_mm.export.report import print_report, report_of
-from rebnn_mm.export.task import Task, graph_of, torch_outputs
+from rebnn_mm.export.tasks import Task, graph_of, torch_outputs
 
 
 def test_the_weight_of_a_layer_that_is_called_for_every_level_counts_once():
@@ -23,7 +24,7 @@ def test_the_weight_of_a_layer_that_is_called_for_every_level_counts_once():
         model = one_stage(head)
         packed = pack(model)
         graph = graph_of(packed.model, task, image)
-        costs = count_layers(model, lambda: torch_outputs(model, task, image, (64, 96)))
+        costs = count_layers(model, lambda: torch_outputs(model, task, Image(image.numpy(), (64, 96))))
     report = report_of(graph, costs, packed.packed, packed.real, 'an image', len(graph.SerializeToString()))
     sizes = {tensor.name: numpy_helper.to_array(tensor).nbytes for tensor in graph.graph.initializer}
     real = {name: size for name, size in sizes.items() if not name.endswith('.bits')}

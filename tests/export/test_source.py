@@ -6,7 +6,7 @@ from mmengine.config import Config
 
 pytest.importorskip('mmpretrain')
 
-from rebnn_mm.export.source import image_size, load_source
+from rebnn_mm.export.source import class_names, image_size, load_source
 
 CONFIG = """
 default_scope = 'mmpretrain'
@@ -40,7 +40,7 @@ def test_model_images_and_classes(files, classifier, tmp_path):
     assert (source.config, source.classes, source.size, source.notes) == ('tiny.py', ['no', 'yes'], (16, 12), [])
     assert not source.model.training
     assert torch.equal(source.model.backbone.conv1.weight, classifier.backbone.conv1.weight)
-    ((values, _),) = source.images
+    ((values, _),) = source.examples
     expected = (picture[..., ::-1].transpose(2, 0, 1) - np.array([[[120]], [[110]], [[100]]], np.float32)) / np.array(
         [[[60]], [[55]], [[50]]], np.float32
     )
@@ -82,3 +82,19 @@ def test_what_does_not_exist_or_fit_is_named(files, change, words, tmp_path):
 )
 def test_the_size_of_an_image(steps, pipeline, size):
     assert image_size(Config(dict(test_dataloader=dict(dataset=dict(pipeline=pipeline)))), steps) == size
+
+
+@pytest.mark.parametrize(
+    ('meta', 'dataset', 'expected'),
+    [
+        ({'dataset_meta': {'classes': ('a', 'b')}}, dict(type='CIFAR10'), ['a', 'b']),
+        ({'dataset_meta': {'CLASSES': ['a']}}, {}, ['a']),
+        ({}, dict(dataset=dict(metainfo=dict(classes='cell'))), ['cell']),
+        ({}, dict(type='CIFAR10Archive'), ['airplane', 'automobile']),
+        ({}, dict(type='NoSuchDataset'), []),
+    ],
+    ids=['checkpoint', 'old checkpoint', 'config', 'data set', 'unknown'],
+)
+def test_class_names(meta, dataset, expected):
+    cfg = Config(dict(test_dataloader=dict(dataset=dataset), default_scope='mmpretrain'))
+    assert class_names(cfg, {'meta': meta})[:2] == expected

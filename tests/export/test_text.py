@@ -8,29 +8,18 @@ import onnx
 import pytest
 import torch
 from mmengine.config import Config
-from onnx import TensorProto, helper
 
 pytest.importorskip('transformers')
 
 from rebnn_mm.deploy import ModelFileError, TextError, load
 from rebnn_mm.export import pack
-from rebnn_mm.export.session import open_session
-from rebnn_mm.export.signs_only import SATURATED, keep_signs
-from rebnn_mm.export.text import random_texts, text_graph, text_logits
-from rebnn_mm.export.text_exporter import export_text, part_sizes
-from rebnn_mm.export.text_source import text_source
+from rebnn_mm.export.exporter import export
+from rebnn_mm.export.options import Options
+from rebnn_mm.export.report import part_sizes
+from rebnn_mm.export.source import text_source
+from rebnn_mm.export.tasks import random_texts, text_logits
 from rebnn_mm.models.language import TextClassifier
-from tests.models.language.tiny import BINARY, tiny_encoder
-
-
-def classifier(folder, kind: str = 'bert', num_labels: int = 3, **options) -> TextClassifier:
-    torch.manual_seed(0)
-    tiny_encoder(folder, kind)
-    model = TextClassifier(str(folder), num_labels=num_labels, **{**BINARY, **options}).eval()
-    for name, value in model.named_parameters():
-        if name.endswith('bias'):
-            value.data.normal_(0, 0.5)
-    return model
+from tests.export.texts import classifier
 
 
 @pytest.fixture(scope='module')
@@ -44,8 +33,8 @@ def exported(model, tmp_path_factory):
     step = dict(type='TokenizeText', tokenizer=model.source, max_length=20)
     cfg = Config(dict(test_dataloader=dict(dataset=dict(pipeline=[step]))))
     source = text_source(model, 'tiny.py', cfg, ['bad', 'good', 'so so'], ['a good film', 'the plot\tis dull'])
-    result = export_text(
-        model, tokenizer=source.tokenizer, config=source.config, classes=source.classes, texts=source.texts
+    result = export(
+        model, tokenizer=source.tokenizer, config=source.config, classes=source.classes, examples=source.examples
     )
     (folder / 'tiny.onnx').write_bytes(result.data)
     return result, folder / 'tiny.onnx', source
@@ -147,13 +136,13 @@ def test_sizes_add_up(exported):
 
 
 def test_half_precision_is_compared(model):
-    result = export_text(model, half=True)
+    result = export(model, Options(half=True))
     assert result.half.images == 6 and result.half.difference < 1e-2
 
 
 def test_regression_gives_its_number(tmp_path):
     model = classifier(tmp_path / 'bert', num_labels=1)
-    (tmp_path / 'r.onnx').write_bytes(export_text(model).data)
+    (tmp_path / 'r.onnx').write_bytes(export(model).data)
     packed = load(tmp_path / 'r.onnx')
     tokens = {'input_ids': np.array([[2, 30, 3]])}
     assert packed.scores(tokens).shape == (1, 1)
@@ -164,18 +153,18 @@ def test_regression_gives_its_number(tmp_path):
 
 @pytest.mark.parametrize('kind', ['distilbert', 'roberta'])
 def test_other_encoders(tmp_path, kind):
-    result = export_text(classifier(tmp_path / kind, kind))
+    result = export(classifier(tmp_path / kind, kind))
     assert result.verification.images == 6 and result.verification.library in (None, 0)
 
 
 def test_windows_of_attention_are_refused(tmp_path):
     with pytest.raises(ValueError, match='sliding_attention'):
-        export_text(classifier(tmp_path / 'modernbert', 'modernbert'))
+        export(classifier(tmp_path / 'modernbert', 'modernbert'))
 
 
 def test_real_parts_may_stay_real(tmp_path):
     model = classifier(tmp_path / 'real', binarize=None, attention=None)
-    graph = onnx.load_from_string(export_text(model).data)
+    graph = onnx.load_from_string(export(model).data)
     assert 'rebnn' not in {node.domain for node in graph.graph.node}
 
 
@@ -218,43 +207,12 @@ def test_damaged_files_are_refused(exported, tmp_path, place):
         load(tmp_path / 'damaged.onnx')
 
 
-def test_one_comparison_has_the_signs_of_gelu():
-    x = np.concatenate([np.linspace(-8, 8, 100001), SATURATED + np.linspace(-1e-5, 1e-5, 1001), [0, np.nan, -1e-42]])
-    numbers = {'s': 2**0.5, 't': 1.0, 'h': 0.5}
-    values = [helper.make_tensor(name, TensorProto.FLOAT, [], [number]) for name, number in numbers.items()]
-    nodes = [
-        helper.make_node('Div', ['x', 's'], ['d']),
-        helper.make_node('Erf', ['d'], ['e']),
-        helper.make_node('Add', ['e', 't'], ['a']),
-        helper.make_node('Mul', ['x', 'a'], ['m']),
-        helper.make_node('Mul', ['m', 'h'], ['y']),
-        helper.make_node('ThresholdedRelu', ['x'], ['z'], alpha=SATURATED),
-    ]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in 'xyz']
-    graph = helper.make_graph(nodes, 'gelu', ends[:1], ends[1:], values)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 18)], ir_version=9)
-    y, z = open_session(model.SerializeToString(), library=False).run(None, {'x': x.astype(np.float32)})
-    assert np.array_equal(y < 0, z < 0)
-
-
-def test_gelu_goes_only_where_nothing_but_its_sign_is_wanted(model, tmp_path):
-    kinds = [node.op_type for node in keep_signs(text_graph(pack(model).model)).graph.node]
-    assert 'Erf' not in kinds and kinds.count('ThresholdedRelu') == 2
-    linear = {**BINARY['binarize']['linear'], 'activation': dict(type='BinarySign', shift='zero')}
-    shifted = classifier(tmp_path / 'shifted', binarize=dict(BINARY['binarize'], linear=linear))
-    for name, value in shifted.named_parameters():
-        if name.endswith('shift'):
-            value.data.normal_(0, 0.1)
-    kinds = [node.op_type for node in keep_signs(text_graph(pack(shifted).model)).graph.node]
-    assert kinds.count('Erf') == 2
-
-
 def test_signs_of_gelu_as_in_pytorch_where_it_saturates(tmp_path):
     model = classifier(tmp_path / 'wide')
     for name, value in model.named_parameters():
         if 'intermediate' in name and name.endswith('bias'):
             value.data.normal_(0, 8)
-    found = export_text(model).verification
+    found = export(model).verification
     assert found.flipped.flipped <= 2 and found.difference < 1e-2
     (text, *_) = random_texts(model)
     assert text_logits(model, text).shape == (3, 3)

@@ -78,6 +78,7 @@ def network() -> bytes:
     from mmengine.registry import MODELS, init_default_scope
 
     from rebnn_mm.export.exporter import export
+    from rebnn_mm.export.options import Options
     from rebnn_mm.utils.config_dir import get_config_dir
     from tests.export.networks import lively
 
@@ -86,7 +87,7 @@ def network() -> bytes:
     two_stages = dict(num_stages=2, strides=(1, 2), dilations=(1, 1), out_indices=(1,))
     cfg.backbone.update(base_channels=16, **two_stages)
     cfg.head.update(in_channels=32, num_classes=10, topk=(1,))
-    return export(lively(MODELS.build(cfg)), size=(64, 64), fast=True, watch=lambda images: ()).data
+    return export(lively(MODELS.build(cfg)), Options(fast=True), size=(64, 64), watch=lambda images: ()).data
 
 
 @pytest.mark.parametrize('threads', [1, 2])

@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 
 from rebnn_mm.deploy import native
-from rebnn_mm.export.session import half_products
+from rebnn_mm.deploy.session import half_products
 from tests.runtime.stem_case import HALF_TOLERANCES, TOLERANCE, stem_constants, stem_model, stem_of
 
 CONSTANTS = stem_constants(3, 16)

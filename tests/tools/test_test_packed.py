@@ -19,7 +19,7 @@ pytest.importorskip('mmpretrain')
 from mmdet.registry import MODELS
 
 from rebnn_mm.deploy.native import LibraryError, library_path
-from rebnn_mm.export.detection import agreement
+from rebnn_mm.export.difference import agreement
 from rebnn_mm.export.exporter import export, write
 from rebnn_mm.export.source import load_source
 from tests.deploy import models

@@ -27,8 +27,8 @@ from mmengine.config import Config, DictAction
 from mmengine.registry import MODELS, init_default_scope
 
 from rebnn_mm.deploy import DeployError, load
-from rebnn_mm.deploy.native import register
-from rebnn_mm.export.text import input_names, is_text_classifier, text_graph
+from rebnn_mm.deploy.session import open_session
+from rebnn_mm.export.tasks import input_names, is_text_classifier, text_graph
 from rebnn_mm.utils.command_line import stop_if
 from rebnn_mm.utils.config_file import missing_config
 
@@ -59,24 +59,13 @@ def real_network(cfg: Config) -> Any:
 
 def sessions(real: bytes, packed: Path, threads: int, profile: str | None = None) -> dict[str, Any]:
     """Both networks, each with the options under which it is meant to run; ``profile`` begins the names of traces."""
-    plain, ours = onnxruntime.SessionOptions(), load(packed, threads=threads)
-    plain.intra_op_num_threads = threads
-    if profile is None:
-        return {
-            'real': onnxruntime.InferenceSession(real, plain, providers=['CPUExecutionProvider']),
-            'packed': ours.session,
-        }
-    from rebnn_mm.deploy.loading import REORDERING, session_options
-
-    options = session_options(threads)
-    register(options)
-    for name, each in (('real', plain), ('packed', options)):
-        each.enable_profiling, each.profile_file_prefix = True, f'{profile}_{name}'
+    traces = {name: profile and f'{profile}_{name}' for name in ('real', 'packed')}
+    ours = load(packed, threads=threads).session
+    if profile is not None:
+        ours = open_session(str(packed), library=True, threads=threads, trace=traces['packed'])
     return {
-        'real': onnxruntime.InferenceSession(real, plain, providers=['CPUExecutionProvider']),
-        'packed': onnxruntime.InferenceSession(
-            packed.read_bytes(), options, providers=['CPUExecutionProvider'], disabled_optimizers=REORDERING
-        ),
+        'real': open_session(real, library=False, threads=threads, exact=False, trace=traces['real']),
+        'packed': ours,
     }
 
 

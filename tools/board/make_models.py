@@ -20,14 +20,15 @@ from torchvision.models import resnet18
 
 import rebnn_mm
 from rebnn_mm.export.exporter import export, write
+from rebnn_mm.export.options import Options
 
 CONFIG = Path(rebnn_mm.__file__).parents[1] / 'configs' / 'resnet18_rebnn_two_stage_imagenet.py'
 SIZE = (224, 224)
 
 PACKED = {
-    'resnet18_packed.onnx': {},
-    'resnet18_packed_fast.onnx': {'fast': True},
-    'resnet18_packed_half_stem.onnx': {'fast': True, 'half_stem': True},
+    'resnet18_packed.onnx': Options(),
+    'resnet18_packed_fast.onnx': Options(fast=True),
+    'resnet18_packed_half_stem.onnx': Options(fast=True, half_stem=True),
 }
 """Options of the exporter by the name of the file."""
 
@@ -52,7 +53,7 @@ def main() -> None:
     torch.manual_seed(0)
     packed = randomised(MODELS.build(Config.fromfile(CONFIG).model))
     for name, options in PACKED.items():
-        write(export(packed, config=CONFIG.name, size=SIZE, **options).data, folder / name)
+        write(export(packed, options, config=CONFIG.name, size=SIZE).data, folder / name)
     program = torch.onnx.export(
         randomised(resnet18()), (torch.zeros(1, 3, *SIZE),), dynamo=True, opset_version=18, verbose=False
     )

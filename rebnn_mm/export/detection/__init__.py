@@ -1,12 +1,10 @@
 """Detectors as ONNX graphs: boxes, scores and labels as outputs, or else what their heads give.
 
 :func:`detector_graph` takes the detectors for which :func:`unsupported` has nothing to say, :func:`raw_graph` any
-model. :func:`agreement` compares what a graph finds with what the model finds.
+model.
 """
 
-from .agreement import Agreement, agreement
 from .detector import detector_graph
-from .raw import raw_graph
-from .support import unsupported
+from .stages import raw_graph, unsupported
 
-__all__ = ['Agreement', 'agreement', 'detector_graph', 'raw_graph', 'unsupported']
+__all__ = ['detector_graph', 'raw_graph', 'unsupported']

@@ -1,4 +1,4 @@
-"""Boxes from what a head predicts for anchors, points or regions."""
+"""Boxes of a head in a graph whose image has any size: priors, what is decoded from them, and which survive."""
 
 import math
 from typing import Any
@@ -15,6 +15,65 @@ SIDE_RATIO = 16 / 1000
 def image_corners(g: GraphBuilder, valid_size: ir.Value) -> ir.Value:
     """The image's size (height, width), int64 [2], as the limit of corners: float [4], (w, h, w, h)."""
     return g('Gather', g('Cast', valid_size, to=ir.DataType.FLOAT), [1, 0, 1, 0])
+
+
+def grid(g: GraphBuilder, feature_map: ir.Value, stride: tuple[int, int], offset: float) -> ir.Value:
+    r"""Image coordinates (x, y) of every cell of a map [1, C, H, W], row by row: float [H * W, 2].
+
+    .. math:: x_j = (j + offset) \cdot stride_x, \qquad y_i = (i + offset) \cdot stride_y
+
+    Args:
+        g: the graph to write into.
+        feature_map: only its size is used.
+        stride: image pixels per cell, horizontally and vertically.
+        offset: of the cell's origin, in cells.
+
+    Source: mmdet's ``AnchorGenerator`` (offset 0) and ``MlvlPointGenerator``, in their order of operations.
+
+    Example:
+        >>> g = GraphBuilder('cells')
+        >>> centres = grid(g, g.input('x', ir.DataType.FLOAT, [1, 8, 'h', 'w']), (16, 16), 0.5)
+        >>> centres.producer().op_type
+        'Reshape'
+    """
+    size = g('Shape', feature_map, start=2)
+    axes = []
+    for dim, step in ((1, stride[0]), (0, stride[1])):
+        count = g('Gather', size, dim)
+        cells = g('Cast', g('Range', 0, count, 1), to=ir.DataType.FLOAT)
+        axes.append(g('Mul', g('Add', cells, offset) if offset else cells, float(step)))
+    x = g('Expand', g('Unsqueeze', axes[0], [0]), size)
+    y = g('Expand', g('Unsqueeze', axes[1], [1]), size)
+    both = g('Concat', g('Unsqueeze', x, [2]), g('Unsqueeze', y, [2]), axis=2)
+    return g('Reshape', both, [-1, 2])
+
+
+def priors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int) -> ir.Value:
+    """What mmdet's ``generator.single_level_grid_priors`` gives for a map [1, C, H, W].
+
+    Args:
+        g: the graph to write into.
+        feature_map: of this level; only its size is used.
+        generator: an ``AnchorGenerator`` or a ``MlvlPointGenerator`` of mmdet.
+        level: index of the feature level.
+
+    Returns:
+        ir.Value: anchors, float [H * W * A, 4] as corners, or points, float [H * W, 2].
+
+    Example:
+        >>> from mmdet.models.task_modules import AnchorGenerator
+        >>> g = GraphBuilder('anchors')
+        >>> score = g.input('score', ir.DataType.FLOAT, [1, 3, 'h', 'w'])
+        >>> generator = AnchorGenerator(strides=[16], ratios=[0.5, 1.0, 2.0], scales=[8])
+        >>> _ = priors(g, score, generator, 0)
+    """
+    stride = generator.strides[level]
+    if not hasattr(generator, 'base_anchors'):
+        return grid(g, feature_map, stride, generator.offset)
+    cells = grid(g, feature_map, stride, 0.0)
+    shifts = g('Unsqueeze', g('Concat', cells, cells, axis=1), [1])
+    base = generator.base_anchors[level].float().numpy()
+    return g('Reshape', g('Add', base[None], shifts), [-1, 4])
 
 
 def decode(g: GraphBuilder, coder: Any, priors: ir.Value, prediction: ir.Value, limit: ir.Value) -> ir.Value:
@@ -58,3 +117,50 @@ def _from_deltas(g: GraphBuilder, coder: Any, priors: ir.Value, deltas: ir.Value
 def _from_sides(g: GraphBuilder, points: ir.Value, distances: ir.Value) -> ir.Value:
     left_top, right_bottom = g.two('Split', distances, axis=1, num_outputs=2)
     return g('Concat', g('Sub', points, left_top), g('Add', points, right_bottom), axis=1)
+
+
+def large_enough(g: GraphBuilder, boxes: ir.Value, min_size: float) -> ir.Value:
+    """Positions of the boxes, float [N, 4], whose sides are both longer than ``min_size``: int64 [K]."""
+    start, end = g.two('Split', boxes, axis=1, num_outputs=2)
+    short = g('ReduceMin', g('Sub', end, start), [1], keepdims=0)
+    return g.where(g('Greater', short, float(min_size)))
+
+
+def suppress(
+    g: GraphBuilder, boxes: ir.Value, scores: ir.Value, groups: ir.Value, nms: dict[str, Any] | None, at_most: int
+) -> ir.Value:
+    """Positions of the boxes that survive, best first: int64 [K].
+
+    mmcv's ``batched_nms`` moves every group of boxes to a place of its own, so that one suppression of all of them
+    never compares two groups. The same is done here, not ONNX's suppression by class: the move rounds the coordinates,
+    and a box that overlaps another by just the threshold would fall on the other side of it.
+
+    Args:
+        g: the graph to write into.
+        boxes: corners, float [N, 4].
+        scores: float [N].
+        groups: class or level of each box, int64 [N]; boxes of different groups do not suppress each other.
+        nms: mmdet's config with the key ``iou_threshold``; None keeps all boxes.
+        at_most: K is no larger; 0 or less for no limit.
+
+    Example:
+        >>> F, I = ir.DataType.FLOAT, ir.DataType.INT64
+        >>> g = GraphBuilder('nms')
+        >>> candidates = g.input('boxes', F, ['n', 4]), g.input('scores', F, ['n']), g.input('labels', I, ['n'])
+        >>> keep = suppress(g, *candidates, dict(type='nms', iou_threshold=0.5), 100)
+        >>> sum(node.op_type == 'NonMaxSuppression' for node in g.graph)
+        1
+    """
+    limit = g.all(scores, at_most)
+    if nms is None:
+        return g.two('TopK', scores, limit)[1]
+    if not nms.get('class_agnostic', False):
+        # The added zero is for an image without candidates, whose maximum would be undefined.
+        furthest = g('ReduceMax', g('Concat', g('Reshape', boxes, [-1]), [0.0], axis=0), keepdims=0)
+        step = g('Add', furthest, 1.0)
+        move = g('Mul', g('Cast', groups, to=ir.DataType.FLOAT), step)
+        boxes = g('Add', boxes, g('Unsqueeze', move, [1]))
+    threshold = float(nms['iou_threshold'])
+    rows = g('Unsqueeze', boxes, [0]), g('Unsqueeze', scores, [0, 1])
+    selected = g('NonMaxSuppression', *rows, limit, [threshold])
+    return g('Gather', selected, 2, axis=1)

@@ -1,6 +1,6 @@
-"""A detector as one graph: from the image to boxes, scores and labels."""
+"""A detector as one graph, from the image to boxes, scores and labels, as mmdet's classes compute them."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 import onnx_ir as ir
@@ -8,14 +8,26 @@ import torch
 from torch import Tensor, nn
 
 from ..trace import trace
-from .boxes import image_corners
+from .boxes import decode, image_corners, large_enough, priors, suppress
 from .graph import GraphBuilder
-from .one_stage import Detections, one_stage_detections
-from .stages import ImageStage, RegionStage, example_image, two_stage
-from .support import unsupported
-from .two_stage import pooled_regions, proposals, two_stage_detections
+from .stages import ImageStage, RegionStage, example_image, two_stage, unsupported
 
 EXAMPLE_REGIONS = 3
+
+
+class Detections(NamedTuple):
+    """Values of a graph that describe the objects of one image."""
+
+    boxes: ir.Value
+    """Corners, float [K, 4]."""
+    scores: ir.Value
+    """Float [K]."""
+    labels: ir.Value
+    """Int64 [K]."""
+
+    def at(self, g: GraphBuilder, positions: ir.Value) -> 'Detections':
+        """Those at the given positions, in their order."""
+        return Detections(*(g('Gather', values, positions) for values in self))
 
 
 def detector_graph(model: nn.Module) -> onnx.ModelProto:
@@ -82,3 +94,180 @@ def _second_stage(
 
 def _numbered(name: str, values: tuple[Tensor, ...]) -> list[str]:
     return [f'{name}_{i}' for i in range(len(values))]
+
+
+def rows(g: GraphBuilder, feature_map: ir.Value, columns: int) -> ir.Value:
+    """A map [1, A * columns, H, W] as [H * W * A, columns]."""
+    return g('Reshape', g('Transpose', feature_map, perm=[0, 2, 3, 1]), [-1, columns])
+
+
+def probabilities(g: GraphBuilder, logits: ir.Value, sigmoid: bool) -> ir.Value:
+    """Class scores [N, classes] of logits: a sigmoid, or a softmax without its last column, the background."""
+    if sigmoid:
+        return g('Sigmoid', logits)
+    return g('Slice', g('Softmax', logits, axis=1), [0], [-1], [1])
+
+
+def above(g: GraphBuilder, scores: ir.Value, threshold: float) -> ir.Value:
+    """Positions in flat scores, float [N], that are above the threshold: int64 [K]."""
+    return g.where(g('Greater', scores, float(threshold)))
+
+
+def one_stage_detections(
+    g: GraphBuilder,
+    head: Any,
+    maps: list[tuple[ir.Value, ...]],
+    limit: ir.Value,
+) -> Detections:
+    """What mmdet's ``BaseDenseHead.predict_by_feat`` makes of the maps of one image.
+
+    Per level the best ``nms_pre`` pairs of prior and class above ``score_thr``; all levels' boxes decoded, multiplied
+    by their score factor where the head has one, and suppressed class by class.
+
+    Args:
+        g: the graph to write into.
+        head: a dense head of mmdet; its prior generator, box coder and ``test_cfg`` are used.
+        maps: for each level class logits [1, A * C, H, W], boxes [1, A * 4, H, W] and, if the head has them, score
+            factors (centre-ness) [1, A, H, W].
+        limit: from :func:`rebnn_mm.export.detection.boxes.image_corners`.
+
+    Returns:
+        Detections: best first, in pixels of the padded image.
+    """
+    cfg = head.test_cfg
+    levels = [_candidates(g, head, level, *of_level) for level, of_level in enumerate(maps)]
+    scores, labels, prediction, grid, *factors = (g('Concat', *values, axis=0) for values in zip(*levels, strict=True))
+    boxes = decode(g, head.bbox_coder, grid, prediction, limit)
+    found = Detections(boxes, g('Mul', scores, factors[0]) if factors else scores, labels)
+    if cfg.get('min_bbox_size', -1) >= 0:
+        found = found.at(g, large_enough(g, found.boxes, cfg.min_bbox_size))
+    return found.at(g, suppress(g, found.boxes, found.scores, found.labels, cfg.nms, cfg.max_per_img))
+
+
+def _candidates(
+    g: GraphBuilder, head: Any, level: int, logits: ir.Value, boxes: ir.Value, factor: ir.Value | None = None
+) -> list[ir.Value]:
+    """Scores [K], labels [K], box predictions [K, 4], priors [K, 4 or 2], and factors [K] if there are any."""
+    classes = head.cls_out_channels
+    grid = priors(g, logits, head.prior_generator, level)
+    scores = probabilities(g, rows(g, logits, classes), head.use_sigmoid_cls)
+    classes -= 0 if head.use_sigmoid_cls else 1
+    flat = g('Reshape', scores, [-1])
+    positions = above(g, flat, head.test_cfg.get('score_thr', 0))
+    best, order = g.two('TopK', g('Gather', flat, positions), g.all(positions, head.test_cfg.nms_pre))
+    positions = g('Gather', positions, order)
+    anchors = g('Div', positions, classes)
+    values = [best, g('Mod', positions, classes), g('Gather', rows(g, boxes, 4), anchors), g('Gather', grid, anchors)]
+    if factor is not None:
+        values.append(g('Gather', g('Sigmoid', g('Reshape', rows(g, factor, 1), [-1])), anchors))
+    return values
+
+
+def proposals(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]], limit: ir.Value) -> ir.Value:
+    """The proposals of mmdet's ``RPNHead`` for one image: corners, float [R, 4], best first.
+
+    Args:
+        g: the graph to write into.
+        head: the proposal head; its anchors, box coder and ``test_cfg`` are used.
+        maps: for each level objectness logits [1, A * C, H, W] and box deltas [1, A * 4, H, W].
+        limit: from :func:`rebnn_mm.export.detection.boxes.image_corners`.
+    """
+    cfg = head.test_cfg
+    levels = []
+    for level, (logits, deltas) in enumerate(maps):
+        grid = priors(g, logits, head.prior_generator, level)
+        scores = probabilities(g, rows(g, logits, head.cls_out_channels), head.use_sigmoid_cls)
+        scores = g('Reshape', scores, [-1])
+        best, order = g.two('TopK', scores, g.all(scores, cfg.get('nms_pre', -1)))
+        group = g('Expand', level, g('Shape', best))
+        levels.append((best, group, g('Gather', rows(g, deltas, 4), order), g('Gather', grid, order)))
+    scores, groups, deltas, grid = (g('Concat', *values, axis=0) for values in zip(*levels, strict=True))
+    found = Detections(decode(g, head.bbox_coder, grid, deltas, limit), scores, groups)
+    if cfg.get('min_bbox_size', -1) >= 0:
+        found = found.at(g, large_enough(g, found.boxes, cfg.min_bbox_size))
+    keep = suppress(g, found.boxes, found.scores, found.labels, cfg.nms, cfg.max_per_img)
+    return g('Gather', found.boxes, keep)
+
+
+def pooled_regions(
+    g: GraphBuilder, extractor: Any, features: list[ir.Value], regions: ir.Value
+) -> tuple[ir.Value, ir.Value]:
+    """The features of regions, as mmdet's ``SingleRoIExtractor`` pools them.
+
+    Args:
+        g: the graph to write into.
+        extractor: the extractor; its ``RoIAlign`` layers and its rule for levels are used.
+        features: one map [1, C, H, W] per level.
+        regions: corners, float [R, 4].
+
+    Returns:
+        tuple[ir.Value, ir.Value]: pooled features, float [R, C, h, w], sorted by level; and where in them each region
+        is, int64 [R]. What is computed per region is put in order afterwards, which moves less memory.
+    """
+    if len(features) == 1:
+        everything = g('Range', 0, g('Squeeze', g.length(regions), [0]), 1)
+        return _align(g, extractor.roi_layers[0], features[0], regions), everything
+    level = _level(g, extractor, regions, len(features))
+    members = [g.where(g('Equal', level, i)) for i in range(len(features))]
+    pooled = [
+        _align(g, layer, x, g('Gather', regions, chosen))
+        for layer, x, chosen in zip(extractor.roi_layers, features, members, strict=True)
+    ]
+    order = g('Concat', *members, axis=0)
+    place = g.two('TopK', order, g.length(order), largest=0)[1]
+    return g('Concat', *pooled, axis=0), place
+
+
+def two_stage_detections(
+    g: GraphBuilder, head: Any, cfg: Any, regions: ir.Value, logits: ir.Value, deltas: ir.Value, limit: ir.Value
+) -> Detections:
+    """What mmdet's ``BBoxHead.predict_by_feat`` makes of the second stage's output for one image.
+
+    Args:
+        g: the graph to write into.
+        head: the box head; its coder is used.
+        cfg: ``test_cfg`` of the second stage.
+        regions: corners, float [R, 4].
+        logits: float [R, classes + 1].
+        deltas: float [R, 4], or [R, 4 * classes].
+        limit: from :func:`rebnn_mm.export.detection.boxes.image_corners`.
+
+    Returns:
+        Detections: best first, in pixels of the padded image.
+    """
+    classes = head.num_classes
+    scores = g('Reshape', probabilities(g, logits, sigmoid=False), [-1])
+    positions = above(g, scores, cfg.score_thr)
+    region, labels = g('Div', positions, classes), g('Mod', positions, classes)
+    chosen = g('Gather', g('Reshape', deltas, [-1, 4]), region if head.reg_class_agnostic else positions)
+    boxes = decode(g, head.bbox_coder, g('Gather', regions, region), chosen, limit)
+    found = Detections(boxes, g('Gather', scores, positions), labels)
+    return found.at(g, suppress(g, found.boxes, found.scores, found.labels, cfg.nms, cfg.max_per_img))
+
+
+def _align(g: GraphBuilder, layer: Any, x: ir.Value, regions: ir.Value) -> ir.Value:
+    image = g('Expand', 0, g.length(regions))
+    height, width = layer.output_size
+    return g(
+        'RoiAlign',
+        x,
+        regions,
+        image,
+        output_height=height,
+        output_width=width,
+        sampling_ratio=max(0, layer.sampling_ratio),
+        spatial_scale=layer.spatial_scale,
+        coordinate_transformation_mode='half_pixel' if layer.aligned else 'output_half_pixel',
+    )
+
+
+def _level(g: GraphBuilder, extractor: Any, regions: ir.Value, levels: int) -> ir.Value:
+    """floor(log2(size / finest_scale + 1e-6)) within the levels.
+
+    By comparisons, because the rounding of a logarithm depends on who computes it.
+    """
+    start, end = g.two('Split', regions, axis=1, num_outputs=2)
+    width, height = g.two('Split', g('Sub', end, start), axis=1, num_outputs=2)
+    size = g('Add', g('Div', g('Sqrt', g('Mul', width, height)), float(extractor.finest_scale)), 1e-6)
+    steps = g('GreaterOrEqual', size, [2.0**i for i in range(1, levels)])
+    return g('ReduceSum', g('Cast', steps, to=ir.DataType.INT64), [1], keepdims=0)

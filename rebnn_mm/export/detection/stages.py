@@ -1,14 +1,41 @@
-"""The parts of a detector that are traced: what is computed on the whole image, and what is computed per region."""
+"""Which detectors have a graph of their own, the parts of one that are traced, and what any other model gives."""
 
+from importlib.util import find_spec
 from typing import Any
 
+import onnx
 import torch
 from torch import Tensor, nn
+
+from ..trace import trace
 
 EXAMPLE_SIZE = (320, 352)
 """Height and width of the image with which a model is traced."""
 
 Maps = tuple[Tensor, ...]
+
+
+def unsupported(model: nn.Module) -> str:
+    """Why a model's prediction has no graph of its own; empty if it has.
+
+    The graph does what mmdet's own classes do when they predict. A class that does the same by inheritance is
+    supported, whatever it changes besides (BiDet's heads, for example); one that replaces a method on that way is not.
+
+    Args:
+        model: of mmdet or another library.
+
+    Returns:
+        str: one sentence without the name of the model, or nothing.
+
+    Example:
+        >>> unsupported(nn.Conv2d(3, 8, 1))
+        'it is no detector of mmdet'
+    """
+    if find_spec('mmdet') is None:
+        return 'it is no detector of mmdet'
+    from .mmdet_prediction import reasons
+
+    return next(reasons(model), '')
 
 
 class ImageStage(nn.Module):
@@ -126,3 +153,44 @@ def example_image(model: nn.Module) -> Tensor:
 
 def _flat(kinds: Any) -> Maps:
     return tuple(level for kind in kinds for level in kind)
+
+
+def raw_graph(model: nn.Module) -> tuple[onnx.ModelProto, list[str]]:
+    """The graph of a model that is no classifier and no supported detector: from ``image`` to its head's outputs.
+
+    A one-stage detector gives the maps of its head, a model of mmpretrain what its ``mode='tensor'`` gives. Of a
+    detector with a second stage that is not supported there are the maps of the proposal head and the feature maps:
+    what comes after them depends on the proposals.
+
+    Args:
+        model: of mmdet or mmpretrain, in eval mode, as a rule packed by :func:`rebnn_mm.export.pack`.
+
+    Returns:
+        tuple[onnx.ModelProto, list[str]]: the graph, with dynamic batch and image size, and the names of its outputs:
+        ``output``, or ``output_`` and the position of each in the model's nested tuples, such as ``output_0_2``.
+
+    Raises:
+        ValueError: the model gives nothing for an image alone, or cannot be traced; the message says why.
+
+    Example:
+        >>> raw_graph(nn.Conv2d(3, 8, 1))[1]
+        ['output']
+    """
+    module: nn.Module = ImageStage(model) if two_stage(model) else model
+    # A dimension that is 1 in the example would be taken for a fixed one.
+    example = example_image(model).expand(2, -1, -1, -1)
+    try:
+        with torch.no_grad():
+            outputs = module(example)
+    except Exception as error:
+        raise ValueError(f'{type(model).__name__} gives no output for an image alone: {error}') from error
+    names = _names('output', outputs, type(model).__name__)
+    return trace(module, {'image': example}, names, {'image': [0, 2, 3]}), names
+
+
+def _names(name: str, value: Any, model: str) -> list[str]:
+    if isinstance(value, Tensor):
+        return [name]
+    if isinstance(value, tuple | list):
+        return [inner for i, x in enumerate(value) for inner in _names(f'{name}_{i}', x, model)]
+    raise ValueError(f'{model} gives a {type(value).__name__} as {name}, which a graph does not hold')

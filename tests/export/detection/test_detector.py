@@ -7,10 +7,9 @@ import onnx
 import pytest
 from torch import nn
 
-from rebnn_mm.export import pack
-from rebnn_mm.export.channels_last import channels_last
-from rebnn_mm.export.detection import agreement, detector_graph
-from rebnn_mm.export.fuse import fuse
+from rebnn_mm.export import channels_last, fuse, pack
+from rebnn_mm.export.detection import detector_graph
+from rebnn_mm.export.difference import agreement
 
 from .detectors import (
     DELTAS,

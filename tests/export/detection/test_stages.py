@@ -1,10 +1,32 @@
-"""The traced parts compute what the detector computes, under the detector's names."""
+"""The traced parts compute what the detector computes; models without a graph give what their heads give."""
 
+import subprocess
+import sys
+import textwrap
+from typing import Any
+
+import numpy as np
+import pytest
 import torch
+from torch import nn
 
+from rebnn_mm.export import fuse, pack
+from rebnn_mm.export.detection import raw_graph, unsupported
 from rebnn_mm.export.detection.stages import ImageStage, RegionStage, example_image, two_stage
+from rebnn_mm.export.passes import channels_last
 
-from .detectors import DELTAS, RETINA_ANCHORS, image, narrow_fpn, of_config, one_stage
+from .detectors import (
+    DELTAS,
+    RETINA_ANCHORS,
+    image,
+    narrow_c4,
+    narrow_csp,
+    narrow_fpn,
+    of_config,
+    one_stage,
+    run,
+    swapped,
+)
 
 
 def test_two_stage_detector():
@@ -47,3 +69,106 @@ def test_example_has_the_channels_that_the_first_convolution_wants():
         assert example_image(model).shape[1] == count
         assert not any(layer._forward_pre_hooks for layer in model.modules())
     assert example_image(torch.nn.Linear(3, 2)).shape[1] == 3
+
+
+def test_is_answered_where_mmdet_is_not_installed():
+    code = """
+        import sys
+        from importlib.abc import MetaPathFinder
+
+        class WithoutMmdet(MetaPathFinder):
+            def find_spec(self, name, path=None, target=None):
+                if name.split('.')[0] == 'mmdet':
+                    raise ModuleNotFoundError(name)
+
+        sys.meta_path.insert(0, WithoutMmdet())
+        import importlib.util
+        found = importlib.util.find_spec
+        importlib.util.find_spec = lambda name, *rest: None if name == 'mmdet' else found(name, *rest)
+        from torch import nn
+        from rebnn_mm.export.detection.stages import unsupported
+        print(unsupported(nn.Conv2d(3, 8, 1)))
+    """
+    done = subprocess.run([sys.executable, '-c', textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == 'it is no detector of mmdet'
+
+
+MAPS = 1e-4
+"""Tolerance of maps of size 1 behind a dozen layers, of which one rounds differently."""
+
+
+def short_c4(model: Any) -> None:
+    """A C4 detector with one stage in its backbone."""
+    narrow_c4(model)
+    model.backbone.update(num_stages=1, strides=(1,), dilations=(1,), out_indices=(0,))
+    model.rpn_head.update(in_channels=8)
+    model.rpn_head.anchor_generator.strides = [4]
+
+
+def test_one_stage_head_of_another_kind():
+    model = one_stage(
+        dict(
+            type='GFLHead',
+            reg_max=4,
+            norm_cfg=dict(type='BN'),
+            anchor_generator=dict(
+                type='AnchorGenerator', ratios=[1.0], octave_base_scale=8, scales_per_octave=1, strides=[4, 8, 16]
+            ),
+        ),
+        'GFL',
+    )
+    assert 'GFLHead has a _predict_by_feat_single of its own' in unsupported(model)
+    graph, names = raw_graph(pack(model).model)
+    assert names == [f'output_{kind}_{level}' for kind in range(2) for level in range(3)]
+    assert [value.name for value in graph.graph.output] == names
+    for size in ((64, 96), (80, 56)):
+        x = torch.cat([image(*size, seed) for seed in range(2)])
+        with torch.no_grad():
+            wanted = [level for kind in model(x) for level in kind]
+        for found, expected in zip(run(graph, image=x), wanted, strict=True):
+            assert expected.std() > 100 * MAPS
+            np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=MAPS)
+
+
+def test_a_stem_that_cuts_the_image_into_squares():
+    """YOLOX's first convolution takes 12 channels, and the file still takes images of 3."""
+    model = swapped('yolox/yolox_s_8xb8-300e_coco', narrow_csp)
+    assert model.backbone.stem.conv.conv.real_because == 'first layer of the backbone (12 input channels)'
+    assert 'YOLOXHead has a' in unsupported(model)
+    graph, names = raw_graph(pack(model).model)
+    assert names == [f'output_{kind}_{level}' for kind in range(3) for level in range(3)]
+    x = image(64, 96)
+    with torch.no_grad():
+        wanted = [level for kind in model(x) for level in kind]
+    for found, expected in zip(run(channels_last(fuse(graph)), image=x), wanted, strict=True):
+        assert expected.std() > 100 * MAPS
+        np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=MAPS)
+
+
+def test_second_stage_that_is_not_supported_is_left_out():
+    model = of_config('faster_rcnn_r18_rebnn_coco', short_c4)
+    model.roi_head.mask_head = nn.Identity()
+    graph, names = raw_graph(pack(model).model)
+    assert names == ['output_0_0', 'output_0_1', 'output_1_0']
+    x = image(64, 96)
+    with torch.no_grad():
+        (feature,) = model.extract_feat(x)
+        (score,), (box,) = model.rpn_head((feature,))
+    for found, expected in zip(run(graph, image=x), (score, box, feature), strict=True):
+        np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=MAPS)
+    assert not any(node.name.startswith('roi_head') for node in graph.graph.node)
+
+
+def test_a_model_that_needs_more_than_the_image_is_refused():
+    with pytest.raises(ValueError, match='Bilinear gives no output for an image alone'):
+        raw_graph(nn.Bilinear(3, 3, 1))
+
+
+def test_an_output_that_is_no_tensor_is_named():
+    class Texts(nn.Module):
+        def forward(self, x):
+            return x, 'text'
+
+    with pytest.raises(ValueError, match='Texts gives a str as output_1'):
+        raw_graph(Texts())

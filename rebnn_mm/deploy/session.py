@@ -1,0 +1,100 @@
+"""Sessions of ONNX Runtime, for packed files and for what they are compared with."""
+
+from __future__ import annotations
+
+import ctypes
+
+import onnxruntime
+
+from .native import LIBRARY_FOLDER, LibraryError, register
+
+# These fold a factor or a summand into the weights of a convolution. The sums of a binary convolution would no longer
+# be whole numbers where its local function runs, and rounding would not follow the order that docs/format.md states.
+# The last one moves a mean over all positions in front of the Transpose at the end of such a function.
+REORDERING = [
+    *('ConvMulFusion', 'ConvAddFusion', 'ConvBNFusion', 'MatMulBNFusion'),
+    *('TransposeOptimizer', 'TransposeOptimizer_CPUExecutionProvider'),
+]
+
+
+def open_session(
+    model: bytes | str,
+    *,
+    library: bool,
+    threads: int = 1,
+    exact: bool = True,
+    in_turns: bool = False,
+    trace: str | None = None,
+) -> onnxruntime.InferenceSession:
+    """A session on the processor.
+
+    Args:
+        model: a serialised ONNX model, or the path of one.
+        library: whether our kernels run the operators of the domain ``rebnn``, or their local functions do.
+        threads: how many threads one run may use.
+        exact: keep the order of floating-point operations, so that a packed file gives the same bits with our library
+            and without it; or let ONNX Runtime optimise all it can.
+        in_turns: whether sessions run one after another: threads do not wait for the next run on its processor.
+        trace: how the name of the trace begins that the session writes when its profiling ends; None for no trace.
+
+    Raises:
+        LibraryError: the library is asked for and is not there.
+        Exception: ONNX Runtime does not accept the model; its errors have no common class below this one.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    # what goes wrong is raised, so that it need not be written to the terminal as well
+    options.log_severity_level = 4
+    if exact:
+        options.inter_op_num_threads = 1
+        # The blocked layout of level "all" is left out: which real layers it takes in, and so how they round, depends
+        # on who computes the binary ones.
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    if trace is not None:
+        options.enable_profiling, options.profile_file_prefix = True, trace
+    if in_turns:
+        options.add_session_config_entry('session.force_spinning_stop', '1')
+    if library:
+        register(options)
+    return onnxruntime.InferenceSession(
+        model,
+        options,
+        providers=['CPUExecutionProvider'],
+        disabled_optimizers=REORDERING if exact else None,
+        enable_fallback=0,
+    )
+
+
+def library_available() -> bool:
+    """Whether the library with our kernels can be loaded.
+
+    Example:
+        >>> library_available() in (True, False)
+        True
+    """
+    return not library_problem()
+
+
+def library_problem() -> str:
+    """Why the library with our kernels cannot be loaded, in one sentence; empty if it can."""
+    try:
+        register(onnxruntime.SessionOptions())
+    except LibraryError as error:
+        return str(error)
+    return ''
+
+
+def half_products() -> str | None:
+    """What a stem in half precision multiplies here: float16, bfloat16 or float32; None without the library.
+
+    Example:
+        >>> half_products() in ('float16', 'bfloat16', 'float32', None)
+        True
+    """
+    path = LIBRARY_FOLDER / 'librebnn.so'
+    if not path.is_file():
+        return None
+    name = ctypes.CDLL(str(path)).rebnn_stem_half_type
+    name.restype = ctypes.c_char_p
+    found = name()
+    return None if found is None else str(found.decode())

@@ -1,0 +1,233 @@
+"""A packed file in place of the trained model, so that a config's own test loop scores it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import torch
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.model import BaseModel
+from mmengine.structures import BaseDataElement, InstanceData
+from torch import Tensor
+
+from rebnn_mm.deploy import Classifier, Detections, Detector, RawModel, TextClassifier
+from rebnn_mm.export.preprocess import preprocessing
+
+
+class PackedPredictor(BaseModel):
+    """Answers the test loop of mmengine with what a packed file finds.
+
+    An image goes into the file as the data set has it, as a path or as an array, and is prepared as the file says,
+    like on a board. What the config's test pipeline makes of the image is not used. Boxes are in pixels of the
+    original image, as mmdet's are.
+
+    Args:
+        packed: what :func:`rebnn_mm.deploy.load` gives.
+        dataset: the test data set, built.
+
+    Raises:
+        ValueError: the file's answers do not suit the data set; one sentence says why.
+
+    Example::
+
+        loader = Runner.build_dataloader(cfg.test_dataloader)
+        predictor = PackedPredictor(load('model.onnx'), loader.dataset)
+        runner = Runner(predictor, 'work', test_dataloader=loader, test_cfg={}, test_evaluator=cfg.test_evaluator)
+        runner.test()
+    """
+
+    def __init__(self, packed: Classifier | Detector | RawModel, dataset: Any) -> None:
+        super().__init__()
+        if isinstance(packed, RawModel):
+            raise ValueError(
+                f'{packed.name} gives what its head gives ({", ".join(packed.outputs)}), neither labels nor boxes, so '
+                'there is nothing to score.'
+            )
+        self.packed = packed
+        self.dataset = dataset
+        first = dataset[0]['data_samples']
+        self._check_task(first)
+        self._check_classes()
+        self.image_of(first)
+
+    def forward(
+        self, inputs: Any, data_samples: Sequence[BaseDataElement], mode: str = 'predict'
+    ) -> list[BaseDataElement]:
+        """The data samples with their predictions, one after the other.
+
+        Args:
+            inputs: not used.
+            data_samples: those of mmdet or mmpretrain, as the test data set gives them.
+            mode: ``'predict'``.
+
+        Raises:
+            ValueError: another mode.
+            rebnn_mm.deploy.DeployError: an image does not suit the file.
+        """
+        if mode != 'predict':
+            raise ValueError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
+        for sample in data_samples:
+            image = self.image_of(sample)
+            if isinstance(self.packed, Detector):
+                _set_boxes(sample, self.packed(image))
+            else:
+                _set_scores(sample, self.packed.scores(image))
+        return list(data_samples)
+
+    def image_of(self, sample: Any) -> str | PathLike[str] | np.ndarray:
+        """The image of a sample before any preparation: its file, or its array where the data set holds the images.
+
+        Raises:
+            ValueError: the sample names no file, and the data set cannot be asked.
+        """
+        path = sample.metainfo.get('img_path')
+        if path is not None:
+            return path
+        index = sample.metainfo.get('sample_idx')
+        if index is not None and isinstance(self.dataset, BaseDataset):
+            image = self.dataset.get_data_info(index).get('img')
+            if image is not None:
+                return image
+        raise ValueError(
+            f'the samples of {type(self.dataset).__name__} say neither the path of their image nor their place in the '
+            'data set. Let the last step of test_dataloader.dataset.pipeline keep img_path or sample_idx (meta_keys), '
+            'without a wrapper around a data set that holds its images.'
+        )
+
+    def _check_task(self, sample: Any) -> None:
+        kind = type(sample)
+        wanted = 'set_pred_score' if isinstance(self.packed, Classifier) else 'pred_instances'
+        if not hasattr(kind, wanted):
+            gives = 'one label per image' if isinstance(self.packed, Classifier) else 'boxes'
+            raise ValueError(
+                f'{self.packed.name} gives {gives}, and {type(self.dataset).__name__} has samples of {kind.__name__}, '
+                'which hold something else. Use the config that the file was exported with'
+                f'{f" ({self.packed.metadata.config})" if self.packed.metadata.config else ""}.'
+            )
+
+    def _check_classes(self) -> None:
+        known = tuple(self.dataset.metainfo.get('classes') or ())
+        number = _number_of_classes(self.packed)
+        if not known or number is None:
+            return
+        advice = 'Use the config that the file was exported with.'
+        if number != len(known):
+            raise ValueError(
+                f'{self.packed.name} knows {number} classes{_some(self.packed.classes)}, the test data set '
+                f'{len(known)}{_some(known)}. {advice}'
+            )
+        other = [label for label, name in enumerate(self.packed.classes) if name != known[label]]
+        if other:
+            label = other[0]
+            raise ValueError(
+                f'in {self.packed.name} class {label} is {self.packed.classes[label]!r}, in the test data set '
+                f'{known[label]!r}, so labels would mean something else. {advice}'
+            )
+
+
+def other_preparation(packed: Classifier | Detector, cfg: Config) -> str | None:
+    """One sentence on how a file prepares images otherwise than a config's test pipeline, ``None`` if it does not.
+
+    Args:
+        packed: what :func:`rebnn_mm.deploy.load` gives.
+        cfg: the config that it is scored with.
+    """
+    stated = json.loads(packed.session.get_modelmeta().custom_metadata_map['rebnn.preprocess'])
+    try:
+        steps = json.loads(json.dumps(preprocessing(cfg).steps))
+    except ValueError as error:
+        return f'{packed.name} prepares images in its own way, as on a board; {error}'
+    differ = [
+        f'{key} {stated.get(key, "absent")} instead of {steps.get(key, "absent")}'
+        for key in sorted({*stated, *steps})
+        if stated.get(key) != steps.get(key)
+    ]
+    if not differ:
+        return None
+    return f'{packed.name} prepares images otherwise than the config, and is scored that way: {"; ".join(differ)}.'
+
+
+def _set_scores(sample: Any, values: np.ndarray) -> None:
+    scores = torch.from_numpy(values)
+    sample.set_pred_score(scores).set_pred_label(scores.argmax(keepdim=True))
+
+
+def _set_boxes(sample: Any, found: Detections) -> None:
+    from mmdet.models.utils import samplelist_boxtype2tensor
+
+    sample.pred_instances = InstanceData(
+        bboxes=torch.from_numpy(found.boxes),
+        scores=torch.from_numpy(found.scores),
+        labels=torch.from_numpy(found.labels),
+    )
+    # metrics that read the annotations from the sample expect tensors; else mmdet's data preprocessor sees to it
+    samplelist_boxtype2tensor([sample])
+
+
+def _number_of_classes(packed: Classifier | Detector) -> int | None:
+    if packed.classes:
+        return len(packed.classes)
+    size = packed.session.get_outputs()[0].shape[-1] if isinstance(packed, Classifier) else None
+    return size if isinstance(size, int) else None
+
+
+def _some(names: Sequence[str], number: int = 3) -> str:
+    if not names:
+        return ''
+    return f' ({", ".join(names[:number])}{", ..." if len(names) > number else ""})'
+
+
+class PackedTextPredictor(BaseModel):
+    """Answers the test loop of mmengine with the logits of a packed file.
+
+    The tokens are those that the config's test pipeline makes.
+
+    Args:
+        packed: what :func:`rebnn_mm.deploy.load` gives for a text classifier.
+        dataset: the test data set, built.
+
+    Raises:
+        ValueError: the data set holds no texts, or has other classes than the file.
+    """
+
+    def __init__(self, packed: TextClassifier, dataset: Any) -> None:
+        super().__init__()
+        self.packed = packed
+        if 'input_ids' not in (dataset[0].get('inputs') or {}):
+            config = f' ({packed.metadata.config})' if packed.metadata.config else ''
+            raise ValueError(
+                f'{packed.name} takes texts, and {type(dataset).__name__} holds none. Use the config that the file '
+                f'was exported with{config}.'
+            )
+        known = tuple(dataset.metainfo.get('classes') or ())
+        if known and packed.classes and known != packed.classes:
+            raise ValueError(
+                f'{packed.name} has the classes {", ".join(packed.classes)}, the test data set {", ".join(known)}. '
+                'Use the config that the file was exported with.'
+            )
+
+    def forward(
+        self, inputs: Mapping[str, Tensor], data_samples: Sequence[BaseDataElement], mode: str = 'predict'
+    ) -> list[BaseDataElement]:
+        """The data samples with ``pred_score``, their logits.
+
+        Args:
+            inputs: tokens of a batch, (B, N) each.
+            data_samples: as the data set gives them.
+            mode: ``'predict'``.
+
+        Raises:
+            ValueError: another mode.
+            rebnn_mm.deploy.DeployError: the tokens do not suit the file.
+        """
+        if mode != 'predict':
+            raise ValueError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
+        logits = self.packed.logits({name: value.numpy() for name, value in inputs.items()})
+        for sample, scores in zip(data_samples, torch.from_numpy(logits), strict=True):
+            sample.set_data(dict(pred_score=scores))
+        return list(data_samples)

@@ -1,0 +1,83 @@
+"""What the writers for other engines share: a packed graph to start from, and the comparison at the end."""
+
+import numpy as np
+import onnx
+from rich.console import Console
+
+from rebnn_mm.deploy.session import open_session
+
+from ..examples import Image, noise
+from ..exporter import unfused_graph
+from ..options import Options
+from ..source import Source
+from ..tasks import Task, task_of
+from ..verify import verify
+
+AGREEMENT = 0.02
+"""Largest difference of an output, relative to its largest value, from the packed file's. Real-valued layers are
+computed in another order there, so now and then a value next to zero changes its sign; an error would change most."""
+
+
+def checked_graph(
+    source: Source, name: str, options: Options, console: Console
+) -> tuple[onnx.ModelProto, list[Image]]:
+    """The packed graph, which agrees with PyTorch, and the images that it was compared on."""
+    if source.tokenizer is not None:
+        raise ValueError(f'--format {name} holds image classifiers, and this model takes texts; use onnx.')
+    given = next(iter(options.given().items()), None)
+    if given is not None:
+        option, what = given
+        raise ValueError(f'{option} is for --format onnx; --format {name} has the {what} of its engine.')
+    task = task_of(source.model)
+    if task.name == 'detection':
+        raise ValueError(
+            f'--format {name} writes classifiers: its engine has no place for the selection of boxes. '
+            'Use --format onnx.'
+        )
+    say(console, '... packing and tracing')
+    graph, _ = unfused_graph(source.model, task, source.size)
+    if len(graph.graph.output) != 1:
+        raise ValueError(
+            f'--format {name} writes models with one output, and this one has {len(graph.graph.output)}. '
+            'Use --format onnx.'
+        )
+    images = [example for example in source.examples if isinstance(example, Image)]
+    images = images or noise(source.preprocess or {'channels': 'rgb'}, source.size)
+    wrong = next((image for image in images if image.values.shape[2:] != source.size), None)
+    if wrong is not None:
+        raise ValueError(
+            f'an image is {wrong.values.shape[2]}x{wrong.values.shape[3]} after preparation, and the file takes '
+            f'{source.size[0]}x{source.size[1]} only; set the size with --shape.'
+        )
+    say(console, f'... comparing with PyTorch on {len(images)} images')
+    verify(graph, source.model, Task(task.name), images)
+    return graph, images
+
+
+def outputs_of(model: onnx.ModelProto, images: list[Image]) -> list[np.ndarray]:
+    """What the functions inside of a model with one output give for each image."""
+    session = open_session(model.SerializeToString(), library=False)
+    name = session.get_inputs()[0].name
+    return [np.asarray(session.run(None, {name: image.values})[0]) for image in images]
+
+
+def compare(engine: str, expected: list[np.ndarray], results: list[np.ndarray], console: Console) -> None:
+    differences = [
+        float(np.abs(result.reshape(-1) - value.reshape(-1)).max() / np.abs(value).max())
+        for result, value in zip(results, expected, strict=True)
+    ]
+    if max(differences) > AGREEMENT:
+        raise ValueError(
+            f'{engine} gives another answer than the packed file: outputs differ by {max(differences):.2g} of the '
+            'largest.'
+        )
+    same = sum(int(result.argmax() == value.argmax()) for result, value in zip(results, expected, strict=True))
+    say(
+        console,
+        f'{engine} against the packed file on {len(results)} images: outputs differ by at most '
+        f'{max(differences):.2g} of the largest, best class the same on {same}.',
+    )
+
+
+def say(console: Console, text: str) -> None:
+    console.print(text, highlight=False, soft_wrap=True)

@@ -1,0 +1,265 @@
+"""How each ONNX operator of a classifier is written in TensorFlow Lite."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from ...packing import unpack_bits
+from .binary import binary_convolution
+from .translator import Activation, Translation, Translator, attributes, described
+
+SAME, VALID = 0, 1
+"""TensorFlow Lite's kinds of padding. Borders are written out as operators of their own, so nearly all is VALID."""
+
+
+def _pads(node: onnx.NodeProto, options: dict[str, Any]) -> tuple[int, int, int, int]:
+    if options.get('auto_pad', b'NOTSET') != b'NOTSET':
+        raise ValueError(f'{described(node)}: auto_pad={options["auto_pad"].decode()} is not translated; pads is')
+    top, left, bottom, right = options.get('pads', (0, 0, 0, 0))
+    return top, left, bottom, right
+
+
+def _padded(t: Translator, x: Activation, pads: tuple[int, int, int, int], value: float | None = None) -> Activation:
+    """Write a border; zeros, or ``value``."""
+    if not any(pads):
+        return x
+    n, c, h, w = x.shape
+    top, left, bottom, right = pads
+    amounts = t.builder.constant(np.array([(0, 0), (top, bottom), (left, right), (0, 0)], np.int32))
+    shape = (n, c, h + top + bottom, w + left + right)
+    if value is None:
+        return t.write('PAD', [x.index, amounts], shape, 'PadOptions')
+    return t.write(
+        'PADV2', [x.index, amounts, t.builder.constant(np.array([value], np.float32))], shape, 'PadV2Options'
+    )
+
+
+def _convolution(t: Translator, node: onnx.NodeProto) -> Activation:
+    options, x, weight = attributes(node), t.activation(node.input[0]), t.constant(node, 1)
+    if options.get('group', 1) != 1:
+        raise ValueError(f'{described(node)}: a convolution with groups is not translated to TensorFlow Lite')
+    bias = t.constant(node, 2) if len(node.input) > 2 else np.zeros(len(weight), np.float32)
+    strides, dilations = options.get('strides', (1, 1)), options.get('dilations', (1, 1))
+    x = _padded(t, x, _pads(node, options))
+    spatial = [
+        (size - dilation * (kernel - 1) - 1) // stride + 1
+        for size, kernel, stride, dilation in zip(x.shape[2:], weight.shape[2:], strides, dilations, strict=True)
+    ]
+    return t.write(
+        'CONV_2D',
+        [x.index, t.builder.constant(weight.transpose(0, 2, 3, 1)), t.builder.constant(bias)],
+        (x.shape[0], len(weight), *spatial),
+        'Conv2DOptions',
+        padding=VALID,
+        stride_h=strides[0],
+        stride_w=strides[1],
+        dilation_h_factor=dilations[0],
+        dilation_w_factor=dilations[1],
+    )
+
+
+def _broadcast(t: Translator, x: Activation, other: NDArray[Any]) -> int:
+    """A constant that ONNX broadcasts over x, in the file's order of dimensions."""
+    other = other.astype(np.float32)
+    if x.is_image and other.ndim:
+        other = other.reshape((1,) * (4 - other.ndim) + other.shape).transpose(0, 2, 3, 1)
+    return t.builder.constant(other)
+
+
+def _elementwise(name: str, options_type: str) -> Translation:
+    def translate(t: Translator, node: onnx.NodeProto) -> Activation:
+        operands = [t.values[name] for name in node.input]
+        image = next(value for value in operands if isinstance(value, Activation))
+        indices = [value.index if isinstance(value, Activation) else _broadcast(t, image, value) for value in operands]
+        shape = np.broadcast_shapes(*(value.shape for value in operands))
+        return t.write(name, indices, shape, options_type)
+
+    return translate
+
+
+def _batch_norm(t: Translator, node: onnx.NodeProto) -> Activation:
+    weight, bias, mean, variance = (t.constant(node, index) for index in range(1, 5))
+    x = t.activation(node.input[0])
+    factor = weight / np.sqrt(variance + np.float32(attributes(node).get('epsilon', 1e-5)))
+    scaled = t.write('MUL', [x.index, t.builder.constant(factor)], x.shape, 'MulOptions')
+    return t.write('ADD', [scaled.index, t.builder.constant(bias - mean * factor)], x.shape, 'AddOptions')
+
+
+def _prelu(t: Translator, node: onnx.NodeProto) -> Activation:
+    x, slope = t.activation(node.input[0]), t.constant(node, 1)
+    return t.write('PRELU', [x.index, t.builder.constant(slope.reshape(1, 1, -1))], x.shape)
+
+
+def _relu(t: Translator, node: onnx.NodeProto) -> Activation:
+    x = t.activation(node.input[0])
+    return t.write('RELU', [x.index], x.shape)
+
+
+def _clip(t: Translator, node: onnx.NodeProto) -> Activation:
+    x = t.activation(node.input[0])
+    for index, name in ((1, 'MAXIMUM'), (2, 'MINIMUM')):
+        if len(node.input) > index and node.input[index]:
+            bound = t.builder.constant(t.constant(node, index).astype(np.float32).reshape(()))
+            x = t.write(name, [x.index, bound], x.shape, 'MaximumMinimumOptions')
+    return x
+
+
+def _pool(name: str) -> Translation:
+    def translate(t: Translator, node: onnx.NodeProto) -> Activation:
+        options, x = attributes(node), t.activation(node.input[0])
+        kernel, strides = options['kernel_shape'], options.get('strides', (1, 1))
+        if any(dilation != 1 for dilation in options.get('dilations', (1, 1))):
+            raise ValueError(f'{described(node)}: pooling with dilation is not translated to TensorFlow Lite')
+        pads, overhang = _pads(node, options), (0, 0)
+        if options.get('ceil_mode', 0):
+            overhang = tuple(-(x.shape[2 + i] + pads[i] + pads[2 + i] - kernel[i]) % strides[i] for i in range(2))
+        spatial = [
+            (x.shape[2 + i] + pads[i] + pads[2 + i] + overhang[i] - kernel[i]) // strides[i] + 1 for i in range(2)
+        ]
+        padding = VALID
+        if name == 'MAX_POOL_2D':
+            top, left, bottom, right = pads
+            x = _padded(t, x, (top, left, bottom + overhang[0], right + overhang[1]), -float(np.finfo(np.float32).max))
+        elif any(overhang) and not any(pads) and max(overhang) == 1:
+            # What hangs over is not counted. Of one missing row or column SAME puts none in front, and counts it not.
+            padding = SAME
+        elif any(overhang) or (any(pads) and not options.get('count_include_pad', 0)):
+            raise ValueError(
+                f'{described(node)}: average pooling whose border is not counted is not translated to TensorFlow Lite'
+            )
+        else:
+            x = _padded(t, x, pads)
+        return t.write(
+            name,
+            [x.index],
+            (*x.shape[:2], *spatial),
+            'Pool2DOptions',
+            padding=padding,
+            stride_h=strides[0],
+            stride_w=strides[1],
+            filter_height=kernel[0],
+            filter_width=kernel[1],
+        )
+
+    return translate
+
+
+def _mean(t: Translator, node: onnx.NodeProto) -> Activation:
+    options, x = attributes(node), t.activation(node.input[0])
+    axes = (2, 3) if node.op_type == 'GlobalAveragePool' else options.get('axes')
+    if axes is None:
+        axes = t.constant(node, 1)
+    if sorted(int(axis) % 4 for axis in axes) != [2, 3] or not x.is_image:
+        raise ValueError(f'{described(node)}: only the mean over height and width is translated to TensorFlow Lite')
+    keep = bool(node.op_type == 'GlobalAveragePool' or options.get('keepdims', 1))
+    shape = (*x.shape[:2], 1, 1) if keep else x.shape[:2]
+    return t.write(
+        'MEAN', [x.index, t.builder.constant(np.array([1, 2], np.int32))], shape, 'ReducerOptions', keep_dims=keep
+    )
+
+
+def _reshape(t: Translator, node: onnx.NodeProto) -> Activation:
+    x = t.activation(node.input[0])
+    if node.op_type == 'Flatten':
+        shape: tuple[int, ...] = (x.shape[0], int(np.prod(x.shape[1:])))
+    else:
+        wanted = [x.shape[i] if size == 0 else int(size) for i, size in enumerate(t.constant(node, 1))]
+        shape = np.empty(x.shape, bool).reshape(wanted).shape
+    if len(shape) == 4:
+        raise ValueError(f'{described(node)}: reshaping into an image is not translated to TensorFlow Lite')
+    index = x.index
+    if x.is_image and x.shape[2:] != (1, 1):
+        order = t.builder.constant(np.array([0, 3, 1, 2], np.int32))
+        index = t.builder.operator('TRANSPOSE', [index, order], x.shape, 'TransposeOptions')
+    return t.write('RESHAPE', [index, t.builder.constant(np.array(shape, np.int32))], shape, 'ReshapeOptions')
+
+
+def _linear(t: Translator, node: onnx.NodeProto) -> Activation:
+    options, x, weight = attributes(node), t.activation(node.input[0]), t.constant(node, 1)
+    if options.get('alpha', 1.0) != 1 or options.get('beta', 1.0) != 1 or options.get('transA', 0):
+        raise ValueError(f'{described(node)}: alpha, beta and transA are not translated to TensorFlow Lite')
+    weight = weight if options.get('transB', 0) else weight.T
+    bias = t.constant(node, 2).reshape(-1) if len(node.input) > 2 else np.zeros(len(weight), np.float32)
+    inputs = [x.index, t.builder.constant(weight), t.builder.constant(bias)]
+    return t.write('FULLY_CONNECTED', inputs, (*x.shape[:-1], len(weight)), 'FullyConnectedOptions')
+
+
+def _softmax(t: Translator, node: onnx.NodeProto) -> Activation:
+    x = t.activation(node.input[0])
+    if attributes(node).get('axis', -1) % len(x.shape) != len(x.shape) - 1:
+        raise ValueError(f'{described(node)}: only a softmax over the last dimension is translated to TensorFlow Lite')
+    return t.write('SOFTMAX', [x.index], x.shape, 'SoftmaxOptions', beta=1.0)
+
+
+def _same(t: Translator, node: onnx.NodeProto) -> Activation:
+    return t.activation(node.input[0])
+
+
+def _binary_conv(t: Translator, node: onnx.NodeProto) -> Activation:
+    options = attributes(node)
+    if options.get('group', 1) != 1:
+        raise ValueError(
+            f'{described(node)}: larq compute engine has no optimised binary convolution with groups. '
+            'Use --format onnx.'
+        )
+    x = t.activation(node.input[0])
+    packed, shift, scale, bias = (t.constant(node, index) for index in range(1, 5))
+    codes = unpack_bits(packed, options['channels']).transpose(0, 3, 1, 2)
+    index, spatial = binary_convolution(
+        t.builder,
+        x.index,
+        x.shape,
+        codes,
+        shift,
+        strides=tuple(options.get('strides', (1, 1))),
+        pads=_pads(node, options),
+        dilations=tuple(options.get('dilations', (1, 1))),
+        pad_value=options.get('pad_value', 0),
+    )
+    shape = (x.shape[0], len(codes), *spatial)
+    y = t.write('MUL', [index, t.builder.constant(scale)], shape, 'MulOptions')
+    return t.write('ADD', [y.index, t.builder.constant(bias)], shape, 'AddOptions')
+
+
+def _binary_linear(t: Translator, node: onnx.NodeProto) -> Activation:
+    x, features = t.activation(node.input[0]), attributes(node)['channels']
+    packed, shift, scale, bias = (t.constant(node, index) for index in range(1, 5))
+    codes = unpack_bits(packed, features)[:, :, None, None]
+    rows = int(np.prod(x.shape[:-1]))
+    as_image = t.write(
+        'RESHAPE',
+        [x.index, t.builder.constant(np.array([rows, 1, 1, features], np.int32))],
+        (rows, features, 1, 1),
+        'ReshapeOptions',
+    )
+    index, _ = binary_convolution(t.builder, as_image.index, as_image.shape, codes, shift)
+    shape = (*x.shape[:-1], len(codes))
+    index = t.write('RESHAPE', [index, t.builder.constant(np.array(shape, np.int32))], shape, 'ReshapeOptions').index
+    y = t.write('MUL', [index, t.builder.constant(scale)], shape, 'MulOptions')
+    return t.write('ADD', [y.index, t.builder.constant(bias)], shape, 'AddOptions')
+
+
+TRANSLATIONS: dict[str, Translation] = {
+    'Add': _elementwise('ADD', 'AddOptions'),
+    'AveragePool': _pool('AVERAGE_POOL_2D'),
+    'BatchNormalization': _batch_norm,
+    'BinaryConv': _binary_conv,
+    'BinaryLinear': _binary_linear,
+    'Clip': _clip,
+    'Conv': _convolution,
+    'Flatten': _reshape,
+    'Gemm': _linear,
+    'GlobalAveragePool': _mean,
+    'Identity': _same,
+    'MatMul': _linear,
+    'MaxPool': _pool('MAX_POOL_2D'),
+    'Mul': _elementwise('MUL', 'MulOptions'),
+    'PRelu': _prelu,
+    'ReduceMean': _mean,
+    'Relu': _relu,
+    'Reshape': _reshape,
+    'Softmax': _softmax,
+    'Sub': _elementwise('SUB', 'SubOptions'),
+}

@@ -1,0 +1,115 @@
+"""The packed file of docs/format.md: written, and what is printed about it."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+
+from rebnn_mm.deploy.session import half_products
+
+from ..exporter import Export, export
+from ..exporter import write as write_whole
+from ..options import Options
+from ..report import part_sizes, print_report
+from ..source import Source
+from ..tasks import CLASSIFIED, TEXT
+
+
+def write(source: Source, path: Path, options: Options, console: Console) -> None:
+    """Write the packed file of docs/format.md, verified, and print its report.
+
+    Raises:
+        ValueError: the model cannot be exported, or its file does not give PyTorch's answer. No file is left.
+    """
+    result = export(
+        source.model,
+        options,
+        preprocess=source.preprocess,
+        tokenizer=source.tokenizer,
+        config=source.config,
+        classes=source.classes,
+        examples=source.examples,
+        size=source.size,
+        progress=lambda step: console.print(f'... {step}', highlight=False),
+        watch=_watch,
+    )
+    print_export(result, source, console)
+    if result.half_stem is not None:
+        console.print(_half_stem_note(), highlight=False, soft_wrap=True)
+    if options.fast and result.fast is None:
+        console.print('--fast changes nothing: this model has no stem that we have a kernel for.', highlight=False)
+    write_whole(result.data, path)
+    console.print(f'Wrote {path}.', highlight=False, soft_wrap=True)
+
+
+def print_export(result: Export, source: Source, console: Console) -> None:
+    """Print what was exported, how large it is, and how it compares with PyTorch."""
+    say = lambda text: console.print(text, highlight=False, soft_wrap=True)  # noqa: E731
+    print_report(result.report, console)
+    if result.task.name == 'raw':
+        say(f'The outputs are what the head gives, because {result.task.because}.')
+    if result.fixed:
+        say(f'The file takes images of one size only ({", ".join(result.fixed)}): the model itself fixes it.')
+    if result.task.name == TEXT:
+        for part, size in part_sizes(result.data).items():
+            say(f'  {part}: {size:,}')
+        noun, kind = 'texts', f'texts, {len(source.examples)} of them given'
+    else:
+        for note in source.notes:
+            say(note)
+        noun, kind = 'images', 'given images' if source.examples else 'random images'
+    found = result.verification
+    flips = found.flipped
+    say(
+        f'Compared with PyTorch on {found.images} {kind}: outputs differ by at most {found.difference:.2g}, '
+        f'{flips.flipped:,} of {flips.compared:,} signs differ.'
+    )
+    for layer, (flipped, compared) in found.flips.items():
+        if flipped:
+            say(f'  {layer}: {flipped:,} of {compared:,}')
+    if flips.flipped:
+        say('A value next to zero that is rounded differently changes its sign, and the layers behind it follow.')
+    classified = result.task.name in CLASSIFIED
+    if classified:
+        say(f'Best class the same on {found.top1} of {found.images} {noun}.')
+    if result.task.name == 'detection':
+        others = [image for image in found.detections if not image.same]
+        say(f'Same detections on {found.images - len(others)} of {found.images} images.')
+        if others:
+            # Any other cause was refused.
+            cause = 'values next to zero changed their signs (near-ties) and the detections follow'
+            if not flips.flipped:
+                cause = 'boxes have equal scores, of which either may be kept'
+            say(
+                f'Where they are not, {cause}: '
+                f'{sum(image.missing for image in others)} missing, {sum(image.extra for image in others)} new, '
+                f'smallest overlap of the others {min(image.iou for image in others):.4f}.'
+            )
+    if found.library is None:
+        say('The library with our kernels is not built, so only the functions inside the file were run.')
+    else:
+        say(f'With our library and without it: outputs differ by at most {found.library:.2g}.')
+    for title, change in (
+        ('The file with --fast against the exact one', result.fast),
+        ('With --half-stem against the exact one', result.half_stem),
+        ('Half precision against single precision', result.half),
+    ):
+        if change is not None:
+            top1 = f', best class the same on {change.top1}' if classified else ''
+            lost = sum(boxes.missing + boxes.extra for boxes in change.detections)
+            partners = f', {lost} detections without a partner' if change.detections else ''
+            largest = f'outputs differ by at most {change.difference:.2g}'
+            say(f'{title} on {change.images} {kind}: {largest}{top1}{partners}.')
+
+
+def _half_stem_note() -> str:
+    found = half_products()
+    if found in ('float16', 'bfloat16'):
+        return f"The stem's products were of {found} here; float16 is the finer one, of AArch64."
+    return 'This processor has no products of 16-bit numbers, so what --half-stem changes was not measured.'
+
+
+def _watch(examples: Sequence[Any]) -> Iterable[Any]:
+    return track(examples, 'comparing', console=Console(stderr=True), transient=True)

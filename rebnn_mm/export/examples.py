@@ -1,0 +1,79 @@
+"""What a model and its file are compared on: images and texts, as the network takes them."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+
+from rebnn_mm.deploy.preprocess import Preprocess
+
+RANDOM_IMAGES = 2
+"""How many images of noise a file is verified on if none are given."""
+
+
+class Image(NamedTuple):
+    """An image.
+
+    Attributes:
+        values: float32 (1, C, H, W), normalised and padded.
+        valid_size: height and width without the padding.
+    """
+
+    values: np.ndarray
+    valid_size: tuple[int, int]
+
+
+class Text(NamedTuple):
+    """Texts.
+
+    Attributes:
+        inputs: int64 (N, L) each: ``input_ids``, ``attention_mask`` and, where the encoder has them,
+            ``token_type_ids``.
+    """
+
+    inputs: Mapping[str, np.ndarray]
+
+
+Example = Image | Text
+
+
+def feeds_of(model: onnx.ModelProto, example: Example) -> dict[str, np.ndarray]:
+    """The inputs of a graph for an example.
+
+    Example:
+        >>> feeds_of(onnx.ModelProto(), Image(np.zeros((1, 3, 4, 4), np.float32), (4, 4)))
+        {}
+    """
+    if isinstance(example, Text):
+        return dict(example.inputs)
+    feeds = {'image': example.values, 'valid_size': np.array(example.valid_size, np.int64)}
+    return {value.name: feeds[value.name] for value in model.graph.input}
+
+
+def prepared(preprocess: Mapping[str, Any], image: np.ndarray) -> Image:
+    """An image (H, W, 3) of 8 bits in the order RGB, as the network takes it.
+
+    Example:
+        >>> steps = {'channels': 'rgb', 'mean': [1, 1, 1], 'std': [2, 2, 2]}
+        >>> prepared(steps, np.full((1, 2, 3), 5, np.uint8)).values[0, 0]
+        array([[2., 2.]], dtype=float32)
+    """
+    found = Preprocess.parse(json.dumps(dict(preprocess)))(image)
+    return Image(found.image, found.valid_size)
+
+
+def noise(preprocess: Mapping[str, Any], size: tuple[int, int], channels: int = 3) -> list[Image]:
+    """Images of random pixels that went through the steps before the network, always the same ones.
+
+    Example:
+        >>> [image.values.shape for image in noise({'channels': 'rgb'}, (8, 6))]
+        [(1, 3, 8, 6), (1, 3, 8, 6)]
+    """
+    rng = np.random.default_rng(0)
+    if channels != 3:
+        values = rng.normal(size=(RANDOM_IMAGES, 1, channels, *size)).astype(np.float32)
+        return [Image(value, size) for value in values]
+    pixels = rng.integers(0, 256, (RANDOM_IMAGES, *size, 3), np.uint8)
+    return [prepared(preprocess, image) for image in pixels]

@@ -1,0 +1,361 @@
+"""What the layers of a trained model become before it is traced: weights are bits, norms are two constants."""
+
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from rebnn_mm.functional import sign
+from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear
+from rebnn_mm.layers.attention import AttentionParts
+from rebnn_mm.methods import FDASign, RBNNSign, ReCUSign
+from rebnn_mm.quantizers import ActivationQuantizer, BinaryApproxSign, BinarySign
+
+from .operators import DOMAIN, DOMAIN_VERSION
+from .packing import pack_weight, unpack_bits
+
+PLAIN_SIGNS = {cls.quantize for cls in (BinarySign, BinaryApproxSign, FDASign, ReCUSign)}
+"""Functions of activation quantizers that are the sign of their input in evaluation, as the operators take it."""
+
+
+class Centred(nn.Module):
+    """What RBNN does to a sample before it takes the sign: the mean is subtracted.
+
+    The division by the deviation is left out, which turns no sign.
+
+    Args:
+        quantizer: its shift and its dimensions are used.
+
+    Example:
+        >>> Centred(RBNNSign(2))(torch.tensor([[0., 3.], [5., 4.]]))
+        tensor([[-1.5000,  1.5000],
+                [ 0.5000, -0.5000]])
+    """
+
+    def __init__(self, quantizer: RBNNSign) -> None:
+        super().__init__()
+        self.quantizer = quantizer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Subtract the mean over channels and positions."""
+        if self.quantizer.shift is not None:
+            x = x + self.quantizer.along_channels(self.quantizer.shift, x)
+        return x - x.mean(dim=self.quantizer.sample_dims(x), keepdim=True)
+
+
+class PackedLayer(nn.Module):
+    """What the packed convolution and the packed linear layer have in common.
+
+    It computes in the order that docs/format.md states, in eval mode and without gradients; in a graph that is being
+    exported it stands for one operator.
+
+    Args:
+        layer: a trained layer with one bit for weights and inputs; it is not changed.
+        name: its dotted name, for messages.
+
+    Attributes:
+        bits (buffer): packed weight, uint8.
+        shift (buffer): added to the input before its sign, one value per input channel.
+        scale, bias (buffers): one value per output channel.
+        normalise: what happens to the input before shift and sign; None for nothing.
+
+    Raises:
+        ValueError: the layer's weight codes are not -1 and +1.
+    """
+
+    bits: Tensor
+    shift: Tensor
+    scale: Tensor
+    bias: Tensor
+
+    def __init__(self, layer: BinaryLayer, name: str) -> None:
+        super().__init__()
+        assert layer.weight_quantizer is not None and layer.activation_quantizer is not None
+        with torch.no_grad():
+            codes, scale = layer.weight_quantizer.codes(layer.weight)
+            self._set_weight(codes.float(), name)
+            bias = cast(Tensor | None, layer.bias)
+            # One factor for the whole weight is the same one for every channel.
+            ones = torch.ones(codes.shape[0])
+            self.register_buffer('scale', ones if scale is None else ones * scale.float().flatten())
+            self.register_buffer('bias', torch.zeros(codes.shape[0]) if bias is None else bias.float().clone())
+        quantizer = layer.activation_quantizer
+        shift = quantizer.shift
+        plain = type(quantizer).quantize in PLAIN_SIGNS
+        self.register_buffer('shift', torch.zeros(quantizer.channels))
+        if plain and shift is not None:
+            self.shift = shift.detach().float().clone()
+        self.normalise = None if plain else _before_sign(quantizer)
+
+    def _set_weight(self, codes: Tensor, name: str) -> None:
+        try:
+            self.register_buffer('bits', torch.from_numpy(pack_weight(codes.cpu().numpy())))
+        except ValueError as error:
+            raise ValueError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
+        self.channels = codes.shape[1]
+        self.weight_shape = tuple(codes.shape)
+
+    def signs(self) -> Tensor:
+        """The weight as -1 and +1, of the trained layer's shape."""
+        return torch.from_numpy(unpack_bits(self.bits.cpu().numpy(), self.channels)).movedim(-1, 1).contiguous()
+
+    def _operands(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x, self.bits, self.shift, self.scale, self.bias
+
+
+def _before_sign(quantizer: ActivationQuantizer) -> nn.Module:
+    """What comes before the sign that the operator takes; a quantizer that is not known may take it itself."""
+    if isinstance(quantizer, RBNNSign) and type(quantizer).quantize is RBNNSign.quantize:
+        return Centred(quantizer)
+    return quantizer
+
+
+class PackedConv2d(PackedLayer):
+    """:class:`rebnn_mm.layers.BinaryConv2d` with packed weights; the operator ``BinaryConv``.
+
+    Shapes: (N, C_in, H, W) to (N, C_out, H_out, W_out).
+
+    Example:
+        >>> from rebnn_mm.methods import ReBNNConv2d
+        >>> conv = ReBNNConv2d(12, 4, 3, padding=1, bias=False).eval()
+        >>> packed = PackedConv2d(conv, 'conv')
+        >>> packed.bits.shape
+        torch.Size([4, 3, 3, 2])
+        >>> x = torch.randn(1, 12, 5, 5)
+        >>> with torch.no_grad():
+        ...     bool((packed(x) == conv(x)).all())
+        True
+    """
+
+    def __init__(self, layer: BinaryConv2d, name: str = 'conv') -> None:
+        super().__init__(layer, name)
+        left, right, top, bottom = layer._reversed_padding_repeated_twice
+        self.kernel = cast(tuple[int, int], layer.kernel_size)
+        self.stride = cast(tuple[int, int], layer.stride)
+        self.dilation = cast(tuple[int, int], layer.dilation)
+        self.groups = layer.groups
+        self.pad_value = layer.pad_value
+        self.padding_mode = layer.padding_mode
+        # (left, right, top, bottom), as torch's pad takes it.
+        self.padding = (left, right, top, bottom) if layer.padding_mode == 'zeros' else (0, 0, 0, 0)
+        self.border = (left, right, top, bottom) if layer.padding_mode != 'zeros' else (0, 0, 0, 0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve; see the class."""
+        if self.normalise is not None:
+            x = self.normalise(x)
+        if any(self.border):
+            x = functional.pad(x, self.border, mode=self.padding_mode)  # the sign does not mind when it is taken
+        if torch.onnx.is_in_onnx_export():
+            return self._operator(x)
+        x = functional.pad(sign(x + self.shift.view(-1, 1, 1)), self.padding, value=self.pad_value)
+        sums = functional.conv2d(x, self.signs().to(x), None, self.stride, 0, self.dilation, self.groups)
+        return sums * self.scale.view(-1, 1, 1) + self.bias.view(-1, 1, 1)
+
+    def _operator(self, x: Tensor) -> Tensor:
+        left, right, top, bottom = self.padding
+        padded = x.shape[2] + top + bottom, x.shape[3] + left + right
+        size = [
+            (length - dilation * (kernel - 1) - 1) // stride + 1
+            for length, dilation, kernel, stride in zip(padded, self.dilation, self.kernel, self.stride, strict=True)
+        ]
+        return torch.onnx.ops.symbolic(
+            f'{DOMAIN}::BinaryConv',
+            self._operands(x),
+            attrs=dict(
+                channels=self.channels,
+                strides=list(self.stride),
+                dilations=list(self.dilation),
+                pads=[top, left, bottom, right],
+                group=self.groups,
+                pad_value=self.pad_value,
+                layout='NCHW',
+            ),
+            dtype=x.dtype,
+            shape=(x.shape[0], self.weight_shape[0], *size),
+            version=DOMAIN_VERSION,
+        )
+
+
+class PackedLinear(PackedLayer):
+    """:class:`rebnn_mm.layers.BinaryLinear` with packed weights; the operator ``BinaryLinear``.
+
+    Shapes: (..., C) to (..., O).
+
+    Example:
+        >>> from rebnn_mm.methods import ReBNNLinear
+        >>> linear = ReBNNLinear(12, 4).eval()
+        >>> packed = PackedLinear(linear, 'linear')
+        >>> x = torch.randn(3, 12)
+        >>> with torch.no_grad():
+        ...     bool((packed(x) == linear(x)).all())
+        True
+    """
+
+    def __init__(self, layer: BinaryLinear, name: str = 'linear') -> None:
+        super().__init__(layer, name)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Multiply; see the class."""
+        if self.normalise is not None:
+            x = self.normalise(x)
+        if torch.onnx.is_in_onnx_export():
+            return torch.onnx.ops.symbolic(
+                f'{DOMAIN}::BinaryLinear',
+                self._operands(x),
+                attrs=dict(channels=self.channels),
+                dtype=x.dtype,
+                shape=(*x.shape[:-1], self.weight_shape[0]),
+                version=DOMAIN_VERSION,
+            )
+        return functional.linear(sign(x + self.shift), self.signs().to(x)) * self.scale + self.bias
+
+
+class PackedEmbedding(nn.Module):
+    """:class:`rebnn_mm.layers.BinaryEmbedding` with packed rows; the operator ``BinaryEmbedding``.
+
+    Args:
+        layer: a trained embedding with one bit for its weight; it is not changed.
+        name: its dotted name, for messages.
+
+    Attributes:
+        bits (buffer): packed rows, uint8 (V, ceil(C / 8)).
+        scale (buffer): one value per row.
+
+    Shapes: int64 (...) to (..., C).
+
+    Raises:
+        ValueError: the weight's codes are not -1 and +1.
+
+    Example:
+        >>> layer = BinaryEmbedding(10, 12).eval()
+        >>> packed = PackedEmbedding(layer)
+        >>> packed.bits.shape, bool((packed(torch.tensor([3, 7])) == layer(torch.tensor([3, 7]))).all())
+        (torch.Size([10, 2]), True)
+    """
+
+    bits: Tensor
+    scale: Tensor
+
+    def __init__(self, layer: BinaryEmbedding, name: str = 'embedding') -> None:
+        super().__init__()
+        assert layer.weight_quantizer is not None
+        with torch.no_grad():
+            codes, scale = layer.weight_quantizer.codes(layer.weight)
+            try:
+                bits = pack_weight(codes.float().cpu().numpy())
+            except ValueError as error:
+                raise ValueError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
+            ones = torch.ones(codes.shape[0])
+            self.register_buffer('bits', torch.from_numpy(bits))
+            self.register_buffer('scale', ones if scale is None else ones * scale.float().flatten())
+        self.channels = layer.embedding_dim
+
+    def forward(self, indices: Tensor) -> Tensor:
+        """Look up; see the class."""
+        if torch.onnx.is_in_onnx_export():
+            return torch.onnx.ops.symbolic(
+                f'{DOMAIN}::BinaryEmbedding',
+                (indices, self.bits, self.scale),
+                attrs=dict(channels=self.channels),
+                dtype=self.scale.dtype,
+                shape=(*indices.shape, self.channels),
+                version=DOMAIN_VERSION,
+            )
+        signs = torch.from_numpy(unpack_bits(self.bits.cpu().numpy(), self.channels)).to(self.scale)
+        return functional.embedding(indices, signs) * self.scale[indices].unsqueeze(-1)
+
+
+class PackedAttention(BinaryAttention):
+    """:class:`rebnn_mm.layers.BinaryAttention` in evaluation; the operator of that name in a graph that is exported.
+
+    Scores and weights are not given there: the operator keeps them as bits.
+
+    Args:
+        layer: the trained attention.
+        name: its dotted name, for messages.
+
+    Example:
+        >>> packed = PackedAttention(BinaryAttention(heads=2, head_dim=4))
+        >>> q = torch.randn(1, 2, 3, 4)
+        >>> packed(q, q, q, None, 0.0, 0.5).output.shape
+        torch.Size([1, 3, 2, 4])
+    """
+
+    def __init__(self, layer: BinaryAttention, name: str = 'attention') -> None:
+        super().__init__(layer.heads, layer.head_dim, layer.tie)
+        self.name = name
+        self.eval()
+
+    def forward(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float
+    ) -> AttentionParts:
+        """Attend; see the base class.
+
+        Raises:
+            ValueError: the mask differs from query to query, as that of a sliding window does.
+        """
+        if not torch.onnx.is_in_onnx_export():
+            return super().forward(query, key, value, mask, dropout, scaling)
+        if mask is None:
+            mask = torch.ones(1, 1, 1, 1, dtype=torch.bool)
+        if mask.shape[1] != 1 or mask.shape[2] != 1:
+            raise ValueError(
+                f'BinaryAttention {self.name!r}: its mask is another one for every query, and the packed format knows '
+                'padding only. Export an encoder whose layers all see the whole text.'
+            )
+        batch, heads, length, size = query.shape
+        output = torch.onnx.ops.symbolic(
+            f'{DOMAIN}::BinaryAttention',
+            tuple(x.transpose(1, 2) for x in (query, key, value)) + (mask,),
+            attrs=dict(tie=int(self.tie)),
+            dtype=query.dtype,
+            shape=(batch, length, heads, size),
+            version=DOMAIN_VERSION,
+        )
+        return AttentionParts(output, query.new_empty(0), query.new_empty(0))
+
+
+class ChannelAffine(nn.Module):
+    r"""A batch norm's evaluation with its two constants computed beforehand, as PyTorch computes them.
+
+    .. math:: y = x \cdot m_c + a_c, \quad m = \frac{weight}{\sqrt{var + \epsilon}}, \quad a = bias - mean \cdot m
+
+    The constants are PyTorch's to the last bit on processors with fused multiply-add: there :math:`a` is rounded once.
+    PyTorch then also rounds :math:`x \cdot m + a` once, and so differs from this by up to the last bit.
+
+    Args:
+        norm: a batch norm with running statistics; it is not changed.
+
+    Shapes: (N, C, ...) to the same.
+
+    Example:
+        >>> norm = nn.BatchNorm2d(1, eps=0.0).eval()
+        >>> norm.running_mean.fill_(1.0), norm.running_var.fill_(4.0)
+        (tensor([1.]), tensor([4.]))
+        >>> affine = ChannelAffine(norm)
+        >>> affine.mul, affine.add
+        (tensor([0.5000]), tensor([-0.5000]))
+    """
+
+    mul: Tensor
+    add: Tensor
+
+    def __init__(self, norm: _BatchNorm) -> None:
+        super().__init__()
+        assert norm.running_mean is not None and norm.running_var is not None
+        with torch.no_grad():
+            mean, mul = norm.running_mean.float(), torch.rsqrt(norm.running_var.float() + norm.eps)
+            bias = torch.zeros_like(mul)
+            if norm.affine:
+                mul, bias = norm.weight.float() * mul, norm.bias.float()
+            self.register_buffer('mul', mul)
+            # The product of two float32 is exact in float64, so this rounds as a fused multiply-add does.
+            self.register_buffer('add', (bias.double() - mean.double() * mul.double()).float())
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Scale and shift x of shape (N, C, ...)."""
+        shape = (1, -1, *[1] * (x.dim() - 2))
+        return x * self.mul.view(shape) + self.add.view(shape)

@@ -1,0 +1,158 @@
+"""What the passes ask of a graph, and how they change one."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from numpy.typing import NDArray
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from ..operators import DOMAIN, DOMAIN_VERSION, attach_functions
+
+Vector = NDArray[np.float32]
+
+BLOCKS = ('BinaryBlock', 'BinaryClipBlock')
+
+DEFAULTS: dict[str, object] = {
+    'strides': [1, 1],
+    'dilations': [1, 1],
+    'pads': [0, 0, 0, 0],
+    'auto_pad': 'NOTSET',
+    'group': 1,
+    'ceil_mode': 0,
+    'count_include_pad': 0,
+    'storage_order': 0,
+}
+"""Of the attributes of convolutions and poolings over images."""
+
+
+def changed(model: onnx.ModelProto, change: Callable[[ir.Graph], bool]) -> onnx.ModelProto:
+    """A copy of a model whose graph a pass has changed, with the functions of its operators.
+
+    What nothing reads any more is left out.
+
+    Args:
+        model: it stays as it is.
+        change: the pass; it gives whether it has changed the graph.
+
+    Returns:
+        onnx.ModelProto: the same object if the pass has changed nothing.
+
+    Example:
+        >>> model = onnx.ModelProto()
+        >>> changed(model, lambda graph: False) is model
+        True
+    """
+    copy = ir.from_proto(model)
+    if not change(copy.graph):
+        return model
+    RemoveUnusedNodesPass()(copy)
+    proto = ir.to_proto(copy)
+    for node in proto.graph.node:
+        if node.domain == DOMAIN and node.op_type.endswith('Block') and len(node.output) == 1:
+            node.output.append('')  # bits left out; onnx.checker wants an empty name rather than one output less
+    return attach_functions(proto)
+
+
+def operator(
+    kind: str,
+    inputs: Sequence[ir.Value | None],
+    attributes: Mapping[str, Any],
+    name: str | None,
+    outputs: int = 1,
+) -> ir.Node:
+    """A node of the domain ``rebnn``.
+
+    Example:
+        >>> operator('BinaryLinear', [], {'channels': 9}, 'fc').domain
+        'rebnn'
+    """
+    return ir.node(kind, inputs, attributes, domain=DOMAIN, version=DOMAIN_VERSION, name=name, num_outputs=outputs)
+
+
+def constant(graph: ir.Graph, array: NDArray, name: str) -> ir.Value:
+    """An initializer; the one of this name if there is one of the same values.
+
+    Example:
+        >>> graph = ir.Graph([], [], nodes=[])
+        >>> constant(graph, np.ones(2), 'ones') is constant(graph, np.ones(2), 'ones')
+        True
+    """
+    known = graph.initializers.get(name)
+    stored = constant_array(known)
+    if known is not None and stored is not None and np.array_equal(stored, array):
+        return known
+    value = ir.val(name, const_value=ir.tensor(np.ascontiguousarray(array), name=name))
+    graph.register_initializer(value)
+    return value
+
+
+def constant_array(value: ir.Value | None) -> NDArray | None:
+    """The constant that a value holds; None if it is computed.
+
+    Example:
+        >>> constant_array(ir.val('x'))
+    """
+    tensor = None if value is None else ir.convenience.get_const_tensor(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def constant_per_channel(value: ir.Value | None, channels: int) -> Vector | None:
+    """A constant as one number per channel, if it has that form next to [N, C, H, W].
+
+    Example:
+        >>> constant_per_channel(constant(ir.Graph([], [], nodes=[]), np.float32([[[1]], [[2]]]), 'm'), 2)
+        array([1., 2.], dtype=float32)
+    """
+    array = constant_array(value)
+    if array is None or array.dtype != np.float32:
+        return None
+    if array.size == 1 and array.ndim <= 4:
+        return np.full(channels, array.reshape(()), np.float32)
+    shape = (1,) * (4 - array.ndim) + array.shape
+    return array.reshape(-1) if shape == (1, channels, 1, 1) else None
+
+
+def only_use(value: ir.Value) -> tuple[ir.Node, int] | None:
+    """The one node that reads a value, and which of its inputs the value is; None if anything else sees it, too.
+
+    Example:
+        >>> value = ir.val('x')
+        >>> node = ir.node('Neg', [value])
+        >>> only_use(value)[0] is node, only_use(node.outputs[0])
+        (True, None)
+    """
+    uses = list(value.uses())
+    return (uses[0][0], uses[0][1]) if len(uses) == 1 and not value.is_graph_output() else None
+
+
+def has_attributes(node: ir.Node, **wanted: object) -> bool:
+    """Whether a convolution or a pooling has these attributes, or their defaults where it names none.
+
+    Example:
+        >>> pool = ir.node('MaxPool', [ir.val('x')], {'kernel_shape': [2, 2]})
+        >>> has_attributes(pool, kernel_shape=[2, 2], strides=[1, 1]), has_attributes(pool, ceil_mode=1)
+        (True, False)
+    """
+
+    def value(key: str) -> object:
+        found = node.attributes[key].value if key in node.attributes else DEFAULTS.get(key)
+        return list(found) if isinstance(found, tuple | list) else found
+
+    return all(value(key) == expected for key, expected in wanted.items())
+
+
+def take_over(old: ir.Value, new: ir.Value) -> None:
+    """Put a value in another one's place, its name included.
+
+    Example:
+        >>> old, new = ir.val('y'), ir.val('z')
+        >>> take_over(old, new)
+        >>> new.name
+        'y'
+    """
+    new.name, new.shape, new.type = old.name, old.shape, old.type
+    old.name = f'{old.name}_replaced'
+    old.replace_all_uses_with(new, replace_graph_outputs=True)

@@ -1,0 +1,142 @@
+"""Joins the real-valued stem of a residual network into one operator."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from ..operators import DOMAIN
+from .graph import (
+    DEFAULTS,
+    Vector,
+    changed,
+    constant,
+    constant_array,
+    constant_per_channel,
+    has_attributes,
+    only_use,
+    operator,
+    take_over,
+)
+
+PLAIN = {key: DEFAULTS[key] for key in ('dilations', 'group', 'ceil_mode', 'auto_pad', 'storage_order')}
+CONV = PLAIN | {'kernel_shape': [7, 7], 'strides': [2, 2], 'pads': [3, 3, 3, 3]}
+POOL = PLAIN | {'kernel_shape': [3, 3], 'strides': [2, 2], 'pads': [1, 1, 1, 1]}
+
+MOST_CHANNELS = 4
+"""Most input channels that the kernel takes."""
+
+
+@dataclass
+class _Stem:
+    """A convolution and what follows it, up to its pooling."""
+
+    nodes: list[ir.Node]
+    mul: Vector
+    add: Vector
+    relu: bool = False
+
+
+def join_stem(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Turn a 7x7 convolution of stride 2, its batch norm and 3x3 max pooling of stride 2 into one ``RealStem``.
+
+    A ReLU between them goes behind the pooling, which does not change the result. Our kernel computes the operator by
+    Winograd's minimal filtering: in float32, but not with the last bit that its function gives.
+
+    Args:
+        model: from :func:`rebnn_mm.export.trace`; it is not changed.
+
+    Returns:
+        onnx.ModelProto: the same object if there is no such stem.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from rebnn_mm.export import trace
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.ReLU(), nn.MaxPool2d(3, 2, 1)).eval()
+        >>> model = trace(net, {'image': torch.zeros(2, 3, 32, 32)}, ['y'])
+        >>> [node.op_type for node in join_stem(model).graph.node]
+        ['RealStem', 'Relu']
+    """
+    return changed(model, _join_all)
+
+
+def halve_stem(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Let every ``RealStem`` multiply 16-bit numbers where a processor has them.
+
+    Args:
+        model: from :func:`join_stem`, or what was made of it; it is not changed.
+
+    Example:
+        >>> stem = onnx.helper.make_node('RealStem', ['x', 'w', 'm', 'a'], ['y'], domain='rebnn')
+        >>> y = onnx.helper.make_tensor_value_info('y', onnx.TensorProto.FLOAT, None)
+        >>> model = onnx.helper.make_model(onnx.helper.make_graph([stem], 'g', [], [y]))
+        >>> [(a.name, a.s) for a in halve_stem(model).graph.node[0].attribute]
+        [('precision', b'half')]
+    """
+    return changed(model, _halve)
+
+
+def _join_all(graph: ir.Graph) -> bool:
+    stems = [stem for node in graph if (stem := _stem(node)) is not None]
+    for stem in stems:
+        _join(graph, stem)
+    return bool(stems)
+
+
+def _halve(graph: ir.Graph) -> bool:
+    stems = [node for node in graph if node.domain == DOMAIN and node.op_type == 'RealStem']
+    for node in stems:
+        node.attributes['precision'] = ir.AttrString('precision', 'half')
+    return bool(stems)
+
+
+def _stem(conv: ir.Node) -> _Stem | None:
+    """The stem that begins with a node, if one does."""
+    if conv.op_type != 'Conv' or conv.domain != '' or not has_attributes(conv, **CONV):
+        return None
+    weight = constant_array(conv.inputs[1])
+    if weight is None or weight.dtype != np.float32 or weight.shape[1] > MOST_CHANNELS:
+        return None
+    bias = np.zeros(len(weight), np.float32) if len(conv.inputs) < 3 else constant_array(conv.inputs[2])
+    if bias is None:
+        return None
+    stem = _Stem([conv], np.ones(len(weight), np.float32), bias)
+    while True:
+        use = only_use(stem.nodes[-1].outputs[0])
+        if use is None or use[0].domain != '':
+            return None
+        node, index = use
+        stem.nodes.append(node)
+        if node.op_type == 'MaxPool':
+            return stem if len(node.outputs) == 1 and has_attributes(node, **POOL) else None
+        if node.op_type == 'Relu' and not stem.relu:
+            stem.relu = True
+            continue
+        if node.op_type not in ('Mul', 'Add') or stem.relu:
+            return None
+        vector = constant_per_channel(node.inputs[1 - index], len(weight))
+        if vector is None:
+            return None
+        if node.op_type == 'Mul':
+            stem.mul, stem.add = stem.mul * vector, stem.add * vector
+        else:
+            stem.add = stem.add + vector
+
+
+def _join(graph: ir.Graph, stem: _Stem) -> None:
+    conv, pool = stem.nodes[0], stem.nodes[-1]
+    x, weight = conv.inputs[:2]
+    assert weight is not None and weight.name is not None
+    name = weight.name.removesuffix('.weight')  # a node of ours is named after its layer
+    vectors = (constant(graph, stem.mul, f'{name}.mul'), constant(graph, stem.add, f'{name}.add'))
+    joined = operator('RealStem', [x, weight, *vectors], {'layout': 'NCHW'}, name)
+    graph.insert_before(pool, joined)
+    result, last = pool.outputs[0], joined
+    if stem.relu:
+        joined.outputs[0].name = f'{result.name}_before_relu'
+        last = ir.node('Relu', [joined.outputs[0]], name=f'{name}.relu')
+        graph.insert_before(pool, last)
+    take_over(result, last.outputs[0])
+    graph.remove(list(reversed(stem.nodes)), safe=True)

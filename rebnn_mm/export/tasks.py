@@ -1,0 +1,285 @@
+"""What a model's file gives: scores, boxes, logits of a text, or what the head gives."""
+
+import inspect
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree
+
+from .detection.detector import detector_graph
+from .detection.stages import ImageStage, raw_graph, two_stage, unsupported
+from .examples import Example, Text
+from .trace import trace
+
+TEXT = 'text-classification'
+
+INPUTS = ('input_ids', 'attention_mask', 'token_type_ids')
+"""Names of what a text classifier takes."""
+
+CLASSIFIED = ('classification', TEXT)
+"""Tasks whose first output has one score for each class."""
+
+
+class Task(NamedTuple):
+    """What a file gives.
+
+    Attributes:
+        name: ``'classification'``, ``'detection'``, ``'text-classification'`` or ``'raw'``.
+        because: why it is ``'raw'``; empty otherwise.
+    """
+
+    name: str
+    because: str = ''
+
+
+def task_of(model: nn.Module) -> Task:
+    """The task of a model: its type decides.
+
+    Example:
+        >>> task_of(nn.Conv2d(3, 8, 1))
+        Task(name='raw', because='it is no image classifier of mmpretrain; it is no detector of mmdet')
+    """
+    if is_text_classifier(model):
+        return Task(TEXT)
+    no_classifier = unsupported_classifier(model)
+    if not no_classifier:
+        return Task('classification')
+    no_detector = unsupported(model)
+    return Task('raw', f'{no_classifier}; {no_detector}') if no_detector else Task('detection')
+
+
+def graph_of(model: nn.Module, task: Task, example: Tensor | None = None) -> onnx.ModelProto:
+    """The graph of a model with the inputs and outputs of its task (docs/format.md).
+
+    Args:
+        model: in eval mode, as a rule packed by :func:`rebnn_mm.export.pack`.
+        task: from :func:`task_of`.
+        example: for a classifier an image of a size that it takes, (1, C, H, W).
+
+    Raises:
+        ValueError: the model cannot be traced; the message says why.
+    """
+    if task.name == 'classification':
+        assert example is not None
+        return classifier_graph(model, example.expand(2, -1, -1, -1).clone())
+    if task.name == TEXT:
+        return text_graph(model)
+    return detector_graph(model) if task.name == 'detection' else raw_graph(model)[0]
+
+
+@torch.no_grad()
+def torch_outputs(model: Any, task: Task, example: Example) -> list[np.ndarray]:
+    """What PyTorch gives for an example in eval mode, in the order of the file's outputs.
+
+    Args:
+        model: the trained model on the CPU, in eval mode.
+        task: from :func:`task_of`.
+        example: an image, or texts.
+    """
+    if isinstance(example, Text):
+        return [text_logits(model, example)]
+    image = torch.from_numpy(example.values)
+    if task.name == 'classification':
+        outputs: Any = ClassifierScores(model)(image)
+    elif task.name == 'detection':
+        from mmdet.structures import DetDataSample
+
+        size = example.valid_size
+        sizes = dict(img_shape=size, ori_shape=size, scale_factor=(1.0, 1.0))
+        (result,) = model.predict(image, [DetDataSample(metainfo=sizes)], rescale=False)
+        found = result.pred_instances
+        outputs = [found.bboxes, found.scores, found.labels]
+    else:
+        outputs = (ImageStage(model) if two_stage(model) else model)(image)
+    return [value.numpy() for value in _pytree.tree_leaves(outputs)]
+
+
+class ClassifierScores(nn.Module):
+    """The probabilities that a classifier predicts.
+
+    The parts keep the names that they have in the classifier. A teacher, as
+    ``rebnn_mm.TeacherStudentClassifier`` has one, is left out.
+
+    Args:
+        model: a classifier for which :func:`unsupported_classifier` has nothing to say.
+
+    Shapes: (N, C, H, W) to (N, classes).
+
+    Example:
+        >>> from mmpretrain.models import ImageClassifier
+        >>> head = dict(type='LinearClsHead', num_classes=4, in_channels=512)
+        >>> backbone = dict(type='ReBNNResNet', depth=18, out_indices=(3,))
+        >>> model = ImageClassifier(backbone=backbone, neck=dict(type='GlobalAveragePooling'), head=head).eval()
+        >>> scores = ClassifierScores(model)(torch.zeros(2, 3, 32, 32))
+        >>> scores.shape, bool(torch.allclose(scores.sum(1), torch.ones(2)))
+        (torch.Size([2, 4]), True)
+    """
+
+    def __init__(self, model: Any) -> None:
+        from mmpretrain.models import MultiLabelClsHead
+
+        super().__init__()
+        self.backbone = model.backbone
+        self.neck = model.neck if model.with_neck else nn.Identity()
+        self.head = model.head
+        self.squash: Callable[[Tensor], Tensor] = (
+            torch.sigmoid if isinstance(model.head, MultiLabelClsHead) else _softmax
+        )
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Class probabilities of a batch of images."""
+        return self.squash(self.head(self.neck(self.backbone(image))))
+
+
+def _softmax(scores: Tensor) -> Tensor:
+    return scores.softmax(dim=1)
+
+
+def unsupported_classifier(model: nn.Module) -> str:
+    """Why a model's prediction is not what :class:`ClassifierScores` gives; empty if it is.
+
+    Example:
+        >>> unsupported_classifier(nn.Conv2d(3, 8, 1))
+        'it is no image classifier of mmpretrain'
+    """
+    if find_spec('mmpretrain') is None:
+        return 'mmpretrain is not installed'
+    from mmpretrain.models import ClsHead, ImageClassifier, MultiLabelClsHead
+
+    if not isinstance(model, ImageClassifier):
+        return 'it is no image classifier of mmpretrain'
+    for method in ('extract_feat', 'predict'):
+        if getattr(type(model), method) is not getattr(ImageClassifier, method):
+            return f'{type(model).__name__} has a way of its own to {method.replace("_", " ")}'
+    head: Any = model.head if model.with_head else None
+    for base in (ClsHead, MultiLabelClsHead):
+        names = ('predict', '_get_predictions')
+        if isinstance(head, base) and all(getattr(type(head), name) is getattr(base, name) for name in names):
+            return ''
+    return f'its head {type(head).__name__} predicts in a way of its own'
+
+
+def classifier_graph(model: nn.Module, example: Tensor) -> onnx.ModelProto:
+    """The graph of a classifier: ``image`` to ``scores``, of any number of images and of any size the model takes.
+
+    Args:
+        model: a classifier in eval mode, as a rule packed by :func:`rebnn_mm.export.pack`.
+        example: at least two images, (N, C, H, W).
+
+    Raises:
+        ValueError: the model is not supported or cannot be traced; the message says why.
+    """
+    reason = unsupported_classifier(model)
+    if reason:
+        raise ValueError(f'{type(model).__name__} cannot be exported with scores as outputs: {reason}.')
+    return trace(ClassifierScores(model), {'image': example}, ['scores'], {'image': [0, 2, 3]})
+
+
+class TextLogits(nn.Module):
+    """The logits of a :class:`rebnn_mm.models.language.TextClassifier`, with tokens as arguments.
+
+    A teacher is left out. The padding mask is handed over in the form in which attention takes it, so that no code of
+    transformers that makes masks is part of the graph.
+
+    Args:
+        model: the classifier; the parts keep their names.
+
+    Shapes: int64 (N, L) each to (N, classes).
+    """
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.encoder = model.encoder
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None) -> Tensor:
+        """Logits of a batch of texts."""
+        types = {} if token_type_ids is None else {'token_type_ids': token_type_ids}
+        mask = attention_mask.ne(0)[:, None, None, :]
+        return self.encoder(input_ids=input_ids, attention_mask=mask, **types).logits
+
+
+def is_text_classifier(model: nn.Module) -> bool:
+    """Whether a model is a :class:`rebnn_mm.models.language.TextClassifier`.
+
+    Example:
+        >>> is_text_classifier(nn.Linear(2, 2))
+        False
+    """
+    from rebnn_mm.models.language.text_classifier import TextClassifier
+
+    return isinstance(model, TextClassifier)
+
+
+def unsupported_encoder(model: Any) -> str:
+    """Why the encoder of a text classifier cannot be exported; empty if it can."""
+    config = model.encoder.config
+    kinds = {kind for kind in getattr(config, 'layer_types', None) or () if kind != 'full_attention'}
+    if kinds:
+        return (
+            f'{type(model.encoder).__name__} has layers of {min(kinds)}, where a token sees its neighbours only; the '
+            'packed format has attention to the whole text. Export an encoder such as BERT, RoBERTa, DistilBERT or '
+            'ELECTRA.'
+        )
+    return ''
+
+
+def input_names(model: Any) -> list[str]:
+    """Names of the inputs that a text classifier takes."""
+    encoder = model.encoder
+    types = 'token_type_ids' in inspect.signature(encoder.forward).parameters
+    return list(INPUTS) if types and getattr(encoder.config, 'type_vocab_size', 0) > 1 else list(INPUTS[:2])
+
+
+def longest_text(model: Any) -> int:
+    """How many tokens a text may have.
+
+    RoBERTa's positions begin behind the number of its padding token.
+    """
+    config = model.encoder.config
+    positions = int(getattr(config, 'max_position_embeddings', 512))
+    offset = config.pad_token_id + 1 if config.model_type in ('roberta', 'xlm-roberta', 'camembert') else 0
+    return positions - offset
+
+
+def random_texts(model: Any, lengths: tuple[int, ...] = (64, 17, 5), count: int = 2) -> list[Text]:
+    """Batches of random tokens, always the same ones, the shorter texts filled with padding."""
+    config = model.encoder.config
+    longest = min(max(lengths), longest_text(model))
+    rng = np.random.default_rng(0)
+    texts = []
+    for _ in range(count):
+        mask = (np.arange(longest) < np.array(lengths)[:, None]).astype(np.int64)
+        ids = np.where(mask, rng.integers(0, config.vocab_size, mask.shape), config.pad_token_id or 0)
+        types = mask * (np.arange(longest) >= longest // 2)
+        inputs = {'input_ids': ids, 'attention_mask': mask, 'token_type_ids': types}
+        texts.append(Text({name: inputs[name] for name in input_names(model)}))
+    return texts
+
+
+def text_graph(model: Any) -> onnx.ModelProto:
+    """The graph of a text classifier: tokens to ``logits``, of any number of texts and any length.
+
+    Args:
+        model: in eval mode, as a rule packed by :func:`rebnn_mm.export.pack`.
+
+    Raises:
+        ValueError: the encoder is not supported or cannot be traced; the message says why.
+    """
+    problem = unsupported_encoder(model)
+    if problem:
+        raise ValueError(problem)
+    names = input_names(model)
+    length = min(8, longest_text(model))
+    example = {name: torch.ones(2, length, dtype=torch.int64) for name in names}
+    return trace(TextLogits(model), example, ['logits'], {name: [0, 1] for name in names})
+
+
+@torch.no_grad()
+def text_logits(model: Any, text: Text) -> np.ndarray:
+    """What PyTorch gives, by the classifier's own forward pass."""
+    return model({name: torch.from_numpy(values) for name, values in text.inputs.items()}).numpy()

@@ -1,0 +1,40 @@
+"""Sessions: what ONNX Runtime may reorder, and what is said where our library is missing."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from rebnn_mm.deploy.native import LibraryError
+from rebnn_mm.deploy.session import library_available, library_problem, open_session
+
+LEVELS = onnxruntime.GraphOptimizationLevel
+
+
+@pytest.fixture(scope='module')
+def model() -> bytes:
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in 'xy']
+    graph = helper.make_graph([helper.make_node('Neg', ['x'], ['y'])], 'negative', ends[:1], ends[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid('', 18)], ir_version=9).SerializeToString()
+
+
+@pytest.mark.parametrize(('exact', 'level'), [(True, LEVELS.ORT_ENABLE_EXTENDED), (False, LEVELS.ORT_ENABLE_ALL)])
+def test_the_order_of_sums_is_kept_where_it_has_to_be(model, exact, level):
+    session = open_session(model, library=False, threads=2, exact=exact)
+    options = session.get_session_options()
+    assert (options.graph_optimization_level, options.intra_op_num_threads) == (level, 2)
+    assert session.run(None, {'x': np.float32([1, -2])})[0].tolist() == [-1, 2]
+
+
+def test_a_trace_is_written_where_one_is_asked_for(model, tmp_path):
+    session = open_session(model, library=False, in_turns=True, trace=str(tmp_path / 'trace'))
+    session.run(None, {'x': np.float32([1, 2])})
+    assert session.end_profiling().startswith(str(tmp_path / 'trace'))
+
+
+def test_a_missing_library_is_said_in_a_sentence(model, tmp_path, monkeypatch):
+    monkeypatch.setenv('REBNN_ORT_LIBRARY', str(tmp_path / 'gone.so'))
+    assert library_problem() == f'REBNN_ORT_LIBRARY names {tmp_path / "gone.so"}, and there is no such file.'
+    assert not library_available()
+    with pytest.raises(LibraryError, match='gone.so, and there is no such file'):
+        open_session(model, library=True)

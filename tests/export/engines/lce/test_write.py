@@ -1,0 +1,91 @@
+"""Whole classifiers in larq compute engine agree with PyTorch."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from rebnn_mm.export.convert import pack
+from rebnn_mm.export.engines.lce.write import to_lce
+from rebnn_mm.export.trace import trace
+from rebnn_mm.methods import ReBNNConv2d
+from rebnn_mm.models import BinaryVGGSmall, ReBNNResNet
+
+AGREEMENT = 1e-5
+"""Largest difference over the largest output: rounding of real-valued layers in another order."""
+
+
+class Classifier(nn.Module):
+    """A backbone, the mean over the image and a linear layer."""
+
+    def __init__(self, backbone, channels, flatten=False):
+        super().__init__()
+        self.backbone, self.flatten = backbone, flatten
+        self.fc = nn.Linear(channels, 10)
+
+    def forward(self, x):
+        x = self.backbone(x)[-1]
+        x = x.flatten(1) if self.flatten else x.mean((2, 3))
+        return self.fc(x).softmax(1)
+
+
+def used(model, *shape):
+    """The model after some batches, so that its norms hold statistics, with shifts and slopes of its own."""
+    model.train()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if 'shift' in name:
+                parameter.normal_(0, 0.1)
+        for _ in range(3):
+            model(torch.randn(8, *shape))
+    return model.eval()
+
+
+@pytest.mark.parametrize(
+    ('block', 'size'), [('react', 32), ('react', 30), ('hardtanh', 16), ('relu', 16), ('single', 16), ('preact', 16)]
+)
+def test_resnet(block, size, run_lce):
+    torch.manual_seed(0)
+    backbone = ReBNNResNet(
+        20,
+        block=block,
+        stem='cifar',
+        base_channels=16,
+        num_stages=3,
+        strides=(1, 2, 2),
+        dilations=(1, 1, 1),
+        out_indices=(2,),
+    )
+    model = used(Classifier(backbone, 64), 3, size, size)
+    x = torch.randn(1, 3, size, size)
+    file = to_lce(trace(pack(model).model, {'x': x}, ['y']), (size, size), 'test')
+    with torch.no_grad():
+        expected = model(x).numpy()
+    assert np.abs(run_lce([(file, x.numpy())])[0] - expected).max() <= AGREEMENT * np.abs(expected).max()
+
+
+def test_vgg_small_is_flattened_in_pytorch_order(run_lce):
+    torch.manual_seed(0)
+    model = used(Classifier(BinaryVGGSmall(conv_cfg=dict(type='ReBNNConv2d')), 512 * 16, flatten=True), 3, 32, 32)
+    x = torch.randn(1, 3, 32, 32)
+    file = to_lce(trace(pack(model).model, {'x': x}, ['y']), (32, 32), 'test')
+    with torch.no_grad():
+        expected = model(x).numpy()
+    assert np.abs(run_lce([(file, x.numpy())])[0] - expected).max() <= AGREEMENT * np.abs(expected).max()
+
+
+@pytest.mark.parametrize(
+    ('model', 'message'),
+    [
+        (nn.Sequential(ReBNNConv2d(8, 8, 3, groups=2)), "BinaryConv '0': .* with groups. Use --format onnx."),
+        (nn.Sequential(nn.Conv2d(8, 8, 3, groups=2)), 'Conv .*: a convolution with groups is not translated'),
+        (nn.Sequential(nn.Upsample(scale_factor=2)), 'Resize .*: Resize is not translated .* Use --format onnx.'),
+        (nn.Sequential(nn.AvgPool2d(3, 2, 1, count_include_pad=False)), 'whose border is not counted'),
+    ],
+    ids=['groups', 'real groups', 'operator', 'pooling'],
+)
+def test_what_is_not_translated_is_named(model, message):
+    x = torch.randn(1, 8, 8, 8)
+    traced = trace(pack(model.eval()).model, {'x': x}, ['y'])
+    with pytest.raises(ValueError, match=message):
+        to_lce(traced, (8, 8), 'test')

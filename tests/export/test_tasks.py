@@ -1,0 +1,61 @@
+import pytest
+import torch
+from mmengine.registry import DefaultScope
+from torch import nn
+
+mmpretrain = pytest.importorskip('mmpretrain')
+
+from rebnn_mm.export.tasks import (  # noqa: E402
+    ClassifierScores,
+    classifier_graph,
+    task_of,
+    unsupported_classifier,
+)
+from rebnn_mm.models.classification import TeacherStudentClassifier  # noqa: E402
+from tests.export.conftest import tiny_classifier, tiny_parts  # noqa: E402
+
+
+def test_scores_are_what_the_classifier_predicts(classifier, random_images):
+    with torch.no_grad():
+        predicted = torch.stack([sample.pred_score for sample in classifier.predict(random_images)])
+        assert torch.equal(ClassifierScores(classifier)(random_images), predicted)
+
+
+def test_several_labels_have_independent_scores(random_images):
+    model = tiny_classifier(head=dict(type='MultiLabelLinearClsHead', num_classes=5, in_channels=8))
+    with torch.no_grad():
+        predicted = torch.stack([sample.pred_score for sample in model.predict(random_images)])
+        assert torch.equal(ClassifierScores(model)(random_images), predicted)
+    assert task_of(model).name == 'classification'
+
+
+def test_a_student_is_exported_without_its_teacher(classifier, random_images):
+    parts = tiny_parts()
+    teacher = dict(type='ImageClassifier', **parts, init_cfg=dict(type='Kaiming', layer='Conv2d'))
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        student = TeacherStudentClassifier(**parts, teacher=teacher)
+    student.load_state_dict(classifier.state_dict())
+    scores = ClassifierScores(student.eval())
+    with torch.no_grad():
+        assert torch.equal(scores(random_images), ClassifierScores(classifier)(random_images))
+    assert len(list(scores.parameters())) == len(list(classifier.parameters()))
+    assert task_of(student).name == 'classification'
+
+
+def test_a_head_that_predicts_in_its_own_way_is_not_taken_for_a_classifier():
+    class Own(mmpretrain.models.LinearClsHead):
+        def predict(self, feats, data_samples=None):
+            return []
+
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        head = Own(num_classes=5, in_channels=8)
+    model = tiny_classifier(head=head)
+    assert unsupported_classifier(model) == 'its head Own predicts in a way of its own'
+    assert task_of(model).name == 'raw' and 'its head Own' in task_of(model).because
+    with pytest.raises(ValueError, match='cannot be exported with scores as outputs: its head Own'):
+        classifier_graph(model, torch.zeros(2, 3, 16, 12))
+
+
+def test_another_module_gives_what_it_gives():
+    task = task_of(nn.Conv2d(3, 4, 1))
+    assert task.name == 'raw' and 'no image classifier' in task.because and 'no detector' in task.because
