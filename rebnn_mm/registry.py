@@ -1,7 +1,8 @@
 """The registries that rebnn_mm adds to mmengine's.
 
 Layers, quantizers, backbones, losses, hooks and constructors register in mmengine's *root* registries, so that a bare
-name in a config finds them from any OpenMMLab library. Two things need a registry of their own:
+name in a config finds them from any OpenMMLab library, and so does one with the scope (``'rebnn_mm.ReBNNHook'``). Two
+things need a registry of their own:
 
 - :data:`MODELS`, for classes that build on mmdet, mmpretrain or transformers. What builds on one of them is imported
   when a config first names such a class with its scope (``type='rebnn_mm.BinaryRPNHead'``), so ``import rebnn_mm``
@@ -14,8 +15,19 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TypeVar
 
+from mmengine.registry import (
+    DATA_SAMPLERS,
+    DATASETS,
+    FUNCTIONS,
+    HOOKS,
+    METRICS,
+    OPTIM_WRAPPER_CONSTRUCTORS,
+    OPTIMIZERS,
+    PARAM_SCHEDULERS,
+    TRANSFORMS,
+    Registry,
+)
 from mmengine.registry import MODELS as ROOT_MODELS
-from mmengine.registry import Registry
 
 LIBRARY_PARTS = {
     'mmdet': (
@@ -50,6 +62,22 @@ class LibraryRegistry(Registry):
 
 
 MODELS = LibraryRegistry('model', parent=ROOT_MODELS, scope='rebnn_mm')
+SCOPED = tuple(
+    Registry(parent.name, parent=parent, scope='rebnn_mm')
+    for parent in (
+        DATA_SAMPLERS,
+        DATASETS,
+        FUNCTIONS,
+        HOOKS,
+        METRICS,
+        OPTIM_WRAPPER_CONSTRUCTORS,
+        OPTIMIZERS,
+        PARAM_SCHEDULERS,
+        TRANSFORMS,
+    )
+)
+"""Empty: a name with the scope is looked up here and then, as they hold nothing, in the root registry above."""
+
 BLOCKS = Registry('binary block', scope='rebnn_mm', locations=['rebnn_mm.models.blocks'])
 
 _C = TypeVar('_C')

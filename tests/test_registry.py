@@ -2,6 +2,7 @@ import subprocess
 import sys
 
 import pytest
+from mmengine import registry
 from mmengine.registry import MODELS as ROOT_MODELS
 
 from rebnn_mm.registry import BLOCKS, LIBRARY_PARTS, MODELS
@@ -15,6 +16,20 @@ def test_leaf_types_are_found_by_bare_name_from_every_scope():
 def test_child_registry_hangs_under_the_root():
     assert MODELS.parent is ROOT_MODELS
     assert ROOT_MODELS.children['rebnn_mm'] is MODELS
+
+
+def own_names():
+    """Every class of ours in a root registry of mmengine."""
+    for name, root in vars(registry).items():
+        if isinstance(root, registry.Registry) and root.scope == 'mmengine':
+            for key, found in root.module_dict.items():
+                if found.__module__.startswith('rebnn_mm.'):
+                    yield pytest.param(root, key, found, id=f'{name}-{key}')
+
+
+@pytest.mark.parametrize(('root', 'name', 'found'), own_names())
+def test_names_are_found_with_and_without_the_scope(root, name, found):
+    assert root.get(name) is root.get(f'rebnn_mm.{name}') is found
 
 
 def test_blocks_know_their_short_names():
