@@ -28,6 +28,16 @@ behind it then see another input, where many more may change: they say nothing a
 FEW = 8
 """So many signs may differ there in any case, in a layer however small."""
 
+OTHER_REGION = 0.1
+"""Share of differing signs from which on two regions of a detector are not the same one."""
+
+OTHER_REGIONS = 0.1
+"""Largest share of a detector's regions that PyTorch has and the file has not.
+
+Proposals of nearly the same score change places where a real sum is rounded otherwise, and what suppresses which with
+them. Each region is therefore compared with the one of the file that it is most like.
+"""
+
 DIFFERENCE = 1e-3
 """Largest difference of an output, relative to its largest value, as long as no sign differs.
 
@@ -203,8 +213,8 @@ def _compared(
 ) -> dict[str, Flips]:
     """Flipped signs of every binary operator whose input has the shape that it has in PyTorch.
 
-    A detector's regions, more than one for an image, are compared only as long as no sign before them differs: one
-    that does may put them into another order.
+    A detector's regions, more than one for an image, are compared only as long as no sign before them differs, and
+    each with the one that it is most like (:data:`OTHER_REGIONS`).
     """
     shifts = _constants(model.graph)
     flips: dict[str, Flips] = {}
@@ -221,12 +231,38 @@ def _compared(
             negative = x + (shift if last else shift[:, None, None]) < 0
             if last and node.op_type != 'BinaryLinear':
                 negative = np.moveaxis(negative, -1, 1)
-        reordered = regions and negative.shape[0] != 1 and any(layer.flipped for layer in flips.values())
-        if negative.shape == expected[node.name].shape and not reordered:
+        several = regions and max(len(negative), len(expected[node.name])) > 1
+        if several and any(layer.flipped for layer in flips.values()):
+            flips[node.name] = Flips(0, 0)
+        elif several and negative.shape[1:] == expected[node.name].shape[1:]:
+            flips[node.name] = region_flips(negative, expected[node.name])
+        elif negative.shape == expected[node.name].shape:
             flips[node.name] = Flips(int((negative != expected[node.name]).sum()), negative.size)
         else:
             flips[node.name] = Flips(0, 0)
     return flips
+
+
+def region_flips(found: np.ndarray, expected: np.ndarray) -> Flips:
+    """Signs in which each expected region differs from the found one that is most like it.
+
+    Args:
+        found: whether each input of the file is negative, shape (regions, C, H, W).
+        expected: the same of PyTorch; the number of regions may be another.
+
+    Example:
+        >>> expected = np.random.default_rng(0).random((20, 4, 3, 3)) < 0.5
+        >>> region_flips(expected[::-1], expected), region_flips(expected[1:], expected)
+        (Flips(flipped=0, compared=720), Flips(flipped=1, compared=684))
+    """
+    each = int(np.prod(expected.shape[1:]))
+    signs, wanted = (1 - 2 * regions.reshape(-1, each).astype(np.float32) for regions in (found, expected))
+    nearest = ((each - wanted @ signs.T) / 2).min(axis=1, initial=each)
+    same = nearest <= OTHER_REGION * each
+    others = int((~same).sum())
+    if others > OTHER_REGIONS * len(same):
+        return Flips(int(nearest.sum()), wanted.size)
+    return Flips(max(int(nearest[same].sum()), int(others > 0)), int(same.sum()) * each)
 
 
 def _constants(graph: onnx.GraphProto) -> dict[str, np.ndarray]:

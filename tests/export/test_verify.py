@@ -9,7 +9,7 @@ from rebnn_mm.export import verify as module
 from rebnn_mm.export.examples import Image
 from rebnn_mm.export.exporter import noise, unfused_graph
 from rebnn_mm.export.tasks import Task, graph_of, torch_outputs
-from rebnn_mm.export.verify import verify
+from rebnn_mm.export.verify import FLIPPED, Flips, region_flips, verify
 from tests.export.conftest import PREPROCESS, tiny_classifier
 
 TASK = Task('classification')
@@ -169,3 +169,25 @@ def test_every_detection_has_its_partner_where_no_sign_differs(detector, kind, n
     model, graph, image = detector
     with pytest.raises(ValueError, match=f'^the exported file gives other detections than PyTorch, .*{words}'):
         verify(with_outputs(graph, kind, name, np.array(value)), model, Task('detection'), [image])
+
+
+def regions(count, generator):
+    return generator.random((count, 4, 7, 7)) < 0.5
+
+
+def test_regions_in_another_order_are_the_same_ones():
+    expected = regions(50, np.random.default_rng(0))
+    found = expected[np.random.default_rng(1).permutation(50)]
+    assert region_flips(found, expected) == Flips(0, expected.size)
+    found[3, 0, 0, 0] ^= True
+    assert region_flips(found, expected) == Flips(1, expected.size)
+
+
+def test_a_few_other_regions_are_near_ties_and_many_are_not():
+    generator = np.random.default_rng(0)
+    expected = regions(50, generator)
+    few, many = expected.copy(), expected.copy()
+    few[:5], many[:6] = regions(5, generator), regions(6, generator)
+    assert region_flips(few, expected) == Flips(1, 45 * 196)  # so that other detections are explained
+    assert region_flips(many, expected).flipped > FLIPPED * expected.size
+    assert region_flips(expected[:0], expected) == Flips(expected.size, expected.size)
