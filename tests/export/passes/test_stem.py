@@ -134,7 +134,7 @@ def test_export_joins_the_stem_and_compares_with_the_exact_file(fast):
 
 
 def test_a_model_without_such_a_stem_gives_the_exact_file(classifier):
-    plain, fast = (export(classifier, size=(16, 12), fast=value) for value in (False, True))
+    plain, fast = (export(classifier, Options(fast=value), size=(16, 12)) for value in (False, True))
     assert fast.fast is None and fast.data == plain.data
 
 
