@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import platform
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,9 +61,17 @@ def quantised(real: Path, size: tuple[int, int], images: list[dict[str, np.ndarr
             per_channel=True,
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
+            reduce_range=saturates(),
             nodes_to_quantize=layers(model),
         )
         return onnx.load(out)
+
+
+def saturates() -> bool:
+    """Whether this processor adds two int8 products in 16 bits (x86-64 without VNNI), so that weights need 7 bits."""
+    info = Path('/proc/cpuinfo')
+    flags = info.read_text() if info.is_file() else ''
+    return platform.machine() == 'x86_64' and 'vnni' not in flags
 
 
 def layers(model: onnx.ModelProto) -> list[str]:

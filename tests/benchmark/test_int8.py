@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rebnn_mm.benchmark.int8 import quantised
+from rebnn_mm.benchmark.int8 import quantised, saturates
 from rebnn_mm.benchmark.session import noise_feeds, timed_session
 
 
@@ -55,8 +55,8 @@ def test_it_gives_nearly_the_same(real, tmp_path):
     onnx.save(quantised(real, (16, 24)), tmp_path / 'int8.onnx')
     second = timed_session(tmp_path / 'int8.onnx', False, 1).run(None, feeds)[0]
     assert first.shape == second.shape == (1, 8, 16, 24)
-    # scores run from 1 to 2; 8 bits over the range of the values before the sigmoid
-    assert 0 < np.abs(first - second).max() < 0.1
+    # scores run from 1 to 2; 8 bits over the range of the values before the sigmoid, weights with 7 where 8 saturate
+    assert 0 < np.abs(first - second).max() < (0.2 if saturates() else 0.1)
 
 
 def test_a_file_that_takes_no_image_is_refused(tmp_path):

@@ -11,7 +11,7 @@ from experiments.paper_costs.bidet_ssd_cost import bidet_ssd_cost
 from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.analysis.network_cost import network_cost
 
-CONFIG = Path(__file__).parents[2] / 'configs' / 'voc' / 'ssd300_vgg16_bireal_voc.py'
+CONFIG = Path(__file__).parents[3] / 'configs' / 'voc' / 'ssd300_vgg16_bireal_voc.py'
 
 
 def test_layers_that_ours_has_too():
