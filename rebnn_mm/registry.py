@@ -139,8 +139,8 @@ def summary(cls: type) -> str:
     """What a class is, in one line: the first of its docstring.
 
     Example:
-        >>> from rebnn_mm.layers import BinaryRPReLU
-        >>> summary(BinaryRPReLU)
+        >>> from rebnn_mm.layers import RPReLU
+        >>> summary(RPReLU)
         'PReLU whose input and output are shifted per channel.'
     """
     return (cls.__doc__ or '').strip().partition('\n')[0]

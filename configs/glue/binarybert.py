@@ -16,7 +16,7 @@ model = dict(
         word_embedding=dict(type='BinaryEmbedding', weight=dict(type='BWNWeight', per='channel')),
         split=True,
     ),
-    attention=dict(type='BinarySoftmaxAttention', projections=activation, weights='BinaryStep'),
-    losses=[dict(type='BinaryPredictionLoss')],
+    attention=dict(type='SoftmaxAttention', projections=activation, weights='BinaryStep'),
+    losses=[dict(type='PredictionLoss')],
 )
 custom_hooks = [dict(type='BinaryHook')]

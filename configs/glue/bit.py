@@ -21,10 +21,10 @@ model = dict(
         # BERT's name of the layer behind the ReLU.
         overrides={'layer.*.output.dense': dict(activation=dict(shift='zero', **unsigned))},
     ),
-    attention=dict(type='BinarySoftmaxAttention', projections=signed, weights=unsigned),
+    attention=dict(type='SoftmaxAttention', projections=signed, weights=unsigned),
     losses=[
-        dict(type='BinaryPredictionLoss'),
-        dict(type='BinaryHiddenStateLoss', form='mse', mask_padding=True),
+        dict(type='PredictionLoss'),
+        dict(type='HiddenStateLoss', form='mse', mask_padding=True),
     ],
 )
 custom_hooks = [dict(type='BinaryHook')]

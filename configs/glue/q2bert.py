@@ -13,6 +13,6 @@ model = dict(
         linear=dict(type='BinaryLinear', weight=dict(type='Q8BERTWeight', bits=2), activation=activation),
         word_embedding=dict(type='BinaryEmbedding', weight=dict(type='Q8BERTWeight', bits=8)),
     ),
-    attention=dict(type='BinarySoftmaxAttention', projections=activation, weights=activation),
+    attention=dict(type='SoftmaxAttention', projections=activation, weights=activation),
 )
 custom_hooks = [dict(type='BinaryHook')]

@@ -13,6 +13,6 @@ model = dict(
         linear=dict(type='BinaryLinear', weight=dict(type='QBERTWeight', bits=2, groups=128), activation=activation),
         word_embedding=dict(type='BinaryEmbedding', weight=dict(type='QBERTWeight', bits=8, groups=1)),
     ),
-    attention=dict(type='BinarySoftmaxAttention', projections=activation, weights=activation),
+    attention=dict(type='SoftmaxAttention', projections=activation, weights=activation),
 )
 custom_hooks = [dict(type='BinaryHook')]

@@ -6,4 +6,4 @@ work_dir = 'work_dirs/{{$ENCODER:bert_base}}_{{$TASK:sst2}}'
 model = dict(type='rebnn_mm.TextClassifier', encoder=_base_.pretrained, num_labels=_base_.num_labels)
 optim_wrapper = _base_.fine_tune_optim_wrapper
 train_cfg = _base_.fine_tune
-custom_hooks = [dict(type='BinarySavePretrainedHook')]
+custom_hooks = [dict(type='SavePretrainedHook')]

@@ -22,9 +22,9 @@ model = dict(
     ),
     attention=dict(type='BinaryAttention'),
     losses=[
-        dict(type='BinaryPredictionLoss'),
-        dict(type='BinaryDirectionMatchingLoss', mask_padding=True),
-        dict(type='BinaryHiddenStateLoss', form='direction', mask_padding=True),
+        dict(type='PredictionLoss'),
+        dict(type='DirectionMatchingLoss', mask_padding=True),
+        dict(type='HiddenStateLoss', form='direction', mask_padding=True),
     ],
     label_weight=0.5,
 )

@@ -14,11 +14,11 @@ model = dict(
         linear=dict(type='BinaryLinear', weight=dict(type='TWNWeight', per='tensor'), activation=activation),
         word_embedding=dict(type='BinaryEmbedding', weight=dict(type='TWNWeight', per='channel')),
     ),
-    attention=dict(type='BinarySoftmaxAttention', projections=activation, weights=activation),
+    attention=dict(type='SoftmaxAttention', projections=activation, weights=activation),
     losses=[
-        dict(type='BinaryPredictionLoss'),
-        dict(type='BinaryAttentionScoreLoss', mask_padding=True),
-        dict(type='BinaryHiddenStateLoss', form='mse', mask_padding=True),
+        dict(type='PredictionLoss'),
+        dict(type='AttentionScoreLoss', mask_padding=True),
+        dict(type='HiddenStateLoss', form='mse', mask_padding=True),
     ],
 )
 custom_hooks = [dict(type='BinaryHook')]

@@ -5,16 +5,16 @@ from .cifar10_resident import CIFAR10Resident
 from .collate import glue_collate
 from .glue import GLUEDataset
 from .glue_tasks import GLUE_TASKS, GLUETask, glue_task
-from .length_grouped_sampler import BinaryLengthGroupedSampler
+from .length_grouped_sampler import LengthGroupedSampler
 from .transforms import TokenizeText
 
 __all__ = [
     'GLUE_TASKS',
-    'BinaryLengthGroupedSampler',
     'CIFAR10Archive',
     'CIFAR10Resident',
     'GLUEDataset',
     'GLUETask',
+    'LengthGroupedSampler',
     'TokenizeText',
     'glue_collate',
     'glue_task',

@@ -10,7 +10,7 @@ from mmengine.registry import DATA_SAMPLERS
 
 
 @DATA_SAMPLERS.register_module()
-class BinaryLengthGroupedSampler(InfiniteSampler):
+class LengthGroupedSampler(InfiniteSampler):
     """mmengine's ``InfiniteSampler``, with texts of similar length side by side, so that batches have little padding.
 
     Each shuffled pass over the rows is cut into windows of ``window`` batches; in each the rows are sorted by length,
@@ -33,7 +33,7 @@ class BinaryLengthGroupedSampler(InfiniteSampler):
         ...     def get_data_info(self, index):
         ...         return dict(text=self[index])
         >>> texts = Texts('x' * (1 + number % 10) for number in range(100))
-        >>> stream = iter(BinaryLengthGroupedSampler(texts, batch_size=10, window=10, seed=0))
+        >>> stream = iter(LengthGroupedSampler(texts, batch_size=10, window=10, seed=0))
         >>> sorted({len({len(texts[next(stream)]) for _ in range(10)}) for _ in range(10)})
         [1]
     """

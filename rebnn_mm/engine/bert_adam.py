@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 
 @OPTIMIZERS.register_module()
-class BinaryBertAdam(Optimizer):
+class BertAdam(Optimizer):
     r"""AdamW without bias correction, behind gradient clipping per tensor, as BERT and BiBERT are trained.
 
     .. math::
@@ -36,7 +36,7 @@ class BinaryBertAdam(Optimizer):
 
     Example:
         >>> weight = torch.nn.Parameter(torch.ones(2))
-        >>> optimizer = BinaryBertAdam([weight], lr=0.1, weight_decay=0.0)
+        >>> optimizer = BertAdam([weight], lr=0.1, weight_decay=0.0)
         >>> weight.grad = torch.tensor([3.0, -4.0])
         >>> _ = optimizer.step()
         >>> weight  # the step is lr * 0.1 / sqrt(0.001), whatever the gradient

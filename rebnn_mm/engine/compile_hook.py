@@ -11,7 +11,7 @@ from .binary_hook import unwrapped
 
 
 @HOOKS.register_module()
-class BinaryCompileHook(Hook):
+class CompileHook(Hook):
     """Compiles a part of the model with ``torch.compile`` before training; evaluation stays as it is.
 
     A 1-bit network is many small operations on one tensor (shift, sign, estimator, scale, norm, slope), which the
@@ -28,7 +28,7 @@ class BinaryCompileHook(Hook):
         ValueError: the model has no such part.
 
     Example:
-        >>> BinaryCompileHook('backbone').part
+        >>> CompileHook('backbone').part
         'backbone'
     """
 
@@ -44,7 +44,7 @@ class BinaryCompileHook(Hook):
         """Compile; the work is done when the first batch comes."""
         if not hasattr(torch.compiler, 'set_stance'):
             raise RuntimeError(
-                f'BinaryCompileHook needs torch 2.6 or newer, this is {torch.__version__}: update torch, or take the '
+                f'CompileHook needs torch 2.6 or newer, this is {torch.__version__}: update torch, or take the '
                 'hook out of custom_hooks.'
             )
         model = unwrapped(runner.model)
@@ -53,7 +53,7 @@ class BinaryCompileHook(Hook):
         except AttributeError:
             names = ', '.join(name for name, _ in model.named_children())
             raise ValueError(
-                f'BinaryCompileHook: the model has no part {self.part!r}. Name one of its modules: {names}.'
+                f'CompileHook: the model has no part {self.part!r}. Name one of its modules: {names}.'
             ) from None
         module.compile(**self.options)
         self._compiled = True

@@ -12,7 +12,7 @@ from mmengine.runner import Runner
 
 
 @HOOKS.register_module()
-class BinaryIterSeedHook(Hook):
+class IterSeedHook(Hook):
     """Seeds every random generator before each iteration, from the run's seed, the iteration and the process.
 
     mmengine's checkpoints hold no state of random generators, so dropout after ``--resume`` would differ from that of
@@ -20,7 +20,7 @@ class BinaryIterSeedHook(Hook):
     data come in the same order (``InfiniteSampler``) and the pipeline is not random.
 
     Example:
-        >>> BinaryIterSeedHook.seed_of(42, iteration=7, rank=1) == BinaryIterSeedHook.seed_of(42, iteration=8, rank=0)
+        >>> IterSeedHook.seed_of(42, iteration=7, rank=1) == IterSeedHook.seed_of(42, iteration=8, rank=0)
         False
     """
 

@@ -13,8 +13,8 @@ from .binary_hook import unwrapped
 
 
 @HOOKS.register_module()
-class BinarySavePretrainedHook(Hook):
-    """Writes ``<work_dir>/<folder>`` after training: ``custom_hooks=[dict(type='BinarySavePretrainedHook')]``.
+class SavePretrainedHook(Hook):
+    """Writes ``<work_dir>/<folder>`` after training: ``custom_hooks=[dict(type='SavePretrainedHook')]``.
 
     The directory is one of Hugging Face's, with the tokenizer (:func:`rebnn_mm.models.language.save_pretrained`), so
     another config can say ``encoder='work_dirs/<run>/pretrained'`` or take it as teacher. It holds the best weights
@@ -27,7 +27,7 @@ class BinarySavePretrainedHook(Hook):
         TypeError: the model is no ``rebnn_mm.TextClassifier``.
 
     Example:
-        >>> BinarySavePretrainedHook().folder
+        >>> SavePretrainedHook().folder
         'pretrained'
     """
 
@@ -41,7 +41,7 @@ class BinarySavePretrainedHook(Hook):
         model = unwrapped(runner.model)
         if not isinstance(model, TextClassifier):
             raise TypeError(
-                f'BinarySavePretrainedHook: writes a rebnn_mm.TextClassifier, but the model is a '
+                f'SavePretrainedHook: writes a rebnn_mm.TextClassifier, but the model is a '
                 f'{type(model).__name__}. Remove the hook from custom_hooks.'
             )
 

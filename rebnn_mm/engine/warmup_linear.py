@@ -8,7 +8,7 @@ from mmengine.registry import PARAM_SCHEDULERS
 
 
 @PARAM_SCHEDULERS.register_module()
-class BinaryWarmupLinearLR(LRSchedulerMixin, _ParamScheduler):
+class WarmupLinearLR(LRSchedulerMixin, _ParamScheduler):
     r"""Rises from zero in the first part of training and falls to zero by its end, both linearly, at every step.
 
     .. math::
@@ -30,7 +30,7 @@ class BinaryWarmupLinearLR(LRSchedulerMixin, _ParamScheduler):
     Example:
         >>> import torch
         >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-        >>> scheduler = BinaryWarmupLinearLR(optimizer, warmup=0.25, end=8)
+        >>> scheduler = WarmupLinearLR(optimizer, warmup=0.25, end=8)
         >>> rates = []
         >>> for _ in range(8):
         ...     rates.append(round(optimizer.param_groups[0]['lr'], 3)); _ = optimizer.step(); scheduler.step()

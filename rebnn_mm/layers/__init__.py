@@ -1,6 +1,6 @@
 """Binary layers, built from config like the layers they replace; a method's own are in :mod:`rebnn_mm.methods`."""
 
-from .activations import BinaryMaxout, BinaryRPReLU
+from .activations import Maxout, RPReLU
 from .attention import AttentionParts, BinaryAttention, EncoderAttention, RealAttention, SoftmaxAttention
 from .base import BinaryLayer
 from .binary_conv import BinaryConv2d
@@ -15,9 +15,9 @@ __all__ = [
     'BinaryEmbedding',
     'BinaryLayer',
     'BinaryLinear',
-    'BinaryMaxout',
-    'BinaryRPReLU',
     'EncoderAttention',
+    'Maxout',
+    'RPReLU',
     'RealAttention',
     'SoftmaxAttention',
     'calibrate_shifts',

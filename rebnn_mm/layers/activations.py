@@ -9,7 +9,7 @@ from torch.nn import functional
 
 
 @MODELS.register_module()
-class BinaryRPReLU(nn.Module):
+class RPReLU(nn.Module):
     r"""PReLU whose input and output are shifted per channel.
 
     .. math:: y = PReLU_{a_c}(x + \beta_c) + \zeta_c
@@ -23,7 +23,7 @@ class BinaryRPReLU(nn.Module):
     Source: Liu et al. 2020 (ReActNet), Eq. 4.
 
     Example:
-        >>> BinaryRPReLU(2)(torch.tensor([[-4., 4.]]))
+        >>> RPReLU(2)(torch.tensor([[-4., 4.]]))
         tensor([[-1.,  4.]], grad_fn=<AddBackward0>)
     """
 
@@ -43,7 +43,7 @@ class BinaryRPReLU(nn.Module):
 
 
 @MODELS.register_module()
-class BinaryMaxout(nn.Module):
+class Maxout(nn.Module):
     r"""Piecewise linear function with two learnable slopes per channel.
 
     .. math:: y = p_c \max(x, 0) + n_c \min(x, 0)
@@ -60,7 +60,7 @@ class BinaryMaxout(nn.Module):
     Source: Tu et al. 2022 (AdaBin), section 3.4.
 
     Example:
-        >>> BinaryMaxout(2)(torch.tensor([[-4., 4.]]))
+        >>> Maxout(2)(torch.tensor([[-4., 4.]]))
         tensor([[-1.,  4.]], grad_fn=<AddBackward0>)
     """
 

@@ -65,7 +65,7 @@ class EncoderAttention(nn.Module):
         raise NotImplementedError(f'{type(self).__name__} has to implement forward')
 
 
-@MODELS.register_module('BinaryRealAttention')
+@MODELS.register_module()
 class RealAttention(EncoderAttention):
     r"""Softmax attention without quantization, written out: what the others are compared with.
 
@@ -89,7 +89,7 @@ class RealAttention(EncoderAttention):
         return AttentionParts(torch.matmul(weights, value).transpose(1, 2).contiguous(), scores, weights)
 
 
-@MODELS.register_module('BinarySoftmaxAttention')
+@MODELS.register_module()
 class SoftmaxAttention(EncoderAttention):
     r"""Softmax attention with a quantizer on query, key, value and on the weights.
 

@@ -7,18 +7,18 @@ Only what needs nothing but mmengine and mmcv's layers is imported here; :mod:`r
 
 from .backbones import BinarySSDVGG, BinaryVGGSmall, ReBNNResLayer, ReBNNResNet
 from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock, block_styles
-from .losses import BinaryDistributionLoss
+from .losses import DistributionLoss
 from .necks import FlattenNeck
 from .stages import BinaryUnit
 
 __all__ = [
     'BinaryBasicBlock',
     'BinaryBiRealBlock',
-    'BinaryDistributionLoss',
     'BinaryReActBlock',
     'BinarySSDVGG',
     'BinaryUnit',
     'BinaryVGGSmall',
+    'DistributionLoss',
     'FlattenNeck',
     'ReBNNResLayer',
     'ReBNNResNet',

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from rebnn_mm.layers import BinaryConv2d, BinaryMaxout, BinaryRPReLU
+from rebnn_mm.layers import BinaryConv2d, Maxout, RPReLU
 from rebnn_mm.registry import BLOCKS, summary
 
 Config = dict[str, Any]
@@ -233,7 +233,7 @@ class BinaryReActBlock(BinaryBasicBlock):
     @classmethod
     def build_act(cls, channels: int) -> nn.Module:
         """RPReLU on (N, channels, H, W)."""
-        return BinaryRPReLU(channels)
+        return RPReLU(channels)
 
 
 @BLOCKS.register_module(name=['BinaryHardtanhBlock', 'hardtanh'])
@@ -306,7 +306,7 @@ class BinaryAdaBinBlock(BinaryBasicBlock):
     @classmethod
     def build_act(cls, channels: int) -> nn.Module:
         """Maxout on (N, channels, H, W)."""
-        return BinaryMaxout(channels)
+        return Maxout(channels)
 
 
 @BLOCKS.register_module(name=['BinarySingleShortcutBlock', 'single'])

@@ -25,7 +25,7 @@ def block_style(block: str | Mapping[str, Any]) -> tuple[type[BinaryBasicBlock],
     Example:
         >>> style, options = block_style('react')
         >>> style.input_shift, style.build_act(8, **options)
-        ('zero', BinaryRPReLU())
+        ('zero', RPReLU())
     """
     options = {'type': block} if isinstance(block, str) else dict(block)
     name = options.pop('type')

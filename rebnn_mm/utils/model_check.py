@@ -27,8 +27,8 @@ def unfit_model(cfg: Mapping[str, Any]) -> str | None:
         cfg: a config with ``model`` and, where it has one, ``default_scope``.
 
     Example:
-        >>> print(unfit_model(dict(model=dict(type='BinaryRPReLU', channels=8, conv_cfg=dict(type='ReBNNConv2d')))))
-        model: BinaryRPReLU takes no conv_cfg, so its layers stay real. Leave model.conv_cfg out.
+        >>> print(unfit_model(dict(model=dict(type='RPReLU', channels=8, conv_cfg=dict(type='ReBNNConv2d')))))
+        model: RPReLU takes no conv_cfg, so its layers stay real. Leave model.conv_cfg out.
     """
     with MODELS.switch_scope_and_registry(cfg.get('default_scope')) as registry:
         for key, part in _parts(cfg.get('model'), 'model'):

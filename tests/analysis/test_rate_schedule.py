@@ -36,7 +36,7 @@ def test_a_warm_up_that_never_reaches_the_rate():
 def test_the_end_of_a_scheduler_is_that_of_the_training():
     cosine = dict(type='CosineAnnealingLR', T_max=4, eta_min=0.05, by_epoch=True, begin=0)
     assert rate_schedule(cosine, 0.1, 400, epoch_length=100, epochs=4).mean == pytest.approx(0.8125, abs=1e-3)
-    triangle = dict(type='BinaryWarmupLinearLR', warmup=0.1, by_epoch=False)
+    triangle = dict(type='WarmupLinearLR', warmup=0.1, by_epoch=False)
     assert rate_schedule([triangle], 1e-4, 1000).full_steps == pytest.approx(500, abs=1)
 
 

@@ -49,7 +49,7 @@ def test_real_network_has_the_products_of_the_list(folder):
 
 
 def test_attention_says_its_bits(folder):
-    softmax = dict(type='BinarySoftmaxAttention', projections='BinarySign', weights='BinarySign')
+    softmax = dict(type='SoftmaxAttention', projections='BinarySign', weights='BinarySign')
     cost = network_cost(TextClassifier(folder, pretrained=False, attention=softmax), (TOKENS,))
     attentions = [layer for layer in cost.layers if layer.kind == 'SoftmaxAttention']
     assert [(layer.precision, layer.macs) for layer in attentions] == [('W1A1', ATTENTION // 2)] * 2

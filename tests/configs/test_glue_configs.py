@@ -134,7 +134,7 @@ def test_learns_from_a_step_and_is_scored(name, files):
 def test_recipe_is_biberts(task):
     cfg = Config.fromfile(CONFIGS.parent / f'_base_/glue/bert_base/{task}.py')
     rate, epochs, tokens, interval, seed = RECIPES[task]
-    assert cfg.optim_wrapper.optimizer == dict(type='BinaryBertAdam', lr=rate, weight_decay=0.01, clip_norm=1.0)
+    assert cfg.optim_wrapper.optimizer == dict(type='BertAdam', lr=rate, weight_decay=0.01, clip_norm=1.0)
     assert cfg.train_dataloader.batch_size == 16
     assert cfg.train_cfg.max_iters == epochs * (GLUE_TASKS[task].train_rows // 16)
     assert cfg.train_cfg.val_interval == interval
@@ -142,7 +142,7 @@ def test_recipe_is_biberts(task):
         dict(type='TokenizeText', tokenizer='data/bert_base_uncased', max_length=tokens)
     ]
     assert cfg.randomness.seed == seed
-    assert cfg.param_scheduler == dict(type='BinaryWarmupLinearLR', warmup=0.1, by_epoch=False)
+    assert cfg.param_scheduler == dict(type='WarmupLinearLR', warmup=0.1, by_epoch=False)
 
 
 @pytest.mark.parametrize('name', RUNS)
@@ -179,7 +179,7 @@ def test_rows_start_from_the_real_valued_one(name):
     assert cfg.work_dir == f'work_dirs/{name}'
     if is_real(name):
         assert cfg.model.encoder == f'data/{"minilm" if network == "minilm" else "bert_base_uncased"}'
-        assert dict(type='BinarySavePretrainedHook') in cfg.custom_hooks
+        assert dict(type='SavePretrainedHook') in cfg.custom_hooks
     else:
         sources = [cfg.model.encoder, *([cfg.model.teacher] if 'teacher' in cfg.model else [])]
         assert all(source.startswith(f'work_dirs/{network}_') and source.endswith('/pretrained') for source in sources)

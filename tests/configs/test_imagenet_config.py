@@ -193,7 +193,7 @@ def test_both_stages_learn_from_the_real_resnet34(name, load_config):
         'mmpretrain::resnet/resnet34_8xb32_in1k.py',
         'torchvision://resnet34',
     )
-    assert cfg.model.teacher_loss.type == 'BinaryDistributionLoss'
+    assert cfg.model.teacher_loss.type == 'DistributionLoss'
     stage1 = f'{name.split("_")[0]}_react_stage1_imagenet'
     start = f'work_dirs/{stage1}/epoch_{ROWS[stage1].epochs}.pth'
     assert cfg.get('load_from') == (start if row.stage == 2 else None)

@@ -14,7 +14,7 @@ import mmdet
 from mmdet.registry import MODELS
 from mmdet.utils import register_all_modules
 
-from rebnn_mm.layers import BinaryConv2d, BinaryRPReLU
+from rebnn_mm.layers import BinaryConv2d, RPReLU
 
 from .ssd import build_without_memory, convolutions, narrow, predict, train_one_step, without_scopes
 
@@ -25,8 +25,8 @@ SAMPLE = Path(__file__).parents[2] / 'demo' / 'coco_sample'
 
 # config: layer, bits, what follows each convolution, whether it has a shortcut, hook
 ROWS = {
-    'ssd300_vgg16_rebnn_coco': ('ReBNNConv2d', 1, BinaryRPReLU, True, 'ReBNNHook'),
-    'ssd300_vgg16_rebnn_adam_coco': ('ReBNNConv2d', 1, BinaryRPReLU, True, 'ReBNNHook'),
+    'ssd300_vgg16_rebnn_coco': ('ReBNNConv2d', 1, RPReLU, True, 'ReBNNHook'),
+    'ssd300_vgg16_rebnn_adam_coco': ('ReBNNConv2d', 1, RPReLU, True, 'ReBNNHook'),
     'ssd300_vgg16_bireal_coco': ('BiRealConv2d', 1, nn.Identity, True, 'BinaryHook'),
     'ssd300_vgg16_xnor_coco': ('XNORConv2d', 1, nn.Identity, False, 'BinaryHook'),
     'ssd300_vgg16_dorefa44_coco': ('DoReFaConv2d', 4, nn.ReLU, False, 'BinaryHook'),

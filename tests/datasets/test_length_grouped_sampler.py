@@ -6,7 +6,7 @@ from itertools import chain, islice
 import pytest
 from mmengine.registry import DATA_SAMPLERS
 
-from rebnn_mm.datasets import BinaryLengthGroupedSampler, GLUEDataset
+from rebnn_mm.datasets import GLUEDataset, LengthGroupedSampler
 from tests.datasets.glue_folder import write_rows
 
 
@@ -32,7 +32,7 @@ def spread(rows, indices):
 
 def test_every_row_once_in_a_pass_of_similar_lengths(rows):
     sampler = DATA_SAMPLERS.build(
-        dict(type='BinaryLengthGroupedSampler', batch_size=8, window=6), default_args=dict(dataset=rows, seed=1)
+        dict(type='LengthGroupedSampler', batch_size=8, window=6), default_args=dict(dataset=rows, seed=1)
     )
     found = batches(sampler, 12)
     assert sorted(chain.from_iterable(found)) == list(range(96))
@@ -51,7 +51,7 @@ def test_no_batch_holds_a_row_twice(monkeypatch, processes, count):
     samplers = []
     for rank in range(processes):
         monkeypatch.setattr('mmengine.dataset.sampler.get_dist_info', lambda rank=rank: (rank, processes))
-        samplers.append(iter(BinaryLengthGroupedSampler(texts, 16, seed=1)))
+        samplers.append(iter(LengthGroupedSampler(texts, 16, seed=1)))
     steps = [[next(stream) for stream in samplers for _ in range(16)] for _ in range(4 * count // size)]
     assert [len(set(step)) for step in steps] == [size] * len(steps)
     often = Counter(chain.from_iterable(steps)).values()
@@ -59,13 +59,13 @@ def test_no_batch_holds_a_row_twice(monkeypatch, processes, count):
 
 
 def test_fewer_rows_than_a_batch_come_once_a_pass():
-    stream = iter(BinaryLengthGroupedSampler(Texts(['a', 'bc', 'd']), 4, seed=1))
+    stream = iter(LengthGroupedSampler(Texts(['a', 'bc', 'd']), 4, seed=1))
     assert [sorted(islice(stream, 3)) for _ in range(5)] == [[0, 1, 2]] * 5
 
 
 def test_order_of_batches_is_random_and_follows_the_seed(rows):
     def first(seed):
-        return batches(BinaryLengthGroupedSampler(rows, 8, window=12, seed=seed), 24)
+        return batches(LengthGroupedSampler(rows, 8, window=12, seed=seed), 24)
 
     assert first(3) == first(3) != first(4)
     assert first(3)[:12] != first(3)[12:]
@@ -74,8 +74,8 @@ def test_order_of_batches_is_random_and_follows_the_seed(rows):
 
 
 def test_goes_on_where_it_stood(rows):
-    whole = batches(BinaryLengthGroupedSampler(rows, 8, seed=5), 20)
-    resumed = BinaryLengthGroupedSampler(rows, 8, seed=5)
+    whole = batches(LengthGroupedSampler(rows, 8, seed=5), 20)
+    resumed = LengthGroupedSampler(rows, 8, seed=5)
     resumed.skip(8 * 13)
     assert batches(resumed, 7) == whole[13:]
 
@@ -84,7 +84,7 @@ def test_processes_share_each_group(rows, monkeypatch):
     parts = []
     for rank in (0, 1):
         monkeypatch.setattr('mmengine.dataset.sampler.get_dist_info', lambda rank=rank: (rank, 2))
-        parts.append(batches(BinaryLengthGroupedSampler(rows, 4, window=12, seed=2), 12, size=4))
+        parts.append(batches(LengthGroupedSampler(rows, 4, window=12, seed=2), 12, size=4))
     assert sorted(chain.from_iterable(parts[0] + parts[1])) == list(range(96))
     together = [one + other for one, other in zip(*parts, strict=True)]
     assert max(spread(rows, batch) for batch in together) < spread(rows, range(96)) / 2

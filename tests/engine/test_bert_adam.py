@@ -8,7 +8,7 @@ import torch
 from mmengine.optim import build_optim_wrapper
 from torch import nn
 
-from rebnn_mm.engine import BinaryBertAdam, ResilientGradient
+from rebnn_mm.engine import BertAdam, ResilientGradient
 from rebnn_mm.methods import ReBNNLinear
 from tests.tolerances import FLOAT64_EXACT
 
@@ -31,7 +31,7 @@ def gradients(step):
 def test_steps_are_those_of_the_formula():
     params = parameters()
     lr, beta1, beta2, eps, decay = 0.02, 0.8, 0.95, 1e-6, 0.1
-    optimizer = BinaryBertAdam(
+    optimizer = BertAdam(
         [dict(params=params[:2]), dict(params=params[2:], weight_decay=0.0)],
         lr=lr,
         betas=(beta1, beta2),
@@ -62,7 +62,7 @@ def test_each_tensor_is_clipped_by_its_own_norm():
     params = parameters()
     for parameter, gradient in zip(params, gradients(0), strict=True):
         parameter.grad = gradient.clone()
-    BinaryBertAdam(params, lr=0.0).step()
+    BertAdam(params, lr=0.0).step()
     for parameter, gradient in zip(params, gradients(0), strict=True):
         twin = nn.Parameter(torch.zeros_like(gradient))
         twin.grad = gradient.clone()
@@ -70,14 +70,14 @@ def test_each_tensor_is_clipped_by_its_own_norm():
         torch.testing.assert_close(parameter.grad, twin.grad, rtol=FLOAT64_EXACT, atol=0)
     unclipped = nn.Parameter(torch.zeros(2))
     unclipped.grad = torch.tensor([30.0, 40.0])
-    BinaryBertAdam([unclipped], clip_norm=None).step()
+    BertAdam([unclipped], clip_norm=None).step()
     assert unclipped.grad.tolist() == [30.0, 40.0]
 
 
 def test_reconstruction_term_is_added_to_the_clipped_gradient():
     torch.manual_seed(0)
     layer = ReBNNLinear(64, 16, bias=False, gamma=10.0).double()
-    optimizer = BinaryBertAdam(layer.parameters(), lr=0.0, clip_norm=1e-3)
+    optimizer = BertAdam(layer.parameters(), lr=0.0, clip_norm=1e-3)
     ResilientGradient(layer).attach(optimizer)
     layer(torch.randn(8, 64, dtype=torch.float64)).square().sum().backward()
     optimizer.step()
@@ -93,13 +93,13 @@ def test_copy_and_saved_state_go_on_alike():
     runs = []
     for mode in ('on', 'copied', 'loaded'):
         params = parameters()
-        optimizer = BinaryBertAdam(params, lr=0.1)
+        optimizer = BertAdam(params, lr=0.1)
         for step in range(4):
             if step == 2 and mode == 'copied':
                 params, optimizer = copy.deepcopy((params, optimizer))
             if step == 2 and mode == 'loaded':
                 state = optimizer.state_dict()
-                optimizer = BinaryBertAdam(params, lr=0.1)
+                optimizer = BertAdam(params, lr=0.1)
                 optimizer.load_state_dict(copy.deepcopy(state))
             for parameter, gradient in zip(params, gradients(step), strict=True):
                 parameter.grad = gradient.clone()
@@ -111,7 +111,7 @@ def test_copy_and_saved_state_go_on_alike():
 
 def test_parameters_without_a_gradient_stay():
     used, unused = nn.Parameter(torch.ones(2)), nn.Parameter(torch.ones(2))
-    optimizer = BinaryBertAdam([used, unused], weight_decay=0.5)
+    optimizer = BertAdam([used, unused], weight_decay=0.5)
     used.grad = torch.ones(2)
     optimizer.step()
     assert unused.tolist() == [1, 1] and used.tolist() != [1, 1]
@@ -123,7 +123,7 @@ def test_biases_and_norms_get_no_decay_through_the_constructor():
         model,
         dict(
             constructor='ReBNNOptimWrapperConstructor',
-            optimizer=dict(type='BinaryBertAdam', lr=1e-4, weight_decay=0.01),
+            optimizer=dict(type='BertAdam', lr=1e-4, weight_decay=0.01),
             paramwise_cfg=dict(bias_decay_mult=0.0),
         ),
     )
@@ -140,5 +140,5 @@ def test_biases_and_norms_get_no_decay_through_the_constructor():
     'wrong', [dict(lr=-1.0), dict(betas=(0.9, 1.0)), dict(eps=0.0), dict(weight_decay=-0.1), dict(clip_norm=0.0)]
 )
 def test_arguments_out_of_range_are_refused(wrong):
-    with pytest.raises(ValueError, match=f'BinaryBertAdam needs {next(iter(wrong))}'):
-        BinaryBertAdam(parameters(), **wrong)
+    with pytest.raises(ValueError, match=f'BertAdam needs {next(iter(wrong))}'):
+        BertAdam(parameters(), **wrong)

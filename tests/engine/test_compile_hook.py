@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch._dynamo.utils import counters
 
-from rebnn_mm.engine import BinaryCompileHook, MethodDriver, ResilientGradient
+from rebnn_mm.engine import CompileHook, MethodDriver, ResilientGradient
 from rebnn_mm.methods import (
     BiDetConv2d,
     BiRealConv2d,
@@ -34,7 +34,7 @@ LAYERS = (
     BiDetConv2d,
     ReBNNConv2d,
 )
-HOOK = dict(type='BinaryCompileHook', part='conv1', backend='aot_eager')
+HOOK = dict(type='CompileHook', part='conv1', backend='aot_eager')
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +94,7 @@ def test_training_gives_the_same_weights(tmp_path):
 
 def test_evaluation_is_not_compiled(tmp_path):
     runner = trained(tmp_path / 'run', custom_hooks=[dict(type='ReBNNHook'), HOOK])
-    hook = next(hook for hook in runner.hooks if type(hook).__name__ == 'BinaryCompileHook')
+    hook = next(hook for hook in runner.hooks if type(hook).__name__ == 'CompileHook')
     model = copy.deepcopy(runner.model).eval()
     model.conv1.compile(backend='aot_eager')
     before = counters['frames']['total']
@@ -108,14 +108,14 @@ def test_evaluation_is_not_compiled(tmp_path):
 
 def test_a_torch_that_is_too_old_is_named_before_training(tmp_path, monkeypatch):
     monkeypatch.delattr(torch.compiler, 'set_stance')
-    message = r'BinaryCompileHook needs torch 2.6 or newer, this is .*: update torch, or take the hook out'
+    message = r'CompileHook needs torch 2.6 or newer, this is .*: update torch, or take the hook out'
     with pytest.raises(RuntimeError, match=message):
         trained(tmp_path / 'run', custom_hooks=[dict(type='ReBNNHook'), HOOK])
-    hook = BinaryCompileHook()
+    hook = CompileHook()
     hook.before_val(None)  # where nothing was compiled, evaluation needs nothing
     hook.after_val(None)
 
 
 def test_a_part_that_is_not_there(tmp_path):
     with pytest.raises(ValueError, match=r"has no part 'backbone'. Name one of its modules: .*stem, conv1"):
-        trained(tmp_path / 'run', custom_hooks=[dict(type='ReBNNHook'), dict(type='BinaryCompileHook')])
+        trained(tmp_path / 'run', custom_hooks=[dict(type='ReBNNHook'), dict(type='CompileHook')])

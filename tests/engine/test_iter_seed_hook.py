@@ -4,7 +4,7 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from rebnn_mm.engine import BinaryIterSeedHook
+from rebnn_mm.engine import IterSeedHook
 from tests.engine.small_runner import SmallClassifier, runner_config
 
 
@@ -28,14 +28,14 @@ def run(work_dir, stop_after=None, seeded=True, resume=False):
     config = runner_config(
         work_dir,
         train_cfg=dict(by_epoch=False, max_iters=6, val_interval=1000),
-        optim_wrapper=dict(optimizer=dict(type='BinaryBertAdam', lr=0.02)),
-        param_scheduler=dict(type='BinaryWarmupLinearLR', warmup=0.2, by_epoch=False),
+        optim_wrapper=dict(optimizer=dict(type='BertAdam', lr=0.02)),
+        param_scheduler=dict(type='WarmupLinearLR', warmup=0.2, by_epoch=False),
         resume=resume,
     )
     config['experiment_name'] += f'_{resume}'  # mmengine shares what runs of one name start in one second
     config['train_dataloader'] |= dict(sampler=dict(type='InfiniteSampler', shuffle=True))
     config['default_hooks']['checkpoint'] |= dict(by_epoch=False, interval=3)
-    config['custom_hooks'] = [*config['custom_hooks'], *([dict(type='BinaryIterSeedHook')] if seeded else [])]
+    config['custom_hooks'] = [*config['custom_hooks'], *([dict(type='IterSeedHook')] if seeded else [])]
     torch.manual_seed(0)
     runner = Runner(model=Dropping(), **config)
     if stop_after:
@@ -64,5 +64,5 @@ def test_without_the_hook_dropout_differs(tmp_path):
 
 
 def test_seeds_differ_by_run_iteration_and_process():
-    seeds = {BinaryIterSeedHook.seed_of(*key) for key in [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]}
+    seeds = {IterSeedHook.seed_of(*key) for key in [(0, 0, 0), (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 1)]}
     assert len(seeds) == 5

@@ -5,7 +5,7 @@ from torch import nn
 
 from rebnn_mm.engine import ReBNNOptimWrapperConstructor
 from rebnn_mm.engine.optim_constructor import apply_relative_rates
-from rebnn_mm.layers import BinaryRPReLU
+from rebnn_mm.layers import RPReLU
 from rebnn_mm.methods import BNNLinear, ReBNNConv2d
 from tests.engine.small_runner import SmallClassifier, log_text, trained
 
@@ -16,7 +16,7 @@ class Net(nn.Module):
         self.stem = nn.Conv2d(3, 8, 3)
         self.conv = ReBNNConv2d(8, 8, 3)
         self.norm = nn.BatchNorm2d(8)
-        self.act = BinaryRPReLU(8)
+        self.act = RPReLU(8)
         self.prelu = nn.PReLU(8)
         self.tied = self.stem
 

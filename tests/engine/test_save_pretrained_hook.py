@@ -3,7 +3,7 @@ import torch
 from mmengine.evaluator import BaseMetric
 from mmengine.runner import Runner
 
-from rebnn_mm.engine import BinarySavePretrainedHook
+from rebnn_mm.engine import SavePretrainedHook
 from rebnn_mm.models.language import TextClassifier, load_pretrained
 from tests.engine.small_runner import SmallClassifier, runner_config
 from tests.models.language.tiny import BINARY, tiny_batch, tiny_encoder
@@ -43,7 +43,7 @@ def train(folder, work_dir, **more):
         train_dataloader=loader,
         train_cfg=dict(by_epoch=True, max_epochs=2, val_interval=1),
         optim_wrapper=dict(optimizer=dict(type='AdamW', lr=1e-3)),
-        custom_hooks=[dict(type='ReBNNHook'), dict(type='BinarySavePretrainedHook')],
+        custom_hooks=[dict(type='ReBNNHook'), dict(type='SavePretrainedHook')],
         **(dict(val_dataloader=loader, val_cfg=dict(), val_evaluator=[Falling()]) if 'default_hooks' in more else {}),
         **more,
     )
@@ -71,10 +71,10 @@ def test_the_best_weights_are_written_and_the_last_ones_stay(folder, tmp_path, r
 
 
 def test_another_model_is_refused_before_training(tmp_path):
-    runner = Runner(**runner_config(tmp_path, hook='BinarySavePretrainedHook'), model=SmallClassifier())
+    runner = Runner(**runner_config(tmp_path, hook='SavePretrainedHook'), model=SmallClassifier())
     with pytest.raises(TypeError, match=r'writes a rebnn_mm.TextClassifier, but the model is a SmallClassifier'):
         runner.train()
 
 
 def test_folder_is_an_option():
-    assert BinarySavePretrainedHook(folder='teacher').folder == 'teacher'
+    assert SavePretrainedHook(folder='teacher').folder == 'teacher'

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rebnn_mm.engine import BinaryWarmupLinearLR
+from rebnn_mm.engine import WarmupLinearLR
 from tests.engine.small_runner import runner_config, trained
 from tests.tolerances import FLOAT64_EXACT
 
@@ -11,7 +11,7 @@ from tests.tolerances import FLOAT64_EXACT
 def rates(steps, **options):
     groups = [dict(params=[torch.nn.Parameter(torch.zeros(1))], lr=lr) for lr in (1.0, 0.1)]
     optimizer = torch.optim.SGD(groups)
-    scheduler = BinaryWarmupLinearLR(optimizer, **options)
+    scheduler = WarmupLinearLR(optimizer, **options)
     found = []
     for _ in range(steps):
         found.append([group['lr'] for group in optimizer.param_groups])
@@ -38,7 +38,7 @@ def iterations(count):
     """A run by iterations with the schedule's end left out."""
     return dict(
         train_cfg=dict(by_epoch=False, max_iters=count, val_interval=1000),
-        param_scheduler=dict(type='BinaryWarmupLinearLR', warmup=0.5, by_epoch=False),
+        param_scheduler=dict(type='WarmupLinearLR', warmup=0.5, by_epoch=False),
     )
 
 

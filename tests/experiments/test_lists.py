@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 from mmengine.config import Config
+from mmengine.registry import HOOKS
 
+import experiments.study.hooks  # noqa: F401
 from experiments.study.plan import read_experiment
 from experiments.study.record import RecordStore
 
@@ -33,6 +35,7 @@ def test_every_run_builds_its_config(stem, tmp_path):
     assert run.epochs % cfg.train_cfg.val_interval == 0
     assert run.epochs % cfg.default_hooks.checkpoint.interval == 0
     assert [hook.type for hook in cfg.custom_hooks].count('BinaryWeightRecorderHook') == 1
+    assert all(HOOKS.get(hook.type) for hook in cfg.custom_hooks)
 
 
 @pytest.mark.parametrize('name', ['methods', 'gamma', 'settings', 'settings_two_stage', 'longer'])

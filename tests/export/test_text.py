@@ -171,7 +171,7 @@ def test_real_parts_may_stay_real(tmp_path):
 @pytest.mark.parametrize(
     ('options', 'words'),
     [
-        (dict(attention=dict(type='BinarySoftmaxAttention', projections='BinarySign')), 'binary_attention'),
+        (dict(attention=dict(type='SoftmaxAttention', projections='BinarySign')), 'binary_attention'),
         (dict(binarize=dict(linear=dict(type='DoReFaLinear'))), 'layer.0.attention.self.query'),
     ],
 )

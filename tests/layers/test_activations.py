@@ -1,11 +1,11 @@
 import pytest
 import torch
 
-from rebnn_mm.layers import BinaryMaxout, BinaryRPReLU
+from rebnn_mm.layers import Maxout, RPReLU
 
 
 def test_rprelu_by_hand_and_for_any_rank():
-    layer = BinaryRPReLU(2, slope=0.5)
+    layer = RPReLU(2, slope=0.5)
     layer.shift_in.data = torch.tensor([1.0, -1.0])
     layer.shift_out.data = torch.tensor([0.25, -0.25])
     x = torch.tensor([[-3.0, 3.0]])
@@ -16,12 +16,12 @@ def test_rprelu_by_hand_and_for_any_rank():
 
 def test_rprelu_starts_as_prelu():
     x = torch.randn(2, 3, 4, 4)
-    assert torch.equal(BinaryRPReLU(3)(x), torch.nn.PReLU(3)(x))
+    assert torch.equal(RPReLU(3)(x), torch.nn.PReLU(3)(x))
 
 
 @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
 def test_rprelu_autocast_keeps_the_type_of_the_input(dtype):
-    layer = BinaryRPReLU(3)
+    layer = RPReLU(3)
     layer.shift_in.data, layer.shift_out.data = torch.randn(2, 3)
     x = torch.randn(2, 3, 4, 4).to(dtype).requires_grad_()
     with torch.autocast('cpu', dtype):
@@ -32,7 +32,7 @@ def test_rprelu_autocast_keeps_the_type_of_the_input(dtype):
 
 
 def test_maxout_by_hand_and_for_any_rank():
-    layer = BinaryMaxout(2)
+    layer = Maxout(2)
     layer.positive.data = torch.tensor([2.0, 3.0])
     layer.negative.data = torch.tensor([0.5, -1.0])
     x = torch.tensor([[-4.0, -4.0], [4.0, 4.0]])
@@ -43,18 +43,18 @@ def test_maxout_by_hand_and_for_any_rank():
 
 def test_maxout_starts_as_prelu():
     x = torch.randn(2, 3, 4, 4)
-    assert torch.equal(BinaryMaxout(3)(x), torch.nn.PReLU(3)(x))
+    assert torch.equal(Maxout(3)(x), torch.nn.PReLU(3)(x))
 
 
 def test_maxout_each_half_trains_its_own_slope():
-    layer = BinaryMaxout(1)
+    layer = Maxout(1)
     layer(torch.tensor([[-4.0], [3.0]])).sum().backward()
     assert (layer.positive.grad.item(), layer.negative.grad.item()) == (3.0, -4.0)
 
 
 @pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
 def test_maxout_autocast_keeps_the_type_of_the_input(dtype):
-    layer = BinaryMaxout(3)
+    layer = Maxout(3)
     x = torch.randn(2, 3, 4, 4).to(dtype).requires_grad_()
     with torch.autocast('cpu', dtype):
         y = layer(x)

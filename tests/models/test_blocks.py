@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from rebnn_mm.layers import BinaryRPReLU
+from rebnn_mm.layers import RPReLU
 from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.models.blocks import (
     BinaryAdaBinBlock,
@@ -148,7 +148,7 @@ def test_bireal_does_not_warn_while_the_input_is_binarised(conv_cfg):
 
 def test_rprelu_follows_each_addition():
     block = BinaryReActBlock(4, 4, conv_cfg=BINARY)
-    assert [type(act) for act in (block.act1, block.act2)] == [BinaryRPReLU, BinaryRPReLU]
+    assert [type(act) for act in (block.act1, block.act2)] == [RPReLU, RPReLU]
     torch.nn.init.zeros_(block.bn1.weight)
     torch.nn.init.zeros_(block.bn2.weight)
     x = torch.randn(2, 4, 3, 3)
@@ -254,7 +254,7 @@ def test_a_style_is_asked_without_an_instance():
     assert BinaryReActBlock.with_activation(BINARY) == dict(
         BINARY, activation=dict(type='BinaryApproxSign', shift='zero')
     )
-    assert isinstance(BinaryReActBlock.build_act(4), BinaryRPReLU)
+    assert isinstance(BinaryReActBlock.build_act(4), RPReLU)
 
 
 def test_every_style_is_listed_under_its_short_name():

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from rebnn_mm.layers import BinaryConv2d, BinaryRPReLU
+from rebnn_mm.layers import BinaryConv2d, RPReLU
 from rebnn_mm.models import BinaryBasicBlock, BinaryReActBlock, BinarySSDVGG, BinaryUnit, BinaryVGGSmall
 from rebnn_mm.models.stages import block_style, build_stage
 from rebnn_mm.registry import BLOCKS
@@ -84,7 +84,7 @@ def test_unit_has_the_size_of_a_same_padded_convolution(shortcut, stride, size):
     ('style', 'shift', 'act'),
     [
         ('bireal', None, nn.Identity),
-        ('react', 'zero', BinaryRPReLU),
+        ('react', 'zero', RPReLU),
         ('hardtanh', None, nn.Hardtanh),
         ('relu', 'mean', nn.ReLU),
     ],

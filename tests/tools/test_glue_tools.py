@@ -25,7 +25,7 @@ loader = dict(
         data_root={glue!r}, pipeline=[dict(type='TokenizeText', tokenizer=encoder, max_length=16)]
     ),
 )
-sampler = dict(_delete_=True, type='BinaryLengthGroupedSampler', batch_size=4)
+sampler = dict(_delete_=True, type='LengthGroupedSampler', batch_size=4)
 train_dataloader = dict(batch_size=4, sampler=sampler, **loader)
 val_dataloader = loader
 test_dataloader = loader

@@ -7,7 +7,7 @@ default_hooks = dict(
     param_scheduler=dict(type='ParamSchedulerHook'),
     # The best of all evaluations on the development set is what the papers report; it is best_glue_*.pth.
     checkpoint=dict(type='CheckpointHook', by_epoch=False, interval=1000, max_keep_ckpts=1, rule='greater'),
-    seed=dict(type='BinaryIterSeedHook'),
+    seed=dict(type='IterSeedHook'),
 )
 env_cfg = dict(
     cudnn_benchmark=False, mp_cfg=dict(mp_start_method='fork', opencv_num_threads=0), dist_cfg=dict(backend='nccl')
@@ -26,11 +26,11 @@ test_dataloader = val_dataloader
 # BERT's Adam: no bias correction, decay on weights only, each tensor's gradient clipped to norm 1.
 optim_wrapper = dict(
     constructor='ReBNNOptimWrapperConstructor',
-    optimizer=dict(type='BinaryBertAdam', lr=1e-4, weight_decay=0.01, clip_norm=1.0),
+    optimizer=dict(type='BertAdam', lr=1e-4, weight_decay=0.01, clip_norm=1.0),
     # Weights start as those of a trained encoder, whose scale this rate was made for.
     paramwise_cfg=dict(bias_decay_mult=0.0, roles=dict(latent_weight=dict(relative=False))),
 )
-param_scheduler = dict(type='BinaryWarmupLinearLR', warmup=0.1, by_epoch=False)
+param_scheduler = dict(type='WarmupLinearLR', warmup=0.1, by_epoch=False)
 train_cfg = dict(by_epoch=False)
 val_cfg = dict()
 test_cfg = dict()

@@ -9,5 +9,5 @@ model = dict(
     backbone=dict(block='react'),
     teacher='mmpretrain::resnet/resnet34_8xb32_in1k.py',
     teacher_checkpoint='torchvision://resnet34',
-    teacher_loss=dict(type='BinaryDistributionLoss'),
+    teacher_loss=dict(type='DistributionLoss'),
 )

@@ -25,5 +25,5 @@ model = dict(
         head=dict(type='LinearClsHead', num_classes=10, in_channels=64, loss=dict(type='CrossEntropyLoss')),
     ),
     teacher_checkpoint='work_dirs/resnet20_plain.pth',
-    teacher_loss=dict(type='BinaryDistributionLoss'),
+    teacher_loss=dict(type='DistributionLoss'),
 )

@@ -4,7 +4,7 @@ _base_ = ['../../_base_/models/resnet20_cifar.py', '../../_base_/cifar10_200e.py
 # classifier. The released weights, with 88.02 % (that project's number), want the released form of the activations;
 # tools/model_converters/cifar_resnet20.py makes them fit.
 model = dict(
-    backbone=dict(block='adabin', stem_act=dict(type='BinaryMaxout', channels=16), conv_cfg=_base_.binary),
+    backbone=dict(block='adabin', stem_act=dict(type='Maxout', channels=16), conv_cfg=_base_.binary),
     neck=dict(_delete_=True, type='FlattenNeck', pool=True, norm_channels=64),
 )
 

@@ -66,7 +66,7 @@ class TeacherStudentClassifier(FixedTeacher, ImageClassifier):
         *args: Any,
         teacher: str | Mapping[str, Any],
         teacher_checkpoint: str | None = None,
-        teacher_loss: Mapping[str, Any] = dict(type='BinaryDistributionLoss'),
+        teacher_loss: Mapping[str, Any] = dict(type='DistributionLoss'),
         label_weight: float = 0.0,
         **kwargs: Any,
     ) -> None:

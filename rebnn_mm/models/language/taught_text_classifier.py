@@ -48,7 +48,7 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
         ...     binarize=dict(linear=dict(type='ReBNNLinear', center='row', activation='BinarySign')),
         ...     attention=dict(type='BinaryAttention'),
         ...     teacher=folder,
-        ...     losses=[dict(type='BinaryPredictionLoss'), dict(type='BinaryDirectionMatchingLoss')],
+        ...     losses=[dict(type='PredictionLoss'), dict(type='DirectionMatchingLoss')],
         ...     label_weight=0.5,
         ... )
         >>> inputs = dict(input_ids=torch.tensor([[2, 10, 11, 3]]), attention_mask=torch.ones(1, 4, dtype=torch.long))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @MODELS.register_module()
-class BinaryAttentionScoreLoss(EncoderComparisonLoss):
+class AttentionScoreLoss(EncoderComparisonLoss):
     r"""Compares the attention scores before the softmax, layer by layer.
 
     .. math:: L = \sum_{layers} \overline{(A^S - A^T)^2}
@@ -36,7 +36,7 @@ class BinaryAttentionScoreLoss(EncoderComparisonLoss):
         ...     record = AttentionRecord(scores, scores, scores, scores, None, 1.0)
         ...     return EncoderOutput(scores, (), [record], torch.tensor([[True, False]]))
         >>> ours, theirs = torch.tensor([[[[1.0, 5.0], [6.0, 7.0]]]]), torch.zeros(1, 1, 2, 2)
-        >>> BinaryAttentionScoreLoss()(encoded(ours), encoded(theirs))
+        >>> AttentionScoreLoss()(encoded(ours), encoded(theirs))
         {'loss_scores': tensor(1.)}
     """
 

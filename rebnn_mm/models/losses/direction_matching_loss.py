@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @MODELS.register_module()
-class BinaryDirectionMatchingLoss(EncoderComparisonLoss):
+class DirectionMatchingLoss(EncoderComparisonLoss):
     r"""Compares the similarity patterns of query, key and value, layer by layer.
 
     .. math::
@@ -38,7 +38,7 @@ class BinaryDirectionMatchingLoss(EncoderComparisonLoss):
         ...     record = AttentionRecord(x, x, x, x @ x.mT, None, 1.0)
         ...     return EncoderOutput(x, (), [record], torch.ones(1, 2, dtype=torch.bool))
         >>> x = torch.tensor([[[[1.0, 0.0], [1.0, 0.0]]]])
-        >>> BinaryDirectionMatchingLoss()(encoded(x), encoded(torch.eye(2).view(1, 1, 2, 2)))['loss_q']
+        >>> DirectionMatchingLoss()(encoded(x), encoded(torch.eye(2).view(1, 1, 2, 2)))['loss_q']
         tensor(0.7654)
     """
 

@@ -48,7 +48,7 @@ def distribution_loss(student: Tensor, teacher: Tensor) -> Tensor:
 
 
 @MODELS.register_module()
-class BinaryDistributionLoss(nn.Module):
+class DistributionLoss(nn.Module):
     """:func:`distribution_loss` as a registered loss.
 
     Args:
@@ -56,7 +56,7 @@ class BinaryDistributionLoss(nn.Module):
 
     Example:
         >>> import torch
-        >>> float(BinaryDistributionLoss(loss_weight=2.0)(torch.zeros(4, 10), torch.zeros(4, 10)))
+        >>> float(DistributionLoss(loss_weight=2.0)(torch.zeros(4, 10), torch.zeros(4, 10)))
         4.605...
 
     Source: Liu et al. 2020 (ReActNet), Eq. 6.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @MODELS.register_module()
-class BinaryHiddenStateLoss(EncoderComparisonLoss):
+class HiddenStateLoss(EncoderComparisonLoss):
     r"""Compares the hidden states behind the embeddings and behind every layer.
 
     .. math::
@@ -39,14 +39,14 @@ class BinaryHiddenStateLoss(EncoderComparisonLoss):
         >>> def encoded(*states):
         ...     return EncoderOutput(states[0], states, [], torch.tensor([[True, False]]))
         >>> ours, theirs = torch.tensor([[[1.0, 0.0], [9.0, 9.0]]]), torch.tensor([[[0.0, 2.0], [0.0, 0.0]]])
-        >>> BinaryHiddenStateLoss('mse')(encoded(ours, ours), encoded(theirs, theirs))
+        >>> HiddenStateLoss('mse')(encoded(ours, ours), encoded(theirs, theirs))
         {'loss_hidden': tensor(5.)}
     """
 
     def __init__(self, form: str = 'direction', **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if form not in ('direction', 'mse'):
-            raise ValueError(f"BinaryHiddenStateLoss: form={form!r} is unknown; use 'direction' or 'mse'")
+            raise ValueError(f"HiddenStateLoss: form={form!r} is unknown; use 'direction' or 'mse'")
         self.form = form
 
     def forward(self, student: 'EncoderOutput', teacher: 'EncoderOutput') -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @MODELS.register_module()
-class BinaryPredictionLoss(EncoderComparisonLoss):
+class PredictionLoss(EncoderComparisonLoss):
     r"""Compares predictions: cross entropy of class probabilities, or the squared error of a regression.
 
     .. math::
@@ -37,7 +37,7 @@ class BinaryPredictionLoss(EncoderComparisonLoss):
         >>> from rebnn_mm.models.language.encoder_output import EncoderOutput
         >>> def encoded(logits):
         ...     return EncoderOutput(logits, (), [], torch.ones(1, 2, dtype=torch.bool))
-        >>> BinaryPredictionLoss()(encoded(torch.zeros(1, 2)), encoded(torch.tensor([[0.0, 3.0]])))
+        >>> PredictionLoss()(encoded(torch.zeros(1, 2)), encoded(torch.tensor([[0.0, 3.0]])))
         {'loss_pred': tensor(0.3466)}
     """
 

@@ -106,7 +106,7 @@ def test_stem_activation_comes_between_norm_and_pooling():
 
 
 def test_frozen_stem_freezes_its_activation():
-    net = small(stem_act=dict(type='BinaryMaxout', channels=8), frozen_stages=0).train()
+    net = small(stem_act=dict(type='Maxout', channels=8), frozen_stages=0).train()
     assert not any(p.requires_grad for p in net.stem_act.parameters())
 
 

@@ -15,7 +15,7 @@ TERNARY = dict(
         word_embedding=dict(type='BinaryEmbedding', weight=dict(type='TWNWeight', per='channel')),
         keep_real=['pooler'],
     ),
-    attention=dict(type='BinarySoftmaxAttention', projections='BiTSign', weights='BiTStep'),
+    attention=dict(type='SoftmaxAttention', projections='BiTSign', weights='BiTStep'),
 )
 
 

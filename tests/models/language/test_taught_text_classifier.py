@@ -10,9 +10,9 @@ from rebnn_mm.models.language import TaughtTextClassifier, TextClassifier, save_
 from tests.models.language.tiny import tiny_encoder
 
 LOSSES = [
-    dict(type='BinaryPredictionLoss'),
-    dict(type='BinaryDirectionMatchingLoss'),
-    dict(type='BinaryHiddenStateLoss'),
+    dict(type='PredictionLoss'),
+    dict(type='DirectionMatchingLoss'),
+    dict(type='HiddenStateLoss'),
 ]
 BINARY = dict(
     binarize=dict(linear=dict(type='BinaryLinear', weight='BiBERTWeight', activation=dict(type='BinarySign'))),
@@ -155,8 +155,8 @@ def test_regression_leaves_labels_unused(teacher, tmp_path):
 
 def test_terms_of_the_same_name_are_added(build):
     inputs, samples = batch()
-    both = build(losses=[dict(type='BinaryHiddenStateLoss'), dict(type='BinaryHiddenStateLoss', weight=2.0)]).eval()
-    single = build(losses=[dict(type='BinaryHiddenStateLoss')]).eval()
+    both = build(losses=[dict(type='HiddenStateLoss'), dict(type='HiddenStateLoss', weight=2.0)]).eval()
+    single = build(losses=[dict(type='HiddenStateLoss')]).eval()
     one, three = (model(inputs, samples, mode='loss')['loss_hidden'] for model in (single, both))
     torch.testing.assert_close(three, 3 * one)
 

@@ -1,6 +1,6 @@
 import torch
 
-from rebnn_mm.models.losses import BinaryAttentionScoreLoss
+from rebnn_mm.models.losses import AttentionScoreLoss
 from tests.models.losses.encoders import encoded
 from tests.tolerances import FLOAT32_ROUNDING
 
@@ -16,5 +16,5 @@ def test_mean_over_pairs_of_real_tokens_or_over_all_pairs():
             squares[b, :, :, ~mask[b]] = 0
         everything += squares.mean()
     for on, expected in ((True, masked), (False, everything)):
-        got = BinaryAttentionScoreLoss(mask_padding=on)(student, teacher)['loss_scores']
+        got = AttentionScoreLoss(mask_padding=on)(student, teacher)['loss_scores']
         torch.testing.assert_close(got.double(), expected, atol=0, rtol=FLOAT32_ROUNDING)

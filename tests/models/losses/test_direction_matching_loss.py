@@ -1,6 +1,6 @@
 import torch
 
-from rebnn_mm.models.losses import BinaryDirectionMatchingLoss
+from rebnn_mm.models.losses import DirectionMatchingLoss
 from tests.models.losses.encoders import encoded
 from tests.tolerances import FLOAT64_EXACT
 
@@ -8,7 +8,7 @@ from tests.tolerances import FLOAT64_EXACT
 def test_value_and_gradient_are_the_written_out_formula():
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 0, 0, 0]]).bool()
     student, teacher = encoded(0, mask=mask), encoded(1, mask=mask)
-    terms = BinaryDirectionMatchingLoss()(student, teacher)
+    terms = DirectionMatchingLoss()(student, teacher)
     assert list(terms) == ['loss_q', 'loss_k', 'loss_v']
     ours = torch.autograd.grad(terms['loss_k'], student.attention[0].key)[0]
 
@@ -28,7 +28,7 @@ def test_value_and_gradient_are_the_written_out_formula():
 def test_only_directions_count():
     student, teacher = encoded(0), encoded(0)
     larger = [record._replace(query=record.query * 5) for record in student.attention]
-    terms = BinaryDirectionMatchingLoss()(student._replace(attention=larger), teacher)
+    terms = DirectionMatchingLoss()(student._replace(attention=larger), teacher)
     assert terms['loss_q'] < 1e-12
 
 
@@ -37,6 +37,4 @@ def test_heads_may_have_other_widths():
     narrow = [
         r._replace(query=r.query[..., :2], key=r.key[..., :2], value=r.value[..., :2]) for r in student.attention
     ]
-    assert all(
-        value > 0 for value in BinaryDirectionMatchingLoss()(student._replace(attention=narrow), teacher).values()
-    )
+    assert all(value > 0 for value in DirectionMatchingLoss()(student._replace(attention=narrow), teacher).values())

@@ -60,6 +60,6 @@ def test_other_classes_are_an_error():
 
 def test_registered_loss_is_weighted():
     student, teacher = scores()
-    loss = MODELS.build(dict(type='BinaryDistributionLoss', loss_weight=0.25))
+    loss = MODELS.build(dict(type='DistributionLoss', loss_weight=0.25))
     assert torch.equal(loss(student, teacher), 0.25 * distribution_loss(student, teacher))
     assert 'loss_weight=0.25' in repr(loss)

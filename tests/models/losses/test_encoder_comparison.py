@@ -9,11 +9,11 @@ from tests.models.losses.encoders import encoded, padded
 from tests.tolerances import FLOAT32_ROUNDING, FLOAT64_EXACT
 
 LOSSES = [
-    dict(type='BinaryPredictionLoss'),
-    dict(type='BinaryDirectionMatchingLoss'),
-    dict(type='BinaryHiddenStateLoss'),
-    dict(type='BinaryHiddenStateLoss', form='mse'),
-    dict(type='BinaryAttentionScoreLoss'),
+    dict(type='PredictionLoss'),
+    dict(type='DirectionMatchingLoss'),
+    dict(type='HiddenStateLoss'),
+    dict(type='HiddenStateLoss', form='mse'),
+    dict(type='AttentionScoreLoss'),
 ]
 WITH_PADDING = LOSSES[1:]
 

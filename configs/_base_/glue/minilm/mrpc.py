@@ -8,7 +8,7 @@ fine_tune_optim_wrapper = dict(_delete_=True, optimizer=dict(lr=5e-5))
 pretrained = 'data/minilm'
 pipeline = [dict(type='TokenizeText', tokenizer='data/minilm', max_length=128)]
 loader = dict(dataset=dict(pipeline=pipeline), num_workers=0, persistent_workers=False)
-sampler = dict(_delete_=True, type='BinaryLengthGroupedSampler', batch_size=16)
+sampler = dict(_delete_=True, type='LengthGroupedSampler', batch_size=16)
 train_dataloader = dict(sampler=sampler, **loader)
 val_dataloader = loader
 test_dataloader = loader
