@@ -1,8 +1,8 @@
 """Encoders of Hugging Face's transformers with binary layers; loaded when a config first names one with its scope."""
 
+from ..losses.encoder_losses import AttentionRecord, EncoderOutput
 from .attention import install_attention, record_attention
 from .convert import binarize
-from .encoder_output import AttentionRecord, EncoderOutput
 from .pretrained import load_pretrained, save_pretrained
 from .taught_text_classifier import TaughtTextClassifier
 from .text_classifier import TextClassifier

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ...layers.attention import EncoderAttention
 from ...registry import registered_class
 from ...utils.options import check_options
-from .encoder_output import AttentionRecord
+from ..losses.encoder_losses import AttentionRecord
 from .library import require_transformers
 
 if TYPE_CHECKING:

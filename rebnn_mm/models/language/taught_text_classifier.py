@@ -11,7 +11,7 @@ from torch import Tensor
 from rebnn_mm.registry import MODELS
 
 from ..fixed_teacher import FixedTeacher
-from .encoder_output import EncoderOutput
+from ..losses.encoder_losses import EncoderOutput
 from .pretrained import SETTINGS, load_pretrained
 from .text_classifier import TextClassifier, read_config
 

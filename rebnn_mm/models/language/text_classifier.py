@@ -15,9 +15,9 @@ from torch.nn import functional
 from rebnn_mm.registry import MODELS
 
 from ...utils.options import check_options
+from ..losses.encoder_losses import EncoderOutput
 from .attention import install_attention, record_attention
 from .convert import binarize as binarize_layers
-from .encoder_output import EncoderOutput
 from .library import require_transformers
 from .pretrained import load_quantizer_state
 

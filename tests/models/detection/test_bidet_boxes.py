@@ -2,7 +2,9 @@ import pytest
 import torch
 from mmcv.ops import nms
 
-from rebnn_mm.models.detection.bidet_boxes import kept_scores, sampled_location
+pytest.importorskip('mmdet')
+
+from rebnn_mm.models.detection.bidet import kept_scores, sampled_location
 from tests.tolerances import FLOAT64_EXACT
 
 
@@ -37,9 +39,6 @@ def test_gradients_are_the_closed_form():
     mean = values.detach().chunk(2, 1)[0]
     torch.testing.assert_close(of_mean, upstream, atol=FLOAT64_EXACT, rtol=0)
     torch.testing.assert_close(of_log_variance, upstream * (drawn.detach() - mean) / 2, atol=FLOAT64_EXACT, rtol=0)
-
-
-pytest.importorskip('mmdet')
 
 
 def case(boxes=60, classes=5, seed=0):

@@ -7,7 +7,7 @@ from mmengine.structures import InstanceData
 pytest.importorskip('mmdet')
 
 from rebnn_mm.models.detection import BiDetRoIHead
-from rebnn_mm.models.detection.bidet_boxes import kept_scores
+from rebnn_mm.models.detection.bidet import kept_scores
 from rebnn_mm.models.losses.bidet_loss import sparse_object_prior
 from tests.models.detection.bidet_samples import samples
 

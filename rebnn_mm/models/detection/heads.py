@@ -1,10 +1,10 @@
-"""The region proposal head with a binary 3x3 convolution."""
+"""The region proposal head with a binary 3x3 convolution, and mmdet's SSD head, able to predict."""
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 from mmcv.cnn import ConvModule
-from mmdet.models.dense_heads import RPNHead
+from mmdet.models.dense_heads import RPNHead, SSDHead
 from mmengine.model import Sequential
 from torch import Tensor
 
@@ -62,3 +62,23 @@ class BinaryRPNHead(RPNHead):
         """Objectness (N, anchors, H, W) and box deltas (N, 4 * anchors, H, W) of one level (N, in_channels, H, W)."""
         x = self.rpn_conv(x)
         return self.rpn_cls(x), self.rpn_reg(x)
+
+
+@MODELS.register_module()
+class FixedSSDHead(SSDHead):
+    """mmdet's ``SSDHead`` with the one attribute that mmdet's prediction asks every dense head for.
+
+    From 3.2 on mmdet reads ``loss_cls`` when it predicts. Its SSD head computes its loss itself and has none, so that
+    validation, testing and inference of every SSD end in an ``AttributeError``
+    (https://github.com/open-mmlab/mmdetection/issues/11063). Nothing else differs.
+
+    Example:
+        >>> FixedSSDHead(num_classes=20, anchor_generator=dict(
+        ...     type='SSDAnchorGenerator', scale_major=False, input_size=300, basesize_ratio_range=(0.2, 0.9),
+        ...     strides=[8, 16, 32, 64, 100, 300], ratios=[[2], [2, 3], [2, 3], [2, 3], [2], [2]],
+        ... )).loss_cls is None
+        True
+    """
+
+    loss_cls: ClassVar[None] = None
+    """No loss with class channels of its own."""

@@ -1,13 +1,27 @@
 import pytest
 import torch
+from mmengine.config import ConfigDict
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
 from rebnn_mm.layers import BinaryConv2d
 
-mmdet = pytest.importorskip('mmdet')
+pytest.importorskip('mmdet')
 
-from rebnn_mm.models.detection import BinaryRPNHead  # noqa: E402  (needs mmdet)
+from mmdet.models.dense_heads import SSDHead
+
+from rebnn_mm.models.detection import BinaryRPNHead, FixedSSDHead
+
+SSD = dict(
+    num_classes=3,
+    in_channels=(8,),
+    anchor_generator=dict(
+        type='SSDAnchorGenerator', scale_major=False, strides=[8], ratios=[[2]], min_sizes=[16], max_sizes=[32]
+    ),
+    test_cfg=ConfigDict(
+        nms_pre=100, nms=dict(type='nms', iou_threshold=0.45), score_thr=0.0, min_bbox_size=0, max_per_img=10
+    ),
+)
 
 
 def build(**options) -> BinaryRPNHead:
@@ -71,3 +85,24 @@ def test_scores_and_boxes_of_every_level(strides):
     scores, boxes = head(levels)
     assert [tuple(s.shape) for s in scores] == [(2, 3, 64 // s, 48 // s) for s in strides]
     assert [tuple(b.shape) for b in boxes] == [(2, 12, 64 // s, 48 // s) for s in strides]
+
+
+def predict(head):
+    maps = (torch.linspace(-1, 1, 8 * 4 * 4).reshape(1, 8, 4, 4),)
+    meta = dict(img_shape=(32, 32), ori_shape=(32, 32), scale_factor=(1.0, 1.0))
+    return head.predict_by_feat(*head(maps), batch_img_metas=[meta], rescale=True)[0]
+
+
+def test_prediction_of_ssd_gives_boxes_where_the_head_of_mmdet_fails():
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        theirs = SSDHead(**SSD)
+        ours = MODELS.build(dict(type='rebnn_mm.FixedSSDHead', **SSD))
+    assert type(ours) is FixedSSDHead
+    ours.load_state_dict(theirs.state_dict())
+    result = predict(ours)
+    assert len(result) == 10
+    assert (result.bboxes >= 0).all()
+    assert (result.bboxes <= 32).all()
+    # If this stops failing, mmdet is repaired and this class has no purpose left.
+    with pytest.raises(AttributeError, match='loss_cls'):
+        predict(theirs)
