@@ -56,7 +56,7 @@ EXTRAS = {
 
 
 class BuildWithConfigs(build_py):
-    """Copies ``configs`` into the package, where :func:`rebnn_mm.utils.config_dir.get_config_dir` finds them.
+    """Copies ``configs`` into the package, where :func:`rebnn_mm.utils.config_file.get_config_dir` finds them.
 
     An editable install keeps them where they are.
     """

@@ -93,8 +93,8 @@ def test_wheel_holds_these_rooms_and_no_experiments(installed):
 
 
 def test_installed_package_finds_its_own_configs(installed):
-    path = installed / 'rebnn_mm' / 'utils' / 'config_dir.py'
-    spec = importlib.util.spec_from_file_location('config_dir_of_the_wheel', path)
+    path = installed / 'rebnn_mm' / 'utils' / 'config_file.py'
+    spec = importlib.util.spec_from_file_location('config_file_of_the_wheel', path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.get_config_dir() == installed / 'rebnn_mm' / 'configs'

@@ -27,10 +27,8 @@ from benchmark_board import BLOCK, conditions, describe_cpu, measure, pin, stati
 from rich.console import Console
 
 from rebnn_mm.benchmark.networks import NETWORKS
-from rebnn_mm.benchmark.ratio import ratio_of
-from rebnn_mm.benchmark.session import noise_feeds, timed_session
 from rebnn_mm.benchmark.tables import WORDS, show
-from rebnn_mm.benchmark.trace import by_operator, is_ours, node_times
+from rebnn_mm.benchmark.timing import by_operator, is_ours, node_times, noise_feeds, ratio_of, timed_session
 from rebnn_mm.deploy.native import LIBRARY_FOLDER, LibraryError
 from rebnn_mm.utils.command_line import stop_if
 

@@ -9,7 +9,7 @@ from rebnn_mm.analysis.config_network import build_network, input_shape
 from rebnn_mm.analysis.layer_cost import NetworkCost
 from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import Rule
-from rebnn_mm.utils.config_dir import get_config_dir
+from rebnn_mm.utils.config_file import get_config_dir
 
 from .figures import FIGURES, NETWORKS, Figure
 

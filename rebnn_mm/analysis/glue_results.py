@@ -60,7 +60,7 @@ def run_config(file: Path, encoder: str, task: str) -> Config:
     """The config of a row with the variables ``ENCODER`` and ``TASK`` set as given.
 
     Example:
-        >>> from rebnn_mm.utils.config_dir import get_config_dir
+        >>> from rebnn_mm.utils.config_file import get_config_dir
         >>> run_config(get_config_dir() / 'glue' / 'rebnn.py', 'minilm', 'rte').work_dir
         'work_dirs/minilm_rebnn_rte'
     """

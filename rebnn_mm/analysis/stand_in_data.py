@@ -60,7 +60,7 @@ def published_length(cfg: Config) -> tuple[int, str] | None:
     """How many training images or texts a well-known data set has, and its name; None for any other.
 
     Example:
-        >>> from rebnn_mm.utils.config_dir import get_config_dir
+        >>> from rebnn_mm.utils.config_file import get_config_dir
         >>> published_length(Config.fromfile(get_config_dir() / 'faster_rcnn_r18_rebnn_coco.py'))
         (117266, 'COCO train2017, images with objects')
     """

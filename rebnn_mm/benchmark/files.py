@@ -17,12 +17,10 @@ from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.export.exporter import export, write
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.tasks import task_of
-from rebnn_mm.utils.config_dir import get_config_dir
-from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.config_file import get_config_dir, missing_config
 
 from .int8 import quantised
-from .networks import Network
-from .random_network import randomised
+from .networks import Network, randomised
 
 SEED = 0
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from .session import noise_feeds, timed_session
+from .timing import noise_feeds, timed_session
 
 LAYERS = ('Conv', 'Gemm', 'MatMul', 'MaxPool', 'GlobalAveragePool', 'Relu', 'Clip')
 """Operators that are quantised, beside the additions in front of a Relu. The rest of a detector is arithmetic on boxes

@@ -1,8 +1,11 @@
-"""The networks that the benchmark knows by name."""
+"""The networks that the benchmark knows by name, and random weights under which any takes as long as a trained one."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
 
 
 class Network(NamedTuple):
@@ -27,3 +30,36 @@ NETWORKS = {
     'ssd300': Network('ssd300_vgg16_rebnn_coco', 'ssd300_vgg16_coco', (300, 300)),
     'resnet20_cifar': Network('cifar10/cpu/resnet20_rebnn_cifar10_cpu', 'cifar10/cpu/resnet20_cifar10_cpu', (32, 32)),
 }
+
+NOISE = 0.2
+
+BOXES = 0.05
+"""Factor of the weights that move boxes: they stay near their anchors, as those of a trained detector do. The time
+that the features of a region take grows with its area."""
+
+
+def randomised(model: nn.Module) -> nn.Module:
+    """The model in eval mode with random weights under which nothing is skipped and nothing vanishes, always the same.
+
+    Real-valued convolutions and linear layers get He's initialisation, so that values keep their size without norms,
+    too, and scores differ. Norms, scaling factors, shifts and slopes get off their starting values, at which they do
+    nothing. Latent weights stay as they are built.
+
+    Example:
+        >>> float(randomised(nn.BatchNorm2d(1)).running_mean) == 0
+        False
+    """
+    generator = torch.Generator().manual_seed(0)
+    for name, module in model.named_modules():
+        weight = getattr(module, 'weight', None)
+        if type(module) in (nn.Conv2d, nn.Linear) and isinstance(weight, Tensor):
+            nn.init.kaiming_normal_(weight, nonlinearity='relu', generator=generator)
+            if 'reg' in name:
+                weight.data.mul_(BOXES)
+        elif type(module).__name__ == 'L2Norm' and isinstance(weight, Tensor):
+            weight.data.fill_(20)  # mmdet leaves its memory as it is until init_weights()
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.dim() == 1 and tensor.is_floating_point():
+            noise = NOISE * torch.rand(tensor.shape, generator=generator)
+            tensor.data.add_(noise if 'var' in name or 'weight' in name else noise - NOISE / 2)
+    return model.eval()

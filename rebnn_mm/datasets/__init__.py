@@ -1,12 +1,10 @@
 """Data sets that OpenMMLab's libraries read only in part, in another form, or not at all."""
 
-from .cifar10_archive import CIFAR10Archive
-from .cifar10_resident import CIFAR10Resident
-from .collate import glue_collate
-from .glue import GLUEDataset
+from .cifar10 import CIFAR10Archive, CIFAR10Resident
+from .glue import GLUEDataset, glue_collate
 from .glue_tasks import GLUE_TASKS, GLUETask, glue_task
 from .length_grouped_sampler import LengthGroupedSampler
-from .transforms import TokenizeText
+from .tokenize_text import TokenizeText
 
 __all__ = [
     'GLUE_TASKS',

@@ -1,15 +1,16 @@
-"""GLUE as its task folders hold it."""
+"""GLUE's task folders as data sets, and batches of their token sequences."""
 
 import csv
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from mmengine.dataset import BaseDataset
 from mmengine.logging import print_log
-from mmengine.registry import DATASETS
+from mmengine.registry import DATASETS, FUNCTIONS
+from torch.nn.utils.rnn import pad_sequence
 
 from .glue_tasks import GLUETask, glue_task
 
@@ -158,3 +159,35 @@ def _label_map(task: GLUETask, given: Mapping[str, int] | str | None) -> dict[st
         raise ValueError(f"GLUEDataset: label_map={given!r} is unknown. Use None, 'hub' or a dict.")
     order = task.hub_labels or task.labels if given else task.labels
     return {label: number for number, label in enumerate(order)}
+
+
+@FUNCTIONS.register_module()
+def glue_collate(items: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """One batch of what :class:`TokenizeText` gives, padded to its longest item.
+
+    Args:
+        items: B items with ``inputs`` (dict of tensors of shape [N], N may differ), ``padding`` and ``data_samples``.
+
+    Returns:
+        dict: ``inputs``, a dict of tensors of shape [B, N], and ``data_samples``, the list of samples.
+
+    Example:
+        >>> import torch
+        >>> padding = dict(input_ids=9, side='right')
+        >>> items = [
+        ...     dict(inputs=dict(input_ids=torch.arange(n)), padding=padding, data_samples=None) for n in (1, 3)
+        ... ]
+        >>> glue_collate(items)['inputs']['input_ids'].tolist()
+        [[0, 9, 9], [0, 1, 2]]
+    """
+    padding = items[0]['padding']
+    inputs = {
+        name: pad_sequence(
+            [item['inputs'][name] for item in items],
+            batch_first=True,
+            padding_value=padding[name],
+            padding_side=padding['side'],
+        )
+        for name in items[0]['inputs']
+    }
+    return dict(inputs=inputs, data_samples=[item['data_samples'] for item in items])

@@ -10,7 +10,7 @@ from .classifier import Classifier, Label
 from .detector import Detections, Detector
 from .errors import DeployError, ImageError, ModelFileError, TextError
 from .loading import load
-from .raw import RawModel
+from .model import RawModel
 from .text_classifier import TextClassifier
 
 __all__ = [

@@ -10,8 +10,8 @@ from .classifier import Classifier
 from .detector import Detector
 from .errors import ModelFileError, first_sentence, why_no_file
 from .metadata import Metadata
+from .model import RawModel
 from .onnx_file import check_digest, check_packed, read_onnx
-from .raw import RawModel
 from .session import library_problem, open_session
 from .text_classifier import TextClassifier
 

@@ -1,4 +1,4 @@
-"""What every loaded model has in common: its session and its errors; and the preparation of images."""
+"""What loaded models have in common, session, errors and preparation of images; and the model without a task."""
 
 from __future__ import annotations
 
@@ -98,3 +98,29 @@ class PackedModel(LoadedModel, ABC):
 
 def _read(image: Any) -> Any:
     return read_image(image) if isinstance(image, (str, PathLike)) else image
+
+
+class RawModel(PackedModel):
+    """Gives what the model's head gives.
+
+    Example::
+
+        model = load('segmenter.onnx')
+        for name, output in model('street.jpg').items():
+            print(name, output.shape)
+    """
+
+    def __init__(self, name: str, metadata: Metadata, session: onnxruntime.InferenceSession) -> None:
+        self.outputs = metadata.outputs
+        super().__init__(name, metadata, session)
+
+    def __call__(self, image: Image) -> dict[str, np.ndarray]:
+        """The graph's outputs by name.
+
+        Args:
+            image: uint8 [H, W, 3] in the order RGB, or the path of an image file.
+
+        Raises:
+            DeployError: the image or the file is not as it should be.
+        """
+        return dict(zip(self.outputs, self.run(self.prepare(image)), strict=True))

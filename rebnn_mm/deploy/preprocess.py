@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .errors import ImageError, ModelFileError
-from .image import check_image
+from .image import check_image, resize_bilinear
 from .json_value import parse_json
-from .resize import resize_bilinear
 
 MAX_PIXELS = 1 << 25
 """Most pixels of a prepared image, 33 million. The first layer of a network would need gigabytes beyond it."""

@@ -1,6 +1,6 @@
 """What carries a method through training: optimizer hooks, the mmengine hooks and the parameter groups."""
 
-from .bert_adam import BertAdam
+from .bert_optimization import BertAdam, WarmupLinearLR
 from .bidet_hook import BiDetLossHook
 from .binary_hook import BinaryHook
 from .compile_hook import CompileHook
@@ -11,7 +11,6 @@ from .optim_constructor import ReBNNOptimWrapperConstructor
 from .rebnn_hook import ReBNNHook
 from .resilient_gradient import ResilientGradient
 from .save_pretrained_hook import SavePretrainedHook
-from .warmup_linear import WarmupLinearLR
 from .weight_recorder_hook import BinaryWeightRecorderHook
 
 __all__ = [

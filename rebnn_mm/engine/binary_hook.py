@@ -21,8 +21,7 @@ from ..layers import calibrate_shifts
 from ..layers.report import layer_report
 from ..quantizers import ActivationQuantizer, Quantizer
 from .method_driver import MethodDriver
-from .optim_constructor import apply_relative_rates
-from .roles import WITHOUT_DECAY, parameter_roles
+from .optim_constructor import WITHOUT_DECAY, apply_relative_rates, parameter_roles
 
 
 @HOOKS.register_module()

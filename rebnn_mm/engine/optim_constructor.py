@@ -1,4 +1,4 @@
-"""Parameter groups by role."""
+"""Parameter groups by role: what each parameter of a binary network is for, and the rate and decay it gets."""
 
 import difflib
 import inspect
@@ -9,10 +9,53 @@ import torch
 from mmengine.logging import print_log
 from mmengine.optim import DefaultOptimWrapperConstructor
 from mmengine.registry import OPTIM_WRAPPER_CONSTRUCTORS, OPTIMIZERS
+from mmengine.utils.dl_utils.parrots_wrapper import _BatchNorm, _InstanceNorm
 from torch import nn
 from torch.optim import Optimizer
 
-from .roles import LATENT, NORM, ROLES, WITHOUT_DECAY, parameter_roles
+from ..layers import BinaryLayer
+
+LATENT, SCALE, SHIFT, NORM, REST = 'latent weight', 'scaling factor', 'shift and slope', 'norm', 'rest'
+ROLES = (LATENT, SCALE, SHIFT, NORM, REST)
+
+WITHOUT_DECAY = (SCALE, SHIFT, NORM)
+"""Roles that weight decay would pull away from what they are for."""
+
+_DECLARED = {'scale': SCALE, 'shift': SHIFT}
+
+
+def parameter_roles(model: nn.Module) -> dict[int, str]:
+    """The role of every parameter, by ``id``.
+
+    - latent weight: the weight of a layer that binarises it;
+    - scaling factor, shift and slope: what a module declares in ``param_roles``, and PReLU slopes;
+    - norm: weight and bias of normalisation layers;
+    - rest: everything else, such as real weights and biases.
+
+    Example:
+        >>> from rebnn_mm.methods import ReBNNConv2d
+        >>> conv = ReBNNConv2d(8, 8, 3)
+        >>> roles = parameter_roles(conv)
+        >>> roles[id(conv.weight)], roles[id(conv.alpha)], roles[id(conv.bias)]
+        ('latent weight', 'scaling factor', 'rest')
+    """
+    roles: dict[int, str] = {}
+    for module in model.modules():
+        declared = getattr(module, 'param_roles', {})
+        for name, parameter in module.named_parameters(recurse=False):
+            if name in declared:
+                role = _DECLARED[declared[name]]
+            elif isinstance(module, BinaryLayer) and name == 'weight' and module.weight_quantizer is not None:
+                role = LATENT
+            elif isinstance(module, nn.PReLU):
+                role = SHIFT
+            elif isinstance(module, _BatchNorm | _InstanceNorm | nn.GroupNorm | nn.LayerNorm):
+                role = NORM
+            else:
+                role = REST
+            roles.setdefault(id(parameter), role)
+    return roles
+
 
 ROLE_OPTIONS = ('lr_mult', 'decay_mult')
 
@@ -27,8 +70,8 @@ RELATIVE, APPLIED = 'relative', 'relative_applied'
 class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     r"""Groups parameters by role and keeps weight decay off scaling factors, shifts, slopes and norms.
 
-    One group per role (:mod:`rebnn_mm.engine.roles`) and set of options, one log line per group. Everything that
-    mmengine's own constructor knows in ``paramwise_cfg`` keeps its meaning and wins: ``custom_keys`` over all, and
+    One group per role (:func:`parameter_roles`) and set of options, one log line per group. Everything that mmengine's
+    own constructor knows in ``paramwise_cfg`` keeps its meaning and wins: ``custom_keys`` over all, and
     ``norm_decay_mult`` for norms. The type of the OptimWrapper is left alone, so ``--amp`` works.
 
     ``paramwise_cfg`` has one entry more, ``roles``: options for all parameters of a role, by its name with spaces or
@@ -53,7 +96,6 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         ValueError: a role or an option that does not exist; the message names the nearest one.
 
     Example:
-        >>> from rebnn_mm.engine.roles import parameter_roles
         >>> from rebnn_mm.methods import ReBNNConv2d
         >>> sorted(set(parameter_roles(ReBNNConv2d(8, 8, 3, bias=False)).values()))
         ['latent weight', 'scaling factor', 'shift and slope']

@@ -10,8 +10,8 @@ from mmengine.runner import Runner
 from torch import nn
 
 from .binary_hook import BinaryHook, has_epochs, logs_now, optim_wrappers, unwrapped
+from .optim_constructor import LATENT
 from .resilient_gradient import ResilientGradient, fused_message
-from .roles import LATENT
 
 CHECKPOINT_KEY = 'rebnn_counts'
 

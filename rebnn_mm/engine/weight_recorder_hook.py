@@ -35,7 +35,7 @@ class BinaryWeightRecorderHook(Hook):
     Add it behind the method's own hook: ``custom_hooks=[..., dict(type='BinaryWeightRecorderHook')]``.
 
     - At every optimizer step it counts flips and sequential flips by layer
-      (:class:`rebnn_mm.engine.sign_history.SignHistory` defines both).
+      (:class:`rebnn_mm.engine.flip_recorder.SignHistory` defines both).
     - Whenever the LoggerHook logs: ``flips_per_million`` and ``sequential_flips_per_million`` since the last time, per
       step and of a million binary weights, and ``flips_so_far_percent``, the flips of the whole run in percent of the
       weights, into the log and every visualizer backend. At the end of an epoch ``flip_percent/<layer>`` and

@@ -121,7 +121,7 @@ def text_source(model: Any, config: str, cfg: Config, classes: Sequence[str], se
     Raises:
         FileNotFoundError: the tokenizer is not where the config says.
     """
-    from rebnn_mm.datasets.transforms.tokenize_text import load_tokenizer
+    from rebnn_mm.datasets.tokenize_text import load_tokenizer
 
     step = next((step for step in _steps(cfg) if str(step.get('type')).rpartition('.')[2] == 'TokenizeText'), {})
     loaded = load_tokenizer(str(step.get('tokenizer') or model.source))

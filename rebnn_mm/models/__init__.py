@@ -7,8 +7,8 @@ Only what needs nothing but mmengine and mmcv's layers is imported here; :mod:`r
 
 from .backbones import BinarySSDVGG, BinaryVGGSmall, ReBNNResLayer, ReBNNResNet
 from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock, block_styles
+from .flatten_neck import FlattenNeck
 from .losses import DistributionLoss
-from .necks import FlattenNeck
 from .stages import BinaryUnit
 
 __all__ = [

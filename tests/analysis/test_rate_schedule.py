@@ -3,7 +3,7 @@
 import pytest
 
 from rebnn_mm.analysis.rate_schedule import rate_schedule
-from rebnn_mm.engine import warmup_linear  # noqa: F401  registers BERT's schedule
+from rebnn_mm.engine import bert_optimization  # noqa: F401  registers BERT's schedule
 
 DOWN = dict(type='LinearLR', start_factor=1, end_factor=0, by_epoch=True, end=10, convert_to_iter_based=True)
 

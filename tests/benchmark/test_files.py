@@ -6,8 +6,8 @@ import pytest
 from rebnn_mm.benchmark import files
 from rebnn_mm.benchmark.files import ModelFiles
 from rebnn_mm.benchmark.networks import NETWORKS, Network
-from rebnn_mm.benchmark.session import noise_feeds, timed_session
-from rebnn_mm.utils.config_dir import get_config_dir
+from rebnn_mm.benchmark.timing import noise_feeds, timed_session
+from rebnn_mm.utils.config_file import get_config_dir
 
 CONFIG = """
 default_scope = 'mmpretrain'

@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rebnn_mm.benchmark.int8 import quantised, saturates
-from rebnn_mm.benchmark.session import noise_feeds, timed_session
+from rebnn_mm.benchmark.timing import noise_feeds, timed_session
 
 
 @pytest.fixture(scope='module')

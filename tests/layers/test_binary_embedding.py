@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from rebnn_mm.engine import ResilientGradient
-from rebnn_mm.engine.roles import LATENT, SCALE, parameter_roles
+from rebnn_mm.engine.optim_constructor import LATENT, SCALE, parameter_roles
 from rebnn_mm.layers import BinaryEmbedding
 from rebnn_mm.methods import BiBERTWeight
 from tests.tolerances import FLOAT64_EXACT

@@ -79,7 +79,7 @@ def network() -> bytes:
 
     from rebnn_mm.export.exporter import export
     from rebnn_mm.export.options import Options
-    from rebnn_mm.utils.config_dir import get_config_dir
+    from rebnn_mm.utils.config_file import get_config_dir
     from tests.export.networks import lively
 
     init_default_scope('mmpretrain')

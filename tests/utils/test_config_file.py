@@ -1,3 +1,8 @@
+from pathlib import Path
+
+import pytest
+
+from rebnn_mm.utils import config_file
 from rebnn_mm.utils.config_file import missing_config
 
 
@@ -41,3 +46,24 @@ def test_a_base_that_variables_choose_is_named_with_what_there_is(tmp_path, monk
     assert missing_config(tmp_path / 'row.py') == message
     monkeypatch.setenv('ENCODER', 'large')
     assert missing_config(tmp_path / 'row.py').endswith('large holds nothing.')
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_clone_uses_the_configs_beside_the_package():
+    assert config_file.get_config_dir() == ROOT / 'configs'
+
+
+def test_configs_inside_the_package_come_first(tmp_path, monkeypatch):
+    inside, beside = tmp_path / 'rebnn_mm' / 'configs', tmp_path / 'configs'
+    for folder in (inside, beside):
+        (folder / '_base_').mkdir(parents=True)
+    monkeypatch.setattr(config_file, '__file__', str(tmp_path / 'rebnn_mm' / 'utils' / 'config_file.py'))
+    assert config_file.get_config_dir() == inside
+
+
+def test_no_configs_at_all(tmp_path, monkeypatch):
+    monkeypatch.setattr(config_file, '__file__', str(tmp_path / 'rebnn_mm' / 'utils' / 'config_file.py'))
+    with pytest.raises(FileNotFoundError, match='no configs in .*rebnn_mm or beside it. Reinstall'):
+        config_file.get_config_dir()
