@@ -1,18 +1,26 @@
+import onnx
 import pytest
 import torch
 from mmengine.registry import DefaultScope
 from torch import nn
 
 mmpretrain = pytest.importorskip('mmpretrain')
+pytest.importorskip('transformers')
 
+from rebnn_mm.export import pack  # noqa: E402
+from rebnn_mm.export.exporter import export  # noqa: E402
+from rebnn_mm.export.options import Options  # noqa: E402
 from rebnn_mm.export.tasks import (  # noqa: E402
     ClassifierScores,
     classifier_graph,
+    random_texts,
     task_of,
+    text_logits,
     unsupported_classifier,
 )
 from rebnn_mm.models.classification import TeacherStudentClassifier  # noqa: E402
 from tests.export.conftest import tiny_classifier, tiny_parts  # noqa: E402
+from tests.export.texts import classifier as text_classifier  # noqa: E402
 
 
 def test_scores_are_what_the_classifier_predicts(classifier, random_images):
@@ -59,3 +67,48 @@ def test_a_head_that_predicts_in_its_own_way_is_not_taken_for_a_classifier():
 def test_another_module_gives_what_it_gives():
     task = task_of(nn.Conv2d(3, 4, 1))
     assert task.name == 'raw' and 'no image classifier' in task.because and 'no detector' in task.because
+
+
+def test_half_precision_of_text_classifiers_is_compared(tmp_path):
+    result = export(text_classifier(tmp_path / 'bert'), Options(half=True))
+    assert result.half.images == 6 and result.half.difference < 1e-2
+
+
+@pytest.mark.parametrize('kind', ['distilbert', 'roberta'])
+def test_other_encoders_of_texts(tmp_path, kind):
+    result = export(text_classifier(tmp_path / kind, kind))
+    assert result.verification.images == 6 and result.verification.library in (None, 0)
+
+
+def test_windows_of_attention_are_refused(tmp_path):
+    with pytest.raises(ValueError, match='sliding_attention'):
+        export(text_classifier(tmp_path / 'modernbert', 'modernbert'))
+
+
+def test_real_parts_may_stay_real(tmp_path):
+    model = text_classifier(tmp_path / 'real', binarize=None, attention=None)
+    graph = onnx.load_from_string(export(model).data)
+    assert 'rebnn' not in {node.domain for node in graph.graph.node}
+
+
+@pytest.mark.parametrize(
+    ('options', 'words'),
+    [
+        (dict(attention=dict(type='SoftmaxAttention', projections='BinarySign')), 'binary_attention'),
+        (dict(binarize=dict(linear=dict(type='DoReFaLinear'))), 'layer.0.attention.self.query'),
+    ],
+)
+def test_other_methods_are_refused_by_name(tmp_path, options, words):
+    with pytest.raises(ValueError, match=words):
+        pack(text_classifier(tmp_path / 'other', **options))
+
+
+def test_signs_of_gelu_as_in_pytorch_where_it_saturates(tmp_path):
+    model = text_classifier(tmp_path / 'wide')
+    for name, value in model.named_parameters():
+        if 'intermediate' in name and name.endswith('bias'):
+            value.data.normal_(0, 8)
+    found = export(model).verification
+    assert found.flipped.flipped <= 2 and found.difference < 1e-2
+    (text, *_) = random_texts(model)
+    assert text_logits(model, text).shape == (3, 3)

@@ -12,12 +12,10 @@ from mmengine.config import Config
 pytest.importorskip('transformers')
 
 from rebnn_mm.deploy import ModelFileError, TextError, load
-from rebnn_mm.export import pack
 from rebnn_mm.export.exporter import export
-from rebnn_mm.export.options import Options
 from rebnn_mm.export.report import part_sizes
 from rebnn_mm.export.source import text_source
-from rebnn_mm.export.tasks import random_texts, text_logits
+from rebnn_mm.export.tasks import random_texts
 from rebnn_mm.models.language import TextClassifier
 from tests.export.texts import classifier
 
@@ -135,11 +133,6 @@ def test_sizes_add_up(exported):
     assert parts['position and token-type embeddings'] == 4 * 32 * (64 + 2)
 
 
-def test_half_precision_is_compared(model):
-    result = export(model, Options(half=True))
-    assert result.half.images == 6 and result.half.difference < 1e-2
-
-
 def test_regression_gives_its_number(tmp_path):
     model = classifier(tmp_path / 'bert', num_labels=1)
     (tmp_path / 'r.onnx').write_bytes(export(model).data)
@@ -149,35 +142,6 @@ def test_regression_gives_its_number(tmp_path):
     assert np.array_equal(packed.scores(tokens), packed.logits(tokens))
     with pytest.raises(TextError, match='holds no tokenizer'):
         packed('a film')
-
-
-@pytest.mark.parametrize('kind', ['distilbert', 'roberta'])
-def test_other_encoders(tmp_path, kind):
-    result = export(classifier(tmp_path / kind, kind))
-    assert result.verification.images == 6 and result.verification.library in (None, 0)
-
-
-def test_windows_of_attention_are_refused(tmp_path):
-    with pytest.raises(ValueError, match='sliding_attention'):
-        export(classifier(tmp_path / 'modernbert', 'modernbert'))
-
-
-def test_real_parts_may_stay_real(tmp_path):
-    model = classifier(tmp_path / 'real', binarize=None, attention=None)
-    graph = onnx.load_from_string(export(model).data)
-    assert 'rebnn' not in {node.domain for node in graph.graph.node}
-
-
-@pytest.mark.parametrize(
-    ('options', 'words'),
-    [
-        (dict(attention=dict(type='SoftmaxAttention', projections='BinarySign')), 'binary_attention'),
-        (dict(binarize=dict(linear=dict(type='DoReFaLinear'))), 'layer.0.attention.self.query'),
-    ],
-)
-def test_other_methods_are_refused_by_name(tmp_path, options, words):
-    with pytest.raises(ValueError, match=words):
-        pack(classifier(tmp_path / 'other', **options))
 
 
 def test_damaged_tokenizers_are_refused(exported, tmp_path):
@@ -205,14 +169,3 @@ def test_damaged_files_are_refused(exported, tmp_path, place):
     (tmp_path / 'damaged.onnx').write_bytes(data)
     with pytest.raises(ModelFileError):
         load(tmp_path / 'damaged.onnx')
-
-
-def test_signs_of_gelu_as_in_pytorch_where_it_saturates(tmp_path):
-    model = classifier(tmp_path / 'wide')
-    for name, value in model.named_parameters():
-        if 'intermediate' in name and name.endswith('bias'):
-            value.data.normal_(0, 8)
-    found = export(model).verification
-    assert found.flipped.flipped <= 2 and found.difference < 1e-2
-    (text, *_) = random_texts(model)
-    assert text_logits(model, text).shape == (3, 3)
