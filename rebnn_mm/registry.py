@@ -1,19 +1,19 @@
 """The registries that rebnn_mm adds to mmengine's.
 
-Layers, quantizers, backbones, losses, hooks and constructors register in mmengine's *root* registries, so that a bare
-name in a config finds them from any OpenMMLab library, and so does one with the scope (``'rebnn_mm.ReBNNHook'``). Two
-things need a registry of their own:
+Every name is found in mmengine's *root* registries, so that a bare one in a config works from any OpenMMLab library,
+and so does one with the scope (``'rebnn_mm.ReBNNHook'``). Two things need a registry of their own:
 
-- :data:`MODELS`, for classes that build on mmdet, mmpretrain or transformers. What builds on one of them is imported
-  when a config first names such a class with its scope (``type='rebnn_mm.BinaryRPNHead'``), so ``import rebnn_mm``
-  stays cheap, and a library that is missing or broken costs only what builds on it.
+- :data:`MODELS`, for classes that build on mmdet, mmpretrain or transformers. They are imported when a config first
+  names one (``type='BinaryRPNHead'``), so ``import rebnn_mm`` stays cheap, and a library that is missing or broken
+  costs only what builds on it. Until then a function that builds the class has its name in the root registry.
 - :data:`BLOCKS`, for residual block styles, so that a method can add one by adding a class.
 """
 
 import difflib
+from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mmengine.registry import (
     DATA_SAMPLERS,
@@ -58,10 +58,28 @@ class LibraryRegistry(Registry):
                     f'rebnn_mm.{name} builds on {library}, which cannot be found: install it (docs/install.md).'
                 )
             import_module(package)
+            for imported in names:
+                ROOT_MODELS.register_module(imported, force=True, module=self.module_dict[imported])
         return super().get(key)
 
 
 MODELS = LibraryRegistry('model', parent=ROOT_MODELS, scope='rebnn_mm')
+
+
+def _imported_to_build(name: str) -> Callable[..., Any]:
+    def build(*args: Any, **kwargs: Any) -> Any:
+        cls = MODELS.get(name)
+        assert cls is not None
+        return cls(*args, **kwargs)
+
+    build.__name__ = name
+    return build
+
+
+for _package, _names in LIBRARY_PARTS.values():
+    for _name in _names:
+        ROOT_MODELS.register_module(_name, module=_imported_to_build(_name))
+
 SCOPED = tuple(
     Registry(parent.name, parent=parent, scope='rebnn_mm')
     for parent in (

@@ -1,4 +1,4 @@
-"""Parts of classifiers that build on mmpretrain; loaded when a config first names one with its scope."""
+"""Parts of classifiers that build on mmpretrain; loaded when a config first names one."""
 
 from .teacher_student_classifier import TeacherStudentClassifier
 

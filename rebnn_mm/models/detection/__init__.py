@@ -1,4 +1,4 @@
-"""Parts of detectors that build on mmdet; loaded when a config first names one (``rebnn_mm.BinaryRPNHead``)."""
+"""Parts of detectors that build on mmdet; loaded when a config first names one (``BinaryRPNHead``)."""
 
 from .bidet import BiDetBBoxHead, BiDetRoIHead, BiDetRPNHead, BiDetSSDHead
 from .heads import BinaryRPNHead, FixedSSDHead

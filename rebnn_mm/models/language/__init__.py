@@ -1,4 +1,4 @@
-"""Encoders of Hugging Face's transformers with binary layers; loaded when a config first names one with its scope."""
+"""Encoders of Hugging Face's transformers with binary layers; loaded when a config first names one."""
 
 from ..losses.encoder_losses import AttentionRecord, EncoderOutput
 from .attention import install_attention, record_attention
