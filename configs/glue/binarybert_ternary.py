@@ -1,25 +1,11 @@
-# BinaryBERT 1-1-1, first stage (Bai et al. 2021): ternary weights, the one-bit inputs of the second stage,
-# binarybert.py.
+# BinaryBERT 1-1-1, first stage (Bai et al. 2021): TernaryBERT with one-bit inputs, those of the second, binarybert.py.
 # For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
-_base_ = '../_base_/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
+_base_ = './ternarybert.py'
 
 work_dir = 'work_dirs/{{$ENCODER:bert_base}}_binarybert_ternary_{{$TASK:sst2}}'
-teacher = 'work_dirs/{{$ENCODER:bert_base}}_{{$TASK:sst2}}/pretrained'
-activation = dict(type='BinarySign', shift=None)
+activation = dict(_delete_=True, type='BinarySign', shift=None)
 model = dict(
-    type='rebnn_mm.TaughtTextClassifier',
-    encoder=teacher,
-    teacher=teacher,
-    num_labels=_base_.num_labels,
-    binarize=dict(
-        linear=dict(type='BinaryLinear', weight=dict(type='TWNWeight', per='tensor'), activation=activation),
-        word_embedding=dict(type='BinaryEmbedding', weight=dict(type='TWNWeight', per='channel')),
-    ),
-    attention=dict(type='SoftmaxAttention', projections=activation, weights='BinaryStep'),
-    losses=[
-        dict(type='PredictionLoss'),
-        dict(type='AttentionScoreLoss', mask_padding=True),
-        dict(type='HiddenStateLoss', form='mse', mask_padding=True),
-    ],
+    binarize=dict(linear=dict(activation=activation)),
+    attention=dict(projections=activation, weights='BinaryStep'),
 )
 custom_hooks = [dict(type='BinaryHook'), dict(type='SavePretrainedHook')]

@@ -1,18 +1,11 @@
-# Q2BERT 2-8-8: Q8BERT (Zafrir et al. 2019) with 2-bit weights, one range per matrix; no distillation.
+# Q2BERT 2-8-8: Q8BERT (Zafrir et al. 2019) with 2-bit weights, one range per matrix; no distillation. Else as Q-BERT.
 # For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
-_base_ = '../_base_/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
+_base_ = './qbert.py'
 
 work_dir = 'work_dirs/{{$ENCODER:bert_base}}_q2bert_{{$TASK:sst2}}'
-real = 'work_dirs/{{$ENCODER:bert_base}}_{{$TASK:sst2}}/pretrained'
-activation = dict(type='Q8BERTActivation', bits=8)
 model = dict(
-    type='rebnn_mm.TextClassifier',
-    encoder=real,
-    num_labels=_base_.num_labels,
     binarize=dict(
-        linear=dict(type='BinaryLinear', weight=dict(type='Q8BERTWeight', bits=2), activation=activation),
-        word_embedding=dict(type='BinaryEmbedding', weight=dict(type='Q8BERTWeight', bits=8)),
+        linear=dict(weight=dict(_delete_=True, type='Q8BERTWeight', bits=2)),
+        word_embedding=dict(weight=dict(_delete_=True, type='Q8BERTWeight', bits=8)),
     ),
-    attention=dict(type='SoftmaxAttention', projections=activation, weights=activation),
 )
-custom_hooks = [dict(type='BinaryHook')]

@@ -28,6 +28,9 @@ def get_config_dir() -> Path:
     )
 
 
+BASES = re.compile(r"^_base_ = (\[.*?\]|'.*?')", re.MULTILINE | re.DOTALL)
+"""The bases of a config, as its text has them."""
+
 VARIABLE = re.compile(r'\{\{\$(\w+):(\w*)\}\}')
 """A part of a config that the environment chooses, with its default; mmengine fills it in."""
 
@@ -61,9 +64,14 @@ def missing_config(path: str | Path, number: int = 3) -> str | None:
 
 
 def _missing_choice(path: Path) -> str | None:
-    for base in re.findall(r"'(\S*\{\{\$\S*\.py)'", path.read_text()):
+    bases = ''.join(BASES.findall(path.read_text()))
+    for base in re.findall(r"'(\S+\.py)'", bases):
         chosen = path.parent / VARIABLE.sub(lambda match: os.environ.get(match[1], match[2]), base)
-        if not chosen.is_file():
+        if chosen.is_file():
+            problem = _missing_choice(chosen)
+            if problem is not None:
+                return problem
+        elif VARIABLE.search(base):
             values = ' '.join(f'{name}={os.environ.get(name, default)}' for name, default in VARIABLE.findall(base))
             there = ', '.join(sorted(file.stem for file in chosen.parent.glob('*.py'))) or 'nothing'
             return f'{path} has no base for {values}: {os.path.normpath(chosen.parent)} holds {there}.'

@@ -46,13 +46,12 @@ def test_a_base_that_variables_choose_is_named_with_what_there_is(tmp_path, monk
     assert missing_config(tmp_path / 'row.py') == message
     monkeypatch.setenv('ENCODER', 'large')
     assert missing_config(tmp_path / 'row.py').endswith('large holds nothing.')
-
-
-ROOT = Path(__file__).parents[2]
+    (tmp_path / 'other.py').write_text("_base_ = ['./row.py', 'mmdet::ssd/ssd300.py']\nsource = 'other.py'\n")
+    assert missing_config(tmp_path / 'other.py') == missing_config(tmp_path / 'row.py')
 
 
 def test_clone_uses_the_configs_beside_the_package():
-    assert config_file.get_config_dir() == ROOT / 'configs'
+    assert config_file.get_config_dir() == Path(__file__).parents[2] / 'configs'
 
 
 def test_configs_inside_the_package_come_first(tmp_path, monkeypatch):
