@@ -74,7 +74,6 @@ class ReBNNHook(BinaryHook):
             self.interval = logger_hooks[0].interval if logger_hooks else 10
 
     def check(self, model: nn.Module, wrappers: Sequence[OptimWrapper]) -> None:
-        """Refuse or warn about an optimizer that does not suit the method."""
         for wrapper in wrappers:
             fused = any(group.get('fused') for group in wrapper.optimizer.param_groups)
             if fused and hasattr(wrapper, 'loss_scaler'):

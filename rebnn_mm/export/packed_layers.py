@@ -143,7 +143,6 @@ class PackedConv2d(PackedLayer):
         self.border = (left, right, top, bottom) if layer.padding_mode != 'zeros' else (0, 0, 0, 0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Convolve; see the class."""
         if self.normalise is not None:
             x = self.normalise(x)
         if any(self.border):
@@ -198,7 +197,6 @@ class PackedLinear(PackedLayer):
         super().__init__(layer, name)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Multiply; see the class."""
         if self.normalise is not None:
             x = self.normalise(x)
         if torch.onnx.is_in_onnx_export():
@@ -254,7 +252,6 @@ class PackedEmbedding(nn.Module):
         self.channels = layer.embedding_dim
 
     def forward(self, indices: Tensor) -> Tensor:
-        """Look up; see the class."""
         if torch.onnx.is_in_onnx_export():
             return torch.onnx.ops.symbolic(
                 f'{DOMAIN}::BinaryEmbedding',

@@ -36,7 +36,6 @@ class RPReLU(nn.Module):
         self.shift_out = nn.Parameter(torch.zeros(channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply to x of shape (N, C, ...)."""
         shape = (1, -1, *[1] * (x.dim() - 2))
         y = functional.prelu(x + self.shift_in.view(shape), self.slope) + self.shift_out.view(shape)
         return y.to(x.dtype)  # float32 under autocast
@@ -72,7 +71,6 @@ class Maxout(nn.Module):
         self.negative = nn.Parameter(torch.full((channels,), 0.25))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Apply to x of shape (N, C, ...)."""
         shape = (1, -1, *[1] * (x.dim() - 2))
         y = self.positive.view(shape) * x.clamp(min=0) + self.negative.view(shape) * x.clamp(max=0)
         return y.to(x.dtype)  # float32 under autocast

@@ -82,7 +82,6 @@ class RealAttention(EncoderAttention):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float
     ) -> AttentionParts:
-        """Attend; see the base class."""
         scores = torch.matmul(query, key.transpose(-1, -2)) * scaling
         masked = scores if mask is None else scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
         weights = functional.dropout(masked.softmax(-1), dropout, self.training)
@@ -147,7 +146,6 @@ class SoftmaxAttention(EncoderAttention):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float
     ) -> AttentionParts:
-        """Attend; see the base class."""
         if self.query_quantizer is not None and self.key_quantizer is not None and self.value_quantizer is not None:
             query, key, value = self.query_quantizer(query), self.key_quantizer(key), self.value_quantizer(value)
         scores = torch.matmul(query, key.transpose(-1, -2)) * scaling
@@ -199,13 +197,11 @@ class BinaryAttention(EncoderAttention):
 
     @property
     def operand_bits(self) -> int:
-        """One."""
         return 1
 
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float
     ) -> AttentionParts:
-        """Attend; see the base class."""
         scores = torch.matmul(sign_ste(query), sign_ste(key).transpose(-1, -2)) * scaling
         weights = step_ste(scores, self.tie)
         if mask is not None:
@@ -217,5 +213,4 @@ class BinaryAttention(EncoderAttention):
         return AttentionParts(output, scores, weights)
 
     def extra_repr(self) -> str:
-        """Sizes and option, as printed by ``print(model)``."""
         return f'{self.heads}, {self.head_dim}, tie={self.tie}'

@@ -122,7 +122,6 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             self._stay_real_if_first_or_shortcut()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Convolve; see the class."""
         if not self.binary:
             return super().forward(x)
         x, padding = self._padded(self._quantized_input(x))

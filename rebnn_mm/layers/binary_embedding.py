@@ -65,7 +65,6 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
             self.to(device=kwargs.get('device'), dtype=kwargs.get('dtype'))
 
     def forward(self, indices: Tensor) -> Tensor:
-        """Look up; see the class."""
         if self.weight_quantizer is None:
             return super().forward(indices)
         if not self.weight_quantizer.channels_alone:

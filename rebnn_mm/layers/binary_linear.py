@@ -58,7 +58,6 @@ class BinaryLinear(BinaryLayer, nn.Linear):
             self.to(device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Multiply; see the class."""
         if not self.binary:
             return super().forward(x)
         x = self._quantized_input(x)

@@ -27,9 +27,6 @@ class AdaBinWeight(WeightQuantizer):
     Mean and deviation take part in the gradient. The estimator is 1; the released code's default,
     :math:`1 - \tanh^2(v / 10)`, is within one percent of that for v up to one.
 
-    Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
-
     Source: Tu et al. 2022 (AdaBin), section 3.2.
 
     Example:
@@ -40,7 +37,6 @@ class AdaBinWeight(WeightQuantizer):
     has_codes: ClassVar[bool] = False
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, of the latent weight's shape."""
         centre = weight.mean(dim=channel_dims(weight), keepdim=True)
         variance = (weight - centre).square().mean(dim=channel_dims(weight), keepdim=True)
         # The root of a constant filter's variance, 0, has no gradient.
@@ -58,8 +54,6 @@ class AdaBinActivation(ActivationQuantizer):
         \frac{\partial b}{\partial u} = \max(2 - 2|u|, 0)
 
     Args:
-        channels: number of input channels.
-        channel_dim: dimension of the channels in the input.
         shift: see :class:`ActivationQuantizer`; beta is the method's own.
         variant: ``'official'`` gives :math:`\alpha (b + \beta)`, which the released code and weights have.
 
@@ -93,6 +87,5 @@ class AdaBinActivation(ActivationQuantizer):
         self.beta = nn.Parameter(torch.tensor(0.0))
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x, any shape."""
         b = sign_approx((x - self.beta) / self.alpha)
         return self.alpha * b + self.beta if self.variant == 'paper' else self.alpha * (b + self.beta)

@@ -77,7 +77,6 @@ class BiBERTWeight(WeightQuantizer):
         return channel_centred(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, of the latent weight's shape."""
         return centred_sign(weight)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -40,7 +40,6 @@ class BiDetWeight(WeightQuantizer):
     """
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, of the latent weight's shape."""
         # Not channel_mean_abs: abs() has the derivative 0 at 0, and sign(0) is +1 here.
         scale = (weight * sign(weight)).mean(dim=channel_dims(weight))
         return scaled_sign(weight, scale, mask=False)

@@ -81,7 +81,6 @@ class BWNWeight(WeightQuantizer):
     Forward and backward are :func:`rebnn_mm.functional.tensor_sign`, without centring.
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         per: whether one scale covers the ``'tensor'``, as in BinaryBERT's linear layers, or a ``'channel'``, as in its
             word embedding.
 
@@ -103,7 +102,6 @@ class BWNWeight(WeightQuantizer):
         self.factors = 1 if per == 'tensor' else weight_shape[0]
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, of the latent weight's shape."""
         return tensor_sign(weight, self.per)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -112,7 +110,6 @@ class BWNWeight(WeightQuantizer):
         return signs, per_channel_factor(scale, weight)
 
     def extra_repr(self) -> str:
-        """Options, as printed by ``print(model)``."""
         return f'per={self.per!r}'
 
 

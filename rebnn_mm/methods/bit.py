@@ -120,7 +120,6 @@ class BiTWeight(BWNWeight):
     tensor's even where every channel has its own scale, so no channel stands alone.
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         per: whether one scale covers the ``'tensor'``, as in BiT's linear layers, or a ``'channel'``, as in its word
             embedding.
 
@@ -144,7 +143,6 @@ class BiTWeight(BWNWeight):
         return weight - weight.mean()
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, of the latent weight's shape."""
         return tensor_sign(weight, self.per, centred=True)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -157,8 +155,6 @@ class ElasticActivation(ActivationQuantizer):
     """Base of BiT's activation quantizers: a learned scale alpha, started from data.
 
     Args:
-        channels: number of input channels.
-        channel_dim: dimension of the channels in the input.
         shift: see :class:`ActivationQuantizer`; BiT's own starts at zero, in front of every linear layer.
         bits: 1, or up to 8 for the student that teaches the one of one bit.
 
@@ -202,7 +198,6 @@ class ElasticActivation(ActivationQuantizer):
             self.needs_calibration = False
 
     def extra_repr(self) -> str:
-        """Channels, shift and bits, as printed by ``print(model)``."""
         return f'{super().extra_repr()}, bits={self.bits}'
 
 
@@ -229,11 +224,9 @@ class BiTSign(ElasticActivation):
 
     @property
     def levels(self) -> tuple[int, int]:
-        """The lowest and the highest multiple of the scale."""
         return (-1, 1) if self.bits == 1 else (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1)
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Quantize x, any shape."""
         alpha = self.alpha.clamp(min=LEAST_SCALE)
         return elastic_sign(x, alpha) if self.bits == 1 else elastic_levels(x, alpha, *self.levels)
 
@@ -261,9 +254,7 @@ class BiTStep(ElasticActivation):
 
     @property
     def levels(self) -> tuple[int, int]:
-        """The lowest and the highest multiple of the scale."""
         return 0, 2**self.bits - 1
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Quantize x, any shape."""
         return elastic_levels(x, self.alpha.clamp(min=LEAST_SCALE), *self.levels)

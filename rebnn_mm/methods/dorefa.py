@@ -80,7 +80,6 @@ class DoReFaWeight(WeightQuantizer):
     The levels have no scale of their own, so a batch norm has to follow the layer.
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         bits: k, from 1 to 8.
 
     Raises:
@@ -98,7 +97,6 @@ class DoReFaWeight(WeightQuantizer):
         self.bits = check_bits('DoReFaWeight', bits, least=1)
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The quantized weight, of the latent weight's shape."""
         if self.bits == 1:
             return sign_identity(weight) * weight.detach().abs().mean()
         return uniform_levels(dorefa_unit_weight(weight), self.bits) * (2 / self._top) - 1
@@ -115,7 +113,6 @@ class DoReFaWeight(WeightQuantizer):
         return 2**self.bits - 1
 
     def extra_repr(self) -> str:
-        """Bits, as printed by ``print(model)``."""
         return f'bits={self.bits}'
 
 
@@ -132,9 +129,6 @@ class DoReFaActivation(ActivationQuantizer):
     ``activation='BinarySign'``.
 
     Args:
-        channels: number of input channels.
-        channel_dim: dimension of the channels in the input.
-        shift: see :class:`rebnn_mm.quantizers.ActivationQuantizer`.
         bits: k, from 1 to 8.
 
     Raises:
@@ -156,11 +150,9 @@ class DoReFaActivation(ActivationQuantizer):
         self.bits = check_bits('DoReFaActivation', bits, least=1)
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Quantize x, any shape."""
         return uniform_levels(x.clamp(0, 1), self.bits) / (2**self.bits - 1)
 
     def extra_repr(self) -> str:
-        """Channels, shift and bits, as printed by ``print(model)``."""
         return f'{super().extra_repr()}, bits={self.bits}'
 
 

@@ -222,7 +222,6 @@ class FDAWeight(WeightQuantizer):
         self.noise.set_progress(done)
 
     def extra_repr(self) -> str:
-        """Schedule, as printed by ``print(model)``."""
         return f'terms={self.terms}'
 
 
@@ -236,9 +235,6 @@ class FDASign(ActivationQuantizer):
     one position. In evaluation the noise is left out.
 
     Args:
-        channels: number of input channels.
-        channel_dim: dimension of the channels in the input.
-        shift: see :class:`rebnn_mm.quantizers.ActivationQuantizer`.
         terms: first and last value of n.
 
     Attributes:

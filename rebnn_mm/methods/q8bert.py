@@ -18,7 +18,6 @@ class Q8BERTWeight(WeightQuantizer):
     passes unchanged. Two bits (Q2BERT) leave -1, 0 and 1 times the largest magnitude, so most weights are 0.
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         bits: k, from 2 to 8.
         per: whether one range covers the ``'tensor'``, as in Q8BERT, or a ``'channel'``.
 
@@ -40,7 +39,6 @@ class Q8BERTWeight(WeightQuantizer):
         self.factors = 1 if per == 'tensor' else weight_shape[0]
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The quantized weight, of the latent weight's shape."""
         return symmetric_round(weight, self._limit(weight), self.bits)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -52,7 +50,6 @@ class Q8BERTWeight(WeightQuantizer):
         return weight.detach().abs().amax(dim=weight_dims(weight, self.per), keepdim=True)
 
     def extra_repr(self) -> str:
-        """Options, as printed by ``print(model)``."""
         return f'bits={self.bits}, per={self.per!r}'
 
 
@@ -68,9 +65,6 @@ class Q8BERTActivation(ActivationQuantizer):
     unchanged. Before anything was seen in training, evaluation takes the input's own maximum.
 
     Args:
-        channels: number of input channels.
-        channel_dim: dimension of the channels in the input.
-        shift: see :class:`ActivationQuantizer`.
         bits: k, from 2 to 8.
         decay: d. The released code has 0.9999, which in a run of some thousand steps stays near the first batch.
 
@@ -116,5 +110,4 @@ class Q8BERTActivation(ActivationQuantizer):
         return symmetric_round(x, limit.to(x.dtype), self.bits)
 
     def extra_repr(self) -> str:
-        """Channels, shift and options, as printed by ``print(model)``."""
         return f'{super().extra_repr()}, bits={self.bits}, decay={self.decay}'

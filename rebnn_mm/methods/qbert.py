@@ -61,7 +61,6 @@ class QBERTWeight(WeightQuantizer):
     factor, since a group's range need not be symmetric.
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         bits: k, from 1 to 8.
         groups: groups of neighbouring output channels; the paper has up to 128 for a matrix of BERT_BASE. Where it
             does not divide C_out, the largest smaller number that does is taken.
@@ -93,9 +92,7 @@ class QBERTWeight(WeightQuantizer):
         self.factors = 2 * self.groups  # the ends of each range
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The quantized weight, of the latent weight's shape."""
         return grouped_round(weight, self.groups, self.bits)
 
     def extra_repr(self) -> str:
-        """Options, as printed by ``print(model)``."""
         return f'bits={self.bits}, groups={self.groups}'

@@ -231,7 +231,6 @@ class RBNNWeight(WeightQuantizer):
     :math:`1 - |\sin \theta|` of the gradient: nothing at the start.
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         t: first and last value of the estimator's sharpness.
 
     Attributes:
@@ -274,7 +273,6 @@ class RBNNWeight(WeightQuantizer):
         self.sharpness: Tensor
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, of the latent weight's shape."""
         return sign_triangle(self._partly_rotated(weight), self.sharpness) * per_channel(self.alpha, weight)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -312,7 +310,6 @@ class RBNNWeight(WeightQuantizer):
         return torch.lerp(v, turned, per_channel(self.theta.sin().abs(), v).to(v)).to(weight.dtype)
 
     def extra_repr(self) -> str:
-        """Folded shape and schedule, as printed by ``print(model)``."""
         return f'{self.sides[0]}x{self.sides[1]}, t={self.t_range}'
 
 
@@ -330,9 +327,6 @@ class RBNNSign(ActivationQuantizer):
     is needed behind a ReLU. The sharpness t follows the weight's schedule, but never below 1.
 
     Args:
-        channels: number of input channels.
-        channel_dim: dimension of the channels in the input.
-        shift: see :class:`rebnn_mm.quantizers.ActivationQuantizer`.
         t: first and last value of the estimator's sharpness, before it is held above 1.
 
     Attributes:

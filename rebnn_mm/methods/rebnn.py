@@ -88,7 +88,6 @@ class ReBNNWeight(WeightQuantizer):
     without either warns once (:class:`rebnn_mm.quantizers.MissingHookWarning`).
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         gamma: ``'adaptive'``, the paper's rule: share of flipped signs times the largest \|G\| of the channel (Eq.
             14); ``'max'``, the second factor alone; or a number, the same for all channels, 0 for none.
         gamma_bounds: lower and upper bound of the two rules, None for none. A number is never clamped.
@@ -158,7 +157,6 @@ class ReBNNWeight(WeightQuantizer):
         return weight if self.center is None else channel_centred(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, of the latent weight's shape."""
         if self.variant == 'official':
             return scaled_sign_released(weight, self.alpha)
         if not self.driven:
@@ -178,7 +176,6 @@ class ReBNNWeight(WeightQuantizer):
         self.alpha.copy_(channel_mean_abs(weight).clamp(min=ALPHA_MIN))
 
     def missing_hook_message(self) -> str:
-        """What is lost without the hook, and the fix."""
         return (
             'ReBNN layers are being trained without the resilient gradient: gamma and the reconstruction term are not '
             "applied. Add custom_hooks=[dict(type='ReBNNHook')] to the config (outside mmengine: "
@@ -186,7 +183,6 @@ class ReBNNWeight(WeightQuantizer):
         )
 
     def extra_repr(self) -> str:
-        """Options, as printed by ``print(model)``."""
         options = f'gamma={self.gamma_mode!r}, gamma_bounds={self.gamma_bounds}, flip_window={self.flip_window!r}'
         options += f', center={self.center!r}' if self.center else ''
         return options if self.variant == 'paper' else f'{options}, variant={self.variant!r}'

@@ -115,7 +115,6 @@ class ReCUWeight(WeightQuantizer):
     driven by :class:`rebnn_mm.engine.BinaryHook`.
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         tau: first and last value of the schedule.
 
     Attributes:
@@ -149,7 +148,6 @@ class ReCUWeight(WeightQuantizer):
         self.tau: Tensor
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, of the latent weight's shape."""
         return rectified_sign(laplace_standardised(weight), self.tau) * per_channel(self.alpha, weight)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -166,7 +164,6 @@ class ReCUWeight(WeightQuantizer):
         self.tau.fill_(recu_tau(done, *self.tau_range))
 
     def extra_repr(self) -> str:
-        """Schedule, as printed by ``print(model)``."""
         return f'tau={self.tau_range}'
 
 

@@ -63,7 +63,6 @@ class TWNWeight(WeightQuantizer):
     Forward and backward are :func:`ternary_weight`; the values need two bits.
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         per: whether one scale covers the ``'tensor'``, as in TernaryBERT's linear layers, or a ``'channel'``, as in
             its word embedding.
         clip: magnitude from which on a weight gets no gradient.
@@ -97,7 +96,6 @@ class TWNWeight(WeightQuantizer):
         return codes, per_channel_factor(scale, weight)
 
     def extra_repr(self) -> str:
-        """Options, as printed by ``print(model)``."""
         return f'per={self.per!r}, clip={self.clip}'
 
 
@@ -109,9 +107,6 @@ class TernaryBERTActivation(ActivationQuantizer):
     magnitude as limit. Two bits give -1, 0 and 1 times the largest magnitude.
 
     Args:
-        channels: number of input channels.
-        channel_dim: dimension of the channels in the input.
-        shift: see :class:`ActivationQuantizer`.
         bits: k, from 2 to 8.
         clip: magnitude at which the input is clipped; outside it gets no gradient.
         over: what shares a maximum: ``'sample'``, in a linear layer one token, or ``'tensor'``, all that goes in at
@@ -148,11 +143,9 @@ class TernaryBERTActivation(ActivationQuantizer):
         self.over = over
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Quantize x, any shape."""
         dims = self.sample_dims(x) if self.over == 'sample' else tuple(range(x.dim()))
         limit = x.detach().abs().amax(dim=dims, keepdim=True).clamp(max=self.clip)
         return symmetric_round(x, limit, self.bits, self.clip)
 
     def extra_repr(self) -> str:
-        """Channels, shift and options, as printed by ``print(model)``."""
         return f'{super().extra_repr()}, bits={self.bits}, clip={self.clip}, over={self.over!r}'

@@ -98,7 +98,6 @@ class XNORWeight(WeightQuantizer):
     hook: ClassVar[str] = 'BinaryHook'
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, of the latent weight's shape."""
         return xnor_weight(weight)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -327,7 +327,6 @@ class BinarySingleShortcutBlock(BinaryHardtanhBlock):
     """
 
     def forward_block(self, x: Tensor) -> Tensor:
-        """The block without checkpointing: (N, in_channels, H, W) to (N, out_channels, H', W')."""
         y = self.act1(self.bn1(self.conv1(x)))
         return self.act2(self.bn2(self.conv2(y)) + self.downsample(self.pool(x)))
 
@@ -375,7 +374,6 @@ class BinaryPreActBlock(BinaryBasicBlock):
     norm_first: ClassVar[bool] = True
 
     def forward_block(self, x: Tensor) -> Tensor:
-        """The block without checkpointing: (N, in_channels, H, W) to (N, out_channels, H', W')."""
         y = self.act1(self.conv1(self.bn1(x)))
         return self.act2(self.conv2(self.bn2(y))) + self.downsample(self.pool(x))
 

@@ -200,7 +200,6 @@ class ActivationQuantizer(Quantizer):
         self.needs_calibration = False
 
     def extra_repr(self) -> str:
-        """Channels and shift, as printed by ``print(model)``."""
         return f'{self.channels}' if self.shift_start is None else f'{self.channels}, shift={self.shift_start!r}'
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:

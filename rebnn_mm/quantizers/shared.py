@@ -20,7 +20,6 @@ class BinarySign(ActivationQuantizer):
     """
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x, any shape."""
         return sign_ste(x)
 
 
@@ -37,7 +36,6 @@ class BinaryApproxSign(ActivationQuantizer):
     """
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x, any shape."""
         return sign_approx(x)
 
 
@@ -53,8 +51,6 @@ class BinaryRSign(BinaryApproxSign):
         \frac{\partial L}{\partial \beta_c} = \sum \frac{\partial L}{\partial x}
 
     Args:
-        channels: number of input channels.
-        channel_dim: dimension of the channels in the input.
         shift: start of the shift: ``'zero'`` (ReActNet's own, for inputs that are centred) or ``'mean'``, see
             :class:`rebnn_mm.quantizers.ActivationQuantizer`.
 
@@ -87,11 +83,6 @@ class BinaryStep(ActivationQuantizer):
     Behind a softmax, which is positive, it is 1 everywhere: the loss of information that BiBERT's Bi-Attention is made
     against, and what a fully binarised BinaryBERT has.
 
-    Args:
-        channels: number of input channels.
-        channel_dim: dimension of the channels in the input.
-        shift: see :class:`ActivationQuantizer`.
-
     Source: the forward is DoReFa-Net's range at one bit with threshold 0; named as a baseline by Qin et al. 2022
         (BiBERT).
 
@@ -104,7 +95,6 @@ class BinaryStep(ActivationQuantizer):
     has_codes: ClassVar[bool] = False
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x, any shape."""
         return step_ste(x)
 
 
@@ -131,7 +121,6 @@ class BinaryMeanScaleWeight(WeightQuantizer):
     channels_alone = True
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, of the latent weight's shape."""
         return scaled_sign(weight, channel_mean_abs(weight.detach()))
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:

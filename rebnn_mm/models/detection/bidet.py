@@ -137,7 +137,6 @@ class BiDetRPNHead(BinaryRPNHead):
         self.rpn_reg = nn.Conv2d(self.feat_channels, 2 * self.rpn_reg.out_channels, 1)
 
     def forward_single(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Objectness (N, anchors, H, W) and box deltas (N, 4 * anchors, H, W) of one level (N, in_channels, H, W)."""
         return self._predictions(self.rpn_conv(x))
 
     def loss_and_predict(

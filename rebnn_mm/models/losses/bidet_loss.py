@@ -151,5 +151,4 @@ class BiDetLoss(nn.Module):
         return {f'{prefix}information': self.regularisation * information, f'{prefix}prior': self.prior * prior}
 
     def extra_repr(self) -> str:
-        """Weights and state, as printed by ``print(model)``."""
         return f'regularisation={self.regularisation}, prior={self.prior}, active={self.active}'

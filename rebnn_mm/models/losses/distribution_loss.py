@@ -71,5 +71,4 @@ class DistributionLoss(nn.Module):
         return self.loss_weight * distribution_loss(student, teacher)
 
     def extra_repr(self) -> str:
-        """The weight, as printed by ``print(model)``."""
         return f'loss_weight={self.loss_weight}'

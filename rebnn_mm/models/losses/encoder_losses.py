@@ -118,7 +118,6 @@ class EncoderComparisonLoss(nn.Module):
         return output.mask if self.mask_padding else torch.ones_like(output.mask)
 
     def extra_repr(self) -> str:
-        """Options, as printed by ``print(model)``."""
         return f'weight={self.weight}, mask_padding={self.mask_padding}'
 
 
@@ -163,7 +162,6 @@ class PredictionLoss(EncoderComparisonLoss):
         return {'loss_pred': self.weight * loss}
 
     def extra_repr(self) -> str:
-        """Options, as printed by ``print(model)``."""
         return f'weight={self.weight}'
 
 
@@ -217,7 +215,6 @@ class HiddenStateLoss(EncoderComparisonLoss):
         return {'loss_hidden': self.weight * torch.stack(terms).sum()}
 
     def extra_repr(self) -> str:
-        """Options, as printed by ``print(model)``."""
         return f'form={self.form!r}, {super().extra_repr()}'
 
 
