@@ -3,17 +3,17 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import torch
+from mmengine.utils import digit_version
 from torch import Tensor, nn
 
 from ...layers.attention import EncoderAttention
 from ...registry import registered_class
 from ...utils.options import check_options
 from ..losses.encoder_losses import AttentionRecord
-from .library import require_transformers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -24,8 +24,30 @@ IMPLEMENTATION = 'rebnn'
 CHILD = 'binary_attention'
 """Our module inside an attention module of transformers."""
 
+FIRST_VERSION = '5.0'
+"""BERT asks the attention registry from here on; before, it ignores a registered attention without an error."""
+
 _records: ContextVar[list[AttentionRecord] | None] = ContextVar('records', default=None)
 _visited: ContextVar[dict[nn.Module, tuple[int, int]] | None] = ContextVar('visited', default=None)
+
+
+def require_transformers() -> None:
+    """Check that transformers is there and recent enough.
+
+    Raises:
+        ImportError: it is not; the message says what to install.
+    """
+    try:
+        found = version('transformers')
+    except PackageNotFoundError:
+        raise ImportError(
+            f"Encoders of text need transformers: pip install 'transformers>={FIRST_VERSION}'."
+        ) from None
+    if digit_version(found) < digit_version(FIRST_VERSION):
+        raise ImportError(
+            f'transformers {found} is too old: its encoders do not use registered attentions. Encoders of text need '
+            f"transformers>={FIRST_VERSION}: pip install 'transformers>={FIRST_VERSION}'."
+        )
 
 
 @contextmanager

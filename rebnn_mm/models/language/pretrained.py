@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mmengine.logging import print_log
 from torch import Tensor
 
-from .library import require_transformers
+from .attention import require_transformers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -16,9 +16,8 @@ from rebnn_mm.registry import MODELS
 
 from ...utils.options import check_options
 from ..losses.encoder_losses import EncoderOutput
-from .attention import install_attention, record_attention
+from .attention import install_attention, record_attention, require_transformers
 from .convert import binarize as binarize_layers
-from .library import require_transformers
 from .pretrained import load_quantizer_state
 
 if TYPE_CHECKING:

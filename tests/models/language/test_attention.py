@@ -3,8 +3,8 @@ import torch
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForSequenceClassification
 
 from rebnn_mm.layers import EncoderAttention
+from rebnn_mm.models.language import attention as attention_module
 from rebnn_mm.models.language import install_attention, record_attention
-from rebnn_mm.models.language import library as library_module
 from rebnn_mm.models.language.attention import IMPLEMENTATION
 from tests.models.language.tiny import SIZES_OF, tiny_batch, tiny_encoder
 
@@ -173,18 +173,18 @@ def test_models_whose_attention_is_not_in_the_registry():
 
 
 def test_old_transformers_are_refused(bert, monkeypatch):
-    monkeypatch.setattr(library_module, 'version', lambda name: '4.57.6')
+    monkeypatch.setattr(attention_module, 'version', lambda name: '4.57.6')
     with pytest.raises(ImportError, match=r'transformers 4.57.6 is too old.*pip install .transformers>=5.0'):
         install_attention(bert, BINARY_ATTENTION)
 
 
 def test_no_transformers_are_refused(monkeypatch):
     def missing(name):
-        raise library_module.PackageNotFoundError(name)
+        raise attention_module.PackageNotFoundError(name)
 
-    monkeypatch.setattr(library_module, 'version', missing)
+    monkeypatch.setattr(attention_module, 'version', missing)
     with pytest.raises(ImportError, match=r'need transformers: pip install .transformers>=5.0'):
-        library_module.require_transformers()
+        attention_module.require_transformers()
 
 
 def test_attentions_have_their_sizes_and_no_state_but_their_own():
