@@ -63,7 +63,7 @@ def figures_table(counted: Mapping[str, NetworkCost]) -> str:
     """All figures with what counting gives, and how many round to the printed digits.
 
     Args:
-        counted: every network by its name, as :func:`rebnn_mm.analysis.paper_figures.counted_networks` gives them.
+        counted: every network by its name, as :func:`experiments.paper_costs.figures.counted_networks` gives them.
     """
     lines = [
         '| paper | row | figure | printed | counted | rounds to it | grade | network | rule | remark |',

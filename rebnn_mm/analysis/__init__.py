@@ -1,1 +1,1 @@
-"""Looks at models and runs from outside: what they cost, what they do. Nothing else in the package imports it."""
+"""Looks at models and runs from outside: what they cost, what they do. The export counts with it."""

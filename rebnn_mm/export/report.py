@@ -70,7 +70,7 @@ def report_of(
 
     Args:
         model: the finished graph.
-        costs: from :func:`rebnn_mm.analysis.count_layers`, of the trained model.
+        costs: from :func:`rebnn_mm.analysis.layer_counter.count_layers`, of the trained model.
         packed: names of the packed layers.
         real: binary layers that are not packed, with the reason.
         example: what was counted with, ``'an image of 32 x 32'``.
