@@ -71,13 +71,6 @@ def start_server() -> subprocess.Popen:
     return server
 
 
-def read_index_once() -> None:
-    """Keep the hundred files that mmengine reads to find a config of mmdet; they take longer than the config."""
-    from mmengine.config import utils
-
-    utils.load = functools.cache(utils.load)
-
-
 def serve() -> dict | None:
     """Give every request a fork: returns in the fork, and at the end of the requests without one."""
     answers = os.fdopen(os.dup(1), 'w')
@@ -85,7 +78,7 @@ def serve() -> dict | None:
     for name in LARGE:
         with suppress(ImportError):
             importlib.import_module(name)
-    read_index_once()
+    importlib.import_module('once').read_index_once()  # this folder is the first of the path
     for package in filter(None, map(sys.modules.get, ('mmdet', 'mmpretrain'))):
         with suppress(ValueError):  # there is no such config
             importlib.import_module('mmengine.config.utils')._get_cfg_metainfo(package.__path__[0], '')
