@@ -30,6 +30,8 @@ def trained(tmp_path_factory):
     cfg.train_dataloader.batch_size = 2
     cfg.train_cfg.update(max_iters=2, val_interval=2)
     cfg.default_hooks.checkpoint.interval = 2
+    cfg.model.train_cfg.rcnn.sampler.num = 32
+    cfg.model.test_cfg.rpn.max_per_img = 50
     # Two steps give no score worth a threshold.
     cfg.model.test_cfg.rcnn.score_thr = 0.0
     runner = Runner.from_cfg(cfg)
