@@ -170,6 +170,8 @@ def detector(row):
 @pytest.mark.parametrize(('base', 'binary', 'places', 'count', 'real'), map(detector, DETECTORS))
 def test_swapped_detector_learns(base, binary, places, count, real, detection_batch, tmp_path):
     cfg = swapped(base, binary, places, tmp_path)
+    if 'roi_head' in cfg.model:
+        cfg.merge_from_dict({'model.train_cfg.rcnn.sampler.num': 32})
     runner, watch = train_one_step(cfg, separate(detection_batch), tmp_path)
     check(runner, watch, count, real)
 
@@ -301,7 +303,7 @@ def flips_of_stock_network(name, optimizer, steps, **conv):
         ('resnet18_8xb32_in1k', dict(type='Adam', lr=1e-3), 40),
         ('resnet18_8xb32_in1k', dict(type='AdamW', lr=1e-3, weight_decay=0.05), 40),
         ('resnet18_8xb32_in1k', dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4), 60),
-        ('resnet50_8xb32_in1k', dict(type='Adam', lr=1e-3), 30),
+        pytest.param('resnet50_8xb32_in1k', dict(type='Adam', lr=1e-3), 30, marks=pytest.mark.slow),
         ('resnet50_8xb32_in1k', dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4), 40),
     ],
     ids=lambda value: value['type'] if isinstance(value, dict) else None,
