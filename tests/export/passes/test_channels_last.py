@@ -38,7 +38,7 @@ class Stages(nn.Module):
         super().__init__()
         conv_cfg = dict(type=STYLES[style])
         self.first = build_stage(style, 8, 8, num_blocks=1, stride=1, conv_cfg=conv_cfg)
-        self.second = build_stage(style, 8, 12, num_blocks=2, stride=2, conv_cfg=conv_cfg)
+        self.second = build_stage(style, 8, 12, num_blocks=1, stride=2, conv_cfg=conv_cfg)
         self.pool = nn.AdaptiveAvgPool2d(1)
         self.head = nn.Linear(12, 5)
 
