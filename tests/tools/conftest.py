@@ -11,18 +11,23 @@ import pytest
 from mmengine.logging import MMLogger
 from mmengine.registry import DefaultScope
 
-from tests.scripts import ROOT, run_fresh, run_script
+from tests.scripts import ROOT, run_script
 
 Run = Callable[..., subprocess.CompletedProcess]
 
-# A stock mmdet detector on four tiny images: the tools are tested here, not the method.
+# A narrow stock detector of mmdet on four tiny images: the tools are tested here, not the method.
 DETECTOR = """
 _base_ = 'mmdet::retinanet/retinanet_r18_fpn_1x_coco.py'
 root = {root!r}
 small = dict(type='Resize', scale=(128, 96), keep_ratio=True)
 boxes = dict(type='LoadAnnotations', with_bbox=True)
 keys = ('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')
-model = dict(backbone=dict(init_cfg=None, frozen_stages=-1), test_cfg=dict(score_thr=0.0, nms_pre=20))
+model = dict(
+    backbone=dict(base_channels=8, init_cfg=None, frozen_stages=-1),
+    neck=dict(in_channels=[8, 16, 32, 64], out_channels=16),
+    bbox_head=dict(in_channels=16, feat_channels=16, stacked_convs=1),
+    test_cfg=dict(score_thr=0.0, nms_pre=20),
+)
 train_dataloader = dict(
     batch_size=2,
     num_workers=0,
@@ -49,9 +54,10 @@ train_cfg = dict(max_epochs=1)
 default_hooks = dict(logger=dict(interval=1))
 """
 
-# A stock mmpretrain classifier on a folder with one sub-folder per class.
+# A narrow stock classifier of mmpretrain on a folder with one sub-folder per class.
 CLASSIFIER = """
 _base_ = 'mmpretrain::resnet/resnet18_8xb16_cifar10.py'
+model = dict(backbone=dict(stem_channels=8, base_channels=8), head=dict(in_channels=64))
 pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='Resize', scale=(32, 32)),
@@ -120,4 +126,4 @@ def classifier_config(tmp_path_factory) -> Path:
 def trained_detector(detector_config) -> tuple[subprocess.CompletedProcess, Path]:
     """The finished training run of the tiny detector, and its work dir."""
     work_dir = detector_config.parent / 'work'
-    return run_fresh('tools/train.py', detector_config, '--work-dir', work_dir), work_dir
+    return run_script('tools/train.py', detector_config, '--work-dir', work_dir), work_dir

@@ -57,7 +57,7 @@ def test_classifier_prints_its_accuracy(run_tool, classifier_config, tmp_path):
 
 def test_latent_weights_are_not_scored_as_real_ones(run_tool, checkpoint, detector_config, tmp_path):
     saved = torch.load(checkpoint, weights_only=False)
-    saved['state_dict']['neck.fpn_convs.0.conv.weight_quantizer.alpha'] = torch.ones(256)
+    saved['state_dict']['neck.fpn_convs.0.conv.weight_quantizer.alpha'] = torch.ones(16)
     torch.save(saved, tmp_path / 'binary.pth')
     done = run_tool(TOOL, detector_config, tmp_path / 'binary.pth', '--work-dir', tmp_path)
     assert done.returncode == 1, done.stderr

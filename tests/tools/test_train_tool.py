@@ -82,7 +82,7 @@ def test_resuming_another_architecture(run_tool, trained_detector, detector_conf
         TOOL, detector_config, '--work-dir', tmp_path, '--resume', checkpoint,
         '--cfg-options', 'model.bbox_head.num_classes=3',
     )  # fmt: skip
-    one_sentence(done, 'bbox_head.retina_cls.weight (720x256x3x3 in the checkpoint, 27x256x3x3 in the model)')
+    one_sentence(done, 'bbox_head.retina_cls.weight (720x16x3x3 in the checkpoint, 27x16x3x3 in the model)')
     assert not list(tmp_path.glob('*.pth'))
 
 
