@@ -5,7 +5,7 @@ import sys
 import pytest
 import torch
 
-from tests.scripts import ROOT, run_fresh
+from tests.scripts import ROOT, run_script
 
 IMAGE = 'demo/coco_sample/val2017/000000214753.jpg'
 
@@ -21,7 +21,7 @@ def test_prints_and_draws_both_detectors(binary_detector, real_detector, tmp_pat
     out = tmp_path / 'new' / 'both.png'
     names = ['--names', '1-bit', 'real-valued']
     flags = ['--score-thr', '0', '--out', out, '--device', 'cpu', *names]
-    done = run_fresh('demo/compare.py', IMAGE, *binary_detector, *real_detector, *flags)
+    done = run_script('demo/compare.py', IMAGE, *binary_detector, *real_detector, *flags)
     assert done.returncode == 0, done.stderr
     assert cells(done.stdout, 'objects with a score') == ['100', '100']  # an untrained detector fills max_per_img
     assert cells(done.stdout, 'counted on') == ['160x128, 100 regions'] * 2

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from tests.scripts import ROOT, run_fresh, run_script
+from tests.scripts import ROOT, run_script
 
 IMAGE = 'demo/coco_sample/val2017/000000214753.jpg'
 CONFIG = 'configs/faster_rcnn_r18_rebnn_coco.py'
@@ -36,8 +36,8 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture
 def run_demo(tmp_path):
-    def run(*args, start=run_script):
-        return start('demo/image_demo.py', '--out', tmp_path / 'painted.jpg', *args)
+    def run(*args):
+        return run_script('demo/image_demo.py', '--out', tmp_path / 'painted.jpg', *args)
 
     return run
 
@@ -45,7 +45,7 @@ def run_demo(tmp_path):
 def test_prints_and_draws_what_the_config_in_the_checkpoint_detects(run_demo, checkpoint, tmp_path):
     import cv2
 
-    done = run_demo(IMAGE, checkpoint, '--score-thr', '0.0', '--device', 'cpu', start=run_fresh)
+    done = run_demo(IMAGE, checkpoint, '--score-thr', '0.0', '--device', 'cpu')
     assert done.returncode == 0, done.stderr
     found = re.findall(r'^[a-z ]+ (0\.\d\d)  x1 \d+  y1 \d+  x2 \d+  y2 \d+$', done.stdout, flags=re.MULTILINE)
     assert len(found) == 100  # an untrained detector fills max_per_img

@@ -10,7 +10,7 @@ from mmengine.registry import MODELS
 from torch import nn
 
 import rebnn_mm.layers  # noqa: F401
-from tests.scripts import ROOT, run_fresh
+from tests.scripts import ROOT, run_script
 
 IMAGE = 'demo/coco_sample/val2017/000000214753.jpg'
 
@@ -96,7 +96,7 @@ def test_from_the_image_to_the_bits(binary_detector, tmp_path):
 
     layer, number = 'backbone.layer2.0.conv1', 5
     options = ['--layer', layer, '--filter', number, '--channel', 3, '--score-thr', 0, '--out', tmp_path / 'look.png']
-    done = run_fresh('demo/look_inside.py', IMAGE, *binary_detector, *options)
+    done = run_script('demo/look_inside.py', IMAGE, *binary_detector, *options)
     assert done.returncode == 0, done.stderr
     assert 'objects    100 with a score of at least 0 ' in done.stdout  # an untrained detector fills max_per_img
 

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rebnn_mm.deploy.native import LIBRARY_FOLDER
 from tests.deploy import models
-from tests.scripts import ROOT, run_fresh, run_script
+from tests.scripts import ROOT, run_script
 
 TOOL = 'tools/benchmark.py'
 pytestmark = pytest.mark.skipif(
@@ -45,7 +45,7 @@ def own(tmp_path_factory) -> list[object]:
 
 
 def test_json_holds_ratios_and_what_belongs_to_them(own):
-    done = run_fresh(TOOL, *own, '--where', '--isa', 'portable', '--json')
+    done = run_script(TOOL, *own, '--where', '--isa', 'portable', '--json')
     assert done.returncode == 0, done.stderr
     entry = json.loads(done.stdout)['packed']
     rows = entry['rows']

@@ -8,7 +8,7 @@ pytest.importorskip('transformers')
 
 from rebnn_mm.models.language import TextClassifier, load_pretrained
 from tests.models.language.tiny import BINARY, tiny_batch, tiny_encoder
-from tests.scripts import ROOT, run_fresh
+from tests.scripts import ROOT, run_script
 
 TOOL = 'tools/model_converters/save_pretrained.py'
 
@@ -27,7 +27,7 @@ def files(tmp_path_factory):
 
 def test_checkpoint_becomes_a_directory(files, tmp_path):
     folder, model = files
-    result = run_fresh(TOOL, folder / 'config.py', folder / 'epoch_1.pth', tmp_path / 'out')
+    result = run_script(TOOL, folder / 'config.py', folder / 'epoch_1.pth', tmp_path / 'out')
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip().endswith('config.json, model.safetensors, tokenizer.json, tokenizer_config.json')
     inputs, _ = tiny_batch(folder / 'encoder')
