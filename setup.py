@@ -100,6 +100,7 @@ class BuildRuntime(Command):
             stop('there is no CMake for the runtime. Install it (pip install cmake)')
         folder = ROOT / 'build' / 'runtime'
         configure = [cmake, '-S', str(ROOT / 'runtime'), '-B', str(folder), '-DCMAKE_BUILD_TYPE=Release']
+        configure += ['-DREBNN_BUILD_TESTS=OFF']  # which the tests turn on, in this folder
         configure += ['-G', 'Ninja', f'-DCMAKE_MAKE_PROGRAM={ninja}'] if ninja else []
         if not succeeds(configure, quiet=True):
             # Perhaps the folder was made for a clone at another place, or by another generator.

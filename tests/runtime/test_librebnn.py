@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / 'runtime'
 # Kept between runs, so that only what has changed is compiled again; git ignores it.
 BUILDS = ROOT / 'build' / 'runtime-tests'
+# The folder of the set-up, which has compiled the library with the options of a plain build.
+SET_UP = ROOT / 'build' / 'runtime'
 ISAS = {'x86_64': ['avx512', 'avx2', 'portable'], 'aarch64': ['neon', 'neon_a55', 'portable']}.get(
     platform.machine(), ['portable']
 )
@@ -64,7 +66,9 @@ def run_program(program: Path, isa: str, *arguments: object) -> str:
 @pytest.fixture(scope='module')
 def plain() -> Path:
     programs = ['test_sums', 'test_steps', 'test_stem', 'test_threads', 'test_arguments', 'test_text', 'bench_conv']
-    return build(BUILDS / 'plain', ['rebnn', 'rebnn_static', *programs])
+    cache = SET_UP / 'CMakeCache.txt'
+    is_here = cache.exists() and f'CMAKE_HOME_DIRECTORY:INTERNAL={RUNTIME}\n' in cache.read_text()
+    return build(SET_UP if is_here else BUILDS / 'plain', ['rebnn', 'rebnn_static', *programs])
 
 
 @pytest.fixture(scope='module')
