@@ -9,7 +9,7 @@ from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.models.language import TextClassifier
 from tests.models.language.tiny import BINARY
 
-STEPS, LENGTH = 300, 12
+STEPS, LENGTH = 150, 12
 
 
 def sentences(count, generator):
@@ -23,7 +23,7 @@ def sentences(count, generator):
 
 
 def test_one_bit_bert_learns_to_count(tmp_path):
-    sizes = dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=128)
+    sizes = dict(hidden_size=64, num_hidden_layers=1, num_attention_heads=2, intermediate_size=128)
     BertConfig(vocab_size=20, max_position_embeddings=16, **sizes).save_pretrained(tmp_path)
     torch.manual_seed(0)
     options = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
