@@ -16,21 +16,32 @@ def needs_it():
     )
 
 
-@needs_it()
-@pytest.mark.parametrize('before', [pytest.param('import mmpretrain', marks=pytest.mark.slow), 'import transformers'])
-def test_models_of_mmpretrain_import_beside_transformers_5(before):
-    done = run(f'{before}\nimport rebnn_mm\nfrom mmpretrain.models import ImageClassifier, VisionTransformer')
+IMPORTS = 'import rebnn_mm\nfrom mmpretrain.models import ImageClassifier, VisionTransformer\nprint("imported")'
 
+
+@pytest.fixture(scope='module')
+def done():
+    """A process that imports models of mmpretrain behind transformers, and builds a multimodal one."""
+    return run(
+        f'import transformers\n{IMPORTS}\nfrom mmpretrain.registry import MODELS\n'
+        'MODELS.build(dict(type="BlipCaption"))'
+    )
+
+
+@needs_it()
+def test_models_of_mmpretrain_import_beside_transformers_5(done):
+    assert 'imported' in done.stdout, done.stderr
+
+
+@needs_it()
+@pytest.mark.slow
+def test_models_of_mmpretrain_import_before_transformers_5():
+    done = run(f'import mmpretrain\n{IMPORTS}')
     assert done.returncode == 0, done.stderr
 
 
 @needs_it()
-def test_multimodal_model_says_what_it_needs():
-    done = run(
-        'import rebnn_mm\nfrom mmpretrain.registry import MODELS\nimport mmpretrain.models\n'
-        'MODELS.build(dict(type="BlipCaption"))'
-    )
-
+def test_multimodal_model_says_what_it_needs(done):
     assert 'requires extra multi-modal dependencies' in done.stderr
 
 

@@ -87,19 +87,23 @@ def test_parameters_of_the_full_width_are_those_of_vgg_and_its_shortcuts():
 
 @pytest.mark.parametrize('bn', [False, True])
 def test_weights_of_torchvision_fill_the_thirteen_convolutions(bn, tmp_path):
-    source = torchvision.models.vgg16_bn() if bn else torchvision.models.vgg16()
-    torch.save({k: v for k, v in source.state_dict().items() if 'classifier' not in k}, tmp_path / 'vgg.pth')
+    with torch.device('meta'):
+        features = (torchvision.models.vgg16_bn() if bn else torchvision.models.vgg16()).features
+    source = nn.ModuleDict(dict(features=features.to_empty(device='cpu')))
+    for value in source.state_dict().values():
+        value.copy_(torch.randn(value.shape) if value.is_floating_point() else 0)
+    torch.save(source.state_dict(), tmp_path / 'vgg.pth')
     net = BinarySSDVGG(init_cfg=dict(type='Pretrained', checkpoint=str(tmp_path / 'vgg.pth')))
     net.init_weights()
-    theirs = [m.weight for m in convolutions(source.features).values()]
+    theirs = [m.weight for m in convolutions(features).values()]
     ours = [getattr(net, name).conv.weight for name in VGG_LAYERS]
     assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
     alpha = net.conv5_3.conv.weight_quantizer.alpha
     torch.testing.assert_close(alpha, theirs[-1].abs().mean(dim=(1, 2, 3)))
     if bn:
-        nn.init.normal_(source.features[41].weight)
-        net.load_state_dict(source.features.state_dict(prefix='features.'), strict=False)
-        assert torch.equal(net.conv5_3.bn.weight, source.features[41].weight)
+        nn.init.normal_(features[41].weight)
+        net.load_state_dict(source.state_dict(), strict=False)
+        assert torch.equal(net.conv5_3.bn.weight, features[41].weight)
 
 
 def test_caffe_weights_fill_conv6_and_conv7_too():

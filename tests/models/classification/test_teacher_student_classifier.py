@@ -320,6 +320,7 @@ def test_errors_say_what_to_do(build, options, message):
         build(**options)
 
 
+@pytest.mark.slow  # tests/test_registry.py has the same for a class that builds on mmdet
 def test_config_names_it_without_importing_it():
     code = (
         'import sys, rebnn_mm\nfrom mmengine.registry import MODELS\nassert "mmpretrain" not in sys.modules\n'
