@@ -22,7 +22,7 @@ from tests.export.texts import classifier
 
 @pytest.fixture(scope='module')
 def model(tmp_path_factory) -> TextClassifier:
-    return classifier(tmp_path_factory.mktemp('bert'))
+    return classifier(tmp_path_factory.mktemp('bert'), layers=2)
 
 
 @pytest.fixture(scope='module')
