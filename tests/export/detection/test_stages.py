@@ -131,9 +131,15 @@ def test_one_stage_head_of_another_kind():
             np.testing.assert_allclose(found, expected.numpy(), rtol=0, atol=MAPS)
 
 
+def narrow_yolox(model: Any) -> None:
+    """A YOLOX whose neck is one convolution per level."""
+    narrow_csp(model)
+    model.neck = dict(type='ChannelMapper', in_channels=[32, 64, 128], out_channels=32, kernel_size=1)
+
+
 def test_a_stem_that_cuts_the_image_into_squares():
     """YOLOX's first convolution takes 12 channels, and the file still takes images of 3."""
-    model = swapped('yolox/yolox_s_8xb8-300e_coco', narrow_csp)
+    model = swapped('yolox/yolox_s_8xb8-300e_coco', narrow_yolox)
     assert model.backbone.stem.conv.conv.real_because == 'first layer of the backbone (12 input channels)'
     assert 'YOLOXHead has a' in unsupported(model)
     graph, names = raw_graph(pack(model).model)
