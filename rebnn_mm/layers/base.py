@@ -1,17 +1,30 @@
 """What binary convolution and binary linear layer have in common."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from ..functional.replay import Tape, compute, current_tape, hooked
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
 from ..quantizers.builder import QuantizerConfig, activation_quantizer_class
 from .naming import Named, name_matches, watch_names
 
 SHORTCUT_NAMES = ('downsample', 'shortcut')
 """Names under which OpenMMLab's backbones hold the convolution of a shortcut."""
+
+
+MEMORY = ('sums', 'recompute', 'plain')
+"""What is kept for the backward pass: a layer's input and, where a block computes the rest again, integer sums; the
+input only; or whatever PyTorch would keep. Results are the same."""
+
+
+def memory_of(*layers: nn.Module) -> str:
+    """What binary layers keep that are computed together; ``'plain'`` where one is real, which is dear to repeat."""
+    binary = [layer for layer in layers if isinstance(layer, BinaryLayer) and layer.binary]
+    return binary[0].memory if layers and len(binary) == len(layers) else 'plain'
 
 
 class BinaryLayer(Named, nn.Module):
@@ -48,12 +61,16 @@ class BinaryLayer(Named, nn.Module):
         channels: int,
         channel_dim: int,
         keep_real: Sequence[str] | bool,
+        memory: str = 'sums',
     ) -> None:
         """Second half of ``__init__``, once the torch layer exists."""
         if isinstance(keep_real, str):
             raise ValueError(
                 f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, [{keep_real!r}]'
             )
+        if memory not in MEMORY:
+            raise ValueError(f'{type(self).__name__}: memory={memory!r} is unknown; use one of {", ".join(MEMORY)}')
+        self.memory = memory
         self.layer_name = ''
         self.real_because = ''
         self.keep_real = tuple(keep_real) if keep_real and keep_real is not True else ()
@@ -135,24 +152,87 @@ class BinaryLayer(Named, nn.Module):
             own = f'{prefix}weight_quantizer.'
             self.weight_quantizer.weight_loaded(self.weight, any(key.startswith(own) for key in state_dict))
 
+    def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
+        """What the torch layer computes, without its bias."""
+        raise NotImplementedError(f'{type(self).__name__} has to implement _multiply(x, weight)')
+
+    def _with_gradients(self, x: Tensor, weight: Tensor, value: Tensor) -> Tensor:
+        """The value, with the gradients of :meth:`_multiply`."""
+        raise NotImplementedError(f'{type(self).__name__} has to implement _with_gradients(x, weight, value)')
+
+    def _along_outputs(self, values: Tensor) -> Tensor:
+        """One value per output, to broadcast over the layer's output."""
+        raise NotImplementedError(f'{type(self).__name__} has to implement _along_outputs(values)')
+
     def _quantized_input(self, x: Tensor) -> Tensor:
         return x if self.activation_quantizer is None else self.activation_quantizer(x)
 
     def _training_weight(self) -> Tensor:
-        """The weight to compute with where gradients are wanted, or where there are no integer codes."""
         if self.weight_quantizer is None:
             return self.weight
         if self.training and self.weight.requires_grad:
             self.weight_quantizer.warn_if_not_driven()
         return self.weight_quantizer(self.weight)
 
+    def _forward_binary(self, x: Tensor) -> Tensor:
+        return compute(self._compute, x, [self], 'plain' if self.memory == 'plain' else 'gradients')
+
+    def _compute(self, x: Tensor) -> Tensor:
+        if torch.compiler.is_compiling():
+            return self._add_bias(self._multiply(self._quantized_input(x), self._training_weight()))
+        if not torch.is_grad_enabled() or not any(t.requires_grad for t in (x, *self.parameters())):
+            return self._add_bias(self._value(x))
+        quantized, weight = self._quantized_input(x), self._training_weight()
+        with torch.no_grad():
+            value = self._value(x, quantized, weight)
+        return self._add_bias(self._with_gradients(quantized.to(value.dtype), weight.to(value.dtype), value))
+
+    def _value(self, x: Tensor, quantized: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
+        """The product of quantized input and weight, which may be known already."""
+        tape = current_tape() or Tape('gradients')
+        quantizer = self.weight_quantizer
+        if quantizer is None or not self._computes_with_codes:
+            return tape.sums(lambda: self._product(x, quantized, weight), math.inf)
+        sums = tape.sums(lambda: self._sums(x, quantized), self._largest_sum)
+        factor = quantizer.factor(self.weight)
+        # Under autocast the product is float32, and the layer's output is not to be.
+        return sums if factor is None else (sums * self._along_outputs(factor)).to(sums.dtype)
+
+    def _product(self, x: Tensor, quantized: Tensor | None, weight: Tensor | None) -> Tensor:
+        quantized = self._quantized_input(x) if quantized is None else quantized
+        return self._multiply(quantized, self._training_weight() if weight is None else weight)
+
+    def _sums(self, x: Tensor, quantized: Tensor | None) -> Tensor:
+        """The sums of products of quantized input and codes."""
+        assert self.weight_quantizer is not None
+        own = self.activation_quantizer
+        if own is not None and own.plain_sign and self._largest_sum < math.inf and not hooked(own):
+            sums = self._sums_of_signs(x, self.weight_quantizer.latent(self.weight))
+            if sums is not None:
+                return sums
+        quantized = self._quantized_input(x) if quantized is None else quantized
+        return self._multiply(quantized, self.weight_quantizer.codes(self.weight)[0])
+
+    def _sums_of_signs(self, x: Tensor, weight: Tensor) -> Tensor | None:
+        """The sums of products of the signs of the shifted input and of a weight, if there are kernels for them."""
+        return None
+
+    def _add_bias(self, y: Tensor) -> Tensor:
+        bias = self._parameters.get('bias')
+        return y if bias is None else (y + self._along_outputs(bias)).to(y.dtype)
+
     @property
     def _computes_with_codes(self) -> bool:
         quantizer = self.weight_quantizer
-        if self.training or quantizer is None or not quantizer.has_codes:
-            return False
-        # Codes hand no gradient on.
-        return not (torch.is_grad_enabled() and any(p.requires_grad for p in (self.weight, *quantizer.parameters())))
+        return quantizer is not None and quantizer.has_codes and (quantizer.same_in_training or not self.training)
+
+    @property
+    def _largest_sum(self) -> float:
+        """The largest magnitude of a sum of products where inputs are signs, too; else infinite."""
+        own = self.activation_quantizer
+        if own is None or own.bits != 1 or not own.has_codes or self.weight_bits != 1:
+            return math.inf
+        return self.weight[0].numel() if own.same_in_training or not self.training else math.inf
 
     def extra_repr(self) -> str:
         """The torch layer's description and the bits, or why the layer is real."""

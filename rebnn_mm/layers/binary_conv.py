@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from mmengine.registry import MODELS
@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.module import register_module_module_registration_hook
 
+from ..functional.native import sign_sums
+from ..functional.sign_product import Geometry, conv_gradients
 from ..quantizers.builder import QuantizerConfig
 from ..utils.options import unknown_options
 from .base import SHORTCUT_NAMES, BinaryLayer
@@ -83,6 +85,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         activation: QuantizerConfig = 'default',
         pad_value: int | None = None,
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+        memory: str = 'sums',
         **unknown: Any,
     ) -> None:
         if unknown:
@@ -114,7 +117,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         )
         self.pad_value = pad_value
         self.rules_hold = keep_real is not False
-        self._set_up(weight, activation, in_channels, -3, keep_real)
+        self._set_up(weight, activation, in_channels, -3, keep_real, memory)
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
         _watch_backbones()
@@ -124,24 +127,43 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
     def forward(self, x: Tensor) -> Tensor:
         if not self.binary:
             return super().forward(x)
-        x, padding = self._padded(self._quantized_input(x))
-        if not self._computes_with_codes:
-            weight = self._training_weight()
-            return functional.conv2d(x, weight, self.bias, self.stride, padding, self.dilation, self.groups)
-        assert self.weight_quantizer is not None
-        codes, scale = self.weight_quantizer.codes(self.weight)
-        sums = functional.conv2d(x, codes, None, self.stride, padding, self.dilation, self.groups)
-        y = sums if scale is None else sums * scale.view(-1, 1, 1)
-        y = y if self.bias is None else y + self.bias.view(-1, 1, 1)
-        return y.to(sums.dtype)  # float32 under autocast
+        return self._forward_binary(x)
 
-    def _padded(self, x: Tensor) -> tuple[Tensor, str | int | tuple[int, ...]]:
-        """The input and the padding that is left for the convolution to do."""
-        if self.padding_mode == 'zeros' and self.pad_value == 0:
-            return x, self.padding
+    def _quantized_input(self, x: Tensor) -> Tensor:
+        x = super()._quantized_input(x)
+        if self._pads_itself:
+            return x
         if self.padding_mode == 'zeros':
-            return functional.pad(x, self._reversed_padding_repeated_twice, value=self.pad_value), 0
-        return functional.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode), 0
+            return functional.pad(x, self._reversed_padding_repeated_twice, value=self.pad_value)
+        return functional.pad(x, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+
+    @property
+    def _pads_itself(self) -> bool:
+        """Whether the convolution pads, with zeros and on both sides alike."""
+        return self.padding_mode == 'zeros' and self.pad_value == 0 and not isinstance(self.padding, str)
+
+    @property
+    def _geometry(self) -> Geometry:
+        padding = cast(tuple[int, ...], self.padding) if self._pads_itself else (0, 0)
+        return Geometry(self.stride, padding, self.dilation, self.groups)
+
+    def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
+        return functional.conv2d(x, weight, None, *self._geometry)
+
+    def _sums_of_signs(self, x: Tensor, weight: Tensor) -> Tensor | None:
+        if self.padding_mode != 'zeros' or isinstance(self.padding, str):
+            return None
+        assert self.activation_quantizer is not None
+        shift = self.activation_quantizer.shift
+        return sign_sums(x, shift, weight, self.stride, self.padding, self.dilation, self.groups, self.pad_value)
+
+    def _with_gradients(self, x: Tensor, weight: Tensor, value: Tensor) -> Tensor:
+        if x.dim() == 3:
+            return conv_gradients(x[None], weight, value[None], self._geometry)[0]
+        return conv_gradients(x, weight, value, self._geometry)
+
+    def _along_outputs(self, values: Tensor) -> Tensor:
+        return values.view(-1, 1, 1)
 
     def _conv_forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if self.binary:

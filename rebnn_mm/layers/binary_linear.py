@@ -8,6 +8,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..functional.sign_product import linear_gradients
 from ..quantizers.builder import QuantizerConfig
 from ..utils.options import unknown_options
 from .base import SHORTCUT_NAMES, BinaryLayer
@@ -46,6 +47,7 @@ class BinaryLinear(BinaryLayer, nn.Linear):
         weight: QuantizerConfig = 'default',
         activation: QuantizerConfig = 'default',
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+        memory: str = 'sums',
         **unknown: Any,
     ) -> None:
         if unknown:
@@ -53,19 +55,20 @@ class BinaryLinear(BinaryLayer, nn.Linear):
         if dtype is not None and not dtype.is_floating_point:
             raise ValueError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
         super().__init__(in_features, out_features, bias, device, dtype)
-        self._set_up(weight, activation, in_features, -1, keep_real)
+        self._set_up(weight, activation, in_features, -1, keep_real, memory)
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         if not self.binary:
             return super().forward(x)
-        x = self._quantized_input(x)
-        if not self._computes_with_codes:
-            return functional.linear(x, self._training_weight(), self.bias)
-        assert self.weight_quantizer is not None
-        codes, scale = self.weight_quantizer.codes(self.weight)
-        sums = functional.linear(x, codes)
-        y = sums if scale is None else sums * scale
-        y = y if self.bias is None else y + self.bias
-        return y.to(sums.dtype)  # float32 under autocast
+        return self._forward_binary(x)
+
+    def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
+        return functional.linear(x, weight)
+
+    def _with_gradients(self, x: Tensor, weight: Tensor, value: Tensor) -> Tensor:
+        return linear_gradients(x, weight, value)
+
+    def _along_outputs(self, values: Tensor) -> Tensor:
+        return values

@@ -196,6 +196,7 @@ class FDAWeight(WeightQuantizer):
     """
 
     hook: ClassVar[str] = 'BinaryHook'
+    same_in_training: ClassVar[bool] = False
 
     def __init__(self, weight_shape: tuple[int, ...], terms: tuple[int, int] = TERMS) -> None:
         super().__init__(weight_shape)
@@ -252,6 +253,7 @@ class FDASign(ActivationQuantizer):
     """
 
     hook: ClassVar[str] = 'BinaryHook'
+    same_in_training: ClassVar[bool] = False
 
     def __init__(
         self, channels: int, channel_dim: int = 1, shift: str | None = None, terms: tuple[int, int] = TERMS

@@ -272,12 +272,20 @@ class RBNNWeight(WeightQuantizer):
         self.right: Tensor
         self.sharpness: Tensor
 
+    def latent(self, weight: Tensor) -> Tensor:
+        """The rotated weight."""
+        return self._partly_rotated(weight)
+
     def forward(self, weight: Tensor) -> Tensor:
         return sign_triangle(self._partly_rotated(weight), self.sharpness) * per_channel(self.alpha, weight)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Signs of the rotated weight and alpha."""
-        return sign(self._partly_rotated(weight)), self.alpha
+        return sign(self.latent(weight)), self.alpha
+
+    def factor(self, weight: Tensor) -> Tensor:
+        """Alpha."""
+        return self.alpha
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:

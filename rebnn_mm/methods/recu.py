@@ -147,12 +147,20 @@ class ReCUWeight(WeightQuantizer):
         self.register_buffer('tau', torch.tensor(float(tau[0])))
         self.tau: Tensor
 
+    def latent(self, weight: Tensor) -> Tensor:
+        """The centred weight."""
+        return weight - weight.mean(dim=channel_dims(weight), keepdim=True)
+
     def forward(self, weight: Tensor) -> Tensor:
         return rectified_sign(laplace_standardised(weight), self.tau) * per_channel(self.alpha, weight)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Signs of the centred weight and alpha."""
-        return sign(weight - weight.mean(dim=channel_dims(weight), keepdim=True)), self.alpha
+        return sign(self.latent(weight)), self.alpha
+
+    def factor(self, weight: Tensor) -> Tensor:
+        """Alpha."""
+        return self.alpha
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from rebnn_mm.functional.replay import compute
 from rebnn_mm.layers import BinaryConv2d, Maxout, RPReLU
+from rebnn_mm.layers.base import memory_of
 from rebnn_mm.registry import BLOCKS, summary
 
 Config = dict[str, Any]
@@ -181,10 +183,10 @@ class BinaryBasicBlock(BaseModule):
         return self.act2(self.bn2(self.conv2(x)) + x)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Run the block, recomputing it in the backward pass if ``with_cp``."""
+        """Run the block, keeping for the backward pass what its convolutions' ``memory`` says, or only x."""
         if self.with_cp and x.requires_grad:
             return checkpoint(self.forward_block, x, use_reentrant=False)
-        return self.forward_block(x)
+        return compute(self.forward_block, x, [self], memory_of(self.conv1, self.conv2))
 
 
 @BLOCKS.register_module(name=['BinaryBiRealBlock', 'bireal'])
@@ -255,7 +257,7 @@ class BinaryHardtanhBlock(BinaryBasicBlock):
     @classmethod
     def build_act(cls, channels: int) -> nn.Module:
         """Hardtanh."""
-        return nn.Hardtanh()
+        return nn.Hardtanh(inplace=True)
 
 
 @BLOCKS.register_module(name=['BinaryReLUBlock', 'relu'])

@@ -7,6 +7,8 @@ from mmcv.cnn import build_conv_layer, build_norm_layer
 from mmengine.model import BaseModule, Sequential
 from torch import Tensor
 
+from rebnn_mm.functional.replay import compute
+from rebnn_mm.layers.base import memory_of
 from rebnn_mm.registry import BLOCKS
 
 from .blocks import BinaryBasicBlock, Config, pooled_shortcut
@@ -130,5 +132,8 @@ class BinaryUnit(BaseModule):
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the unit; see the class for shapes."""
+        return compute(self._unit, x, [self], memory_of(self.conv))
+
+    def _unit(self, x: Tensor) -> Tensor:
         y = self.bn(self.conv(x))
         return self.act(y + self.downsample(self.pool(x)) if self.shortcut else y)

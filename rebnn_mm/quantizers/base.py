@@ -27,6 +27,9 @@ class Quantizer(nn.Module):
     has_codes: ClassVar[bool] = True
     """False if evaluation gives no integers (-1 and +1 for one bit), whatever their factor."""
 
+    same_in_training: ClassVar[bool] = True
+    """False if training computes with other values than evaluation: for weights, than codes times their factor."""
+
     hook: ClassVar[str] = ''
     """The mmengine hook without which training is not this method; empty if it needs none."""
 
@@ -102,6 +105,10 @@ class WeightQuantizer(Quantizer):
         """
         raise NotImplementedError(f'{type(self).__name__} has to implement codes(weight) -> (integers, factor)')
 
+    def factor(self, weight: Tensor) -> Tensor | None:
+        """The factor of :meth:`codes`; a method overrides it where it has it without the codes."""
+        return self.codes(weight)[1]
+
     def latent(self, weight: Tensor) -> Tensor:
         """What the codes are the signs of, where they are signs: the latent weight, for some methods centred."""
         return weight
@@ -155,6 +162,9 @@ class ActivationQuantizer(Quantizer):
     """
 
     param_roles: ClassVar[dict[str, str]] = {'shift': 'shift'}
+
+    plain_sign: ClassVar[bool] = False
+    """Whether it gives the sign of the shifted input itself, so that compiled kernels may take it from there."""
 
     stock_shift: ClassVar[str | None] = 'mean'
     """The shift of a layer that is swapped into a network not made for it; None if the method needs none there."""

@@ -19,6 +19,8 @@ class BinarySign(ActivationQuantizer):
         tensor([[-1.,  1.,  1.]])
     """
 
+    plain_sign: ClassVar[bool] = True
+
     def quantize(self, x: Tensor) -> Tensor:
         return sign_ste(x)
 
@@ -34,6 +36,8 @@ class BinaryApproxSign(ActivationQuantizer):
         >>> x.grad
         tensor([[1.5000, 2.0000, 0.0000]])
     """
+
+    plain_sign: ClassVar[bool] = True
 
     def quantize(self, x: Tensor) -> Tensor:
         return sign_approx(x)
@@ -125,4 +129,8 @@ class BinaryMeanScaleWeight(WeightQuantizer):
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Signs and the mean of |w| per channel."""
-        return sign(weight), channel_mean_abs(weight)
+        return sign(weight), self.factor(weight)
+
+    def factor(self, weight: Tensor) -> Tensor:
+        """The mean of |w| per channel."""
+        return channel_mean_abs(weight)

@@ -8,6 +8,7 @@ from torch.nn import functional
 from rebnn_mm.layers import RPReLU
 from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.models.blocks import (
+    BLOCKS,
     BinaryAdaBinBlock,
     BinaryBasicBlock,
     BinaryBiRealBlock,
@@ -261,3 +262,33 @@ def test_every_style_is_listed_under_its_short_name():
     styles = block_styles()
     assert set(styles) == {'adabin', 'bireal', 'hardtanh', 'plain_cifar', 'preact', 'react', 'relu', 'single'}
     assert all(text.endswith('.') and len(text) < 119 for text in styles.values())
+
+
+@pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.MissingHookWarning')
+@pytest.mark.parametrize('autocast', [None, torch.bfloat16])
+@pytest.mark.parametrize('memory', ['sums', 'recompute'])
+@pytest.mark.parametrize('style', list(block_styles()))
+def test_memory_changes_neither_values_nor_gradients_nor_statistics(style, memory, autocast):
+    def step(kept):
+        torch.manual_seed(0)
+        block = BLOCKS.get(style)(16, 32, stride=2, conv_cfg=dict(type='ReBNNConv2d', memory=kept))
+        x = torch.randn(3, 16, 9, 8).requires_grad_()
+        with torch.autocast('cpu', autocast, enabled=autocast is not None):
+            y = block(x)
+        y.backward(torch.randn_like(y))
+        return [y, x.grad, *(p.grad for p in block.parameters()), *block.buffers()]
+
+    for ours, theirs in zip(step(memory), step('plain'), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.MissingHookWarning')
+@pytest.mark.parametrize(('memory', 'values'), [('sums', 2 * 4 + 2 * 2 * 2), ('recompute', 2 * 4)])
+def test_a_block_keeps_its_input_and_two_bytes_for_each_sum(memory, values):
+    block = BLOCKS.get('react')(16, 16, conv_cfg=dict(type='ReBNNConv2d', memory=memory))
+    own = {t.data_ptr() for t in (*block.parameters(), *block.buffers())}
+    kept = {}
+    x = torch.randn(2, 16, 8, 8, requires_grad=True)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.setdefault(t.data_ptr(), t), lambda t: t):
+        block(x)
+    assert sum(t.nbytes for pointer, t in kept.items() if pointer not in own) == values / 2 * x.numel()

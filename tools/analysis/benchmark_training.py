@@ -1,11 +1,12 @@
-"""Time and peak memory of one training iteration: ReBNN against the same network without what it adds.
+"""Time and memory of one training iteration: ReBNN against the same network without what it adds.
 
     python tools/analysis/benchmark_training.py configs/faster_rcnn_r18_rebnn_coco.py --batch-size 2
     python tools/analysis/benchmark_training.py configs/resnet18_rebnn_imagenet.py --batch-size 32
 
 The variants of the config's network are trained in turns, one iteration each, so that whatever else the machine does
-meets all of them; a ratio is the median over the rounds of the quotient within a round. Each variant's peak memory is
-that of a process of its own. Detectors train on the sample in demo/coco_sample, classifiers on random images.
+meets all of them; a ratio is the median over the rounds of the quotient within a round. What a variant keeps for the
+backward pass is counted, each storage once and without parameters; its peak memory is that of a process of its own.
+Detectors train on the sample in demo/coco_sample, classifiers on random images.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 import torch
 from mmengine.config import Config, ConfigDict, DictAction
 from mmengine.device import get_device
+from mmengine.model import BaseModel
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import MODELS, init_default_scope
 from mmengine.runner import Runner, set_random_seed
@@ -52,37 +54,47 @@ class Variant(NamedTuple):
     layer: str | None
     gamma_rule: bool
     words: str
+    memory: str | None = None
 
 
 VARIANTS = {
     'rebnn': Variant(OURS, True, 'ReBNN'),
+    'recompute': Variant(OURS, True, "ReBNN, memory='recompute'", 'recompute'),
+    'kept': Variant(OURS, True, "ReBNN, memory='plain'", 'plain'),
     'no_gamma': Variant(OURS, False, 'the same layers without the gamma rule'),
     'plain': Variant('BinaryConv2d', False, 'plain straight-through layers'),
     'real': Variant(None, False, 'real-valued layers'),
 }
 
 
-def swap_layers(cfg: Any, layer: str | None) -> Any:
+def swap_layers(cfg: Any, layer: str | None, memory: str | None = None) -> Any:
     """The model config with ``layer`` at every ``conv_cfg`` of a ReBNNConv2d, and without pretrained weights."""
     if isinstance(cfg, (list, tuple)):
-        return type(cfg)(swap_layers(item, layer) for item in cfg)
+        return type(cfg)(swap_layers(item, layer, memory) for item in cfg)
     if not isinstance(cfg, dict):
         return cfg
-    swapped = {key: swap_layers(value, layer) for key, value in cfg.items()}
+    swapped = {key: swap_layers(value, layer, memory) for key, value in cfg.items()}
     if isinstance(swapped.get('init_cfg'), dict) and swapped['init_cfg'].get('type') == 'Pretrained':
         swapped['init_cfg'] = None
     conv = swapped.get('conv_cfg')
     if isinstance(conv, dict) and conv.get('type') == OURS and layer != OURS:
         swapped['conv_cfg'] = None if layer is None else dict(type=layer)
+    elif isinstance(conv, dict) and conv.get('type') == OURS and memory is not None:
+        swapped['conv_cfg'] = dict(conv, memory=memory)
     return swapped
+
+
+def build_model(cfg: Config, variant: Variant, device: str) -> BaseModel:
+    """A variant's network with the weights of seed 0."""
+    set_random_seed(0)
+    model = MODELS.build(ConfigDict(swap_layers(cfg.model.to_dict(), variant.layer, variant.memory)))
+    model.init_weights()
+    return model.to(device).train()
 
 
 def make_step(cfg: Config, variant: Variant, device: str) -> Step:
     """Build a variant with its optimizer; the result does one training iteration on a batch."""
-    set_random_seed(0)
-    model = MODELS.build(ConfigDict(swap_layers(cfg.model.to_dict(), variant.layer)))
-    model.init_weights()
-    model.to(device).train()
+    model = build_model(cfg, variant, device)
     optim_wrapper = build_optim_wrapper(model, cfg.optim_wrapper)
     if variant.gamma_rule:
         ResilientGradient(model).attach(optim_wrapper.optimizer)
@@ -122,6 +134,29 @@ def run_once(step: Step, batch: Any, device: str) -> float:
     if device.startswith('cuda'):
         torch.cuda.synchronize()
     return time.perf_counter() - start
+
+
+def kept_mib(cfg: Config, variant: Variant, batch: Any, device: str) -> float:
+    """What a forward pass keeps for the backward pass, each storage once, without parameters and buffers."""
+    model = build_model(cfg, variant, device)
+    own = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
+    kept: dict[int, torch.UntypedStorage] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            kept[storage.data_ptr()] = storage
+        return tensor
+
+    amp = cfg.optim_wrapper.get('type') == 'AmpOptimWrapper'
+    dtype = getattr(torch, cfg.optim_wrapper.get('dtype', 'float16')) if amp else None
+    with (
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autocast(torch.device(device).type, dtype, enabled=amp),
+    ):
+        losses = model._run_forward(model.data_preprocessor(batch, True), mode='loss')
+    assert losses
+    return round(sum(storage.nbytes() for storage in kept.values()) / 2**20, 1)
 
 
 def measure_times(cfg: Config, batches: list[Any], args: argparse.Namespace) -> dict[str, list[float]]:
@@ -213,13 +248,16 @@ def print_report(report: dict[str, Any]) -> None:
     console = Console(width=118)
     names = list(report['variants'])
     words = VARIANTS[names[0]].words
-    table = Table('variant', 'median ms', 'p10', 'p90', f'{words} takes', 'peak MiB', title=report['config'])
+    table = Table(
+        'variant', 'median ms', 'p10', 'p90', f'{words} takes', 'kept MiB', 'peak MiB', title=report['config']
+    )
     for name, row in report['variants'].items():
         ratio = '' if name == names[0] else f'{row["first_over_this"]:.3f} x as long'
         peak = f'{row["peak_mib"]:.0f}' if 'peak_mib' in row else '-'
         times = (f'{row[key]:.1f}' for key in ('median_ms', 'p10_ms', 'p90_ms'))
-        table.add_row(VARIANTS[name].words, *times, ratio, peak)
+        table.add_row(VARIANTS[name].words, *times, ratio, f'{row["kept_mib"]:.1f}', peak)
     console.print(table)
+    console.print('kept MiB: what the backward pass needs of the forward pass, beside parameters and buffers')
     if report['before_mib']:
         console.print(f'peak MiB: of the whole process, of which imports and data are {report["before_mib"]:.0f}')
     console.print(f'batch size {report["batch_size"]}, image size {report["image_size"]}, {report["rounds"]} rounds')
@@ -262,6 +300,8 @@ def main() -> None:
 
     times = measure_times(cfg, batches, args)
     variants: dict[str, dict[str, Any]] = summarise(times)
+    for name, row in variants.items():
+        row['kept_mib'] = kept_mib(cfg, VARIANTS[name], batches[0], args.device)
     before = 0.0
     if not args.no_memory:
         for name, row in variants.items():

@@ -9,6 +9,8 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from rebnn_mm.functional.replay import compute
+from rebnn_mm.layers.base import memory_of
 from rebnn_mm.models.stages import build_stage
 
 Config = dict[str, Any]
@@ -172,13 +174,19 @@ class ReBNNResNet(BaseModule):
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Feature maps of the stages in ``out_indices``, from (N, in_channels, H, W)."""
-        x = self.maxpool(self.stem_act(self.bn1(self.conv1(x))))
+        first = self.get_submodule(self.stages[0])[0]
+        # In other modes this would save memory, too, but take long: its maps are the largest.
+        memory = 'recompute' if memory_of(first.conv1, first.conv2) == 'recompute' else 'plain'
+        x = compute(self._behind_stem, self.conv1(x), [self.bn1, self.stem_act, self.maxpool], memory)
         outs = []
         for i, name in enumerate(self.stages):
             x = getattr(self, name)(x)
             if i in self.out_indices:
                 outs.append(x)
         return tuple(outs)
+
+    def _behind_stem(self, x: Tensor) -> Tensor:
+        return self.maxpool(self.stem_act(self.bn1(x)))
 
     def train(self, mode: bool = True) -> 'ReBNNResNet':
         """Switch the mode; frozen stages, and with ``norm_eval`` every BN, stay in eval mode."""

@@ -1,0 +1,100 @@
+import pytest
+import torch
+from torch.nn import functional
+
+from rebnn_mm.functional import native, sign
+from rebnn_mm.functional.native import packed_signs, sign_sums
+
+needs_kernels = pytest.mark.skipif(native.library() is None, reason='the kernels are not compiled here')
+
+
+def reference(x, shift, weight, stride, padding, dilation, groups, pad_value):
+    x = sign(x if shift is None else x + shift.view(-1, 1, 1))
+    x = functional.pad(x, [padding[1], padding[1], padding[0], padding[0]], value=pad_value)
+    return functional.conv2d(x, sign(weight), None, stride, 0, dilation, groups)
+
+
+@needs_kernels
+@pytest.mark.parametrize('threads', [1, 3])
+@pytest.mark.parametrize(
+    ('channels', 'out', 'groups', 'kernel', 'stride', 'padding', 'dilation', 'pad_value'),
+    [
+        (64, 64, 1, (3, 3), (1, 1), (1, 1), (1, 1), 0),
+        (70, 12, 2, (3, 1), (2, 1), (1, 0), (1, 1), -1),
+        (5, 3, 1, (1, 3), (1, 2), (0, 2), (1, 2), 1),
+        (9, 9, 9, (2, 2), (1, 1), (0, 0), (2, 2), 0),
+    ],
+)
+def test_sums_equal_a_convolution_of_signs(
+    channels, out, groups, kernel, stride, padding, dilation, pad_value, threads
+):
+    torch.manual_seed(0)
+    x = torch.randn(5, channels, 9, 8)
+    x[0, 0] = torch.tensor([0.0, -0.0, float('nan'), float('inf'), -float('inf'), 1e-40, -1e-40, 1.0])
+    weight, shift = torch.randn(out, channels // groups, *kernel), torch.randn(channels)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        for own in (shift, None):
+            sums = sign_sums(x, own, weight, stride, padding, dilation, groups, pad_value)
+            assert torch.equal(sums, reference(x, own, weight, stride, padding, dilation, groups, pad_value))
+    finally:
+        torch.set_num_threads(before)
+
+
+@needs_kernels
+def test_takes_maps_in_any_order_of_memory():
+    torch.manual_seed(0)
+    x, weight = torch.randn(2, 8, 5, 5), torch.randn(4, 8, 3, 3)
+    plain = ((1, 1), (1, 1), (1, 1), 1, 0)
+    expected = reference(x, None, weight, *plain)
+    assert torch.equal(sign_sums(x.contiguous(memory_format=torch.channels_last), None, weight, *plain), expected)
+    assert torch.equal(sign_sums(x[:, :, ::2], None, weight, *plain), reference(x[:, :, ::2], None, weight, *plain))
+
+
+@needs_kernels
+def test_gives_the_type_that_pytorch_would():
+    x, weight = torch.ones(1, 300, 1, 1), torch.ones(1, 300, 1, 1)
+    with torch.autocast('cpu', torch.bfloat16):
+        under = sign_sums(x, None, weight, (1, 1), (0, 0), (1, 1), 1)
+        assert under.dtype == functional.conv2d(x, weight).dtype == torch.bfloat16
+    half = sign_sums(x.half(), None, weight.half(), (1, 1), (0, 0), (1, 1), 1)
+    assert half.dtype == torch.float16 and half.item() == 300
+
+
+@pytest.mark.parametrize(
+    ('x', 'shift'),
+    [
+        (torch.ones(1, 2, 3, 3, dtype=torch.float64), None),
+        (torch.ones(1, 2, 3, 3, dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16)),
+        (torch.ones(0, 2, 3, 3), None),
+        (torch.ones(1, 2, 1, 1), None),
+    ],
+    ids=['float64', 'shift added in half precision', 'no image', 'kernel larger than the image'],
+)
+def test_leaves_to_pytorch_what_the_kernels_do_otherwise(x, shift):
+    weight = torch.ones(1, 2, 3, 3, dtype=x.dtype)
+    assert sign_sums(x, shift, weight, (1, 1), (0, 0), (1, 1), 1) is None
+
+
+def test_bits_follow_the_format():
+    weight = torch.tensor([1.0, -0.0, -1.0, 2.0, 3.0, 4.0, 5.0, -6.0, -7.0, 8.0]).view(1, 10, 1, 1)
+    assert packed_signs(weight).tolist() == [[[[0b10000100, 0b00000001]]]]
+
+
+def test_can_be_switched_off(monkeypatch):
+    monkeypatch.setenv(native.VARIABLE, '0')
+    native.library.cache_clear()
+    try:
+        assert sign_sums(torch.ones(1, 1, 1, 1), None, torch.ones(1, 1, 1, 1), (1, 1), (0, 0), (1, 1), 1) is None
+    finally:
+        native.library.cache_clear()
+
+
+def test_a_library_of_another_version_is_left_alone(monkeypatch):
+    monkeypatch.setattr(native, 'ABI', native.ABI + 1)
+    native.library.cache_clear()
+    try:
+        assert native.library() is None
+    finally:
+        native.library.cache_clear()

@@ -1,0 +1,145 @@
+"""What binary layers keep for the backward pass changes neither values nor gradients."""
+
+import copy
+
+import pytest
+import torch
+from mmengine.registry import MODELS
+from torch import nn
+from torch.nn import functional
+
+from rebnn_mm.functional import native
+from rebnn_mm.layers import BinaryConv2d, BinaryLinear
+from rebnn_mm.layers.base import MEMORY, memory_of
+from rebnn_mm.quantizers import MissingHookWarning
+
+CONVS = [
+    f'{name}Conv2d' for name in ('ReBNN', 'BNN', 'XNOR', 'DoReFa', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet')
+]
+LINEARS = [
+    dict(type='ReBNNLinear'),
+    dict(type='BinaryLinear', weight='BiBERTWeight', activation='BinarySign'),
+    dict(type='BinaryLinear', weight='BiTWeight', activation='BiTSign'),
+    dict(type='BinaryLinear', weight='TWNWeight', activation='TernaryBERTActivation'),
+    dict(type='BinaryLinear', weight='Q8BERTWeight', activation='Q8BERTActivation'),
+]
+OPTIONS = [
+    {},
+    dict(groups=2, bias=True, stride=2),
+    dict(pad_value=-1),
+    dict(padding_mode='reflect', bias=True),
+    dict(padding='same', dilation=2, kernel_size=2),
+    dict(weight=None),
+]
+pytestmark = pytest.mark.filterwarnings('ignore', category=MissingHookWarning)
+
+
+def outcome(layer, x, autocast=None):
+    """Output, gradients and buffers of one training step."""
+    layer, x = copy.deepcopy(layer), x.clone().requires_grad_()
+    with torch.autocast('cpu', autocast, enabled=autocast is not None):
+        y = layer(x)
+    torch.manual_seed(3)
+    y.backward(torch.randn_like(y))
+    return [y.detach(), x.grad, *(p.grad for p in layer.parameters()), *layer.buffers()]
+
+
+def with_memory(layer, memory):
+    layer = copy.deepcopy(layer)
+    for module in layer.modules():
+        if hasattr(module, 'memory'):
+            module.memory = memory
+    return layer
+
+
+def assert_same(ours, theirs):
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a is None) == (b is None)
+        assert a is None or torch.equal(a, b)
+
+
+def random_conv(name, **options):
+    torch.manual_seed(0)
+    sizes = dict(kernel_size=3, padding=1, bias=False)
+    conv = MODELS.build(dict(type=name, in_channels=8, out_channels=6, **{**sizes, **options}))
+    for parameter in conv.parameters():
+        parameter.data.add_(0.1 * torch.rand_like(parameter))
+    return conv, torch.randn(3, 8, 7, 6)
+
+
+@pytest.mark.parametrize('name', CONVS)
+def test_a_convolution_keeps_its_input_and_gives_the_same(name):
+    conv, x = random_conv(name)
+    assert_same(outcome(conv, x), outcome(with_memory(conv, 'plain'), x))
+    kept = []
+    x.requires_grad_()
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.data_ptr()) or t, lambda t: t):
+        conv(x)
+    assert set(kept) == {x.data_ptr(), *(p.data_ptr() for p in conv.parameters())}
+
+
+@pytest.mark.parametrize('options', OPTIONS, ids=str)
+@pytest.mark.parametrize('autocast', [None, torch.bfloat16])
+def test_with_every_option(options, autocast):
+    conv, x = random_conv('ReBNNConv2d', **options)
+    assert_same(outcome(conv, x, autocast), outcome(with_memory(conv, 'plain'), x, autocast))
+
+
+@pytest.mark.parametrize('cfg', LINEARS, ids=str)
+def test_a_linear_layer_gives_the_same(cfg):
+    torch.manual_seed(0)
+    linear, x = MODELS.build(dict(cfg, in_features=12, out_features=5)), torch.randn(2, 7, 12)
+    assert_same(outcome(linear, x), outcome(with_memory(linear, 'plain'), x))
+
+
+@pytest.mark.parametrize('name', [name for name in CONVS if not name.startswith('FDA')])
+def test_training_gives_the_values_of_evaluation(name):
+    conv, x = random_conv(name)
+    trained = conv(x).detach()
+    with torch.no_grad():
+        assert torch.equal(trained, conv.eval()(x))
+    assert torch.equal(trained, conv(x).detach()), 'evaluation with gradients'
+
+
+@pytest.mark.parametrize('options', OPTIONS[:3], ids=str)
+def test_with_and_without_compiled_kernels(options, monkeypatch):
+    conv, x = random_conv('ReActConv2d', **options)
+    ours = outcome(conv, x)
+    monkeypatch.setattr(native, 'library', lambda: None)
+    assert_same(ours, outcome(conv, x))
+
+
+def test_a_shared_layer_and_an_input_that_is_used_twice():
+    class Twice(nn.Module):
+        def __init__(self, conv):
+            super().__init__()
+            self.conv = conv
+
+        def forward(self, x):
+            return self.conv(functional.max_pool2d(x, 2)) + functional.max_pool2d(self.conv(x) * x[:, :6], 2)
+
+    conv, x = random_conv('ReBNNConv2d')
+    net = Twice(conv)
+    for ours, theirs in zip(outcome(net, x[:, :, :6]), outcome(with_memory(net, 'plain'), x[:, :, :6]), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_an_image_without_a_batch():
+    conv, x = random_conv('ReBNNConv2d')
+    assert_same(outcome(conv, x[0]), outcome(with_memory(conv, 'plain'), x[0]))
+
+
+def test_layers_that_are_computed_together():
+    binary, real = BinaryConv2d(8, 8, 3, memory='recompute'), BinaryConv2d(8, 8, 3, weight=None, activation=None)
+    assert memory_of(binary, binary) == 'recompute'
+    assert memory_of(binary, real) == memory_of(nn.Conv2d(8, 8, 3)) == memory_of() == 'plain'
+
+
+@pytest.mark.parametrize('layer', [BinaryConv2d, BinaryLinear])
+def test_an_unknown_option_is_named(layer):
+    sizes = (8, 8, 3) if layer is BinaryConv2d else (8, 8)
+    assert MEMORY == ('sums', 'recompute', 'plain')
+    with pytest.raises(
+        ValueError, match=rf"{layer.__name__}: memory='bits' is unknown; use one of sums, recompute, plain"
+    ):
+        layer(*sizes, memory='bits')
