@@ -252,9 +252,9 @@ def print_report(report: dict[str, Any]) -> None:
         'variant', 'median ms', 'p10', 'p90', f'{words} takes', 'kept MiB', 'peak MiB', title=report['config']
     )
     for name, row in report['variants'].items():
-        ratio = '' if name == names[0] else f'{row["first_over_this"]:.3f} x as long'
+        ratio = f'{row["first_over_this"]:.3f} x as long' if name != names[0] and 'first_over_this' in row else ''
         peak = f'{row["peak_mib"]:.0f}' if 'peak_mib' in row else '-'
-        times = (f'{row[key]:.1f}' for key in ('median_ms', 'p10_ms', 'p90_ms'))
+        times = (f'{row[key]:.1f}' if key in row else '-' for key in ('median_ms', 'p10_ms', 'p90_ms'))
         table.add_row(VARIANTS[name].words, *times, ratio, f'{row["kept_mib"]:.1f}', peak)
     console.print(table)
     console.print('kept MiB: what the backward pass needs of the forward pass, beside parameters and buffers')
@@ -274,7 +274,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--batch-size', type=int, default=2)
     parser.add_argument('--image-size', type=int, help="longest side; default: the config's, 224 for a classifier")
     parser.add_argument('--device', default=get_device(), help='default: the first GPU if there is one')
-    parser.add_argument('--no-memory', action='store_true', help='measure time only')
+    parser.add_argument('--no-memory', action='store_true', help='no peak memory, which takes a process per variant')
+    parser.add_argument('--no-time', action='store_true', help='no times, which take most of the time')
     parser.add_argument('--memory-of', choices=list(VARIANTS), help='only print the peak memory of this variant')
     parser.add_argument('--json', type=Path, help='write everything, each single time included, to this file')
     parser.add_argument('--cfg-options', nargs='+', action=DictAction, help='override entries of the config')
@@ -298,8 +299,8 @@ def main() -> None:
         print(json.dumps(measure_memory_alone(cfg, batches, args)))
         return
 
-    times = measure_times(cfg, batches, args)
-    variants: dict[str, dict[str, Any]] = summarise(times)
+    times = {} if args.no_time else measure_times(cfg, batches, args)
+    variants: dict[str, dict[str, Any]] = summarise(times) if times else {name: {} for name in args.variants}
     for name, row in variants.items():
         row['kept_mib'] = kept_mib(cfg, VARIANTS[name], batches[0], args.device)
     before = 0.0
