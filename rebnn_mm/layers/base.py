@@ -152,6 +152,12 @@ class BinaryLayer(Named, nn.Module):
             own = f'{prefix}weight_quantizer.'
             self.weight_quantizer.weight_loaded(self.weight, any(key.startswith(own) for key in state_dict))
 
+    def _warn_if_not_driven(self) -> None:
+        if self.weight_quantizer is not None and self.weight.requires_grad:
+            self.weight_quantizer.warn_if_not_driven()
+        if self.activation_quantizer is not None:
+            self.activation_quantizer.warn_if_not_driven()
+
     def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
         """What the torch layer computes, without its bias."""
         raise NotImplementedError(f'{type(self).__name__} has to implement _multiply(x, weight)')
@@ -170,11 +176,11 @@ class BinaryLayer(Named, nn.Module):
     def _training_weight(self) -> Tensor:
         if self.weight_quantizer is None:
             return self.weight
-        if self.training and self.weight.requires_grad:
-            self.weight_quantizer.warn_if_not_driven()
         return self.weight_quantizer(self.weight)
 
     def _forward_binary(self, x: Tensor) -> Tensor:
+        if self.training:
+            self._warn_if_not_driven()
         return compute(self._compute, x, [self], 'plain' if self.memory == 'plain' else 'gradients')
 
     def _compute(self, x: Tensor) -> Tensor:

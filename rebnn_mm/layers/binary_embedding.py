@@ -67,11 +67,11 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
     def forward(self, indices: Tensor) -> Tensor:
         if self.weight_quantizer is None:
             return super().forward(indices)
+        if self.training:
+            self._warn_if_not_driven()
         if not self.weight_quantizer.channels_alone:
             return self._rows(indices, self._training_weight())
         rows = self._rows(indices, self.weight).view(-1, self.embedding_dim)
-        if self.training and self.weight.requires_grad:
-            self.weight_quantizer.warn_if_not_driven()
         return self.weight_quantizer(rows).view(*indices.shape, self.embedding_dim)
 
     def _rows(self, indices: Tensor, weight: Tensor) -> Tensor:

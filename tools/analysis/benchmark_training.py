@@ -63,7 +63,7 @@ VARIANTS = {
     'kept': Variant(OURS, True, "ReBNN, memory='plain'", 'plain'),
     'no_gamma': Variant(OURS, False, 'the same layers without the gamma rule'),
     'plain': Variant('BinaryConv2d', False, 'plain straight-through layers'),
-    'real': Variant(None, False, 'real-valued layers'),
+    'real': Variant(None, False, 'real-valued layers, ReLU'),
 }
 
 
@@ -79,6 +79,8 @@ def swap_layers(cfg: Any, layer: str | None, memory: str | None = None) -> Any:
     conv = swapped.get('conv_cfg')
     if isinstance(conv, dict) and conv.get('type') == OURS and layer != OURS:
         swapped['conv_cfg'] = None if layer is None else dict(type=layer)
+        if layer is None and 'block' in swapped:
+            swapped['block'] = 'relu'
     elif isinstance(conv, dict) and conv.get('type') == OURS and memory is not None:
         swapped['conv_cfg'] = dict(conv, memory=memory)
     return swapped
