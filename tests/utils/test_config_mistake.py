@@ -66,8 +66,8 @@ def test_anything_else_that_a_registry_builds():
 
 def test_a_name_of_another_scope():
     pytest.importorskip('mmdet')
-    MODELS.get('rebnn_mm.BinaryRPNHead')
-    assert "Did you mean 'rebnn_mm.BinaryRPNHead'?" in sentence(lambda: MODELS.build(dict(type='BinaryRPNHead')))
+    assert MODELS.get('mmdet.FCOSHead') is not None
+    assert "Did you mean 'mmdet.FCOSHead'?" in sentence(lambda: MODELS.build(dict(type='FCOSHead')))
 
 
 def test_a_class_in_place_of_a_name():
