@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 LIBRARY = Path(__file__).parents[1] / 'deploy' / 'lib' / 'librebnn.so'
 ABI = 2
@@ -109,8 +109,11 @@ def sign_sums(
     """
     kernels = library()
     fits = x.device.type == weight.device.type == 'cpu' and x.dtype in TYPES and x.dim() == 4 and x.numel() > 0
+    # The kernels see memory: not what a fake tensor stands for, nor what a trace is to hold.
+    seen = {type(x), type(weight)} <= {Tensor, nn.Parameter} and not torch.jit.is_tracing()
     # In float32, as the kernels add it.
-    if kernels is None or not fits or (torch.float32 if shift is None else shift.dtype) != torch.float32:
+    added = shift is None or shift.dtype == torch.float32
+    if kernels is None or not (fits and seen and added):
         return None
     dtype = torch.get_autocast_dtype('cpu') if torch.is_autocast_enabled('cpu') else x.dtype
     x = x.detach().float().contiguous()

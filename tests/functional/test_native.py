@@ -1,9 +1,11 @@
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
 from rebnn_mm.functional import native, sign
 from rebnn_mm.functional.native import packed_signs, sign_sums
+from rebnn_mm.layers import BinaryConv2d
 
 needs_kernels = pytest.mark.skipif(native.library() is None, reason='the kernels are not compiled here')
 
@@ -75,6 +77,17 @@ def test_gives_the_type_that_pytorch_would():
 def test_leaves_to_pytorch_what_the_kernels_do_otherwise(x, shift):
     weight = torch.ones(1, 2, 3, 3, dtype=x.dtype)
     assert sign_sums(x, shift, weight, (1, 1), (0, 0), (1, 1), 1) is None
+
+
+@needs_kernels
+def test_a_trace_and_a_fake_tensor_hold_pytorchs_own_operators():
+    conv = BinaryConv2d(8, 4, 3, bias=False, activation='BinarySign').eval()
+    x = torch.randn(1, 8, 5, 5)
+    with torch.no_grad():
+        traced = torch.jit.trace(conv, x)
+        assert torch.equal(traced(-x), conv(-x))
+    with FakeTensorMode(allow_non_fake_inputs=True) as mode, torch.no_grad():
+        assert conv(mode.from_tensor(x)).shape == (1, 4, 3, 3)
 
 
 def test_bits_follow_the_format():

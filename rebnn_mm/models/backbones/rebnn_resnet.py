@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from rebnn_mm.functional.replay import compute
-from rebnn_mm.layers.base import memory_of
 from rebnn_mm.models.stages import build_stage
 
 Config = dict[str, Any]
@@ -117,6 +116,8 @@ class ReBNNResNet(BaseModule):
         self.conv1, self.maxpool = self._make_stem(stem, in_channels, base_channels)
         self.bn1 = build_norm_layer(norm_cfg, base_channels)[1]
         self.stem_act = nn.Identity() if stem_act is None else build_activation_layer(stem_act)
+        # With 'sums' this would save memory, too, but take long: the stem's maps are the largest.
+        self.stem_memory = 'recompute' if conv_cfg and conv_cfg.get('memory') == 'recompute' else 'plain'
         self.stages: list[str] = []
         channels = base_channels
         for i in range(num_stages):
@@ -174,10 +175,7 @@ class ReBNNResNet(BaseModule):
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Feature maps of the stages in ``out_indices``, from (N, in_channels, H, W)."""
-        first = self.get_submodule(self.stages[0])[0]
-        # In other modes this would save memory, too, but take long: its maps are the largest.
-        memory = 'recompute' if memory_of(first.conv1, first.conv2) == 'recompute' else 'plain'
-        x = compute(self._behind_stem, self.conv1(x), [self.bn1, self.stem_act, self.maxpool], memory)
+        x = compute(self._behind_stem, self.conv1(x), [self.bn1, self.stem_act, self.maxpool], self.stem_memory)
         outs = []
         for i, name in enumerate(self.stages):
             x = getattr(self, name)(x)
