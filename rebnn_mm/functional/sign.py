@@ -26,21 +26,18 @@ def sign(x: Tensor) -> Tensor:
     return torch.lt(x, 0, out=torch.empty_like(x, requires_grad=False)).mul_(-2).add_(1)
 
 
-class _TwoValued(torch.autograd.Function):
-    """The forward that both estimators share."""
-
+class _SignSTE(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(x.abs() <= 1)
         return sign(x)
 
-
-class _SignSTE(_TwoValued):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        return grad_output * (x.abs() <= 1)
+        (passes,) = ctx.saved_tensors
+        return grad_output * passes
 
 
 class _SignIdentity(torch.autograd.Function):
@@ -54,7 +51,12 @@ class _SignIdentity(torch.autograd.Function):
         return grad_output
 
 
-class _SignApprox(_TwoValued):
+class _SignApprox(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return sign(x)
+
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
@@ -131,14 +133,15 @@ def sign_approx(x: Tensor) -> Tensor:
 class _StepSTE(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, tie: bool) -> Tensor:
-        ctx.save_for_backward(x)
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(x.abs() <= 1)
         return (x >= 0 if tie else x > 0).to(x.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        (x,) = ctx.saved_tensors
-        return grad_output * (x.abs() <= 1), None
+        (passes,) = ctx.saved_tensors
+        return grad_output * passes, None
 
 
 def step_ste(x: Tensor, tie: bool = True) -> Tensor:
