@@ -71,6 +71,7 @@ class BinaryLayer(Named, nn.Module):
         if memory not in MEMORY:
             raise ValueError(f'{type(self).__name__}: memory={memory!r} is unknown; use one of {", ".join(MEMORY)}')
         self.memory = memory
+        self._knows_training_values = False
         self.layer_name = ''
         self.real_because = ''
         self.keep_real = tuple(keep_real) if keep_real and keep_real is not True else ()
@@ -190,8 +191,27 @@ class BinaryLayer(Named, nn.Module):
             return self._add_bias(self._value(x))
         quantized, weight = self._quantized_input(x), self._training_weight()
         with torch.no_grad():
+            if not self._knows_training_values:
+                self._check_training_values(quantized, weight)
             value = self._value(x, quantized, weight)
         return self._add_bias(self._with_gradients(quantized.to(value.dtype), weight.to(value.dtype), value))
+
+    def _check_training_values(self, quantized: Tensor, weight: Tensor) -> None:
+        """Refuse, in the first step, quantizers that train with other values than they say."""
+        wrong = None
+        if self._largest_sum < math.inf and not ((quantized.abs() == 1) | (quantized == 0)).all():
+            wrong = self.activation_quantizer
+        elif self.weight_quantizer is not None and self._computes_with_codes:
+            codes, factor = self.weight_quantizer.codes(self.weight)
+            expected = codes if factor is None else codes * factor.view(-1, *[1] * (codes.dim() - 1))
+            if not torch.allclose(weight, expected.to(weight.dtype), rtol=1e-3, atol=1e-6):
+                wrong = self.weight_quantizer
+        if wrong is not None:
+            raise ValueError(
+                f'{self.described()}: {type(wrong).__name__} gives other values in training than in evaluation; set '
+                'same_in_training = False in that class.'
+            )
+        self._knows_training_values = True
 
     def _value(self, x: Tensor, quantized: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
         """The product of quantized input and weight, which may be known already."""

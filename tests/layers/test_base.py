@@ -12,6 +12,8 @@ from rebnn_mm.functional import native
 from rebnn_mm.layers import BinaryConv2d, BinaryLinear
 from rebnn_mm.layers.base import MEMORY, memory_of
 from rebnn_mm.quantizers import MissingHookWarning
+from rebnn_mm.quantizers.shared import BinaryMeanScaleWeight, BinarySign
+from tests.tolerances import FLOAT32_ROUNDING
 
 CONVS = [
     f'{name}Conv2d' for name in ('ReBNN', 'BNN', 'XNOR', 'DoReFa', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet')
@@ -143,3 +145,31 @@ def test_an_unknown_option_is_named(layer):
         ValueError, match=rf"{layer.__name__}: memory='bits' is unknown; use one of sums, recompute, plain"
     ):
         layer(*sizes, memory='bits')
+
+
+class NoisyWeight(BinaryMeanScaleWeight):
+    def forward(self, weight):
+        return super().forward(weight) * 1.1
+
+
+class WideSign(BinarySign):
+    plain_sign = False
+
+    def quantize(self, x):
+        return super().quantize(x) * 1.5 if self.training else super().quantize(x)
+
+
+@pytest.mark.parametrize(
+    ('name', 'quantizer'), [('weight_quantizer', NoisyWeight), ('activation_quantizer', WideSign)]
+)
+@pytest.mark.parametrize('memory', MEMORY)
+def test_other_values_in_training_have_to_be_declared(name, quantizer, memory, monkeypatch):
+    conv, x = random_conv('BinaryConv2d', memory=memory)
+    setattr(conv, name, quantizer((6, 8, 3, 3)) if name == 'weight_quantizer' else quantizer(8, -3))
+    with pytest.raises(
+        ValueError, match=f'BinaryConv2d: {quantizer.__name__} gives other values in training .* same_in'
+    ):
+        outcome(conv, x)
+    monkeypatch.setattr(quantizer, 'same_in_training', False)
+    plain = functional.conv2d(conv.activation_quantizer(x), conv.weight_quantizer(conv.weight), padding=1)
+    torch.testing.assert_close(outcome(conv, x)[0], plain.detach(), atol=FLOAT32_ROUNDING, rtol=0)
