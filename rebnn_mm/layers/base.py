@@ -198,7 +198,7 @@ class BinaryLayer(Named, nn.Module):
 
     def _check_training_values(self, quantized: Tensor, weight: Tensor) -> None:
         """Refuse, in the first step, quantizers that train with other values than they say."""
-        wrong = None
+        wrong: nn.Module | None = None
         if self._largest_sum < math.inf and not ((quantized.abs() == 1) | (quantized == 0)).all():
             wrong = self.activation_quantizer
         elif self.weight_quantizer is not None and self._computes_with_codes:
