@@ -219,8 +219,8 @@ class BinaryLayer(Named, nn.Module):
         quantizer = self.weight_quantizer
         if quantizer is None or not self._computes_with_codes:
             return tape.sums(lambda: self._product(x, quantized, weight), math.inf)
-        sums = tape.sums(lambda: self._sums(x, quantized), self._largest_sum)
-        factor = quantizer.factor(self.weight)
+        codes, factor = quantizer.codes(self.weight)
+        sums = tape.sums(lambda: self._sums(x, quantized, codes), self._largest_sum)
         # Under autocast the product is float32, and the layer's output is not to be.
         return sums if factor is None else (sums * self._along_outputs(factor)).to(sums.dtype)
 
@@ -228,16 +228,15 @@ class BinaryLayer(Named, nn.Module):
         quantized = self._quantized_input(x) if quantized is None else quantized
         return self._multiply(quantized, self._training_weight() if weight is None else weight)
 
-    def _sums(self, x: Tensor, quantized: Tensor | None) -> Tensor:
+    def _sums(self, x: Tensor, quantized: Tensor | None, codes: Tensor) -> Tensor:
         """The sums of products of quantized input and codes."""
-        assert self.weight_quantizer is not None
         own = self.activation_quantizer
         if own is not None and own.plain_sign and self._largest_sum < math.inf and not hooked(own):
-            sums = self._sums_of_signs(x, self.weight_quantizer.latent(self.weight))
+            sums = self._sums_of_signs(x, codes)
             if sums is not None:
                 return sums
         quantized = self._quantized_input(x) if quantized is None else quantized
-        return self._multiply(quantized, self.weight_quantizer.codes(self.weight)[0])
+        return self._multiply(quantized, codes)
 
     def _sums_of_signs(self, x: Tensor, weight: Tensor) -> Tensor | None:
         """The sums of products of the signs of the shifted input and of a weight, if there are kernels for them."""

@@ -170,10 +170,6 @@ class ReBNNWeight(WeightQuantizer):
         """Signs and alpha."""
         return sign(self.latent(weight)), self.alpha
 
-    def factor(self, weight: Tensor) -> Tensor:
-        """Alpha."""
-        return self.alpha
-
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:
         """Set alpha to the mean of |w| of each channel."""

@@ -158,10 +158,6 @@ class ReCUWeight(WeightQuantizer):
         """Signs of the centred weight and alpha."""
         return sign(self.latent(weight)), self.alpha
 
-    def factor(self, weight: Tensor) -> Tensor:
-        """Alpha."""
-        return self.alpha
-
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:
         """Set alpha to the mean of |w| of each channel."""

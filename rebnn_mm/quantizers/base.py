@@ -105,10 +105,6 @@ class WeightQuantizer(Quantizer):
         """
         raise NotImplementedError(f'{type(self).__name__} has to implement codes(weight) -> (integers, factor)')
 
-    def factor(self, weight: Tensor) -> Tensor | None:
-        """The factor of :meth:`codes`; a method overrides it where it has it without the codes."""
-        return self.codes(weight)[1]
-
     def latent(self, weight: Tensor) -> Tensor:
         """What the codes are the signs of, where they are signs: the latent weight, for some methods centred."""
         return weight
@@ -165,6 +161,11 @@ class ActivationQuantizer(Quantizer):
 
     plain_sign: ClassVar[bool] = False
     """Whether it gives the sign of the shifted input itself, so that compiled kernels may take it from there."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if 'quantize' in cls.__dict__ and 'plain_sign' not in cls.__dict__:
+            cls.plain_sign = False  # another function than the one that said so
 
     stock_shift: ClassVar[str | None] = 'mean'
     """The shift of a layer that is swapped into a network not made for it; None if the method needs none there."""

@@ -129,8 +129,4 @@ class BinaryMeanScaleWeight(WeightQuantizer):
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Signs and the mean of |w| per channel."""
-        return sign(weight), self.factor(weight)
-
-    def factor(self, weight: Tensor) -> Tensor:
-        """The mean of |w| per channel."""
-        return channel_mean_abs(weight)
+        return sign(weight), channel_mean_abs(weight)

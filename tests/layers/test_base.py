@@ -153,8 +153,6 @@ class NoisyWeight(BinaryMeanScaleWeight):
 
 
 class WideSign(BinarySign):
-    plain_sign = False
-
     def quantize(self, x):
         return super().quantize(x) * 1.5 if self.training else super().quantize(x)
 
@@ -173,3 +171,27 @@ def test_other_values_in_training_have_to_be_declared(name, quantizer, memory, m
     monkeypatch.setattr(quantizer, 'same_in_training', False)
     plain = functional.conv2d(conv.activation_quantizer(x), conv.weight_quantizer(conv.weight), padding=1)
     torch.testing.assert_close(outcome(conv, x)[0], plain.detach(), atol=FLOAT32_ROUNDING, rtol=0)
+
+
+class CentredWeight(BinaryMeanScaleWeight):
+    def forward(self, weight):
+        return super().forward(weight - weight.mean())
+
+    def codes(self, weight):
+        return super().codes(weight - weight.mean())
+
+
+class HighSign(BinarySign):
+    def quantize(self, x):
+        return super().quantize(x - 0.5)
+
+
+@pytest.mark.parametrize('training', [True, False])
+def test_kernels_compute_what_a_method_of_ones_own_says(training):
+    conv, x = random_conv('BinaryConv2d')
+    conv.weight_quantizer, conv.activation_quantizer = CentredWeight((6, 8, 3, 3)), HighSign(8, -3)
+    plain = functional.conv2d(conv.activation_quantizer(x), conv.weight_quantizer(conv.weight), padding=1)
+    conv.train(training)
+    torch.testing.assert_close(conv(x), plain, atol=FLOAT32_ROUNDING, rtol=0)
+    with torch.no_grad():
+        torch.testing.assert_close(conv(x), plain, atol=FLOAT32_ROUNDING, rtol=0)
