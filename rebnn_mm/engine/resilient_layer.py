@@ -5,17 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..functional import (
-    bounded,
-    channel_dims,
-    flip_count,
-    flip_share,
-    limited,
-    max_gradient,
-    per_channel,
-    reconstruction_residual,
-    zero_outside_one_,
-)
+from ..functional import bounded, channel_dims, flip_share, limited, reconstruction_residual, zero_outside_one_
+from ..functional.resilient import add_reconstruction_, flips_since, measured
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
 from ..methods.rebnn import ALPHA_MIN
@@ -48,11 +39,9 @@ class LayerCounts:
         """Steps of the run."""
         return self._steps_before + self.steps
 
-    def add_flips(self, changed: Tensor, changed_before: Tensor | None) -> None:
-        """Count a step."""
-        self.flips[0] += flip_count(changed).sum()
-        if changed_before is not None:
-            self.flips[1] += flip_count(changed & changed_before).sum()
+    def add_flips(self, flips: Tensor, flip_backs: Tensor) -> None:
+        """Count a step, given its flips per channel."""
+        self.flips += torch.stack([flips, flip_backs]).sum(dim=1)
         self.steps += 1
 
     def add_gradients(self, task: Tensor, term: Tensor) -> None:
@@ -109,28 +98,29 @@ class ResilientLayer:
         grad = self.weight.grad
         assert grad is not None
         latent = quantizer.latent(self.weight)
-        self._negative = latent < 0
-        if isinstance(quantizer.gamma_mode, str):
-            self._max_gradient = max_gradient(grad, quantizer.alpha)
-            if quantizer.flip_window != 1 and self._window_start is None:
-                self._window_start = self._negative
-        task = torch.linalg.vector_norm(grad, dim=channel_dims(grad))
-        if quantizer.variant == 'paper':
-            zero_outside_one_(grad, latent)
-        if quantizer.gamma_mode != 0:
-            self._add_term(latent, grad, task)
+        mask = quantizer.variant == 'paper'
+        if quantizer.gamma_mode == 0:
+            self._negative = latent < 0
+            if mask:
+                zero_outside_one_(grad, latent)
+        else:
+            self._add_term(latent, grad, mask)
         if quantizer.center is not None:
             grad.sub_(grad.mean(dim=channel_dims(grad), keepdim=True))
 
-    def _add_term(self, latent: Tensor, grad: Tensor, task: Tensor) -> None:
-        quantizer = self.quantizer
-        residual, pull = reconstruction_residual(latent, quantizer.alpha)
-        distance = torch.linalg.vector_norm(residual, dim=channel_dims(residual))
-        gamma = limited(quantizer.gamma.to(latent.dtype), task, distance, quantizer.max_share)
-        grad.add_(residual.mul_(per_channel(gamma, residual)))
-        if quantizer.alpha.grad is not None:
-            quantizer.alpha.grad.sub_(gamma * pull)
-        self.counts.add_gradients(task, gamma * distance)
+    def _add_term(self, latent: Tensor, grad: Tensor, mask: bool) -> None:
+        quantizer, alpha = self.quantizer, self.quantizer.alpha
+        channels = measured(grad, latent, alpha)
+        self._negative = channels.negative
+        if isinstance(quantizer.gamma_mode, str):
+            self._max_gradient = channels.max_gradient
+            if quantizer.flip_window != 1 and self._window_start is None:
+                self._window_start = self._negative
+        gamma = limited(quantizer.gamma.to(latent.dtype), channels.task, channels.distance, quantizer.max_share)
+        add_reconstruction_(grad, latent, alpha, gamma, mask)
+        if alpha.grad is not None:
+            alpha.grad.sub_(gamma * channels.pull)
+        self.counts.add_gradients(channels.task, gamma * channels.distance)
 
     @torch.no_grad()
     def after_step(self) -> None:
@@ -138,14 +128,13 @@ class ResilientLayer:
         self.quantizer.alpha.clamp_(min=ALPHA_MIN)
         if self._negative is None:
             return
-        before, now = self._negative, self._negative_now()
-        changed = before ^ now
-        self.counts.add_flips(changed, self._changed)
-        self._changed = changed
+        latent = self.quantizer.latent(self.weight)
+        self._changed, flips, flip_backs = flips_since(self._negative, latent, self._changed)
+        self.counts.add_flips(flips, flip_backs)
         if not isinstance(self.quantizer.gamma_mode, str):
             return
         if self.quantizer.flip_window == 1:
-            self._learn_gamma(changed)
+            self._learn_gamma(flips / latent[0].numel())
             return
         self._window_steps += 1
         if self._window_steps == self.quantizer.flip_window:
@@ -155,7 +144,7 @@ class ResilientLayer:
     def close_window(self) -> None:
         """Renew gamma from the flips since the window began, and begin a new one."""
         if self._window_start is not None and self._max_gradient is not None:
-            self._learn_gamma(self._window_start ^ self._negative_now())
+            self._learn_gamma(flip_share(self._window_start ^ (self.quantizer.latent(self.weight) < 0)))
         self._window_start, self._window_steps = None, 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -172,12 +161,9 @@ class ResilientLayer:
             self._window_start = state['window_start'].to(self.weight.device)
             self._window_steps = state['window_steps']
 
-    def _negative_now(self) -> Tensor:
-        return self.quantizer.latent(self.weight) < 0
-
-    def _learn_gamma(self, changed: Tensor) -> None:
+    def _learn_gamma(self, share_of_flips: Tensor) -> None:
         assert self._max_gradient is not None
         gamma = self._max_gradient.to(self.quantizer.gamma.dtype)
         if self.quantizer.gamma_mode == 'adaptive':
-            gamma = gamma * flip_share(changed)
+            gamma = gamma * share_of_flips
         self.quantizer.gamma.copy_(bounded(gamma, self.quantizer.gamma_bounds))

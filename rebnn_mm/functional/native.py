@@ -1,21 +1,20 @@
-"""Sums of products of signs on a CPU, by the kernels of librebnn where they are installed."""
+"""What the kernels of librebnn do for training on a CPU, where they are installed."""
 
 import ctypes
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 LIBRARY = Path(__file__).parents[1] / 'deploy' / 'lib' / 'librebnn.so'
-ABI = 2
+ABI = 3
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 VARIABLE = 'REBNN_TRAINING_KERNELS'
-"""Environment variable; ``0`` leaves all products to PyTorch."""
+"""Environment variable; ``0`` leaves everything to PyTorch."""
 
 
 class _Description(ctypes.Structure):
@@ -59,21 +58,139 @@ def library() -> ctypes.CDLL | None:
     return found if abi == ABI and found.rebnn_isa() is not None else None
 
 
-def packed_signs(weight: Tensor) -> np.ndarray:
-    """Bits of a latent weight, 1 where it is negative, in the order of docs/format.md.
+def _readable(*tensors: Tensor) -> bool:
+    """Whether the kernels see what these tensors hold: not fake ones, nor what a trace is to follow."""
+    return not torch.jit.is_tracing() and all(
+        type(t) in (Tensor, nn.Parameter) and t.device.type == 'cpu' and t.numel() > 0 for t in tensors
+    )
+
+
+def _library_for(*tensors: Tensor) -> ctypes.CDLL | None:
+    """The kernels, where these are float32 tensors that they can read as they lie."""
+    fits = all(t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
+    return library() if fits and _readable(*tensors) else None
+
+
+def _in_parts(count: int, run: Callable[[range], None]) -> None:
+    """Run for as many parts of a range as PyTorch has threads."""
+    each = -(-count // torch.get_num_threads())
+    parts = [range(start, min(start + each, count)) for start in range(0, count, each)]
+    if len(parts) == 1:
+        run(parts[0])
+    else:
+        list(_threads(len(parts)).map(run, parts))
+
+
+def _start(tensor: Tensor | None, index: int) -> ctypes.c_void_p | None:
+    """Where a row of a contiguous tensor begins."""
+    if tensor is None:
+        return None
+    return ctypes.c_void_p(tensor.data_ptr() + index * tensor.stride(0) * tensor.element_size())
+
+
+def _over_channels(name: str, latent: Tensor, *arguments: Tensor | int | None) -> None:
+    """Call a kernel of the form (channels, weights, latent, ...) for the channels of a latent weight."""
+
+    def run(part: range) -> None:
+        sizes = ctypes.c_int64(len(part)), ctypes.c_int64(latent[0].numel())
+        rest = (ctypes.c_int32(a) if isinstance(a, int) else _start(a, part.start) for a in arguments)
+        getattr(library(), name)(*sizes, _start(latent, part.start), *rest)
+
+    _in_parts(len(latent), run)
+
+
+def signs(x: Tensor) -> Tensor | None:
+    """:func:`rebnn_mm.functional.sign`, or None if PyTorch has to compute it.
+
+    Args:
+        x: any shape, floating point.
+    """
+    x = x.detach()
+    kernels = _library_for(x)
+    if kernels is None:
+        return None
+    y = torch.empty_like(x)
+    flat, signed = x.view(-1), y.view(-1)
+    _in_parts(
+        len(flat),
+        lambda part: kernels.rebnn_signs(
+            _start(flat, part.start), ctypes.c_int64(len(part)), _start(signed, part.start)
+        ),
+    )
+    return y
+
+
+def scaled_sign_gradient(grad: Tensor, latent: Tensor, alpha: Tensor, mask: bool) -> tuple[Tensor, Tensor] | None:
+    """Both gradients of :func:`rebnn_mm.functional.scaled_sign`, or None if PyTorch has to compute them.
+
+    Args:
+        grad: of the binarised weight, (C_out, ...).
+        latent: latent weight, of the same shape.
+        alpha: scaling factor, (C_out,).
+        mask: whether the factor 1[|w| <= 1] belongs to the latent weight's.
+    """
+    if _library_for(grad, latent, alpha) is None:
+        return None
+    grad_latent, grad_alpha = torch.empty_like(latent), torch.empty_like(alpha)
+    _over_channels('rebnn_scaled_sign_gradient', latent, alpha, grad, int(mask), grad_latent, grad_alpha)
+    return grad_latent, grad_alpha
+
+
+def measure_channels(grad: Tensor, latent: Tensor, alpha: Tensor) -> tuple[Tensor, ...] | None:
+    """Negative weights; of each channel max |g|, norm of g, sum of |w|, norm of w - alpha sign(w); or None."""
+    if _library_for(grad, latent, alpha) is None:
+        return None
+    negative = torch.empty(latent.shape, dtype=torch.bool)
+    measured = [torch.empty_like(alpha) for _ in range(4)]
+    _over_channels('rebnn_measure_channels', latent, alpha, grad, negative, *measured)
+    return negative, *measured
+
+
+def add_reconstruction_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tensor, mask: bool) -> bool:
+    """Add gamma (w - alpha sign(w)) to a gradient in place, with a mask after its product with 1[|w| <= 1].
+
+    Returns:
+        bool: False if PyTorch has to do it.
+    """
+    if _library_for(grad, latent, alpha, gamma) is None:
+        return False
+    _over_channels('rebnn_add_reconstruction', latent, alpha, gamma, int(mask), grad)
+    return True
+
+
+def count_flips(
+    latent: Tensor, negative: Tensor, changed_before: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Where signs have changed, how many in each channel, and how many of them had changed before; or None."""
+    if _library_for(latent) is None:
+        return None
+    changed = torch.empty_like(negative)
+    flips, backs = (torch.empty(len(latent), dtype=torch.int32) for _ in range(2))
+    _over_channels('rebnn_count_flips', latent, negative, changed_before, changed, flips, backs)
+    return changed, flips, backs
+
+
+def packed_signs(weight: Tensor) -> Tensor:
+    """Bits of a weight, 1 where it is negative, in the order of docs/format.md.
 
     Args:
         weight: (C_out, C_in, kh, kw) on a CPU.
 
     Returns:
         uint8, (C_out, kh, kw, ceil(C_in / 8)).
-
-    Example:
-        >>> packed_signs(torch.tensor([1.0, -1.0, -1.0]).view(1, 3, 1, 1)).tolist()
-        [[[[6]]]]
     """
-    negative = (weight < 0).permute(0, 2, 3, 1).contiguous().numpy()
-    return np.packbits(negative, axis=-1, bitorder='little')
+    weight = weight.detach().float().contiguous()
+    channels, in_channels, *kernel = weight.shape
+    bits = torch.empty(channels, *kernel, -(-in_channels // 8), dtype=torch.uint8)
+    kernels = library()
+    assert kernels is not None
+
+    def run(part: range) -> None:
+        sizes = map(ctypes.c_int64, (len(part), in_channels, kernel[0] * kernel[1]))
+        kernels.rebnn_pack_weights(_start(weight, part.start), *sizes, _start(bits, part.start))
+
+    _in_parts(channels, run)
+    return bits
 
 
 def sign_sums(
@@ -108,12 +225,9 @@ def sign_sums(
         True
     """
     kernels = library()
-    fits = x.device.type == weight.device.type == 'cpu' and x.dtype in TYPES and x.dim() == 4 and x.numel() > 0
-    # The kernels see memory: not what a fake tensor stands for, nor what a trace is to hold.
-    seen = {type(x), type(weight)} <= {Tensor, nn.Parameter} and not torch.jit.is_tracing()
-    # In float32, as the kernels add it.
-    added = shift is None or shift.dtype == torch.float32
-    if kernels is None or not (fits and seen and added):
+    # The shift in float32, as the kernels add it.
+    fits = x.dtype in TYPES and x.dim() == 4 and (shift is None or shift.dtype == torch.float32)
+    if kernels is None or not (fits and _readable(x, weight)):
         return None
     dtype = torch.get_autocast_dtype('cpu') if torch.is_autocast_enabled('cpu') else x.dtype
     x = x.detach().float().contiguous()
@@ -123,15 +237,16 @@ def sign_sums(
     desc = _Description(channels, out_channels, groups)
     desc.kernel[:], desc.stride[:], desc.dilation[:] = list(kernel), list(stride), list(dilation)
     desc.pad[:], desc.pad_value = [*padding, *padding], pad_value
-    bits = packed_signs(weight.detach())
+    bits = packed_signs(weight)
     conv = ctypes.c_void_p()
-    if kernels.rebnn_conv_create(ctypes.byref(desc), ctypes.c_void_p(bits.ctypes.data), bits.size, ctypes.byref(conv)):
+    size = ctypes.c_size_t(bits.numel())
+    if kernels.rebnn_conv_create(ctypes.byref(desc), _start(bits, 0), size, ctypes.byref(conv)):
         return None  # more products than the kernels sum, or an empty output, of which PyTorch says what is wrong
     try:
-        size = [ctypes.c_int64(), ctypes.c_int64()]
-        if kernels.rebnn_conv_output_size(conv, *map(ctypes.c_int64, (height, width)), *map(ctypes.byref, size)):
+        sides = [ctypes.c_int64(), ctypes.c_int64()]
+        if kernels.rebnn_conv_output_size(conv, *map(ctypes.c_int64, (height, width)), *map(ctypes.byref, sides)):
             return None
-        y = x.new_empty(n, out_channels, *(side.value for side in size))
+        y = x.new_empty(n, out_channels, *(side.value for side in sides))
 
         def run(images: range) -> None:
             io = _Run(n=len(images), h=height, w=width, x=x[images.start].data_ptr(), y=y[images.start].data_ptr())
@@ -144,12 +259,7 @@ def sign_sums(
             if kernels.rebnn_conv_run(conv, ctypes.byref(io), start, needed, None):
                 raise RuntimeError(kernels.rebnn_last_error().decode())
 
-        each = -(-n // torch.get_num_threads())
-        parts = [range(start, min(start + each, n)) for start in range(0, n, each)]
-        if len(parts) == 1:
-            run(parts[0])
-        else:
-            list(_threads(len(parts)).map(run, parts))
+        _in_parts(n, run)
         return y.to(dtype)
     finally:
         kernels.rebnn_conv_destroy(conv)

@@ -15,7 +15,10 @@ from torch.autograd.function import once_differentiable
 from torch.nn.modules.batchnorm import _BatchNorm
 
 Part = Callable[[Tensor], Tensor]
-Kept = tuple[Tensor, torch.dtype]
+Product = tuple[Tensor, Tensor | None]
+"""Integer sums, as floating point, and the factor of each channel, if there is one."""
+Kept = tuple[Tensor, Tensor | None, torch.dtype]
+"""The same, with the sums as the smallest integers, and the type that they had."""
 
 
 class Tape:
@@ -23,7 +26,7 @@ class Tape:
 
     Args:
         keep: what the backward pass finds of a layer's output, see :func:`compute`.
-        kept: the sums of the first pass, each with the type that it had; None during it.
+        kept: what is kept of the first pass; None during it.
         like: in place of sums of which nothing is kept, zeros of this tensor's shape and type.
     """
 
@@ -33,23 +36,23 @@ class Tape:
         self.kept = list(kept or ())
         self.like = like
 
-    def sums(self, compute: Callable[[], Tensor], largest: float) -> Tensor:
+    def product(self, compute: Callable[[], Product], largest: float) -> Product:
         """What ``compute`` returns, or has returned in the first pass.
 
         Args:
-            compute: gives integers of at most ``largest`` in magnitude, as floating point; any numbers if that is
-                infinite.
-            largest: decides in how many bytes they are kept.
+            compute: gives sums, integers of at most ``largest`` in magnitude, as floating point, any numbers if that
+                is infinite; and a factor.
+            largest: decides in how many bytes sums are kept.
         """
         if self.replaying and self.like is not None:
-            return self.like.new_zeros(()).expand(self.like.shape)
+            return self.like.new_zeros(()).expand(self.like.shape), None
         if self.replaying and self.keep == 'sums':
-            sums, dtype = self.kept.pop(0)
-            return sums.to(dtype)
-        y = compute()
+            sums, factor, dtype = self.kept.pop(0)
+            return sums.to(dtype), factor
+        sums, factor = compute()
         if self.keep == 'sums' and not self.replaying:
-            self.kept.append((y.to(smallest_type(largest, y.dtype)), y.dtype))
-        return y
+            self.kept.append((sums.to(smallest_type(largest, sums.dtype)), factor, sums.dtype))
+        return sums, factor
 
 
 def smallest_type(largest: float, other: torch.dtype) -> torch.dtype:
@@ -117,8 +120,8 @@ class _Replayed(torch.autograd.Function):
         tape = Tape(keep)
         with _with(tape):
             y = part(x)
-        ctx.save_for_backward(x, *parameters, *(sums for sums, _ in tape.kept))
-        ctx.dtypes = [dtype for _, dtype in tape.kept]
+        ctx.save_for_backward(x, *parameters, *(tensor for sums, factor, _ in tape.kept for tensor in (sums, factor)))
+        ctx.dtypes = [dtype for *_, dtype in tape.kept]
         # Saved as well, so that PyTorch notices a change between the passes.
         ctx.part, ctx.norms, ctx.keep, ctx.parameters = part, norms, keep, parameters
         ctx.autocast = _autocast(x)
@@ -129,7 +132,8 @@ class _Replayed(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, *saved = ctx.saved_tensors
         parameters = ctx.parameters
-        kept = list(zip(saved[len(parameters) :], ctx.dtypes, strict=True))
+        tensors = saved[len(parameters) :]
+        kept = list(zip(tensors[::2], tensors[1::2], ctx.dtypes, strict=True))
         x = x.detach().requires_grad_(ctx.needs_input_grad[3])
         wanted = [t for t in (x, *parameters) if t.requires_grad]
         tape = Tape(ctx.keep, kept, grad if ctx.keep == 'gradients' else None)

@@ -1,9 +1,13 @@
 """The resilient gradient: the weighted reconstruction loss, and the learning rule of its weight gamma."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
+from . import native
 from .channel import channel_dims, per_channel
+from .scaled_sign import zero_outside_one_
 from .sign import sign
 
 
@@ -86,6 +90,100 @@ def reconstruction_residual(weight: Tensor, alpha: Tensor) -> tuple[Tensor, Tens
     # sum_j (w - alpha b) b = sum_j |w| - M alpha, which needs no further pass over products.
     pull = torch.linalg.vector_norm(weight, ord=1, dim=channel_dims(weight)) - alpha * weight[0].numel()
     return residual, pull
+
+
+class Measured(NamedTuple):
+    """What the rule needs to know of the task's gradient and of the latent weight.
+
+    Attributes:
+        negative: bool, (C_out, ...), where the weight is negative.
+        max_gradient: :func:`max_gradient`, shape (C_out,), as are the others.
+        task: norm of the gradient.
+        pull: :math:`p_i` of :func:`reconstruction_residual`.
+        distance: norm of :math:`r_i` of that function.
+    """
+
+    negative: Tensor
+    max_gradient: Tensor
+    task: Tensor
+    pull: Tensor
+    distance: Tensor
+
+
+def measured(grad: Tensor, latent: Tensor, alpha: Tensor) -> Measured:
+    """Measure the channels of a layer.
+
+    Args:
+        grad: gradient of the latent weight before the mask 1[|w| <= 1], shape (C_out, ...).
+        latent: latent weight, of the same shape.
+        alpha: scaling factor, shape (C_out,), positive.
+
+    Example:
+        >>> measured(torch.tensor([[3., -4.]]), torch.tensor([[1., -3.]]), torch.tensor([2.])).task
+        tensor([5.])
+    """
+    found = native.measure_channels(grad, latent, alpha)
+    if found is not None:
+        negative, largest, task, magnitude, distance = found
+        return Measured(negative, largest / alpha, task, magnitude - alpha * latent[0].numel(), distance)
+    dims = channel_dims(grad)
+    residual, pull = reconstruction_residual(latent, alpha)
+    task, distance = (torch.linalg.vector_norm(tensor, dim=dims) for tensor in (grad, residual))
+    return Measured(latent < 0, max_gradient(grad, alpha), task, pull, distance)
+
+
+def add_reconstruction_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tensor, mask: bool = True) -> Tensor:
+    r"""Finish the gradient of a latent weight in place.
+
+    .. math::
+        \delta_{ij} = \alpha_i G_{ij} 1_{|w_{ij}| \le 1} + \gamma_i (w_{ij} - \alpha_i b_{ij})
+
+    Args:
+        grad: :math:`\alpha_i G_{ij}`, shape (C_out, ...).
+        latent: latent weight, of the same shape.
+        alpha: scaling factor, shape (C_out,).
+        gamma: balanced parameter, shape (C_out,).
+        mask: False leaves out the factor 1[|w| <= 1].
+
+    Source: the ReBNN paper, Eq. 5 and 8.
+
+    Example:
+        >>> grad = torch.ones(1, 2)
+        >>> add_reconstruction_(grad, torch.tensor([[0.5, -3.]]), torch.tensor([2.]), torch.tensor([0.5]))
+        tensor([[ 0.2500, -0.5000]])
+    """
+    if native.add_reconstruction_(grad, latent, alpha, gamma, mask):
+        return grad
+    if mask:
+        zero_outside_one_(grad, latent)
+    residual, _ = reconstruction_residual(latent, alpha)
+    return grad.add_(residual.mul_(per_channel(gamma, residual)))
+
+
+def flips_since(
+    negative: Tensor, latent: Tensor, changed_before: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Signs that a step has changed.
+
+    Args:
+        negative: bool, (C_out, ...), where the latent weight was negative before the step.
+        latent: latent weight after it, of the same shape.
+        changed_before: bool, where the step before had changed signs.
+
+    Returns:
+        tuple[Tensor, Tensor, Tensor]: bool, (C_out, ...), where the sign differs; int32, (C_out,), how many do, and
+        how many of these had changed the step before, too.
+
+    Example:
+        >>> flips_since(torch.tensor([[True, False]]), torch.tensor([[1., 1.]]))
+        (tensor([[ True, False]]), tensor([1], dtype=torch.int32), tensor([0], dtype=torch.int32))
+    """
+    found = native.count_flips(latent, negative, changed_before)
+    if found is not None:
+        return found
+    changed = negative ^ (latent < 0)
+    flips = flip_count(changed)
+    return changed, flips, torch.zeros_like(flips) if changed_before is None else flip_count(changed & changed_before)
 
 
 def flip_count(changed: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .channel import channel_dims, per_channel, weight_dims
+from .native import scaled_sign_gradient
 from .sign import sign
 
 
@@ -39,6 +40,10 @@ class _ScaledSign(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         weight, alpha = ctx.saved_tensors
         grad_weight = grad_alpha = None
+        if all(ctx.needs_input_grad[:2]) and not torch.compiler.is_compiling():
+            found = scaled_sign_gradient(grad, weight, alpha, ctx.mask)
+            if found is not None:
+                return *found, None
         if ctx.needs_input_grad[0]:
             grad_weight = grad * per_channel(alpha, weight)
             if ctx.mask:

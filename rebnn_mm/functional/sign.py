@@ -6,6 +6,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from .native import signs
+
 
 def sign(x: Tensor) -> Tensor:
     r"""Sign with two values and no gradient: -1 where x < 0, else +1.
@@ -22,6 +24,9 @@ def sign(x: Tensor) -> Tensor:
     """
     if torch.compiler.is_compiling():
         return (x < 0).to(x.dtype).mul_(-2).add_(1)
+    found = signs(x)
+    if found is not None:
+        return found
     # As numbers at once: on a CPU a pass over bytes in between costs as much as the comparison.
     return torch.lt(x, 0, out=torch.empty_like(x, requires_grad=False)).mul_(-2).add_(1)
 

@@ -216,17 +216,21 @@ class BinaryLayer(Named, nn.Module):
     def _value(self, x: Tensor, quantized: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
         """The product of quantized input and weight, which may be known already."""
         tape = current_tape() or Tape('gradients')
-        quantizer = self.weight_quantizer
-        if quantizer is None or not self._computes_with_codes:
-            return tape.sums(lambda: self._product(x, quantized, weight), math.inf)
-        codes, factor = quantizer.codes(self.weight)
-        sums = tape.sums(lambda: self._sums(x, quantized, codes), self._largest_sum)
+        largest = self._largest_sum if self._computes_with_codes else math.inf
+        sums, factor = tape.product(lambda: self._exact_product(x, quantized, weight), largest)
         # Under autocast the product is float32, and the layer's output is not to be.
         return sums if factor is None else (sums * self._along_outputs(factor)).to(sums.dtype)
 
-    def _product(self, x: Tensor, quantized: Tensor | None, weight: Tensor | None) -> Tensor:
+    def _exact_product(
+        self, x: Tensor, quantized: Tensor | None, weight: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Sums of products of quantized input and codes, and the factor; or the product, and no factor."""
+        quantizer = self.weight_quantizer
+        if quantizer is not None and self._computes_with_codes:
+            codes, factor = quantizer.codes(self.weight)
+            return self._sums(x, quantized, codes), None if factor is None else factor.detach()
         quantized = self._quantized_input(x) if quantized is None else quantized
-        return self._multiply(quantized, self._training_weight() if weight is None else weight)
+        return self._multiply(quantized, self._training_weight() if weight is None else weight), None
 
     def _sums(self, x: Tensor, quantized: Tensor | None, codes: Tensor) -> Tensor:
         """The sums of products of quantized input and codes."""

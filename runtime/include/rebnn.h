@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define REBNN_ABI_VERSION 2
+#define REBNN_ABI_VERSION 3
 
 typedef enum { REBNN_OK = 0, REBNN_INVALID_ARGUMENT = 1, REBNN_OUT_OF_MEMORY = 2 } rebnn_status;
 
@@ -176,6 +176,37 @@ typedef struct {
 } rebnn_embedding_io;
 
 REBNN_API rebnn_status rebnn_embedding_run(const rebnn_embedding_io* io);
+
+/* What training does with latent weights [channels, weights], in one pass through memory each. Pointers are not checked;
+ * no output may overlap anything. NaN counts as positive. */
+
+/* y = -1 where x < 0, else +1. */
+REBNN_API void rebnn_signs(const float* x, int64_t count, float* y);
+
+/* Weights [channels, in_channels, taps] as rebnn_conv_create takes them: bits [channels, taps, ceil(in_channels / 8)]. */
+REBNN_API void rebnn_pack_weights(const float* weights, int64_t channels, int64_t in_channels, int64_t taps,
+                                  uint8_t* bits);
+
+/* Of alpha * sign(latent), given its gradient: that of the latent weight, alpha * grad (with a mask, 0 beyond 1), and
+ * that of alpha, the sum of grad * sign(latent). */
+REBNN_API void rebnn_scaled_sign_gradient(int64_t channels, int64_t weights, const float* latent, const float* alpha,
+                                          const float* grad, int32_t mask, float* grad_latent, float* grad_alpha);
+
+/* Of each channel: where it is negative, the largest |grad|, the norm of grad, the sum of |latent| and the norm of
+ * latent - alpha * sign(latent). */
+REBNN_API void rebnn_measure_channels(int64_t channels, int64_t weights, const float* latent, const float* alpha,
+                                      const float* grad, uint8_t* negative, float* largest, float* task,
+                                      float* magnitude, float* distance);
+
+/* grad (with a mask, 0 beyond 1) += gamma * (latent - alpha * sign(latent)). */
+REBNN_API void rebnn_add_reconstruction(int64_t channels, int64_t weights, const float* latent, const float* alpha,
+                                        const float* gamma, int32_t mask, float* grad);
+
+/* Which signs differ from `negative` of an earlier step, how many in each channel, and how many of these had changed
+ * the step before, too (`changed_before`, NULL: none). */
+REBNN_API void rebnn_count_flips(int64_t channels, int64_t weights, const float* latent, const uint8_t* negative,
+                                 const uint8_t* changed_before, uint8_t* changed, int32_t* flips,
+                                 int32_t* flip_backs);
 
 #ifdef __cplusplus
 }

@@ -3,7 +3,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
-from rebnn_mm.functional import native, sign
+from rebnn_mm.functional import native, resilient, scaled_sign, sign
 from rebnn_mm.functional.native import packed_signs, sign_sums
 from rebnn_mm.layers import BinaryConv2d
 
@@ -90,9 +90,93 @@ def test_a_trace_and_a_fake_tensor_hold_pytorchs_own_operators():
         assert conv(mode.from_tensor(x)).shape == (1, 4, 3, 3)
 
 
+@needs_kernels
 def test_bits_follow_the_format():
     weight = torch.tensor([1.0, -0.0, -1.0, 2.0, 3.0, 4.0, 5.0, -6.0, -7.0, 8.0]).view(1, 10, 1, 1)
     assert packed_signs(weight).tolist() == [[[[0b10000100, 0b00000001]]]]
+
+
+@pytest.fixture
+def without_kernels(monkeypatch):
+    """Runs a function as PyTorch computes it alone."""
+
+    def run(function, *args):
+        with monkeypatch.context() as patch:
+            patch.setattr(native, 'library', lambda: None)
+            return function(*args)
+
+    return run
+
+
+WEIGHTS = [(3, 70), (5, 4, 3, 3), (2, 1, 1, 1), (130,)]
+
+
+def latent_weight(shape):
+    torch.manual_seed(0)
+    weight = torch.randn(shape)
+    weight.view(-1)[: min(4, weight.numel())] = torch.tensor([0.0, -0.0, 1.0, -1.0])[: weight.numel()]
+    return weight
+
+
+@needs_kernels
+@pytest.mark.parametrize('threads', [1, 3])
+@pytest.mark.parametrize('shape', WEIGHTS)
+def test_signs_are_those_of_pytorch(shape, threads, without_kernels):
+    x = latent_weight(shape)
+    x.view(-1)[-1] = float('nan')
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert torch.equal(native.signs(x), without_kernels(sign, x))
+    finally:
+        torch.set_num_threads(before)
+
+
+def rule(weight, grad, alpha, gamma, mask):
+    """A step of the rule, from measuring to flips."""
+    channels = resilient.measured(grad, weight, alpha)
+    delta = resilient.add_reconstruction_(grad.clone(), weight, alpha, gamma, mask)
+    now = weight - 0.5 * delta
+    return (*channels, delta, *resilient.flips_since(channels.negative, now, torch.rand(weight.shape) < 0.5))
+
+
+@needs_kernels
+@pytest.mark.parametrize('mask', [True, False])
+@pytest.mark.parametrize('threads', [1, 3])
+@pytest.mark.parametrize('shape', [shape for shape in WEIGHTS if len(shape) > 1])
+def test_the_rule_is_that_of_pytorch(shape, threads, mask, without_kernels):
+    weight = latent_weight(shape)
+    grad, alpha, gamma = torch.randn(shape), torch.rand(shape[0]) + 0.1, torch.rand(shape[0])
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        torch.manual_seed(1)
+        found = rule(weight, grad, alpha, gamma, mask)
+    finally:
+        torch.set_num_threads(before)
+    torch.manual_seed(1)
+    for ours, expected in zip(found, without_kernels(rule, weight, grad, alpha, gamma, mask), strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
+@needs_kernels
+@pytest.mark.parametrize('mask', [True, False])
+def test_gradients_of_a_scaled_sign_are_those_of_pytorch(mask, without_kernels):
+    weight, alpha = latent_weight((5, 4, 3, 3)).requires_grad_(), (torch.rand(5) + 0.1).requires_grad_()
+    upstream = torch.randn(5, 4, 3, 3)
+
+    def gradients():
+        return torch.autograd.grad(scaled_sign(weight, alpha, mask), (weight, alpha), upstream)
+
+    for ours, expected in zip(gradients(), without_kernels(gradients), strict=True):
+        torch.testing.assert_close(ours, expected)
+
+
+@needs_kernels
+def test_what_lies_otherwise_in_memory_is_left_to_pytorch():
+    x = torch.randn(4, 6)
+    assert native.signs(x.t()) is None and native.signs(x.double()) is None and native.signs(x[:0]) is None
+    assert torch.equal(sign(x.t()), sign(x).t())
 
 
 def test_can_be_switched_off(monkeypatch):
