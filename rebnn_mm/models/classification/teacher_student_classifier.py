@@ -4,23 +4,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from mmengine.config import Config
-from mmengine.hub import get_config
-from mmengine.runner import CheckpointLoader
 from mmpretrain.models import ImageClassifier
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from mmpretrain.structures import DataSample
-from torch import Tensor, nn
+from torch import Tensor
 
 from rebnn_mm.registry import MODELS
-from rebnn_mm.utils.checkpoint_check import match_keys, missing_checkpoint
-from rebnn_mm.utils.config_file import missing_config
 
-from ..fixed_teacher import FixedTeacher
+from ..fixed_teacher import ConfiguredTeacher
 
 
 @MODELS.register_module()
-class TeacherStudentClassifier(FixedTeacher, ImageClassifier):
+class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
     """mmpretrain's ``ImageClassifier`` whose loss compares its scores with those of a fixed teacher.
 
     The model *is* the student: its parameters, its state dict, its predictions. A checkpoint loads into a plain
@@ -71,38 +66,13 @@ class TeacherStudentClassifier(FixedTeacher, ImageClassifier):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        config, preprocessing = _teacher_config(teacher)
-        if teacher_checkpoint is None and not config.get('init_cfg'):
-            raise ValueError(
-                'TeacherStudentClassifier: the teacher has no weights, and a random one teaches nothing. Give '
-                'teacher_checkpoint, or an init_cfg in the dict of the teacher.'
-            )
-        self._check_same_images(preprocessing)
-        self.hold_teacher(MMPRETRAIN_MODELS.build(config))
-        self._check_same_classes()
-        self.teacher_checkpoint = teacher_checkpoint
-        self.teacher_ready = False
+        own = self.data_preprocessor
+        # Without a mean there, images come normalised from elsewhere.
+        images = {name: getattr(own, name) for name in ('mean', 'std', 'to_rgb')} if hasattr(own, 'mean') else {}
+        self.build_teacher(teacher, teacher_checkpoint, MMPRETRAIN_MODELS, images)
+        self.check_same_classes(*(getattr(model.head, 'num_classes', None) for model in (self, self.teacher)))
         self.teacher_loss = MMPRETRAIN_MODELS.build(teacher_loss)
         self.label_weight = label_weight
-
-    def init_weights(self) -> None:
-        """Initialise the student and read the teacher's weights; the runner does it at the start of training."""
-        super().init_weights()
-        self.prepare_teacher()
-
-    def prepare_teacher(self) -> None:
-        """Read the teacher's weights, once.
-
-        Raises:
-            ValueError: the checkpoint does not exist, or leaves parameters of the teacher unfilled.
-        """
-        if self.teacher_ready:
-            return
-        if self.teacher_checkpoint is None:
-            self.teacher.init_weights()
-        else:
-            _fill(self.teacher, self.teacher_checkpoint)
-        self.teacher_ready = True
 
     def loss(self, inputs: Tensor, data_samples: list[DataSample] | None = None) -> dict[str, Tensor]:
         """The losses of a batch.
@@ -127,66 +97,9 @@ class TeacherStudentClassifier(FixedTeacher, ImageClassifier):
         """What the teacher says about images (N, C, H, W): scores before the softmax, (N, classes)."""
         return self.teacher.eval()(inputs, mode='tensor')
 
-    def _check_same_images(self, preprocessing: Mapping[str, Any]) -> None:
-        if not hasattr(self.data_preprocessor, 'mean'):
-            return  # images come normalised from elsewhere
-        for name in ('mean', 'std', 'to_rgb'):
-            if preprocessing.get(name) is None:
-                continue
-            pair = getattr(self.data_preprocessor, name), preprocessing[name]
-            ours, theirs = (torch.as_tensor(x).float().flatten().tolist() for x in pair)
-            if ours != theirs:
-                raise ValueError(
-                    f'TeacherStudentClassifier: the teacher was trained with {name}={theirs} in its '
-                    f'data_preprocessor, but sees the images of the student, whose {name} is {ours}. Give the student '
-                    'the preprocessing of the teacher.'
-                )
-
-    def _check_same_classes(self) -> None:
-        ours, theirs = (getattr(model.head, 'num_classes', None) for model in (self, self.teacher))
-        if ours is not None and theirs is not None and ours != theirs:
-            raise ValueError(
-                f'TeacherStudentClassifier: the student has {ours} classes, the teacher {theirs}. Use a teacher that '
-                'was trained on the same classes, or set num_classes of the head.'
-            )
-
-
-def _teacher_config(teacher: str | Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """The dict of the teacher's model and the preprocessing its config asks for."""
-    if isinstance(teacher, Mapping):
-        return dict(teacher), teacher.get('data_preprocessor') or {}
-    if '::' in teacher:
-        config = get_config(teacher)
-    else:
-        problem = missing_config(teacher)
-        if problem:
-            raise ValueError(f'TeacherStudentClassifier: teacher={teacher!r}: {problem}')
-        config = Config.fromfile(teacher)
-    model = dict(config.model)
-    return model, model.get('data_preprocessor') or config.get('data_preprocessor') or {}
-
-
-def _fill(teacher: nn.Module, checkpoint: str) -> None:
-    problem = missing_checkpoint(checkpoint)
-    if problem:
-        raise ValueError(f'TeacherStudentClassifier: {problem} Give the weights of the teacher as teacher_checkpoint.')
-    loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='cpu')
-    state = _named_as_in_mmpretrain(loaded.get('state_dict', loaded))
-    match = match_keys(teacher, state)
-    wrong = [*match.missing, *match.reshaped]
-    if wrong:
-        raise ValueError(
-            f'TeacherStudentClassifier: {checkpoint} fills {len(match.matched)} of the '
-            f'{len(match.matched) + len(wrong)} parameters of the teacher; not {", ".join(wrong[:3])}'
-            f'{" and others" if len(wrong) > 3 else ""}. Give the checkpoint that belongs to the config of the '
-            'teacher.'
-        )
-    teacher.load_state_dict(state, strict=False)
-
-
-def _named_as_in_mmpretrain(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same state dict; the one of a ResNet of torchvision with mmpretrain's names."""
-    state = {key.removeprefix('module.'): value for key, value in state.items()}
-    if 'fc.weight' not in state:
-        return state
-    return {f'head.{key}' if key.startswith('fc.') else f'backbone.{key}': value for key, value in state.items()}
+    def teacher_state(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """A checkpoint's state dict; that of a ResNet of torchvision gets mmpretrain's names."""
+        state = super().teacher_state(state)
+        if 'fc.weight' not in state:
+            return state
+        return {f'head.{key}' if key.startswith('fc.') else f'backbone.{key}': value for key, value in state.items()}
