@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 from mmcv.cnn import ConvModule
 from mmdet.models.dense_heads import RPNHead, SSDHead
 from mmengine.model import Sequential
-from torch import Tensor
+from torch import Tensor, nn
 
+from rebnn_mm.models.stages import BinaryUnit, block_style
 from rebnn_mm.registry import MODELS
 
 Config = dict[str, Any]
@@ -20,9 +21,14 @@ class BinaryRPNHead(RPNHead):
     mmdet's own head takes no ``conv_cfg``, has no norm, and puts a ReLU after the convolution. The 1x1 layers that
     predict objectness and boxes stay real. Several feature levels share the layer, its norm included.
 
+    With ``block`` the hidden layer is a :class:`rebnn_mm.models.BinaryUnit`: a shortcut goes around the convolution,
+    and the activation of the block style follows, so that the predictors see the features and not only counts.
+
     Args:
         conv_cfg: the 3x3 convolutions; None makes them real.
         norm_cfg: the norm after each of them.
+        block: block style of the hidden layer, such as ``'react'``; None for neither shortcut nor activation. Where
+            ``feat_channels`` differs from ``in_channels`` the shortcut is a real 1x1 convolution.
         **kwargs: arguments of mmdet's ``RPNHead``.
 
     Example:
@@ -41,22 +47,26 @@ class BinaryRPNHead(RPNHead):
         *args: Any,
         conv_cfg: Config | None = dict(type='ReBNNConv2d'),
         norm_cfg: Config = dict(type='BN'),
+        block: str | Config | None = None,
         **kwargs: Any,
     ) -> None:
-        # The parent's constructor calls _init_layers, which needs both.
+        # The parent's constructor calls _init_layers, which needs them.
         self.conv_cfg = conv_cfg
         self.norm_cfg = norm_cfg
+        self.block = block
         super().__init__(*args, **kwargs)
 
     def _init_layers(self) -> None:
         super()._init_layers()
         channels = [self.in_channels] + [self.feat_channels] * self.num_convs
-        self.rpn_conv = Sequential(
-            *(
-                ConvModule(c_in, c_out, 3, padding=1, conv_cfg=self.conv_cfg, norm_cfg=self.norm_cfg, act_cfg=None)
-                for c_in, c_out in pairwise(channels)
-            )
-        )
+        self.rpn_conv = Sequential(*(self._hidden_layer(c_in, c_out) for c_in, c_out in pairwise(channels)))
+
+    def _hidden_layer(self, in_channels: int, out_channels: int) -> nn.Module:
+        layers: Config = dict(conv_cfg=self.conv_cfg, norm_cfg=self.norm_cfg)
+        if self.block is None:
+            return ConvModule(in_channels, out_channels, 3, padding=1, act_cfg=None, **layers)
+        style, options = block_style(self.block)
+        return BinaryUnit(style, in_channels, out_channels, **layers, **options)
 
     def forward_single(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Objectness (N, anchors, H, W) and box deltas (N, 4 * anchors, H, W) of one level (N, in_channels, H, W)."""

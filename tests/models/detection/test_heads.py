@@ -4,7 +4,8 @@ from mmengine.config import ConfigDict
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.layers import BinaryConv2d, RPReLU
+from rebnn_mm.models import BinaryUnit
 
 pytest.importorskip('mmdet')
 
@@ -106,3 +107,23 @@ def test_prediction_of_ssd_gives_boxes_where_the_head_of_mmdet_fails():
     # If this stops failing, mmdet is repaired and this class has no purpose left.
     with pytest.raises(AttributeError, match='loss_cls'):
         predict(theirs)
+
+
+@pytest.mark.parametrize(('channels', 'shortcut'), [(12, True), (8, False)])
+def test_a_block_style_puts_a_shortcut_and_an_activation_around_the_convolution(channels, shortcut):
+    head = build(in_channels=channels, block='react')
+    unit = head.rpn_conv[0]
+    assert isinstance(unit, BinaryUnit) and isinstance(unit.act, RPReLU) and isinstance(unit.conv, BinaryConv2d)
+    assert isinstance(unit.downsample, nn.Identity) is shortcut
+    x = torch.randn(2, channels, 5, 4)
+    hidden = unit.act(unit.bn(unit.conv(x)) + unit.downsample(x))
+    score, box = head.forward_single(x)
+    torch.testing.assert_close(score, head.rpn_cls(hidden))
+    torch.testing.assert_close(box, head.rpn_reg(hidden))
+
+
+def test_with_a_block_style_the_head_without_one_fits_into_it():
+    plain, styled = build(in_channels=12), build(in_channels=12, block='react')
+    keys = styled.state_dict().keys()
+    assert plain.state_dict().keys() < keys
+    assert {key.split('.')[2] for key in keys - plain.state_dict().keys()} == {'act'}
