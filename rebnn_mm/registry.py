@@ -32,7 +32,15 @@ from mmengine.registry import MODELS as ROOT_MODELS
 LIBRARY_PARTS = {
     'mmdet': (
         'rebnn_mm.models.detection',
-        ('BiDetBBoxHead', 'BiDetRPNHead', 'BiDetRoIHead', 'BiDetSSDHead', 'BinaryRPNHead', 'FixedSSDHead'),
+        (
+            'BiDetBBoxHead',
+            'BiDetRPNHead',
+            'BiDetRoIHead',
+            'BiDetSSDHead',
+            'BinaryRPNHead',
+            'FixedSSDHead',
+            'TeacherStudentDetector',
+        ),
     ),
     'mmpretrain': ('rebnn_mm.models.classification', ('TeacherStudentClassifier',)),
     'transformers': ('rebnn_mm.models.language', ('TaughtTextClassifier', 'TextClassifier')),

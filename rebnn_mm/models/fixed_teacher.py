@@ -1,11 +1,12 @@
 """Holds a model that teaches another one and is no part of it."""
 
+import copy
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
-from mmengine.config import Config
+from mmengine.config import Config, ConfigDict
 from mmengine.hub import get_config
 from mmengine.registry import Registry
 from mmengine.runner import CheckpointLoader
@@ -78,8 +79,8 @@ class ConfiguredTeacher(FixedTeacher):
         config, preprocessing = self._teacher_config(teacher)
         if checkpoint is None and not config.get('init_cfg'):
             raise self.teacher_error(
-                'the teacher has no weights, and a random one teaches nothing. Give teacher_checkpoint, or an init_cfg '
-                'in the dict of the teacher.'
+                'the teacher has no weights, and a random one teaches nothing. Give teacher_checkpoint, or an '
+                'init_cfg in the dict of the teacher.'
             )
         self._check_same_images(images, preprocessing)
         self.hold_teacher(registry.build(config))
@@ -133,7 +134,8 @@ class ConfiguredTeacher(FixedTeacher):
     def _teacher_config(self, teacher: str | Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
         """The dict of the teacher's model and the preprocessing its config asks for."""
         if isinstance(teacher, Mapping):
-            return dict(teacher), teacher.get('data_preprocessor') or {}
+            # Detectors write into the configs of their heads.
+            return ConfigDict(copy.deepcopy(dict(teacher))), teacher.get('data_preprocessor') or {}
         if '::' in teacher:
             config = get_config(teacher)
         else:
@@ -145,7 +147,7 @@ class ConfiguredTeacher(FixedTeacher):
             if problem:
                 raise self.teacher_error(f'teacher={teacher!r}: {problem}')
             config = Config.fromfile(path)
-        model = dict(config.model)
+        model = config.model
         return model, model.get('data_preprocessor') or config.get('data_preprocessor') or {}
 
     def _check_same_images(self, images: Mapping[str, Any], preprocessing: Mapping[str, Any]) -> None:

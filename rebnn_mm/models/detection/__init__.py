@@ -1,6 +1,15 @@
-"""Parts of detectors that build on mmdet; loaded when a config first names one (``BinaryRPNHead``)."""
+"""Detectors and their parts that build on mmdet; loaded when a config first names one (``BinaryRPNHead``)."""
 
 from .bidet import BiDetBBoxHead, BiDetRoIHead, BiDetRPNHead, BiDetSSDHead
 from .heads import BinaryRPNHead, FixedSSDHead
+from .teacher_student_detector import TeacherStudentDetector
 
-__all__ = ['BiDetBBoxHead', 'BiDetRPNHead', 'BiDetRoIHead', 'BiDetSSDHead', 'BinaryRPNHead', 'FixedSSDHead']
+__all__ = [
+    'BiDetBBoxHead',
+    'BiDetRPNHead',
+    'BiDetRoIHead',
+    'BiDetSSDHead',
+    'BinaryRPNHead',
+    'FixedSSDHead',
+    'TeacherStudentDetector',
+]

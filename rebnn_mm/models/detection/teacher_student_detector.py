@@ -1,0 +1,417 @@
+"""A detector that learns from another one."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from mmdet.models.dense_heads.base_dense_head import BaseDenseHead
+from mmdet.models.detectors.base import BaseDetector
+from mmdet.models.roi_heads import StandardRoIHead
+from mmdet.registry import MODELS as MMDET_MODELS
+from mmdet.structures import SampleList
+from mmdet.structures.bbox import get_box_tensor
+from mmengine.registry import MODELS as ROOT_MODELS
+from torch import Tensor, nn
+
+from rebnn_mm.layers import BinaryLayer
+from rebnn_mm.registry import MODELS
+
+from ..fixed_teacher import ConfiguredTeacher
+from ..losses.detector_losses import (
+    DetectorComparisonLoss,
+    DetectorOutput,
+    Points,
+    Product,
+    Regions,
+    Targets,
+    is_within,
+)
+
+
+class Call(NamedTuple):
+    """What a module or a method was given by position, and what it gave."""
+
+    arguments: tuple[Any, ...]
+    result: Any
+
+
+@contextmanager
+def noted_calls(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, Call]]:
+    """Note the first call of modules and methods of a model, by their dotted names.
+
+    Hooks would be overlooked by a module that is compiled, and would have binary layers keep more for the backward
+    pass (:mod:`rebnn_mm.functional.replay`).
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        >>> with noted_calls(model, ['0']) as calls:
+        ...     y = model(torch.ones(1, 2))
+        >>> calls['0'].result.shape
+        torch.Size([1, 3])
+    """
+    calls: dict[str, Call] = {}
+    replaced: list[tuple[dict[str, Any], str, Any]] = []
+
+    def noting(name: str, call: Any) -> Any:
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            result = call(*args, **kwargs)
+            calls.setdefault(name, Call(args, result))
+            return result
+
+        return noted
+
+    try:
+        for name in dict.fromkeys(names):
+            path, _, last = name.rpartition('.')
+            owner = model.get_submodule(path)
+            found: Any = getattr(owner, last)
+            if isinstance(found, nn.Module):
+                # What calling a module calls, if set: torch puts the compiled form there.
+                owner, last, found = found, '_compiled_call_impl', found._compiled_call_impl or found._call_impl
+            replaced.append((owner.__dict__, last, owner.__dict__.get(last)))
+            owner.__dict__[last] = noting(name, found)
+        yield calls
+    finally:
+        for attributes, last, before in replaced:
+            attributes.pop(last)
+            if before is not None:
+                attributes[last] = before
+
+
+@contextmanager
+def watched_layers(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, Call]]:
+    """Note the first call of layers with their history, also inside of what is otherwise computed a second time.
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 3))
+        >>> with watched_layers(model, ['0']) as calls:
+        ...     y = model(torch.ones(1, 2))
+        >>> calls['0'].result is y
+        True
+    """
+    calls: dict[str, Call] = {}
+
+    def watch(name: str) -> Any:
+        return model.get_submodule(name).register_forward_hook(
+            lambda layer, arguments, result: calls.setdefault(name, Call(arguments, result)) and None
+        )
+
+    handles = [watch(name) for name in names]
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def product_of(layer: Any, call: Call) -> Product:
+    """What a convolution multiplied in a call: a binary one signs, a real one real values."""
+    (x,), values = call
+    if layer.bias is not None:
+        values = values - layer.bias.view(-1, 1, 1)
+    factor, weight = None, layer.weight
+    with torch.no_grad():
+        if isinstance(layer, BinaryLayer) and layer.activation_quantizer is not None:
+            x = layer.activation_quantizer(x)
+    if isinstance(layer, BinaryLayer) and layer.weight_quantizer is not None:
+        weight, factor = layer.weight_quantizer.codes(weight)
+        if factor is not None:
+            values = values / factor.detach().view(-1, 1, 1)
+    size = x.detach().float().flatten(1).norm(dim=1) * weight.detach().float().norm()
+    return Product(values, size, None if factor is None else factor.flatten())
+
+
+_taught: dict[tuple[type, type], type] = {}
+
+
+def taught(mixin: type, detector: type[BaseDetector]) -> type:
+    """The class of a student, a detector's own with a teacher; the same one every time."""
+    if (mixin, detector) not in _taught:
+        content = {'__doc__': mixin.__doc__, '__module__': mixin.__module__}
+        _taught[mixin, detector] = type(f'TeacherStudent{detector.__name__}', (mixin, detector), content)
+    return _taught[mixin, detector]
+
+
+@MODELS.register_module()
+class TeacherStudentDetector(ConfiguredTeacher):
+    """A detector of mmdet whose losses also compare it with a fixed teacher.
+
+    The model *is* the student and an instance of its class: its parameters, its state dict, its predictions. A
+    checkpoint loads into the plain detector and the other way round, and optimizer, EMA, DDP and the number of
+    parameters do not know of the teacher (:class:`rebnn_mm.models.fixed_teacher.FixedTeacher`). The teacher sees the
+    same preprocessed images, and the regions that the student is trained on. Its weights are read when training
+    starts, so testing does not need them.
+
+    Args:
+        *args: arguments of the student's class.
+        student: that class, ``'FasterRCNN'`` or another detector of mmdet.
+        teacher: a config file of a detector, the name of one in a library (``'mmdet::retinanet/...py'``), or the dict
+            of a model. A file ``configs/...`` that is not here is the one that comes with the package.
+        teacher_checkpoint: its weights, a file or a URL. May be left out where the dict of the teacher has an
+            ``init_cfg``.
+        losses: configs of :class:`rebnn_mm.models.losses.DetectorComparisonLoss`, whose terms are added to the
+            detector's own.
+        start_from_teacher: whether training starts from the teacher's weights, which needs a teacher of the same
+            blocks and widths with real layers (``conv_cfg=None``). What only the student has, its quantizers, starts
+            from them. A checkpoint in ``load_from`` goes over it.
+        **kwargs: further arguments of the student's class.
+
+    Raises:
+        ValueError: there is nothing to learn from, the teacher has no weights, other classes or another normalisation
+            of its images, or a loss compares what one of the two does not have; at the start of training also: the
+            teacher's checkpoint does not exist or does not fill it, or the teacher does not fill the student.
+
+    Example:
+        >>> def detector(conv_cfg):
+        ...     anchors = dict(type='AnchorGenerator', scales=[4], ratios=[1.0], strides=[16])
+        ...     return dict(
+        ...         backbone=dict(type='ReBNNResNet', depth=18, base_channels=8, num_stages=3, strides=(1, 2, 2),
+        ...                       dilations=(1, 1, 1), out_indices=(2,), conv_cfg=conv_cfg),
+        ...         bbox_head=dict(type='RetinaHead', num_classes=2, in_channels=32, feat_channels=8, stacked_convs=1,
+        ...                        anchor_generator=anchors))
+        >>> random = dict(type='Kaiming', layer='Conv2d')
+        >>> model = TeacherStudentDetector(
+        ...     student='SingleStageDetector',
+        ...     **detector(dict(type='ReBNNConv2d')),
+        ...     teacher=dict(type='SingleStageDetector', **detector(None), init_cfg=random),
+        ...     losses=[dict(type='PKDLoss', modules=['backbone'])],
+        ... )
+        >>> type(model).__name__, [key for key in model.state_dict() if 'teacher' in key]
+        ('TeacherStudentSingleStageDetector', [])
+
+    Source: the form of ReActNet's teacher (Liu et al. 2020) for detectors; each loss names its own.
+    """
+
+    def __new__(cls, *args: Any, student: str | type | None = None, **kwargs: Any) -> 'TeacherStudentDetector':
+        """An instance of the student's class."""
+        if issubclass(cls, BaseDetector):
+            return super().__new__(cls)
+        found = MMDET_MODELS.get(student) if isinstance(student, str) else student
+        if not (isinstance(found, type) and issubclass(found, BaseDetector)):
+            raise ValueError(
+                f"{cls.__name__}: student={student!r} is no detector of mmdet. Name the class that the student's "
+                "config has as type, such as 'FasterRCNN'."
+            )
+        return super().__new__(taught(cls, found))
+
+    def __init__(
+        self,
+        *args: Any,
+        student: str | type | None = None,
+        teacher: str | Mapping[str, Any],
+        losses: Sequence[Mapping[str, Any]],
+        teacher_checkpoint: str | None = None,
+        start_from_teacher: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        if not losses and not start_from_teacher:
+            raise self.teacher_error(
+                'losses is empty, so nothing is learned from the teacher. Name a loss, or start_from_teacher=True.'
+            )
+        own: Any = self.data_preprocessor  # type: ignore[attr-defined]
+        # Without a mean there, images come normalised from elsewhere.
+        images = dict(mean=own.mean, std=own.std, bgr_to_rgb=own._channel_conversion) if hasattr(own, 'mean') else {}
+        self.build_teacher(teacher, teacher_checkpoint, MMDET_MODELS, images)
+        self.check_same_classes(*(getattr(_last_head(model), 'num_classes', None) for model in (self, self.teacher)))
+        self.start_from_teacher = start_from_teacher
+        built = [ROOT_MODELS.build(dict(loss)) for loss in losses]
+        for loss in built:
+            self._check_loss(loss)
+        self.teacher_losses = nn.ModuleList(built)
+        self._check_layers()
+
+    def loss(self, batch_inputs: Tensor, batch_data_samples: SampleList) -> dict[str, Any]:
+        """The detector's own losses and those that compare it with the teacher; terms of one name are added."""
+        self.prepare_teacher()
+        student: Any = self
+        needs, maps = self._compared()
+        names = set(maps)
+        if 'points' in needs:
+            names |= {'bbox_head'}
+        if 'proposals' in needs:
+            names |= {'rpn_head', 'rpn_head.get_targets'}
+        if 'regions' in needs:
+            names |= {'roi_head._bbox_forward', 'roi_head.bbox_head.get_targets'}
+        layers = self._compared_layers()
+        self._check_not_compiled(layers)
+        with noted_calls(student, names) as calls, watched_layers(student, layers) as passes:
+            losses: dict[str, Any] = super().loss(batch_inputs, batch_data_samples)  # type: ignore[misc]
+        for name in sorted((names | set(layers)) - calls.keys() - passes.keys()):
+            raise self.teacher_error(
+                f'training does not call {name}, so nothing of it can be compared. Name another module in losses; a '
+                'part that is compiled has to be compared as a whole.'
+            )
+        results = {name: call.result for name, call in calls.items()}
+        ours = _output(student, results, needs, maps, passes)
+        self._check_history(ours)
+        rois = calls['roi_head._bbox_forward'].arguments[1] if 'regions' in needs else None
+        theirs = self._teacher_output(batch_inputs, rois)
+        targets = Targets(
+            objects=[get_box_tensor(sample.gt_instances.bboxes) for sample in batch_data_samples],
+            size=(int(batch_inputs.shape[-2]), int(batch_inputs.shape[-1])),
+            region_labels=results['roi_head.bbox_head.get_targets'][0] if 'regions' in needs else None,
+            # Weights of zero are those of anchors that were not drawn.
+            sampled=torch.cat(results['rpn_head.get_targets'][1], dim=1) > 0 if 'proposals' in needs else None,
+        )
+        for loss in self.teacher_losses:
+            for name, value in loss(ours, theirs, targets).items():
+                losses[name] = losses[name] + value if name in losses else value
+        return losses
+
+    @torch.no_grad()
+    def _teacher_output(self, images: Tensor, rois: Tensor | None) -> DetectorOutput:
+        """What the teacher makes of a batch, and of the student's regions (R, 5)."""
+        teacher = self.teacher.eval()
+        needs, maps = self._compared()
+        results: dict[str, Any] = {}
+        layers = self._compared_layers()
+        with noted_calls(teacher, maps) as calls, watched_layers(teacher, layers) as passes:
+            features = teacher.extract_feat(images)
+            if 'points' in needs:
+                # The form that losses are computed of; some heads (FCOS) scale their boxes for predictions.
+                teacher.bbox_head.training = True
+                results['bbox_head'] = teacher.bbox_head(features)
+                teacher.bbox_head.training = False
+            if 'proposals' in needs:
+                results['rpn_head'] = teacher.rpn_head(features)
+            if rois is not None:
+                results['roi_head._bbox_forward'] = teacher.roi_head._bbox_forward(features, rois)
+        results |= {name: call.result for name, call in calls.items()}
+        return _output(teacher, results, needs, maps, passes)
+
+    def _compared(self) -> tuple[set[str], list[str]]:
+        """Fields of :class:`DetectorOutput`, and names of modules, that the losses compare."""
+        losses: Any = self.teacher_losses
+        needs = {place for loss in losses for place in _places(loss)}
+        return needs, list(dict.fromkeys(name for loss in losses for name in loss.compared))
+
+    def _compared_layers(self) -> list[str]:
+        """Names of binary layers that are compared one by one."""
+        student: Any = self
+        parts = {part for loss in student.teacher_losses for part in loss.parts}
+        return [name for name, layer in student.named_modules() if _is_binary(layer) and is_within(name, parts)]
+
+    def _check_layers(self) -> None:
+        student: Any = self
+        for part in sorted({part for loss in student.teacher_losses for part in loss.parts}):
+            if not any(map(_is_binary, student.get_submodule(part).modules())):
+                raise self.teacher_error(
+                    f'binary layers of {part} are to be compared, and it has none. Name another part.'
+                )
+        for name in self._compared_layers():
+            layer = student.get_submodule(name)
+            theirs = dict(self.teacher.named_modules()).get(name)
+            if not isinstance(theirs, nn.Conv2d) or theirs.weight.shape != layer.weight.shape:
+                raise self.teacher_error(
+                    f'the layer {name} is compared, and the teacher has no convolution of this name and shape. Take '
+                    'a teacher of the same blocks and widths with conv_cfg=None.'
+                )
+
+    def _check_history(self, output: DetectorOutput) -> None:
+        """Refuse maps from inside of a block whose layers are computed a second time for the backward pass."""
+        student: Any = self
+        for name, maps in output.maps.items():
+            around = student.get_submodule(name.rpartition('.')[0])
+            learns = torch.is_grad_enabled() and any(p.requires_grad for p in around.parameters())
+            if learns and not any(x.requires_grad for x in maps):
+                raise self.teacher_error(
+                    f'the output of {name} has no gradient, because it is computed a second time for the backward '
+                    "pass. Compare the block that it is in, or set memory='plain' in conv_cfg."
+                )
+
+    def _check_not_compiled(self, layers: Sequence[str]) -> None:
+        student: Any = self
+        for name in layers:
+            steps = name.split('.')
+            for part in ('.'.join(steps[:end]) for end in range(1, len(steps) + 1)):
+                if student.get_submodule(part)._compiled_call_impl is not None:
+                    raise self.teacher_error(
+                        f'the layer {name} is compared, and cannot be seen in {part}, which is compiled. Take the '
+                        'CompileHook of that part, or the loss of its layers, out of the config.'
+                    )
+
+    def _check_loss(self, loss: nn.Module) -> None:
+        name = type(loss).__name__
+        if not isinstance(loss, DetectorComparisonLoss):
+            raise self.teacher_error(f'{name} is no loss between two detectors (DetectorComparisonLoss).')
+        models: dict[str, Any] = dict(student=self, teacher=self.teacher)
+        for who, model in models.items():
+            for module in (*loss.compared, *loss.parts):
+                try:
+                    model.get_submodule(module)
+                except AttributeError:
+                    parts = ', '.join(name for name in ('backbone', 'neck', *HEADS) if hasattr(model, name))
+                    raise self.teacher_error(
+                        f'{name} compares {module!r}, which the {who} does not have. Its parts: {parts}.'
+                    ) from None
+            for place in _places(loss):
+                if not _has(model, place):
+                    raise self.teacher_error(
+                        f'{name} compares {PLACES[place]}, which the {who} does not have. Leave this loss out'
+                        f'{", or take a teacher of the same kind" if who == "teacher" else ""}.'
+                    )
+
+
+HEADS = ('rpn_head', 'bbox_head', 'roi_head')
+"""Where detectors keep their heads."""
+
+PLACES = dict(
+    points='class scores of a one-stage head (bbox_head)',
+    proposals='objectness of a region proposal head (rpn_head with anchors)',
+    regions='regions of a second stage (a StandardRoIHead)',
+)
+"""What the losses compare, in words."""
+
+
+def _is_binary(layer: nn.Module) -> bool:
+    return isinstance(layer, BinaryLayer) and layer.binary
+
+
+def _places(loss: DetectorComparisonLoss) -> list[str]:
+    """Fields of :class:`DetectorOutput` that have to be there; modules of ``roi_head`` run on its regions."""
+    regions = loss.needs == 'regions' or any(
+        name.partition('.')[0] == 'roi_head' for name in (*loss.compared, *loss.parts)
+    )
+    return [place for place in PLACES if place == loss.needs or (place == 'regions' and regions)]
+
+
+def _has(model: Any, place: str) -> bool:
+    if place == 'regions':
+        return isinstance(getattr(model, 'roi_head', None), StandardRoIHead)
+    head = getattr(model, 'bbox_head' if place == 'points' else 'rpn_head', None)
+    return isinstance(head, BaseDenseHead) and (place == 'points' or hasattr(head, 'get_targets'))
+
+
+def _last_head(model: Any) -> Any:
+    """The head that tells classes."""
+    return getattr(getattr(model, 'roi_head', model), 'bbox_head', None)
+
+
+def _output(
+    model: Any, results: Mapping[str, Any], needs: set[str], maps: Sequence[str], layers: Mapping[str, Call]
+) -> DetectorOutput:
+    regions = results.get('roi_head._bbox_forward')
+    return DetectorOutput(
+        maps={name: (found,) if isinstance(found := results[name], Tensor) else tuple(found) for name in maps},
+        points=_points(model.bbox_head, results['bbox_head']) if 'points' in needs else None,
+        proposals=_points(model.rpn_head, results['rpn_head']) if 'proposals' in needs else None,
+        regions=None if regions is None else Regions(regions['cls_score'], regions['bbox_pred']),
+        layers={name: product_of(model.get_submodule(name), call) for name, call in layers.items()},
+    )
+
+
+def _points(head: Any, predictions: Sequence[Sequence[Tensor]]) -> Points:
+    """Every level's (N, anchors * values, H, W) as one (N, points, values)."""
+    classes = head.cls_out_channels
+    scores, boxes = predictions[0], predictions[1]
+    anchors = [level.shape[1] // classes for level in scores]
+    sizes = [level.shape[1] // count for level, count in zip(boxes, anchors, strict=True)]
+
+    def by_point(levels: Sequence[Tensor], values: Sequence[int]) -> Tensor:
+        return torch.cat(
+            [x.permute(0, 2, 3, 1).reshape(len(x), -1, size) for x, size in zip(levels, values, strict=True)], dim=1
+        )
+
+    return Points(by_point(scores, [classes] * len(scores)), by_point(boxes, sizes), head.use_sigmoid_cls)

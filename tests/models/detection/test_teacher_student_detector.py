@@ -1,0 +1,658 @@
+from copy import deepcopy
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.dataset import pseudo_collate
+from mmengine.model import ExponentialMovingAverage, MMDistributedDataParallel
+from mmengine.optim import OptimWrapper
+from mmengine.registry import DefaultScope
+from mmengine.runner import Runner, save_checkpoint
+from mmengine.structures import InstanceData
+from torch import nn
+from torch.utils.data import Dataset
+
+pytest.importorskip('mmdet')
+
+from mmdet.models.detectors import FasterRCNN, RetinaNet
+from mmdet.registry import MODELS
+from mmdet.structures import DetDataSample
+
+from rebnn_mm.engine import ResilientGradient
+from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.models.detection import TeacherStudentDetector
+from rebnn_mm.models.detection.teacher_student_detector import (
+    _points,
+    noted_calls,
+    product_of,
+    watched_layers,
+)
+from rebnn_mm.models.losses import standardised_distance
+from tests import two_processes
+
+# Some tests look at a loss only and never step.
+pytestmark = pytest.mark.filterwarnings('ignore:.*trained without the resilient gradient')
+
+CLASSES = 3
+BINARY = dict(type='ReBNNConv2d')
+IMAGES = dict(type='DetDataPreprocessor', mean=[120.0, 110.0, 100.0], std=[60.0, 60.0, 60.0], bgr_to_rgb=True)
+ASSIGNER = dict(type='MaxIoUAssigner', pos_iou_thr=0.5, neg_iou_thr=0.5, min_pos_iou=0.3)
+
+
+def backbone(conv_cfg, width, stages):
+    return dict(
+        type='ReBNNResNet',
+        depth=18,
+        base_channels=width,
+        num_stages=stages,
+        strides=(1, 2, 2)[:stages],
+        dilations=(1,) * stages,
+        out_indices=(stages - 1,),
+        conv_cfg=conv_cfg,
+    )
+
+
+def c4(conv_cfg=BINARY, width=4, classes=CLASSES, **rpn):
+    """A Faster R-CNN as in configs/bccd, as small as it can be."""
+    sampler = dict(type='RandomSampler', num=16, pos_fraction=0.5, neg_pos_ub=-1)
+    return dict(
+        type='FasterRCNN',
+        data_preprocessor=IMAGES,
+        backbone=backbone(conv_cfg, width, 2),
+        rpn_head=dict(
+            type='rebnn_mm.BinaryRPNHead',
+            conv_cfg=conv_cfg,
+            in_channels=2 * width,
+            feat_channels=2 * width,
+            anchor_generator=dict(type='AnchorGenerator', scales=[2, 4], ratios=[1.0], strides=[8]),
+            **rpn,
+        ),
+        roi_head=dict(
+            type='StandardRoIHead',
+            shared_head=dict(
+                type='ReBNNResLayer', depth=18, stage=2, base_channels=width, stride=2, conv_cfg=conv_cfg
+            ),
+            bbox_roi_extractor=dict(
+                type='SingleRoIExtractor',
+                roi_layer=dict(type='RoIAlign', output_size=5, sampling_ratio=0),
+                out_channels=2 * width,
+                featmap_strides=[8],
+            ),
+            bbox_head=dict(
+                type='BBoxHead',
+                with_avg_pool=True,
+                in_channels=4 * width,
+                roi_feat_size=3,
+                num_classes=classes,
+                reg_class_agnostic=True,
+            ),
+        ),
+        train_cfg=dict(
+            rpn=dict(
+                assigner=dict(ASSIGNER, pos_iou_thr=0.7, neg_iou_thr=0.3),
+                sampler=dict(sampler, add_gt_as_proposals=False),
+                allowed_border=-1,
+                pos_weight=-1,
+                debug=False,
+            ),
+            rpn_proposal=dict(nms_pre=50, max_per_img=20, nms=dict(type='nms', iou_threshold=0.7), min_bbox_size=0),
+            rcnn=dict(assigner=ASSIGNER, sampler=dict(sampler, add_gt_as_proposals=True), pos_weight=-1, debug=False),
+        ),
+        test_cfg=dict(
+            rpn=dict(nms_pre=50, max_per_img=20, nms=dict(type='nms', iou_threshold=0.7), min_bbox_size=0),
+            rcnn=dict(score_thr=0.0, nms=dict(type='nms', iou_threshold=0.5), max_per_img=10),
+        ),
+    )
+
+
+def retina(conv_cfg=BINARY, width=4, classes=CLASSES):
+    """A one-stage detector with sigmoids."""
+    return dict(
+        type='RetinaNet',
+        data_preprocessor=IMAGES,
+        backbone=backbone(conv_cfg, width, 2),
+        neck=dict(type='FPN', in_channels=[2 * width], out_channels=8, num_outs=2),
+        bbox_head=dict(
+            type='RetinaHead',
+            num_classes=classes,
+            in_channels=8,
+            feat_channels=8,
+            stacked_convs=1,
+            conv_cfg=conv_cfg,
+            norm_cfg=dict(type='BN'),
+            anchor_generator=dict(type='AnchorGenerator', scales=[4], ratios=[1.0], strides=[8, 16]),
+        ),
+        train_cfg=dict(assigner=ASSIGNER, sampler=dict(type='PseudoSampler'), allowed_border=-1, pos_weight=-1),
+        test_cfg=dict(
+            nms_pre=50, min_bbox_size=0, score_thr=0.0, nms=dict(type='nms', iou_threshold=0.5), max_per_img=9
+        ),
+    )
+
+
+def fcos(conv_cfg=BINARY, width=4):
+    """A one-stage detector without anchors, whose boxes in eval mode are in other units."""
+    cfg = retina(conv_cfg, width)
+    cfg['type'] = 'FCOS'
+    cfg['bbox_head'] = dict(
+        type='FCOSHead',
+        num_classes=CLASSES,
+        in_channels=8,
+        feat_channels=8,
+        stacked_convs=1,
+        strides=[8, 16],
+        regress_ranges=((-1, 32), (32, 1e8)),
+        norm_on_bbox=True,
+        norm_cfg=dict(type='BN'),
+        conv_cfg=conv_cfg,
+    )
+    return cfg
+
+
+def ssd(conv_cfg=BINARY, width=4):
+    """A one-stage detector with a softmax, whose scores have a class for the background."""
+    cfg = retina(conv_cfg, width)
+    cfg.update(type='SingleStageDetector')
+    cfg['neck']['num_outs'] = 1
+    cfg['bbox_head'] = dict(
+        type='rebnn_mm.FixedSSDHead',
+        num_classes=CLASSES,
+        in_channels=(8,),
+        anchor_generator=dict(
+            type='SSDAnchorGenerator', scale_major=False, strides=[8], ratios=[[2]], min_sizes=[16], max_sizes=[32]
+        ),
+    )
+    cfg['train_cfg'].update(smoothl1_beta=1.0, neg_pos_ratio=3, debug=False)
+    return cfg
+
+
+TWO_STAGE = [
+    dict(type='DKDLoss'),
+    dict(type='ObjectnessLoss'),
+    dict(type='RegionBoxLoss'),
+    dict(type='PKDLoss', modules=['backbone', 'roi_head.shared_head']),
+]
+ONE_STAGE = [dict(type='DenseScoreLoss'), dict(type='DenseBoxLoss'), dict(type='ObjectFeatureLoss', modules=['neck'])]
+
+
+def built(cfg):
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        return MODELS.build(Config(deepcopy(cfg))._cfg_dict)
+
+
+def save_teacher(cfg, path):
+    """A checkpoint of a teacher that was trained, with statistics of its own."""
+    torch.manual_seed(7)
+    model = built(cfg)
+    model.init_weights()
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(std=0.1)
+            module.running_var.uniform_(0.5, 1.5)
+    save_checkpoint(dict(state_dict=model.state_dict()), str(path))
+    return path
+
+
+@pytest.fixture(scope='module')
+def teacher_file(tmp_path_factory):
+    return save_teacher(c4(None), tmp_path_factory.mktemp('teacher') / 'epoch_1.pth')
+
+
+def taught(teacher_file, student=None, teacher=None, **options):
+    """The config of a student, by default of the two-stage detector."""
+    student, teacher = student or c4(), teacher or c4(None)
+    arguments = dict(teacher=teacher, teacher_checkpoint=str(teacher_file), losses=TWO_STAGE)
+    kind = dict(type='rebnn_mm.TeacherStudentDetector', student=student['type'])
+    return {**student, **kind, **arguments, **options}
+
+
+@pytest.fixture
+def build(teacher_file):
+    def build(**options):
+        torch.manual_seed(0)
+        model = built(taught(teacher_file, **options))
+        model.init_weights()
+        return model.train()
+
+    return build
+
+
+def sample(index=0):
+    generator = torch.Generator().manual_seed(index)
+    image = torch.randint(0, 256, (3, 64, 64), generator=generator, dtype=torch.uint8)
+    objects = InstanceData(bboxes=torch.tensor([[4.0, 4, 36, 36], [30, 20, 50, 60]]), labels=torch.tensor([0, 2]))
+    sizes = dict(img_shape=(64, 64), ori_shape=(64, 64), pad_shape=(64, 64), scale_factor=(1.0, 1.0), img_id=index)
+    return dict(inputs=image, data_samples=DetDataSample(metainfo=sizes, gt_instances=objects))
+
+
+def losses_of(model, indices=(0, 1), **forward):
+    torch.manual_seed(1)  # for the samplers
+    batch = model.data_preprocessor(pseudo_collate([sample(index) for index in indices]), training=True)
+    return model(**batch, mode='loss', **forward)
+
+
+def total(model, **options):
+    return model.parse_losses(losses_of(model, **options))[0]
+
+
+def test_losses_of_the_detector_stay_and_those_of_the_comparison_are_added(build):
+    model, plain = build(), built(c4())
+    plain.load_state_dict(model.state_dict())
+    own, losses = losses_of(plain.train()), losses_of(model)
+    added = {'loss_dkd', 'loss_objectness', 'loss_region_boxes', 'loss_pkd_backbone', 'loss_pkd_roi_head.shared_head'}
+    assert losses.keys() == own.keys() | added
+    for name, value in own.items():
+        pair = (value[0], losses[name][0]) if isinstance(value, list) else (value, losses[name])
+        torch.testing.assert_close(*pair, rtol=0, atol=0)
+    assert all(losses[name].isfinite() and losses[name] > 0 for name in added)
+
+
+def test_the_model_is_the_student(build):
+    model, plain = build(), built(c4())
+    assert isinstance(model, FasterRCNN) and isinstance(model, TeacherStudentDetector)
+    assert type(model).__name__ == 'TeacherStudentFasterRCNN'
+    assert model.state_dict().keys() == plain.state_dict().keys()
+    assert [name for name, _ in model.named_parameters()] == [name for name, _ in plain.named_parameters()]
+    assert {id(p) for p in model.teacher.parameters()}.isdisjoint(id(p) for p in model.parameters())
+    plain.load_state_dict(model.state_dict())
+    model.load_state_dict(plain.state_dict())
+
+
+def test_predictions_are_the_students_and_need_no_teacher(build):
+    model, plain = build(), built(c4())
+    plain.load_state_dict(model.state_dict())
+    without = built(taught('not/there.pth'))
+    without.load_state_dict(model.state_dict())
+    found = []
+    for each in (plain, model, without):
+        batch = each.eval().data_preprocessor(pseudo_collate([sample()]))
+        found.append(each(**batch, mode='predict')[0].pred_instances)
+    assert len(found[0])
+    for other in found[1:]:
+        assert torch.equal(other.bboxes, found[0].bboxes) and torch.equal(other.scores, found[0].scores)
+
+
+def test_scores_on_regions_are_those_of_the_teacher_alone(build, teacher_file):
+    """Against the teacher as a detector of its own, on the regions that the student drew."""
+    model, teacher = build(), built(c4(None))
+    teacher.load_state_dict(torch.load(teacher_file)['state_dict'])
+    teacher.eval()
+    with noted_calls(model, ['roi_head._bbox_forward', 'roi_head.bbox_head.get_targets', 'backbone']) as calls:
+        losses = losses_of(model)
+    batch = model.data_preprocessor(pseudo_collate([sample(0), sample(1)]), training=True)
+    with torch.no_grad():
+        maps = teacher.extract_feat(batch['inputs'])
+        theirs = teacher.roi_head._bbox_forward(maps, calls['roi_head._bbox_forward'].arguments[1])
+    ours = calls['roi_head._bbox_forward'].result['cls_score'].detach()
+    labels = calls['roi_head.bbox_head.get_targets'].result[0]
+    assert set(labels.tolist()) >= {0, CLASSES}
+    p_s, p_t = (scores.softmax(1) for scores in (ours, theirs['cls_score']))
+    rows = torch.arange(len(labels))
+    y_s, y_t = p_s[rows, labels], p_t[rows, labels]
+    of_label = y_t * (y_t / y_s).log() + (1 - y_t) * ((1 - y_t) / (1 - y_s)).log()
+    others = torch.nn.functional.one_hot(labels, CLASSES + 1) == 0
+    q_s, q_t = (p[others].view(len(labels), -1) / (1 - y)[:, None] for p, y in ((p_s, y_s), (p_t, y_t)))
+    expected = (of_label + 0.25 * (q_t * (q_t / q_s).log()).sum(1)).mean()
+    torch.testing.assert_close(losses['loss_dkd'].detach(), expected, rtol=1e-4, atol=1e-5)
+    distance = standardised_distance(calls['backbone'].result[0].detach(), maps[0])
+    torch.testing.assert_close(losses['loss_pkd_backbone'].detach(), distance)
+
+
+def test_teacher_neither_learns_nor_changes(build):
+    model = build()
+    before = deepcopy(model.teacher.state_dict())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.1)
+    ResilientGradient(model).attach(optimizer)
+    model.requires_grad_(True)
+    model.teacher.train()  # even if somebody switches its mode
+    student = model.roi_head.bbox_head.fc_cls.weight.detach().clone()
+    for _ in range(2):
+        total(model).backward()
+        optimizer.step()
+    assert not torch.equal(model.roi_head.bbox_head.fc_cls.weight, student)
+    after = model.teacher.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert all(p.grad is None and not p.requires_grad for p in model.teacher.parameters())
+    assert not any(module.training for module in model.teacher.modules())
+
+
+@pytest.mark.parametrize('memory', ['sums', 'plain'])
+def test_every_parameter_of_the_student_gets_its_gradient(build, memory):
+    """What DDP needs, in both forms of memory; and they agree, although both networks' maps are looked at."""
+    found = []
+    for form in ('plain', memory):
+        model = build(student=c4(dict(BINARY, memory=form)))
+        ResilientGradient(model)
+        total(model).backward()
+        assert all(p.grad is not None for p in model.parameters())
+        found.append([p.grad for p in model.parameters()])
+    for plain, other in zip(*found, strict=True):
+        torch.testing.assert_close(plain, other, rtol=1e-5, atol=1e-7)
+
+
+def test_comparison_alone_reaches_what_is_compared(build):
+    model = build(losses=[dict(type='PKDLoss', modules=['backbone'])])
+    losses_of(model)['loss_pkd_backbone'].backward()
+    reached = {name.partition('.')[0] for name, p in model.named_parameters() if p.grad is not None and p.grad.any()}
+    assert reached == {'backbone'}
+
+
+def test_mixed_precision(tmp_path):
+    """With one stage: mmcv's suppression, which two stages need in training, has no half precision on the CPU."""
+    path = save_teacher(retina(None), tmp_path / 'teacher.pth')
+    model = built(taught(path, retina(), retina(None), losses=[*ONE_STAGE, dict(type='PKDLoss', modules=['neck'])]))
+    model.init_weights()
+    model.train()
+    with torch.autocast('cpu', torch.bfloat16):
+        losses = losses_of(model)
+        loss = model.parse_losses(losses)[0]
+    loss.backward()
+    compared = [name for name in losses if name.split('_')[1] in ('dense', 'objects', 'pkd')]
+    assert len(compared) == 6 and all(losses[name].dtype is torch.float32 for name in compared)
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    exact = losses_of(model)
+    torch.testing.assert_close(losses['loss_dense_boxes'], exact['loss_dense_boxes'], rtol=0.1, atol=0)
+
+
+def test_copy_for_ema_shares_the_teacher(build):
+    model = build().eval()
+    average = ExponentialMovingAverage(model).module
+    assert average.teacher is model.teacher and type(average) is type(model)
+    assert torch.equal(total(average), total(model))
+
+
+def test_student_starts_from_the_teacher(build, teacher_file):
+    model = build(start_from_teacher=True)
+    saved = torch.load(teacher_file)['state_dict']
+    state = model.state_dict()
+    assert all(torch.equal(state[key], value) for key, value in saved.items())
+    conv = model.backbone.layer1[0].conv1
+    assert isinstance(conv, BinaryConv2d) and conv.binary
+    torch.testing.assert_close(conv.weight_quantizer.alpha.flatten(), conv.weight.abs().mean((1, 2, 3)))
+    # It is a copy.
+    with torch.no_grad():
+        model.backbone.conv1.weight.zero_()
+    assert model.teacher.backbone.conv1.weight.any()
+
+
+def test_nothing_but_the_start_can_be_taken_from_the_teacher(build):
+    model = build(start_from_teacher=True, losses=[])
+    assert not [name for name in losses_of(model) if name in ('loss_dkd', 'loss_objectness')]
+
+
+@pytest.mark.parametrize('detector', [retina, fcos, ssd])
+def test_one_stage_students(detector, tmp_path):
+    path = save_teacher(detector(None), tmp_path / 'teacher.pth')
+    torch.manual_seed(0)
+    model = built(taught(path, detector(), detector(None), losses=ONE_STAGE, start_from_teacher=detector is not ssd))
+    model.init_weights()
+    model.train()
+    losses = losses_of(model)
+    compared = {name: value for name, value in losses.items() if name.split('_')[1] in ('dense', 'objects')}
+    assert {'loss_dense_scores', 'loss_dense_boxes'} < compared.keys()
+    assert all(value.isfinite() and value > 0 for value in compared.values())
+    sum(compared.values()).backward()
+    assert all(p.grad is not None for p in model.backbone.parameters() if p.ndim == 4)
+    # A student that is the teacher, in eval mode, has nothing to learn.
+    same = built(taught(path, detector(None), detector(None), losses=ONE_STAGE, start_from_teacher=True))
+    same.init_weights()
+    same.eval()
+    same.bbox_head.training = True
+    losses = losses_of(same)
+    assert all(float(losses[name]) == pytest.approx(0, abs=1e-5) for name in compared)
+
+
+def test_levels_and_anchors_lie_behind_each_other_as_in_the_head():
+    model = built(retina(None))
+    torch.manual_seed(0)
+    scores = [torch.randn(2, CLASSES, 8, 8), torch.randn(2, CLASSES, 4, 4)]
+    boxes = [torch.randn(2, 4, 8, 8), torch.randn(2, 4, 4, 4)]
+    points = _points(model.bbox_head, (scores, boxes))
+    assert points.scores.shape == (2, 80, CLASSES) and points.boxes.shape == (2, 80, 4) and points.sigmoid
+    assert torch.equal(points.scores[1, 64 + 4 * 2 + 3], scores[1][1, :, 2, 3])
+    assert torch.equal(points.boxes[0, 8 * 5 + 7], boxes[0][0, :, 5, 7])
+
+
+def test_a_compiled_part_is_compared_as_well(build):
+    model = build()
+    expected = losses_of(model)
+    for part in (model.backbone, model.roi_head.shared_head):
+        part.compile(backend='eager')
+    found = losses_of(model)
+    assert model.backbone._compiled_call_impl is not None
+    for name in ('loss_pkd_backbone', 'loss_pkd_roi_head.shared_head', 'loss_dkd'):
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-5)
+    found['loss_pkd_backbone'].backward()
+    assert model.backbone.conv1.weight.grad.any()
+
+
+LAYERWISE = [dict(type='LayerwiseLoss', parts=['backbone.layer2', 'roi_head'])]
+
+
+def test_layers_are_compared_with_those_of_the_teacher(build):
+    """Against both products written out, for the first layer; its input is that of the plain network."""
+    model = build(losses=LAYERWISE, start_from_teacher=True)
+    names = [name for name in model._compared_layers() if name.startswith('backbone')]
+    assert names == [f'backbone.layer2.{block}.conv{conv}' for block in (0, 1) for conv in (1, 2)]
+    assert len(model._compared_layers()) == 8
+    ours, theirs = model.backbone.layer2[0].conv1, model.teacher.backbone.layer2[0].conv1
+    with watched_layers(model, names) as calls, watched_layers(model.teacher, names) as passes:
+        losses = losses_of(model)
+    signs, weight = calls[names[0]].arguments[0].detach().sign(), ours.weight.detach().sign()
+    found = product_of(ours, calls[names[0]])
+    sums = nn.functional.conv2d(signs, weight, stride=2, padding=1)
+    torch.testing.assert_close(found.values.detach(), sums, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(found.size, torch.full((2,), float(signs[0].numel() * weight.numel()) ** 0.5))
+    torch.testing.assert_close(found.factor, ours.weight_quantizer.alpha.flatten())
+    real = product_of(theirs, passes[names[0]])
+    x = passes[names[0]].arguments[0]
+    torch.testing.assert_close(real.values, nn.functional.conv2d(x, theirs.weight, stride=2, padding=1))
+    torch.testing.assert_close(real.size[1], x[1].norm() * theirs.weight.norm())
+    assert real.factor is None and not real.values.requires_grad
+    assert losses['loss_angle'] > 0 and losses['loss_amplitude'] > 0
+
+
+def test_layers_learn_from_those_of_the_teacher_in_the_form_that_keeps_sums(build):
+    model = build(losses=LAYERWISE, student=c4(dict(BINARY, memory='sums')))
+    losses = losses_of(model)
+    (losses['loss_angle'] + losses['loss_amplitude']).backward()
+    for name in model._compared_layers():
+        layer = model.get_submodule(name)
+        assert layer.weight.grad.any() and layer.weight_quantizer.alpha.grad.any()
+    # The last layer has no later one, and what is behind it gets nothing.
+    assert model.roi_head.bbox_head.fc_cls.weight.grad is None
+    assert not any(module._forward_hooks for module in model.modules())
+
+
+def test_layers_of_a_compiled_part_cannot_be_compared(build):
+    model = build(losses=LAYERWISE)
+    model.backbone.compile(backend='eager')
+    with pytest.raises(ValueError, match=r'backbone\.layer2\.0\.conv1 is compared, and cannot be seen in backbone'):
+        losses_of(model)
+
+
+def test_noted_calls_leave_no_trace():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    before = [dict(module.__dict__) for module in model.modules()]
+    calls = {}
+
+    def fail():
+        with noted_calls(model, ['0', '1.extra_repr']) as noted:
+            model(torch.ones(1, 2))
+            model[1].extra_repr()
+            calls.update(noted)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert calls.keys() == {'0', '1.extra_repr'} and torch.equal(calls['0'].arguments[0], torch.ones(1, 2))
+    assert [dict(module.__dict__) for module in model.modules()] == before
+
+
+class Data(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return sample(index)
+
+
+def train(model, folder, epochs=2, **options):
+    runner = Runner(
+        model,
+        str(folder),
+        train_dataloader=dict(
+            batch_size=2,
+            num_workers=0,
+            dataset=Data(),
+            sampler=dict(type='DefaultSampler', shuffle=True),
+            collate_fn=pseudo_collate,
+        ),
+        train_cfg=dict(by_epoch=True, max_epochs=epochs),
+        optim_wrapper=dict(
+            constructor='ReBNNOptimWrapperConstructor',
+            optimizer=dict(type='SGD', lr=0.01, momentum=0.9),
+        ),
+        custom_hooks=[dict(type='ReBNNHook'), *options.pop('custom_hooks', [])],
+        default_scope='mmdet',
+        experiment_name=f'{folder.parent.name}_{folder.name}',
+        randomness=dict(seed=0),
+        log_level='ERROR',
+        **options,
+    )
+    runner.train()
+    return runner
+
+
+def raw(teacher_file, **options):
+    """A student that has not been initialised: the runner does it."""
+    torch.manual_seed(0)
+    return built(taught(teacher_file, **options))
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(teacher_file, tmp_path):
+    straight = train(raw(teacher_file, start_from_teacher=True), tmp_path / 'straight', epochs=1)
+    state = straight.model.state_dict()
+    resumed = train(
+        raw(teacher_file, start_from_teacher=True),
+        tmp_path / 'resumed',
+        epochs=1,
+        load_from=str(tmp_path / 'straight' / 'epoch_1.pth'),
+        resume=True,
+    )
+    # The start from the teacher, which every start of the runner makes, does not undo what was trained.
+    assert all(torch.equal(state[name], value) for name, value in resumed.model.state_dict().items())
+
+
+def test_average_is_saved_without_the_teacher(teacher_file, tmp_path):
+    runner = train(raw(teacher_file), tmp_path / 'run', epochs=1, custom_hooks=[dict(type='EMAHook')])
+    saved = torch.load(tmp_path / 'run' / 'epoch_1.pth', weights_only=False)
+    assert saved['state_dict'].keys() == runner.model.state_dict().keys() == built(c4()).state_dict().keys()
+    assert not [key for key in saved['ema_state_dict'] if 'teacher' in key]
+
+
+def _ddp_worker(rank, teacher_file, folder):
+    model = raw(teacher_file)
+    wrapped = MMDistributedDataParallel(model)
+    model.init_weights()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    ResilientGradient(wrapped).attach(optimizer)
+    wrapper = OptimWrapper(optimizer)
+    for _ in range(2):
+        wrapped.train_step(pseudo_collate([sample(2 * rank), sample(2 * rank + 1)]), wrapper)
+    torch.save(dict(parameters=dict(model.named_parameters()), teacher=model.teacher.state_dict()), f'{folder}/{rank}')
+
+
+def test_two_processes_keep_one_student(teacher_file, tmp_path):
+    """DDP finds every parameter used (it would raise in the second step) and has the same student everywhere."""
+    two_processes.run(_ddp_worker, str(teacher_file), str(tmp_path))
+    first, second = (torch.load(tmp_path / str(rank)) for rank in (0, 1))
+    assert all(torch.equal(value, second['parameters'][name]) for name, value in first['parameters'].items())
+    saved = torch.load(teacher_file)['state_dict']
+    assert all(torch.equal(value, saved[name]) for name, value in second['teacher'].items())
+
+
+def test_teacher_from_a_config_file(teacher_file, tmp_path):
+    config = tmp_path / 'teacher.py'
+    config.write_text(f'model = {c4(None)!r}\n')
+    model = built(taught(teacher_file, teacher=str(config)))
+    model.prepare_teacher()
+    saved = torch.load(teacher_file)['state_dict']
+    assert torch.equal(model.teacher.rpn_head.rpn_cls.weight, saved['rpn_head.rpn_cls.weight'])
+
+
+def test_a_shipped_config_is_found_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = built(taught('not/there.pth', {**c4(), 'data_preprocessor': None}, 'configs/bccd/faster_rcnn_r18_bccd.py'))
+    assert model.teacher.backbone.depth == 18
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        (dict(teacher_checkpoint=None), 'the teacher has no weights.*Give teacher_checkpoint'),
+        (dict(teacher=c4(None, classes=7)), 'the student has 3 classes, the teacher 7'),
+        (dict(teacher_checkpoint='not/there.pth'), 'no checkpoint at not/there.pth'),
+        (dict(teacher='configs/bccd/faster_rcn.py'), 'no config file at configs/bccd/faster_rcn.py'),
+        (
+            dict(teacher={**c4(None), 'data_preprocessor': dict(IMAGES, mean=[0.0, 0.0, 0.0])}),
+            r'trained with mean=\[0.0, 0.0, 0.0\].*whose mean is \[120.0, 110.0, 100.0\]',
+        ),
+        (
+            dict(teacher={**c4(None), 'data_preprocessor': dict(IMAGES, bgr_to_rgb=False)}),
+            r'trained with bgr_to_rgb=\[0.0\].*whose bgr_to_rgb is \[1.0\]',
+        ),
+        (dict(teacher=c4(None, width=8)), r'fills \d+ of the \d+ parameters of the teacher; not'),
+        (dict(student=dict(c4(), type='FasterRCN')), "student='FasterRCN' is no detector of mmdet"),
+        (dict(student=dict(c4(), type='BBoxHead')), "student='BBoxHead' is no detector of mmdet"),
+        (dict(losses=[]), 'losses is empty, so nothing is learned.*start_from_teacher=True'),
+        (dict(losses=[dict(type='DenseScoreLoss')]), r'DenseScoreLoss compares .*bbox_head\), which the student does'),
+        (dict(losses=[dict(type='DistributionLoss')]), 'DistributionLoss is no loss between two detectors'),
+        (
+            dict(losses=[dict(type='PKDLoss', modules=['neck'])]),
+            "PKDLoss compares 'neck', which the student does not have. Its parts: backbone, rpn_head, roi_head.",
+        ),
+        (
+            dict(losses=[dict(type='LayerwiseLoss', parts=['roi_head.bbox_head'])]),
+            'binary layers of roi_head.bbox_head are to be compared, and it has none',
+        ),
+        (
+            dict(losses=LAYERWISE, teacher=c4(None, width=8)),
+            'the layer backbone.layer2.0.conv1 is compared, and the teacher has no convolution of this name',
+        ),
+        (dict(teacher=retina(None)), 'DKDLoss compares regions .*, which the teacher does not have.*same kind'),
+        (
+            dict(student=c4(block='react'), start_from_teacher=True),
+            r'start_from_teacher: the teacher fills \d+ parameters of the student, not rpn_head.rpn_conv.0.act',
+        ),
+    ],
+)
+def test_errors_say_what_to_do(build, options, message):
+    with pytest.raises(ValueError, match=message):
+        build(**options)
+
+
+def test_what_training_does_not_call_cannot_be_compared(build):
+    model = build(losses=[dict(type='PKDLoss', modules=['roi_head.bbox_head.loss_bbox'])])
+    model.backbone.unused = nn.Identity()
+    model.teacher_losses[0].compared = ('backbone.unused',)
+    with pytest.raises(ValueError, match=r'training does not call backbone\.unused, so nothing'):
+        losses_of(model)
+
+
+def test_a_map_without_history_is_refused_and_one_with_it_is_compared(build):
+    losses = [dict(type='PKDLoss', modules=['backbone.layer2.0.bn1'])]
+    with pytest.raises(ValueError, match=r'output of backbone\.layer2\.0\.bn1 has no gradient.*Compare the block'):
+        losses_of(build(losses=losses))
+    model = build(losses=losses, student=c4(dict(BINARY, memory='plain')))
+    losses_of(model)['loss_pkd_backbone.layer2.0.bn1'].backward()
+    assert model.backbone.layer2[0].conv1.weight.grad.any()
+    block = build(losses=[dict(type='PKDLoss', modules=['backbone.layer2.0'])])
+    losses_of(block)['loss_pkd_backbone.layer2.0'].backward()
+    assert block.backbone.layer2[0].conv1.weight.grad.any()
+    with torch.no_grad():
+        losses_of(block)
+
+
+def test_student_class_is_made_once():
+    assert type(built(taught('a.pth'))) is type(built(taught('b.pth')))
+    assert issubclass(type(built(taught('a.pth', retina(), retina(None), losses=ONE_STAGE))), RetinaNet)
