@@ -5,6 +5,7 @@ from .bidet_hook import BiDetLossHook
 from .binary_hook import BinaryHook
 from .compile_hook import CompileHook
 from .flip_recorder import FlipRecorder
+from .gradient_share_hook import GradientShareHook
 from .iter_seed_hook import IterSeedHook
 from .method_driver import MethodDriver
 from .optim_constructor import ReBNNOptimWrapperConstructor
@@ -20,6 +21,7 @@ __all__ = [
     'BinaryWeightRecorderHook',
     'CompileHook',
     'FlipRecorder',
+    'GradientShareHook',
     'IterSeedHook',
     'MethodDriver',
     'ReBNNHook',

@@ -148,7 +148,7 @@ class BinaryHook(Hook):
         waiting = [m for m in model.modules() if isinstance(m, ActivationQuantizer) and m.needs_calibration]
         if not waiting:
             return
-        with _same_random_state():
+        with same_random_state():
             batch = self._sample_batch(runner)
             missed = calibrate_shifts(model, lambda: _forward(cast(BaseModel, model), batch))
         for module in waiting:
@@ -214,7 +214,7 @@ def _forward(model: BaseModel, batch: Any) -> None:
 
 
 @contextmanager
-def _same_random_state() -> Iterator[None]:
+def same_random_state() -> Iterator[None]:
     """Leave every random generator as it was found, so that calibration does not change what follows."""
     python, numpy_state = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):

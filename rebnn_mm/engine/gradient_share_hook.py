@@ -1,0 +1,98 @@
+"""The mmengine hook that says which loss pulls how strongly."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
+from mmengine.runner import Runner
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ..functional.replay import statistics_kept
+from .binary_hook import optim_wrappers, same_random_state, unwrapped
+
+
+@HOOKS.register_module()
+class GradientShareHook(Hook):
+    r"""Logs the gradient of every loss by itself, to choose the weights of several.
+
+    .. math:: g_i = \left\| \frac{\partial L_i}{\partial \theta} \right\|
+
+    :math:`\theta` are the parameters of a part of the model, so there are as many numbers as losses and parts:
+    ``gradient/<loss>/<part>`` in the log, without the word ``loss``, behind which mmengine logs means. A loss that
+    teaches should have 0.3 to 1 times the gradient of the labels' losses (our judgement). Every time costs about as
+    much as a step, plus a backward pass for every loss; training itself stays the same, because statistics of norms
+    and random numbers are left as they were. In a distributed run each process looks at its own share of the batch,
+    and the first one logs.
+
+    Args:
+        parts: dotted names of modules; a detector's ``'backbone'``, ``'roi_head.shared_head'``.
+        interval: iterations from one time to the next, the first of training being one.
+
+    Raises:
+        ValueError: before training, if the model has no such part.
+
+    Example:
+        >>> GradientShareHook(['backbone'], interval=200).parts
+        ('backbone',)
+    """
+
+    # Before the LoggerHook (BELOW_NORMAL), which prints what is written here.
+    priority = 'NORMAL'
+
+    def __init__(self, parts: Sequence[str] = ('backbone',), interval: int = 500) -> None:
+        self.parts = tuple(parts)
+        self.interval = interval
+
+    def before_train(self, runner: Runner) -> None:
+        """Look for the parts."""
+        model = unwrapped(runner.model)
+        for part in self.parts:
+            try:
+                model.get_submodule(part)
+            except AttributeError:
+                names = ', '.join(name for name, _ in model.named_children())
+                raise ValueError(
+                    f'GradientShareHook: the model has no part {part!r}. Name one of its modules: {names}.'
+                ) from None
+
+    def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
+        """Measure and log, before the step on the same batch."""
+        if runner.iter % self.interval:
+            return
+        model: Any = unwrapped(runner.model)
+        parts = {part: model.get_submodule(part) for part in self.parts}
+        norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+        with same_random_state(), statistics_kept(norms), optim_wrappers(runner)[0].optim_context(runner.model):
+            data = model.data_preprocessor(data_batch, True)
+            losses = model(**data, mode='loss') if isinstance(data, dict) else model(*data, mode='loss')
+        for name, value in gradient_norms(losses, parts).items():
+            runner.message_hub.update_scalar(f'train/gradient/{name.replace("loss_", "")}', value)
+
+
+def gradient_norms(losses: Mapping[str, Any], parts: Mapping[str, nn.Module]) -> dict[str, float]:
+    """The norm of the gradient of each loss by each part's parameters, ``'<loss>/<part>'``.
+
+    Args:
+        losses: as a model gives them; values that are no losses by name are left out, those in a list are added.
+        parts: modules by name.
+
+    Example:
+        >>> layer = nn.Linear(2, 1, bias=False)
+        >>> y = layer(torch.tensor([[3.0, 4.0]])).sum()
+        >>> gradient_norms({'loss_a': 2 * y, 'loss_b': [y, y], 'acc': y}, {'layer': layer})
+        {'loss_a/layer': 10.0, 'loss_b/layer': 10.0}
+    """
+    found = {}
+    for name, value in losses.items():
+        loss = value if isinstance(value, Tensor) else sum(each.mean() for each in value)
+        if 'loss' not in name or not isinstance(loss, Tensor) or not loss.requires_grad:
+            continue
+        for part, module in parts.items():
+            parameters = [p for p in module.parameters() if p.requires_grad]
+            gradients = torch.autograd.grad(loss.mean(), parameters, retain_graph=True, allow_unused=True)
+            squares = [float(g.float().square().sum()) for g in gradients if g is not None]
+            found[f'{name}/{part}'] = sum(squares) ** 0.5
+    return found

@@ -1,0 +1,45 @@
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from rebnn_mm.engine.gradient_share_hook import gradient_norms
+from tests.engine.small_runner import SmallClassifier, trained
+
+
+def model():
+    torch.manual_seed(0)
+    return SmallClassifier()
+
+
+def test_norms_are_those_of_each_loss_alone():
+    torch.manual_seed(0)
+    parts = {'first': nn.Linear(3, 4), 'second': nn.Linear(4, 1), 'other': nn.Linear(2, 2)}
+    y = parts['second'](parts['first'](torch.randn(5, 3)))
+    losses = {'loss_a': y.square().mean(), 'loss_b': [y.sum(), 2 * y.sum()], 'accuracy': y.sum()}
+    found = gradient_norms(losses, parts)
+    assert found.keys() == {f'{loss}/{part}' for loss in ('loss_a', 'loss_b') for part in parts}
+    for name, loss in (('loss_a', losses['loss_a']), ('loss_b', 3 * y.sum())):
+        for part in ('first', 'second'):
+            gradients = torch.autograd.grad(loss, list(parts[part].parameters()), retain_graph=True)
+            expected = torch.cat([g.flatten() for g in gradients]).norm()
+            assert found[f'{name}/{part}'] == pytest.approx(float(expected), rel=1e-5)
+        assert found[f'{name}/other'] == 0
+
+
+def test_training_is_the_same_and_the_log_has_the_norms(tmp_path):
+    plain = trained(tmp_path / 'plain', model())
+    hook = dict(type='GradientShareHook', parts=['stem', 'head'], interval=4)
+    watched = trained(tmp_path / 'watched', model(), custom_hooks=[dict(type='ReBNNHook'), hook])
+    for name, value in plain.model.state_dict().items():
+        assert torch.equal(watched.model.state_dict()[name], value), name
+    lines = [json.loads(line) for path in tmp_path.rglob('watched/**/scalars.json') for line in path.open()]
+    logged = [line['gradient/loss/stem'] for line in lines if 'gradient/loss/stem' in line]
+    assert logged and all(value > 0 for value in logged)
+
+
+def test_a_part_that_is_not_there_is_named(tmp_path):
+    hook = dict(type='GradientShareHook', parts=['neck'])
+    with pytest.raises(ValueError, match=r"no part 'neck'\. Name one of its modules: .*stem, conv1"):
+        trained(tmp_path, model(), custom_hooks=[dict(type='ReBNNHook'), hook])
