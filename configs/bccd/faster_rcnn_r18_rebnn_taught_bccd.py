@@ -1,0 +1,8 @@
+_base_ = ['../_base_/bccd_taught.py', '../_base_/methods/rebnn.py']
+
+# Blood cells with ReBNN and a teacher of the same blocks, in one stage.
+model = dict(
+    backbone=dict(conv_cfg=_base_.binary),
+    rpn_head=dict(conv_cfg=_base_.binary),
+    roi_head=dict(shared_head=dict(conv_cfg=_base_.binary)),
+)
