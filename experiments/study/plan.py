@@ -30,6 +30,7 @@ class PlannedRun:
         seed: of ``randomness.seed``.
         score: name of the score that counts, as the evaluator writes it.
         start: run whose last weights this one starts from, None for the config's own start.
+        teacher: run whose model, with its last weights, teaches this one, None for the config's own teacher.
         test: overrides for the test after training, as ``--cfg-options`` has them; None for no test. They do not
             change what is trained, so they are not part of the key.
 
@@ -48,11 +49,13 @@ class PlannedRun:
     seed: int
     score: str
     start: 'PlannedRun | None' = field(default=None)
+    teacher: 'PlannedRun | None' = field(default=None)
     test: dict[str, Any] | None = field(default=None)
 
     @property
     def definition(self) -> dict[str, Any]:
         """All that decides what the run computes, beside the code. Names and labels are not part of it."""
+        taught = {} if self.teacher is None else dict(teacher=self.teacher.key)
         return dict(
             config=self.config,
             options=self.options,
@@ -60,6 +63,7 @@ class PlannedRun:
             hooks=self.hooks,
             seed=self.seed,
             start=self.start.key if self.start else None,
+            **taught,
         )
 
     @property
@@ -74,16 +78,22 @@ class PlannedRun:
         return f'{self.name}_seed{self.seed}_{self.key}'
 
     @property
+    def needed(self) -> list['PlannedRun']:
+        """The runs whose weights this one takes."""
+        return [run for run in (self.start, self.teacher) if run is not None]
+
+    @property
     def epochs(self) -> int | None:
         """Length of training, where the budget says so."""
         return self.budget.get('train_cfg.max_epochs')
 
-    def build_config(self, root: Path, start: Path | None = None) -> Config:
+    def build_config(self, root: Path, start: Path | None = None, teacher: Path | None = None) -> Config:
         """The config with everything applied.
 
         Args:
             root: root of the project.
             start: checkpoint of the run it starts from.
+            teacher: checkpoint of the run that teaches it.
 
         Raises:
             ValueError: the config lacks an entry that an override goes into.
@@ -94,6 +104,10 @@ class PlannedRun:
         cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), *copy.deepcopy(self.hooks)]
         imports = cfg.get('custom_imports') or dict(imports=[], allow_failed_imports=False)
         cfg.custom_imports = dict(imports, imports=[*imports['imports'], HOOKS_MODULE])
+        if self.teacher is not None:
+            cfg.model.teacher = self.teacher.build_config(root).model
+        if teacher is not None:
+            cfg.model.teacher_checkpoint = str(teacher)
         if start is not None:
             cfg.load_from = str(start)
         return cfg
@@ -127,7 +141,7 @@ class PlannedRun:
         cfg.merge_from_dict(copy.deepcopy(overrides))
 
 
-RUN_KEYS = {'name', 'label', 'config', 'options', 'hooks', 'seeds', 'start', 'paper', 'table'}
+RUN_KEYS = {'name', 'label', 'config', 'options', 'budget', 'hooks', 'seeds', 'start', 'teacher', 'paper', 'table'}
 KEYS = {'title', 'score', 'also', 'seeds', 'options', 'budget', 'hooks', 'test', 'runs', 'paper'}
 
 
@@ -206,8 +220,9 @@ def read_experiment(path: str | Path) -> Experiment:
     for every run alike, ``options``, ``budget``, ``hooks`` and ``test`` (overrides for a test after training; without
     it the score is that of the last validation); ``also`` names more scores of the test that the table shows;
     ``paper`` says what the paper's column is. A run has a ``name``, a ``label``, a ``config`` and, if it needs them,
-    ``options`` and ``hooks`` of its own, ``seeds`` in place of the list's, ``start`` (the name of the run before it
-    whose last weights it starts from, of the same seed), ``paper`` (its number) and ``table=False``.
+    ``options``, ``budget`` and ``hooks`` of its own, ``seeds`` in place of the list's, ``start`` (the name of the run
+    before it whose last weights it starts from, of the same seed), ``teacher`` (the run before it that teaches it, of
+    the same seed), ``paper`` (its number) and ``table=False``.
 
     Args:
         path: a file of this form.
@@ -227,8 +242,9 @@ def read_experiment(path: str | Path) -> Experiment:
         name = entry['name']
         if name in rows:
             raise ValueError(f'{path}: two runs are called {name!r}. Rename one.')
-        if entry.get('start') is not None and entry['start'] not in rows:
-            raise ValueError(f'{path}, run {name!r}: no run {entry["start"]!r} stands before it to start from.')
+        for key, use in (('start', 'start from'), ('teacher', 'be taught by')):
+            if entry.get(key) is not None and entry[key] not in rows:
+                raise ValueError(f'{path}, run {name!r}: no run {entry[key]!r} stands before it to {use}.')
         rows[name] = Row(
             name=name,
             label=entry['label'],
@@ -245,25 +261,25 @@ def read_experiment(path: str | Path) -> Experiment:
 
 
 def _planned(content: Mapping[str, Any], entry: Mapping[str, Any], seed: int, rows: Mapping[str, Row]) -> PlannedRun:
-    start = None
-    if entry.get('start') is not None:
-        start = next((run for run in rows[entry['start']].runs if run.seed == seed), None)
-        if start is None:
-            raise ValueError(
-                f'run {entry["name"]!r} starts from {entry["start"]!r}, which has no seed {seed}. Give both the same '
-                'seeds.'
-            )
+    before: dict[str, PlannedRun | None] = dict(start=None, teacher=None)
+    for key, use in (('start', 'starts from'), ('teacher', 'is taught by')):
+        if entry.get(key) is not None:
+            before[key] = next((run for run in rows[entry[key]].runs if run.seed == seed), None)
+            if before[key] is None:
+                raise ValueError(
+                    f'run {entry["name"]!r} {use} {entry[key]!r}, which has no seed {seed}. Give both the same seeds.'
+                )
     return PlannedRun(
         name=entry['name'],
         label=entry['label'],
         config=entry['config'],
         options={**content.get('options', {}), **entry.get('options', {})},
-        budget=dict(content.get('budget', {})),
+        budget={**content.get('budget', {}), **entry.get('budget', {})},
         hooks=[*content.get('hooks', []), *entry.get('hooks', [])],
         seed=seed,
         score=content['score'],
-        start=start,
         test=content.get('test'),
+        **before,
     )
 
 

@@ -35,7 +35,8 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
 """Entries of a record and their types.
 
 - ``status``: ``'finished'``; ``error``: None. A run that fails leaves no record.
-- ``config`` to ``start``: the run's definition, from which ``key`` is made.
+- ``config`` to ``start``: the run's definition, from which ``key`` is made; where another run has taught it, its key
+  as ``teacher`` is part of it.
 - ``final``: the score named ``score`` at the last validation, in the evaluator's unit.
 - ``curves``: ``epoch`` and ``value`` lists by name: scores, mean training loss and the method's scalars by epoch.
 - ``flips``: by layer ``weights``, ``steps`` and the four counts of the weight recorder, lists over epochs.
@@ -58,7 +59,7 @@ def check_record(record: dict[str, Any], source: str) -> dict[str, Any]:
             raise ValueError(f'{source}: {name!r} is missing, so it is no record of a run. Remove the file.')
         if not isinstance(record[name], kind) or isinstance(record[name], bool):
             raise ValueError(f'{source}: {name!r} has a value of the wrong type. Remove the file and run it again.')
-    unknown = sorted(set(record) - set(FIELDS))
+    unknown = sorted(set(record) - set(FIELDS) - {'teacher'})
     if unknown:
         raise ValueError(f'{source}: {unknown[0]!r} is unknown. It is from another version of this project.')
     if record['format'] != FORMAT:

@@ -45,6 +45,8 @@ TABLES = {
     'signs': ('moving_none', 1),
     'signs_bccd': ('signs_moving', 100),
     'signs_kangaroo': ('signs_moving', 100),
+    'detectors_bccd': ('rebnn_long', 100),
+    'detectors_kangaroo': ('rebnn_long', 100),
 }
 
 # What the overview draws: the list, what of its records, and the text under the panel.

@@ -48,7 +48,7 @@ def train(
     Args:
         experiment: name of its list.
         run: what to train.
-        work_root: folder of the work dirs, its own and that of the run it starts from.
+        work_root: folder of the work dirs, its own and those of the runs it starts from and is taught by.
         command: what trains; the config, ``--work-dir``, a folder and ``--resume`` are added.
         workers: how many runs share the machine, for the record.
         root: root of the project.
@@ -58,8 +58,8 @@ def train(
     """
     work_dir = work_root / run.stem
     work_dir.mkdir(parents=True, exist_ok=True)
-    start = weights(work_root / run.start.stem) if run.start else None
-    run.build_config(root, start).dump(work_dir / CONFIG)
+    start, teacher = (weights(work_root / other.stem) if other else None for other in (run.start, run.teacher))
+    run.build_config(root, start, teacher).dump(work_dir / CONFIG)
     # As it is now: the clone may have moved on when the run ends.
     origin = provenance(root)
     call([*command, str(work_dir / CONFIG), '--work-dir', str(work_dir), '--resume'], work_dir, root)

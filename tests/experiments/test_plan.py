@@ -55,6 +55,18 @@ def test_a_run_can_have_seeds_of_its_own(write):
         read_experiment(write(LIST.replace("start='first',", "start='first', seeds=[1, 5],")))
 
 
+def test_a_run_can_be_taught_by_another_and_have_a_budget_of_its_own(write):
+    text = LIST.replace("start='first',", "teacher='first', budget={'train_cfg.max_epochs': 4},")
+    first, second = read_experiment(write(text)).rows
+    run = second.runs[1]
+    assert run.teacher == first.runs[1] and run.start is None and run.needed == [first.runs[1]]
+    assert run.epochs == 4 and first.runs[1].epochs == 2
+    with pytest.raises(ValueError, match="run 'second' is taught by 'first', which has no seed 5"):
+        read_experiment(write(text.replace('teacher=', 'seeds=[1, 5], teacher=')))
+    with pytest.raises(ValueError, match="run 'second': no run 'third' stands before it to be taught by"):
+        read_experiment(write(text.replace("teacher='first'", "teacher='third'")))
+
+
 def test_the_first_seed_comes_first(write):
     experiment = read_experiment(write(LIST))
     assert [(run.name, run.seed) for run in experiment.runs()] == [
@@ -134,6 +146,26 @@ def test_the_key_follows_the_definition_and_nothing_else():
 
 def test_a_run_from_another_start_is_another_run():
     assert planned(start=planned('first', seed=0)).key != planned(start=planned('first', seed=1)).key
+
+
+def test_a_run_with_a_teacher_is_another_run_and_one_without_has_the_key_that_it_had():
+    run = planned(lr=1)
+    assert 'teacher' not in run.definition
+    taught = dataclasses.replace(run, teacher=planned('first'))
+    assert taught.definition['teacher'] == planned('first').key and taught.key != run.key
+    assert dataclasses.replace(run, start=planned('first')).key != taught.key
+
+
+def test_the_config_has_the_model_of_the_teachers_run_and_its_weights(root):
+    (root / 'teacher.py').write_text(CONFIG + "model = dict(type='Real', width=4)")
+    (root / 'config.py').write_text(CONFIG + "model = dict(type='Taught', teacher='elsewhere.py')")
+    teacher = planned('first', config='teacher.py', **{'model.width': 8})
+    run = dataclasses.replace(planned(), teacher=teacher)
+    cfg = run.build_config(root, teacher=root / 'first.pth')
+    assert cfg.model == dict(
+        type='Taught', teacher=dict(type='Real', width=8), teacher_checkpoint=str(root / 'first.pth')
+    )
+    assert run.build_test_config(root).model == dict(type='Taught', teacher=dict(type='Real', width=8))
 
 
 def test_the_config_has_overrides_budget_seed_hooks_and_start(root):

@@ -8,7 +8,8 @@ from experiments.study import report
 
 ROOT = Path(__file__).parents[2]
 LISTS = (
-    'methods', 'gamma', 'settings', 'settings_two_stage', 'longer', 'bccd', 'signs', 'signs_bccd', 'signs_kangaroo'
+    'methods', 'gamma', 'settings', 'settings_two_stage', 'longer', 'bccd', 'signs', 'signs_bccd', 'signs_kangaroo',
+    'detectors_bccd', 'detectors_kangaroo',
 )  # fmt: skip
 PARTS = (*LISTS, 'oscillation', 'overview')
 

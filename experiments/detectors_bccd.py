@@ -1,0 +1,83 @@
+# Blood cells: what a teacher, a start from it, two stages and the shortcut of the proposal head give. Labels say how
+# long a run is, in units of 24 epochs, and behind a plus how long the runs are that it needs; to be compared are runs
+# of the same sum.
+_base_ = './signs_bccd.py'
+
+title = 'Taught detectors, blood cells (unit: 24 epochs)'
+seeds = [0, 1, 2]
+folder = 'configs/bccd'
+latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
+moving = {f'{latent}.relative': True, f'{latent}.lr_mult': 4}
+for part in ('backbone', 'rpn_head', 'roi_head.shared_head'):
+    moving[f'model.{part}.conv_cfg.max_share'] = 0.01
+long = {'train_cfg.max_epochs': 48, 'param_scheduler.1.end': 48}
+half = {'train_cfg.max_epochs': 12, 'param_scheduler.1.end': 12}
+short = {'train_cfg.val_interval': 6}
+rebnn = f'{folder}/faster_rcnn_r18_rebnn_bccd.py'
+taught = f'{folder}/faster_rcnn_r18_rebnn_taught_bccd.py'
+two_stage = f'{folder}/faster_rcnn_r18_rebnn_two_stage_bccd.py'
+real = f'{folder}/faster_rcnn_r18_teacher_bccd.py'
+stage1 = f'{folder}/faster_rcnn_r18_react_stage1_bccd.py'
+shortcut = {'model.rpn_head.block': 'react'}
+runs = [
+    dict(name='teacher', label='the teacher: real-valued, same blocks (1)', config=real),
+    dict(name='taught', label='ReBNN, started and taught (1 + 1)', config=taught, options=moving, teacher='teacher'),
+    dict(name='rebnn_long', label='ReBNN (2)', config=rebnn, options=moving, budget=long),
+    dict(
+        name='shortcut_long',
+        label='ReBNN, shortcut in the proposal head (2)',
+        config=rebnn,
+        options={**moving, **shortcut},
+        budget=long,
+    ),
+    dict(name='twin_long', label='real-valued twin (2)', config=f'{folder}/faster_rcnn_r18_bccd.py', budget=long),
+    dict(name='real_long', label='real-valued, same blocks (2)', config=real, budget=long),
+    dict(
+        name='stage1',
+        label='first stage, 1-bit inputs (1/2 + 1)',
+        config=stage1,
+        options=short,
+        budget=half,
+        teacher='teacher',
+    ),
+    dict(
+        name='two_stage',
+        label='ReBNN, two stages, started and taught (1/2 + 3/2)',
+        config=two_stage,
+        options={**moving, **short},
+        budget=half,
+        start='stage1',
+        teacher='teacher',
+    ),
+    dict(
+        name='started',
+        label='ReBNN, started, not taught (1 + 1)',
+        config=taught,
+        options={**moving, 'model.losses': []},
+        teacher='teacher',
+    ),
+    dict(
+        name='taught_only',
+        label='ReBNN, taught, random start (1 + 1)',
+        config=taught,
+        options={**moving, 'model.start_from_teacher': False},
+        teacher='teacher',
+    ),
+    dict(
+        name='taught_slow',
+        label='ReBNN, started and taught, a quarter of the latent rate (1 + 1)',
+        config=taught,
+        options={**moving, f'{latent}.lr_mult': 1},
+        teacher='teacher',
+        seeds=[0],
+    ),
+    dict(
+        name='taught_scores',
+        label='ReBNN, started and taught, scores only (1 + 1)',
+        config=taught,
+        options={**moving, 'model.losses': [dict(type='DKDLoss'), dict(type='ObjectnessLoss')]},
+        teacher='teacher',
+        seeds=[0],
+    ),
+]
+del folder, latent, moving, part, long, half, short, rebnn, taught, two_stage, real, stage1, shortcut
