@@ -18,7 +18,7 @@ from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.registry import MODELS
 
 from ..fixed_teacher import ConfiguredTeacher
-from ..losses.detector_losses import (
+from ..losses.detector_comparison import (
     DetectorComparisonLoss,
     DetectorOutput,
     Points,

@@ -1,19 +1,14 @@
 """Losses usable from mmdet, mmpretrain and transformers alike."""
 
 from .bidet_loss import BiDetLoss
+from .detector_comparison import DetectorComparisonLoss, DetectorOutput
 from .detector_losses import (
     DenseBoxLoss,
     DenseScoreLoss,
-    DetectorComparisonLoss,
-    DetectorOutput,
     DKDLoss,
-    LayerwiseLoss,
-    ObjectFeatureLoss,
     ObjectnessLoss,
-    PKDLoss,
     RegionBoxLoss,
     decoupled_scores,
-    standardised_distance,
 )
 from .distribution_loss import DistributionLoss, distribution_loss
 from .encoder_losses import (
@@ -23,6 +18,7 @@ from .encoder_losses import (
     HiddenStateLoss,
     PredictionLoss,
 )
+from .feature_losses import LayerwiseLoss, ObjectFeatureLoss, PKDLoss, standardised_distance
 
 __all__ = [
     'AttentionScoreLoss',

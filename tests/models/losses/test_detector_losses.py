@@ -3,30 +3,34 @@ import torch
 from mmengine.registry import MODELS
 from torch.nn import functional
 
+from rebnn_mm.models.losses.detector_comparison import (
+    DetectorComparisonLoss,
+    DetectorOutput,
+    Points,
+    Product,
+    Regions,
+    Targets,
+)
 from rebnn_mm.models.losses.detector_losses import (
     DenseBoxLoss,
     DenseScoreLoss,
-    DetectorComparisonLoss,
-    DetectorOutput,
     DKDLoss,
-    LayerwiseLoss,
-    ObjectFeatureLoss,
     ObjectnessLoss,
-    PKDLoss,
-    Points,
-    Product,
     RegionBoxLoss,
-    Regions,
-    Targets,
-    amplitude_distance,
-    angle_distance,
     decoupled_scores,
     foreground,
-    inside_boxes,
     point_divergence,
+    weighted_box_distance,
+)
+from rebnn_mm.models.losses.feature_losses import (
+    LayerwiseLoss,
+    ObjectFeatureLoss,
+    PKDLoss,
+    amplitude_distance,
+    angle_distance,
+    inside_boxes,
     standardised,
     standardised_distance,
-    weighted_box_distance,
 )
 
 FLOAT64_EXACT = 1e-12

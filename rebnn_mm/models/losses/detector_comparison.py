@@ -1,0 +1,159 @@
+"""What losses between a student and a teacher detector compare, and their base."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple
+
+from torch import Tensor, nn
+
+
+class Points(NamedTuple):
+    """What a dense head (that of a one-stage detector, or the proposal head) predicts, all levels behind each other.
+
+    Attributes:
+        scores: (N, P, C), before sigmoid or softmax; one of P for every anchor, or every cell where there are none.
+        boxes: (N, P, D), as the head predicts them.
+        sigmoid: whether probabilities are sigmoids; else they are a softmax whose last class is the background.
+    """
+
+    scores: Tensor
+    boxes: Tensor
+    sigmoid: bool
+
+
+class Regions(NamedTuple):
+    """What the head of a two-stage detector says about the regions on which the student is trained.
+
+    Attributes:
+        scores: (R, C + 1), before the softmax; the last class is the background.
+        boxes: (R, D), as the head predicts them.
+    """
+
+    scores: Tensor
+    boxes: Tensor
+
+
+class Product(NamedTuple):
+    """What a layer made of its input and its weight.
+
+    Attributes:
+        values: their product, (N, O, H, W); of a binary layer that of the signs, before the factor.
+        size: norm of the input of each image, or region, times that of the weight, (N,).
+        factor: what a binary layer multiplies each output channel with, (O,); None if there is nothing.
+    """
+
+    values: Tensor
+    size: Tensor
+    factor: Tensor | None = None
+
+
+class DetectorOutput(NamedTuple):
+    """One forward pass of a detector in training; what no loss asks for may be missing.
+
+    Attributes:
+        maps: outputs of modules by their dotted name, each a tuple of tensors (N, C, H, W), one per level; for what
+            runs on regions (R, C, h, w).
+        points: of the one-stage detector's head.
+        proposals: of the region proposal head.
+        regions: of the second stage.
+        layers: what the student's binary layers, and the teacher's of the same name, computed, by that name.
+    """
+
+    maps: Mapping[str, tuple[Tensor, ...]]
+    points: Points | None = None
+    proposals: Points | None = None
+    regions: Regions | None = None
+    layers: Mapping[str, Product] = {}  # of a tuple, which nobody changes
+
+
+class Targets(NamedTuple):
+    """What the labels say about a batch.
+
+    Attributes:
+        objects: boxes of the objects of each image, x1, y1, x2, y2, (objects, 4).
+        size: height and width of the batch of images.
+        region_labels: class of every region, the background being the last one, (R,).
+        sampled: bool (N, P), anchors on which the proposal head is trained.
+    """
+
+    objects: Sequence[Tensor] = ()
+    size: tuple[int, int] = (0, 0)
+    region_labels: Tensor | None = None
+    sampled: Tensor | None = None
+
+
+class DetectorComparisonLoss(nn.Module):
+    """Base of the losses between a student and a teacher detector.
+
+    A subclass implements :meth:`forward`, which takes the :class:`DetectorOutput` of both for the same batch and
+    returns its terms by name. The teacher's tensors have no gradient.
+
+    Args:
+        weight: factor of the loss.
+        modules: dotted names of modules whose outputs are compared, such as ``'backbone'``, ``'neck'`` or
+            ``'roi_head.shared_head'``.
+        parts: dotted names of modules whose binary layers are compared one by one.
+    """
+
+    needs: ClassVar[str | None] = None
+    """The field of :class:`DetectorOutput` that is compared, beside ``maps``."""
+
+    def __init__(self, weight: float = 1.0, modules: Sequence[str] = (), parts: Sequence[str] = ()) -> None:
+        super().__init__()
+        self.weight = weight
+        self.compared = tuple(modules)
+        self.parts = tuple(parts)
+
+    def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
+        """The weighted terms, each a scalar whose name begins with ``loss_``."""
+        raise NotImplementedError(f'{type(self).__name__} has to implement forward(student, teacher, targets)')
+
+    def check_shapes(self, student: Tensor, teacher: Tensor, what: str) -> None:
+        """Refuse tensors that cannot be compared.
+
+        Raises:
+            ValueError: their shapes differ.
+        """
+        if student.shape != teacher.shape:
+            raise ValueError(
+                f'{type(self).__name__}: {what} of the student have the shape {tuple(student.shape)}, those of the '
+                f'teacher {tuple(teacher.shape)}. Take a teacher of the same structure and widths, or leave this loss '
+                'out.'
+            )
+
+    def map_pairs(self, student: DetectorOutput, teacher: DetectorOutput) -> list[tuple[str, Tensor, Tensor]]:
+        """Every compared map of both, the teacher's without history, behind a name: ``'neck_2'`` for neck's third.
+
+        Raises:
+            ValueError: they have other levels or shapes.
+        """
+        pairs = []
+        for name in self.compared:
+            ours, theirs = student.maps[name], teacher.maps[name]
+            if len(ours) != len(theirs):
+                raise ValueError(
+                    f'{type(self).__name__}: {name} of the student gives {len(ours)} maps, that of the teacher '
+                    f'{len(theirs)}. Take a teacher of the same levels, or leave this module out.'
+                )
+            for level, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+                self.check_shapes(a, b, f'maps of {name}')
+                label = f'{name}_{level}' if len(ours) > 1 else name
+                pairs.append((label, at_least_float32(a), at_least_float32(b).detach()))
+        return pairs
+
+    def extra_repr(self) -> str:
+        return f'weight={self.weight}' + (f', modules={list(self.compared)}' if self.compared else '')
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """The same values, in single precision where they were in half."""
+    return x.float() if x.element_size() < 4 else x
+
+
+def is_within(name: str, parts: Iterable[str]) -> bool:
+    """Whether a module is one of these parts or in one of them, by their dotted names.
+
+    Example:
+        >>> is_within('roi_head.shared_head.conv1', ['backbone', 'roi_head']), is_within('neck', ['ne'])
+        (True, False)
+    """
+    return any(name == part or name.startswith(f'{part}.') for part in parts)
