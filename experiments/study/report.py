@@ -161,7 +161,7 @@ def main() -> None:
     try:
         for name, (reference, scale) in TABLES.items():
             table = markdown_table(lists[name], store, reference, scale)
-            sections[f'experiment {name}'] = f'{table}\n{provenance_text(lists[name], store)}'
+            sections[f'experiment {name}'] = f'{table}\n{provenance_text(lists[name], store)}'.lstrip()
         sections['experiment oscillation'] = oscillation_section(
             lists['methods'], store, args.page.parent / 'images', args.page
         )

@@ -137,6 +137,8 @@ def row_differences(
 def markdown_table(experiment: Experiment, store: RecordStore, reference: str | None = None, scale: float = 1) -> str:
     """Score with interval, difference to a reference, flips, gamma, cost and the paper's number of every row.
 
+    Rows that are neither run nor in the paper are left out; where no row is run there is no table.
+
     Args:
         experiment: the list.
         store: the records.
@@ -144,6 +146,8 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
         scale: factor that makes percent of the score.
     """
     results = row_results(experiment, store)
+    if not any(result.records for result in results):
+        return ''
     base = next((result for result in results if result.row.name == reference), None)
     to_base = row_differences(results, reference, lambda record: scale * final_score(record))
     head = ['setting', f'{short(experiment.score)}, %']
@@ -160,6 +164,8 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
         head.append(f"the paper's: {experiment.paper}, %")
     lines = [_line(head), _line(['---'] + ['--:'] * (len(head) - 1))]
     for result in results:
+        if not result.records and result.row.paper is None:
+            continue
         finals = [scale * value for value in result.finals.values()]
         records = list(result.records.values())
         cells = [result.row.label, estimate(finals).text() if finals else 'not run yet']
@@ -185,11 +191,12 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
 
 
 def provenance_text(experiment: Experiment, store: RecordStore) -> str:
-    """One paragraph: how many runs there are, where and when they were made, and with which versions."""
+    """One paragraph: how many runs there are, where and when they were made, with which versions, and what is left."""
     runs = experiment.runs()
     records = [record for record in map(store.finished, runs) if record is not None]
+    waiting = '; '.join(found.row.label for found in row_results(experiment, store) if not found.records)
     if not records:
-        return f'0 of {len(runs)} runs are done.\n'
+        return f'0 of {len(runs)} runs are done: {waiting}.\n'
     made = [record['made'] for record in records]
     versions = {name: version for m in made for name, version in m['versions'].items()}
     cpu = sum(record['cost']['cpu_s'] for record in records) / 3600
@@ -203,6 +210,8 @@ def provenance_text(experiment: Experiment, store: RecordStore) -> str:
         f'{", ".join(f"{name} {version}" for name, version in sorted(versions.items()))}.',
         f'Command: `snakemake -s experiments/Snakefile --cores 2 {experiment.name}`.',
     ]
+    if waiting:
+        parts.append(f'Not run yet: {waiting}.')
     return ' '.join(parts) + '\n'
 
 

@@ -130,7 +130,16 @@ def test_provenance_says_how_much_is_done(experiment, store):
 
 
 def test_provenance_of_nothing(experiment, tmp_path):
-    assert provenance_text(experiment, RecordStore(tmp_path / 'none')) == '0 of 12 runs are done.\n'
+    nothing = RecordStore(tmp_path / 'none')
+    assert provenance_text(experiment, nothing) == '0 of 12 runs are done: NONE; OURS; LATER.\n'
+    assert markdown_table(experiment, nothing) == ''
+
+
+def test_rows_to_come_are_named_in_one_sentence(experiment, store):
+    rows = tuple(replace(row, paper=None) for row in experiment.rows)
+    coming = replace(experiment, rows=rows)
+    assert [line[0] for line in cells(markdown_table(coming, store))[2:]] == ['NONE', 'OURS']
+    assert provenance_text(coming, store).endswith('Not run yet: LATER.\n')
 
 
 def test_the_score_is_that_of_the_test_where_there_is_one(experiment, store):
