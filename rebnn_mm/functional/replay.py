@@ -4,6 +4,7 @@ What stands between two sums (signs, norms, additions, activations) is cheap to 
 16 bytes for each output of a convolution. Its sums are integers and fit in two.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -50,6 +51,9 @@ class Tape:
             sums, factor, dtype = self.kept.pop(0)
             return sums.to(dtype), factor
         sums, factor = compute()
+        if largest < math.inf and sums.device.type != 'cpu':
+            # A GPU's library may choose Winograd's algorithm, whose sums of integers are not quite integers.
+            sums = sums.round_()
         if self.keep == 'sums' and not self.replaying:
             self.kept.append((sums.to(smallest_type(largest, sums.dtype)), factor, sums.dtype))
         return sums, factor

@@ -191,7 +191,8 @@ class BinaryLayer(Named, nn.Module):
             return self._add_bias(self._value(x))
         quantized, weight = self._quantized_input(x), self._training_weight()
         with torch.no_grad():
-            if not self._knows_training_values:
+            # A tensor that only stands for one has no values to check.
+            if not self._knows_training_values and type(quantized) in (Tensor, nn.Parameter) and not quantized.is_meta:
                 self._check_training_values(quantized, weight)
             value = self._value(x, quantized, weight)
         return self._add_bias(self._with_gradients(quantized.to(value.dtype), weight.to(value.dtype), value))
