@@ -33,6 +33,7 @@ PARTS = {
     'layers': 'every layer and quantizer against the CPU: float32, channels_last, autocast; sums of signs',
     'memory': "memory='sums' and 'recompute' against 'plain', bit by bit",
     'steps': 'the rule around optimizer steps, with GradScaler; schedules and constraints of every method',
+    'bits': "Triton's kernels for signs and masks of one bit against PyTorch's operators, and their time",
     'sync': 'no step of ReBNN ResNet-18 waits for the device',
     'compile': 'torch.compile of blocks against the blocks',
     'processes': 'two processes (NCCL, two cards) against one',

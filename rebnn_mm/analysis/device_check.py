@@ -569,6 +569,70 @@ def measured(check: str, numbers: Mapping[str, float], real: Mapping[str, float]
     return Finding(check, 'measured', ', '.join(words), {**numbers, **ratios})
 
 
+def check_bits(device: str) -> Findings:
+    """Triton's kernels against PyTorch's operators, for every type and layout."""
+    from ..functional import bits
+
+    kind = torch.device(device).type
+    kernels = bits.triton is not None and (kind == 'cuda' or bits.INTERPRETED)
+    if not kernels:
+        reason = 'triton cannot be imported' if kind == 'cuda' else 'kernels are for a GPU; NumPy packs on a CPU'
+        yield Finding('kernels', 'skipped', reason)
+    special = torch.tensor([0.0, -0.0, 1.0, -1.0, math.nan, math.inf, -math.inf])
+    for dtype in (torch.float32, torch.bfloat16, torch.float16):
+        torch.manual_seed(0)
+        x = torch.randn(3, 65, 9, 7) * 1.5
+        x.view(-1)[: len(special)] = special
+        x = x.to(dtype).to(device)
+        for words, values in (
+            ('contiguous', x),
+            ('channels_last', x.contiguous(memory_format=torch.channels_last)),
+            ('a part', x[:, 1:]),
+        ):
+            shift = torch.linspace(-1, 1, values.shape[1]).to(device)
+            shifted, like = values.float() + shift.view(-1, 1, 1), bits.layout(values)
+            signs = bits.unpack_signs(bits.pack(values, bits.NEGATIVE, shift), like, dtype)
+            mask = bits.unpack_mask(bits.pack(values, bits.WITHIN_ONE, shift), like)
+            flags = bits.unpack_mask(bits.pack(mask, bits.TRUE), bits.layout(mask))
+            passed = (
+                torch.equal(signs, torch.where(shifted < 0, -1.0, 1.0).to(dtype))
+                and torch.equal(mask, shifted.abs() <= 1)
+                and torch.equal(flags, mask)
+            )
+            yield Finding.of(f'signs and masks, {dtype}, {words}'.replace('torch.', ''), passed)
+    yield from _packing_time(device)
+
+
+def _packing_time(device: str) -> Findings:
+    """Packing and unpacking a mask beside the comparison and the product that need it."""
+    import time
+
+    from ..functional import bits
+
+    on_gpu = torch.device(device).type == 'cuda'
+    x = torch.randn(32 if on_gpu else 1, 128, 28, 28, device=device)
+    mask, like, packed = x.abs() <= 1, bits.layout(x), bits.pack(x, bits.WITHIN_ONE)
+
+    def milliseconds(run: Callable[[], Any]) -> float:
+        run()
+        if on_gpu:
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(20):
+            run()
+        if on_gpu:
+            torch.cuda.synchronize()
+        return round(50 * (time.perf_counter() - start), 4)
+
+    numbers = {
+        'ms to pack': milliseconds(lambda: bits.pack(x, bits.WITHIN_ONE)),
+        'ms to compare': milliseconds(lambda: x.abs() <= 1),
+        'ms to unpack': milliseconds(lambda: bits.unpack_mask(packed, like)),
+        'ms to multiply': milliseconds(lambda: x * mask),
+    }
+    yield measured(f'a mask of {x.numel()} values', numbers, {})
+
+
 PARTS: dict[str, Callable[[str], Findings]] = {
     'layers': check_layers,
     'memory': check_memory_modes,
@@ -577,6 +641,7 @@ PARTS: dict[str, Callable[[str], Findings]] = {
     'compile': check_compile,
     'processes': check_processes,
     'encoder': check_encoder_cost,
+    'bits': check_bits,
 }
 """The parts that need no command of their own, by name."""
 

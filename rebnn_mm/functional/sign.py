@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .native import signs
+from .replay import current_tape
 
 
 def sign(x: Tensor) -> Tensor:
@@ -31,18 +32,42 @@ def sign(x: Tensor) -> Tensor:
     return torch.lt(x, 0, out=torch.empty_like(x, requires_grad=False)).mul_(-2).add_(1)
 
 
+def _keep_passing(ctx: Any, x: Tensor) -> None:
+    """Keep where the gradient passes, in one bit for each value.
+
+    Not where it is asked for at once, in a pass that is done again, nor for a compiler, which keeps what it likes.
+    """
+    ctx.layout = None
+    if not torch.compiler.is_compiling() and current_tape() is None:
+        from . import bits  # looks for Triton
+
+        if bits.can_pack(x):
+            ctx.layout = bits.layout(x)
+            ctx.save_for_backward(bits.pack(x, bits.WITHIN_ONE))
+            return
+    ctx.save_for_backward(x.abs() <= 1)
+
+
+def _passing(ctx: Any) -> Tensor:
+    (passes,) = ctx.saved_tensors
+    if ctx.layout is None:
+        return passes
+    from . import bits
+
+    return bits.unpack_mask(passes, ctx.layout)
+
+
 class _SignSTE(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         if ctx.needs_input_grad[0]:
-            ctx.save_for_backward(x.abs() <= 1)
+            _keep_passing(ctx, x)
         return sign(x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        (passes,) = ctx.saved_tensors
-        return grad_output * passes
+        return grad_output * _passing(ctx)
 
 
 class _SignIdentity(torch.autograd.Function):
@@ -139,14 +164,13 @@ class _StepSTE(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, tie: bool) -> Tensor:
         if ctx.needs_input_grad[0]:
-            ctx.save_for_backward(x.abs() <= 1)
+            _keep_passing(ctx, x)
         return (x >= 0 if tie else x > 0).to(x.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        (passes,) = ctx.saved_tensors
-        return grad_output * passes, None
+        return grad_output * _passing(ctx), None
 
 
 def step_ste(x: Tensor, tie: bool = True) -> Tensor:

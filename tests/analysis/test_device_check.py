@@ -18,6 +18,7 @@ from rebnn_mm.analysis.device_check import (
     run_part,
     step_cost,
 )
+from rebnn_mm.functional import bits
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.quantizers import MissingHookWarning
 from rebnn_mm.quantizers.shared import BinaryApproxSign
@@ -136,6 +137,15 @@ def test_differences(value):
     assert differences('a', dict(y=one * value, z=one), dict(y=one, z=one), 1e-4).state == 'failed'
     assert 'is missing' in differences('a', dict(y=None), dict(y=one), 1.0).detail
     assert 'is missing' in differences('a', dict(y=one), dict(y=one[:1]), 1.0).detail
+
+
+def test_wrong_bits_are_refused(monkeypatch):
+    skipped, *found = run_part('bits', 'cpu')
+    assert skipped.state == 'skipped' and len(found) == 10 and failed(found) == [found[-1]]
+    assert found[-1].state == 'measured'
+    pack = bits.pack
+    monkeypatch.setattr(bits, 'pack', lambda x, what=0, *shift: pack(x, what, *shift) ^ (what == bits.WITHIN_ONE))
+    assert len([f for f in run_part('bits', 'cpu') if f.state == 'failed']) == 9
 
 
 def test_an_error_is_a_finding(monkeypatch):

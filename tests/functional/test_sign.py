@@ -50,3 +50,16 @@ def test_step_gradient_passes_in_the_window(tie):
     upstream = torch.arange(1.0, 8.0, dtype=torch.float64)
     (step_ste(x, tie) * upstream).sum().backward()
     assert x.grad.tolist() == [0, 2, 3, 4, 5, 6, 0]
+
+
+@pytest.mark.parametrize('function', [sign_ste, step_ste])
+@pytest.mark.parametrize('memory_format', [torch.contiguous_format, torch.channels_last], ids=str)
+def test_where_the_gradient_passes_is_kept_in_one_bit_for_each_value(function, memory_format):
+    x = (2 * torch.randn(2, 5, 6, 7)).contiguous(memory_format=memory_format).requires_grad_()
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.nbytes) or t, lambda t: t):
+        y = function(x)
+    assert kept == [-(-x.numel() // 8)]
+    upstream = torch.randn_like(y)
+    y.backward(upstream)
+    assert torch.equal(x.grad, upstream * (x.detach().abs() <= 1))

@@ -1,0 +1,174 @@
+"""One bit for each value of what a backward pass needs of signs and masks.
+
+On a GPU by Triton's kernels, on a CPU by NumPy's, elsewhere by PyTorch's operators; the bits are the same. The kernels
+have run in Triton's interpreter only, not on a GPU yet. This file is imported when a layer first packs something.
+
+Bits lie in the order in which the values lie in memory, eight to a byte, the first in the lowest bit.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+INTERPRETED = os.environ.get('TRITON_INTERPRET') == '1'
+"""Whether Triton's kernels are run by its interpreter, on tensors of a CPU."""
+
+triton: Any = None
+if INTERPRETED or torch.cuda.is_available():
+    try:
+        import triton  # type: ignore[no-redef]
+        import triton.language as tl
+    except ImportError:
+        triton = None
+
+NEGATIVE, WITHIN_ONE, TRUE = 0, 1, 2
+"""What a bit says of a value: that it is below 0, at most 1 in magnitude, or not 0."""
+
+BLOCK = 1024
+"""Values that one program of a kernel packs or unpacks."""
+
+if triton is not None:
+
+    @triton.jit
+    def _pack(x, shift, bits, count, inner, channels, SHIFTED: tl.constexpr, WHAT: tl.constexpr, BYTES: tl.constexpr):  # type: ignore[no-untyped-def]
+        byte = tl.program_id(0) * BYTES + tl.arange(0, BYTES)
+        place = tl.arange(0, 8)
+        i = byte[:, None] * 8 + place[None, :]
+        inside = i < count
+        value = tl.load(x + i, mask=inside, other=0).to(tl.float32)
+        if SHIFTED:
+            value += tl.load(shift + (i // inner) % channels, mask=inside, other=0).to(tl.float32)
+        if WHAT == 0:
+            flag = value < 0
+        elif WHAT == 1:
+            flag = tl.abs(value) <= 1
+        else:
+            flag = value != 0
+        packed = tl.sum((flag & inside).to(tl.int32) << place[None, :], axis=1)
+        tl.store(bits + byte, packed.to(tl.uint8), mask=byte < (count + 7) // 8)
+
+    @triton.jit
+    def _unpack(bits, y, count, SIGNS: tl.constexpr, VALUES: tl.constexpr):  # type: ignore[no-untyped-def]
+        i = tl.program_id(0) * VALUES + tl.arange(0, VALUES)
+        inside = i < count
+        bit = (tl.load(bits + i // 8, mask=inside, other=0).to(tl.int32) >> (i % 8)) & 1
+        value = 1 - 2 * bit if SIGNS else bit
+        tl.store(y + i, value.to(tl.float32).to(y.dtype.element_ty), mask=inside)
+
+
+def can_pack(*tensors: Tensor) -> bool:
+    """Whether there are values to pack: not in a fake tensor or a subclass, not while a graph is traced."""
+    return not torch.jit.is_tracing() and all(
+        type(tensor) in (Tensor, nn.Parameter) and not tensor.is_meta for tensor in tensors
+    )
+
+
+def pack(x: Tensor, what: int = NEGATIVE, shift: Tensor | None = None, channel_dim: int = 1) -> Tensor:
+    r"""One bit per value of :math:`x + \beta`.
+
+    Args:
+        x: any shape; floating point, for :data:`TRUE` also bool. Packed in its own order where it is contiguous or
+            laid out with channels last, else in that of a contiguous copy.
+        what: :data:`NEGATIVE`, :data:`WITHIN_ONE` or :data:`TRUE`; NaN gives 0, 0 and 1.
+        shift: :math:`\beta`, (C,), of x's channels; None for none.
+        channel_dim: dimension of x that has them.
+
+    Returns:
+        Tensor: uint8, one-dimensional; the bits behind the last value are 0.
+
+    Example:
+        >>> pack(torch.tensor([-1.0, 0.0, -2.0])), pack(torch.tensor([-1.0, 0.0, -2.0]), WITHIN_ONE)
+        (tensor([5], dtype=torch.uint8), tensor([3], dtype=torch.uint8))
+    """
+    x = _dense(x.detach())
+    # The kernel adds and compares in float32, which holds every value of these types.
+    fits = x.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.bool)
+    if triton is not None and fits and (INTERPRETED or x.is_cuda) and (shift is None or shift.dtype == torch.float32):
+        bits = x.new_empty((x.numel() + 7) // 8, dtype=torch.uint8)
+        inner, channels = (1, 1) if shift is None else (x.stride(channel_dim), x.shape[channel_dim])
+        flat = x.view(torch.uint8) if x.dtype == torch.bool else x
+        grid = (triton.cdiv(bits.numel(), BLOCK // 8),)
+        if x.numel():
+            weight = flat if shift is None else shift.detach().contiguous()
+            _pack[grid](flat, weight, bits, x.numel(), inner, channels, shift is not None, what, BLOCK // 8)
+        return bits
+    if shift is not None:
+        x = x + shift.detach().view(-1, *[1] * (x.dim() - 1 - channel_dim % x.dim()))
+    flags = x < 0 if what == NEGATIVE else x.abs() <= 1 if what == WITHIN_ONE else x != 0
+    return _packed(_in_memory(flags))
+
+
+def unpack_mask(bits: Tensor, like: 'Layout') -> Tensor:
+    """The mask that was packed, bool.
+
+    Example:
+        >>> mask = torch.tensor([[True, False], [False, True]])
+        >>> torch.equal(unpack_mask(pack(mask, TRUE), layout(mask)), mask)
+        True
+    """
+    return _unpacked(bits, like, torch.bool, signs=False)
+
+
+def unpack_signs(bits: Tensor, like: 'Layout', dtype: torch.dtype = torch.float32) -> Tensor:
+    """-1 where a bit is set, else +1.
+
+    Example:
+        >>> x = torch.tensor([-3.0, 0.0, 2.0])
+        >>> unpack_signs(pack(x), layout(x))
+        tensor([-1.,  1.,  1.])
+    """
+    return _unpacked(bits, like, dtype, signs=True)
+
+
+Layout = tuple[Sequence[int], Sequence[int]]
+"""Size and strides of what was packed."""
+
+
+def layout(x: Tensor) -> Layout:
+    """Size and strides in which :func:`pack` reads a tensor.
+
+    Example:
+        >>> layout(torch.zeros(3, 2).t())
+        (torch.Size([2, 3]), (3, 1))
+    """
+    x = _dense(x)
+    return x.shape, x.stride()
+
+
+def _dense(x: Tensor) -> Tensor:
+    """The tensor itself if it lies in memory without gaps, contiguous or with channels last; else a copy that does."""
+    last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
+    return x if last else x.contiguous()
+
+
+def _in_memory(x: Tensor) -> Tensor:
+    """The values of a dense tensor as they lie in memory."""
+    return x.as_strided((x.numel(),), (1,))
+
+
+def _packed(flags: Tensor) -> Tensor:
+    if flags.device.type == 'cpu':
+        return torch.from_numpy(np.packbits(flags.numpy(), bitorder='little'))
+    padded = torch.nn.functional.pad(flags.to(torch.uint8), (0, -flags.numel() % 8)).view(-1, 8)
+    return (padded << torch.arange(8, dtype=torch.uint8, device=flags.device)).sum(dim=1, dtype=torch.uint8)
+
+
+def _unpacked(bits: Tensor, like: Layout, dtype: torch.dtype, signs: bool) -> Tensor:
+    y = torch.empty_strided(*like, dtype=dtype, device=bits.device)
+    count = y.numel()
+    if not count:
+        return y
+    if triton is not None and (INTERPRETED or bits.is_cuda):
+        target = y.view(torch.uint8) if dtype == torch.bool else y
+        _unpack[(triton.cdiv(count, BLOCK),)](bits, target, count, signs, BLOCK)
+        return y
+    if bits.device.type == 'cpu':
+        flat = torch.from_numpy(np.unpackbits(bits.numpy(), count=count, bitorder='little'))
+    else:
+        flat = ((bits[:, None] >> torch.arange(8, dtype=torch.uint8, device=bits.device)) & 1).flatten()[:count]
+    _in_memory(y).copy_(flat)
+    return y.mul_(-2).add_(1) if signs else y
