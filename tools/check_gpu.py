@@ -102,7 +102,7 @@ def check_cost(device: str) -> Iterator[Finding]:
             tool += ['real', 'rebnn', 'recompute', 'kept', '--device', device, *sizes, *rounds, '--json', str(path)]
             code, output = call(tool, LIMIT_S / 2)
             if code or not path.is_file():
-                yield found(name, 'failed', last_line(output))
+                yield found(name, 'failed', f'exit code {code}: {last_line(output)}')
                 continue
             rows = json.loads(path.read_text())['variants']
         keys = {'median_ms': 'ms', 'kept_mib': 'kept MiB', 'peak_mib': 'peak MiB'}
@@ -169,7 +169,7 @@ def train(name: str, config: Path, work_dir: Path) -> Finding:
     start = time.monotonic()
     code, output = call([sys.executable, 'tools/train.py', str(config), '--work-dir', str(work_dir)], LIMIT_S / 2)
     if code:
-        return found(name, 'failed', last_line(output))
+        return found(name, 'failed', f'exit code {code}: {last_line(output)}')
     lines = [json.loads(line) for path in work_dir.glob('*/vis_data/scalars.json') for line in path.open()]
     losses = [line['loss'] for line in lines if 'loss' in line]
     passed = bool(losses) and all(map(math.isfinite, losses))
