@@ -171,7 +171,8 @@ def check_layers(device: str) -> Findings:
     for kind, base in (('weight', WeightQuantizer), ('activation', ActivationQuantizer)):
         for name in own(base):
             torch.manual_seed(0)
-            yield from compare_with_cpu(name, BinaryLinear(24, 12, **{kind: name}), torch.randn(2, 9, 24), device)
+            layer = MODELS.build({'type': 'BinaryLinear', 'in_features': 24, 'out_features': 12, kind: name})
+            yield from compare_with_cpu(name, layer, torch.randn(2, 9, 24), device)
     yield from check_sums(device)
 
 
