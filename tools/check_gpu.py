@@ -84,7 +84,7 @@ def last_line(text: str) -> str:
 
 def check_cost(device: str) -> Iterator[Finding]:
     """The real twin and ReBNN's memory modes, by tools/analysis/benchmark_training.py."""
-    from rebnn_mm.analysis.device_check import measured
+    from rebnn_mm.analysis.device.cost import measured
 
     on_gpu = device.startswith('cuda')
     for name, config, batch, detector in COSTS:
@@ -188,7 +188,7 @@ def print_part(name: str, device: str) -> None:
     if name in COMMANDS:
         findings = COMMANDS[name](device)
     else:
-        from rebnn_mm.analysis.device_check import run_part
+        from rebnn_mm.analysis.device import run_part
 
         findings = (finding._asdict() for finding in run_part(name, device))
     for finding in findings:

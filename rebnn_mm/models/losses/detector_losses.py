@@ -75,6 +75,7 @@ class DKDLoss(DetectorComparisonLoss):
     Source: Zhao et al. 2022, released detector.
 
     Example:
+        >>> from rebnn_mm.models.losses.detector_comparison import Regions
         >>> def output(*scores):
         ...     return DetectorOutput({}, regions=Regions(torch.tensor([scores]).log(), torch.zeros(1, 4)))
         >>> targets = Targets(region_labels=torch.tensor([0]))
@@ -294,6 +295,7 @@ class RegionBoxLoss(DetectorComparisonLoss):
         ValueError: in the forward pass, if the student predicts other boxes than the teacher.
 
     Example:
+        >>> from rebnn_mm.models.losses.detector_comparison import Regions
         >>> ours = Regions(torch.tensor([[0.5, 0.25, 0.25]]).log(), torch.zeros(1, 8))
         >>> theirs = ours._replace(boxes=torch.tensor([[4.0, 4.0, 4.0, 4.0, 0.0, 0.0, 0.0, 0.0]]))
         >>> RegionBoxLoss()(DetectorOutput({}, regions=ours), DetectorOutput({}, regions=theirs), Targets())

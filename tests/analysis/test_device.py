@@ -5,19 +5,12 @@ import torch
 from mmengine.registry import MODELS
 from torch import nn
 
-from rebnn_mm.analysis import device_check
-from rebnn_mm.analysis.device_check import (
-    Finding,
-    check_memory_modes,
-    check_steps,
-    check_sums,
-    check_sync,
-    compare_with_cpu,
-    differences,
-    kept_bytes,
-    run_part,
-    step_cost,
-)
+from rebnn_mm.analysis import device
+from rebnn_mm.analysis.device import layers, run_part, steps
+from rebnn_mm.analysis.device.cost import kept_bytes, step_cost
+from rebnn_mm.analysis.device.finding import Finding, differences
+from rebnn_mm.analysis.device.layers import check_memory_modes, check_sums, compare_with_cpu
+from rebnn_mm.analysis.device.steps import check_steps, check_sync
 from rebnn_mm.functional import bits
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.quantizers import MissingHookWarning
@@ -81,10 +74,10 @@ def test_sums_that_are_no_integers_are_refused(monkeypatch):
 
 
 def test_memory_modes_that_differ_by_a_bit_are_refused(monkeypatch):
-    kept = device_check.BLOCKS.module_dict
-    monkeypatch.setattr(device_check.BLOCKS, '_module_dict', {'react': kept['react']})
+    kept = layers.BLOCKS.module_dict
+    monkeypatch.setattr(layers.BLOCKS, '_module_dict', {'react': kept['react']})
     assert failed(check_memory_modes('cpu')) == []
-    outcome = device_check.outcome
+    outcome = layers.outcome
 
     def other(block, x, *args):
         result = outcome(block, x, *args)
@@ -92,7 +85,7 @@ def test_memory_modes_that_differ_by_a_bit_are_refused(monkeypatch):
             result['output'] *= 1 + 2.0**-23
         return result
 
-    monkeypatch.setattr(device_check, 'outcome', other)
+    monkeypatch.setattr(layers, 'outcome', other)
     assert [f.check for f in failed(check_memory_modes('cpu'))] == [
         'react, recompute, float32',
         'react, recompute, bfloat16',
@@ -100,7 +93,7 @@ def test_memory_modes_that_differ_by_a_bit_are_refused(monkeypatch):
 
 
 def test_a_rule_that_sees_the_scale_of_the_loss_is_refused(monkeypatch):
-    monkeypatch.setattr(device_check, 'own', lambda base: ['XNORConv2d'])
+    monkeypatch.setattr(steps, 'own', lambda base: ['XNORConv2d'])
     assert failed(check_steps('cpu')) == []
     unscale = torch.amp.GradScaler.unscale_
 
@@ -149,11 +142,11 @@ def test_wrong_bits_are_refused(monkeypatch):
 
 
 def test_an_error_is_a_finding(monkeypatch):
-    def broken(device):
+    def broken(kind):
         yield Finding('first', 'passed')
         raise RuntimeError('CUDA error: an illegal memory access\nand more')
 
-    monkeypatch.setitem(device_check.PARTS, 'layers', broken)
+    monkeypatch.setitem(device.PARTS, 'layers', broken)
     first, last = run_part('layers', 'cpu')
     assert first.state == 'passed'
     assert last == Finding('layers', 'failed', 'RuntimeError: CUDA error: an illegal memory access')
