@@ -1,7 +1,8 @@
 _base_ = ['../_base_/bccd_taught.py', '../_base_/methods/react.py']
 
 # Stage 1 of two: real weights, binary inputs (W32A1), from the teacher's weights.
-binary = dict(_base_.binary, weight=None)
 model = dict(
-    backbone=dict(conv_cfg=binary), rpn_head=dict(conv_cfg=binary), roi_head=dict(shared_head=dict(conv_cfg=binary))
+    backbone=dict(conv_cfg=dict(_base_.binary, weight=None)),
+    rpn_head=dict(conv_cfg=dict(_base_.binary, weight=None)),
+    roi_head=dict(shared_head=dict(conv_cfg=dict(_base_.binary, weight=None))),
 )
