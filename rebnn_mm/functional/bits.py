@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 INTERPRETED = os.environ.get('TRITON_INTERPRET') == '1'
 """Whether Triton's kernels are run by its interpreter, on tensors of a CPU."""
@@ -58,13 +58,6 @@ if triton is not None:
         bit = (tl.load(bits + i // 8, mask=inside, other=0).to(tl.int32) >> (i % 8)) & 1
         value = 1 - 2 * bit if SIGNS else bit
         tl.store(y + i, value.to(tl.float32).to(y.dtype.element_ty), mask=inside)
-
-
-def can_pack(*tensors: Tensor) -> bool:
-    """Whether there are values to pack: not in a fake tensor or a subclass, not while a graph is traced."""
-    return not torch.jit.is_tracing() and all(
-        type(tensor) in (Tensor, nn.Parameter) and not tensor.is_meta for tensor in tensors
-    )
 
 
 def pack(x: Tensor, what: int = NEGATIVE, shift: Tensor | None = None, channel_dim: int = 1) -> Tensor:

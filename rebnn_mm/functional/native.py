@@ -58,17 +58,24 @@ def library() -> ctypes.CDLL | None:
     return found if abi == ABI and found.rebnn_isa() is not None else None
 
 
+def holds_values(*tensors: Tensor) -> bool:
+    """Whether there are values to read outside PyTorch: not in a fake tensor or a subclass, nor in a trace.
+
+    Example:
+        >>> holds_values(torch.zeros(1)), holds_values(torch.zeros(1, device='meta'))
+        (True, False)
+    """
+    return not torch.jit.is_tracing() and all(type(t) in (Tensor, nn.Parameter) and not t.is_meta for t in tensors)
+
+
 def _readable(*tensors: Tensor) -> bool:
-    """Whether the kernels see what these tensors hold: not fake ones, nor what a trace is to follow."""
-    return not torch.jit.is_tracing() and all(
-        type(t) in (Tensor, nn.Parameter) and t.device.type == 'cpu' and t.numel() > 0 for t in tensors
-    )
+    return holds_values(*tensors) and all(t.device.type == 'cpu' and t.numel() > 0 for t in tensors)
 
 
-def _library_for(*tensors: Tensor) -> ctypes.CDLL | None:
-    """The kernels, where these are float32 tensors that they can read as they lie."""
-    fits = all(t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
-    return library() if fits and _readable(*tensors) else None
+def _library_for(*tensors: Tensor, flags: Sequence[Tensor] = ()) -> ctypes.CDLL | None:
+    """The kernels, where these are float32 tensors, and flags of bool, that they can read as they lie."""
+    fits = all(t.dtype == torch.float32 for t in tensors) and all(t.is_contiguous() for t in (*tensors, *flags))
+    return library() if fits and _readable(*tensors, *flags) else None
 
 
 def _in_parts(count: int, run: Callable[[range], None]) -> None:
@@ -162,7 +169,9 @@ def count_flips(
     latent: Tensor, negative: Tensor, changed_before: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Where signs have changed, how many in each channel, and how many of them had changed before; or None."""
-    if _library_for(latent) is None:
+    # A model may have been laid out anew since its signs were noted.
+    flags = [negative] if changed_before is None else [negative, changed_before]
+    if _library_for(latent, flags=flags) is None:
         return None
     changed = torch.empty_like(negative)
     flips, backs = (torch.empty(len(latent), dtype=torch.int32) for _ in range(2))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .native import signs
+from .native import holds_values, signs
 from .replay import current_tape
 
 
@@ -38,13 +38,12 @@ def _keep_passing(ctx: Any, x: Tensor) -> None:
     Not where it is asked for at once, in a pass that is done again, nor for a compiler, which keeps what it likes.
     """
     ctx.layout = None
-    if not torch.compiler.is_compiling() and current_tape() is None:
+    if not torch.compiler.is_compiling() and current_tape() is None and holds_values(x):
         from . import bits  # looks for Triton
 
-        if bits.can_pack(x):
-            ctx.layout = bits.layout(x)
-            ctx.save_for_backward(bits.pack(x, bits.WITHIN_ONE))
-            return
+        ctx.layout = bits.layout(x)
+        ctx.save_for_backward(bits.pack(x, bits.WITHIN_ONE))
+        return
     ctx.save_for_backward(x.abs() <= 1)
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..functional.native import holds_values
 from ..functional.replay import Tape, compute, current_tape, hooked
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
 from ..quantizers.builder import QuantizerConfig, activation_quantizer_class
@@ -191,8 +192,7 @@ class BinaryLayer(Named, nn.Module):
             return self._add_bias(self._value(x))
         quantized, weight = self._quantized_input(x), self._training_weight()
         with torch.no_grad():
-            # A tensor that only stands for one has no values to check.
-            if not self._knows_training_values and type(quantized) in (Tensor, nn.Parameter) and not quantized.is_meta:
+            if not self._knows_training_values and holds_values(quantized):
                 self._check_training_values(quantized, weight)
             value = self._value(x, quantized, weight)
         return self._add_bias(self._with_gradients(quantized.to(value.dtype), weight.to(value.dtype), value))

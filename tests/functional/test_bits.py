@@ -82,11 +82,6 @@ def test_pytorchs_operators_give_the_same_bytes(monkeypatch):
     assert torch.equal(bits._packed(flags.as_subclass(Elsewhere)).as_subclass(torch.Tensor), expected)
 
 
-def test_without_values_nothing_is_packed():
-    assert bits.can_pack(torch.zeros(1), torch.nn.Parameter(torch.zeros(1)))
-    assert not bits.can_pack(torch.zeros(1, device='meta'))
-
-
 @pytest.mark.skipif('TRITON_INTERPRET' in os.environ, reason='this is the interpreter')
 def test_tritons_kernels_in_their_interpreter():
     """The tests of this file once more, with the kernels in place of NumPy."""

@@ -179,6 +179,19 @@ def test_what_lies_otherwise_in_memory_is_left_to_pytorch():
     assert torch.equal(sign(x.t()), sign(x).t())
 
 
+def test_flips_are_counted_where_the_model_was_laid_out_anew_in_between():
+    before, after = torch.randn(3, 4, 2, 2), torch.randn(3, 4, 2, 2)
+    last = torch.channels_last
+    expected = resilient.flips_since(before < 0, after, before > 0.5)
+    for negative, changed in (
+        (before < 0, (before > 0.5).to(memory_format=last)),
+        ((before < 0).to(memory_format=last), None),
+    ):
+        changed_now, flips, backs = resilient.flips_since(negative, after, changed)
+        assert torch.equal(changed_now, expected[0]) and torch.equal(flips, expected[1])
+        assert changed is None or torch.equal(backs, expected[2])
+
+
 def test_can_be_switched_off(monkeypatch):
     monkeypatch.setenv(native.VARIABLE, '0')
     native.library.cache_clear()

@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
-from torch import Tensor, nn
+from torch import Tensor
+
+from .comparison import ComparisonLoss, at_least_float32
 
 
 class Points(NamedTuple):
@@ -81,7 +83,7 @@ class Targets(NamedTuple):
     sampled: Tensor | None = None
 
 
-class DetectorComparisonLoss(nn.Module):
+class DetectorComparisonLoss(ComparisonLoss):
     """Base of the losses between a student and a teacher detector.
 
     A subclass implements :meth:`forward`, which takes the :class:`DetectorOutput` of both for the same batch and
@@ -98,27 +100,13 @@ class DetectorComparisonLoss(nn.Module):
     """The field of :class:`DetectorOutput` that is compared, beside ``maps``."""
 
     def __init__(self, weight: float = 1.0, modules: Sequence[str] = (), parts: Sequence[str] = ()) -> None:
-        super().__init__()
-        self.weight = weight
+        super().__init__(weight)
         self.compared = tuple(modules)
         self.parts = tuple(parts)
 
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
         """The weighted terms, each a scalar whose name begins with ``loss_``."""
         raise NotImplementedError(f'{type(self).__name__} has to implement forward(student, teacher, targets)')
-
-    def check_shapes(self, student: Tensor, teacher: Tensor, what: str) -> None:
-        """Refuse tensors that cannot be compared.
-
-        Raises:
-            ValueError: their shapes differ.
-        """
-        if student.shape != teacher.shape:
-            raise ValueError(
-                f'{type(self).__name__}: {what} of the student have the shape {tuple(student.shape)}, those of the '
-                f'teacher {tuple(teacher.shape)}. Take a teacher of the same structure and widths, or leave this loss '
-                'out.'
-            )
 
     def map_pairs(self, student: DetectorOutput, teacher: DetectorOutput) -> list[tuple[str, Tensor, Tensor]]:
         """Every compared map of both, the teacher's without history, behind a name: ``'neck_2'`` for neck's third.
@@ -141,12 +129,7 @@ class DetectorComparisonLoss(nn.Module):
         return pairs
 
     def extra_repr(self) -> str:
-        return f'weight={self.weight}' + (f', modules={list(self.compared)}' if self.compared else '')
-
-
-def at_least_float32(x: Tensor) -> Tensor:
-    """The same values, in single precision where they were in half."""
-    return x.float() if x.element_size() < 4 else x
+        return super().extra_repr() + (f', modules={list(self.compared)}' if self.compared else '')
 
 
 def is_within(name: str, parts: Iterable[str]) -> bool:

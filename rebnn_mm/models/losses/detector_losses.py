@@ -7,7 +7,8 @@ from mmengine.registry import MODELS
 from torch import Tensor
 from torch.nn import functional
 
-from .detector_comparison import DetectorComparisonLoss, DetectorOutput, Points, Targets, at_least_float32
+from .comparison import at_least_float32
+from .detector_comparison import DetectorComparisonLoss, DetectorOutput, Points, Targets
 
 
 def decoupled_scores(

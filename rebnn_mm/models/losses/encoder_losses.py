@@ -5,8 +5,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import torch
 from mmengine.registry import MODELS
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
+
+from .comparison import ComparisonLoss, at_least_float32
 
 _T = TypeVar('_T')
 
@@ -61,13 +63,12 @@ def direction_distance(student: Tensor, teacher: Tensor) -> Tensor:
         >>> direction_distance(torch.tensor([3.0, 0.0]), torch.tensor([0.0, 9.0]))
         tensor(1.4142)
     """
-    if student.element_size() < 4:
-        student, teacher = student.float(), teacher.float()
+    student, teacher = at_least_float32(student), at_least_float32(teacher)
     tiny = torch.finfo(student.dtype).tiny
     return (student / student.norm().clamp(min=tiny) - teacher / teacher.norm().clamp(min=tiny)).norm()
 
 
-class EncoderComparisonLoss(nn.Module):
+class EncoderComparisonLoss(ComparisonLoss):
     """Base of the losses between a student and a teacher encoder.
 
     A subclass implements :meth:`forward`, which takes the ``EncoderOutput`` of both for the same batch and returns
@@ -80,8 +81,7 @@ class EncoderComparisonLoss(nn.Module):
     """
 
     def __init__(self, weight: float = 1.0, mask_padding: bool = True) -> None:
-        super().__init__()
-        self.weight = weight
+        super().__init__(weight)
         self.mask_padding = mask_padding
 
     def forward(self, student: EncoderOutput, teacher: EncoderOutput) -> dict[str, Tensor]:
@@ -101,24 +101,12 @@ class EncoderComparisonLoss(nn.Module):
             )
         return list(zip(student, teacher, strict=True))
 
-    def check_shapes(self, student: Tensor, teacher: Tensor, what: str) -> None:
-        """Refuse tensors that cannot be compared.
-
-        Raises:
-            ValueError: their shapes differ.
-        """
-        if student.shape != teacher.shape:
-            raise ValueError(
-                f'{type(self).__name__}: {what} of the student have the shape {tuple(student.shape)}, those of the '
-                f'teacher {tuple(teacher.shape)}. Take a teacher of the same sizes, or leave this loss out.'
-            )
-
     def kept(self, output: EncoderOutput) -> Tensor:
         """Bool (B, N): tokens that count."""
         return output.mask if self.mask_padding else torch.ones_like(output.mask)
 
     def extra_repr(self) -> str:
-        return f'weight={self.weight}, mask_padding={self.mask_padding}'
+        return f'{super().extra_repr()}, mask_padding={self.mask_padding}'
 
 
 @MODELS.register_module()

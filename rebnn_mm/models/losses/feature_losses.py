@@ -7,7 +7,8 @@ from mmengine.registry import MODELS
 from torch import Tensor
 from torch.nn import functional
 
-from .detector_comparison import DetectorComparisonLoss, DetectorOutput, Product, Targets, at_least_float32, is_within
+from .comparison import at_least_float32
+from .detector_comparison import DetectorComparisonLoss, DetectorOutput, Product, Targets, is_within
 
 
 def standardised(x: Tensor, eps: float = 1e-6) -> Tensor:

@@ -1,0 +1,35 @@
+"""What losses between a student and a teacher have in common."""
+
+from torch import Tensor, nn
+
+
+class ComparisonLoss(nn.Module):
+    """Base of the losses between a student and a teacher.
+
+    Args:
+        weight: factor of the loss.
+    """
+
+    def __init__(self, weight: float = 1.0) -> None:
+        super().__init__()
+        self.weight = weight
+
+    def check_shapes(self, student: Tensor, teacher: Tensor, what: str) -> None:
+        """Refuse tensors that cannot be compared.
+
+        Raises:
+            ValueError: their shapes differ.
+        """
+        if student.shape != teacher.shape:
+            raise ValueError(
+                f'{type(self).__name__}: {what} of the student have the shape {tuple(student.shape)}, those of the '
+                f'teacher {tuple(teacher.shape)}. Take a teacher of the same sizes, or leave this loss out.'
+            )
+
+    def extra_repr(self) -> str:
+        return f'weight={self.weight}'
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """The same values, in single precision where they were in half."""
+    return x.float() if x.element_size() < 4 else x

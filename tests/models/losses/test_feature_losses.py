@@ -1,0 +1,118 @@
+import pytest
+import torch
+
+from rebnn_mm.models.losses.detector_comparison import DetectorOutput, Product, Targets
+from rebnn_mm.models.losses.feature_losses import (
+    LayerwiseLoss,
+    ObjectFeatureLoss,
+    PKDLoss,
+    amplitude_distance,
+    angle_distance,
+    inside_boxes,
+    standardised,
+    standardised_distance,
+)
+from tests.tolerances import FLOAT64_EXACT
+
+
+def test_standardised_distance_is_one_minus_the_correlation(draw):
+    student, teacher = draw(3, 4, 5, 6), draw(3, 4, 5, 6)
+    rows = [
+        torch.stack([s.flatten(), t.flatten()])
+        for s, t in zip(student.mT.swapaxes(0, 1), teacher.mT.swapaxes(0, 1), strict=True)
+    ]
+    expected = 1 - torch.stack([torch.corrcoef(pair)[0, 1] for pair in rows]).mean()
+    torch.testing.assert_close(standardised_distance(student, teacher), expected, rtol=0, atol=2e-6)
+
+
+def test_standardised_distance_knows_neither_scale_nor_offset(draw, gradient):
+    student, teacher = draw(2, 3, 4, 4), draw(2, 3, 4, 4)
+    scale, offset = draw(1, 3, 1, 1).abs() + 0.5, draw(1, 3, 1, 1)
+    same = standardised_distance(student * scale + offset, 7 * teacher - 1)
+    torch.testing.assert_close(same, standardised_distance(student, teacher), rtol=0, atol=2e-6)
+    found = gradient(lambda s: standardised_distance(s, teacher), student)
+    assert found.sum(dim=(0, 2, 3)).abs().max() < FLOAT64_EXACT
+    assert (found * standardised(student)).sum(dim=(0, 2, 3)).abs().max() < 1e-6
+    step = student - 0.1 * found
+    assert standardised_distance(step, teacher) < standardised_distance(student, teacher)
+
+
+def test_a_dead_channel_has_a_finite_gradient(draw, gradient):
+    student = torch.zeros(1, 2, 3, 3)
+    assert gradient(lambda s: standardised_distance(s, draw(1, 2, 3, 3).float()), student).isfinite().all()
+
+
+def test_pkd_has_a_term_for_every_map(draw):
+    ours = {'neck': (draw(2, 3, 4, 4), draw(2, 3, 2, 2)), 'roi_head.shared_head': (draw(5, 2, 2, 2),)}
+    theirs = {name: tuple(-x for x in maps) for name, maps in ours.items()}
+    losses = PKDLoss(list(ours), weight=0.5)(DetectorOutput(ours), DetectorOutput(theirs), Targets())
+    assert losses.keys() == {'loss_pkd_neck_0', 'loss_pkd_neck_1', 'loss_pkd_roi_head.shared_head'}
+    assert [round(float(value), 3) for value in losses.values()] == [1.0, 1.0, 1.0]
+
+
+def test_cells_are_inside_a_box_or_hold_its_centre():
+    boxes = torch.tensor([[3.0, 0.0, 13.0, 7.0], [0.0, 14.0, 1.0, 15.0]])
+    expected = torch.zeros(4, 4, dtype=torch.bool)
+    expected[0, 1:3] = expected[1, 1:3] = expected[3, 0] = True
+    assert torch.equal(inside_boxes(boxes, (16, 16), (4, 4)), expected)
+    assert not inside_boxes(torch.zeros(0, 4), (16, 16), (4, 4)).any()
+
+
+def test_object_features_are_the_standardised_ones_inside_boxes(draw, gradient):
+    student, teacher = draw(2, 3, 4, 4), draw(2, 3, 4, 4)
+    objects = [torch.tensor([[0.0, 0.0, 8.0, 8.0]]), torch.zeros(0, 4)]
+
+    def loss(maps):
+        outputs = [DetectorOutput({'backbone': (x,)}) for x in (maps, teacher)]
+        return ObjectFeatureLoss(['backbone'], 2.0)(*outputs, Targets(objects, (16, 16)))['loss_objects_backbone']
+
+    squares = (standardised(student) - standardised(teacher)).square()
+    torch.testing.assert_close(loss(student), squares[0, :, :2, :2].mean())
+    assert loss(student - 0.5 * gradient(loss, student)) < loss(student)
+    empty = DetectorOutput({'backbone': (student,)})
+    nothing = ObjectFeatureLoss(['backbone'])(empty, empty, Targets([torch.zeros(0, 4)] * 2, (16, 16)))
+    assert float(nothing['loss_objects_backbone']) == 0
+
+
+def test_angles_are_compared_and_sizes_are_not(draw, gradient):
+    student, teacher = draw(3, 2, 4, 4), draw(3, 2, 4, 4)
+    sizes = draw(2, 3).abs() + 1
+    expected = torch.stack(
+        [(student[n] / sizes[0, n] - teacher[n] / sizes[1, n]).norm() ** 2 for n in range(3)]
+    ).mean()
+    pair = Product(student, sizes[0]), Product(teacher, sizes[1])
+    torch.testing.assert_close(angle_distance(*pair), expected, rtol=0, atol=FLOAT64_EXACT)
+    scaled = Product(5 * student, 5 * sizes[0]), Product(0.1 * teacher, 0.1 * sizes[1])
+    torch.testing.assert_close(angle_distance(*scaled), expected, rtol=0, atol=FLOAT64_EXACT)
+    found = gradient(lambda s: angle_distance(Product(s, sizes[0]), pair[1]), student)
+    size = sizes[:, :, None, None, None]
+    torch.testing.assert_close(found, 2 / 3 / size[0] * (student / size[0] - teacher / size[1]))
+
+
+def test_amplitude_moves_the_factor_and_nothing_else(draw):
+    student, teacher, factor = draw(3, 2, 4, 4), draw(3, 2, 4, 4), draw(2).abs()
+    size = torch.ones(3)
+    values = student.clone().requires_grad_()
+    alpha = factor.clone().requires_grad_()
+    loss = amplitude_distance(Product(values, size, alpha), Product(teacher, size))
+    expected = (teacher - factor[:, None, None] * student).norm() ** 2 / teacher.norm() ** 2
+    torch.testing.assert_close(loss.detach(), expected, rtol=0, atol=FLOAT64_EXACT)
+    loss.backward()
+    assert values.grad is None
+    # Zero at the least squares solution.
+    best = ((student * teacher).sum((0, 2, 3)) / student.square().sum((0, 2, 3))).requires_grad_()
+    amplitude_distance(Product(student, size, best), Product(teacher, size)).backward()
+    assert best.grad.abs().max() < FLOAT64_EXACT
+    assert float(amplitude_distance(Product(student, size), Product(teacher, size))) == 0
+
+
+def test_layers_of_the_named_parts_count_alike(draw):
+    ours, theirs = ({name: Product(draw(2, 3, 2, 2), torch.ones(2)) for name in ('a.x', 'a.y', 'ab.z')} for _ in 'st')
+    losses = LayerwiseLoss(['a'], weight=3.0)(
+        DetectorOutput({}, layers=ours), DetectorOutput({}, layers=theirs), Targets()
+    )
+    expected = 3 * sum(angle_distance(ours[name], theirs[name]) for name in ('a.x', 'a.y')) / 2
+    torch.testing.assert_close(losses['loss_angle'], expected)
+    theirs['a.x'] = Product(draw(2, 4, 2, 2), torch.ones(2))
+    with pytest.raises(ValueError, match='LayerwiseLoss: products of a layer of the student have the shape'):
+        LayerwiseLoss(['a'])(DetectorOutput({}, layers=ours), DetectorOutput({}, layers=theirs), Targets())
