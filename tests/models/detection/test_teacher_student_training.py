@@ -1,0 +1,101 @@
+import pytest
+import torch
+from mmengine.dataset import pseudo_collate
+from mmengine.model import MMDistributedDataParallel
+from mmengine.optim import OptimWrapper
+from mmengine.runner import Runner
+from torch.utils.data import Dataset
+
+pytest.importorskip('mmdet')
+
+
+from rebnn_mm.engine import ResilientGradient
+from tests import two_processes
+
+from .taught_samples import built, c4, sample, taught
+
+# Some tests look at a loss only and never step.
+pytestmark = pytest.mark.filterwarnings('ignore:.*trained without the resilient gradient')
+
+
+class Data(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        return sample(index)
+
+
+def train(model, folder, epochs=2, **options):
+    runner = Runner(
+        model,
+        str(folder),
+        train_dataloader=dict(
+            batch_size=2,
+            num_workers=0,
+            dataset=Data(),
+            sampler=dict(type='DefaultSampler', shuffle=True),
+            collate_fn=pseudo_collate,
+        ),
+        train_cfg=dict(by_epoch=True, max_epochs=epochs),
+        optim_wrapper=dict(
+            constructor='ReBNNOptimWrapperConstructor',
+            optimizer=dict(type='SGD', lr=0.01, momentum=0.9),
+        ),
+        custom_hooks=[dict(type='ReBNNHook'), *options.pop('custom_hooks', [])],
+        default_scope='mmdet',
+        experiment_name=f'{folder.parent.name}_{folder.name}',
+        randomness=dict(seed=0),
+        log_level='ERROR',
+        **options,
+    )
+    runner.train()
+    return runner
+
+
+def raw(teacher_file, **options):
+    """A student that has not been initialised: the runner does it."""
+    torch.manual_seed(0)
+    return built(taught(teacher_file, **options))
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(teacher_file, tmp_path):
+    straight = train(raw(teacher_file, start_from_teacher=True), tmp_path / 'straight', epochs=1)
+    state = straight.model.state_dict()
+    resumed = train(
+        raw(teacher_file, start_from_teacher=True),
+        tmp_path / 'resumed',
+        epochs=1,
+        load_from=str(tmp_path / 'straight' / 'epoch_1.pth'),
+        resume=True,
+    )
+    # The start from the teacher, which every start of the runner makes, does not undo what was trained.
+    assert all(torch.equal(state[name], value) for name, value in resumed.model.state_dict().items())
+
+
+def test_average_is_saved_without_the_teacher(teacher_file, tmp_path):
+    runner = train(raw(teacher_file), tmp_path / 'run', epochs=1, custom_hooks=[dict(type='EMAHook')])
+    saved = torch.load(tmp_path / 'run' / 'epoch_1.pth', weights_only=False)
+    assert saved['state_dict'].keys() == runner.model.state_dict().keys() == built(c4()).state_dict().keys()
+    assert not [key for key in saved['ema_state_dict'] if 'teacher' in key]
+
+
+def _ddp_worker(rank, teacher_file, folder):
+    model = raw(teacher_file)
+    wrapped = MMDistributedDataParallel(model)
+    model.init_weights()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    ResilientGradient(wrapped).attach(optimizer)
+    wrapper = OptimWrapper(optimizer)
+    for _ in range(2):
+        wrapped.train_step(pseudo_collate([sample(2 * rank), sample(2 * rank + 1)]), wrapper)
+    torch.save(dict(parameters=dict(model.named_parameters()), teacher=model.teacher.state_dict()), f'{folder}/{rank}')
+
+
+def test_two_processes_keep_one_student(teacher_file, tmp_path):
+    """DDP finds every parameter used (it would raise in the second step) and has the same student everywhere."""
+    two_processes.run(_ddp_worker, str(teacher_file), str(tmp_path))
+    first, second = (torch.load(tmp_path / str(rank)) for rank in (0, 1))
+    assert all(torch.equal(value, second['parameters'][name]) for name, value in first['parameters'].items())
+    saved = torch.load(teacher_file)['state_dict']
+    assert all(torch.equal(value, saved[name]) for name, value in second['teacher'].items())
