@@ -11,10 +11,23 @@ from .version import __version__
 
 if find_spec('torch') is not None:
     from . import datasets, engine, evaluation, layers, methods, models, quantizers
+    from .models import binarize, plan_binary, plan_table
     from .utils.multimodal import leave_multimodal_out
 
     leave_multimodal_out()
 
-    __all__ = ['__version__', 'datasets', 'engine', 'evaluation', 'layers', 'methods', 'models', 'quantizers']
+    __all__ = [
+        '__version__',
+        'binarize',
+        'datasets',
+        'engine',
+        'evaluation',
+        'layers',
+        'methods',
+        'models',
+        'plan_binary',
+        'plan_table',
+        'quantizers',
+    ]
 else:
     __all__ = ['__version__']

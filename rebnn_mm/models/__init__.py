@@ -7,6 +7,7 @@ Only what needs nothing but mmengine and mmcv's layers is imported here; :mod:`r
 
 from .backbones import BinarySSDVGG, BinaryVGGSmall, ReBNNResLayer, ReBNNResNet
 from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock, block_styles
+from .convert import binarize, plan_binary, plan_table
 from .flatten_neck import FlattenNeck
 from .losses import DistributionLoss
 from .stages import BinaryUnit
@@ -22,5 +23,8 @@ __all__ = [
     'FlattenNeck',
     'ReBNNResLayer',
     'ReBNNResNet',
+    'binarize',
     'block_styles',
+    'plan_binary',
+    'plan_table',
 ]

@@ -1,0 +1,303 @@
+"""Which layers of a model lead to which, as one forward pass shows."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+ADD = {'add'}
+NORM = {'batch_norm', 'group_norm', 'instance_norm', 'layer_norm', 'local_response_norm', 'normalize', 'rms_norm'}
+RECTIFIER = {'relu', 'relu6'}
+ACTIVATION = RECTIFIER | {
+    'celu',
+    'elu',
+    'gelu',
+    'glu',
+    'hardswish',
+    'hardtanh',
+    'leaky_relu',
+    'mish',
+    'prelu',
+    'rrelu',
+    'selu',
+    'silu',
+    'softplus',
+    'tanh',
+}
+PRODUCT = {
+    'addmm',
+    'baddbmm',
+    'bilinear',
+    'bmm',
+    'conv1d',
+    'conv2d',
+    'conv3d',
+    'conv_transpose2d',
+    'einsum',
+    'linear',
+    'matmul',
+    'mm',
+    'multi_head_attention_forward',
+    'scaled_dot_product_attention',
+}
+ENLARGE = {'interpolate', 'upsample'}
+PASSING = ENLARGE | {
+    'adaptive_avg_pool1d',
+    'adaptive_avg_pool2d',
+    'adaptive_max_pool2d',
+    'alpha_dropout',
+    'avg_pool2d',
+    'cat',
+    'chunk',
+    'clone',
+    'concat',
+    'contiguous',
+    'detach',
+    'div',
+    'dropout',
+    'dropout2d',
+    'expand',
+    'expand_as',
+    'flatten',
+    'flip',
+    'float',
+    'get',
+    'getitem',
+    'half',
+    'index_select',
+    'max_pool2d',
+    'mean',
+    'movedim',
+    'mul',
+    'narrow',
+    'neg',
+    'pad',
+    'permute',
+    'pixel_shuffle',
+    'pixel_unshuffle',
+    'repeat',
+    'reshape',
+    'roll',
+    'select',
+    'setitem',
+    'split',
+    'squeeze',
+    'stack',
+    'sub',
+    'swapaxes',
+    't',
+    'to',
+    'transpose',
+    'truediv',
+    'type',
+    'type_as',
+    'unbind',
+    'unflatten',
+    'unfold',
+    'unsqueeze',
+    'view',
+    'view_as',
+}
+"""Functions that hand values on: order, size, scale and offset may change. What is in no set ends a path: a gate
+(sigmoid, softmax) or the decoding of a prediction."""
+
+STRAIGHT = {'avg_pool2d', 'clone', 'contiguous', 'div', 'dropout', 'max_pool2d', 'mul', 'to'}
+"""Those of them that lead from a shortcut's convolution to the addition."""
+
+
+@dataclass(eq=False)
+class Node:
+    """One tensor of the forward pass.
+
+    Attributes:
+        kind: name of the function that made it, ``'input'`` or ``'layer'``.
+        parents: what it was made of.
+        children: what was made of it.
+        layer: dotted name, of what a watched layer made.
+    """
+
+    kind: str
+    parents: list[Node] = field(default_factory=list)
+    children: list[Node] = field(default_factory=list)
+    layer: str = ''
+
+
+class DataFlow:
+    """How the layers of a model stand to each other.
+
+    Args:
+        model: any module; a copy of it is run in evaluation mode.
+        layers: dotted names of those to watch.
+        forward: runs a model once, on one example.
+        images: tensors that count as the model's input.
+
+    Example:
+        >>> model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 1), nn.Tanh(), nn.Conv2d(4, 2, 1))
+        >>> image = torch.zeros(1, 3, 8, 8)
+        >>> flow = DataFlow(model, '024', lambda model: model(image), [image])
+        >>> [flow.is_first(name) for name in '024'], [flow.is_output(name) for name in '024']
+        ([True, False, False], [False, False, True])
+        >>> flow.behind_rectifier('2'), flow.behind_rectifier('4')
+        (True, False)
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        layers: Iterable[str],
+        forward: Callable[[nn.Module], Any],
+        images: Iterable[Tensor],
+    ) -> None:
+        model = copy.deepcopy(model).eval()
+        watched = {model.get_submodule(name): name for name in layers}
+        self.inputs: dict[str, list[Node]] = {name: [] for name in watched.values()}
+        self.outputs: dict[str, list[Node]] = {name: [] for name in watched.values()}
+        self._convs_of_one_pixel = {
+            name for layer, name in watched.items() if isinstance(layer, nn.Conv2d) and layer.kernel_size == (1, 1)
+        }
+        recorder = _Recorder()
+        for image in images:
+            recorder.note([image], Node('input'))
+        for module in model.modules():
+            called = partial(self._called, recorder, watched.get(module, ''))
+            module.register_forward_hook(called, with_kwargs=True)
+        fast_attention = torch.backends.mha.get_fastpath_enabled()
+        torch.backends.mha.set_fastpath_enabled(False)  # it calls no layer
+        try:
+            with torch.no_grad(), torch.random.fork_rng(devices=[]), recorder:
+                forward(model)
+        finally:
+            torch.backends.mha.set_fastpath_enabled(fast_attention)
+
+    def _called(self, recorder: _Recorder, name: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        before = recorder.known(args, kwargs)[:1]
+        if name:
+            node = Node('layer', before, layer=name)
+            self.inputs[name] += before
+            self.outputs[name].append(node)
+            recorder.note(tree_leaves(output), node)
+        else:
+            # A function that PyTorch does not show, such as mmcv's RoIAlign: its first input counts.
+            recorder.note(recorder.unknown(output), Node('view', before))
+
+    def was_called(self, name: str) -> bool:
+        """Whether the forward pass used the layer."""
+        return bool(self.outputs[name])
+
+    def is_first(self, name: str) -> bool:
+        """Whether the layer sees the model's input, at most normalised and cut into pieces."""
+        return any(node.kind == 'input' for node in self._before(name, PASSING | ADD | NORM))
+
+    def is_output(self, name: str) -> bool:
+        """Whether neither norm, nor activation, nor another product follows."""
+        follows = NORM | ACTIVATION | PRODUCT
+        return not any(node.layer or node.kind in follows for node in self._behind(name, PASSING | ADD))
+
+    def is_shortcut(self, name: str) -> bool:
+        """Whether the layer is a 1x1 convolution that is added to what others made of the same input."""
+        if name not in self._convs_of_one_pixel:
+            return False
+        start, own = self._before(name, PASSING), self.outputs[name]
+        return any(_made_by_layers(other, start, own) for other in self._added_to(name, STRAIGHT | NORM))
+
+    def has_shortcut(self, name: str) -> bool:
+        """Whether the layer's output is added to its input, or to what a shortcut makes of that."""
+        along = PASSING | NORM | ACTIVATION
+        start = self._before(name, along)
+        for other in self._added_to(name, along):
+            behind = _walk([other], lambda node: node.parents if node.kind in along else [])
+            shortcuts = {node.layer for node in behind if node.layer and self.is_shortcut(node.layer)}
+            if behind & start or any(self._before(shortcut, along) & start for shortcut in shortcuts):
+                return True
+        return False
+
+    def behind_rectifier(self, name: str) -> bool:
+        """Whether all that the layer sees comes out of a ReLU: its signs are one constant without a shift."""
+        ends = [node for node in self._before(name, PASSING) if node.kind not in PASSING]
+        return bool(ends) and all(node.kind in RECTIFIER for node in ends)
+
+    def _before(self, name: str, along: set[str]) -> set[Node]:
+        """What the layer sees, what functions of these kinds made that of, and so on."""
+        return _walk(self.inputs[name], lambda node: node.parents if node.kind in along else [])
+
+    def _behind(self, name: str, along: set[str]) -> set[Node]:
+        """What is made of the layer's output, of that by functions of these kinds, and so on."""
+        start = [node for made in self.outputs[name] for node in made.children]
+        return _walk(start, lambda node: node.children if node.kind in along else [])
+
+    def _added_to(self, name: str, along: set[str]) -> list[Node]:
+        """What is added to the layer's output, or to what functions of these kinds make of it."""
+        seen = self._behind(name, along)
+        own = seen | set(self.outputs[name])
+        return [parent for node in seen if node.kind in ADD for parent in node.parents if parent not in own]
+
+
+class _Recorder(TorchFunctionMode):
+    """Notes which tensors every function of PyTorch takes and gives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._nodes: dict[int, Node] = {}
+        self._alive: list[Tensor] = []  # a number is given again when its tensor is gone
+
+    def note(self, tensors: Iterable[Any], node: Node) -> None:
+        for parent in node.parents:
+            parent.children.append(node)
+        for tensor in tensors:
+            if isinstance(tensor, Tensor):
+                self._nodes[id(tensor)] = node
+                self._alive.append(tensor)
+
+    def known(self, *values: Any) -> list[Node]:
+        found = [self._nodes.get(id(value)) for value in tree_leaves(values) if isinstance(value, Tensor)]
+        return list(dict.fromkeys(node for node in found if node is not None))
+
+    def unknown(self, value: Any) -> list[Tensor]:
+        return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor) and id(leaf) not in self._nodes]
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        kind = _kind(func)
+        if kind == 'hardtanh' and kwargs.get('min_val', -1) >= 0:
+            kind = 'relu6'  # as torch.nn.ReLU6 calls it
+        parents = self.known(args, kwargs)
+        if parents and kind:
+            self.note([args[0]] if kind == 'setitem' else tree_leaves(out), Node(kind, parents))
+        return out
+
+
+def _kind(func: Any) -> str:
+    """What a function is called, the same for ``x + y``, ``x.add_(y)`` and ``torch.add(x, y)``."""
+    name = getattr(func, '__name__', '').strip('_')
+    for prefix in ('i', 'r'):
+        if name in {prefix + known for known in ('add', 'sub', 'mul', 'truediv', 'matmul')}:
+            return name[1:]
+    return name
+
+
+def _walk(start: Iterable[Node], following: Callable[[Node], Iterable[Node]]) -> set[Node]:
+    """All nodes that can be reached, the first ones included."""
+    waiting, seen = list(start), set(start)
+    while waiting:
+        new = [node for node in following(waiting.pop()) if node not in seen]
+        seen.update(new)
+        waiting += new
+    return seen
+
+
+def _made_by_layers(node: Node, start: set[Node], not_by: Sequence[Node]) -> bool:
+    """Whether other layers lead from one of the first nodes to this one, without enlarging a map on the way."""
+    blocked = {*start, *not_by}
+    back = _walk([node], lambda node: node.parents if node.kind not in ENLARGE and node not in blocked else [])
+    # A layer on the way is one from which the start is reached.
+    layers = [node for node in back if node.layer and node not in blocked]
+    return any(_walk([layer], lambda node: node.parents if node not in blocked else []) & start for layer in layers)

@@ -1,0 +1,239 @@
+import copy
+import logging
+
+import pytest
+import torch
+from mmcv.cnn import ConvModule
+from mmengine.registry import MODELS
+from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
+
+import rebnn_mm
+from rebnn_mm import binarize, plan_binary, plan_table
+from rebnn_mm.layers import BinaryLayer
+from rebnn_mm.layers.report import layer_report
+from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
+
+CONV, LINEAR = dict(type='ReBNNConv2d'), dict(type='ReBNNLinear')
+IMAGE = torch.zeros(1, 3, 8, 8)
+
+
+class Network(nn.Module):
+    """Stem, one layer of every kind that there is a rule for, and a head."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = ConvModule(3, 8, 3, padding=1, norm_cfg=dict(type='BN'))
+        self.hidden = ConvModule(8, 8, 3, padding=1, norm_cfg=dict(type='BN'))
+        self.short = nn.Conv2d(8, 8, 1)
+        self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
+        self.point = nn.Conv2d(8, 8, 1)
+        self.up = nn.ConvTranspose2d(8, 8, 2)
+        self.normed = weight_norm(nn.Conv2d(8, 8, 1))
+        self.spare = nn.Conv2d(8, 8, 1)
+        self.fc = nn.Linear(8, 8)
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x):
+        x = self.stem(x)
+        x = (self.hidden(x) + self.short(x)).tanh()
+        x = self.point(self.depthwise(x).tanh()).tanh()
+        x = self.normed(self.up(x).tanh()).tanh()
+        return self.head(self.fc(x.mean((2, 3))).tanh())
+
+
+REASONS = {
+    'stem.conv': 'first layer',
+    'hidden.conv': '',
+    'short': 'shortcut',
+    'depthwise': 'depthwise',
+    'point': '',
+    'up': 'ConvTranspose2d has no binary form',
+    'normed': 'ParametrizedConv2d computes something of its own',
+    'spare': 'not called',
+    'fc': '',
+    'head': 'output layer',
+}
+
+
+def real_because(model, *args, **options):
+    return {row.name: row.real_because for row in plan_binary(model, *args, example=IMAGE, **options)}
+
+
+def test_every_rule_keeps_what_it_says():
+    found = real_because(Network(), CONV, LINEAR)
+    found['normed'] = found['normed'] and REASONS['normed']  # torch decides which of two reasons comes first
+    assert found == REASONS
+    assert real_because(Network(), None, LINEAR) == {'fc': '', 'head': 'output layer'}
+    assert set(real_because(Network(), CONV)) == REASONS.keys() - {'fc', 'head'}
+
+
+def test_the_plan_is_what_is_done():
+    torch.manual_seed(0)
+    model = Network().train()
+    plain = copy.deepcopy(model)
+    plan = plan_binary(model, CONV, LINEAR, example=IMAGE)
+    assert not any(isinstance(module, BinaryLayer) for module in model.modules())
+    assert binarize(model, CONV, LINEAR, example=IMAGE) is model
+    for row in plan:
+        layer = model.get_submodule(row.name)
+        assert isinstance(layer, BinaryLayer) == (row.name not in ('up', 'normed', 'spare'))
+        assert getattr(layer, 'binary', False) == (row.real_because == '')
+        if isinstance(layer, BinaryLayer):
+            assert layer.layer_name == row.name and layer.real_because == row.real_because and layer.training
+    before, after = plain.state_dict(), model.state_dict()
+    assert all(torch.equal(after[key], value) for key, value in before.items())
+    assert all('_quantizer' in key for key in after.keys() - before.keys())
+    assert {type(m) for m in model.modules() if getattr(m, 'binary', False)} == {ReBNNConv2d, ReBNNLinear}
+    model.load_state_dict(before, strict=False)
+
+
+def test_what_stays_real_computes_what_it_did():
+    model = Network().eval()
+    names = list(REASONS)
+    plain = copy.deepcopy(model)
+    x = torch.randn(2, 3, 8, 8)
+    binarize(model, CONV, LINEAR, keep_real=names, example=IMAGE)
+    assert torch.equal(model(x), plain(x)) and model.state_dict().keys() == plain.state_dict().keys()
+
+
+def test_it_learns():
+    model = binarize(Network(), CONV, LINEAR, example=IMAGE).train()
+    model(torch.randn(4, 3, 8, 8)).square().sum().backward()
+    assert all(m.weight.grad.abs().sum() > 0 for m in model.modules() if getattr(m, 'binary', False))
+
+
+def test_options_of_a_convolution_are_kept():
+    conv = nn.Conv2d(
+        4, 6, (3, 1), stride=2, padding=(1, 0), dilation=(2, 1), groups=2, bias=False, padding_mode='reflect'
+    )
+    model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.Tanh(), conv, nn.Tanh(), nn.Conv2d(6, 1, 1)).double()
+    conv.weight.requires_grad_(False)
+    new = binarize(model, CONV, example=IMAGE.double())[2]
+    for key in ('stride', 'padding', 'dilation', 'groups', 'padding_mode', 'kernel_size', 'bias'):
+        assert getattr(new, key) == getattr(conv, key)
+    assert new.weight.dtype == torch.float64 and not new.weight.requires_grad
+
+
+def test_a_layer_is_replaced_under_all_its_names():
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem = nn.Conv2d(3, 4, 1)
+            conv = nn.Conv2d(4, 4, 1)
+            self.levels = nn.ModuleList(nn.Sequential(conv, nn.BatchNorm2d(4)) for _ in range(3))
+            self.first, self.second = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
+            self.second.weight = self.first.weight
+            self.head = nn.Conv2d(4, 1, 1)
+
+        def forward(self, x):
+            x = self.stem(x).tanh()
+            x = sum(level(x).relu() for level in self.levels)
+            return self.head(self.second(self.first(x).tanh()).tanh())
+
+    model = Shared()
+    binarize(model, CONV, example=IMAGE)
+    assert len({id(level[0]) for level in model.levels}) == 1 and model.levels[2][0].binary
+    reasons = real_because(Shared(), CONV)
+    assert reasons['first'] == 'shares its weight with second' and type(model.first) is nn.Conv2d
+    with pytest.raises(ValueError, match="make_binary names 'first', which cannot become binary: shares its weight"):
+        binarize(Shared(), CONV, make_binary=['first'], example=IMAGE)
+
+
+def test_names_go_before_rules():
+    model = binarize(
+        Network(),
+        CONV,
+        LINEAR,
+        keep_real=['hidden'],
+        make_binary=['depthwise', 'stem'],
+        overrides={'point': dict(gamma=1e-4), 'fc': dict(type='XNORLinear')},
+        example=IMAGE,
+    )
+    assert model.hidden.conv.real_because == 'named in keep_real (hidden)'
+    assert model.depthwise.binary and model.stem.conv.binary
+    assert model.point.weight_quantizer.gamma_mode == 1e-4 and type(model.fc).__name__ == 'XNORLinear'
+    assert 'named in keep_real (hidden)' in layer_report(model)
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        (dict(), 'neither conv nor linear is given'),
+        (dict(conv=dict(type='ReBNConv2d')), "conv='ReBNConv2d' is no such layer. Did you mean 'ReBNNConv2d'?"),
+        (
+            dict(conv=dict(type='ReBNNConv2d', gama=1)),
+            "conv of type ReBNNConv2d: no option 'gama'. Did you mean 'gamma'",
+        ),
+        (dict(linear=CONV), "linear='ReBNNConv2d' is no such layer"),
+        (dict(conv=CONV, keep_real='stem'), r"keep_real='stem' must be a list of names, \['stem'\]"),
+        (dict(conv=CONV, make_binary=['steem']), "make_binary names 'steem', which fits no layer.*mean 'stem'"),
+        (dict(conv=CONV, overrides={'nothing': {}}), "overrides names 'nothing', which fits no layer"),
+        (dict(conv=CONV, make_binary=['up']), "names 'up', which cannot become binary: ConvTranspose2d has no binary"),
+        (dict(conv=CONV, example=None), 'what Network takes is not known; give example='),
+    ],
+)
+def test_wrong_option_is_named_and_nothing_is_replaced(options, message):
+    model = Network()
+    with pytest.raises(ValueError, match=message):
+        binarize(model, **{'example': IMAGE, **options})
+    assert not any(isinstance(module, BinaryLayer) for module in model.modules())
+
+
+def test_models_without_such_layers_and_binary_ones_are_refused():
+    with pytest.raises(ValueError, match='Tanh has no convolution or linear layer'):
+        binarize(nn.Tanh(), CONV, LINEAR, example=IMAGE)
+    with pytest.raises(ValueError, match='Network has binary layers already'):
+        binarize(binarize(Network(), CONV, example=IMAGE), CONV, example=IMAGE)
+
+
+def test_the_log_names_what_starves(caplog):
+    def network(act):
+        return nn.Sequential(nn.Conv2d(3, 4, 1), act(), nn.Conv2d(4, 4, 1), act(), nn.Conv2d(4, 2, 1))
+
+    with caplog.at_level(logging.WARNING):
+        binarize(network(nn.Hardtanh), CONV, example=IMAGE)
+        assert 'behind a ReLU' not in caplog.text
+        assert 'behind a ReLU' not in plan_table(plan_binary(network(nn.Hardtanh), CONV, example=IMAGE))
+    table = plan_table(plan_binary(network(nn.ReLU), CONV, example=IMAGE))
+    assert '2      4x4x1x1  binary, behind a ReLU' in table and '1 layers become binary behind a ReLU' in table
+
+
+def test_a_config_keeps_the_keys_of_the_real_model():
+    cfg = dict(type='BinaryVGGSmall', conv_cfg=None)
+    real = MODELS.build(cfg)
+    model = MODELS.build(
+        dict(type='rebnn_mm.Binarized', real=cfg['type'], conv_cfg=None, conv=CONV, image_size=(32, 32))
+    )
+    assert type(model) is type(real)
+    assert {key for key in model.state_dict() if '_quantizer' not in key} == set(real.state_dict())
+    assert rebnn_mm.binarize is binarize
+    with pytest.raises(ValueError, match="keep_real names 'nek', which fits no layer"):
+        MODELS.build(dict(binarized, keep_real=['nek']))
+
+
+def test_a_model_of_torchvision():
+    from torchvision.models import mobilenet_v3_small, resnet18, vit_b_16
+
+    model = binarize(resnet18(num_classes=4), CONV, LINEAR, example=torch.zeros(1, 3, 32, 32))
+    real = {name: m.real_because for name, m in model.named_modules() if isinstance(m, BinaryLayer) and not m.binary}
+    assert real == {
+        'conv1': 'first layer',
+        **{f'layer{stage}.0.downsample.0': 'shortcut' for stage in (2, 3, 4)},
+        'fc': 'output layer',
+    }
+    plan = plan_binary(mobilenet_v3_small(), CONV, LINEAR, example=torch.zeros(1, 3, 32, 32))
+    gates = [row for row in plan if row.name.endswith('block.2.fc2') or row.name.endswith('block.1.fc2')]
+    assert gates and {row.real_because for row in gates} == {'output layer'}
+    small = vit_b_16(image_size=32)
+    small.encoder.layers = small.encoder.layers[:1]
+    because = {
+        row.name: row.real_because for row in plan_binary(small, CONV, LINEAR, example=torch.zeros(1, 3, 32, 32))
+    }
+    assert because == {
+        'conv_proj': 'first layer',
+        'encoder.layers.encoder_layer_0.self_attention.out_proj': 'not called',
+        'encoder.layers.encoder_layer_0.mlp.0': '',
+        'encoder.layers.encoder_layer_0.mlp.3': '',
+        'heads.head': 'output layer',
+    }
