@@ -155,7 +155,16 @@ def plan_binary(
         raise ValueError(f'binarize: {type(model).__name__} has no {missing}.')
     for key, patterns in (('keep_real', keep_real), ('make_binary', make_binary), ('overrides', overrides)):
         check_names(key, patterns, list(layers))
-    flow = DataFlow(model, layers, *_run_on(model, example))
+    forward, images = _run_on(model, example)
+    try:
+        flow = DataFlow(model, layers, forward, images)
+    except Exception as error:
+        sizes = ', '.join('x'.join(map(str, image.shape)) for image in images) or 'its example'
+        first = str(error).strip().partition('\n')[0]
+        raise ValueError(
+            f'binarize: {type(model).__name__} could not be run on {sizes} ({type(error).__name__}: {first}). Give '
+            'another image_size or example.'
+        ) from error
     rows = []
     for name, layer in layers.items():
         because = _real_because(model, name, layer, flow, keep_real, make_binary)

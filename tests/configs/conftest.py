@@ -67,3 +67,18 @@ def detection_batch() -> dict[str, list[Any]]:
         samples.append(sample)
     images = torch.randint(0, 256, (2, 3, 96, 128), dtype=torch.uint8, generator=generator)
     return dict(inputs=list(images), data_samples=samples)
+
+
+@pytest.fixture
+def classification_samples():
+    """Two images of a size with their labels, as a classifier's data loader gives them."""
+    from mmpretrain.structures import DataSample
+
+    def samples(size):
+        images = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8)
+        return [
+            dict(inputs=image, data_samples=DataSample().set_gt_label(label))
+            for image, label in zip(images, (3, 7), strict=True)
+        ]
+
+    return samples

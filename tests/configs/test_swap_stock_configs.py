@@ -1,26 +1,24 @@
 """Configs of mmdet and mmpretrain, not ours, with only ``conv_cfg`` swapped and the method switched on."""
 
 import re
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.dataset import pseudo_collate
 from mmengine.hub import get_config
 from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
 from torch import nn
-from torch.utils.data import DataLoader
 
 from rebnn_mm.engine import ReBNNOptimWrapperConstructor, ResilientGradient
 from rebnn_mm.engine.optim_constructor import apply_relative_rates
-from rebnn_mm.layers import BinaryConv2d, calibrate_shifts
+from rebnn_mm.layers import calibrate_shifts
 
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
+
+from .stock import Watch, binary_layers, separate, train_one_step
 
 ROOT = Path(__file__).parents[2]
 METHODS = ['BNN', 'XNOR', 'DoReFa', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet']
@@ -86,59 +84,9 @@ DETECTORS = [
 ]
 
 
-class Watch:
-    """What each binary layer received in the last step: its gradient, and the share of its input above the mean."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.gradient: dict[str, float] = {}
-        self.above: dict[str, float] = {}
-        for name, layer in binary_layers(model).items():
-            layer.activation_quantizer.register_forward_hook(partial(self._input, name))
-            if layer.weight.requires_grad:
-                layer.weight.register_post_accumulate_grad_hook(partial(self._gradient, name))
-
-    def _input(self, name: str, module: nn.Module, args: tuple[Any, ...], codes: torch.Tensor) -> None:
-        self.above[name] = (codes > codes.float().mean()).float().mean().item()
-
-    def _gradient(self, name: str, weight: nn.Parameter) -> None:
-        self.gradient[name] = weight.grad.abs().sum().item()
-
-
-def binary_layers(model: nn.Module) -> dict[str, BinaryConv2d]:
-    return {name: m for name, m in model.named_modules() if isinstance(m, BinaryConv2d) and m.binary}
-
-
 def swapped(base: str, binary: str, places: list[str], folder: Path) -> Config:
     (folder / 'swapped.py').write_text(HEADER.format(base=base, binary=binary, places=', '.join(places)))
     return Config.fromfile(folder / 'swapped.py')
-
-
-def separate(batch: dict[str, list[Any]]) -> list[dict[str, Any]]:
-    """A batch as the list of samples it was made of."""
-    return [dict(zip(batch, values, strict=True)) for values in zip(*batch.values(), strict=True)]
-
-
-def train_one_step(cfg: Config, samples: list[Any], folder: Path) -> tuple[Runner, Watch]:
-    """One iteration on the given samples with the config's own model, optimizer, hook and constructor."""
-    runner = Runner(
-        model=cfg.model,
-        data_preprocessor=cfg.get('data_preprocessor'),
-        work_dir=str(folder),
-        train_dataloader=DataLoader(samples, batch_size=len(samples), collate_fn=pseudo_collate),
-        train_cfg=dict(by_epoch=False, max_iters=1, val_interval=100),
-        optim_wrapper=cfg.optim_wrapper,
-        custom_hooks=cfg.custom_hooks,
-        default_hooks=dict(checkpoint=None),
-        default_scope=cfg.default_scope,
-        experiment_name=folder.name,
-        log_level='ERROR',
-        randomness=dict(seed=0),
-    )
-    # Initialisation would fetch pretrained weights; torch's own will do for one step.
-    runner._init_model_weights = lambda: None
-    watch = Watch(runner.model)
-    runner.train()
-    return runner, watch
 
 
 def check(runner: Runner, watch: Watch, count: int | None, real: str) -> None:
@@ -237,21 +185,6 @@ def test_three_lines_select_any_method_in_a_classifier(method, classification_sa
         runner, watch = train_one_step(cfg, classification_samples(64), tmp_path)
     assert {type(layer).__name__ for layer in binary_layers(runner.model).values()} == {f'{method}Conv2d'}
     check(runner, watch, 16, r'backbone\.conv1|.*\.downsample\.0')
-
-
-@pytest.fixture
-def classification_samples():
-    """Two images of a size with their labels, as a classifier's data loader gives them."""
-    from mmpretrain.structures import DataSample
-
-    def samples(size):
-        images = torch.randint(0, 256, (2, 3, size, size), dtype=torch.uint8)
-        return [
-            dict(inputs=image, data_samples=DataSample().set_gt_label(label))
-            for image, label in zip(images, (3, 7), strict=True)
-        ]
-
-    return samples
 
 
 @pytest.mark.parametrize(

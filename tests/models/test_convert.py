@@ -170,6 +170,7 @@ def test_names_go_before_rules():
         (dict(conv=CONV, make_binary=['steem']), "make_binary names 'steem', which fits no layer.*mean 'stem'"),
         (dict(conv=CONV, overrides={'nothing': {}}), "overrides names 'nothing', which fits no layer"),
         (dict(conv=CONV, make_binary=['up']), "names 'up', which cannot become binary: ConvTranspose2d has no binary"),
+        (dict(conv=CONV, example=IMAGE[:, :2]), r'Network could not be run on 1x2x8x8 \(RuntimeError: .*Give another'),
         (dict(conv=CONV, example=None), 'what Network takes is not known; give example='),
     ],
 )
@@ -202,9 +203,8 @@ def test_the_log_names_what_starves(caplog):
 def test_a_config_keeps_the_keys_of_the_real_model():
     cfg = dict(type='BinaryVGGSmall', conv_cfg=None)
     real = MODELS.build(cfg)
-    model = MODELS.build(
-        dict(type='rebnn_mm.Binarized', real=cfg['type'], conv_cfg=None, conv=CONV, image_size=(32, 32))
-    )
+    binarized = dict(cfg, type='rebnn_mm.Binarized', real=cfg['type'], conv=CONV, image_size=(32, 32))
+    model = MODELS.build(binarized)
     assert type(model) is type(real)
     assert {key for key in model.state_dict() if '_quantizer' not in key} == set(real.state_dict())
     assert rebnn_mm.binarize is binarize
