@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from ..layers.attention import EncoderAttention
+
 ADD = {'add'}
 NORM = {'batch_norm', 'group_norm', 'instance_norm', 'layer_norm', 'local_response_norm', 'normalize', 'rms_norm'}
 RECTIFIER = {'relu', 'relu6'}
@@ -178,8 +180,11 @@ class DataFlow:
             torch.backends.mha.set_fastpath_enabled(fast_attention)
 
     def _called(self, recorder: _Recorder, name: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        before = recorder.known(args, kwargs)[:1]
-        if name:
+        seen = recorder.known(args, kwargs)
+        before = seen[:1]
+        if isinstance(module, EncoderAttention):  # its signs are functions that PyTorch does not show
+            recorder.note(tree_leaves(output), Node('scaled_dot_product_attention', seen))
+        elif name:
             node = Node('layer', before, layer=name)
             self.inputs[name] += before
             self.outputs[name].append(node)
@@ -270,7 +275,7 @@ class _Recorder(TorchFunctionMode):
         if kind == 'hardtanh' and kwargs.get('min_val', -1) >= 0:
             kind = 'relu6'  # as torch.nn.ReLU6 calls it
         parents = self.known(args, kwargs)
-        if parents and kind:
+        if parents and not kind.startswith('new') and not kind.endswith('like'):
             self.note([args[0]] if kind == 'setitem' else tree_leaves(out), Node(kind, parents))
         return out
 

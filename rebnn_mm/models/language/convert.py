@@ -51,17 +51,18 @@ def binarize(
 
     Example:
         >>> import torch
-        >>> model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
-        >>> _ = binarize(model, linear=dict(type='BinaryLinear', activation='BinarySign'), example=torch.zeros(1, 8))
-        >>> for name, layer in model.named_children():
+        >>> model = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 2))
+        >>> linear = dict(type='BinaryLinear', activation='BinarySign')
+        >>> for name, layer in binarize(model, linear, example=torch.tensor([[3, 1]])).named_children():
         ...     print(name, layer)
-        0 BinaryLinear(
+        0 Embedding(9, 8)
+        1 BinaryLinear(
           in_features=8, out_features=8, bias=True, W1A1
           (weight_quantizer): BinaryMeanScaleWeight()
           (activation_quantizer): BinarySign(8)
         )
-        1 Tanh()
-        2 BinaryLinear(
+        2 Tanh()
+        3 BinaryLinear(
           in_features=8, out_features=2, bias=True, real: output layer
           (weight_quantizer): None
           (activation_quantizer): None
