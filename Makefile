@@ -8,8 +8,13 @@ PYTHON = $(VENV)/bin/python
 READY = $(VENV)/.ready
 
 # One process for each processor, at most 8, because each takes 2 GB. A file's tests stay together and share its fixtures.
-PYTEST = $(PYTHON) -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile --durations 10 \
-	--cov --cov-report term
+PYTEST = $(PYTHON) -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile --durations 10
+
+# Anything but nothing prints the coverage, too. To trace every line doubles the time, so it is CI that does.
+COVERAGE ?= $(CI)
+ifneq ($(COVERAGE),)
+PYTEST += --cov --cov-report term
+endif
 
 # Compiled by the set-up, and again when a source changes.
 RUNTIME = rebnn_mm/deploy/lib/librebnn_ort.so
@@ -19,7 +24,7 @@ RUNTIME_SOURCES = $(wildcard runtime/CMakeLists.txt runtime/include/* runtime/sr
 
 help:
 	@echo 'make demo      set up, train on the sample images, print the mAP table'
-	@echo 'make test      set up, run the tests, print the slowest and the coverage'
+	@echo 'make test      set up, run the tests, print the slowest; COVERAGE=1 prints the coverage as well'
 	@echo 'make test-all  the same with the slow ones: fuzzing, sanitizers, emulation, long trainings'
 	@echo 'make lint      set up, check style, format and types'
 	@echo 'make format    set up, rewrite the files in the house format'
