@@ -12,32 +12,15 @@ import argparse
 import sys
 import warnings
 
-from mmengine.config import Config, DictAction
+from mmengine.config import DictAction
 from mmengine.evaluator import DumpResults
-from mmengine.registry import init_default_scope
-from mmengine.runner import Runner
 
 from rebnn_mm.deploy import DeployError, RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
-from rebnn_mm.evaluation.packed_predictor import PackedPredictor, PackedTextPredictor, other_preparation
+from rebnn_mm.evaluation.packed_predictor import build_runner, other_preparation
 from rebnn_mm.utils.command_line import load_config, stop_if, stopping_on_mistakes, unwritable
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.score_table import print_scores
-
-RUNNER_KEYS = (
-    'work_dir',
-    'test_cfg',
-    'test_evaluator',
-    'default_hooks',
-    'env_cfg',
-    'log_processor',
-    'log_level',
-    'visualizer',
-    'default_scope',
-    'randomness',
-    'experiment_name',
-)
-"""What testing takes from a config. Hooks of the training method have nothing to find in a packed file."""
 
 
 def parse_args() -> argparse.Namespace:
@@ -67,21 +50,6 @@ def load_packed(args: argparse.Namespace) -> Loaded:
         except ValueError as error:
             stop_if(str(error))
     raise AssertionError('stop_if ends the program')
-
-
-def build_runner(cfg: Config, packed: Loaded) -> Runner:
-    """The config's test loop around a packed file.
-
-    Raises:
-        ValueError: the file does not suit the config's test data set.
-    """
-    init_default_scope(cfg.get('default_scope') or 'mmengine')
-    cfg.test_dataloader.batch_size = 1
-    loader = Runner.build_dataloader(cfg.test_dataloader)
-    kind = PackedTextPredictor if isinstance(packed, TextClassifier) else PackedPredictor
-    predictor = kind(packed, loader.dataset)
-    kept = {key: cfg[key] for key in RUNNER_KEYS if cfg.get(key) is not None}
-    return Runner(predictor, test_dataloader=loader, cfg=cfg, **kept)
 
 
 def main() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
-import platform
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import onnx
+
+from rebnn_mm.export.int8 import calibrated, inserted, quiet, saturates, values_of, watched
 
 from .timing import noise_feeds, timed_session
 
@@ -34,44 +31,24 @@ def quantised(real: Path, size: tuple[int, int], images: list[dict[str, np.ndarr
         ValueError: the packages are missing, or the network cannot be quantised; one sentence says so.
     """
     try:
-        from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
         from onnxruntime.quantization.shape_inference import quant_pre_process
     except ImportError as error:
         raise ValueError(f'{error}: quantising needs `pip install onnx onnxruntime`.') from None
-
-    class Calibration(CalibrationDataReader):
-        def __init__(self, feeds: Iterator[dict[str, np.ndarray]]) -> None:
-            self.feeds = feeds
-
-        def get_next(self) -> dict[str, np.ndarray] | None:
-            return next(self.feeds, None)
-
-    with tempfile.TemporaryDirectory() as folder, _quiet():
-        prepared, out = Path(folder, 'prepared.onnx'), Path(folder, 'int8.onnx')
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        prepared, ranged = Path(folder, 'prepared.onnx'), Path(folder, 'ranged.onnx')
         # folds batch norms into convolutions; shapes are not needed
         quant_pre_process(real, prepared, skip_symbolic_shape=True)
         model = onnx.load(prepared)
-        session = timed_session(prepared, packed=False, threads=1)
-        feeds = iter(images) if images else (noise_feeds(session, size, seed) for seed in range(CALIBRATION_IMAGES))
-        quantize_static(
-            prepared,
-            out,
-            Calibration(feeds),
-            quant_format=QuantFormat.QDQ,
-            per_channel=True,
-            activation_type=QuantType.QUInt8,
-            weight_type=QuantType.QInt8,
-            reduce_range=saturates(),
-            nodes_to_quantize=layers(model),
-        )
-        return onnx.load(out)
-
-
-def saturates() -> bool:
-    """Whether this processor adds two int8 products in 16 bits (x86-64 without VNNI), so that weights need 7 bits."""
-    info = Path('/proc/cpuinfo')
-    flags = info.read_text() if info.is_file() else ''
-    return platform.machine() == 'x86_64' and 'vnni' not in flags
+        # exported files leave the names of standard nodes out, and the quantiser knows nodes by their names only
+        for index, node in enumerate(model.graph.node):
+            node.name = node.name or f'node_{index}'
+        names = layers(model)
+        nodes = [node for node in model.graph.node if node.name in names]
+        ranged.write_bytes(watched(model, values_of(model, nodes)))
+        session = timed_session(ranged, packed=False, threads=1)
+        feeds = images or (noise_feeds(session, size, seed) for seed in range(CALIBRATION_IMAGES))
+        ranges = calibrated(session, values_of(model, nodes), feeds)
+    return inserted(model, names, ranges, reduced=saturates())
 
 
 def layers(model: onnx.ModelProto) -> list[str]:
@@ -85,15 +62,3 @@ def layers(model: onnx.ModelProto) -> list[str]:
         for node in model.graph.node
         if node.op_type in LAYERS or (node.op_type == 'Add' and readers.get(node.output[0]) == ['Relu'])
     ]
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """ONNX Runtime's tools print and log advice about models that are not ours to change."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            yield
-    finally:
-        logging.disable(level)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +16,29 @@ import torch
 from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.model import BaseModel
+from mmengine.registry import init_default_scope
+from mmengine.runner import Runner
 from mmengine.structures import BaseDataElement, InstanceData
 from torch import Tensor
 
-from rebnn_mm.deploy import Classifier, Detections, Detector, RawModel, TextClassifier
+from rebnn_mm.deploy import Classifier, Detections, Detector, RawModel, TextClassifier, load
+from rebnn_mm.deploy.loading import Loaded
 from rebnn_mm.export.preprocess import preprocessing
+
+RUNNER_KEYS = (
+    'work_dir',
+    'test_cfg',
+    'test_evaluator',
+    'default_hooks',
+    'env_cfg',
+    'log_processor',
+    'log_level',
+    'visualizer',
+    'default_scope',
+    'randomness',
+    'experiment_name',
+)
+"""What testing takes from a config. Hooks of the training method have nothing to find in a packed file."""
 
 
 class PackedPredictor(BaseModel):
@@ -231,3 +253,42 @@ class PackedTextPredictor(BaseModel):
         for sample, scores in zip(data_samples, torch.from_numpy(logits), strict=True):
             sample.set_data(dict(pred_score=scores))
         return list(data_samples)
+
+
+def build_runner(cfg: Config, packed: Loaded) -> Runner:
+    """The config's test loop around a packed file.
+
+    Raises:
+        ValueError: the file does not suit the config's test data set.
+    """
+    init_default_scope(cfg.get('default_scope') or 'mmengine')
+    cfg.test_dataloader.batch_size = 1
+    loader = Runner.build_dataloader(cfg.test_dataloader)
+    predictor: BaseModel
+    if isinstance(packed, TextClassifier):
+        predictor = PackedTextPredictor(packed, loader.dataset)
+    else:
+        predictor = PackedPredictor(packed, loader.dataset)
+    kept = {key: cfg[key] for key in RUNNER_KEYS if cfg.get(key) is not None}
+    return Runner(predictor, test_dataloader=loader, cfg=cfg, **kept)
+
+
+def score(cfg: Config, data: bytes) -> dict[str, float]:
+    """Scores of a packed file on the test set of a config, by the config's evaluator, which prints nothing.
+
+    Args:
+        cfg: it stays as it is.
+        data: the bytes of the file.
+
+    Raises:
+        ValueError: the file does not suit the config's test data set.
+    """
+    cfg = cfg.copy()
+    cfg.pop('visualizer', None)
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
+        path = Path(folder, 'model.onnx')
+        path.write_bytes(data)
+        # what writes into the folder is kept by the name of the experiment, beyond the folder's end
+        cfg.work_dir, cfg.log_level, cfg.experiment_name = folder, 'ERROR', Path(folder).name
+        scores = build_runner(cfg, load(path)).test()
+    return {name: value for name, value in scores.items() if isinstance(value, float)}

@@ -19,7 +19,9 @@ from rebnn_mm.deploy.session import library_available
 from .convert import PackedModel, pack
 from .detection.stages import image_channels
 from .difference import Difference, difference_of
-from .examples import Example, Image, Text, noise, prepared
+from .examples import Example, Image, Text, feeds_of, noise, prepared
+from .int8 import Choice, Plan, planned
+from .int8 import quantise_rest as quantise
 from .metadata import set_metadata
 from .options import PLAIN, Options
 from .passes import (
@@ -44,6 +46,22 @@ COUNTED = 128
 Pass = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
+class Quantised(NamedTuple):
+    """What became int8.
+
+    Attributes:
+        choices: every real-valued layer, with the reason why it became int8 or did not.
+        weight_bits: 8, or 7.
+        change: what that changes on the calibration images.
+        before: the bytes of the same file without it.
+    """
+
+    choices: list[Choice]
+    weight_bits: int
+    change: Difference
+    before: bytes
+
+
 class Export(NamedTuple):
     """A finished export.
 
@@ -56,6 +74,7 @@ class Export(NamedTuple):
         half: what half precision changes; None without it.
         fast: what faster real-valued kernels change; None without them, and if the model has no layer for them.
         half_stem: what the stem in half precision changes against the exact file, as this machine computes it.
+        int8: what became int8, and what that changes.
     """
 
     data: bytes
@@ -66,10 +85,16 @@ class Export(NamedTuple):
     half: Difference | None
     fast: Difference | None = None
     half_stem: Difference | None = None
+    int8: Quantised | None = None
 
 
-def passes_of(task: Task, options: Options) -> list[Pass]:
+def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pass]:
     """What happens to a graph between tracing and the file, in its order.
+
+    Args:
+        task: of the graph.
+        options: of the file.
+        plan: which layers become int8; None for none.
 
     Example:
         >>> [step.__name__ for step in passes_of(Task('classification'), Options(half=True))]
@@ -77,6 +102,10 @@ def passes_of(task: Task, options: Options) -> list[Pass]:
     """
     text = task.name == TEXT
     fused = options.fused and not text
+
+    def quantise_rest(graph: onnx.ModelProto) -> onnx.ModelProto:
+        return graph if plan is None else quantise(graph, plan)
+
     steps: list[tuple[Pass, bool]] = [
         (keep_signs, text),
         (join_stem, options.fast),
@@ -84,6 +113,7 @@ def passes_of(task: Task, options: Options) -> list[Pass]:
         (fuse, fused),
         (fold_norms, fused),
         (channels_last, fused),
+        (quantise_rest, plan is not None),
         (compact, True),
         (to_half, options.half),
     ]
@@ -115,6 +145,7 @@ def export(
     config: str = '',
     classes: Sequence[str] = (),
     examples: Sequence[Example] = (),
+    calibration: Sequence[Example] = (),
     size: tuple[int, int] = (224, 224),
     progress: Callable[[str], None] = lambda step: None,
     watch: Callable[[Sequence[Example]], Iterable[Example]] = iter,
@@ -130,6 +161,7 @@ def export(
         config: file name of the training config.
         classes: class names.
         examples: images or texts to compare with PyTorch on; none for noise.
+        calibration: images that tell the ranges of int8 layers.
         size: height and width of an image that the model takes.
         progress: called with what begins.
         watch: wraps the examples while they are compared, as a progress bar does.
@@ -143,6 +175,10 @@ def export(
     task = task_of(trained)
     if options.fast and task.name == TEXT:
         raise ValueError('--fast is for models that take images; a text classifier has no layer that it makes faster.')
+    if options.int8 and task.name == TEXT:
+        raise ValueError('--int8 is for models that take images; export this one with --half.')
+    if options.reduce_range and not options.int8:
+        raise ValueError('--reduce-range is an option of the layers that --int8 makes; give both.')
     progress('packing and tracing')
     traced, packed = unfused_graph(trained, task, size)
     if task.name == TEXT:
@@ -153,18 +189,19 @@ def export(
         about = {'preprocess': dict(preprocess or {'channels': 'rgb'})}
         examples = examples or noise(about['preprocess'], size, image_channels(trained))
 
-    def made(options: Options) -> onnx.ModelProto:
+    def made(options: Options, plan: Plan | None = None) -> onnx.ModelProto:
         graph = traced
-        for step in passes_of(task, options):
+        for step in passes_of(task, options, plan):
             graph = step(graph)
-        set_metadata(graph, task.name, config=config, classes=classes, **about)
+        int8 = None if plan is None else {'layers': plan.layers, 'weight_bits': plan.weight_bits}
+        set_metadata(graph, task.name, config=config, classes=classes, int8=int8, **about)
         return graph
 
     graph = made(replace(options, half=False, half_stem=False))
     faster = any(node.op_type == 'RealStem' for node in graph.graph.node)
     progress(f'comparing with PyTorch on {_counted(examples)}')
     verification = verify(graph, trained, task, watch(examples), exact=not faster)
-    fast = half_stem = half = None
+    fast = half_stem = half = int8 = plan = None
     if faster:
         progress('comparing with the exact file')
         exact, library = made(Options(fused=options.fused)), library_available()
@@ -172,16 +209,23 @@ def export(
         if options.half_stem:
             graph = made(replace(options, half=False))
             half_stem = difference_of(exact, graph, task, examples, option='--half-stem', library=library)
+    if options.int8:
+        progress(f'calibrating int8 layers on {len(calibration)} images')
+        feeds = (feeds_of(graph, example) for example in calibration)
+        plan = planned(graph, options.int8, feeds, reduced=options.reduce_range)
+        single, graph = graph, made(replace(options, half=False), plan)
+        progress('comparing int8 with single precision')
+        change = difference_of(single, graph, task, calibration, option='--int8', library=library_available())
+        before = seal(made(options).SerializeToString())
+        int8 = Quantised(plan.choices, plan.weight_bits, change, before)
     if options.half:
         progress('comparing half with single precision')
-        single, graph = graph, made(options)
+        single, graph = graph, made(options, plan)
         half = difference_of(single, graph, task, examples, option='--half')
     progress('counting')
     data = seal(graph.SerializeToString())
-    return Export(
-        data, task, _fixed(graph), _report(graph, trained, task, packed, examples[0], len(data)), verification, half,
-        fast, half_stem,
-    )  # fmt: skip
+    report = _report(graph, trained, task, packed, examples[0], len(data), [] if plan is None else plan.layers)
+    return Export(data, task, _fixed(graph), report, verification, half, fast, half_stem, int8)
 
 
 def write(data: bytes, path: str | Path) -> None:
@@ -205,7 +249,13 @@ def _counted(examples: Sequence[Example]) -> str:
 
 
 def _report(
-    graph: onnx.ModelProto, trained: nn.Module, task: Task, packed: PackedModel, example: Example, size: int
+    graph: onnx.ModelProto,
+    trained: nn.Module,
+    task: Task,
+    packed: PackedModel,
+    example: Example,
+    size: int,
+    int8: Sequence[str],
 ) -> Report:
     if isinstance(example, Image):
         height, width = example.values.shape[2:]
@@ -215,7 +265,7 @@ def _report(
         example = Text({name: np.ones((1, length), np.int64) for name in input_names(trained)})
         about = f'a text of {length} tokens'
     costs = count_layers(trained, lambda: torch_outputs(trained, task, example))
-    return report_of(graph, costs, packed.packed, packed.real, about, size)
+    return report_of(graph, costs, packed.packed, packed.real, about, size, int8)
 
 
 def _fixed(model: onnx.ModelProto) -> list[str]:

@@ -24,6 +24,7 @@ def set_metadata(
     classes: Sequence[str] = (),
     preprocess: Mapping[str, Any] | None = None,
     tokenizer: Mapping[str, Any] | None = None,
+    int8: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the entries of docs/format.md into a model, in place of those that it has.
 
@@ -34,6 +35,7 @@ def set_metadata(
         classes: class names.
         preprocess: steps from an 8-bit image to the network's input; None for no step but the channels' order, RGB.
         tokenizer: how a text becomes tokens, in place of ``preprocess``.
+        int8: which real-valued layers are int8; None if none is.
 
     Example:
         >>> model = onnx.ModelProto()
@@ -50,6 +52,7 @@ def set_metadata(
         **({'preprocess': dict(preprocess or {'channels': 'rgb'})} if tokenizer is None else {}),
         **({} if tokenizer is None else {'tokenizer': dict(tokenizer)}),
         'sign': 'negative is bit 1',
+        **({} if int8 is None else {'int8': dict(int8)}),
         'packed_sha256': packed_digests(model),
     }
     if task == 'raw':

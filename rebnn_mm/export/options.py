@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 
-def _option(flag: str, about: str, engine_has: str, *, default: bool = False) -> Any:
+def _option(flag: str, about: str, engine_has: str, *, default: bool | str = False) -> Any:
     """A field with its flag on the command line, and what other engines have of their own in place of it."""
     return field(default=default, metadata={'flag': flag, 'about': about, 'engine_has': engine_has})
 
@@ -20,6 +20,8 @@ class Options:
         fast: give real-valued layers that have a faster kernel of ours to it (:func:`rebnn_mm.export.join_stem`). The
             file is then the same up to float32 rounding of real sums, not bit for bit.
         half_stem: with ``fast``, let the stem multiply 16-bit numbers where a processor has them.
+        int8: which real-valued layers become int8, one of :data:`rebnn_mm.export.int8.TIERS`; empty for none.
+        reduce_range: with ``int8``, weights of 7 bits even if this processor needs no such.
         fused: join operators, and put the channels last in front of and behind binary convolutions.
 
     Example:
@@ -33,6 +35,10 @@ class Options:
     fast: bool = _option('--fast', 'faster kernels for real-valued layers, equal up to float32 rounding', 'kernels')
     half_stem: bool = _option(
         '--half-stem', 'with --fast: products of 16-bit numbers in the first layer', 'number types'
+    )
+    int8: str = _option('--int8', 'real-valued layers in 8 bits', 'number types', default='')
+    reduce_range: bool = _option(
+        '--reduce-range', 'with --int8: 7-bit weights, for x86-64 without VNNI; given there anyway', 'number types'
     )
     fused: bool = _option('--no-fuse', 'one operator per binary layer, for debugging', 'operators', default=True)
 

@@ -1,6 +1,6 @@
 """The table that the exporter prints."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx
@@ -65,6 +65,7 @@ def report_of(
     real: Mapping[str, str],
     example: str,
     size: int,
+    int8: Sequence[str] = (),
 ) -> Report:
     """Collect the report.
 
@@ -75,6 +76,7 @@ def report_of(
         real: binary layers that are not packed, with the reason.
         example: what was counted with, ``'an image of 32 x 32'``.
         size: bytes of the file.
+        int8: names of the layers that became int8.
 
     Example:
         >>> conv = LayerCost('conv', 'Conv2d', why='first layer (3 input channels)', weights=216, macs=216 * 64)
@@ -90,8 +92,8 @@ def report_of(
     }
     half = any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in model.graph.initializer)
 
-    def real_size(values: int) -> int:
-        return values * (2 if half and values > SMALL else 4)
+    def real_size(cost: LayerCost) -> int:
+        return cost.weights * (1 if cost.name in int8 else 2 if half and cost.weights > SMALL else 4)
 
     layers = []
     for cost in costs:
@@ -102,8 +104,8 @@ def report_of(
         layers.append(
             LayerReport(
                 cost.name,
-                f'{cost.weight_bits}/{cost.activation_bits}',
-                sizes.get(cost.name, 0) if binary else real_size(cost.weights),
+                '8/8' if cost.name in int8 else f'{cost.weight_bits}/{cost.activation_bits}',
+                sizes.get(cost.name, 0) if binary else real_size(cost),
                 cost.macs if binary else 0,
                 0 if binary else cost.macs,
                 why,

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_check
 from rebnn_mm.utils.config_file import missing_config
 from rebnn_mm.utils.config_mistake import explained, misspelt_key
 
+from .calibration import CalibrationImages, image_files, training_images
 from .examples import Example, Text, prepared
 from .preprocess import preprocessing, test_pipeline
 from .tasks import input_names, is_text_classifier, longest_text
@@ -40,6 +41,8 @@ class Source(NamedTuple):
         notes: what that object cannot say, one sentence each.
         size: height and width of an image that the model takes.
         tokenizer: of a model that takes texts, the object ``rebnn.tokenizer``; None for images.
+        calibration: images that tell the ranges of int8 layers.
+        score: gives the scores of a packed file, by its bytes; None if they are not asked for.
     """
 
     model: nn.Module
@@ -50,6 +53,8 @@ class Source(NamedTuple):
     notes: Sequence[str] = ()
     size: tuple[int, int] = SIZE
     tokenizer: dict[str, Any] | None = None
+    calibration: Sequence[Example] = ()
+    score: Callable[[bytes], Mapping[str, float]] | None = None
 
 
 def load_source(
@@ -59,6 +64,7 @@ def load_source(
     options: dict[str, Any] | None = None,
     images: Sequence[str] = (),
     texts: Sequence[str] = (),
+    calibration: Sequence[str] | None = None,
     size: tuple[int, int] | None = None,
 ) -> Source:
     """Build the model of a config, fill it from a checkpoint, and read how its images or texts are prepared.
@@ -69,6 +75,8 @@ def load_source(
         options: entries that replace those of the config.
         images: image files to verify on.
         texts: sentences to verify on, for a model that takes texts; a tab parts the two sentences of a pair.
+        calibration: image files, folders and lists to calibrate int8 layers on; empty for the training set of the
+            config, None where nothing is calibrated.
         size: height and width of an image that the model takes; None to find it in the test pipeline.
 
     Raises:
@@ -97,6 +105,9 @@ def load_source(
     if texts:
         raise ValueError('the model takes images, no texts: use --image in place of --text.')
     steps, notes = preprocessing(cfg)
+    ranging: Sequence[Any] = ()
+    if calibration is not None:
+        ranging = image_files(calibration) if calibration else training_images(cfg)
     return Source(
         model=model.eval(),
         config=Path(config).name,
@@ -105,6 +116,7 @@ def load_source(
         preprocess=steps,
         notes=notes,
         size=size or image_size(cfg, steps),
+        calibration=CalibrationImages(steps, ranging),
     )
 
 

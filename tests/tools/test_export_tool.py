@@ -51,6 +51,36 @@ def test_a_checkpoint_becomes_a_file_that_runs(run_tool, folder):
     assert not list(folder.glob('*.part')) and not list(folder.glob('.*'))
 
 
+def test_int8_is_calibrated_on_a_folder_told_layer_by_layer_and_scored(run_tool, folder):
+    photos = ROOT / 'demo/coco_sample/val2017'
+    (folder / 'labels.txt').write_text(''.join(f'{path.name} {i % 5}\n' for i, path in enumerate(photos.iterdir())))
+    config = (
+        (folder / 'tiny.py').read_text()
+        + f"""
+test_dataloader.dataset.update(ann_file=r'{folder / 'labels.txt'}', data_prefix=r'{photos}', classes=list('abcde'))
+test_dataloader.update(batch_size=1, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=False))
+test_evaluator = dict(type='Accuracy', topk=(1,))
+test_cfg = dict()
+"""
+    )
+    (folder / 'scored.py').write_text(config)
+    done = run_tool(
+        TOOL, folder / 'scored.py', folder / 'tiny.pth', '-o', folder / 'int8.onnx', '--int8', photos, '--score'
+    )
+    assert done.returncode == 0, done.stderr
+    count = len(list(photos.iterdir()))
+    for words in (
+        f'calibrating int8 layers on {count} images',
+        'first layer (3 input channels)',
+        'its values never become a sign',
+        f'against the one without on {count} calibration images: outputs differ by at most',
+        'accuracy/top1',
+    ):
+        assert words in done.stdout, words
+    assert len(load(folder / 'int8.onnx', use_library=False)(str(next(photos.iterdir())))) == 5
+    assert not list(folder.glob('.*')) and not list(folder.glob('work_dirs'))
+
+
 @pytest.mark.parametrize(
     ('arguments', 'words'),
     [
@@ -86,6 +116,18 @@ def test_a_checkpoint_becomes_a_file_that_runs(run_tool, folder):
             ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--cfg-options', 'model.head.in_chanels=3'],
             "model.head of type LinearClsHead: no option 'in_chanels'. Did you mean 'in_channels'?",
         ),
+        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'gone'], '--int8: no image at gone.'),
+        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'tiny.py'], 'tiny.py cannot be read as an image'),
+        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8'], 'the config has no train_dataloader to take images from'),
+        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--score'], '--score compares a file with --int8 and without it'),
+        (
+            ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'tiny.py', '--score'],
+            'tiny.py has no test_dataloader and test_evaluator, so there is nothing to score on',
+        ),
+        (
+            ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'tiny.py', '--format', 'lce'],
+            '--int8 is for --format onnx; --format lce has the number types of its engine',
+        ),
     ],
     ids=[
         'config',
@@ -100,6 +142,12 @@ def test_a_checkpoint_becomes_a_file_that_runs(run_tool, folder):
         'key',
         'type',
         'option',
+        'calibration',
+        'no image to calibrate on',
+        'training set',
+        'score alone',
+        'nothing to score on',
+        'another engine',
     ],
 )
 def test_wrong_input_is_one_sentence_and_leaves_no_file(folder, arguments, words, monkeypatch, capsys):

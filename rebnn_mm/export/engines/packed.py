@@ -6,9 +6,11 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import track
+from rich.table import Table
 
 from rebnn_mm.deploy.session import half_products
 
+from ..difference import Difference
 from ..exporter import Export, export
 from ..exporter import write as write_whole
 from ..options import Options
@@ -31,6 +33,7 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
         config=source.config,
         classes=source.classes,
         examples=source.examples,
+        calibration=source.calibration,
         size=source.size,
         progress=lambda step: console.print(f'... {step}', highlight=False),
         watch=_watch,
@@ -40,6 +43,8 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
         console.print(_half_stem_note(), highlight=False, soft_wrap=True)
     if options.fast and result.fast is None:
         console.print('--fast changes nothing: this model has no stem that we have a kernel for.', highlight=False)
+    if result.int8 is not None:
+        print_int8(result, source, console)
     write_whole(result.data, path)
     console.print(f'Wrote {path}.', highlight=False, soft_wrap=True)
 
@@ -97,11 +102,41 @@ def print_export(result: Export, source: Source, console: Console) -> None:
         ('Half precision against single precision', result.half),
     ):
         if change is not None:
-            top1 = f', best class the same on {change.top1}' if classified else ''
-            lost = sum(boxes.missing + boxes.extra for boxes in change.detections)
-            partners = f', {lost} detections without a partner' if change.detections else ''
-            largest = f'outputs differ by at most {change.difference:.2g}'
-            say(f'{title} on {change.images} {kind}: {largest}{top1}{partners}.')
+            say(f'{title} on {change.images} {kind}: {_told(change, classified)}.')
+
+
+def print_int8(result: Export, source: Source, console: Console) -> None:
+    """Print which layers became int8 and why, what that changes, and, where asked for, the scores before and after."""
+    assert result.int8 is not None
+    choices, weight_bits, change, before = result.int8
+    table = Table(title=f'Real-valued layers, weights of {weight_bits} bits where they are int8')
+    for column in ('layer', 'int8', 'because'):
+        table.add_column(column, overflow='fold')
+    for choice in choices:
+        table.add_row(choice.layer, 'int8' if choice.int8 else 'real', choice.because)
+    console.print(table)
+    told = _told(change, result.task.name in CLASSIFIED)
+    console.print(
+        f'The file with --int8 against the one without on {change.images} calibration images: {told}. '
+        f'{len(before):,} bytes became {len(result.data):,}.',
+        highlight=False,
+        soft_wrap=True,
+    )
+    if source.score is not None:
+        console.print('... scoring the file without --int8 and the one with it', highlight=False)
+        without, scores = source.score(before), source.score(result.data)
+        table = Table('score', 'without --int8', 'with --int8')
+        for name in without:
+            table.add_row(name, *(f'{found[name]:.4g}' for found in (without, scores)))
+        console.print(table)
+
+
+def _told(change: Difference, classified: bool) -> str:
+    """A difference in words."""
+    top1 = f', best class the same on {change.top1}' if classified else ''
+    lost = sum(boxes.missing + boxes.extra for boxes in change.detections)
+    partners = f', {lost} detections without a partner' if change.detections else ''
+    return f'outputs differ by at most {change.difference:.2g}{top1}{partners}'
 
 
 def _half_stem_note() -> str:

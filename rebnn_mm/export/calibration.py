@@ -1,0 +1,115 @@
+"""The images that int8 layers are calibrated on: files that a user names, or those of the training set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from mmengine.config import Config
+from mmengine.registry import DATASETS
+
+from rebnn_mm.deploy.image import read_image
+from rebnn_mm.utils.dataset_check import leaf_datasets, missing_data
+
+from .examples import Image, prepared
+
+ENDINGS = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
+"""Of the files that are taken from a folder."""
+
+MOST = 100
+"""Images of a folder, a list or a training set, spread over it: ranges hardly change with more."""
+
+
+class CalibrationImages(Sequence[Image]):
+    """Images that are read and prepared when they are asked for, so that one lies in memory at a time.
+
+    Args:
+        steps: the object ``rebnn.preprocess`` of docs/format.md.
+        images: files, or arrays (H, W, 3) of 8 bits in the order RGB.
+
+    Example:
+        >>> images = CalibrationImages({'channels': 'rgb'}, [np.zeros((4, 6, 3), np.uint8)])
+        >>> len(images), images[0].values.shape
+        (1, (1, 3, 4, 6))
+    """
+
+    def __init__(self, steps: Mapping[str, Any], images: Sequence[str | Path | np.ndarray]) -> None:
+        self.steps = steps
+        self.images = images
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @overload
+    def __getitem__(self, index: int) -> Image: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> CalibrationImages: ...
+
+    def __getitem__(self, index: int | slice) -> Image | CalibrationImages:
+        if isinstance(index, slice):
+            return CalibrationImages(self.steps, self.images[index])
+        image = self.images[index]
+        return prepared(self.steps, image if isinstance(image, np.ndarray) else read_image(image))
+
+
+def image_files(given: Sequence[str]) -> list[Path]:
+    """The files that a user means: files, folders with all below them, and lists, text files of one path a line.
+
+    A path in a list is relative to the list. Of more than :data:`MOST` files in a folder or a list some are taken.
+
+    Raises:
+        ValueError: something does not exist, or a folder or a list has no image.
+    """
+    files: list[Path] = []
+    for path in map(Path, given):
+        if path.is_dir():
+            found = sorted(file for file in path.rglob('*') if file.suffix.lower() in ENDINGS and file.is_file())
+        elif path.suffix == '.txt' and path.is_file():
+            found = [path.parent / line.strip() for line in path.read_text().splitlines() if line.strip()]
+        else:
+            found = [path]
+        if not found:
+            raise ValueError(f'--int8: there is no image in {path}.')
+        files += spread(found)
+    gone = next((file for file in files if not file.is_file()), None)
+    if gone is not None:
+        raise ValueError(f'--int8: no image at {gone}.')
+    return files
+
+
+def training_images(cfg: Config) -> list[Path | np.ndarray]:
+    """Images of a config's training set before any preparation: their files, or arrays where the set holds them.
+
+    Raises:
+        ValueError: the config has none, or its files are not there.
+    """
+    loader = cfg.get('train_dataloader')
+    if loader is None:
+        raise ValueError('--int8: the config has no train_dataloader to take images from; name images behind --int8.')
+    problem = missing_data(cfg, ['train'])
+    if problem:
+        raise ValueError(f'--int8: {problem} Or name images behind --int8.')
+    images: list[Path | np.ndarray] = []
+    for _, leaf in leaf_datasets(loader['dataset'], 'train_dataloader.dataset'):
+        dataset = DATASETS.build(leaf)
+        for index in spread(range(len(dataset))):
+            about = dataset.get_data_info(index)
+            image = about.get('img_path') if about.get('img') is None else about['img']
+            if image is None:
+                raise ValueError(f'--int8: {type(dataset).__name__} names no image files; name images behind --int8.')
+            images.append(image if isinstance(image, np.ndarray) else Path(image))
+    return images
+
+
+def spread(items: Sequence[Any]) -> list[Any]:
+    """:data:`MOST` of a sequence, at equal distances; all if there are no more.
+
+    Example:
+        >>> spread(range(1000))[:3], len(spread(range(1000))), spread('ab')
+        ([0, 10, 20], 100, ['a', 'b'])
+    """
+    count = min(len(items), MOST)
+    return [items[index * len(items) // count] for index in range(count)]
