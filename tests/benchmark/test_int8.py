@@ -48,6 +48,18 @@ def test_layers_are_quantised_per_channel_and_arithmetic_is_not(real):
     assert scales['w2_scale'].shape == (8,) and len(set(scales['w2_scale'])) == 8
 
 
+def test_nodes_without_names_are_told_apart(real, tmp_path):
+    """Exported files leave the names of standard nodes out."""
+    model = onnx.load(real)
+    for node in model.graph.node:
+        node.name = ''
+    onnx.save(model, tmp_path / 'unnamed.onnx')
+    kinds = [
+        [node.op_type for node in quantised(path, (16, 24)).graph.node] for path in (real, tmp_path / 'unnamed.onnx')
+    ]
+    assert kinds[0] == kinds[1]
+
+
 def test_it_gives_nearly_the_same(real, tmp_path):
     session = timed_session(real, False, 1)
     feeds = noise_feeds(session, (16, 24), seed=99)

@@ -57,7 +57,7 @@ def test_int8_is_calibrated_on_a_folder_told_layer_by_layer_and_scored(run_tool,
     config = (
         (folder / 'tiny.py').read_text()
         + f"""
-test_dataloader.dataset.update(ann_file=r'{folder / 'labels.txt'}', data_prefix=r'{photos}', classes=list('abcde'))
+test_dataloader['dataset'].update(ann_file=r'{folder / 'labels.txt'}', data_prefix=r'{photos}', classes=list('abcde'))
 test_dataloader.update(batch_size=1, num_workers=0, sampler=dict(type='DefaultSampler', shuffle=False))
 test_evaluator = dict(type='Accuracy', topk=(1,))
 test_cfg = dict()
