@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from onnxruntime import SessionOptions
 
 LIBRARY_FOLDER = Path(__file__).parent / 'lib'
+THREADS = 'rebnn.threads'
+"""Entry of a session's configuration: for how many threads our kernels plan their runs. ONNX Runtime does not tell a
+library how many a session has; without the entry they plan for the processors that the process may use."""
+
 VARIABLE = 'REBNN_ORT_LIBRARY'
 """Environment variable that names another build of the operators' library."""
 
@@ -46,7 +50,10 @@ def library_path() -> Path:
 
 
 def register(session_options: SessionOptions) -> Path:
-    """Make sessions with these options compute binary layers with our kernels.
+    """Make sessions with these options compute binary layers with our kernels, on as many threads as the options say.
+
+    Args:
+        session_options: with ``intra_op_num_threads`` set, if it is to be another number than ONNX Runtime's own.
 
     Returns:
         The library in use.
@@ -62,7 +69,10 @@ def register(session_options: SessionOptions) -> Path:
     path = library_path()
     if not _is_whole(path):
         raise LibraryError(f'{path} is no complete shared library of a 64-bit system: install the package again.')
+    threads = session_options.intra_op_num_threads
     try:
+        if threads > 0:
+            session_options.add_session_config_entry(THREADS, str(threads))
         session_options.register_custom_ops_library(str(path))
     except Exception as error:  # classes of ONNX Runtime, which have no common base below Exception
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip('. ')

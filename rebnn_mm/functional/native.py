@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 LIBRARY = Path(__file__).parents[1] / 'deploy' / 'lib' / 'librebnn.so'
-ABI = 3
+ABI = 4
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 VARIABLE = 'REBNN_TRAINING_KERNELS'
 """Environment variable; ``0`` leaves everything to PyTorch."""

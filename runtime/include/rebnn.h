@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define REBNN_ABI_VERSION 3
+#define REBNN_ABI_VERSION 4
 
 typedef enum { REBNN_OK = 0, REBNN_INVALID_ARGUMENT = 1, REBNN_OUT_OF_MEMORY = 2 } rebnn_status;
 
@@ -158,10 +158,10 @@ typedef struct {
   float* y;
 } rebnn_attention_io;
 
-/* Bytes of scratch memory that a run with these sizes needs; pointers are not looked at. */
-REBNN_API rebnn_status rebnn_attention_scratch_size(const rebnn_attention_io* io, size_t* bytes);
+/* Bytes of scratch memory that a run with these sizes and so many threads needs; pointers are not looked at. */
+REBNN_API rebnn_status rebnn_attention_scratch_size(const rebnn_attention_io* io, size_t threads, size_t* bytes);
 
-/* Runs, each head of each text as a task; `parallel` and scratch as for rebnn_conv_run. */
+/* Runs, the heads of all texts in as many tasks as there are threads; `parallel` and scratch as for rebnn_conv_run. */
 REBNN_API rebnn_status rebnn_attention_run(const rebnn_attention_io* io, void* scratch, size_t scratch_bytes,
                                            const rebnn_parallel* parallel);
 

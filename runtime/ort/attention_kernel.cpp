@@ -58,7 +58,7 @@ void AttentionKernel::Run(KernelContext* context) const {
   io.tie = tie_;
   const bool empty = batch * length * io.heads * io.head_size == 0;
   size_t bytes = 0;
-  if (!empty) Check(rebnn_attention_scratch_size(&io, &bytes));
+  if (!empty) Check(rebnn_attention_scratch_size(&io, op_.threads, &bytes));
   io.y = static_cast<float*>(Output(context, 0, q));
   if (!io.y || empty) return;
   std::vector<uint8_t> spread;
@@ -67,7 +67,7 @@ void AttentionKernel::Run(KernelContext* context) const {
     io.mask = spread.data();
   }
   const Scratch scratch(bytes);
-  Threads threads(node_.api(), context);
+  Threads threads(node_.api(), context, op_.threads);
   const rebnn_status status = rebnn_attention_run(&io, scratch.data(), bytes, threads.parallel());
   node_.Check(threads.status(), "running in parallel");
   Check(status);

@@ -28,7 +28,7 @@ void AveragePoolKernel::Run(KernelContext* context) const {
   y.dims = {io.n, (io.h + ceil_mode_) / 2, (io.w + ceil_mode_) / 2, io.channels};
   io.y = static_cast<float*>(Output(context, 0, y));
   if (!io.y) return;
-  Threads threads(node_.api(), context);
+  Threads threads(node_.api(), context, op_.threads);
   const rebnn_status status = rebnn_average_pool_run(&io, threads.parallel());
   node_.Check(threads.status(), "running in parallel");
   Check(status);

@@ -172,9 +172,9 @@ void ConvKernel::Run(KernelContext* context) const {
 
 void ConvKernel::Compute(KernelContext* context, const rebnn_conv_io& io) const {
   if (io.n == 0) return;
-  Threads threads(node_.api(), context);
+  Threads threads(node_.api(), context, op_.threads);
   size_t bytes = 0;
-  Check(rebnn_conv_scratch_size(conv_.get(), io.n, io.h, io.w, threads.count(), &bytes));
+  Check(rebnn_conv_scratch_size(conv_.get(), io.n, io.h, io.w, op_.threads, &bytes));
   const Scratch scratch(bytes);
   const rebnn_status status = rebnn_conv_run(conv_.get(), &io, scratch.data(), bytes, threads.parallel());
   node_.Check(threads.status(), "running in parallel");

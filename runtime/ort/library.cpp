@@ -1,8 +1,10 @@
 // What ONNX Runtime calls. No exception leaves this file.
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -10,18 +12,23 @@
 #include "operators.h"
 #include "ort_abi.h"
 #include "rebnn.h"
+#include "threads.h"
 
 namespace rebnn::ort {
 namespace {
 
 constexpr char kDomain[] = "rebnn";
 
+// The entry of a session's configuration that says how many threads one run has; ONNX Runtime does not tell.
+constexpr char kThreadsKey[] = "rebnn.threads";
+constexpr size_t kMostThreads = 1024;
+
 struct RegisteredOp {
   CustomOp base;  // first, so that its address is this object's
-  const Operator* op;
+  Operator op;
 };
 
-const Operator& Definition(const CustomOp* op) { return *reinterpret_cast<const RegisteredOp*>(op)->op; }
+const Operator& Definition(const CustomOp* op) { return reinterpret_cast<const RegisteredOp*>(op)->op; }
 
 // Runs `work` and turns whatever it throws into a Status.
 template <typename Work>
@@ -76,7 +83,7 @@ Status* Compute(void* kernel, KernelContext* context) {
 
 void DestroyKernel(void* kernel) { delete static_cast<Handle*>(kernel); }
 
-RegisteredOp Register(const Operator& definition) {
+RegisteredOp Register(const Operator& definition, size_t threads) {
   RegisteredOp op = {};
   op.base.version = kApiVersion;
   op.base.GetName = GetName;
@@ -91,49 +98,67 @@ RegisteredOp Register(const Operator& definition) {
   op.base.GetInputMemoryType = GetInputMemoryType;
   op.base.CreateKernelV2 = CreateKernel;
   op.base.KernelComputeV2 = Compute;
-  op.op = &definition;
+  op.op = definition;
+  op.op.threads = threads;
   return op;
 }
 
-struct Operators {
-  RegisteredOp ops[kOperatorCount];
-
-  Operators() {
-    for (size_t i = 0; i < kOperatorCount; ++i) ops[i] = Register(kOperators[i]);
+// How many threads a session with these options is planned for.
+size_t PlannedThreads(const Api& api, const SessionOptions* options) {
+  char text[16] = "";
+  size_t size = sizeof(text);
+  if (Status* status = api.GetSessionConfigEntry(options, kThreadsKey, text, &size)) {
+    api.ReleaseStatus(status);
+    if (size <= sizeof(text)) return AllowedProcessors();  // there is no such entry
   }
+  char* end = text;
+  const unsigned long count = std::strtoul(text, &end, 10);
+  if (text[0] < '0' || text[0] > '9' || *end || count < 1 || count > kMostThreads) {
+    throw Failure{kInvalidArgument, std::string("The session's entry ") + kThreadsKey + " must be a whole number from " +
+                                        "1 to " + std::to_string(kMostThreads) + "."};
+  }
+  return count;
+}
+
+// The domain of one ONNX Runtime, of which a process can hold more than one, for one number of threads.
+struct Domain {
+  const ApiTable* table;
+  size_t threads;
+  CustomOpDomain* domain;
+  RegisteredOp ops[kOperatorCount];
 };
 
-// Sessions keep pointers to the operators, so these and the domain last as long as the library is loaded. A process
-// can hold more than one ONNX Runtime, and each has its own domain.
+// Sessions keep pointers to the operators, so these and the domains last as long as the library is loaded.
 class Domains {
  public:
   ~Domains() {
-    for (const auto& [table, domain] : domains_) Api(table).ReleaseCustomOpDomain(domain);
+    for (const auto& known : domains_) Api(known->table).ReleaseCustomOpDomain(known->domain);
   }
 
   Status* AddTo(const ApiTable* table, SessionOptions* options) {
     const Api api(table);
+    const size_t threads = PlannedThreads(api, options);
     std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [known, domain] : domains_) {
-      if (known == table) return api.AddCustomOpDomain(options, domain);
+    for (const auto& known : domains_) {
+      if (known->table == table && known->threads == threads) return api.AddCustomOpDomain(options, known->domain);
     }
-    static const Operators operators;
+    auto made = std::make_unique<Domain>(Domain{table, threads, nullptr, {}});
+    for (size_t i = 0; i < kOperatorCount; ++i) made->ops[i] = Register(kOperators[i], threads);
     domains_.reserve(domains_.size() + 1);  // nothing below throws, so no domain is lost
-    CustomOpDomain* domain = nullptr;
-    if (Status* status = api.CreateCustomOpDomain(kDomain, &domain)) return status;
-    for (const RegisteredOp& op : operators.ops) {
-      if (Status* status = api.CustomOpDomain_Add(domain, &op.base)) {
-        api.ReleaseCustomOpDomain(domain);
+    if (Status* status = api.CreateCustomOpDomain(kDomain, &made->domain)) return status;
+    for (const RegisteredOp& op : made->ops) {
+      if (Status* status = api.CustomOpDomain_Add(made->domain, &op.base)) {
+        api.ReleaseCustomOpDomain(made->domain);
         return status;
       }
     }
-    domains_.emplace_back(table, domain);  // only a whole one: the next session is given it as it is
-    return api.AddCustomOpDomain(options, domain);
+    domains_.push_back(std::move(made));  // only a whole one: the next session is given it as it is
+    return api.AddCustomOpDomain(options, domains_.back()->domain);
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::pair<const ApiTable*, CustomOpDomain*>> domains_;
+  std::vector<std::unique_ptr<Domain>> domains_;
 };
 
 }  // namespace

@@ -44,7 +44,7 @@ constexpr Input kAveragePoolInputs[] = {kImage};
 
 template <size_t N>
 constexpr Operator Define(const char* name, const Input (&inputs)[N], bool gives_bits, Work work, bool clips = false) {
-  return {name, inputs, N, gives_bits, clips, work};
+  return {name, inputs, N, gives_bits, clips, work, 1};
 }
 
 }  // namespace

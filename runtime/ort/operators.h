@@ -36,6 +36,7 @@ struct Operator {
   bool gives_bits;  // has the output P after Y
   bool clips;       // has the attributes low and high
   Work work;
+  size_t threads;  // how many a run is planned for: those of the session that it is registered with
 };
 
 // The element type of an input, as ort_abi.h numbers them.

@@ -56,6 +56,8 @@ constexpr int kRequired = 0, kOptional = 1;
   F(163, KernelInfoGetAttributeArray_int64, Status*,                                                                  \
     (const KernelInfo* info, const char* name, int64_t* values, size_t* count))                                       \
   F(233, KernelInfo_GetOutputName, Status*, (const KernelInfo* info, size_t index, char* text, size_t* size))         \
+  F(238, GetSessionConfigEntry, Status*,                                                                              \
+    (const SessionOptions* options, const char* key, char* value, size_t* size))                                      \
   F(244, KernelInfo_GetNodeName, Status*, (const KernelInfo* info, char* text, size_t* size))                         \
   F(249, KernelInfoGetConstantInput_tensor, Status*,                                                                  \
     (const KernelInfo* info, size_t index, int* is_constant, const Value** value))                                    \

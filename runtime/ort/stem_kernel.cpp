@@ -45,11 +45,11 @@ void StemKernel::Run(KernelContext* context) const {
   io.w = x.dims[3];
   io.x = static_cast<const float*>(x.data);
   io.layout = layout_;
-  Threads threads(node_.api(), context);
+  Threads threads(node_.api(), context, op_.threads);
   int64_t h = 0, w = 0;
   size_t bytes = 0;
   Check(rebnn_stem_output_size(stem_.get(), io.h, io.w, &h, &w));
-  Check(rebnn_stem_scratch_size(stem_.get(), io.n, io.h, io.w, threads.count(), &bytes));
+  Check(rebnn_stem_scratch_size(stem_.get(), io.n, io.h, io.w, op_.threads, &bytes));
   Tensor y = x;
   if (layout_ == REBNN_NCHW) {
     y.dims = {io.n, out_channels_, h, w};

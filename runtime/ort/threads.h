@@ -2,26 +2,23 @@
 #ifndef REBNN_ORT_THREADS_H_
 #define REBNN_ORT_THREADS_H_
 
-#include <unistd.h>
-
 #include "ort_abi.h"
 #include "rebnn.h"
 
 namespace rebnn::ort {
 
+// Processors that this process may use: the host's, of these those that it is bound to, and no more than its control
+// group has time for.
+size_t AllowedProcessors();
+
 class Threads {
  public:
-  Threads(const Api& api, const KernelContext* context)
-      : api_(api), context_(context), parallel_{&Threads::Run, this, count()} {}
+  Threads(const Api& api, const KernelContext* context, size_t count)
+      : api_(api), context_(context), parallel_{&Threads::Run, this, count} {}
   Threads(const Threads&) = delete;
   Threads& operator=(const Threads&) = delete;
 
-  size_t count() const {
-    static const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    return processors > 1 ? static_cast<size_t>(processors) : 1;
-  }
-
-  const rebnn_parallel* parallel() const { return count() > 1 ? &parallel_ : nullptr; }
+  const rebnn_parallel* parallel() const { return parallel_.threads > 1 ? &parallel_ : nullptr; }
 
   // What went wrong in ONNX Runtime, NULL if nothing did; belongs to the caller.
   Status* status() const { return status_; }

@@ -1,4 +1,6 @@
 // Sizes, checks and the order of the work of attention.
+#include <algorithm>
+
 #include "attend.h"
 #include "conv.h"
 #include "error.h"
@@ -21,8 +23,14 @@ int64_t Append(int64_t* end, int64_t bytes) {
   return start;
 }
 
-rebnn_status Prepare(const char* function, const Kernels& kernels, const rebnn_attention_io& io, Attention* run,
-                     int64_t* bytes) {
+// Tasks of a run: each computes its share of the heads of all texts, one after the other in the same scratch memory.
+int64_t Tasks(const rebnn_attention_io& io, size_t threads) {
+  const int64_t heads = Product({io.batch, io.heads});
+  return heads < 0 ? -1 : static_cast<int64_t>(std::min(threads ? threads : 1, static_cast<size_t>(heads)));
+}
+
+rebnn_status Prepare(const char* function, const Kernels& kernels, const rebnn_attention_io& io, size_t threads,
+                     Attention* run, int64_t* bytes) {
   const struct {
     const char* what;
     int64_t value, least, most;
@@ -57,7 +65,8 @@ rebnn_status Prepare(const char* function, const Kernels& kernels, const rebnn_a
   parts.bytes = end;
   const int64_t real = sizeof(float);
   const int64_t output = Product({io.batch, io.length, io.heads, io.head_size, real});
-  *bytes = end < 0 ? -1 : Product({io.batch, io.heads, end});
+  const int64_t tasks = Tasks(io, threads);
+  *bytes = end < 0 || tasks < 0 ? -1 : Product({tasks, end});
   if (output < 0 || *bytes < 0) {
     return Fail(REBNN_INVALID_ARGUMENT,
                 "%s: %lld texts of %lld positions and %lld heads of %lld channels are more than memory can hold.",
@@ -89,26 +98,29 @@ struct Job {
   const Kernels* kernels;
   Attention run;
   uint8_t* scratch;
+  int64_t tasks;
 };
 
-void HeadTask(void* arg, size_t i) {
+void HeadsTask(void* arg, size_t i) {
   const Job& job = *static_cast<const Job*>(arg);
   const auto task = static_cast<int64_t>(i);
-  const int64_t heads = job.run.io->heads;
-  job.kernels->attend(job.run, task / heads, task % heads, job.scratch + task * job.run.parts.bytes);
+  const int64_t heads = job.run.io->heads, all = job.run.io->batch * heads;
+  for (int64_t head = all * task / job.tasks; head < all * (task + 1) / job.tasks; ++head) {
+    job.kernels->attend(job.run, head / heads, head % heads, job.scratch + task * job.run.parts.bytes);
+  }
 }
 
 }  // namespace
 }  // namespace rebnn
 
-rebnn_status rebnn_attention_scratch_size(const rebnn_attention_io* io, size_t* bytes) {
+rebnn_status rebnn_attention_scratch_size(const rebnn_attention_io* io, size_t threads, size_t* bytes) {
   const auto name = "rebnn_attention_scratch_size";
   if (!io || !bytes) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: an argument is NULL.", name);
   const rebnn::Kernels* kernels = rebnn::ChosenKernels();
   if (!kernels) return REBNN_INVALID_ARGUMENT;
   rebnn::Attention run = {};
   int64_t needed = 0;
-  if (rebnn_status status = rebnn::Prepare(name, *kernels, *io, &run, &needed)) return status;
+  if (rebnn_status status = rebnn::Prepare(name, *kernels, *io, threads, &run, &needed)) return status;
   *bytes = static_cast<size_t>(needed);
   return REBNN_OK;
 }
@@ -121,10 +133,12 @@ rebnn_status rebnn_attention_run(const rebnn_attention_io* io, void* scratch, si
     return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: parallel has no run function.", name);
   const rebnn::Kernels* kernels = rebnn::ChosenKernels();
   if (!kernels) return REBNN_INVALID_ARGUMENT;
-  rebnn::Job job = {kernels, {}, static_cast<uint8_t*>(scratch)};
+  const size_t threads = parallel ? parallel->threads : 1;
+  rebnn::Job job = {kernels, {}, static_cast<uint8_t*>(scratch), 0};
   int64_t needed = 0;
-  if (rebnn_status status = rebnn::Prepare(name, *kernels, *io, &job.run, &needed)) return status;
+  if (rebnn_status status = rebnn::Prepare(name, *kernels, *io, threads, &job.run, &needed)) return status;
   if (io->batch == 0) return REBNN_OK;
+  job.tasks = rebnn::Tasks(*io, threads);
   if (rebnn_status status = rebnn::CheckPointers(name, *io)) return status;
   if (scratch_bytes < static_cast<size_t>(needed)) {
     return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch has %zu bytes, but this run needs %lld.", name,
@@ -134,11 +148,10 @@ rebnn_status rebnn_attention_run(const rebnn_attention_io* io, void* scratch, si
     return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch is %s.", name,
                        scratch ? "not aligned to 64 bytes" : "NULL");
   }
-  const auto tasks = static_cast<size_t>(io->batch * io->heads);
-  if (parallel && tasks > 1) {
-    parallel->run(parallel->pool, tasks, rebnn::HeadTask, &job);
+  if (job.tasks > 1) {
+    parallel->run(parallel->pool, static_cast<size_t>(job.tasks), rebnn::HeadsTask, &job);
   } else {
-    for (size_t i = 0; i < tasks; ++i) rebnn::HeadTask(&job, i);
+    rebnn::HeadsTask(&job, 0);
   }
   return REBNN_OK;
 }

@@ -79,9 +79,9 @@ void CheckText(const Text& text, bool parallel) {
   std::vector<float> y(text.q.size(), -7.25f);
   const rebnn_attention_io io = text.Io(y.data());
   size_t bytes = 0;
-  CHECK(rebnn_attention_scratch_size(&io, &bytes) == REBNN_OK, "%s", rebnn_last_error());
-  const Scratch scratch(bytes);
   const rebnn_parallel pool = {Pool::Run, nullptr, 3};
+  CHECK(rebnn_attention_scratch_size(&io, parallel ? pool.threads : 1, &bytes) == REBNN_OK, "%s", rebnn_last_error());
+  const Scratch scratch(bytes);
   CHECK(rebnn_attention_run(&io, scratch.get(), bytes, parallel ? &pool : nullptr) == REBNN_OK, "%s",
         rebnn_last_error());
   const std::vector<float> expected = text.Expected();
@@ -156,7 +156,7 @@ void Arguments() {
   std::vector<float> y(text.q.size());
   const rebnn_attention_io good = text.Io(y.data());
   size_t bytes = 0;
-  CHECK(rebnn_attention_scratch_size(&good, &bytes) == REBNN_OK, "%s", rebnn_last_error());
+  CHECK(rebnn_attention_scratch_size(&good, 1, &bytes) == REBNN_OK, "%s", rebnn_last_error());
   const Scratch scratch(bytes);
   const Wrong<rebnn_attention_io> wrong[] = {
       {"batch is -1", [](auto& io) { io.batch = -1; }},
@@ -181,7 +181,11 @@ void Arguments() {
   Says(rebnn_attention_run(nullptr, scratch.get(), bytes, nullptr), "io is NULL");
   Says(rebnn_attention_run(&good, nullptr, bytes, nullptr), "scratch is NULL");
   Says(rebnn_attention_run(&good, static_cast<char*>(scratch.get()) + 4, bytes, nullptr), "aligned to 64");
-  Says(rebnn_attention_scratch_size(&good, nullptr), "NULL");
+  Says(rebnn_attention_scratch_size(&good, 1, nullptr), "NULL");
+  // memory is asked for by thread, and never for more of them than there are heads
+  size_t two = 0, many = 0;
+  CHECK(rebnn_attention_scratch_size(&good, 2, &two) == REBNN_OK && two == 2 * bytes, "two threads take %zu", two);
+  CHECK(rebnn_attention_scratch_size(&good, 99, &many) == REBNN_OK && many == 4 * bytes, "99 threads take %zu", many);
   const rebnn_parallel nobody = {nullptr, nullptr, 1};
   Says(rebnn_attention_run(&good, scratch.get(), bytes, &nobody), "no run function");
   rebnn_attention_io none = good;
@@ -223,7 +227,7 @@ void Damaged(Random& random) {
   const int64_t changes = Between(random, 1, 3);
   for (int64_t i = 0; i < changes; ++i) *fields[Between(random, 0, 3)] = kValues[Between(random, 0, kCount - 1)];
   size_t bytes = 0;
-  const rebnn_status status = rebnn_attention_scratch_size(&io, &bytes);
+  const rebnn_status status = rebnn_attention_scratch_size(&io, 1, &bytes);
   const bool possible = io.batch >= 0 && io.length > 0 && io.heads > 0 && io.head_size > 0;
   CHECK(status != REBNN_OK || possible, "sizes below 1 are accepted");
   CHECK(status == REBNN_OK || *rebnn_last_error(), "an error without a sentence");

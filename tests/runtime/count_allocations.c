@@ -9,7 +9,7 @@
 #include <string.h>
 
 static uintptr_t from, to;
-static atomic_long count;
+static atomic_long count, most;
 
 static int find(struct dl_phdr_info* info, size_t size, void* name) {
   (void)size;
@@ -28,6 +28,9 @@ int watch(char* name) { return dl_iterate_phdr(find, name); }
 
 long allocations(void) { return count; }
 
+// Bytes of the largest block that aligned_alloc was asked for, which is what scratch memory comes from.
+long largest(void) { return most; }
+
 #define COUNTED(type, name, parameters, arguments)                                           \
   type name parameters {                                                                     \
     static type(*next) parameters;                                                           \
@@ -39,7 +42,16 @@ long allocations(void) { return count; }
 
 COUNTED(void*, malloc, (size_t bytes), (bytes))
 COUNTED(void*, realloc, (void* old, size_t bytes), (old, bytes))
-COUNTED(void*, aligned_alloc, (size_t alignment, size_t bytes), (alignment, bytes))
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  static void* (*next)(size_t, size_t);
+  if (!next) next = (void* (*)(size_t, size_t))dlsym(RTLD_NEXT, "aligned_alloc");
+  const uintptr_t caller = (uintptr_t)__builtin_return_address(0);
+  if (caller >= from && caller < to) {
+    ++count;
+    if ((long)bytes > most) most = (long)bytes;
+  }
+  return next(alignment, bytes);
+}
 COUNTED(int, posix_memalign, (void** place, size_t alignment, size_t bytes), (place, alignment, bytes))
 
 // dlsym itself calls calloc the first time, so this one goes to the C library by its inner name.

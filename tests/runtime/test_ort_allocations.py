@@ -7,11 +7,15 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
+from onnx import TensorProto, helper
 
 from rebnn_mm.deploy import native
+from rebnn_mm.export.operators import IR_VERSION, OPSET, attach_functions
 from tests.runtime.operator_cases import Case, one_node_model
 from tests.runtime.stem_case import stem_constants, stem_model
 
@@ -40,6 +44,26 @@ print(json.dumps(counts))
 """
 
 
+# Prints the largest block of scratch memory of a run on so many threads; 'bound' leaves their number to ONNX Runtime
+# and binds the process to one processor.
+LARGEST = """
+import ctypes, os, sys
+import numpy as np, onnxruntime
+from rebnn_mm.deploy.native import library_path, register
+
+counter, model, inputs, threads = sys.argv[1:]
+if threads == 'bound':
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+counter = ctypes.CDLL(counter)
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = 0 if threads == 'bound' else int(threads)
+register(options)
+assert counter.watch(library_path().name.encode())
+onnxruntime.InferenceSession(model, options).run(None, dict(np.load(inputs)))
+print(counter.largest())
+"""
+
+
 @pytest.fixture(scope='module')
 def counter(tmp_path_factory) -> Path:
     compiler = os.environ.get('CC') or shutil.which('cc')
@@ -60,12 +84,17 @@ def counter(tmp_path_factory) -> Path:
 def counts(counter: Path, folder: Path, model: bytes, feeds: dict[str, np.ndarray], threads: int) -> list[int]:
     (folder / 'model.onnx').write_bytes(model)
     np.savez(folder / 'inputs.npz', **feeds)
-    arguments = [counter, native.library_path(), folder / 'model.onnx', folder / 'inputs.npz', threads, RUNS]
+    arguments = [native.library_path(), folder / 'model.onnx', folder / 'inputs.npz', threads, RUNS]
+    return counted(counter, PROGRAM, *arguments)
+
+
+def counted(counter: Path, program: str, *arguments: object) -> Any:
+    """What a program prints that runs with the counter in front of the C library."""
     done = subprocess.run(
-        [sys.executable, '-c', PROGRAM, *map(str, arguments)],
+        [sys.executable, '-c', program, *map(str, [counter, *arguments])],
         capture_output=True,
         text=True,
-        env={**os.environ, 'LD_PRELOAD': str(counter)},
+        env={**os.environ, 'LD_PRELOAD': str(counter), 'PYTHONPATH': str(HERE.parents[1])},
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -114,3 +143,43 @@ def test_the_stem_allocates_in_its_first_run_only(counter, tmp_path):
         counter, tmp_path, stem_model(stem_constants(3, 16)).SerializeToString(), {'X': image}, 1
     )
     assert first > created > 0 and later == [first] * (RUNS - 1)
+
+
+def text_model() -> bytes:
+    """Attention of one head size, whose scratch memory goes with the number of threads."""
+    names = ('Q', 'K', 'V')
+    node = helper.make_node('BinaryAttention', [*names, 'mask'], ['Y'], domain='rebnn')
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, None, 8, 64]) for name in names]
+    inputs.append(helper.make_tensor_value_info('mask', TensorProto.BOOL, [1, 1, 1, None]))
+    output = helper.make_tensor_value_info('Y', TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], 'attention', inputs, [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', OPSET)], ir_version=IR_VERSION)
+    return attach_functions(model).SerializeToString()
+
+
+@pytest.mark.parametrize('operator', ['attention', 'stem'])
+def test_scratch_memory_is_planned_for_the_threads_of_the_session(counter, operator, tmp_path):
+    rng = np.random.default_rng(0)
+    if operator == 'stem':
+        model = stem_model(stem_constants(3, 16)).SerializeToString()
+        feeds = {'X': rng.normal(size=(1, 3, 224, 224)).astype(np.float32)}
+    else:
+        model = text_model()
+        feeds = {name: rng.normal(size=(1, 96, 8, 64)).astype(np.float32) for name in 'QKV'}
+        feeds['mask'] = np.ones((1, 1, 1, 96), bool)
+    (tmp_path / 'model.onnx').write_bytes(model)
+    np.savez(tmp_path / 'inputs.npz', **feeds)
+    files = tmp_path / 'model.onnx', tmp_path / 'inputs.npz'
+    one, two, four, bound = (counted(counter, LARGEST, *files, threads) for threads in (1, 2, 4, 'bound'))
+    assert 0 < one < two < four
+    if operator == 'attention':  # each thread has its own part, and the head of the block comes on top
+        assert four - two == 2 * (two - one)
+    assert bound == one
+
+
+@pytest.mark.parametrize('text', ['0', '-1', '1025', '1.5', 'two', '12345678901234567890'])
+def test_a_wrong_number_of_threads_is_refused(text):
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry(native.THREADS, text)
+    with pytest.raises(Exception, match=r'entry rebnn.threads must be a whole number from 1 to 1024'):
+        options.register_custom_ops_library(str(native.library_path()))
