@@ -13,6 +13,7 @@ import onnxruntime
 
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.deploy.native import LibraryError
+from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.session import open_session
 
 
@@ -30,7 +31,10 @@ def timed_session(path: Path, packed: bool, threads: int, trace: str | None = No
         ValueError: ONNX Runtime does not take the file.
     """
     try:
-        return open_session(str(path), library=packed, threads=threads, exact=packed, in_turns=True, trace=trace)
+        blocked = packed and read_onnx(path.read_bytes()).metadata.get('rebnn.real_layout') == 'blocked'
+        return open_session(
+            str(path), library=packed, threads=threads, exact=packed, blocked=blocked, in_turns=True, trace=trace
+        )
     except LibraryError:
         raise
     except Exception as error:  # its classes have no common base below Exception

@@ -70,7 +70,7 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
     if problem:
         warnings.warn(f'{problem} Without it this model runs many times slower.', RuntimeWarning, stacklevel=2)
     try:
-        session = open_session(data, library=library and not problem, threads=threads)
+        session = open_session(data, library=library and not problem, threads=threads, blocked=metadata.blocked)
     except Exception as error:  # its classes have no common base below Exception
         raise ModelFileError(f'{path}: ONNX Runtime does not accept it ({first_sentence(error)})') from None
     return MODELS[metadata.task](str(path), metadata, session)

@@ -16,6 +16,7 @@ FORMAT = '1'
 
 TASKS = ('classification', 'detection', 'text-classification', 'raw')
 SIGN = 'negative is bit 1'
+LAYOUTS = ('', 'blocked')
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Metadata:
         packed_sha256: SHA-256 of each packed weight in hexadecimal, by name.
         producer: what wrote the file.
         config: file name of the training config.
+        blocked: whether ONNX Runtime may lay real-valued maps out in blocks, and round otherwise.
 
     Example:
         >>> entries = {'rebnn.format': '1', 'rebnn.task': 'raw', 'rebnn.preprocess': '{"channels": "rgb"}',
@@ -47,6 +49,7 @@ class Metadata:
     packed_sha256: Mapping[str, str]
     producer: str
     config: str
+    blocked: bool = False
 
     @classmethod
     def parse(cls, entries: Mapping[str, str]) -> Metadata:
@@ -76,6 +79,9 @@ class Metadata:
             raise ModelFileError(f'its rebnn.task is {str(task)[:60]!r}, not one of {", ".join(TASKS)}')
         if entries['rebnn.sign'] != SIGN:
             raise ModelFileError(f'its rebnn.sign is {entries["rebnn.sign"][:60]!r}, not {SIGN!r}')
+        layout = entries.get('rebnn.real_layout', '')
+        if layout not in LAYOUTS:
+            raise ModelFileError(f'its rebnn.real_layout is {layout[:60]!r}, not {LAYOUTS[1]!r}')
         outputs = _texts(entries.get('rebnn.outputs', '[]'), 'rebnn.outputs')
         if task == 'raw' and not outputs:
             raise ModelFileError('rebnn.outputs must name at least one output')
@@ -88,6 +94,7 @@ class Metadata:
             packed_sha256=_digests(entries['rebnn.packed_sha256']),
             producer=entries.get('rebnn.producer', ''),
             config=entries.get('rebnn.config', ''),
+            blocked=layout == LAYOUTS[1],
         )
 
 

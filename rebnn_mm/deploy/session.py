@@ -23,6 +23,7 @@ def open_session(
     library: bool,
     threads: int = 1,
     exact: bool = True,
+    blocked: bool = False,
     in_turns: bool = False,
     trace: str | None = None,
 ) -> onnxruntime.InferenceSession:
@@ -34,6 +35,8 @@ def open_session(
         threads: how many threads one run may use.
         exact: keep the order of floating-point operations, so that a packed file gives the same bits with our library
             and without it; or let ONNX Runtime optimise all it can.
+        blocked: with ``exact``, whether ONNX Runtime may lay real-valued maps out in blocks, which makes it faster and
+            rounds otherwise: what a file of ``--fast`` allows in its metadata.
         in_turns: whether sessions run one after another: threads do not wait for the next run on its processor.
         trace: how the name of the trace begins that the session writes when its profiling ends; None for no trace.
 
@@ -47,9 +50,10 @@ def open_session(
     options.log_severity_level = 4
     if exact:
         options.inter_op_num_threads = 1
-        # The blocked layout of level "all" is left out: which real layers it takes in, and so how they round, depends
-        # on who computes the binary ones.
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        if not blocked:
+            # The blocked layout of level "all" is left out: which real layers it takes in, and so how they round,
+            # depends on who computes the binary ones.
+            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
     if trace is not None:
         options.enable_profiling, options.profile_file_prefix = True, trace
     if in_turns:

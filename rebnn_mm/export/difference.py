@@ -9,6 +9,7 @@ import onnx
 from rebnn_mm.deploy.session import open_session
 
 from .examples import Example, feeds_of
+from .metadata import is_blocked
 from .tasks import CLASSIFIED, Task
 
 Arrays = list[np.ndarray]
@@ -91,7 +92,10 @@ def difference_of(
         ValueError: an output is not finite any more.
     """
     onnx.checker.check_model(after, full_check=True)
-    sessions = [open_session(model.SerializeToString(), library=library) for model in (before, after)]
+    sessions = [
+        open_session(model.SerializeToString(), library=library, blocked=is_blocked(model))
+        for model in (before, after)
+    ]
     largest, top1, count = 0.0, 0, 0
     detections = []
     for example in examples:

@@ -72,7 +72,7 @@ class Export(NamedTuple):
         report: layers and sizes.
         verification: the comparison with PyTorch, in single precision.
         half: what half precision changes; None without it.
-        fast: what faster real-valued kernels change; None without them, and if the model has no layer for them.
+        fast: what ``--fast`` changes; None without it.
         half_stem: what the stem in half precision changes against the exact file, as this machine computes it.
         int8: what became int8, and what that changes.
     """
@@ -194,19 +194,18 @@ def export(
         for step in passes_of(task, options, plan):
             graph = step(graph)
         int8 = None if plan is None else {'layers': plan.layers, 'weight_bits': plan.weight_bits}
-        set_metadata(graph, task.name, config=config, classes=classes, int8=int8, **about)
+        set_metadata(graph, task.name, config=config, classes=classes, int8=int8, blocked=options.fast, **about)
         return graph
 
     graph = made(replace(options, half=False, half_stem=False))
-    faster = any(node.op_type == 'RealStem' for node in graph.graph.node)
     progress(f'comparing with PyTorch on {_counted(examples)}')
-    verification = verify(graph, trained, task, watch(examples), exact=not faster)
+    verification = verify(graph, trained, task, watch(examples), exact=not options.fast)
     fast = half_stem = half = int8 = plan = None
-    if faster:
+    if options.fast:
         progress('comparing with the exact file')
         exact, library = made(Options(fused=options.fused)), library_available()
         fast = difference_of(exact, graph, task, examples, option='--fast', library=library)
-        if options.half_stem:
+        if options.half_stem and any(node.op_type == 'RealStem' for node in graph.graph.node):
             graph = made(replace(options, half=False))
             half_stem = difference_of(exact, graph, task, examples, option='--half-stem', library=library)
     if options.int8:

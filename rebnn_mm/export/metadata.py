@@ -25,6 +25,7 @@ def set_metadata(
     preprocess: Mapping[str, Any] | None = None,
     tokenizer: Mapping[str, Any] | None = None,
     int8: Mapping[str, Any] | None = None,
+    blocked: bool = False,
 ) -> None:
     """Write the entries of docs/format.md into a model, in place of those that it has.
 
@@ -36,6 +37,7 @@ def set_metadata(
         preprocess: steps from an 8-bit image to the network's input; None for no step but the channels' order, RGB.
         tokenizer: how a text becomes tokens, in place of ``preprocess``.
         int8: which real-valued layers are int8; None if none is.
+        blocked: whether ONNX Runtime may lay real-valued maps out in blocks, and round otherwise.
 
     Example:
         >>> model = onnx.ModelProto()
@@ -53,6 +55,7 @@ def set_metadata(
         **({} if tokenizer is None else {'tokenizer': dict(tokenizer)}),
         'sign': 'negative is bit 1',
         **({} if int8 is None else {'int8': dict(int8)}),
+        **({'real_layout': 'blocked'} if blocked else {}),
         'packed_sha256': packed_digests(model),
     }
     if task == 'raw':
@@ -64,6 +67,18 @@ def set_metadata(
 
 def _json(value: Any) -> str:
     return json.dumps(value, separators=(',', ':'), ensure_ascii=False)
+
+
+def is_blocked(model: onnx.ModelProto) -> bool:
+    """Whether ONNX Runtime may lay real-valued maps of a graph out in blocks.
+
+    Example:
+        >>> model = onnx.ModelProto()
+        >>> set_metadata(model, 'classification', blocked=True)
+        >>> is_blocked(model), is_blocked(onnx.ModelProto())
+        (True, False)
+    """
+    return any(entry.key == 'rebnn.real_layout' for entry in model.metadata_props)
 
 
 def packed_weights(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:

@@ -14,6 +14,7 @@ from rebnn_mm.layers import BinaryLayer
 
 from .difference import Agreement, Arrays, agreement, same_best, same_but_for_ties
 from .examples import Example, feeds_of
+from .metadata import is_blocked
 from .operators import DOMAIN
 from .packing import unpack_bits
 from .tasks import CLASSIFIED, Task, torch_outputs
@@ -105,8 +106,9 @@ def verify(
     try:
         onnx.checker.check_model(model, full_check=True)
         available = library_available()
-        session = open_session(with_signs(model).SerializeToString(), library=available and not exact)
-        other = open_session(model.SerializeToString(), library=exact) if available else None
+        signs, data, blocked = with_signs(model).SerializeToString(), model.SerializeToString(), is_blocked(model)
+        session = open_session(signs, library=available and not exact, blocked=blocked)
+        other = open_session(data, library=exact, blocked=blocked) if available else None
     except Exception as error:
         raise ValueError(f'the exported graph is not valid: {_first_line(error)}') from error
     count, difference, top1, library = 0, 0.0, 0, None if other is None else 0.0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -20,6 +21,16 @@ def test_the_task_decides_the_class(tmp_path, make):
     expected = {models.classifier: Classifier, models.detector: Detector, models.raw: RawModel}[make]
     for given in (path, str(path)):
         assert type(load(given, use_library=False)) is expected
+
+
+@pytest.mark.parametrize('blocked', [False, True])
+def test_the_file_says_whether_maps_may_be_laid_out_in_blocks(tmp_path, blocked):
+    proto = models.classifier()
+    entries = {'rebnn.real_layout': 'blocked'} if blocked else {}
+    path = models.write(models.model(proto.graph, 'classification', **entries), tmp_path / 'model.onnx')
+    level = load(path, use_library=False).session.get_session_options().graph_optimization_level
+    levels = onnxruntime.GraphOptimizationLevel
+    assert level == (levels.ORT_ENABLE_ALL if blocked else levels.ORT_ENABLE_EXTENDED)
 
 
 def test_a_missing_library_is_a_warning(files, image, monkeypatch):

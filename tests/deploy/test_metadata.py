@@ -23,6 +23,11 @@ def test_a_classifier():
     assert metadata.preprocess.channels == 'rgb'
 
 
+def test_a_file_says_whether_real_layers_may_round_otherwise():
+    assert not Metadata.parse(entries()).blocked
+    assert Metadata.parse(entries(real_layout='blocked')).blocked
+
+
 @pytest.mark.parametrize('key', ['task', 'classes', 'preprocess', 'sign', 'packed_sha256'])
 def test_a_missing_key_is_named(key):
     with pytest.raises(ModelFileError, match=f'its metadata has no rebnn.{key}'):
@@ -51,6 +56,7 @@ def test_a_raw_model_needs_outputs_and_no_classes():
             "its rebnn.task is 'segmentation', not one of classification, detection, text-classification, raw",
         ),
         ({'sign': 'positive is bit 1'}, "its rebnn.sign is 'positive is bit 1', not 'negative is bit 1'"),
+        ({'real_layout': 'rows'}, "its rebnn.real_layout is 'rows', not 'blocked'"),
         ({'task': 'raw', 'outputs': '[]'}, 'rebnn.outputs must name at least one output'),
         ({'classes': '{"a": 1}'}, 'rebnn.classes must be a JSON list'),
         ({'classes': '[1, 2]'}, 'rebnn.classes must be a JSON list of texts'),

@@ -18,9 +18,16 @@ def model() -> bytes:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid('', 18)], ir_version=9).SerializeToString()
 
 
-@pytest.mark.parametrize(('exact', 'level'), [(True, LEVELS.ORT_ENABLE_EXTENDED), (False, LEVELS.ORT_ENABLE_ALL)])
-def test_the_order_of_sums_is_kept_where_it_has_to_be(model, exact, level):
-    session = open_session(model, library=False, threads=2, exact=exact)
+@pytest.mark.parametrize(
+    ('how', 'level'),
+    [
+        (dict(), LEVELS.ORT_ENABLE_EXTENDED),
+        (dict(blocked=True), LEVELS.ORT_ENABLE_ALL),
+        (dict(exact=False), LEVELS.ORT_ENABLE_ALL),
+    ],
+)
+def test_the_order_of_sums_is_kept_where_it_has_to_be(model, how, level):
+    session = open_session(model, library=False, threads=2, **how)
     options = session.get_session_options()
     assert (options.graph_optimization_level, options.intra_op_num_threads) == (level, 2)
     assert session.run(None, {'x': np.float32([1, -2])})[0].tolist() == [-1, 2]

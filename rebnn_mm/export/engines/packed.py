@@ -41,8 +41,12 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
     print_export(result, source, console)
     if result.half_stem is not None:
         console.print(_half_stem_note(), highlight=False, soft_wrap=True)
-    if options.fast and result.fast is None:
-        console.print('--fast changes nothing: this model has no stem that we have a kernel for.', highlight=False)
+    if options.fast and b'RealStem' not in result.data:
+        console.print(
+            '--fast: this model has no stem that we have a kernel for; ONNX Runtime may use its blocked layout.',
+            highlight=False,
+            soft_wrap=True,
+        )
     if result.int8 is not None:
         print_int8(result, source, console)
     write_whole(result.data, path)
