@@ -1,12 +1,15 @@
-"""Time and memory of one training iteration: ReBNN against the same network without what it adds.
+"""Time and memory of one training iteration: a 1-bit network against the same network without what makes it one.
 
     python tools/analysis/benchmark_training.py configs/faster_rcnn_r18_rebnn_coco.py --batch-size 2
     python tools/analysis/benchmark_training.py configs/resnet18_rebnn_imagenet.py --batch-size 32
+    python tools/analysis/benchmark_training.py --table --json cost.json
+    python tools/analysis/benchmark_training.py --table hardtanh bert
 
 The variants of the config's network are trained in turns, one iteration each, so that whatever else the machine does
-meets all of them; a ratio is the median over the rounds of the quotient within a round. What a variant keeps for the
-backward pass is counted, each storage once and without parameters; its peak memory is that of a process of its own.
-Detectors train on the sample in demo/coco_sample, classifiers on random images.
+meets all of them; a ratio is the median over the rounds of the quotient within a round. Times of one thread are those
+of the processor. What a variant keeps for the backward pass is counted, each storage once and without parameters; its
+peak memory is that of a process of its own. Detectors train on the sample in demo/coco_sample, classifiers on random
+images or words, without a teacher.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -37,19 +41,27 @@ from mmengine.runner import Runner, set_random_seed
 from rich.console import Console
 from rich.table import Table
 
-from rebnn_mm.engine import ResilientGradient
+from rebnn_mm.analysis.device.cost import kept_bytes
+from rebnn_mm.engine import MethodDriver, ResilientGradient
+from rebnn_mm.layers.base import BinaryLayer
 from rebnn_mm.quantizers import MissingHookWarning
 from rebnn_mm.utils.command_line import stop_if
 from rebnn_mm.utils.config_file import missing_config
 
 Step = Callable[[Any], Any]
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
-OURS = 'ReBNNConv2d'
+OURS = 'as configured'
+MINILM = dict(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
+"""Sizes of the encoder of a text classifier whose own is not there."""
+UNTAUGHT = {
+    'rebnn_mm.TeacherStudentClassifier': 'ImageClassifier',
+    'rebnn_mm.TaughtTextClassifier': 'rebnn_mm.TextClassifier',
+}
 DISTRIBUTIONS = ('torch', 'onedl-mmengine', 'onedl-mmcv', 'onedl-mmdetection', 'onedl-mmpretrain', 'numpy')
 
 
 class Variant(NamedTuple):
-    """One way to train the network: the layer in place of ReBNNConv2d (None: nn.Conv2d), with or without the rule."""
+    """One way to train the network: the layer for 1-bit ones (None: the real layer), with or without the rule."""
 
     layer: str | None
     gamma_rule: bool
@@ -58,31 +70,90 @@ class Variant(NamedTuple):
 
 
 VARIANTS = {
-    'rebnn': Variant(OURS, True, 'ReBNN'),
-    'recompute': Variant(OURS, True, "ReBNN, memory='recompute'", 'recompute'),
-    'kept': Variant(OURS, True, "ReBNN, memory='plain'", 'plain'),
+    'rebnn': Variant(OURS, True, '1-bit layers'),
+    'recompute': Variant(OURS, True, "1-bit layers, memory='recompute'", 'recompute'),
+    'kept': Variant(OURS, True, "1-bit layers, memory='plain'", 'plain'),
     'no_gamma': Variant(OURS, False, 'the same layers without the gamma rule'),
     'plain': Variant('BinaryConv2d', False, 'plain straight-through layers'),
     'real': Variant(None, False, 'real-valued layers, ReLU'),
 }
 
 
+class Row(NamedTuple):
+    """A line of the table: what it is measured with, and whether its peak memory is, too: a process a variant."""
+
+    words: str
+    config: str
+    batch_size: int
+    cfg_options: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    peak: bool = True
+
+
+RESNET = 'configs/resnet18_rebnn_imagenet.py'
+BFLOAT16 = ('optim_wrapper.type=AmpOptimWrapper', 'optim_wrapper.dtype=bfloat16')
+NO_DROPOUT = tuple(f'model.encoder_options.{which}_dropout_prob=0.0' for which in ('hidden', 'attention_probs'))
+MINILM_RTE = (('ENCODER', 'minilm'), ('TASK', 'rte'))
+ROWS = {
+    'hardtanh': Row('ResNet-18', RESNET, 32),
+    'hardtanh_bf16': Row('the same under bfloat16 autocast', RESNET, 8, BFLOAT16, peak=False),
+    'react': Row("ResNet-18 in ReActNet's block", RESNET, 8, ('model.backbone.block=react',), peak=False),
+    'react_bf16': Row(
+        'the same under bfloat16 autocast', RESNET, 8, ('model.backbone.block=react', *BFLOAT16), peak=False
+    ),
+    'two_images': Row('ResNet-18', RESNET, 2, peak=False),
+    'recu': Row('ResNet-18 with ReCU', 'configs/resnet18_recu_imagenet.py', 8, peak=False),
+    'rbnn': Row('ResNet-18 with RBNN', 'configs/resnet18_rbnn_imagenet.py', 8, peak=False),
+    'fda': Row('ResNet-18 with FDA-BNN', 'configs/resnet18_fda_imagenet.py', 8, peak=False),
+    'c4': Row('Faster R-CNN C4', 'configs/faster_rcnn_r18_rebnn_coco.py', 1),
+    'ssd300': Row('SSD300', 'configs/ssd300_vgg16_rebnn_coco.py', 2),
+    'bert': Row("BERT, MiniLM's size, Bi-Attention", 'configs/glue/rebnn.py', 16, environment=MINILM_RTE),
+    'bert_without_dropout': Row(
+        'the same without dropout', 'configs/glue/rebnn.py', 16, NO_DROPOUT, environment=MINILM_RTE, peak=False
+    ),
+    'compiled': Row(
+        'ResNet-20, compiled',
+        'configs/cifar10/resnet20_rebnn_cifar10.py',
+        128,
+        options=('--image-size', '32', '--compile'),
+        peak=False,
+    ),
+}
+"""What :func:`print_table` shows."""
+
+
+def is_binary(conv: Any) -> bool:
+    """Whether this is the config of one of our layers."""
+    layer = MODELS.get(conv['type']) if isinstance(conv, dict) and isinstance(conv.get('type'), str) else None
+    return isinstance(layer, type) and issubclass(layer, BinaryLayer)
+
+
 def swap_layers(cfg: Any, layer: str | None, memory: str | None = None) -> Any:
-    """The model config with ``layer`` at every ``conv_cfg`` of a ReBNNConv2d, and without pretrained weights."""
+    """The model config with ``layer`` at every ``conv_cfg`` of a 1-bit layer, without weights and teacher."""
     if isinstance(cfg, (list, tuple)):
         return type(cfg)(swap_layers(item, layer, memory) for item in cfg)
     if not isinstance(cfg, dict):
         return cfg
-    swapped = {key: swap_layers(value, layer, memory) for key, value in cfg.items()}
+    untaught = cfg.get('type') in UNTAUGHT
+    taught = ('teacher', 'teacher_checkpoint', 'teacher_loss', 'losses', 'label_weight') if untaught else ()
+    swapped = {key: swap_layers(value, layer, memory) for key, value in cfg.items() if key not in taught}
+    if untaught:
+        swapped['type'] = UNTAUGHT[cfg['type']]
     if isinstance(swapped.get('init_cfg'), dict) and swapped['init_cfg'].get('type') == 'Pretrained':
         swapped['init_cfg'] = None
-    conv = swapped.get('conv_cfg')
-    if isinstance(conv, dict) and conv.get('type') == OURS and layer != OURS:
-        swapped['conv_cfg'] = None if layer is None else dict(type=layer)
-        if layer is None and 'block' in swapped:
-            swapped['block'] = 'relu'
-    elif isinstance(conv, dict) and conv.get('type') == OURS and memory is not None:
-        swapped['conv_cfg'] = dict(conv, memory=memory)
+    for key in ('conv_cfg', 'linear'):
+        own = swapped.get(key)
+        if is_binary(own) and layer != OURS:
+            swapped[key] = None if layer is None else dict(type=layer if key == 'conv_cfg' else 'BinaryLinear')
+            if layer is None and 'block' in swapped:
+                swapped['block'] = 'relu'
+        elif is_binary(own) and memory is not None:
+            swapped[key] = dict(own, memory=memory)
+    if swapped.get('type') == 'rebnn_mm.TextClassifier':
+        swapped['pretrained'] = False
+        if layer is None:
+            swapped.update(binarize=None, attention=None)
     return swapped
 
 
@@ -94,13 +165,35 @@ def build_model(cfg: Config, variant: Variant, device: str) -> BaseModel:
     return model.to(device).train()
 
 
-def make_step(cfg: Config, variant: Variant, device: str) -> Step:
+def losses_of(model: BaseModel, batch: Any, cfg: Config, device: str) -> dict[str, Any]:
+    """A forward pass, under the autocast that the config's AmpOptimWrapper asks for."""
+    amp = cfg.optim_wrapper.get('type') == 'AmpOptimWrapper'
+    dtype = getattr(torch, cfg.optim_wrapper.get('dtype', 'float16')) if amp else None
+    with torch.autocast(torch.device(device).type, dtype, enabled=amp):
+        return model._run_forward(model.data_preprocessor(batch, True), mode='loss')
+
+
+def make_step(cfg: Config, variant: Variant, device: str, compiled: bool) -> Step:
     """Build a variant with its optimizer; the result does one training iteration on a batch."""
     model = build_model(cfg, variant, device)
-    optim_wrapper = build_optim_wrapper(model, cfg.optim_wrapper)
+    optim_cfg = cfg.optim_wrapper.copy()
+    if not device.startswith('cuda') and optim_cfg.get('type') == 'AmpOptimWrapper':
+        # It refuses a CPU, where only losses need scaling that are float16.
+        optim_cfg = ConfigDict({key: value for key, value in optim_cfg.items() if key not in ('dtype', 'loss_scale')})
+        optim_cfg.type = 'OptimWrapper'
+    optim_wrapper = build_optim_wrapper(model, optim_cfg)
+    MethodDriver(model).attach(optim_wrapper.optimizer)
     if variant.gamma_rule:
         ResilientGradient(model).attach(optim_wrapper.optimizer)
-    return lambda batch: model.train_step(batch, optim_wrapper)
+    if compiled:
+        model.backbone.compile()
+
+    def step(batch: Any) -> None:
+        with optim_wrapper.optim_context(model):
+            loss, _ = model.parse_losses(losses_of(model, batch, cfg, device))
+        optim_wrapper.update_params(loss)
+
+    return step
 
 
 def detection_batches(cfg: Config, args: argparse.Namespace) -> list[Any]:
@@ -127,43 +220,42 @@ def classification_batches(args: argparse.Namespace) -> list[Any]:
     return [dict(inputs=batch, data_samples=samples) for batch in images]
 
 
+def text_batches(cfg: Config, args: argparse.Namespace) -> list[Any]:
+    """Batches of random words in texts of the greatest length, and labels."""
+    from mmengine.structures import BaseDataElement
+    from transformers import AutoConfig
+
+    words = AutoConfig.from_pretrained(cfg.model.encoder).vocab_size
+    shape = (args.batch_size, cfg.pipeline[0]['max_length'])
+    samples = [BaseDataElement(gt_label=label % 2) for label in range(args.batch_size)]
+    texts = [dict(input_ids=torch.randint(words, shape)) for _ in range(args.batches)]
+    return [dict(inputs=text | dict(attention_mask=torch.ones(shape).long()), data_samples=samples) for text in texts]
+
+
 def run_once(step: Step, batch: Any, device: str) -> float:
-    """Seconds one iteration takes."""
+    """Seconds one iteration takes: of the processor where one thread of it does all of the work."""
+    clock = time.process_time if device == 'cpu' and torch.get_num_threads() == 1 else time.perf_counter
     if device.startswith('cuda'):
         torch.cuda.synchronize()
-    start = time.perf_counter()
+    start = clock()
     step(batch)
     if device.startswith('cuda'):
         torch.cuda.synchronize()
-    return time.perf_counter() - start
+    return clock() - start
 
 
-def kept_mib(cfg: Config, variant: Variant, batch: Any, device: str) -> float:
+def kept_mib(cfg: Config, variant: Variant, batch: Any, args: argparse.Namespace) -> float:
     """What a forward pass keeps for the backward pass, each storage once, without parameters and buffers."""
-    model = build_model(cfg, variant, device)
-    own = {t.untyped_storage().data_ptr() for t in (*model.parameters(), *model.buffers())}
-    kept: dict[int, torch.UntypedStorage] = {}
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in own:
-            kept[storage.data_ptr()] = storage
-        return tensor
-
-    amp = cfg.optim_wrapper.get('type') == 'AmpOptimWrapper'
-    dtype = getattr(torch, cfg.optim_wrapper.get('dtype', 'float16')) if amp else None
-    with (
-        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
-        torch.autocast(torch.device(device).type, dtype, enabled=amp),
-    ):
-        losses = model._run_forward(model.data_preprocessor(batch, True), mode='loss')
-    assert losses
-    return round(sum(storage.nbytes() for storage in kept.values()) / 2**20, 1)
+    model = build_model(cfg, variant, args.device)
+    if args.compile:
+        model.backbone.compile()
+    own = iter((*model.parameters(), *model.buffers()))
+    return round(kept_bytes(lambda: losses_of(model, batch, cfg, args.device), own) / 2**20, 1)
 
 
 def measure_times(cfg: Config, batches: list[Any], args: argparse.Namespace) -> dict[str, list[float]]:
     """Seconds per iteration of each variant, one entry per round."""
-    steps = {name: make_step(cfg, VARIANTS[name], args.device) for name in args.variants}
+    steps = {name: make_step(cfg, VARIANTS[name], args.device, args.compile) for name in args.variants}
     times: dict[str, list[float]] = {name: [] for name in steps}
     for index in range(args.warmup + args.rounds):
         for name, step in steps.items():
@@ -191,7 +283,7 @@ def measure_memory_alone(cfg: Config, batches: list[Any], args: argparse.Namespa
     if (clear := Path('/proc/self/clear_refs')).exists():
         clear.write_text('5')  # forget the peak of the imports, which is higher than that of a small training
     before = 0.0 if on_gpu else resident_mib()
-    step = make_step(cfg, VARIANTS[args.memory_of], args.device)
+    step = make_step(cfg, VARIANTS[args.memory_of], args.device, args.compile)
     for batch in batches[:2] * 2:
         run_once(step, batch, args.device)
     peak = torch.cuda.max_memory_allocated() / 2**20 if on_gpu else resident_mib()
@@ -246,6 +338,85 @@ def _installed(name: str) -> bool:
     return True
 
 
+def measure_row(row: Row, args: argparse.Namespace) -> dict[str, Any] | None:
+    """The report of a line of the table, from a process of its own; None if that failed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, 'cost.json')
+        command = [sys.executable, __file__, row.config, '--json', str(path), *row.options]
+        command += f'--variants real rebnn recompute --batch-size {row.batch_size} --batches 2 --threads 1'.split()
+        command += f'--rounds {args.rounds} --warmup {args.warmup} --device {args.device}'.split()
+        command += ['--no-time'] if args.no_time else []
+        command += [] if row.peak and not args.no_memory else ['--no-memory']
+        command += ['--cfg-options', *row.cfg_options] if row.cfg_options else []
+        env = os.environ | dict(row.environment)
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, env=env)
+        return None if done.returncode else json.loads(path.read_text())
+
+
+def ratios(report: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Of what is kept, of peak memory above that of imports and data, and of time, to the real-valued twin."""
+    variants = report['variants']
+    real, found = variants['real'], {}
+    for name in ('rebnn', 'recompute'):
+        own = variants[name]
+        found[name] = {'kept': own['kept_mib'] / real['kept_mib']}
+        if 'peak_mib' in own:
+            before = report['before_mib']
+            found[name]['peak'] = (own['peak_mib'] - before) / (real['peak_mib'] - before)
+        if report['seconds']:
+            pairs = zip(report['seconds'][name], report['seconds']['real'], strict=True)
+            found[name]['time'] = statistics.median(ours / theirs for ours, theirs in pairs)
+    return found
+
+
+def print_table(reports: dict[str, dict[str, Any]]) -> None:
+    console = Console(width=118)
+    table = Table(
+        '', 'kept MiB', "'sums'", "'recompute'", 'peak MiB', "'sums'", "'recompute'", 'ms', "'sums'", "'recompute'"
+    )
+    for name, report in reports.items():
+        real, to_real = report['variants']['real'], report['to_real']
+        cells = [f'{ROWS[name].words}, {report["batch_size"]} of {report["image_size"]}']
+        for key, ratio in (('kept_mib', 'kept'), ('peak_mib', 'peak'), ('median_ms', 'time')):
+            value = real.get(key)
+            if value is not None and key == 'peak_mib':
+                value -= report['before_mib']
+            cells.append('-' if value is None else f'{value:.0f}')
+            cells += [f'{row[ratio]:.2f}' if ratio in row else '-' for row in to_real.values()]
+        table.add_row(*cells)
+    console.print(table)
+    console.print(
+        'kept, peak, ms: of the real-valued twin, and what 1-bit layers take of that; kept is what the backward pass '
+        'needs of the forward pass, beside parameters and buffers, peak is above what imports and data take'
+    )
+    console.print(', '.join(f'{key} {value}' for key, value in next(iter(reports.values()))['machine'].items()))
+
+
+def measure_table(args: argparse.Namespace) -> None:
+    """Measure the chosen lines, print them and write them down."""
+    names = args.table or list(ROWS)
+    reports: dict[str, dict[str, Any]] = {}
+    start = time.monotonic()
+    for index, name in enumerate(names):
+        minutes = (time.monotonic() - start) / 60
+        left = f', about {minutes / index * (len(names) - index):.0f} min left' if index else ''
+        print(f'{index + 1} of {len(names)}, {name}; {minutes:.0f} min so far{left}', file=sys.stderr)
+        report = measure_row(ROWS[name], args)
+        if report is not None:
+            reports[name] = report | {'to_real': ratios(report)}
+            if args.json is not None:
+                write_json(args.json, reports)
+    if reports:
+        print_table(reports)
+    failed = [name for name in names if name not in reports]
+    stop_if(f'Not measured, see above: {", ".join(failed)}.' if failed else None)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1) + '\n')
+
+
 def print_report(report: dict[str, Any]) -> None:
     console = Console(width=118)
     names = list(report['variants'])
@@ -268,13 +439,18 @@ def print_report(report: dict[str, Any]) -> None:
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('config', help='config of a detector or classifier with ReBNNConv2d layers')
+    parser.add_argument('config', nargs='?', help='config of a detector or classifier with 1-bit layers')
+    parser.add_argument(
+        '--table', nargs='*', choices=list(ROWS), help='in place of a config: lines of the table in docs/results.md'
+    )
     parser.add_argument('--variants', nargs='+', choices=list(VARIANTS), default=list(VARIANTS), help='default: all')
     parser.add_argument('--rounds', type=int, default=20, help='measured iterations of each variant')
     parser.add_argument('--warmup', type=int, default=3, help='iterations before them')
     parser.add_argument('--batches', type=int, default=4, help='different batches to go through')
     parser.add_argument('--batch-size', type=int, default=2)
     parser.add_argument('--image-size', type=int, help="longest side; default: the config's, 224 for a classifier")
+    parser.add_argument('--threads', type=int, help="of PyTorch; default: PyTorch's own")
+    parser.add_argument('--compile', action='store_true', help='compile the backbone, as CompileHook does')
     parser.add_argument('--device', default=get_device(), help='default: the first GPU if there is one')
     parser.add_argument('--no-memory', action='store_true', help='no peak memory, which takes a process per variant')
     parser.add_argument('--no-time', action='store_true', help='no times, which take most of the time')
@@ -286,17 +462,37 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    stop_if(missing_config(args.config))
+    stop_if('Give a config, or --table.' if (args.config is None) == (args.table is None) else None)
     stop_if('--rounds must be at least 2.' if args.rounds < 2 else None)
+    if args.table is not None:
+        measure_table(args)
+        return
+    stop_if(missing_config(args.config))
+    if args.threads is not None:
+        torch.set_num_threads(args.threads)
     cfg = Config.fromfile(args.config)
     cfg.merge_from_dict(args.cfg_options or {})
     if swap_layers(cfg.model.to_dict(), None) == swap_layers(cfg.model.to_dict(), OURS):
-        stop_if(f"{args.config} has no conv_cfg=dict(type='{OURS}'), so there is nothing to compare.")
+        stop_if(f'{args.config} has no 1-bit layers, so there is nothing to compare.')
     scope = cfg.get('default_scope', 'mmengine')
     init_default_scope(scope)
     # one variant leaves the hook out on purpose
     warnings.simplefilter('ignore', MissingHookWarning)
-    batches = classification_batches(args) if scope == 'mmpretrain' else detection_batches(cfg, args)
+    with tempfile.TemporaryDirectory() as folder:
+        if 'encoder' in cfg.model and not Path(cfg.model.encoder).is_dir():
+            from transformers import BertConfig
+
+            BertConfig(**MINILM).save_pretrained(folder)
+            cfg.model.encoder = folder
+        measure_config(cfg, scope, args)
+
+
+def measure_config(cfg: Config, scope: str, args: argparse.Namespace) -> None:
+    """Measure the variants of a network, print them and write them down."""
+    if 'encoder' in cfg.model:
+        batches = text_batches(cfg, args)
+    else:
+        batches = classification_batches(args) if scope == 'mmpretrain' else detection_batches(cfg, args)
     if args.memory_of is not None:
         print(json.dumps(measure_memory_alone(cfg, batches, args)))
         return
@@ -304,18 +500,22 @@ def main() -> None:
     times = {} if args.no_time else measure_times(cfg, batches, args)
     variants: dict[str, dict[str, Any]] = summarise(times) if times else {name: {} for name in args.variants}
     for name, row in variants.items():
-        row['kept_mib'] = kept_mib(cfg, VARIANTS[name], batches[0], args.device)
+        row['kept_mib'] = kept_mib(cfg, VARIANTS[name], batches[0], args)
     before = 0.0
     if not args.no_memory:
         for name, row in variants.items():
             memory = measure_memory(name)
             before = memory.pop('before_mib')
             row.update(memory)
-    shape = tuple(batches[0]['inputs'][0].shape[1:])
+    inputs = batches[0]['inputs']
+    if isinstance(inputs, dict):
+        size = f'{inputs["input_ids"].shape[1]} words'
+    else:
+        size = '{1}x{0}'.format(*inputs[0].shape[1:])
     report = {
         'config': args.config,
         'batch_size': args.batch_size,
-        'image_size': f'{shape[1]}x{shape[0]}',
+        'image_size': size,
         'rounds': args.rounds,
         'machine': describe_machine(args.device),
         'before_mib': before,
@@ -323,8 +523,7 @@ def main() -> None:
     }
     print_report(report)
     if args.json is not None:
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        args.json.write_text(json.dumps({**report, 'seconds': times}, indent=1) + '\n')
+        write_json(args.json, {**report, 'seconds': times})
         print(f'written to {args.json}')
 
 

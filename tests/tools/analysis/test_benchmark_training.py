@@ -4,6 +4,7 @@ import statistics
 from pathlib import Path
 
 import pytest
+from mmengine.config import Config
 
 TOOL = 'tools/analysis/benchmark_training.py'
 CLASSIFIER = 'configs/resnet18_rebnn_imagenet.py'
@@ -62,10 +63,67 @@ def test_variants_differ_in_the_layers_only(tool):
         heads=[dict(conv_cfg=dict(type='BinaryConv2d')), dict(conv_cfg=dict(type='DCN'))],
     )
     assert tool.swap_layers(model, None)['heads'] == [dict(conv_cfg=None), dict(conv_cfg=dict(type='DCN'))]
-    assert tool.swap_layers(model, 'ReBNNConv2d')['backbone']['conv_cfg'] == conv
+    assert tool.swap_layers(model, tool.OURS)['backbone']['conv_cfg'] == conv
+
+
+def layers_of(cfg):
+    """The configs of binary layers in a model's."""
+    if isinstance(cfg, (list, tuple)):
+        return [layer for item in cfg for layer in layers_of(item)]
+    if not isinstance(cfg, dict):
+        return []
+    own = [cfg[key] for key in ('conv_cfg', 'linear') if cfg.get(key)]
+    return own + [layer for value in cfg.values() for layer in layers_of(value)]
+
+
+def test_every_line_of_the_table_has_a_real_twin_and_takes_the_memory_option(tool, monkeypatch):
+    for name, row in tool.ROWS.items():
+        for key, value in row.environment:
+            monkeypatch.setenv(key, value)
+        cfg = Config.fromfile(row.config)
+        cfg.merge_from_dict(dict(option.split('=') for option in row.cfg_options))
+        model = cfg.model.to_dict()
+        assert layers_of(model) and not layers_of(tool.swap_layers(model, None)), name
+        layers = layers_of(tool.swap_layers(model, tool.OURS, 'recompute'))
+        assert layers and all(layer['memory'] == 'recompute' for layer in layers), name
+        assert 'teacher' not in tool.swap_layers(model, tool.OURS), name
+
+
+def test_ratios_are_to_the_real_valued_twin(tool):
+    variants = {
+        'real': {'kept_mib': 100.0, 'peak_mib': 300.0},
+        'rebnn': {'kept_mib': 75.0, 'peak_mib': 200.0},
+        'recompute': {'kept_mib': 25.0, 'peak_mib': 150.0},
+    }
+    seconds = {'real': [1.0, 2.0, 4.0], 'rebnn': [2.0, 2.0, 2.0], 'recompute': [3.0, 8.0, 8.0]}
+    assert tool.ratios({'variants': variants, 'before_mib': 100.0, 'seconds': seconds}) == {
+        'rebnn': {'kept': 0.75, 'peak': 0.5, 'time': 1.0},
+        'recompute': {'kept': 0.25, 'peak': 0.25, 'time': 3.0},
+    }
+
+
+@pytest.mark.slow
+def test_fills_the_table(run_tool, tmp_path):
+    done = run_tool(
+        TOOL, '--table', 'bert_without_dropout', 'two_images', '--rounds', 2, '--warmup', 0, '--device', 'cpu',
+        '--json', tmp_path / 'table.json',
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / 'table.json').read_text())
+    images = report['two_images']['to_real']
+    # what the page of results says it keeps
+    assert images['rebnn']['kept'] < 0.75 and images['recompute']['kept'] < 0.45 and images['rebnn']['time'] > 0
+    assert report['bert_without_dropout']['image_size'] == '128 words'
+    assert 'ResNet-18, 2 of 224x224' in done.stdout.replace('\n', ' ')
+    assert '2 of 2, two_images; ' in done.stderr and ' min left' in done.stderr
+
+
+def test_takes_a_config_or_the_table(run_tool):
+    done = run_tool(TOOL)
+    assert done.returncode == 1 and 'Give a config, or --table.' in done.stderr
 
 
 def test_a_config_without_our_layers_is_one_sentence(run_tool):
     done = run_tool(TOOL, 'configs/faster_rcnn_r18_coco.py')
     assert done.returncode == 1
-    assert "has no conv_cfg=dict(type='ReBNNConv2d')" in done.stderr and 'Traceback' not in done.stderr
+    assert 'has no 1-bit layers' in done.stderr and 'Traceback' not in done.stderr
