@@ -237,7 +237,12 @@ def flips_of_stock_network(name, optimizer, steps, **conv):
         ('resnet18_8xb32_in1k', dict(type='AdamW', lr=1e-3, weight_decay=0.05), 40),
         ('resnet18_8xb32_in1k', dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4), 60),
         pytest.param('resnet50_8xb32_in1k', dict(type='Adam', lr=1e-3), 30, marks=pytest.mark.slow),
-        ('resnet50_8xb32_in1k', dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4), 40),
+        pytest.param(
+            'resnet50_8xb32_in1k',
+            dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4),
+            40,
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda value: value['type'] if isinstance(value, dict) else None,
 )

@@ -312,7 +312,7 @@ def test_unknown_instruction_set_is_refused():
 REGISTRATION = """
 import ctypes, os, sys
 
-made, added, released, used = [], [], [], []
+made, added, released, used, threads = [], [], [], [], b'2'
 pointer = ctypes.c_void_p
 FAILED = 7
 
@@ -329,6 +329,9 @@ functions = {
     27: ctypes.CFUNCTYPE(pointer, pointer, pointer)(add),
     28: ctypes.CFUNCTYPE(pointer, pointer, pointer)(lambda options, domain: used.append(domain)),
     101: ctypes.CFUNCTYPE(None, pointer)(released.append),
+    238: ctypes.CFUNCTYPE(pointer, pointer, ctypes.c_char_p, pointer, pointer)(
+        lambda options, key, text, size: ctypes.memmove(text, threads, len(threads) + 1) and None
+    ),
 }
 table = (pointer * 400)(*(ctypes.cast(functions.get(place), pointer) for place in range(400)))
 get_api = ctypes.CFUNCTYPE(pointer, ctypes.c_uint32)(lambda version: ctypes.addressof(table))
@@ -341,6 +344,8 @@ assert released == [1], released
 assert register(None, base) is None, 'second session'
 assert used == [2] and added.count(2) > 3, (used, added)
 assert register(None, base) is None and used == [2, 2] and released == [1], 'third session'
+threads = b'4'
+assert register(None, base) is None and used == [2, 2, 3], 'a session of more threads'
 os._exit(0)
 """
 

@@ -118,6 +118,7 @@ def test_every_binary_layer_is_one_operator_with_its_name(exported):
     assert operators['NonMaxSuppression'] == (2 if 'RoiAlign' in operators else 1)
 
 
+@pytest.mark.slow
 def test_a_neck_that_enlarges_two_maps_alike():
     """RTMDet's doubles both by the same sizes, which the channels at the end turn once."""
     model = swapped('rtmdet/rtmdet_l_8xb32-300e_coco', narrow_csp)
