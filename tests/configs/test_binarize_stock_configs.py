@@ -10,6 +10,7 @@ from mmengine.hub import get_config
 from mmengine.registry import MODELS, DefaultScope
 from torch.nn import functional
 
+from rebnn_mm.analysis.layer_counter import count_layers
 from rebnn_mm.layers.report import layer_rows
 
 pytest.importorskip('mmdet')
@@ -105,5 +106,7 @@ def test_any_stock_model_becomes_binary(base, size, count, real, detection_batch
     again.load_state_dict(model.state_dict())
     with torch.no_grad():
         results = [m.eval().test_step(pseudo_collate(samples))[0] for m in (model, again)]
+    costs = count_layers(model, lambda: model.test_step(pseudo_collate(samples[:1])))
+    assert {cost.name for cost in costs if cost.precision == 'W1A1'} == layers.keys()
     first, second = (result.pred_instances.scores if detector else result.pred_score for result in results)
     assert torch.equal(first, second)
