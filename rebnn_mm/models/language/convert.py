@@ -46,8 +46,8 @@ def binarize(
         nn.Module: the model.
 
     Raises:
-        ValueError: a name fits no layer, a config names no such layer, a weight is shared between layers or cannot be
-            split, or the model is binary already.
+        ValueError: a name fits no layer, a config names no such layer, the word embedding shares its weight, a weight
+            cannot be split, or the model is binary already.
 
     Example:
         >>> import torch
