@@ -123,7 +123,8 @@ def test_rows_of_more_bits_train(name, teacher, tmp_path):
     assert torch.equal(load_pretrained(str(tmp_path / 'pretrained'))(batch), model(batch))
 
 
-@pytest.mark.parametrize('name', [pytest.param('bibert', marks=pytest.mark.slow), 'rebnn'])
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['bibert', 'rebnn'])
 def test_one_bit_row_learns(name, teacher, tmp_path):
     model, losses = learned(name, teacher, teacher, tmp_path)
     assert sum(losses[-10:]) < 0.75 * sum(losses[:10])

@@ -34,13 +34,6 @@ def checked_graph(
             f'--format {name} writes classifiers: its engine has no place for the selection of boxes. '
             'Use --format onnx.'
         )
-    say(console, '... packing and tracing')
-    graph, _ = unfused_graph(source.model, task, source.size)
-    if len(graph.graph.output) != 1:
-        raise ValueError(
-            f'--format {name} writes models with one output, and this one has {len(graph.graph.output)}. '
-            'Use --format onnx.'
-        )
     images = [example for example in source.examples if isinstance(example, Image)]
     images = images or noise(source.preprocess or {'channels': 'rgb'}, source.size)
     wrong = next((image for image in images if image.values.shape[2:] != source.size), None)
@@ -48,6 +41,13 @@ def checked_graph(
         raise ValueError(
             f'an image is {wrong.values.shape[2]}x{wrong.values.shape[3]} after preparation, and the file takes '
             f'{source.size[0]}x{source.size[1]} only; set the size with --shape.'
+        )
+    say(console, '... packing and tracing')
+    graph, _ = unfused_graph(source.model, task, source.size)
+    if len(graph.graph.output) != 1:
+        raise ValueError(
+            f'--format {name} writes models with one output, and this one has {len(graph.graph.output)}. '
+            'Use --format onnx.'
         )
     say(console, f'... comparing with PyTorch on {len(images)} images')
     verify(graph, source.model, Task(task.name), images)

@@ -50,7 +50,10 @@ DETECTORS = {
 }
 
 
-@pytest.fixture(scope='module', params=DETECTORS)
+@pytest.fixture(
+    scope='module',
+    params=[pytest.param(name, marks=pytest.mark.slow if name == 'FCOS' else ()) for name in DETECTORS],
+)
 def exported(request):
     """Name, model and graph of a detector."""
     with DefaultScope.overwrite_default_scope('mmdet'):

@@ -137,6 +137,7 @@ def narrow_yolox(model: Any) -> None:
     model.neck = dict(type='ChannelMapper', in_channels=[32, 64, 128], out_channels=32, kernel_size=1)
 
 
+@pytest.mark.slow
 def test_a_stem_that_cuts_the_image_into_squares():
     """YOLOX's first convolution takes 12 channels, and the file still takes images of 3."""
     model = swapped('yolox/yolox_s_8xb8-300e_coco', narrow_yolox)

@@ -47,16 +47,16 @@ def used(model, *shape):
 def test_resnet(block, size, run_lce):
     torch.manual_seed(0)
     backbone = ReBNNResNet(
-        20,
+        18,
         block=block,
         stem='cifar',
         base_channels=16,
-        num_stages=3,
-        strides=(1, 2, 2),
-        dilations=(1, 1, 1),
-        out_indices=(2,),
+        num_stages=2,
+        strides=(1, 2),
+        dilations=(1, 1),
+        out_indices=(1,),
     )
-    model = used(Classifier(backbone, 64), 3, size, size)
+    model = used(Classifier(backbone, 32), 3, size, size)
     x = torch.randn(1, 3, size, size)
     file = to_lce(trace(pack(model).model, {'x': x}, ['y']), (size, size), 'test')
     with torch.no_grad():
