@@ -119,6 +119,29 @@ def _from_sides(g: GraphBuilder, points: ir.Value, distances: ir.Value) -> ir.Va
     return g('Concat', g('Sub', points, left_top), g('Add', points, right_bottom), axis=1)
 
 
+def centres(g: GraphBuilder, anchors: ir.Value) -> ir.Value:
+    """Points in the middle of anchors, float [N, 4] as corners: float [N, 2]."""
+    start, end = g.two('Split', anchors, axis=1, num_outputs=2)
+    return g('Div', g('Add', end, start), 2.0)
+
+
+def expected_sides(g: GraphBuilder, integral: Any, logits: ir.Value) -> ir.Value:
+    r"""Distances of the sides of boxes from their points, in cells: float [N, 4].
+
+    .. math:: d = \sum_{i=0}^{n} i \cdot softmax(z)_i
+
+    Args:
+        g: the graph to write into.
+        integral: mmdet's ``Integral``; :math:`n` is its ``reg_max``.
+        logits: float [N, 4 * (n + 1)].
+
+    Source: Li et al., "Generalized Focal Loss" (NeurIPS 2020), equation 5.
+    """
+    shares = g('Softmax', g('Reshape', logits, [-1, integral.reg_max + 1]), axis=1)
+    distances = integral.project.float().numpy().reshape(-1, 1)
+    return g('Reshape', g('MatMul', shares, distances), [-1, 4])
+
+
 def large_enough(g: GraphBuilder, boxes: ir.Value, min_size: float) -> ir.Value:
     """Positions of the boxes, float [N, 4], whose sides are both longer than ``min_size``: int64 [K]."""
     start, end = g.two('Split', boxes, axis=1, num_outputs=2)

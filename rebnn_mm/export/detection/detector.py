@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..trace import trace
-from .boxes import decode, image_corners, large_enough, priors, suppress
+from .boxes import centres, decode, expected_sides, image_corners, large_enough, priors, suppress
 from .graph import GraphBuilder
 from .stages import ImageStage, RegionStage, example_image, two_stage, unsupported
 
@@ -119,7 +119,7 @@ def one_stage_detections(
     maps: list[tuple[ir.Value, ...]],
     limit: ir.Value,
 ) -> Detections:
-    """What mmdet's ``BaseDenseHead.predict_by_feat`` makes of the maps of one image.
+    """What mmdet's ``BaseDenseHead.predict_by_feat``, or that of GFL or YOLOX, makes of the maps of one image.
 
     Per level the best ``nms_pre`` pairs of prior and class above ``score_thr``; all levels' boxes decoded, multiplied
     by their score factor where the head has one, and suppressed class by class.
@@ -127,13 +127,15 @@ def one_stage_detections(
     Args:
         g: the graph to write into.
         head: a dense head of mmdet; its prior generator, box coder and ``test_cfg`` are used.
-        maps: for each level class logits [1, A * C, H, W], boxes [1, A * 4, H, W] and, if the head has them, score
-            factors (centre-ness) [1, A, H, W].
+        maps: for each level class logits [1, A * C, H, W], boxes [1, A * 4, H, W], or of a GFL head distributions of
+            their sides [1, A * 4 * bins, H, W], and, if the head has them, score factors (centre-ness) [1, A, H, W].
         limit: from :func:`rebnn_mm.export.detection.boxes.image_corners`.
 
     Returns:
         Detections: best first, in pixels of the padded image.
     """
+    if not hasattr(head, 'bbox_coder'):
+        return yolox_detections(g, head, maps)
     cfg = head.test_cfg
     levels = [_candidates(g, head, level, *of_level) for level, of_level in enumerate(maps)]
     scores, labels, prediction, grid, *factors = (g('Concat', *values, axis=0) for values in zip(*levels, strict=True))
@@ -150,6 +152,11 @@ def _candidates(
     """Scores [K], labels [K], box predictions [K, 4], priors [K, 4 or 2], and factors [K] if there are any."""
     classes = head.cls_out_channels
     grid = priors(g, logits, head.prior_generator, level)
+    # GFL has the anchors' centres and, for each side of a box, a distribution of distances.
+    integral = getattr(head, 'integral', None)
+    if integral is not None:
+        grid = centres(g, grid)
+    columns = 4 if integral is None else 4 * (integral.reg_max + 1)
     scores = probabilities(g, rows(g, logits, classes), head.use_sigmoid_cls)
     classes -= 0 if head.use_sigmoid_cls else 1
     flat = g('Reshape', scores, [-1])
@@ -157,10 +164,43 @@ def _candidates(
     best, order = g.two('TopK', g('Gather', flat, positions), g.all(positions, head.test_cfg.nms_pre))
     positions = g('Gather', positions, order)
     anchors = g('Div', positions, classes)
-    values = [best, g('Mod', positions, classes), g('Gather', rows(g, boxes, 4), anchors), g('Gather', grid, anchors)]
+    sides = g('Gather', rows(g, boxes, columns), anchors)
+    if integral is not None:
+        sides = g('Mul', expected_sides(g, integral, sides), float(head.prior_generator.strides[level][0]))
+    values = [best, g('Mod', positions, classes), sides, g('Gather', grid, anchors)]
     if factor is not None:
         values.append(g('Gather', g('Sigmoid', g('Reshape', rows(g, factor, 1), [-1])), anchors))
     return values
+
+
+def yolox_detections(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]]) -> Detections:
+    r"""What mmdet's ``YOLOXHead.predict_by_feat`` makes of the maps of one image.
+
+    Of every cell its best class, with the score :math:`\sigma(o) \max_c \sigma(s_c)`; cells that reach ``score_thr``
+    are decoded and suppressed class by class. A box may leave the image, as in mmdet.
+
+    Args:
+        g: the graph to write into.
+        head: its strides and ``test_cfg`` are used.
+        maps: for each level class logits [1, C, H, W], boxes [1, 4, H, W] and objectness [1, 1, H, W].
+
+    Returns:
+        Detections: best first, in pixels of the padded image.
+    """
+    levels = []
+    for level, (logits, boxes, objectness) in enumerate(maps):
+        scores = g('Sigmoid', rows(g, logits, head.cls_out_channels))
+        best = g('ReduceMax', scores, [1], keepdims=0)
+        score = g('Mul', best, g('Sigmoid', g('Reshape', objectness, [-1])))
+        grid, stride = priors(g, logits, head.prior_generator, level), float(head.prior_generator.strides[level][0])
+        shift, growth = g.two('Split', rows(g, boxes, 4), axis=1, num_outputs=2)
+        centre = g('Add', g('Mul', shift, stride), grid)
+        half = g('Div', g('Mul', g('Exp', growth), stride), 2.0)
+        corners = g('Concat', g('Sub', centre, half), g('Add', centre, half), axis=1)
+        levels.append((corners, score, g('ArgMax', scores, axis=1, keepdims=0)))
+    found = Detections(*(g('Concat', *values, axis=0) for values in zip(*levels, strict=True)))
+    found = found.at(g, g.where(g('GreaterOrEqual', found.scores, float(head.test_cfg.score_thr))))
+    return found.at(g, suppress(g, found.boxes, found.scores, found.labels, head.test_cfg.nms, 0))
 
 
 def proposals(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]], limit: ir.Value) -> ir.Value:

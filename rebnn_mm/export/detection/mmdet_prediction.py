@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from mmcv.ops import RoIAlign
-from mmdet.models.dense_heads import RPNHead
+from mmdet.models.dense_heads import GFLHead, RPNHead, YOLOXHead
 from mmdet.models.dense_heads.base_dense_head import BaseDenseHead
+from mmdet.models.dense_heads.gfl_head import Integral
 from mmdet.models.detectors import BaseDetector, SingleStageDetector, TwoStageDetector
 from mmdet.models.roi_heads import BaseRoIHead, StandardRoIHead
 from mmdet.models.roi_heads.bbox_heads import BBoxHead
@@ -22,6 +23,12 @@ PRIORS: Methods = {
 }
 CODERS: Methods = {DeltaXYWHBBoxCoder: ('decode',), DistancePointBBoxCoder: ('decode',)}
 PREDICTION = ('predict', 'predict_by_feat', '_predict_by_feat_single', '_bbox_post_process')
+# The heads that predict in their own way, and have a graph, before those that predict in the common one.
+ONE_STAGE: Methods = {
+    YOLOXHead: ('predict', 'predict_by_feat', '_bbox_decode', '_bbox_post_process'),
+    GFLHead: (*PREDICTION, 'anchor_center'),
+    BaseDenseHead: PREDICTION,
+}
 SUPPRESSION_KEYS = {'type', 'iou_threshold', 'class_agnostic', 'split_thr'}
 
 
@@ -35,10 +42,10 @@ def reasons(model: Any) -> Iterator[str]:
     """
     if isinstance(model, SingleStageDetector):
         yield from _own(model, SingleStageDetector, 'predict', 'extract_feat')
-        yield from _dense_head(model.bbox_head, BaseDenseHead)
+        yield from _dense_head(model.bbox_head, ONE_STAGE)
     elif isinstance(model, TwoStageDetector) and two_stage(model):
         yield from _own(model, TwoStageDetector, 'predict', 'extract_feat')
-        yield from _dense_head(model.rpn_head, RPNHead)
+        yield from _dense_head(model.rpn_head, {RPNHead: PREDICTION})
         yield from _second_stage(model.roi_head)
     else:
         detector = isinstance(model, BaseDetector)
@@ -64,19 +71,24 @@ def _one_of(thing: Any, bases: Methods) -> Iterator[str]:
         yield from _own(thing, base, *bases[base])
 
 
-def _dense_head(head: Any, base: type) -> Iterator[str]:
-    yield from _own(head, base, *PREDICTION)
+def _dense_head(head: Any, bases: Methods) -> Iterator[str]:
+    base = next((cls for cls in bases if isinstance(head, cls)), list(bases)[-1])
+    yield from _own(head, base, *bases[base])
     name = type(head).__name__
     yield from _one_of(getattr(head, 'prior_generator', None), PRIORS)
-    yield from _one_of(getattr(head, 'bbox_coder', None), CODERS)
-    yield from _coder(head.bbox_coder)
+    cfg = head.test_cfg
+    if base is not YOLOXHead:
+        coder = getattr(head, 'bbox_coder', None)
+        yield from _one_of(coder, {DistancePointBBoxCoder: ('decode',)} if base is GFLHead else CODERS)
+        yield from _coder(coder)
+        if base is not RPNHead and cfg.get('nms_pre', -1) <= 0:
+            yield f'its {name} has no nms_pre in test_cfg'
+        if cfg.get('max_per_img', -1) <= 0:
+            yield f'its {name} has no max_per_img in test_cfg'
+    if base is GFLHead:
+        yield from _own(head.integral, Integral, 'forward')
     if getattr(getattr(head, 'loss_cls', None), 'custom_cls_channels', False):
         yield f'its {name} has a loss with class channels of its own'
-    cfg = head.test_cfg
-    if base is BaseDenseHead and cfg.get('nms_pre', -1) <= 0:
-        yield f'its {name} has no nms_pre in test_cfg'
-    if cfg.get('max_per_img', -1) <= 0:
-        yield f'its {name} has no max_per_img in test_cfg'
     yield from _suppression(name, cfg)
 
 

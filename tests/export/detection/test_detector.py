@@ -135,6 +135,25 @@ def test_a_neck_that_enlarges_two_maps_alike():
     assert agreement(tuple(before), tuple(found)).same
 
 
+def narrow_yolox(model: Any) -> None:
+    """A YOLOX whose neck is one convolution per level."""
+    narrow_csp(model)
+    model.neck = dict(type='ChannelMapper', in_channels=[32, 64, 128], out_channels=32, kernel_size=1)
+    model.test_cfg.score_thr = 0.3
+
+
+@pytest.mark.slow
+def test_a_stem_that_cuts_the_image_into_squares():
+    """YOLOX's first convolution takes 12 channels, and the file takes images of 3 and gives boxes."""
+    model = swapped('yolox/yolox_s_8xb8-300e_coco', narrow_yolox)
+    assert model.backbone.stem.conv.conv.real_because == 'first layer of the backbone (12 input channels)'
+    graph = channels_last(fuse(detector_graph(pack(model).model)))
+    for size in ((64, 96), (128, 96)):
+        wanted = predicted(model, image(*size), size)
+        assert len(wanted[0]) >= 20
+        assert agreement(wanted, tuple(run(graph, image=image(*size), valid_size=np.array(size)))).same
+
+
 def test_what_has_no_graph_is_refused_with_its_reason():
     with pytest.raises(ValueError, match='Sequential cannot be exported with boxes as outputs: it is no detector'):
         detector_graph(nn.Sequential(nn.Conv2d(3, 8, 1)))
@@ -150,6 +169,8 @@ HEADS = {
     ),
     'atss': dict(type='ATSSHead', norm_cfg=None, anchor_generator=ONE_ANCHOR, bbox_coder=DELTAS),
     'fcos': dict(type='FCOSHead', norm_cfg=None, strides=[4, 8, 16]),
+    'gfl': dict(type='GFLHead', norm_cfg=None, reg_max=6, anchor_generator=ONE_ANCHOR),
+    'yolox': dict(type='YOLOXHead', strides=[4, 8, 16]),
     'ssd': dict(
         type='rebnn_mm.FixedSSDHead',
         bbox_coder=DELTAS,
