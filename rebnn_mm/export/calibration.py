@@ -92,24 +92,40 @@ def training_images(cfg: Config) -> list[Path | np.ndarray]:
     problem = missing_data(cfg, ['train'])
     if problem:
         raise ValueError(f'--int8: {problem} Or name images behind --int8.')
+    try:
+        return dataset_images(loader['dataset'])
+    except ValueError as error:
+        raise ValueError(f'--int8: {error} Name images behind --int8.') from None
+
+
+def dataset_images(dataset: Mapping[str, Any], at_most: int = MOST) -> list[Path | np.ndarray]:
+    """Images of a data set before any preparation, spread over it: their files, or arrays where it holds them.
+
+    Args:
+        dataset: its config; of one that is made of others, so many of each are taken.
+        at_most: so many.
+
+    Raises:
+        ValueError: it names no image files.
+    """
     images: list[Path | np.ndarray] = []
-    for _, leaf in leaf_datasets(loader['dataset'], 'train_dataloader.dataset'):
-        dataset = DATASETS.build(leaf)
-        for index in spread(range(len(dataset))):
-            about = dataset.get_data_info(index)
+    for _, leaf in leaf_datasets(dataset, 'dataset'):
+        built = DATASETS.build(leaf)
+        for index in spread(range(len(built)), at_most):
+            about = built.get_data_info(index)
             image = about.get('img_path') if about.get('img') is None else about['img']
             if image is None:
-                raise ValueError(f'--int8: {type(dataset).__name__} names no image files; name images behind --int8.')
+                raise ValueError(f'{type(built).__name__} names no image files.')
             images.append(image if isinstance(image, np.ndarray) else Path(image))
     return images
 
 
-def spread(items: Sequence[Any]) -> list[Any]:
-    """:data:`MOST` of a sequence, at equal distances; all if there are no more.
+def spread(items: Sequence[Any], at_most: int = MOST) -> list[Any]:
+    """So many of a sequence, at equal distances; all if there are no more.
 
     Example:
         >>> spread(range(1000))[:3], len(spread(range(1000))), spread('ab')
         ([0, 10, 20], 100, ['a', 'b'])
     """
-    count = min(len(items), MOST)
+    count = min(len(items), at_most)
     return [items[index * len(items) // count] for index in range(count)]

@@ -11,6 +11,8 @@ from mmengine.registry import MODELS, DefaultScope
 from torch.nn import functional
 
 from rebnn_mm.analysis.layer_counter import count_layers
+from rebnn_mm.export.examples import Image
+from rebnn_mm.export.exporter import export
 from rebnn_mm.layers.report import layer_rows
 
 pytest.importorskip('mmdet')
@@ -110,3 +112,30 @@ def test_any_stock_model_becomes_binary(base, size, count, real, detection_batch
     assert {cost.name for cost in costs if cost.precision == 'W1A1'} == layers.keys()
     first, second = (result.pred_instances.scores if detector else result.pred_score for result in results)
     assert torch.equal(first, second)
+
+
+# What there is no graph for, and what is told.
+NO_GRAPH = {'detr_r50': 'DETR gives no output for an image alone'}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ('base', 'size'), [stock(row).values[:2] for row in STOCK], ids=[r[0].split('/')[-1] for r in STOCK]
+)
+def test_its_file_agrees_with_pytorch(base, size, tmp_path):
+    """The comparison is the exporter's own, which refuses what differs."""
+    cfg = binarized(base, size, tmp_path)
+    cfg.model.get('backbone', {}).pop('init_cfg', None)
+    torch.manual_seed(0)
+    with DefaultScope.overwrite_default_scope(cfg.default_scope):
+        model = MODELS.build(cfg.model)
+        model.init_weights()
+        images = [Image(torch.randn(1, 3, size, size).numpy(), (size, size)) for _ in range(2)]
+        refused = next((why for name, why in NO_GRAPH.items() if name in base), None)
+        if refused:
+            with pytest.raises(ValueError, match=refused):
+                export(model, examples=images, size=(size, size))
+            return
+        verification = export(model, examples=images, size=(size, size)).verification
+    binary = {name for name, layer in model.named_modules() if getattr(layer, 'binary', False)}
+    assert verification.images == 2 and verification.flips.keys() <= binary

@@ -1,0 +1,123 @@
+"""Trained files of one task beside each other, by score, time and size, and those of them that no other beats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import onnx
+
+from rebnn_mm.deploy.onnx_file import DIGEST_KEY, read_onnx, seal
+from rebnn_mm.export.examples import Image, feeds_of
+
+from .int8 import quantised
+
+Cost = Literal['ms', 'megabytes']
+
+
+class Point(NamedTuple):
+    """A trained file.
+
+    Attributes:
+        label: what a reader calls it.
+        score: in percent, higher is better.
+        ms: median milliseconds of one image.
+        megabytes: of the file, 10^6 bytes each.
+    """
+
+    label: str
+    score: float
+    ms: float
+    megabytes: float
+
+
+def front(points: Sequence[Point], cost: Cost) -> list[Point]:
+    """The points that no other beats: none scores at least as much at less cost, or more at the same; cheapest first.
+
+    Example:
+        >>> points = [Point('a', 50, 10, 2), Point('b', 49, 12, 1), Point('c', 52, 30, 40)]
+        >>> [point.label for point in front(points, 'ms')], [point.label for point in front(points, 'megabytes')]
+        (['a', 'c'], ['b', 'a', 'c'])
+    """
+    found: list[Point] = []
+    for point in sorted(points, key=lambda p: (getattr(p, cost), -p.score)):
+        if not found or point.score > found[-1].score:
+            found.append(point)
+    return found
+
+
+def markdown(points: Sequence[Point], metric: str) -> list[str]:
+    r"""A table, a line for each point; what is on a front is bold.
+
+    Example:
+        >>> print('\n'.join(markdown([Point('1 bit', 52.8, 40.0, 2.38)], 'AP')))
+        | file | AP | ms | MB |
+        |---|---|---|---|
+        | 1 bit | 52.8 | **40** | **2.38** |
+    """
+    best = {cost: front(points, cost) for cost in ('ms', 'megabytes')}
+
+    def cell(point: Point, cost: str) -> str:
+        text = f'{getattr(point, cost):.3g}'
+        return f'**{text}**' if point in best[cost] else text
+
+    rows = [f'| {p.label} | {p.score:.1f} | {cell(p, "ms")} | {cell(p, "megabytes")} |' for p in points]
+    return [f'| file | {metric} | ms | MB |', '|---|---|---|---|', *rows]
+
+
+def draw(points: Sequence[Point], metric: str, path: Path) -> None:
+    """Two panels, score over time and over size, with the fronts as lines; what costs more counts by its ratio.
+
+    Args:
+        points: at least one.
+        metric: the scores' name.
+        path: of the picture, ``.png`` or ``.svg``.
+    """
+    from matplotlib import pyplot
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    from rebnn_mm.analysis.figure_style import COLOURS, DPI, figure_style
+
+    with figure_style():
+        figure, panels = pyplot.subplots(1, 2, figsize=(8, 3.4), sharey=True)
+        names: dict[Cost, str] = {'ms': 'milliseconds for an image', 'megabytes': 'megabytes of the file'}
+        for panel, (cost, name) in zip(panels, names.items(), strict=True):
+            line = [(getattr(point, cost), point.score) for point in front(points, cost)]
+            panel.plot(*zip(*line, strict=True), color='0.6', linestyle='--', zorder=1)
+            for index, point in enumerate(points):
+                colour = COLOURS[index % len(COLOURS)]
+                panel.scatter(getattr(point, cost), point.score, color=colour, label=point.label, zorder=2)
+            panel.set_xscale('log')
+            costs = [getattr(point, cost) for point in points]
+            panel.set_xlim(min(costs) / 1.5, max(costs) * 1.5)
+            panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            panel.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f'{value:g}'))
+            panel.xaxis.set_minor_locator(NullLocator())
+            panel.set_xlabel(name)
+        panels[0].set_ylabel(metric)
+        panels[0].set_ylim(min(point.score for point in points) - 1, max(point.score for point in points) + 1)
+        panels[1].legend(loc='center left', bbox_to_anchor=(1, 0.5))
+        figure.savefig(path, dpi=DPI)
+        pyplot.close(figure)
+
+
+def int8_of(path: Path, examples: Sequence[Image]) -> bytes:
+    """A real-valued file in 8 bits by ONNX Runtime's static quantiser, with the metadata that it had.
+
+    Args:
+        path: written by ``tools/export.py`` from a real-valued config.
+        examples: prepared images to calibrate on, at least one.
+
+    Raises:
+        ValueError: it holds binary layers, or cannot be quantised; one sentence says so.
+    """
+    file = read_onnx(path.read_bytes())
+    if file.binary_weights:
+        raise ValueError(f'{path} holds binary layers: its rest becomes int8 by tools/export.py --int8.')
+    inputs = onnx.load(path)
+    feeds = [feeds_of(inputs, example) for example in examples]
+    model = quantised(path, examples[0].valid_size, feeds)
+    metadata = {key: text for key, text in file.metadata.items() if key != DIGEST_KEY}
+    onnx.helper.set_model_props(model, metadata)
+    return seal(model.SerializeToString())

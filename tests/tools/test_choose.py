@@ -1,0 +1,80 @@
+"""Files beside each other by score, time and size; ONNX Runtime's int8 of a real-valued one is made on the way."""
+
+import json
+
+import pytest
+
+pytest.importorskip('mmdet')
+pytest.importorskip('mmpretrain')
+
+from rebnn_mm.benchmark.choice import int8_of
+from rebnn_mm.deploy import load
+from rebnn_mm.export.exporter import export, write
+from tests.export.conftest import tiny_classifier, tiny_parts
+from tests.tools.conftest import ROOT
+from tests.tools.test_test_packed import NORMAL, classifier, run
+
+__all__ = ['classifier']
+
+
+def choose(*arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / 'tools')
+        run('tools/choose.py', *arguments)
+
+
+@pytest.fixture(scope='module')
+def files(classifier):
+    """The packed file of the folder and a real-valued one of the same structure."""
+    backbone = tiny_parts()['backbone'] | dict(conv_cfg=None)
+    model = tiny_classifier(backbone=backbone, head=dict(type='LinearClsHead', num_classes=10, in_channels=8))
+    names = load(classifier / 'tiny.onnx').classes
+    about = dict(preprocess=dict(channels='bgr', **NORMAL), classes=names, size=(32, 32))
+    write(export(model, **about).data, classifier / 'real.onnx')
+    return classifier
+
+
+def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
+    out, picture = files / 'choose.json', files / 'choose.png'
+    given = [f'1 bit={files / "tiny.onnx"}', f'fp32={files / "real.onnx"}']
+    command = [files / 'tiny.py', *given, '--rounds', 1, '--json', out, '--picture', picture]
+    choose(*command)
+    rows = [line.split('|')[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith('| ')]
+    assert [cell.strip() for cell in rows[0]] == ['file', 'accuracy', 'ms', 'MB']
+    report = json.loads(out.read_text())
+    assert [point['label'] for point in report['points']] == ['1 bit', 'fp32'] == [row[0].strip() for row in rows[1:]]
+    for point, path in zip(report['points'], ('tiny.onnx', 'real.onnx'), strict=True):
+        assert point['megabytes'] == round((files / path).stat().st_size / 1e6, 3) and point['ms'] > 0
+    assert picture.read_bytes()[1:4] == b'PNG'
+    # A score is not computed again: what the file says of it is believed.
+    report['scores'] = {key: {'accuracy/top1': 99.0} for key in report['scores']}
+    out.write_text(json.dumps(report))
+    choose(*command)
+    assert '| 99.0 |' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (['{folder}/tiny.onnx'], 'give each file a label of its own'),
+        (['a={folder}/tiny.onnx', 'a={folder}/real.onnx'], 'give each file a label of its own'),
+        (['a={folder}/nothing.onnx'], 'nothing.onnx'),
+        (['a={folder}/tiny.onnx', '--int8-of', 'b'], '--int8-of b: the files are called a.'),
+        (
+            ['a={folder}/real.onnx', '--int8-of', 'a'],
+            '--int8-of takes images of the training set, and the config has none',
+        ),
+        (['a={folder}/tiny.onnx', '--metric', 'AP'], 'there is no AP; choose by --metric from accuracy/top1'),
+    ],
+)
+def test_mistakes_are_one_sentence(files, arguments, message, tmp_path, capsys):
+    given = [text.format(folder=files) for text in arguments]
+    with pytest.raises(SystemExit):
+        choose(files / 'tiny.py', *given, '--json', tmp_path / 'choose.json')
+    (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
+    assert message in line
+
+
+def test_what_is_binary_is_not_quantised_that_way(files):
+    with pytest.raises(ValueError, match=r'tiny.onnx holds binary layers: its rest becomes int8 by tools/export.py'):
+        int8_of(files / 'tiny.onnx', [])
