@@ -28,7 +28,7 @@ from benchmark_board import describe_cpu, measure, pin, versions
 from mmengine.config import Config, DictAction
 from rich.console import Console
 
-from rebnn_mm.benchmark.choice import Point, draw, int8_of, markdown
+from rebnn_mm.benchmark.choice import Point, draw, int8_of, markdown, renewed
 from rebnn_mm.benchmark.timing import timed_session
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.model import PackedModel
@@ -58,6 +58,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--rounds', type=int, default=5, help=f'runs of each of {IMAGES} images; default: %(default)s')
     parser.add_argument('--json', type=Path, default=Path('work_dirs/choose.json'), help='default: %(default)s')
     parser.add_argument('--picture', type=Path, help='.png or .svg')
+    parser.add_argument('--update', type=Path, metavar='PAGE', help='Markdown whose table is renewed')
     parser.add_argument(
         '--cfg-options', nargs='+', action=DictAction, help='override entries of the config: key=value pairs'
     )
@@ -68,8 +69,14 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore')
-    for path in filter(None, (args.json, args.picture)):
+    for path in filter(None, (args.json, args.picture, args.update)):
         stop_if(unwritable(path))
+    page = args.update.read_text(encoding='utf-8') if args.update else ''
+    try:
+        if args.update:
+            renewed(page, '')
+    except ValueError as error:
+        stop_if(f'{args.update}: {error}')
     cfg = load_config(args)
     stop_if(missing_data(cfg, ['test']))
     console = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -81,7 +88,10 @@ def main() -> None:
     name, _ = METRICS.get(report['metric'], (report['metric'], 1))
     if args.picture:
         draw(points, name, args.picture)
-    print('\n'.join(markdown(points, name)))
+    table = '\n'.join(markdown(points, name)) + '\n'
+    if args.update:
+        args.update.write_text(renewed(page, f'{table}\n{conditions(report)}\n'), encoding='utf-8')
+    print(table, end='')
 
 
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -196,6 +206,16 @@ def timed(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict
     for run in runs.values():
         run()
     return {label: round(statistics.median(ms), 3) for label, ms in measure(runs, args.rounds * len(images)).items()}
+
+
+def conditions(report: dict[str, Any]) -> str:
+    """What belongs to the numbers, in a sentence."""
+    cpu, versions_ = report['cpu'], report['versions']
+    name = cpu['cpuinfo'].get('model name', cpu['machine'])
+    return (
+        f'Measured {report["date"][:10]} by `{report["command"]}`: {name}, {report["threads"]} thread(s), batch 1, '
+        f'medians in turns; onnxruntime {versions_["onnxruntime"]}, kernels {versions_["kernels"]}.'
+    )
 
 
 def write(path: Path, report: dict[str, Any]) -> None:

@@ -66,6 +66,27 @@ def markdown(points: Sequence[Point], metric: str) -> list[str]:
     return [f'| file | {metric} | ms | MB |', '|---|---|---|---|', *rows]
 
 
+BEGIN, END = '<!-- begin choice -->\n', '<!-- end choice -->\n'
+"""Lines of a page between which the table stands."""
+
+
+def renewed(page: str, text: str) -> str:
+    r"""A page with another text between :data:`BEGIN` and :data:`END`.
+
+    Raises:
+        ValueError: the page does not have both lines once.
+
+    Example:
+        >>> renewed(f'Files:\n{BEGIN}old\n{END}', 'new\n') == f'Files:\n{BEGIN}new\n{END}'
+        True
+    """
+    head, begin, rest = page.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not (begin and end) or BEGIN in tail or END in tail:
+        raise ValueError(f'the page needs the lines {BEGIN.strip()} and {END.strip()}, once each.')
+    return f'{head}{begin}{text}{end}{tail}'
+
+
 def draw(points: Sequence[Point], metric: str, path: Path) -> None:
     """Two panels, score over time and over size, with the fronts as lines; what costs more counts by its ratio.
 

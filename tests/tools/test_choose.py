@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
-from rebnn_mm.benchmark.choice import int8_of
+from rebnn_mm.benchmark.choice import BEGIN, END, int8_of
 from rebnn_mm.deploy import load
 from rebnn_mm.export.exporter import export, write
 from tests.export.conftest import tiny_classifier, tiny_parts
@@ -37,7 +37,9 @@ def files(classifier):
 def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
     out, picture = files / 'choose.json', files / 'choose.png'
     given = [f'1 bit={files / "tiny.onnx"}', f'fp32={files / "real.onnx"}']
-    command = [files / 'tiny.py', *given, '--rounds', 1, '--json', out, '--picture', picture]
+    page = files / 'page.md'
+    page.write_text(f'Files:\n{BEGIN}old\n{END}More.\n')
+    command = [files / 'tiny.py', *given, '--rounds', 1, '--json', out, '--picture', picture, '--update', page]
     choose(*command)
     rows = [line.split('|')[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith('| ')]
     assert [cell.strip() for cell in rows[0]] == ['file', 'accuracy', 'ms', 'MB']
@@ -46,6 +48,9 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
     for point, path in zip(report['points'], ('tiny.onnx', 'real.onnx'), strict=True):
         assert point['megabytes'] == round((files / path).stat().st_size / 1e6, 3) and point['ms'] > 0
     assert picture.read_bytes()[1:4] == b'PNG'
+    text = page.read_text()
+    assert text.startswith(f'Files:\n{BEGIN}| file |') and text.endswith(f'{END}More.\n')
+    assert 'Measured 20' in text and 'old' not in text
     # A score is not computed again: what the file says of it is believed.
     report['scores'] = {key: {'accuracy/top1': 99.0} for key in report['scores']}
     out.write_text(json.dumps(report))
@@ -59,6 +64,7 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
         (['{folder}/tiny.onnx'], 'give each file a label of its own'),
         (['a={folder}/tiny.onnx', 'a={folder}/real.onnx'], 'give each file a label of its own'),
         (['a={folder}/nothing.onnx'], 'nothing.onnx'),
+        (['a={folder}/tiny.onnx', '--update', '{folder}/tiny.py'], 'tiny.py: the page needs the lines'),
         (['a={folder}/tiny.onnx', '--int8-of', 'b'], '--int8-of b: the files are called a.'),
         (
             ['a={folder}/real.onnx', '--int8-of', 'a'],
