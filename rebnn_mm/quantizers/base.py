@@ -135,6 +135,17 @@ class WeightQuantizer(Quantizer):
         In a distributed run the buffers are then taken from the first process.
         """
 
+    def before_step(self, weight: Tensor) -> None:
+        """Change ``weight.grad`` in place where the method has a rule for it.
+
+        Called before each step of the optimizer that moves the weight, on the gradient as it is about to be used:
+        summed over accumulated iterations and processes, unscaled and clipped. A step that AMP skips does not get
+        there.
+        """
+
+    def after_step(self, weight: Tensor) -> None:
+        """Look at what the step changed; called after each that :meth:`before_step` was called for."""
+
     def constrain(self, weight: Tensor) -> None:
         """Change the latent weight in place where the method bounds it; called before training and after each step."""
 

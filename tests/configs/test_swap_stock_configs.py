@@ -21,7 +21,10 @@ pytest.importorskip('mmpretrain')
 from .stock import Watch, binary_layers, separate, train_one_step
 
 ROOT = Path(__file__).parents[2]
-METHODS = ['BNN', 'XNOR', 'DoReFa', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet']
+METHODS = [
+    *('BNN', 'XNOR', 'DoReFa', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet'),
+    *('IRNet', 'ReSTE', 'OvSW', 'BiPer', 'SiMaN'),
+]
 
 # Without the base's own hooks, which look into its data set.
 HEADER = """
