@@ -52,6 +52,8 @@ class BiPerSine(WeightQuantizer):
 
     bits = 32
 
+    factors: int | None = 0  # alpha is in the real weights
+
     has_codes: ClassVar[bool] = False
 
     param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
@@ -113,6 +115,8 @@ class BiPerWeight(BiPerSine):
     """
 
     bits = 1
+
+    factors = None
 
     has_codes: ClassVar[bool] = True
 

@@ -4,6 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from rebnn_mm.analysis.layer_counter import count_layers
+from rebnn_mm.analysis.rules import Rule
 from rebnn_mm.engine import MethodDriver
 from rebnn_mm.export import pack
 from rebnn_mm.methods import BiPerConv2d, BiPerLinear, BiPerSine, BiPerWeight
@@ -70,9 +72,12 @@ def test_the_second_stage_starts_from_a_checkpoint_of_the_first_with_its_frequen
     assert torch.equal(codes * factor.view(-1, 1, 1, 1) > 0, first.weight_quantizer(first.weight) >= 0)
 
 
-def test_the_first_stage_is_real_and_says_so_at_export():
-    layer = BiPerConv2d(8, 6, 3, weight='BiPerSine')
+def test_the_first_stage_is_real_takes_32_bits_for_each_weight_and_says_so_at_export():
+    layer = BiPerConv2d(8, 6, 3, bias=False, weight='BiPerSine')
     assert (layer.weight_bits, layer.activation_bits) == (32, 1)
+    x = torch.zeros(1, 8, 5, 5)
+    (cost,) = count_layers(nn.Sequential(layer).eval(), lambda: layer(x))
+    assert Rule().layer_bytes(cost) == 4 * (layer.weight.numel() + 8)  # and a shift per input channel
     with pytest.raises(ValueError, match=r"BiPerConv2d '0' has weights of 32 bits \(BiPerSine\).*BiPer \(stage 2\)"):
         pack(nn.Sequential(layer))
 
