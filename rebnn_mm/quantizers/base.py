@@ -57,7 +57,7 @@ class Quantizer(nn.Module):
     def missing_hook_message(self) -> str:
         """What is lost without the hook, and the fix."""
         return (
-            f'{type(self).__name__} is being trained without its schedule or weight constraint. Add '
+            f'{type(self).__name__} is being trained without its schedule, step rule or constraint. Add '
             f"custom_hooks=[dict(type='{self.hook}')] to the config (outside mmengine: "
             'rebnn_mm.engine.MethodDriver(model).attach(optimizer)).'
         )
