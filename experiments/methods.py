@@ -1,4 +1,4 @@
-# Every method of the paper's tables in the same network, block and schedule.
+# Every method of the paper's tables, and others since 2020, in the same network, block and schedule.
 _base_ = './_base_/cifar10_cpu.py'
 
 title = 'Every method on CIFAR-10'
@@ -16,6 +16,11 @@ runs = [
     dict(name='react', label='ReActNet, Bi-Real Net', config=f'{folder}/resnet20_react_cifar10_cpu.py', paper=65.9),
     dict(name='fda', label='FDA-BNN', config=f'{folder}/resnet20_fda_cifar10_cpu.py', paper=65.8),
     dict(name='bidet', label='BiDet, convolution', config=f'{folder}/resnet20_bidet_cifar10_cpu.py'),
+    dict(name='irnet', label='IR-Net', config=f'{folder}/resnet20_irnet_cifar10_cpu.py'),
+    dict(name='siman', label='SiMaN', config=f'{folder}/resnet20_siman_cifar10_cpu.py'),
+    dict(name='reste', label='ReSTE', config=f'{folder}/resnet20_reste_cifar10_cpu.py'),
+    dict(name='biper', label='BiPer, one stage', config=f'{folder}/resnet20_biper_cifar10_cpu.py'),
+    dict(name='ovsw', label='OvSW', config=f'{folder}/resnet20_ovsw_cifar10_cpu.py'),
     dict(name='rebnn', label='ReBNN', config=f'{folder}/resnet20_rebnn_cifar10_cpu.py', paper=61.6),
 ]
 del folder

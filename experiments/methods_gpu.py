@@ -1,4 +1,5 @@
-# Every method of the paper's tables in ResNet-20 and ResNet-18 on the whole of CIFAR-10, 200 epochs. For a GPU.
+# Every method of the paper's tables, and others since 2020, in ResNet-20 and ResNet-18 on the whole of CIFAR-10, 200
+# epochs. For a GPU.
 _base_ = './_base_/cifar10_gpu.py'
 
 title = 'Every method on the whole of CIFAR-10'
@@ -12,6 +13,11 @@ methods = dict(
     react='ReActNet, Bi-Real Net',
     fda='FDA-BNN',
     bidet='BiDet, convolution',
+    irnet='IR-Net',
+    siman='SiMaN',
+    reste='ReSTE',
+    biper='BiPer, one stage',
+    ovsw='OvSW',
     rebnn='ReBNN',
 )
 runs = []

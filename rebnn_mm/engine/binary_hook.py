@@ -32,7 +32,8 @@ class BinaryHook(Hook):
     - Before training: starts scaling factors from the weights as loaded and the shifts of swapped layers from one
       batch of training data (:func:`rebnn_mm.layers.calibrate_shifts`), unless a checkpoint brought them.
     - Before training: gives latent weights the rates that follow their magnitude (:func:`apply_relative_rates`).
-    - During training: schedules, per-epoch updates and weight constraints of the method (:class:`MethodDriver`).
+    - During training: schedules, per-epoch updates, rules at the optimizer's step and weight constraints of the method
+      (:class:`MethodDriver`).
 
     Schedules follow the runner's own count, so a resumed run continues where it stood. ReBNN has a hook that does
     more, :class:`ReBNNHook`.

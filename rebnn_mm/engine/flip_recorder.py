@@ -10,7 +10,19 @@ from torch.optim import Optimizer
 
 from ..functional import channel_dims
 from ..layers import BinaryLayer
-from ..methods import BiBERTWeight, BiDetWeight, BNNWeight, FDAWeight, ReBNNWeight, XNORWeight
+from ..methods import (
+    BiBERTWeight,
+    BiDetWeight,
+    BiPerWeight,
+    BNNWeight,
+    FDAWeight,
+    IRNetWeight,
+    OvSWWeight,
+    ReBNNWeight,
+    ReSTEWeight,
+    SiMaNWeight,
+    XNORWeight,
+)
 from ..quantizers import BinaryMeanScaleWeight, WeightQuantizer
 from .resilient_gradient import SHARDED_TYPES
 
@@ -18,7 +30,20 @@ from .resilient_gradient import SHARDED_TYPES
 # of the time of making the codes. Methods and not classes, so that a subclass with codes of its own is not taken in.
 _SIGN_OF_LATENT_WEIGHT = {
     quantizer.codes
-    for quantizer in (BiBERTWeight, BiDetWeight, BinaryMeanScaleWeight, BNNWeight, FDAWeight, ReBNNWeight, XNORWeight)
+    for quantizer in (
+        BiBERTWeight,
+        BiDetWeight,
+        BinaryMeanScaleWeight,
+        BiPerWeight,
+        BNNWeight,
+        FDAWeight,
+        IRNetWeight,
+        OvSWWeight,
+        ReBNNWeight,
+        ReSTEWeight,
+        SiMaNWeight,
+        XNORWeight,
+    )
 }
 
 SIGN, CHANGED_IN_STEP, SIGN_AT_EPOCH, CHANGED_IN_EPOCH = 1, 2, 4, 8
@@ -113,9 +138,10 @@ def negative_weights(layer: BinaryLayer) -> Tensor:
     r"""Where the weight that the layer computes with has the lower sign.
 
     That is where the integers of :meth:`rebnn_mm.quantizers.WeightQuantizer.codes` are below 0; for most methods where
-    the latent weight is, for ReCU and BiBERT where the centred one is, for RBNN where the rotated one is. A quantizer
-    without codes (AdaBin) has two values per channel that need not lie on both sides of 0: there it is the lower of
-    the two.
+    the latent weight is, for ReCU, IR-Net and BiBERT where the centred one is, for RBNN where the rotated one is, for
+    SiMaN where the magnitude is below its channel's median, for BiPer where the sine is negative. A quantizer of
+    one bit without codes (AdaBin) has two values per channel that need not lie on both sides of 0: there it is the
+    lower of the two.
 
     Args:
         layer: a layer with a weight quantizer.
@@ -137,6 +163,8 @@ def negative_weights(layer: BinaryLayer) -> Tensor:
     if quantizer.has_codes:
         return quantizer.codes(weight)[0] < 0
     values = _evaluated(quantizer, weight)
+    if quantizer.bits > 1:
+        return values < 0
     dims = channel_dims(values)
     return values < (values.amax(dim=dims, keepdim=True) + values.amin(dim=dims, keepdim=True)) / 2
 

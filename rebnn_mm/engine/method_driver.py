@@ -4,15 +4,15 @@ from typing import Any
 
 import torch
 from mmengine.dist import all_reduce_params
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..layers import BinaryLayer
-from ..quantizers import Quantizer
+from ..quantizers import Quantizer, WeightQuantizer
 
 
 class MethodDriver:
-    """Runs the schedules, per-epoch updates and weight constraints of a model's quantizers.
+    """Runs the schedules, per-epoch updates, step rules and weight constraints of a model's quantizers.
 
     What a quantizer needs it implements itself (:class:`rebnn_mm.quantizers.WeightQuantizer`); this class only calls
     it at the right time, so a new method needs no change here:
@@ -20,11 +20,13 @@ class MethodDriver:
     - ``start`` when this object is made, on the weights as loaded;
     - ``set_progress`` when :meth:`set_progress` is called, with the share of training that is finished;
     - ``begin_epoch`` when :meth:`begin_epoch` is called;
-    - ``constrain`` on the latent weight when the optimizer is attached and after each of its steps. A step that AMP
-      skips for inf does not get there.
+    - ``before_step`` and ``after_step`` around each step of the optimizer, on the latent weight with its gradient as
+      accumulated, reduced over processes, unscaled and clipped;
+    - ``constrain`` on the latent weight when the optimizer is attached and after each of its steps.
 
-    Frozen weights are left alone by the last two. After each step of a distributed run all processes also take the
-    largest of their values of ``followed_maxima``, which each follows on data of its own.
+    A step that AMP skips for inf does not get to the last two, which also leave frozen weights alone, as
+    ``begin_epoch`` does. After each step of a distributed run all processes also take the largest of their values of
+    ``followed_maxima``, which each follows on data of its own.
 
     Inside mmengine use :class:`BinaryHook`, which does all of this.
 
@@ -56,7 +58,7 @@ class MethodDriver:
         self._handles: list[Any] = []
 
     def attach(self, optimizer: Optimizer, resumed: bool = False) -> 'MethodDriver':
-        """Constrain the weights that this optimizer trains, now and after each of its steps.
+        """Carry the methods' rules through this optimizer's steps, and constrain its weights now and after each.
 
         Args:
             optimizer: holds the parameters of some or all binary layers.
@@ -67,23 +69,44 @@ class MethodDriver:
             MethodDriver: itself.
         """
         held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
-        layers = [layer for layer in self._layers if id(layer.weight) in held and layer.weight_quantizer is not None]
+        trained = [
+            (layer.weight, layer.weight_quantizer)
+            for layer in self._layers
+            if id(layer.weight) in held and layer.weight_quantizer is not None
+        ]
         if not resumed:
-            _constrain(layer for layer in layers if layer.weight.requires_grad)
+            with torch.no_grad():
+                for weight, quantizer in trained:
+                    if weight.requires_grad:
+                        quantizer.constrain(weight)
+
+        def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            for weight, quantizer in filter(_moves, trained):
+                if getattr(stepping, 'grad_scale', None) is not None and _has_step_rule(quantizer):
+                    raise RuntimeError(
+                        f'{type(quantizer).__name__}: optimizer {type(stepping).__name__}(fused=True) with AMP shows '
+                        'gradients before the loss scale is taken off, so what this method adds to them would be '
+                        'wrong by it. Use fused=False in optim_wrapper.optimizer.'
+                    )
+                with torch.no_grad():
+                    quantizer.before_step(weight)
 
         def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            _constrain(layer for layer in layers if layer.weight.requires_grad and layer.weight.grad is not None)
+            with torch.no_grad():
+                for weight, quantizer in filter(_moves, trained):
+                    quantizer.after_step(weight)
+                    quantizer.constrain(weight)
             followed = [
                 getattr(quantizer, name) for quantizer in self.quantizers for name in quantizer.followed_maxima
             ]
             all_reduce_params(followed, op='max')
 
-        self._handles.append(optimizer.register_step_post_hook(after_step))
+        self._handles += [optimizer.register_step_pre_hook(before_step), optimizer.register_step_post_hook(after_step)]
         self._mark(True)
         return self
 
     def detach(self) -> None:
-        """Stop constraining weights."""
+        """Leave the optimizer's steps alone."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -111,7 +134,11 @@ class MethodDriver:
                 quantizer.driven = driven
 
 
-@torch.no_grad()
-def _constrain(layers: Any) -> None:
-    for layer in layers:
-        layer.weight_quantizer.constrain(layer.weight)
+def _moves(pair: tuple[Tensor, WeightQuantizer]) -> bool:
+    """Whether a step moves the weight."""
+    weight = pair[0]
+    return weight.requires_grad and weight.grad is not None
+
+
+def _has_step_rule(quantizer: WeightQuantizer) -> bool:
+    return type(quantizer).before_step is not WeightQuantizer.before_step

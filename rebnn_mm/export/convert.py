@@ -89,7 +89,7 @@ def _unpackable(name: str, layer: BinaryLayer) -> str | None:
         return (
             f'{type(layer).__name__} {name!r} has {what} {values} ({type(quantizer).__name__}), which the packed '
             'format does not hold. Export a model whose binary layers are 1-bit: ReBNN, ReActNet, ReCU, RBNN, Bi-Real '
-            'Net, XNOR-Net, BNN, FDA-BNN, BiDet or BiBERT.'
+            'Net, XNOR-Net, BNN, FDA-BNN, BiDet, IR-Net, ReSTE, OvSW, BiPer (stage 2), SiMaN or BiBERT.'
         )
     return None
 

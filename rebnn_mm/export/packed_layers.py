@@ -10,18 +10,24 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from rebnn_mm.functional import sign
 from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear
 from rebnn_mm.layers.attention import AttentionParts
-from rebnn_mm.methods import FDASign, RBNNSign, ReCUSign
+from rebnn_mm.methods import FDASign, IRNetSign, OvSWSign, RBNNSign, ReCUSign, ReSTESign, SiMaNSign
 from rebnn_mm.quantizers import ActivationQuantizer, BinaryApproxSign, BinarySign
 
 from .operators import DOMAIN, DOMAIN_VERSION
 from .packing import pack_weight, unpack_bits
 
-PLAIN_SIGNS = {cls.quantize for cls in (BinarySign, BinaryApproxSign, FDASign, ReCUSign)}
+PLAIN_SIGNS = {
+    cls.quantize for cls in (BinarySign, BinaryApproxSign, FDASign, IRNetSign, OvSWSign, ReCUSign, ReSTESign)
+}
 """Functions of activation quantizers that are the sign of their input in evaluation, as the operators take it."""
 
 
+CENTRED_SIGNS = {cls.quantize for cls in (RBNNSign, SiMaNSign)}
+"""Functions of activation quantizers that are the sign of each sample's centred input (:class:`Centred`)."""
+
+
 class Centred(nn.Module):
-    """What RBNN does to a sample before it takes the sign: the mean is subtracted.
+    """What RBNN and SiMaN do to a sample before they take the sign: the mean is subtracted.
 
     The division by the deviation is left out, which turns no sign.
 
@@ -34,7 +40,7 @@ class Centred(nn.Module):
                 [ 0.5000, -0.5000]])
     """
 
-    def __init__(self, quantizer: RBNNSign) -> None:
+    def __init__(self, quantizer: ActivationQuantizer) -> None:
         super().__init__()
         self.quantizer = quantizer
 
@@ -107,7 +113,7 @@ class PackedLayer(nn.Module):
 
 def _before_sign(quantizer: ActivationQuantizer) -> nn.Module:
     """What comes before the sign that the operator takes; a quantizer that is not known may take it itself."""
-    if isinstance(quantizer, RBNNSign) and type(quantizer).quantize is RBNNSign.quantize:
+    if type(quantizer).quantize in CENTRED_SIGNS:
         return Centred(quantizer)
     return quantizer
 

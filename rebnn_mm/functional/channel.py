@@ -1,5 +1,6 @@
-"""Shapes: one value per output channel, or per tensor, beside a weight of any rank."""
+"""Shapes: one value per output channel, or per tensor, beside a weight of any rank; values centred or standardised."""
 
+import torch
 from torch import Tensor
 
 
@@ -76,6 +77,29 @@ def channel_centred(weight: Tensor, through: bool = True) -> Tensor:
     """
     mean = (weight if through else weight.detach()).mean(dim=channel_dims(weight), keepdim=True)
     return weight - mean
+
+
+def standardised(x: Tensor, dims: tuple[int, ...], eps: float = 1e-8) -> Tensor:
+    r"""Mean 0 and standard deviation 1 over some dimensions.
+
+    .. math:: v = \frac{x - mean(x)}{\sqrt{var(x) + \epsilon}}
+
+    Mean and variance (of the population) take part in the gradient. Half precision gives single precision.
+
+    Args:
+        x: any shape.
+        dims: what one mean is taken over: all dimensions of a filter, or of a sample.
+        eps: keeps constant values finite; they become 0.
+
+    Example:
+        >>> import torch
+        >>> standardised(torch.tensor([[1., 3.], [5., 5.]]), (1,))
+        tensor([[-1.,  1.],
+                [ 0.,  0.]])
+    """
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    variance, mean = torch.var_mean(x, dim=dims, correction=0, keepdim=True)
+    return (x - mean) * (variance + eps).rsqrt()
 
 
 def weight_dims(weight: Tensor, per: str) -> tuple[int, ...]:

@@ -93,6 +93,20 @@ class _SignApprox(torch.autograd.Function):
         return grad_output * x.abs().mul_(-2).add_(2).clamp_(min=0)
 
 
+class _SignTanh(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, sharpness: Tensor) -> Tensor:
+        ctx.save_for_backward(x, sharpness)
+        return sign(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
+        x, t = ctx.saved_tensors
+        slope = t.clamp(min=1)  # k t, which is 1 until t is
+        return (x * t).tanh_().square_().neg_().add_(1).mul_(slope).mul_(grad_output), None
+
+
 def sign_ste(x: Tensor) -> Tensor:
     r"""Two-valued sign whose gradient passes where the input is small.
 
@@ -157,6 +171,66 @@ def sign_approx(x: Tensor) -> Tensor:
         tensor([0.0000, 1.0000, 2.0000, 0.5000])
     """
     return _SignApprox.apply(x)
+
+
+def sign_tanh(x: Tensor, sharpness: Tensor) -> Tensor:
+    r"""Two-valued sign with the gradient of a hyperbolic tangent that sharpens (the error decay estimator, EDE).
+
+    .. math::
+        b = \begin{cases} +1 & x \ge 0 \\ -1 & x < 0 \end{cases}
+        \qquad
+        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, k t \, (1 - \tanh^2(t x)),
+        \quad k = \max(1 / t, 1)
+
+    A small t lets every value move, as the identity does; a large one only those near 0.
+
+    Args:
+        x: any shape; NaN gives +1.
+        sharpness: t, a positive scalar tensor; :func:`sharpness_at` is its schedule.
+
+    Source: Qin et al. 2020 (IR-Net), error decay estimator.
+
+    Example:
+        >>> x = torch.tensor([-1., 0., 0.5], requires_grad=True)
+        >>> sign_tanh(x, torch.tensor(2.)).sum().backward()
+        >>> x.grad
+        tensor([0.1413, 2.0000, 0.8399])
+    """
+    return _SignTanh.apply(x, sharpness)
+
+
+def sharpness_at(done: float, start: float = 1e-2, end: float = 10.0) -> float:
+    r"""The schedule of an estimator's sharpness t, even steps on a logarithmic scale.
+
+    .. math:: \log t = (1 - p) \log t_0 + p \log t_1
+
+    Args:
+        done: p, the share of training that is finished.
+        start: value at p = 0.
+        end: value at p = 1.
+
+    Source: Qin et al. 2020 (IR-Net) and Lin et al. 2020 (RBNN).
+
+    Example:
+        >>> [round(sharpness_at(p), 4) for p in (0.0, 0.5, 1.0)]
+        [0.01, 0.3162, 10.0]
+    """
+    return start * (end / start) ** done
+
+
+def checked_sharpness(owner: str, t: tuple[float, float]) -> tuple[float, float]:
+    """First and last value of the sharpness.
+
+    Raises:
+        ValueError: no rising pair of positive numbers.
+
+    Example:
+        >>> checked_sharpness('IRNetSign', (1e-3, 10))
+        (0.001, 10)
+    """
+    if len(t) != 2 or not 0 < t[0] <= t[1] < float('inf'):
+        raise ValueError(f'{owner}: t={t!r} must be (first, last) with 0 < first <= last')
+    return t
 
 
 class _StepSTE(torch.autograd.Function):

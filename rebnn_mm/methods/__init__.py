@@ -9,21 +9,26 @@ from typing import NamedTuple
 
 from mmengine.registry import MODELS
 
-from .adabin import AdaBinActivation, AdaBinWeight
+from .adabin import AdaBinActivation, AdaBinEDEWeight, AdaBinWeight
 from .bibert import BiBERTWeight
 from .bidet import BiDetConv2d, BiDetLinear, BiDetWeight
 from .binarybert import BinaryPair, BWNWeight
+from .biper import BiPerConv2d, BiPerLinear, BiPerSine, BiPerWeight
 from .bireal import BiRealConv2d, BiRealLinear
 from .bit import BiTSign, BiTStep, BiTWeight
 from .bnn import BNNConv2d, BNNLinear, BNNWeight
 from .dorefa import DoReFaActivation, DoReFaConv2d, DoReFaLinear, DoReFaWeight
 from .fda import FDAConv2d, FDALinear, FDASign, FDAWeight
+from .irnet import IRNetConv2d, IRNetLinear, IRNetSign, IRNetWeight
+from .ovsw import OvSWConv2d, OvSWLinear, OvSWSign, OvSWWeight
 from .q8bert import Q8BERTActivation, Q8BERTWeight
 from .qbert import QBERTWeight
 from .rbnn import RBNNConv2d, RBNNLinear, RBNNSign, RBNNWeight
 from .react import ReActConv2d, ReActLinear
 from .rebnn import ReBNNConv2d, ReBNNLinear, ReBNNWeight
 from .recu import ReCUConv2d, ReCULinear, ReCUSign, ReCUWeight
+from .reste import ReSTEConv2d, ReSTELinear, ReSTESign, ReSTEWeight
+from .siman import SiMaNConv2d, SiMaNLinear, SiMaNSign, SiMaNWeight
 from .ternarybert import TernaryBERTActivation, TWNWeight
 from .xnor import XNORConv2d, XNORLinear, XNORWeight
 
@@ -62,6 +67,7 @@ METHODS = _methods()
 __all__ = [
     'METHODS',
     'AdaBinActivation',
+    'AdaBinEDEWeight',
     'AdaBinWeight',
     'BNNConv2d',
     'BNNLinear',
@@ -71,6 +77,10 @@ __all__ = [
     'BiDetConv2d',
     'BiDetLinear',
     'BiDetWeight',
+    'BiPerConv2d',
+    'BiPerLinear',
+    'BiPerSine',
+    'BiPerWeight',
     'BiRealConv2d',
     'BiRealLinear',
     'BiTSign',
@@ -85,7 +95,15 @@ __all__ = [
     'FDALinear',
     'FDASign',
     'FDAWeight',
+    'IRNetConv2d',
+    'IRNetLinear',
+    'IRNetSign',
+    'IRNetWeight',
     'Method',
+    'OvSWConv2d',
+    'OvSWLinear',
+    'OvSWSign',
+    'OvSWWeight',
     'Q8BERTActivation',
     'Q8BERTWeight',
     'QBERTWeight',
@@ -102,6 +120,14 @@ __all__ = [
     'ReCULinear',
     'ReCUSign',
     'ReCUWeight',
+    'ReSTEConv2d',
+    'ReSTELinear',
+    'ReSTESign',
+    'ReSTEWeight',
+    'SiMaNConv2d',
+    'SiMaNLinear',
+    'SiMaNSign',
+    'SiMaNWeight',
     'TWNWeight',
     'TernaryBERTActivation',
     'XNORConv2d',

@@ -10,7 +10,7 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ..functional import channel_dims, sign_approx, sign_identity
+from ..functional import channel_dims, checked_sharpness, sharpness_at, sign_approx, sign_identity, sign_tanh
 from ..quantizers import ActivationQuantizer, WeightQuantizer
 
 
@@ -25,7 +25,7 @@ class AdaBinWeight(WeightQuantizer):
         \frac{\partial sign(v)}{\partial v} = 1
 
     Mean and deviation take part in the gradient. The estimator is 1; the released code's default,
-    :math:`1 - \tanh^2(v / 10)`, is within one percent of that for v up to one.
+    :math:`1 - \tanh^2(v / 10)`, is within one percent of that for v up to one (:class:`AdaBinEDEWeight` has it).
 
     Source: Tu et al. 2022 (AdaBin), section 3.2.
 
@@ -36,12 +36,60 @@ class AdaBinWeight(WeightQuantizer):
 
     has_codes: ClassVar[bool] = False
 
+    def sign(self, v: Tensor) -> Tensor:
+        """Two values with the estimator's gradient."""
+        return sign_identity(v)
+
     def forward(self, weight: Tensor) -> Tensor:
         centre = weight.mean(dim=channel_dims(weight), keepdim=True)
         variance = (weight - centre).square().mean(dim=channel_dims(weight), keepdim=True)
         # The root of a constant filter's variance, 0, has no gradient.
         scale = variance.clamp(min=torch.finfo(weight.dtype).tiny).sqrt()
-        return sign_identity((weight - centre) / scale) * scale + centre
+        return self.sign((weight - centre) / scale) * scale + centre
+
+
+@MODELS.register_module()
+class AdaBinEDEWeight(AdaBinWeight):
+    r"""AdaBin's weight with the estimator of its released code, which is IR-Net's.
+
+    .. math::
+        \frac{\partial sign(v)}{\partial v} = k t \, (1 - \tanh^2(t v)), \quad k = \max(1 / t, 1)
+
+    :class:`rebnn_mm.engine.BinaryHook` sharpens it, as the released ImageNet code and its option ``--progressive`` do.
+
+    Args:
+        t: first and last value of the sharpness; ``(0.1, 0.1)`` is the released code's default for CIFAR-10.
+
+    Attributes:
+        sharpness (buffer): scalar, where the schedule of t stands.
+
+    Raises:
+        ValueError: ``t`` is no rising pair of positive numbers.
+
+    Source: Tu et al. 2022 (AdaBin), released code; the estimator is that of Qin et al. 2020 (IR-Net).
+
+    Example:
+        >>> AdaBinEDEWeight((1, 4))(torch.tensor([[0., 1., 3., 4.]]))
+        tensor([[0.4189, 0.4189, 3.5811, 3.5811]])
+    """
+
+    hook: ClassVar[str] = 'BinaryHook'
+
+    def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = (1e-3, 10.0)) -> None:
+        super().__init__(weight_shape)
+        self.t_range = checked_sharpness('AdaBinEDEWeight', t)
+        self.register_buffer('sharpness', torch.tensor(float(t[0])))
+        self.sharpness: Tensor
+
+    def sign(self, v: Tensor) -> Tensor:
+        return sign_tanh(v, self.sharpness)
+
+    def set_progress(self, done: float) -> None:
+        """Sharpen the estimator."""
+        self.sharpness.fill_(sharpness_at(done, *self.t_range))
+
+    def extra_repr(self) -> str:
+        return f't={self.t_range}'
 
 
 @MODELS.register_module()

@@ -11,7 +11,15 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..functional import channel_dims, channel_mean_abs, per_channel, sign
+from ..functional import (
+    channel_dims,
+    channel_mean_abs,
+    checked_sharpness,
+    per_channel,
+    sharpness_at,
+    sign,
+    standardised,
+)
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, WeightQuantizer
 
@@ -60,47 +68,6 @@ def sign_triangle(x: Tensor, sharpness: Tensor) -> Tensor:
         tensor([0.0000, 2.8284, 1.8284])
     """
     return _SignTriangle.apply(x, sharpness)
-
-
-def triangle_sharpness(done: float, start: float = 1e-2, end: float = 10.0) -> float:
-    r"""The schedule of t, even steps on a logarithmic scale.
-
-    .. math:: \log t = (1 - p) \log t_0 + p \log t_1
-
-    Args:
-        done: p, the share of training that is finished.
-        start: value at p = 0.
-        end: value at p = 1.
-
-    Source: Lin et al. 2020.
-
-    Example:
-        >>> [round(triangle_sharpness(p), 4) for p in (0.0, 0.5, 1.0)]
-        [0.01, 0.3162, 10.0]
-    """
-    return start * (end / start) ** done
-
-
-def standardised(x: Tensor, dims: tuple[int, ...], eps: float = 1e-8) -> Tensor:
-    r"""Mean 0 and standard deviation 1 over some dimensions.
-
-    .. math:: v = \frac{x - mean(x)}{\sqrt{var(x) + \epsilon}}
-
-    Mean and variance (of the population) take part in the gradient. Half precision gives single precision.
-
-    Args:
-        x: any shape.
-        dims: what one mean is taken over: all dimensions of a filter, or of a sample.
-        eps: keeps constant values finite; they become 0.
-
-    Example:
-        >>> standardised(torch.tensor([[1., 3.], [5., 5.]]), (1,))
-        tensor([[-1.,  1.],
-                [ 0.,  0.]])
-    """
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
-    variance, mean = torch.var_mean(x, dim=dims, correction=0, keepdim=True)
-    return (x - mean) * (variance + eps).rsqrt()
 
 
 def rotation_sides(values: int) -> tuple[int, int]:
@@ -207,12 +174,6 @@ def _nearest_rotation(matrix: Tensor) -> Tensor:
     return u @ vh
 
 
-def _checked_range(owner: str, t: tuple[float, float]) -> tuple[float, float]:
-    if len(t) != 2 or not 0 < t[0] <= t[1] < float('inf'):
-        raise ValueError(f'{owner}: t={t!r} must be (first, last) with 0 < first <= last')
-    return t
-
-
 @MODELS.register_module()
 class RBNNWeight(WeightQuantizer):
     r"""Sign of the rotated weight, times a learnable scale.
@@ -261,7 +222,7 @@ class RBNNWeight(WeightQuantizer):
 
     def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = T_RANGE) -> None:
         super().__init__(weight_shape)
-        self.t_range = _checked_range('RBNNWeight', t)
+        self.t_range = checked_sharpness('RBNNWeight', t)
         self.sides = rotation_sides(math.prod(weight_shape[1:]))
         self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
         self.theta = nn.Parameter(torch.full((weight_shape[0],), math.pi / 2))
@@ -290,7 +251,7 @@ class RBNNWeight(WeightQuantizer):
 
     def set_progress(self, done: float) -> None:
         """Sharpen the estimator."""
-        self.sharpness.fill_(triangle_sharpness(done, *self.t_range))
+        self.sharpness.fill_(sharpness_at(done, *self.t_range))
 
     @torch.no_grad()
     def begin_epoch(self, weight: Tensor) -> None:
@@ -355,7 +316,7 @@ class RBNNSign(ActivationQuantizer):
         self, channels: int, channel_dim: int = 1, shift: str | None = None, t: tuple[float, float] = T_RANGE
     ) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.t_range = _checked_range('RBNNSign', t)
+        self.t_range = checked_sharpness('RBNNSign', t)
         self.register_buffer('sharpness', torch.tensor(max(float(t[0]), 1.0)))
         self.sharpness: Tensor
 
@@ -365,7 +326,7 @@ class RBNNSign(ActivationQuantizer):
 
     def set_progress(self, done: float) -> None:
         """Sharpen the estimator."""
-        self.sharpness.fill_(max(triangle_sharpness(done, *self.t_range), 1.0))
+        self.sharpness.fill_(max(sharpness_at(done, *self.t_range), 1.0))
 
 
 @MODELS.register_module()

@@ -287,6 +287,56 @@ class BinaryReLUBlock(BinaryBasicBlock):
         return nn.ReLU(inplace=True)
 
 
+@BLOCKS.register_module(name=['BinaryReSTEBlock', 'reste'])
+class BinaryReSTEBlock(BinaryBasicBlock):
+    r"""The block of ReSTE: sign, convolution, ReLU, BN, shortcut; twice.
+
+    .. math::
+        y = \mathrm{BN}_1(\max(\mathrm{conv}_1(x), 0)) + s(x) \qquad
+        z = \mathrm{BN}_2(\max(\mathrm{conv}_2(y), 0)) + y
+
+    The norm behind the ReLU centres what is added, so nothing clips the sum and the next sign sees both signs.
+
+    Example:
+        >>> import torch
+        >>> block = BinaryReSTEBlock(8, 16, stride=2, conv_cfg=dict(type='ReSTEConv2d'))
+        >>> block(torch.randn(1, 8, 6, 5)).shape
+        torch.Size([1, 16, 3, 3])
+
+    Source: Wu et al. 2023 (ReSTE), released networks with one shortcut per convolution.
+    """
+
+    @classmethod
+    def build_act(cls, channels: int) -> nn.Module:
+        """ReLU; in place it would overwrite what a binary convolution keeps."""
+        return nn.ReLU()
+
+    def forward_block(self, x: Tensor) -> Tensor:
+        y = self.bn1(self.act1(self.conv1(x))) + self.downsample(self.pool(x))
+        return self.bn2(self.act2(self.conv2(y))) + y
+
+
+@BLOCKS.register_module(name=['BinarySingleReSTEBlock', 'reste_single'])
+class BinarySingleReSTEBlock(BinaryReSTEBlock):
+    r"""The block of ReSTE's ResNet-18 and ResNet-20, two convolutions under one shortcut.
+
+    .. math::
+        z = \mathrm{BN}_2(\max(\mathrm{conv}_2(y), 0)) + s(x) \qquad y = \mathrm{BN}_1(\max(\mathrm{conv}_1(x), 0))
+
+    Example:
+        >>> import torch
+        >>> block = BinarySingleReSTEBlock(8, 16, stride=2, conv_cfg=dict(type='ReSTEConv2d'))
+        >>> block(torch.randn(1, 8, 6, 5)).shape
+        torch.Size([1, 16, 3, 3])
+
+    Source: Wu et al. 2023 (ReSTE), released CIFAR-10 networks.
+    """
+
+    def forward_block(self, x: Tensor) -> Tensor:
+        y = self.bn1(self.act1(self.conv1(x)))
+        return self.bn2(self.act2(self.conv2(y))) + self.downsample(self.pool(x))
+
+
 @BLOCKS.register_module(name=['BinaryAdaBinBlock', 'adabin'])
 class BinaryAdaBinBlock(BinaryBasicBlock):
     r"""The block of AdaBin's CIFAR-10 networks: quantizer, convolution, BN, shortcut, Maxout; twice.

@@ -57,7 +57,7 @@ class Quantizer(nn.Module):
     def missing_hook_message(self) -> str:
         """What is lost without the hook, and the fix."""
         return (
-            f'{type(self).__name__} is being trained without its schedule or weight constraint. Add '
+            f'{type(self).__name__} is being trained without its schedule, step rule or constraint. Add '
             f"custom_hooks=[dict(type='{self.hook}')] to the config (outside mmengine: "
             'rebnn_mm.engine.MethodDriver(model).attach(optimizer)).'
         )
@@ -134,6 +134,17 @@ class WeightQuantizer(Quantizer):
 
         In a distributed run the buffers are then taken from the first process.
         """
+
+    def before_step(self, weight: Tensor) -> None:
+        """Change ``weight.grad`` in place where the method has a rule for it.
+
+        Called before each step of the optimizer that moves the weight, on the gradient as it is about to be used:
+        summed over accumulated iterations and processes, unscaled and clipped. A step that AMP skips does not get
+        there.
+        """
+
+    def after_step(self, weight: Tensor) -> None:
+        """Look at what the step changed; called after each that :meth:`before_step` was called for."""
 
     def constrain(self, weight: Tensor) -> None:
         """Change the latent weight in place where the method bounds it; called before training and after each step."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.optim import build_optim_wrapper
 from mmengine.registry import DATASETS, DefaultScope
 from torch import nn
 
@@ -33,6 +34,11 @@ LAYERS = {
     'fda': 'FDAConv2d',
     'bidet': 'BiDetConv2d',
     'rebnn': 'ReBNNConv2d',
+    'irnet': 'IRNetConv2d',
+    'reste': 'ReSTEConv2d',
+    'ovsw': 'OvSWConv2d',
+    'biper': 'BiPerConv2d',
+    'siman': 'SiMaNConv2d',
 }
 """Layer of each method."""
 
@@ -55,8 +61,18 @@ OWN = {
     'resnet20_rebnn_600e': ('BinaryHardtanhBlock', 'ReBNNWeight', 600, 256),
     'resnet20_single_bnn_250e': ('BinarySingleShortcutBlock', 'BNNWeight', 250, 128),
     'resnet20_dorefa_w4a32_200e': ('PlainCIFARBlock', 'DoReFaWeight', 200, 128),
+    'resnet20_irnet_400e': ('BinaryHardtanhBlock', 'IRNetWeight', 400, 128),
+    'resnet20_reste_1000e': ('BinaryReSTEBlock', 'ReSTEWeight', 1000, 256),
+    'resnet20_single_reste_1000e': ('BinarySingleReSTEBlock', 'ReSTEWeight', 1000, 256),
+    'resnet20_ovsw_600e': ('BinaryHardtanhBlock', 'OvSWWeight', 600, 256),
+    'resnet18_siman_400e': ('BinarySingleShortcutBlock', 'SiMaNWeight', 400, 256),
+    'resnet18_biper_stage1_600e': ('BinarySingleShortcutBlock', 'BiPerSine', 600, 256),
+    'resnet18_biper_two_stage_300e': ('BinarySingleShortcutBlock', 'BiPerWeight', 300, 256),
 }
 """Block, weight quantizer, epochs and batch of the methods' own recipes."""
+
+BIPER = {'resnet18_biper_stage1_600e': (0.021, 1.6e-3), 'resnet18_biper_two_stage_300e': (0.0037, 1.6e-4)}
+"""Rate and decay of its two stages."""
 
 
 @pytest.fixture(autouse=True)
@@ -131,8 +147,8 @@ def test_own_recipe(name):
     if 'bnn_250e' in name:
         assert optimizer == dict(type='Adam', lr=5e-3)
     else:
-        decay = 5e-4 if '600e' in name else 1e-4
-        assert optimizer == dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=decay)
+        rate, decay = BIPER.get(name, (0.1, 5e-4 if '600e' in name or 'siman' in name else 1e-4))
+        assert optimizer == dict(type='SGD', lr=rate, momentum=0.9, weight_decay=decay)
     assert cfg.param_scheduler[-1].get('end', epochs) == epochs
     model = built(narrow(cfg))
     binary = [m for m in convolutions(model).values() if isinstance(m, BinaryConv2d) and m.binary]
@@ -140,6 +156,26 @@ def test_own_recipe(name):
     if block:
         assert {type(m).__name__ for m in model.backbone.layer1} == {block}
     learn_and_predict(model)
+
+
+def test_siman_has_no_decay_on_latent_weights():
+    cfg = load('own/resnet18_siman_400e_cifar10')
+    model = built(narrow(cfg))
+    groups = build_optim_wrapper(model, cfg.optim_wrapper).optimizer.param_groups
+    decays = {group['role']: group['weight_decay'] for group in groups}
+    assert decays['latent weight'] == 0 and decays['rest'] == 5e-4
+
+
+@pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
+def test_second_stage_of_biper_takes_over_all_of_the_first():
+    first, second = (built(narrow(load(f'own/{name}_cifar10'))) for name in BIPER)
+    missing, unexpected = second.load_state_dict(first.state_dict(), strict=False)
+    assert not missing and not unexpected
+    binary = [m for m in convolutions(second).values() if isinstance(m, BinaryConv2d) and m.binary]
+    quantizers = [m.weight_quantizer for m in binary]
+    assert [(q.bits, q.omega.item(), q.penalty) for q in quantizers] == [(1, 20.0, 0.0468)] * 16
+    start = load('own/resnet18_biper_two_stage_300e_cifar10').load_from
+    assert start == 'work_dirs/resnet18_biper_stage1_600e_cifar10/epoch_600.pth'
 
 
 @pytest.mark.parametrize('network', REAL)
@@ -203,6 +239,7 @@ def test_no_config_is_forgotten():
     """Those of two-stage training have a test file of their own."""
     folder = CONFIGS / 'cifar10'
     named = {f'{name}_cifar10' for name in [*BINARY, *REAL]} | {f'own/{name}_cifar10' for name in OWN}
+    named -= {name for name in named if 'stage' in name}
     named |= {f'reference/{name}_cifar10' for name in ('resnet20_plain', 'resnet20_adabin')}
     named |= {f'cpu/{name}_cifar10_cpu' for name in ['resnet20', *(f'resnet20_{method}' for method in LAYERS)]}
     found = {str(path.relative_to(folder).with_suffix('')) for path in folder.rglob('*.py')}

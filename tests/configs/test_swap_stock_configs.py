@@ -21,7 +21,8 @@ pytest.importorskip('mmpretrain')
 from .stock import Watch, binary_layers, separate, train_one_step
 
 ROOT = Path(__file__).parents[2]
-METHODS = ['BNN', 'XNOR', 'DoReFa', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet']
+OF_THE_TABLES = ('BNN', 'XNOR', 'DoReFa', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet')
+METHODS = [*OF_THE_TABLES, 'IRNet', 'ReSTE', 'OvSW', 'BiPer', 'SiMaN']
 
 # Without the base's own hooks, which look into its data set.
 HEADER = """
@@ -176,7 +177,9 @@ def test_three_lines_select_any_method_in_a_detector(method, detection_batch, tm
     check(runner, watch, 16, r'backbone\.conv1|.*\.downsample\.0|neck\..*|bbox_head\..*')
 
 
-@pytest.mark.parametrize('method', METHODS)
+@pytest.mark.parametrize(
+    'method', [pytest.param(m, marks=() if m in OF_THE_TABLES else pytest.mark.slow) for m in METHODS]
+)
 def test_three_lines_select_any_method_in_a_classifier(method, classification_samples, tmp_path):
     base = 'mmpretrain::resnet/resnet18_8xb32_in1k.py'
     (tmp_path / 'three_lines.py').write_text(THREE_LINES.format(base=base, method=method))

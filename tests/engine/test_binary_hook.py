@@ -142,7 +142,7 @@ def _worker(rank, folder, method):
     torch.save(model.state_dict(), f'{folder}/{rank}.pth')
 
 
-@pytest.mark.parametrize('method', [name for name in ('RBNNConv2d', 'ReCUConv2d') if name in METHODS])
+@pytest.mark.parametrize('method', ['RBNNConv2d', 'ReCUConv2d', pytest.param('OvSWConv2d', marks=pytest.mark.slow)])
 def test_two_processes_have_the_same_state(tmp_path, method):
     two_processes.run(_worker, str(tmp_path), method)
     one, two = (torch.load(tmp_path / f'{rank}.pth') for rank in (0, 1))

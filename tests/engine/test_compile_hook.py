@@ -10,14 +10,19 @@ from torch._dynamo.utils import counters
 from rebnn_mm.engine import CompileHook, MethodDriver, ResilientGradient
 from rebnn_mm.methods import (
     BiDetConv2d,
+    BiPerConv2d,
     BiRealConv2d,
     BNNConv2d,
     DoReFaConv2d,
     FDAConv2d,
+    IRNetConv2d,
+    OvSWConv2d,
     RBNNConv2d,
     ReActConv2d,
     ReBNNConv2d,
     ReCUConv2d,
+    ReSTEConv2d,
+    SiMaNConv2d,
     XNORConv2d,
 )
 from tests.engine.small_runner import trained
@@ -33,6 +38,11 @@ LAYERS = (
     FDAConv2d,
     BiDetConv2d,
     ReBNNConv2d,
+    IRNetConv2d,
+    ReSTEConv2d,
+    OvSWConv2d,
+    BiPerConv2d,
+    SiMaNConv2d,
 )
 HOOK = dict(type='CompileHook', part='conv1', backend='aot_eager')
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from rebnn_mm.engine import MethodDriver
 from rebnn_mm.layers import BinaryLinear, SoftmaxAttention
-from rebnn_mm.methods import BNNLinear, Q8BERTActivation, RBNNConv2d, ReBNNLinear, ReCULinear, XNORLinear
+from rebnn_mm.methods import BNNLinear, OvSWLinear, Q8BERTActivation, RBNNConv2d, ReBNNLinear, ReCULinear, XNORLinear
 from rebnn_mm.quantizers import MissingHookWarning
 from tests import two_processes
 
@@ -64,6 +64,21 @@ def test_a_frozen_layer_is_not_renewed():
     driver.begin_epoch()
     assert all(torch.equal(value, before[0][name]) for name, value in frozen.state_dict().items())
     assert not torch.equal(trained.weight_quantizer.left, before[1]['weight_quantizer.left'])
+
+
+def test_a_rule_at_the_step_leaves_frozen_and_unused_weights_alone():
+    frozen, unused, trained = (OvSWLinear(8, 8, weight=dict(type='OvSWWeight', decay=0.1)) for _ in range(3))
+    frozen.weight.requires_grad_(False)
+    model = nn.ModuleList([frozen, unused, trained])
+    optimizer = torch.optim.SGD(model.parameters(), lr=10.0)
+    driver = MethodDriver(model).attach(optimizer)
+    step(nn.Sequential(frozen, trained), optimizer, torch.randn(16, 8))
+    assert [layer.weight_quantizer.flips.any().item() for layer in model] == [False, False, True]
+    assert unused.weight.grad is None and frozen.weight.grad is None
+    flips = trained.weight_quantizer.flips.clone()
+    driver.detach()
+    step(nn.Sequential(frozen, trained), optimizer, torch.randn(16, 8))
+    assert torch.equal(trained.weight_quantizer.flips, flips)
 
 
 def test_a_step_skipped_for_inf_does_not_constrain():

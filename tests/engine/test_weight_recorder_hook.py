@@ -19,7 +19,7 @@ from tests import two_processes
 from tests.engine.small_runner import SmallClassifier, log_text, runner_config, trained
 
 # What draws random numbers, turns signs between steps, constrains weights, or has no codes.
-METHODS = ['ReBNNConv2d', 'FDAConv2d', 'RBNNConv2d', 'ReCUConv2d', 'XNORConv2d', 'AdaBin']
+METHODS = ['ReBNNConv2d', 'FDAConv2d', 'RBNNConv2d', 'ReCUConv2d', 'XNORConv2d', 'SiMaNConv2d', 'AdaBin']
 RESTLESS = {'optimizer': {'type': 'Adam', 'lr': 0.05}}
 """Many signs flip, and flip back, in a few steps."""
 

@@ -4,8 +4,14 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-METHODS = ('ReBNN', 'BNN', 'XNOR', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet')
+METHODS = (
+    *('ReBNN', 'BNN', 'XNOR', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet'),
+    *('IRNet', 'ReSTE', 'OvSW', 'BiPer', 'SiMaN'),
+)
 """Every method with one bit for weights and inputs in prediction."""
+
+CENTRED = ('RBNN', 'SiMaN')
+"""Methods that take the mean off each sample."""
 
 
 def lively(model: nn.Module, seed: int = 0) -> nn.Module:

@@ -1,7 +1,9 @@
+import math
+
 import pytest
 import torch
 
-from rebnn_mm.functional import sign, sign_approx, sign_ste, step_ste
+from rebnn_mm.functional import sharpness_at, sign, sign_approx, sign_ste, sign_tanh, step_ste
 from tests.tolerances import FLOAT64_EXACT
 
 SPECIAL = torch.tensor([0.0, -0.0, 1e-45, -1e-45, float('nan'), float('inf'), -float('inf'), 3.0, -3.0])
@@ -30,6 +32,24 @@ def test_gradient_is_the_closed_form(function, derivative):
     upstream = torch.arange(1.0, 9.0, dtype=torch.float64)
     (function(x) * upstream).sum().backward()
     torch.testing.assert_close(x.grad, upstream * derivative(x.detach()), atol=FLOAT64_EXACT, rtol=0)
+
+
+@pytest.mark.parametrize('t', [0.01, 1.0, 3.0])
+def test_sharpening_tangent_has_its_closed_form(t):
+    sharpness = torch.tensor(t, dtype=torch.float64)
+    assert torch.equal(sign_tanh(SPECIAL.double(), sharpness), EXPECTED.double())
+    x = torch.tensor([-2.0, -0.5, -0.0, 0.25, 1.5], dtype=torch.float64)
+    upstream = torch.arange(1.0, 6.0, dtype=torch.float64)
+    ours, reference = x.clone().requires_grad_(), x.clone().requires_grad_()
+    (sign_tanh(ours, sharpness) * upstream).sum().backward()
+    (max(1 / t, 1) * torch.tanh(t * reference) * upstream).sum().backward()
+    torch.testing.assert_close(ours.grad, reference.grad, atol=FLOAT64_EXACT, rtol=0)
+
+
+def test_schedule_is_even_on_a_logarithmic_scale():
+    values = [math.log10(sharpness_at(step / 6)) for step in range(7)]
+    assert values == pytest.approx([-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0])
+    assert sharpness_at(0.5, 1.0, 4.0) == pytest.approx(2.0)
 
 
 SPECIAL_OF_STEP = torch.tensor([0.0, -0.0, 1e-45, -1e-45, float('nan'), float('inf'), -float('inf'), 2.0, -2.0])

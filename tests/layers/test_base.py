@@ -15,9 +15,11 @@ from rebnn_mm.quantizers import MissingHookWarning
 from rebnn_mm.quantizers.shared import BinaryMeanScaleWeight, BinarySign
 from tests.tolerances import FLOAT32_ROUNDING
 
-CONVS = [
-    f'{name}Conv2d' for name in ('ReBNN', 'BNN', 'XNOR', 'DoReFa', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet')
+METHODS = [
+    *('ReBNN', 'BNN', 'XNOR', 'DoReFa', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet'),
+    *('IRNet', 'ReSTE', 'OvSW', 'BiPer', 'SiMaN'),
 ]
+CONVS = [f'{name}Conv2d' for name in METHODS]
 LINEARS = [
     dict(type='ReBNNLinear'),
     dict(type='BinaryLinear', weight='BiBERTWeight', activation='BinarySign'),

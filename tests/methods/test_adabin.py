@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rebnn_mm.methods import AdaBinActivation, AdaBinWeight
+from rebnn_mm.methods import AdaBinActivation, AdaBinEDEWeight, AdaBinWeight
 from tests.tolerances import FLOAT64_EXACT
 
 
@@ -32,6 +32,36 @@ def test_weight_gradient_is_the_closed_form():
     b = torch.where(centred < 0, -1.0, 1.0).double()
     expected = upstream + (upstream * (b - v)).sum(1, keepdim=True) * v / 6
     torch.testing.assert_close(w.grad, expected, atol=FLOAT64_EXACT, rtol=0)
+
+
+@pytest.mark.parametrize('done', [0.0, 0.9])
+def test_the_released_estimator_weighs_what_goes_through_the_sign(done):
+    """With slope s at v, w_hat is alpha (b + s v) + beta, where b and s count as constants."""
+    generator = torch.Generator().manual_seed(0)
+    w = torch.randn(2, 6, generator=generator, dtype=torch.float64)
+    upstream = torch.randn(2, 6, generator=generator, dtype=torch.float64)
+    quantizer = AdaBinEDEWeight((2, 6)).double()
+    quantizer.set_progress(done)
+    t = 1e-3 * 1e4**done
+    ours, reference = w.clone().requires_grad_(), w.clone().requires_grad_()
+    out = quantizer(ours)
+    (out * upstream).sum().backward()
+    beta = reference.mean(1, keepdim=True)
+    alpha = (reference - beta).square().mean(1, keepdim=True).sqrt()
+    v = (reference - beta) / alpha
+    slope = max(1 / t, 1) * t * (1 - torch.tanh(t * v.detach()).square())
+    b = torch.where(w < w.mean(1, keepdim=True), -1.0, 1.0).double()
+    ((alpha * (b + slope * (v - v.detach())) + beta) * upstream).sum().backward()
+    torch.testing.assert_close(out, AdaBinWeight((2, 6))(w), atol=0, rtol=0)
+    torch.testing.assert_close(ours.grad, reference.grad, atol=FLOAT64_EXACT, rtol=FLOAT64_EXACT)
+
+
+def test_the_released_default_is_its_own_formula():
+    quantizer = AdaBinEDEWeight((1, 3), t=(0.1, 0.1)).double()
+    quantizer.set_progress(0.0)
+    v = torch.tensor([[-1.0, 0.2, 4.0]], dtype=torch.float64, requires_grad=True)
+    quantizer.sign(v).sum().backward()
+    torch.testing.assert_close(v.grad, 1 - torch.tanh(v.detach() / 10).square(), atol=FLOAT64_EXACT, rtol=0)
 
 
 def test_constant_filter_keeps_its_value_and_a_finite_gradient():

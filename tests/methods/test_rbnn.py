@@ -14,8 +14,6 @@ from rebnn_mm.methods.rbnn import (
     rotated,
     rotation_sides,
     sign_triangle,
-    standardised,
-    triangle_sharpness,
 )
 from tests.tolerances import FLOAT32_ROUNDING, FLOAT64_EXACT
 
@@ -47,12 +45,6 @@ def test_two_values_and_zero_and_nan_are_plus_one():
     assert sign_triangle(special, torch.tensor(1.0)).tolist() == [1, 1, 1, -1, 1, -1, 1]
 
 
-def test_schedule_is_even_on_a_logarithmic_scale():
-    values = [math.log10(triangle_sharpness(step / 6)) for step in range(7)]
-    assert values == pytest.approx([-2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0])
-    assert triangle_sharpness(0.5, 1.0, 4.0) == pytest.approx(2.0)
-
-
 def matrices(count, rows, columns, seed=0):
     return torch.randn(count, rows, columns, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
@@ -69,26 +61,6 @@ def agreement(filters, left, right):
 
 def assert_orthogonal(matrix, atol):
     torch.testing.assert_close(matrix.T @ matrix, torch.eye(len(matrix), dtype=matrix.dtype), atol=atol, rtol=0)
-
-
-def test_standardised_by_hand():
-    x = torch.tensor([[1.0, 3.0, 5.0, 7.0], [2.0, 2.0, 2.0, 2.0]], dtype=torch.float64)
-    expected = torch.tensor([[-3.0, -1.0, 1.0, 3.0], [0.0] * 4], dtype=torch.float64) / 5**0.5
-    torch.testing.assert_close(standardised(x, (1,), eps=0.0)[0], expected[0], atol=FLOAT64_EXACT, rtol=0)
-    torch.testing.assert_close(standardised(x, (1,))[1], expected[1], atol=0, rtol=0)
-
-
-def test_standardised_has_its_true_gradient_and_a_finite_one_for_constant_values():
-    x = matrices(2, 3, 4).requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: standardised(x, (1, 2)), x)
-    constant = torch.full((1, 5), 3.0, requires_grad=True)
-    standardised(constant, (1,)).square().sum().backward()
-    assert constant.grad.isfinite().all()
-
-
-def test_standardised_computes_half_precision_in_single():
-    x = torch.tensor([[300.0, -300.0]], dtype=torch.float16)
-    assert standardised(x, (1,)).tolist() == [[1.0, -1.0]] and standardised(x, (1,)).dtype == torch.float32
 
 
 def test_sides_are_the_factors_nearest_to_a_square():

@@ -16,6 +16,8 @@ from rebnn_mm.models.blocks import (
     BinaryPreActBlock,
     BinaryReActBlock,
     BinaryReLUBlock,
+    BinaryReSTEBlock,
+    BinarySingleReSTEBlock,
     BinarySingleShortcutBlock,
     PaddedShortcut,
     PlainCIFARBlock,
@@ -34,6 +36,8 @@ STYLES = [
     BinaryPreActBlock,
     BinaryReActBlock,
     BinaryReLUBlock,
+    BinaryReSTEBlock,
+    BinarySingleReSTEBlock,
     BinarySingleShortcutBlock,
 ]
 
@@ -210,6 +214,25 @@ def test_adabin_trains_everything():
     assert block.conv1.weight.grad.abs().sum() > 0
 
 
+@pytest.mark.parametrize('style', [BinaryReSTEBlock, BinarySingleReSTEBlock])
+def test_reste_is_the_written_out_network(style):
+    torch.manual_seed(0)
+    block = style(4, 4, conv_cfg=dict(type='ReSTEConv2d')).double().eval()
+    for norm in (block.bn1, block.bn2):
+        norm.running_mean.uniform_(-1, 1)
+    x = torch.randn(2, 4, 6, 6, dtype=torch.float64)
+
+    def behind_norm(conv, norm, x):
+        w = conv.weight
+        signs = [torch.where(t < 0, -1.0, 1.0).double() for t in (x, w)]
+        y = functional.conv2d(*signs, padding=1) * w.abs().mean()
+        return (functional.relu(y) - norm.running_mean.view(-1, 1, 1)) / (1 + 1e-5) ** 0.5
+
+    y = behind_norm(block.conv1, block.bn1, x) + (x if style is BinaryReSTEBlock else 0)
+    z = behind_norm(block.conv2, block.bn2, y) + (y if style is BinaryReSTEBlock else x)
+    torch.testing.assert_close(block(x), z, atol=100 * FLOAT64_EXACT, rtol=0)
+
+
 def test_pooled_shortcut_where_nothing_changes_there_is_nothing():
     assert [type(part) for part in pooled_shortcut(4, 4, 1, dict(type='BN'))] == [nn.Identity, nn.Identity]
 
@@ -260,7 +283,10 @@ def test_a_style_is_asked_without_an_instance():
 
 def test_every_style_is_listed_under_its_short_name():
     styles = block_styles()
-    assert set(styles) == {'adabin', 'bireal', 'hardtanh', 'plain_cifar', 'preact', 'react', 'relu', 'single'}
+    assert set(styles) == {
+        *('adabin', 'bireal', 'hardtanh', 'plain_cifar', 'preact', 'react', 'relu', 'single'),
+        *('reste', 'reste_single'),
+    }
     assert all(text.endswith('.') and len(text) < 119 for text in styles.values())
 
 

@@ -18,6 +18,8 @@ STYLES = {
     'hardtanh': ('ReCUConv2d', {'BinaryClipBlock': 1, 'PackedBinaryClipBlock': 3}),
     'relu': ('XNORConv2d', {'BinaryBlock': 1, 'PackedBinaryBlock': 3}),
     'single': ('BNNConv2d', {'BinaryClipBlock': 1, 'PackedBinaryClipBlock': 3}),
+    # The ReLU is joined; norm and shortcut, which come behind it, are not.
+    'reste': ('ReSTEConv2d', {'BinaryBlock': 4}),
     # The norm behind an addition belongs to the sign that follows, so what the block adds up is read as it is.
     'preact': ('FDAConv2d', {'BinaryBlock': 2, 'PackedBinaryBlock': 2}),
 }

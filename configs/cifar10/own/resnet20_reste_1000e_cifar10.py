@@ -1,0 +1,10 @@
+_base_ = [
+    '../../_base_/models/resnet20_cifar.py',
+    '../../_base_/cifar10_rbnn_1000e.py',
+    '../../_base_/methods/reste.py',
+]
+
+# ReSTE's ResNet-20 with one shortcut per convolution: 87.92 % (ReSTE's number). Its shortcuts have no parameters, its
+# stem has ReLU and BN in the other order, and BN stands in front of its classifier. Length, batch
+# and rate are RBNN's, too.
+model = dict(backbone=dict(block='reste', stem_act=dict(type='ReLU'), conv_cfg=_base_.binary))
