@@ -5,7 +5,7 @@ Only what needs nothing but mmengine and mmcv's layers is imported here; :mod:`r
 :data:`rebnn_mm.registry.MODELS` loads them when a config asks for it.
 """
 
-from .backbones import BinarySSDVGG, BinaryVGGSmall, ReBNNResLayer, ReBNNResNet
+from .backbones import BinaryMobileNet, BinarySSDVGG, BinaryVGGSmall, ReBNNResLayer, ReBNNResNet
 from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock, block_styles
 from .convert import binarize, plan_binary, plan_table
 from .flatten_neck import FlattenNeck
@@ -16,6 +16,7 @@ __all__ = [
     'BinaryBasicBlock',
     'BinaryBiRealBlock',
     'BinaryReActBlock',
+    'BinaryMobileNet',
     'BinarySSDVGG',
     'BinaryUnit',
     'BinaryVGGSmall',
