@@ -13,7 +13,7 @@ from .resilient import (
     reconstruction_residual,
 )
 from .scaled_sign import scaled_sign, tensor_sign, tensor_sign_codes, zero_outside_one_
-from .sign import sign, sign_approx, sign_identity, sign_ste, step_ste
+from .sign import sign, sign_approx, sign_identity, sign_ste, sign_within, step_ste
 
 __all__ = [
     'bounded',
@@ -34,6 +34,7 @@ __all__ = [
     'sign_approx',
     'sign_identity',
     'sign_ste',
+    'sign_within',
     'step_ste',
     'symmetric_codes',
     'symmetric_round',

@@ -15,6 +15,7 @@ from .bidet import BiDetConv2d, BiDetLinear, BiDetWeight
 from .binarybert import BinaryPair, BWNWeight
 from .bireal import BiRealConv2d, BiRealLinear
 from .bit import BiTSign, BiTStep, BiTWeight
+from .bnext import BNextConv2d, BNextLinear, BNextWeight
 from .bnn import BNNConv2d, BNNLinear, BNNWeight
 from .dorefa import DoReFaActivation, DoReFaConv2d, DoReFaLinear, DoReFaWeight
 from .fda import FDAConv2d, FDALinear, FDASign, FDAWeight
@@ -66,6 +67,9 @@ __all__ = [
     'BNNConv2d',
     'BNNLinear',
     'BNNWeight',
+    'BNextConv2d',
+    'BNextLinear',
+    'BNextWeight',
     'BWNWeight',
     'BiBERTWeight',
     'BiDetConv2d',

@@ -23,8 +23,8 @@ def stage_blocks(owner: str, depth: int) -> tuple[int, ...]:
     """
     if depth not in STAGE_BLOCKS:
         raise ValueError(
-            f'{owner}: depth={depth} is not available. Use one of {sorted(STAGE_BLOCKS)}: deeper ResNets have 1x1 '
-            'bottlenecks, which this block structure does not cover.'
+            f'{owner}: depth={depth} is not available. Use one of {sorted(STAGE_BLOCKS)}; deeper ResNets have 1x1 '
+            "bottlenecks: type='BinaryBottleneckResNet'."
         )
     return STAGE_BLOCKS[depth]
 
