@@ -5,13 +5,11 @@ _base_ = [
     '../_base_/methods/bireal.py',
 ]
 
-# Bi-Real-50: top-1 62.6, top-5 83.9 (the authors' number). Their recipe: from scratch, Adam 5e-4 at batch 256, linearly
-# to 0 over 256 epochs, label smoothing.
+# Bi-Real-50: top-1 62.6, top-5 83.9 (the authors' number). Their recipe: from scratch, Adam 5e-4 at batch 256,
+# linearly to 0 over 256 epochs, label smoothing.
 model = dict(
     type='ImageClassifier',
-    backbone=dict(
-        type='BinaryBottleneckResNet', depth=50, block='bireal', out_indices=(3,), conv_cfg=_base_.binary
-    ),
+    backbone=dict(type='BinaryBottleneckResNet', depth=50, block='bireal', out_indices=(3,), conv_cfg=_base_.binary),
     neck=dict(type='GlobalAveragePooling'),
     head=dict(
         type='LinearClsHead',
