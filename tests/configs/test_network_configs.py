@@ -149,5 +149,33 @@ def test_packed_file_agrees(name, narrow):
     assert sum(not layer.why for layer in made.report.layers) == ROWS[name].binary
 
 
+def test_second_stage_takes_everything_the_first_one_learned(narrow):
+    first, second = (MODELS.build(narrow(f'reactnet_a_{stage}').model) for stage in ('stage1_imagenet', 'imagenet'))
+    assert not any(m.weight_bits == 1 for m in convolutions(first).values() if isinstance(m, BinaryConv2d))
+    state = first.state_dict()
+    second.load_state_dict(state)  # strictly
+    assert {key.split('.')[-1] for key in state if 'quantizer' in key} == {'shift'}
+
+
+@pytest.mark.parametrize(
+    ('name', 'optimizer', 'rate', 'decay', 'epochs', 'batch'),
+    [
+        ('reactnet_a_stage1_imagenet', 'Adam', 5e-4, 1e-5, 256, 256),
+        ('reactnet_a_imagenet', 'Adam', 5e-4, 0, 256, 256),
+        ('bireal50_imagenet', 'Adam', 5e-4, 0, 256, 256),
+        ('bnext_t_imagenet', 'AdamW', 1e-3, 1e-3, 512, 512),
+        ('meliusnet22_imagenet', 'RAdam', 2e-3, 0, 120, 256),
+    ],
+)
+def test_recipe_is_the_authors(name, optimizer, rate, decay, epochs, batch, load_config):
+    cfg = load_config(f'networks/{name}')
+    found = cfg.optim_wrapper.optimizer
+    assert (found.type, found.lr, found.get('weight_decay', 0)) == (optimizer, rate, decay)
+    assert cfg.train_cfg.max_epochs == epochs
+    assert 4 * cfg.train_dataloader.batch_size == cfg.auto_scale_lr.base_batch_size == batch
+    schedules = cfg.param_scheduler if isinstance(cfg.param_scheduler, list) else [cfg.param_scheduler]
+    assert (schedules[-1].get('end') or schedules[-1].T_max) == epochs
+
+
 def test_no_config_is_forgotten():
     assert {path.stem for path in CONFIGS.glob('*.py')} == ROWS.keys()

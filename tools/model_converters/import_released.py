@@ -1,8 +1,8 @@
 """Rename the parameters of a checkpoint that the authors of a method released to those of one of our configs.
 
-    python tools/model_converters/import_released.py adabin-resnet20 model.th resnet20_adabin.pth
-    python tools/test.py configs/cifar10/reference/resnet20_adabin_cifar10.py resnet20_adabin.pth
-    python tools/export.py configs/cifar10/reference/resnet20_plain_cifar10.py resnet20_plain.pth resnet20.onnx
+    python tools/model_converters/import_released.py reactnet-a model_best.pth.tar reactnet_a.pth
+    python tools/test.py configs/networks/reactnet_a_imagenet.py reactnet_a.pth
+    python tools/export.py configs/networks/reactnet_a_imagenet.py reactnet_a.pth -o reactnet_a.onnx
 
 Every parameter has to find its place and every place its parameter; else the file is refused.
 """

@@ -123,7 +123,9 @@ def test_halves_keep_their_order():
 
 
 def test_every_name_has_its_config():
-    assert all((ROOT / 'configs' / each.config).is_file() for each in tool.RELEASED.values())
+    named = {ROOT / 'configs' / each.config for each in tool.RELEASED.values()}
+    assert all(path.is_file() for path in named)
+    assert set((ROOT / 'configs' / 'released').glob('*.py')) <= named
 
 
 class TestRefused:
