@@ -20,7 +20,7 @@ LARQ = dict(
 """The convolution of the released networks: signs without a factor, weights and gradients cut off at 1.25, borders
 padded with +1."""
 
-ARCHS = {
+ARCHS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     'small': ((32, 64, 256, 512), (4, 4, 4, 4)),
     'base': ((64, 128, 256, 512), (4, 4, 4, 4)),
     'large': ((64, 128, 256, 512), (6, 8, 12, 6)),
