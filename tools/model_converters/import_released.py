@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 import torch
 from mmengine.config import Config
-from mmengine.registry import init_default_scope
 from torch import Tensor
 
 from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.methods.bnext import HARD
+from rebnn_mm.models.backbones.bnext import ARCHS
 from rebnn_mm.utils.command_line import stop_if, unwritable
+from rebnn_mm.utils.config_file import get_config_dir
 
-CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
 Rule = tuple[str, 'str | Callable[[re.Match[str]], str]']
 """A pattern, and what takes its place, as for :func:`re.sub`."""
 
@@ -102,7 +102,8 @@ SINGLE = [
     (r'downsample\.2\.', 'downsample.1.'),
 ]
 REACT: list[Rule] = [*CLASSIFIER, in_halves(SINGLE), *BACKBONE]
-MOBILE_STAGES = (1, 2, 2, 6, 2)
+MOBILE_STAGES = ARCHS['tiny'][1]
+"""Of BNext-T and S, and of ReActNet-A."""
 STEM: list[Rule] = [(r'^feature\.0\.', 'backbone.')]
 REACT_A: list[Rule] = [
     *CLASSIFIER,
@@ -281,8 +282,7 @@ def main() -> None:
         stop_if(f'no {args.source}. Give the published file.')
     stop_if(unwritable(args.out))
     released = RELEASED[args.name]
-    cfg = Config.fromfile(CONFIGS / released.config)
-    init_default_scope(cfg.get('default_scope', 'mmengine'))
+    cfg = Config.fromfile(get_config_dir() / released.config)
     if cfg.model.pop('teacher', None) is not None:
         cfg.model = dict(type='ImageClassifier', **{key: cfg.model[key] for key in ('backbone', 'neck', 'head')})
     try:
