@@ -2,6 +2,9 @@
 
 import pytest
 import torch
+from mmengine.hub import get_config
+from mmengine.registry import DefaultScope
+from mmengine.structures import InstanceData
 from torch import nn
 
 from rebnn_mm.models import BinaryBottleneckResNet, BinaryMobileNet, BNext, MeliusNet, QuickNet
@@ -63,6 +66,31 @@ class TestEveryBackbone:
             net, binary = small(name, conv_cfg=None), small(name)
         assert {type(m) for m in net.modules() if isinstance(m, nn.Conv2d)} == {nn.Conv2d}
         assert {k for k in binary.state_dict() if 'quantizer.' not in k} == set(net.state_dict())
+
+
+@pytest.mark.parametrize(
+    'name', [pytest.param(name, marks=() if name == 'bottleneck' else pytest.mark.slow) for name in SMALL]
+)
+def test_a_detector_learns_with_it(name):
+    pytest.importorskip('mmdet')
+    from mmdet.registry import MODELS
+    from mmdet.structures import DetDataSample
+    from mmdet.utils import register_all_modules
+
+    register_all_modules(init_default_scope=False)
+    cfg = get_config('mmdet::retinanet/retinanet_r18_fpn_1x_coco.py').model
+    backbone = small(name)
+    with torch.no_grad():
+        cfg.neck.in_channels = [y.shape[1] for y in backbone.eval()(torch.randn(1, 3, 64, 64))]
+    cfg.backbone = dict(type=SMALL[name][0].__name__, **SMALL[name][1])
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        detector = MODELS.build(cfg)
+    size = dict.fromkeys(('img_shape', 'ori_shape', 'pad_shape', 'batch_input_shape'), (64, 96))
+    sample = DetDataSample(metainfo=dict(size, scale_factor=(1, 1)))
+    sample.gt_instances = InstanceData(bboxes=torch.tensor([[8.0, 8.0, 60.0, 50.0]]), labels=torch.tensor([1]))
+    losses = detector(torch.randn(1, 3, 64, 96), [sample], mode='loss')
+    sum(sum(loss) for loss in losses.values()).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in detector.parameters())
 
 
 def test_a_subclass_has_to_have_a_stem():
