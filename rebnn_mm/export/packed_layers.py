@@ -11,13 +11,14 @@ from rebnn_mm.functional import sign
 from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear
 from rebnn_mm.layers.attention import AttentionParts
 from rebnn_mm.methods import FDASign, IRNetSign, OvSWSign, RBNNSign, ReCUSign, ReSTESign, SiMaNSign
-from rebnn_mm.quantizers import ActivationQuantizer, BinaryApproxSign, BinarySign
+from rebnn_mm.quantizers import ActivationQuantizer, BinaryApproxSign, BinarySign, BinaryWideSign
 
 from .operators import DOMAIN, DOMAIN_VERSION
 from .packing import pack_weight, unpack_bits
 
 PLAIN_SIGNS = {
-    cls.quantize for cls in (BinarySign, BinaryApproxSign, FDASign, IRNetSign, OvSWSign, ReCUSign, ReSTESign)
+    cls.quantize
+    for cls in (BinarySign, BinaryApproxSign, BinaryWideSign, FDASign, IRNetSign, OvSWSign, ReCUSign, ReSTESign)
 }
 """Functions of activation quantizers that are the sign of their input in evaluation, as the operators take it."""
 

@@ -29,6 +29,7 @@ from .sign import (
     sign_identity,
     sign_ste,
     sign_tanh,
+    sign_within,
     step_ste,
 )
 
@@ -54,6 +55,7 @@ __all__ = [
     'sign_identity',
     'sign_ste',
     'sign_tanh',
+    'sign_within',
     'standardised',
     'step_ste',
     'symmetric_codes',

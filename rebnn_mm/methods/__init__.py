@@ -16,6 +16,7 @@ from .binarybert import BinaryPair, BWNWeight
 from .biper import BiPerConv2d, BiPerLinear, BiPerSine, BiPerWeight
 from .bireal import BiRealConv2d, BiRealLinear
 from .bit import BiTSign, BiTStep, BiTWeight
+from .bnext import BNextConv2d, BNextLinear, BNextWeight
 from .bnn import BNNConv2d, BNNLinear, BNNWeight
 from .dorefa import DoReFaActivation, DoReFaConv2d, DoReFaLinear, DoReFaWeight
 from .fda import FDAConv2d, FDALinear, FDASign, FDAWeight
@@ -72,6 +73,9 @@ __all__ = [
     'BNNConv2d',
     'BNNLinear',
     'BNNWeight',
+    'BNextConv2d',
+    'BNextLinear',
+    'BNextWeight',
     'BWNWeight',
     'BiBERTWeight',
     'BiDetConv2d',

@@ -16,17 +16,24 @@ from ..quantizers import WeightQuantizer
 
 @MODELS.register_module()
 class BNNWeight(WeightQuantizer):
-    r"""Sign without a scale; the latent weight is clamped to [-1, 1] after every step.
+    r"""Sign without a scale; the latent weight is clamped to [-bound, bound], [-1, 1] by default, after every step.
 
     .. math::
         \hat w = sign(w)
         \qquad
         \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w}
         \qquad
-        w \leftarrow clamp(w, -1, 1)
+        w \leftarrow clamp(w, -bound, bound)
 
     Without the clamp latent weights grow until they no longer flip. The output of a layer is a sum of signs, so a
     batch norm has to follow it.
+
+    Args:
+        weight_shape: shape of the latent weight, (C_out, ...).
+        bound: largest magnitude of a latent weight.
+
+    Raises:
+        ValueError: the bound is not above 0.
 
     Source: Courbariaux et al. 2016 (BNN), Algorithm 1.
 
@@ -42,6 +49,12 @@ class BNNWeight(WeightQuantizer):
 
     hook: ClassVar[str] = 'BinaryHook'
 
+    def __init__(self, weight_shape: tuple[int, ...], bound: float = 1.0) -> None:
+        super().__init__(weight_shape)
+        if bound <= 0:
+            raise ValueError(f'BNNWeight: bound={bound} must be above 0')
+        self.bound = bound
+
     def forward(self, weight: Tensor) -> Tensor:
         """The signs, of the latent weight's shape."""
         return sign_identity(weight)
@@ -51,8 +64,8 @@ class BNNWeight(WeightQuantizer):
         return sign(weight), None
 
     def constrain(self, weight: Tensor) -> None:
-        """Clamp to [-1, 1]."""
-        weight.clamp_(-1, 1)
+        """Clamp to [-bound, bound]."""
+        weight.clamp_(-self.bound, self.bound)
 
 
 @MODELS.register_module()

@@ -5,7 +5,17 @@ Only what needs nothing but mmengine and mmcv's layers is imported here; :mod:`r
 :data:`rebnn_mm.registry.MODELS` loads them when a config asks for it.
 """
 
-from .backbones import BinarySSDVGG, BinaryVGGSmall, ReBNNResLayer, ReBNNResNet
+from .backbones import (
+    BinaryBottleneckResNet,
+    BinaryMobileNet,
+    BinarySSDVGG,
+    BinaryVGGSmall,
+    BNext,
+    MeliusNet,
+    QuickNet,
+    ReBNNResLayer,
+    ReBNNResNet,
+)
 from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock, block_styles
 from .convert import binarize, plan_binary, plan_table
 from .flatten_neck import FlattenNeck
@@ -13,14 +23,19 @@ from .losses import DistributionLoss
 from .stages import BinaryUnit
 
 __all__ = [
+    'BNext',
     'BinaryBasicBlock',
     'BinaryBiRealBlock',
+    'BinaryBottleneckResNet',
+    'BinaryMobileNet',
     'BinaryReActBlock',
     'BinarySSDVGG',
     'BinaryUnit',
     'BinaryVGGSmall',
     'DistributionLoss',
     'FlattenNeck',
+    'MeliusNet',
+    'QuickNet',
     'ReBNNResLayer',
     'ReBNNResNet',
     'binarize',

@@ -5,6 +5,7 @@ shortcut goes around them, and in what order. Networks find it by name in :data:
 """
 
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from mmcv.cnn import build_conv_layer, build_norm_layer
@@ -94,6 +95,47 @@ def padded_shortcut(in_channels: int, out_channels: int, stride: int, norm_cfg: 
     return nn.Identity(), PaddedShortcut(in_channels, out_channels, stride) if changes else nn.Identity()
 
 
+def pooled_padded_shortcut(
+    in_channels: int, out_channels: int, stride: int, norm_cfg: Config
+) -> tuple[nn.Module, nn.Module]:
+    """Average pooling and channels of zeros, without parameters; the arguments of the pooled one.
+
+    Source: Xu et al. 2021 (ReCU), released ResNet-20.
+
+    Example:
+        >>> pooled_padded_shortcut(8, 16, 2, dict(type='BN'))
+        (AvgPool2d(kernel_size=2, stride=2, padding=0), PaddedShortcut())
+    """
+    pool = nn.Identity() if stride == 1 else nn.AvgPool2d(stride, stride, ceil_mode=True, count_include_pad=False)
+    return pool, nn.Identity() if in_channels == out_channels else PaddedShortcut(in_channels, out_channels, 1)
+
+
+def strided_shortcut(
+    in_channels: int, out_channels: int, stride: int, norm_cfg: Config
+) -> tuple[nn.Module, nn.Module]:
+    """No pooling, and a real 1x1 convolution with the stride and a norm as projection; arguments of the pooled one.
+
+    Source: He et al. 2016, section 3.3 (option B); the released networks of IR-Net, RBNN and ReCU for ImageNet.
+
+    Example:
+        >>> strided_shortcut(8, 16, 2, dict(type='BN'))[1][0]
+        Conv2d(8, 16, kernel_size=(1, 1), stride=(2, 2), bias=False)
+    """
+    if stride == 1 and in_channels == out_channels:
+        return nn.Identity(), nn.Identity()
+    conv = nn.Conv2d(in_channels, out_channels, 1, stride=stride, bias=False)
+    return nn.Identity(), nn.Sequential(conv, build_norm_layer(norm_cfg, out_channels)[1])
+
+
+SHORTCUTS: dict[str, Callable[[int, int, int, Config], tuple[nn.Module, nn.Module]]] = {
+    'pooled': pooled_shortcut,
+    'padded': padded_shortcut,
+    'pooled_padded': pooled_padded_shortcut,
+    'strided': strided_shortcut,
+}
+"""Makers of pooling and projection of a shortcut, by the names that a block's ``downsample`` takes."""
+
+
 class BinaryBasicBlock(BaseModule):
     r"""Two 3x3 convolutions, each with its own shortcut.
 
@@ -116,8 +158,12 @@ class BinaryBasicBlock(BaseModule):
         norm_cfg: every norm layer of the block.
         with_cp: recompute the block in the backward pass instead of storing its activations. Running statistics of
             BN are then updated twice per step, as in mmdet.
+        downsample: the shortcut where shapes change, a name of :data:`SHORTCUTS`; None for that of the style.
         init_cfg: initialisation, see mmengine.
         options: those of the style, handed to :meth:`build_act`.
+
+    Raises:
+        ValueError: an unknown ``downsample``.
 
     Source: Liu et al. 2018, Bi-Real Net, section 3.1.
     """
@@ -141,10 +187,15 @@ class BinaryBasicBlock(BaseModule):
         conv_cfg: Config | None = None,
         norm_cfg: Config | None = None,
         with_cp: bool = False,
+        downsample: str | None = None,
         init_cfg: Config | list[Config] | None = None,
         **options: Any,
     ) -> None:
         super().__init__(init_cfg)
+        if downsample is not None and downsample not in SHORTCUTS:
+            raise ValueError(
+                f'{type(self).__name__}: downsample={downsample!r} is unknown; use one of {", ".join(SHORTCUTS)}'
+            )
         norm_cfg = norm_cfg or dict(type='BN')
         conv_cfg = self.with_activation(conv_cfg)
         shape = dict(kernel_size=3, padding=dilation, dilation=dilation, bias=False)
@@ -155,7 +206,8 @@ class BinaryBasicBlock(BaseModule):
         self.conv2 = build_conv_layer(conv_cfg, out_channels, out_channels, stride=1, **shape)
         self.bn2 = build_norm_layer(norm_cfg, out_channels)[1]
         self.act2 = self.build_act(out_channels, **options)
-        self.pool, self.downsample = self.build_shortcut(in_channels, out_channels, stride, norm_cfg)
+        build_shortcut = self.build_shortcut if downsample is None else SHORTCUTS[downsample]
+        self.pool, self.downsample = build_shortcut(in_channels, out_channels, stride, norm_cfg)
 
     @classmethod
     def with_activation(cls, conv_cfg: Config | None) -> Config | None:

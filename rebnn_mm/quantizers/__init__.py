@@ -6,7 +6,14 @@ Here is what they are built on, and those that belong to no single method; a met
 
 from .base import ActivationQuantizer, MissingHookWarning, Quantizer, WeightQuantizer
 from .builder import build_activation_quantizer, build_weight_quantizer, check_bits, check_per
-from .shared import BinaryApproxSign, BinaryMeanScaleWeight, BinaryRSign, BinarySign, BinaryStep
+from .shared import (
+    BinaryApproxSign,
+    BinaryMeanScaleWeight,
+    BinaryRSign,
+    BinarySign,
+    BinaryStep,
+    BinaryWideSign,
+)
 
 __all__ = [
     'ActivationQuantizer',
@@ -15,6 +22,7 @@ __all__ = [
     'BinaryRSign',
     'BinarySign',
     'BinaryStep',
+    'BinaryWideSign',
     'MissingHookWarning',
     'Quantizer',
     'WeightQuantizer',

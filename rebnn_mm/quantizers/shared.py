@@ -5,7 +5,7 @@ from typing import ClassVar
 from mmengine.registry import MODELS
 from torch import Tensor
 
-from ..functional import channel_mean_abs, scaled_sign, sign, sign_approx, sign_ste, step_ste
+from ..functional import channel_mean_abs, scaled_sign, sign, sign_approx, sign_ste, sign_within, step_ste
 from .base import ActivationQuantizer, WeightQuantizer
 
 
@@ -23,6 +23,36 @@ class BinarySign(ActivationQuantizer):
 
     def quantize(self, x: Tensor) -> Tensor:
         return sign_ste(x)
+
+
+@MODELS.register_module()
+class BinaryWideSign(ActivationQuantizer):
+    """Sign whose gradient passes within a width of choice, :func:`rebnn_mm.functional.sign_within`.
+
+    Args:
+        width: largest magnitude of an input that gets a gradient.
+
+    Raises:
+        ValueError: the width is not above 0.
+
+    Example:
+        >>> import torch
+        >>> x = torch.tensor([[-0.25, 1.2, 1.5]], requires_grad=True)
+        >>> BinaryWideSign(3, width=1.25)(x).sum().backward()
+        >>> x.grad
+        tensor([[1., 1., 0.]])
+    """
+
+    plain_sign: ClassVar[bool] = True
+
+    def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None, *, width: float = 1.25) -> None:
+        super().__init__(channels, channel_dim, shift)
+        if width <= 0:
+            raise ValueError(f'BinaryWideSign: width={width} must be above 0')
+        self.width = width
+
+    def quantize(self, x: Tensor) -> Tensor:
+        return sign_within(x, self.width)
 
 
 @MODELS.register_module()

@@ -6,7 +6,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 METHODS = (
     *('ReBNN', 'BNN', 'XNOR', 'BiReal', 'RBNN', 'ReCU', 'ReAct', 'FDA', 'BiDet'),
-    *('IRNet', 'ReSTE', 'OvSW', 'BiPer', 'SiMaN'),
+    *('IRNet', 'ReSTE', 'OvSW', 'BiPer', 'SiMaN', 'BNext'),
 )
 """Every method with one bit for weights and inputs in prediction."""
 

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from rebnn_mm.methods import BNNWeight
@@ -18,3 +19,11 @@ def test_hand_worked_values_gradient_and_clamp():
 
 def test_has_no_factor():
     assert BNNWeight((1, 3)).codes(torch.ones(1, 3))[1] is None
+
+
+def test_bound_is_an_option():
+    w = torch.tensor([[0.5, -1.5, 1.1]])
+    BNNWeight((1, 3), bound=1.25).constrain(w)
+    assert w.tolist()[0][:2] == [0.5, -1.25] and w[0, 2] == torch.tensor(1.1)
+    with pytest.raises(ValueError, match='bound=0 must be above 0'):
+        BNNWeight((1, 3), bound=0)

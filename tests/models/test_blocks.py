@@ -9,6 +9,7 @@ from rebnn_mm.layers import RPReLU
 from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.models.blocks import (
     BLOCKS,
+    SHORTCUTS,
     BinaryAdaBinBlock,
     BinaryBasicBlock,
     BinaryBiRealBlock,
@@ -318,3 +319,23 @@ def test_a_block_keeps_its_input_and_two_bytes_for_each_sum(memory, values):
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.setdefault(t.data_ptr(), t), lambda t: t):
         block(x)
     assert sum(t.nbytes for pointer, t in kept.items() if pointer not in own) == values / 2 * x.numel()
+
+
+@pytest.mark.parametrize('name', SHORTCUTS)
+def test_shortcut_is_an_option_of_every_style(name):
+    """The released networks of a method differ from each other in it."""
+    block = without_convolutions(BinaryBiRealBlock(2, 4, stride=2, downsample=name, conv_cfg=BINARY)).eval()
+    x = torch.randn(1, 2, 6, 4)
+    small = functional.avg_pool2d(x, 2) if 'pooled' in name else x[:, :, ::2, ::2]
+    if 'padded' in name:
+        expected = functional.pad(small, (0, 0, 0, 0, 1, 1))
+    else:
+        expected = functional.conv2d(small, block.downsample[0].weight) / (1 + 1e-5) ** 0.5
+    torch.testing.assert_close(block(x), expected)
+    same = BinaryBiRealBlock(4, 4, downsample=name, conv_cfg=BINARY)
+    assert not [m for m in same.downsample.modules() if isinstance(m, nn.Conv2d)]
+
+
+def test_unknown_shortcut_is_refused():
+    with pytest.raises(ValueError, match="downsample='none' is unknown; use one of pooled, padded, pooled_"):
+        BinaryBiRealBlock(2, 4, downsample='none', conv_cfg=BINARY)

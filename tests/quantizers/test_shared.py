@@ -5,7 +5,7 @@ from rebnn_mm.quantizers import BinaryMeanScaleWeight, BinaryRSign, BinaryStep, 
 from tests.tolerances import FLOAT64_EXACT
 
 
-@pytest.mark.parametrize('name', ['BinarySign', 'BinaryApproxSign', 'BinaryRSign'])
+@pytest.mark.parametrize('name', ['BinarySign', 'BinaryWideSign', 'BinaryApproxSign', 'BinaryRSign'])
 def test_every_special_value_is_plus_or_minus_one(name):
     special = torch.tensor([0.0, -0.0, 1e-45, -1e-45, float('nan'), 2.0, -2.0, float('-inf')]).view(1, 4, 2, 1)
     expected = torch.tensor([1.0, 1.0, 1.0, -1.0, 1.0, 1.0, -1.0, -1.0]).view(1, 4, 2, 1)
@@ -16,6 +16,7 @@ def test_every_special_value_is_plus_or_minus_one(name):
     ('name', 'derivative'),
     [
         ('BinarySign', lambda x: (x.abs() <= 1).double()),
+        (dict(type='BinaryWideSign', width=1.5), lambda x: (x.abs() <= 1.5).double()),
         ('BinaryApproxSign', lambda x: (2 - 2 * x.abs()).clamp(min=0)),
         ('BinaryRSign', lambda x: (2 - 2 * x.abs()).clamp(min=0)),
     ],
@@ -25,6 +26,11 @@ def test_gradient_is_the_closed_form(name, derivative):
     upstream = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     (build_activation_quantizer(name, 4).double()(x) * upstream).sum().backward()
     torch.testing.assert_close(x.grad, upstream * derivative(x.detach()), atol=FLOAT64_EXACT, rtol=0)
+
+
+def test_width_of_nothing_is_refused():
+    with pytest.raises(ValueError, match='width=0 must be above 0'):
+        build_activation_quantizer(dict(type='BinaryWideSign', width=0), 4)
 
 
 def test_threshold_is_per_channel():

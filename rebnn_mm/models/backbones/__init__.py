@@ -1,8 +1,23 @@
 """Backbones and shared heads usable from mmdet and mmpretrain alike."""
 
+from .binary_bottleneck_resnet import BinaryBottleneckResNet
+from .binary_mobile_net import BinaryMobileNet
 from .binary_ssd_vgg import BinarySSDVGG
 from .binary_vgg_small import BinaryVGGSmall
+from .bnext import BNext
+from .melius_net import MeliusNet
+from .quick_net import QuickNet
 from .rebnn_res_layer import ReBNNResLayer
 from .rebnn_resnet import ReBNNResNet
 
-__all__ = ['BinarySSDVGG', 'BinaryVGGSmall', 'ReBNNResLayer', 'ReBNNResNet']
+__all__ = [
+    'BNext',
+    'BinaryBottleneckResNet',
+    'BinaryMobileNet',
+    'BinarySSDVGG',
+    'BinaryVGGSmall',
+    'MeliusNet',
+    'QuickNet',
+    'ReBNNResLayer',
+    'ReBNNResNet',
+]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rebnn_mm.models.stages import BinaryUnit, block_style, build_stage
 
-from .rebnn_resnet import DEFAULT_INIT, Config
+from .staged_backbone import DEFAULT_INIT, Config
 
 STAGE_CONVS = (2, 2, 3, 3, 3)
 TAPS = ('conv4_3', 'conv7')

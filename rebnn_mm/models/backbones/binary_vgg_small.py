@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from rebnn_mm.models.stages import block_style, build_stage
 
-from .rebnn_resnet import DEFAULT_INIT, Config
+from .staged_backbone import DEFAULT_INIT, Config
 
 WIDTHS = (1, 1, 2, 2, 4, 4)
 """Channels of the six layers, in multiples of the first layer's. Every second layer halves the resolution."""

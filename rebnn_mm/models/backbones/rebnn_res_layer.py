@@ -10,7 +10,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from rebnn_mm.models.stages import build_stage
 
-from .rebnn_resnet import DEFAULT_INIT, Config, stage_blocks
+from .rebnn_resnet import stage_blocks
+from .staged_backbone import DEFAULT_INIT, Config
 
 
 @MODELS.register_module()

@@ -4,22 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mmcv.cnn import build_activation_layer, build_norm_layer
-from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from rebnn_mm.functional.replay import compute
 from rebnn_mm.models.stages import build_stage
 
-Config = dict[str, Any]
+from .staged_backbone import Config, StagedBackbone
 
 STAGE_BLOCKS = {18: (2, 2, 2, 2), 20: (3, 3, 3), 34: (3, 4, 6, 3)}
-# 'BinaryConv2d' reaches its direct subclasses too: mmengine matches a layer's class and its bases by name.
-DEFAULT_INIT: list[Config] = [
-    dict(type='Kaiming', layer=['Conv2d', 'BinaryConv2d']),
-    dict(type='Constant', val=1, layer=['_BatchNorm', 'GroupNorm']),
-]
 
 
 def stage_blocks(owner: str, depth: int) -> tuple[int, ...]:
@@ -30,14 +23,14 @@ def stage_blocks(owner: str, depth: int) -> tuple[int, ...]:
     """
     if depth not in STAGE_BLOCKS:
         raise ValueError(
-            f'{owner}: depth={depth} is not available. Use one of {sorted(STAGE_BLOCKS)}: deeper ResNets have 1x1 '
-            'bottlenecks, which this block structure does not cover.'
+            f'{owner}: depth={depth} is not available. Use one of {sorted(STAGE_BLOCKS)}; deeper ResNets have 1x1 '
+            "bottlenecks: type='BinaryBottleneckResNet'."
         )
     return STAGE_BLOCKS[depth]
 
 
 @MODELS.register_module()
-class ReBNNResNet(BaseModule):
+class ReBNNResNet(StagedBackbone):
     """ResNet with one shortcut per binary convolution; stem and shortcuts are real.
 
     Parameters are named as in torchvision (``conv1``, ``bn1``, ``layer1.0.conv1``, ``layer2.0.downsample.0``), so
@@ -81,6 +74,8 @@ class ReBNNResNet(BaseModule):
     section 4.2.
     """
 
+    stem_parts = ('conv1', 'bn1', 'stem_act')
+
     def __init__(
         self,
         depth: int,
@@ -101,24 +96,26 @@ class ReBNNResNet(BaseModule):
         with_cp: bool = False,
         init_cfg: Config | list[Config] | None = None,
     ) -> None:
-        super().__init__(init_cfg or DEFAULT_INIT)
         blocks_per_stage = stage_blocks('ReBNNResNet', depth)
-        self._check_stages(num_stages, strides, dilations, out_indices, frozen_stages)
+        self._check_stages(num_stages, strides, dilations)
+        super().__init__(
+            num_stages,
+            out_indices=out_indices,
+            frozen_stages=frozen_stages,
+            norm_eval=norm_eval,
+            init_cfg=init_cfg,
+        )
         if num_stages > len(blocks_per_stage):
             raise ValueError(
                 f'ReBNNResNet: depth={depth} has {len(blocks_per_stage)} stages, not num_stages={num_stages}. Set '
                 'num_stages=3, strides=(1, 2, 2), dilations=(1, 1, 1) and out_indices=(2,).'
             )
-        self.out_indices = tuple(out_indices)
-        self.frozen_stages = frozen_stages
-        self.norm_eval = norm_eval
 
         self.conv1, self.maxpool = self._make_stem(stem, in_channels, base_channels)
         self.bn1 = build_norm_layer(norm_cfg, base_channels)[1]
         self.stem_act = nn.Identity() if stem_act is None else build_activation_layer(stem_act)
         # With 'sums' this would save memory, too, but take long: the stem's maps are the largest.
         self.stem_memory = 'recompute' if conv_cfg and conv_cfg.get('memory') == 'recompute' else 'plain'
-        self.stages: list[str] = []
         channels = base_channels
         for i in range(num_stages):
             out_channels = base_channels * 2**i
@@ -133,15 +130,12 @@ class ReBNNResNet(BaseModule):
                 norm_cfg=norm_cfg,
                 with_cp=with_cp,
             )
-            self.stages.append(f'layer{i + 1}')
-            self.add_module(self.stages[i], stage)
+            self.add_stage(stage)
             channels = out_channels
-        self._freeze_stages()
+        self.freeze_stages()
 
     @staticmethod
-    def _check_stages(
-        num_stages: int, strides: Sequence[int], dilations: Sequence[int], out_indices: Sequence[int], frozen: int
-    ) -> None:
+    def _check_stages(num_stages: int, strides: Sequence[int], dilations: Sequence[int]) -> None:
         if not 1 <= num_stages <= 4:
             raise ValueError(f'ReBNNResNet: num_stages={num_stages} is not in 1 to 4.')
         if not len(strides) == len(dilations) == num_stages:
@@ -149,12 +143,6 @@ class ReBNNResNet(BaseModule):
                 f'ReBNNResNet: strides={tuple(strides)} and dilations={tuple(dilations)} need num_stages={num_stages} '
                 'entries each.'
             )
-        if not out_indices or not all(0 <= i < num_stages for i in out_indices):
-            raise ValueError(
-                f'ReBNNResNet: out_indices={tuple(out_indices)} must name stages from 0 to {num_stages - 1}.'
-            )
-        if not -1 <= frozen <= num_stages:
-            raise ValueError(f'ReBNNResNet: frozen_stages={frozen} is not in -1 to {num_stages} (= num_stages).')
 
     @staticmethod
     def _make_stem(stem: str, in_channels: int, channels: int) -> tuple[nn.Conv2d, nn.Module]:
@@ -164,34 +152,9 @@ class ReBNNResNet(BaseModule):
             return nn.Conv2d(in_channels, channels, 3, stride=1, padding=1, bias=False), nn.Identity()
         raise ValueError(f"ReBNNResNet: stem={stem!r} is unknown. Use 'imagenet' or 'cifar'.")
 
-    def _freeze_stages(self) -> None:
-        if self.frozen_stages < 0:
-            return
-        stages = [getattr(self, name) for name in self.stages[: self.frozen_stages]]
-        frozen = [self.conv1, self.bn1, self.stem_act, *stages]
-        for module in frozen:
-            module.eval()
-            module.requires_grad_(False)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Feature maps of the stages in ``out_indices``, from (N, in_channels, H, W)."""
-        x = compute(self._behind_stem, self.conv1(x), [self.bn1, self.stem_act, self.maxpool], self.stem_memory)
-        outs = []
-        for i, name in enumerate(self.stages):
-            x = getattr(self, name)(x)
-            if i in self.out_indices:
-                outs.append(x)
-        return tuple(outs)
+    def forward_stem(self, x: Tensor) -> Tensor:
+        """Convolution, BN, activation and pooling."""
+        return compute(self._behind_stem, self.conv1(x), [self.bn1, self.stem_act, self.maxpool], self.stem_memory)
 
     def _behind_stem(self, x: Tensor) -> Tensor:
         return self.maxpool(self.stem_act(self.bn1(x)))
-
-    def train(self, mode: bool = True) -> 'ReBNNResNet':
-        """Switch the mode; frozen stages, and with ``norm_eval`` every BN, stay in eval mode."""
-        super().train(mode)
-        self._freeze_stages()
-        if mode and self.norm_eval:
-            for module in self.modules():
-                if isinstance(module, _BatchNorm):
-                    module.eval()
-        return self

@@ -1,0 +1,121 @@
+"""BNext (Guo et al. 2022): weights that harden into signs epoch by epoch, and signs with a wide gradient.
+
+Its network, with squeeze and excitation in every unit, is the backbone ``BNext``.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from ..functional import sign
+from ..layers import BinaryConv2d, BinaryLinear
+from ..quantizers import WeightQuantizer
+
+HARD = 1e-7
+"""A temperature below this one gives signs."""
+
+
+class _HardeningSign(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, temperature: Tensor) -> Tensor:
+        # Without asking for the temperature's value, which a GPU would have to be waited for.
+        soft = (weight / temperature.clamp(min=HARD)).clamp(-1, 1)
+        return torch.where(temperature < HARD, sign(weight), soft)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad, None
+
+
+def hardening_sign(weight: Tensor, temperature: Tensor) -> Tensor:
+    r"""A clamped line that becomes the sign as the temperature falls.
+
+    .. math::
+        \hat w = clamp(w / T, -1, 1), \quad \hat w = sign(w) \text{ where } T < 10^{-7}
+        \qquad
+        \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w}
+
+    Args:
+        weight: latent weight, any shape.
+        temperature: T, scalar.
+
+    Source: Guo et al. 2022 (BNext), released code.
+
+    Example:
+        >>> w = torch.tensor([-2.0, 0.1, 0.3])
+        >>> hardening_sign(w, torch.tensor(0.5)), hardening_sign(w, torch.tensor(0.0))
+        (tensor([-1.0000,  0.2000,  0.6000]), tensor([-1.,  1.,  1.]))
+    """
+    return _HardeningSign.apply(weight, temperature)
+
+
+@MODELS.register_module()
+class BNextWeight(WeightQuantizer):
+    """Signs without a scale, trained as :func:`hardening_sign`; evaluation and exported files have the signs.
+
+    The temperature falls by a tenth with every epoch, so training has signs from epoch 153 on: until then it computes
+    with other weights than evaluation. Latent weights are clamped to [-1.5, 1.5].
+
+    Args:
+        weight_shape: shape of the latent weight, (C_out, ...).
+        decay: factor of the temperature per epoch.
+
+    Attributes:
+        temperature (buffer): T, scalar, from 1.
+
+    Source: Guo et al. 2022 (BNext), released code.
+
+    Example:
+        >>> quantizer = BNextWeight((1, 2))
+        >>> w = torch.tensor([[0.45, -1.8]])
+        >>> quantizer.begin_epoch(w)
+        >>> quantizer(w), quantizer.eval()(w)
+        (tensor([[ 0.5000, -1.0000]]), tensor([[ 1., -1.]]))
+    """
+
+    hook: ClassVar[str] = 'BinaryHook'
+    same_in_training: ClassVar[bool] = False
+    temperature: Tensor
+
+    def __init__(self, weight_shape: tuple[int, ...], decay: float = 0.9) -> None:
+        super().__init__(weight_shape)
+        if not 0 < decay < 1:
+            raise ValueError(f'BNextWeight: decay={decay} must be between 0 and 1')
+        self.decay = decay
+        self.register_buffer('temperature', torch.tensor(1.0))
+
+    def forward(self, weight: Tensor) -> Tensor:
+        """The weight of training at this temperature, or the signs in evaluation, of the latent weight's shape."""
+        return hardening_sign(weight, self.temperature if self.training else torch.zeros_like(self.temperature))
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, None]:
+        """Signs, without a factor."""
+        return sign(weight), None
+
+    def begin_epoch(self, weight: Tensor) -> None:
+        """Lower the temperature."""
+        self.temperature.mul_(self.decay)
+
+    def constrain(self, weight: Tensor) -> None:
+        """Clamp to [-1.5, 1.5]."""
+        weight.clamp_(-1.5, 1.5)
+
+
+@MODELS.register_module()
+class BNextConv2d(BinaryConv2d, nn.Conv2d):
+    """BNext's convolution: ``conv_cfg=dict(type='BNextConv2d')``."""
+
+    method_weight = 'BNextWeight'
+    method_activation: ClassVar[str | dict[str, Any]] = dict(type='BinaryWideSign', width=1.5)
+
+
+@MODELS.register_module()
+class BNextLinear(BinaryLinear, nn.Linear):
+    """BNext's linear layer, with the quantizers of :class:`BNextConv2d`."""
+
+    method_weight = BNextConv2d.method_weight
+    method_activation = BNextConv2d.method_activation

@@ -1,0 +1,164 @@
+"""ReActNet-A's body: MobileNet without depthwise convolutions, widened by duplicating channels."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from mmcv.cnn import build_conv_layer, build_norm_layer
+from mmengine.model import BaseModule, Sequential
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+
+from rebnn_mm.functional.replay import compute
+from rebnn_mm.layers.base import memory_of
+from rebnn_mm.models.blocks import BinaryBasicBlock
+from rebnn_mm.models.stages import block_style
+
+from .staged_backbone import Config, StagedBackbone
+
+STAGES = ((2, 1, 1), (4, 2, 2), (8, 2, 2), (16, 6, 2), (32, 2, 2))
+"""Channels in multiples of the stem's, number of blocks and stride of each stage."""
+
+
+class BinaryMobileBlock(BaseModule):
+    r"""A 3x3 and a 1x1 convolution, each with a shortcut without parameters.
+
+    .. math::
+        y = a_1(\mathrm{BN}_1(\mathrm{conv}_{3 \times 3}(x)) + \mathrm{pool}(x)) \qquad
+        z = a_2(\mathrm{BN}_2(\mathrm{conv}_{1 \times 1}(y)) + [y] \text{ or } [y, y])
+
+    Where the block widens, y is added to both halves of twice as many channels. ReActNet's code makes the halves with
+    two convolutions that share a sign and have a norm each: the same function and the same parameters.
+
+    Args:
+        style: class of the block style, asked for its activation and shift.
+        in_channels: channels of the input, shape (N, in_channels, H, W).
+        out_channels: as many or twice as many, shape (N, out_channels, ceil(H / stride), ceil(W / stride)).
+        stride: stride of the 3x3 convolution and of the average pooling beside it.
+        conv_cfg: both convolutions; None makes them real.
+        norm_cfg: every norm layer.
+        options: those of the style, handed to its :meth:`BinaryBasicBlock.build_act`.
+
+    Raises:
+        ValueError: another number of output channels.
+
+    Source: Liu et al. 2020 (ReActNet), Figure 5.
+
+    Example:
+        >>> from rebnn_mm.models import BinaryReActBlock
+        >>> block = BinaryMobileBlock(BinaryReActBlock, 8, 16, stride=2, conv_cfg=dict(type='ReActConv2d'))
+        >>> block(torch.randn(1, 8, 6, 5)).shape
+        torch.Size([1, 16, 3, 3])
+    """
+
+    def __init__(
+        self,
+        style: type[BinaryBasicBlock],
+        in_channels: int,
+        out_channels: int,
+        *,
+        stride: int = 1,
+        conv_cfg: Config | None = None,
+        norm_cfg: Config | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        if out_channels not in (in_channels, 2 * in_channels):
+            raise ValueError(
+                f'BinaryMobileBlock: {out_channels} output channels for {in_channels} are neither as many nor twice '
+                'as many, which is all that duplicating can give.'
+            )
+        norm_cfg = norm_cfg or dict(type='BN')
+        conv_cfg = style.with_activation(conv_cfg)
+        self.widens = out_channels != in_channels
+        self.conv1 = build_conv_layer(conv_cfg, in_channels, in_channels, 3, stride=stride, padding=1, bias=False)
+        self.bn1 = build_norm_layer(norm_cfg, in_channels)[1]
+        self.act1 = style.build_act(in_channels, **options)
+        self.conv2 = build_conv_layer(conv_cfg, in_channels, out_channels, 1, bias=False)
+        self.bn2 = build_norm_layer(norm_cfg, out_channels)[1]
+        self.act2 = style.build_act(out_channels, **options)
+        self.pool: nn.Module = nn.Identity()
+        if stride != 1:
+            self.pool = nn.AvgPool2d(stride, stride, ceil_mode=True, count_include_pad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run the block; see the class for shapes."""
+        return compute(self._block, x, [self], memory_of(self.conv1, self.conv2))
+
+    def _block(self, x: Tensor) -> Tensor:
+        y = self.act1(self.bn1(self.conv1(x)) + self.pool(x))
+        return self.act2(self.bn2(self.conv2(y)) + (torch.cat([y, y], dim=1) if self.widens else y))
+
+
+@MODELS.register_module()
+class BinaryMobileNet(StagedBackbone):
+    """ReActNet-A: a real 3x3 convolution with stride 2 and BN, then thirteen blocks of a 3x3 and a 1x1 convolution.
+
+    Nothing else is real: shortcuts have no parameters. The stages have 2, 4, 8, 16 and 32 times the channels of the
+    stem and strides 2, 4, 8, 16 and 32; detectors take the last four (``out_indices=(1, 2, 3, 4)``).
+
+    Args:
+        block: block style that chooses what follows an addition and the shift in front of each sign, see
+            :class:`ReBNNResNet`.
+        in_channels: channels of the input image, shape (N, in_channels, H, W).
+        base_channels: channels of the stem.
+        out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
+        conv_cfg: the convolutions of the blocks; None makes them real.
+        norm_cfg: every norm layer.
+
+    Raises:
+        ValueError: indices that name no stage.
+        KeyError: an unknown block style.
+
+    Example:
+        >>> net = BinaryMobileNet(base_channels=8).eval()
+        >>> [tuple(y.shape) for y in net(torch.randn(1, 3, 64, 64))]
+        [(1, 32, 16, 16), (1, 64, 8, 8), (1, 128, 4, 4), (1, 256, 2, 2)]
+
+    Source: Liu et al. 2020 (ReActNet), Figure 5 and section 4.1.
+    """
+
+    stem_parts = ('conv1', 'bn1')
+
+    def __init__(
+        self,
+        *,
+        block: str | Mapping[str, Any] = 'react',
+        in_channels: int = 3,
+        base_channels: int = 32,
+        out_indices: Sequence[int] = (1, 2, 3, 4),
+        frozen_stages: int = -1,
+        conv_cfg: Config | None = dict(type='ReActConv2d'),
+        norm_cfg: Config = dict(type='BN'),
+        norm_eval: bool = False,
+        init_cfg: Config | list[Config] | None = None,
+    ) -> None:
+        super().__init__(
+            len(STAGES), out_indices=out_indices, frozen_stages=frozen_stages, norm_eval=norm_eval, init_cfg=init_cfg
+        )
+        style, options = block_style(block)
+        self.conv1 = nn.Conv2d(in_channels, base_channels, 3, stride=2, padding=1, bias=False)
+        self.bn1 = build_norm_layer(norm_cfg, base_channels)[1]
+        channels = base_channels
+        for width, blocks, stride in STAGES:
+            out_channels = base_channels * width
+            layers = []
+            for i in range(blocks):
+                layers.append(
+                    BinaryMobileBlock(
+                        style,
+                        channels,
+                        out_channels,
+                        stride=1 if i else stride,
+                        conv_cfg=conv_cfg,
+                        norm_cfg=norm_cfg,
+                        **options,
+                    )
+                )
+                channels = out_channels
+            self.add_stage(Sequential(*layers))
+        self.freeze_stages()
+
+    def forward_stem(self, x: Tensor) -> Tensor:
+        """Convolution and BN."""
+        return self.bn1(self.conv1(x))
