@@ -14,7 +14,7 @@ from torch.utils import _pytree
 from .detection.detector import detector_graph
 from .detection.stages import ImageStage, raw_graph, two_stage, unsupported
 from .examples import Example, Text
-from .trace import trace
+from .trace import trace, trace_images
 
 TEXT = 'text-classification'
 
@@ -177,7 +177,7 @@ def classifier_graph(model: nn.Module, example: Tensor) -> onnx.ModelProto:
     reason = unsupported_classifier(model)
     if reason:
         raise ValueError(f'{type(model).__name__} cannot be exported with scores as outputs: {reason}.')
-    return trace(ClassifierScores(model), {'image': example}, ['scores'], {'image': [0, 2, 3]})
+    return trace_images(ClassifierScores(model), example, ['scores'])
 
 
 class TextLogits(nn.Module):

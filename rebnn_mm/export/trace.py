@@ -9,6 +9,9 @@ import onnx
 import torch
 from onnx_ir.passes.common import NameFixPass
 from torch import Tensor, nn
+from torch.utils import _pytree
+
+from rebnn_mm.deploy.session import library_available, open_session
 
 from .operators import DOMAIN, IR_VERSION, OPSET, all_nodes, attach_functions
 
@@ -65,6 +68,41 @@ def trace(
     _name_nodes(model.graph)
     _strip(model)
     return attach_functions(model)
+
+
+def trace_images(module: nn.Module, images: Tensor, outputs: Sequence[str]) -> onnx.ModelProto:
+    """Trace a module that takes images, any number of them and of any size, unless the module itself fixes it.
+
+    One that makes a Python number of how many images there are, as the windows of Swin do, gets a graph for one: the
+    tracer would keep the number of the example without a word.
+
+    Args:
+        module: in eval mode; its forward takes images and returns a tensor, or several in tuples or lists.
+        images: an example, (N, C, H, W), of at least two.
+        outputs: names of the outputs.
+
+    Raises:
+        ValueError: the module cannot be traced; the message says why.
+
+    Example:
+        >>> model = trace_images(nn.Hardtanh(), torch.ones(2, 3, 8, 8), ['y'])
+        >>> [bool(dim.dim_value) for dim in model.graph.input[0].type.tensor_type.shape.dim]
+        [False, True, False, False]
+    """
+    graph = trace(module, {'image': images}, outputs, {'image': [0, 2, 3]})
+    one = images[:1].clone()
+    return graph if _takes_one(graph, module, one) else trace(module, {'image': one}, outputs, {'image': [2, 3]})
+
+
+@torch.no_grad()
+def _takes_one(graph: onnx.ModelProto, module: nn.Module, image: Tensor) -> bool:
+    """Whether a graph gives outputs of the same shapes as the module for one image."""
+    wanted = [list(value.shape) for value in _pytree.tree_leaves(module(image))]
+    session = open_session(graph.SerializeToString(), library=library_available())
+    try:
+        return [list(value.shape) for value in session.run(None, {'image': image.numpy()})] == wanted
+    except Exception:  # of ONNX Runtime, whose classes have no common base below Exception
+        return False
 
 
 def _reason(error: BaseException) -> str:

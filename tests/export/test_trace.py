@@ -4,6 +4,7 @@ import torch
 from torch import nn
 
 from rebnn_mm.export import DOMAIN, pack, trace
+from rebnn_mm.export.trace import trace_images
 from rebnn_mm.methods import ReBNNConv2d
 from tests.export.graphs import run
 from tests.export.networks import lively
@@ -68,3 +69,20 @@ def test_what_cannot_be_traced_is_said_in_a_sentence():
 
     with pytest.raises(ValueError, match='^Branching cannot be traced: .*data-dependent'):
         trace(Branching(), {'x': torch.ones(2)}, ['y'])
+
+
+class CountsImages(nn.Module):
+    """Makes a Python number of how many images there are, as the windows of Swin do."""
+
+    def forward(self, x):
+        halves = torch.cat([x, -x])
+        return halves.reshape(int(halves.shape[0] / 2.0), 6, -1).mean(2)
+
+
+def test_a_module_that_counts_its_images_gets_a_graph_for_one():
+    graph = trace_images(CountsImages().eval(), torch.randn(2, 3, 8, 6), ['y'])
+    batch, _, height, _ = graph.graph.input[0].type.tensor_type.shape.dim
+    assert batch.dim_value == 1 and height.dim_param
+    x = torch.randn(1, 3, 10, 6)
+    (y,) = run(graph, {'image': x.numpy()})
+    np.testing.assert_allclose(y, CountsImages()(x).numpy(), rtol=0, atol=1e-6)

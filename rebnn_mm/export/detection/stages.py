@@ -7,7 +7,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
-from ..trace import trace
+from ..trace import trace_images
 
 EXAMPLE_SIZE = (320, 352)
 """Height and width of the image with which a model is traced."""
@@ -185,7 +185,7 @@ def raw_graph(model: nn.Module) -> tuple[onnx.ModelProto, list[str]]:
     except Exception as error:
         raise ValueError(f'{type(model).__name__} gives no output for an image alone: {error}') from error
     names = _names('output', outputs, type(model).__name__)
-    return trace(module, {'image': example}, names, {'image': [0, 2, 3]}), names
+    return trace_images(module, example, names), names
 
 
 def _names(name: str, value: Any, model: str) -> list[str]:
