@@ -6,8 +6,8 @@ that lie inside of the image is
 .. math:: \sum_V (h s + m)(A_o t + B_o) = h A_o \sum_V s t + \sum_V \left( h B_o \, s + m (A_o t + B_o) \right)
 
 The first sum is a binary convolution. The second one is a real convolution of two channels: the sum of the signs of
-all input channels, and ones, which tell where the image is. A binary convolution of one tap gives both, so the size of the
-image stays free; the constants of a norm go into the weights.
+all input channels, and ones, which tell where the image is. A binary convolution of one tap gives both, so the size of
+the image stays free; the constants of a norm go into the weights.
 """
 
 from typing import NamedTuple
