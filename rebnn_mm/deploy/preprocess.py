@@ -12,6 +12,7 @@ import numpy as np
 from .errors import ImageError, ModelFileError
 from .image import check_image, resize_bilinear
 from .json_value import parse_json
+from .prepare import Steps, prepared
 
 MAX_PIXELS = 1 << 25
 """Most pixels of a prepared image, 33 million. The first layer of a network would need gigabytes beyond it."""
@@ -94,17 +95,32 @@ class Preprocess:
             pad=None if pad is None else (_positive(pad['divisor'], 'pad'), _number(pad['value'], 'pad')),
         )
 
-    def __call__(self, image: np.ndarray) -> Prepared:
+    def __call__(self, image: np.ndarray, *, threads: int = 1, kernels: bool = True) -> Prepared:
         """Prepare one image.
 
         Args:
             image: uint8 [H, W, 3] in the order RGB, as Pillow gives it.
+            threads: how many may work on it.
+            kernels: use those of librebnn, if they are there. The result is the same to the last bit.
 
         Raises:
             ImageError: another type or shape, or a size that the steps turn into 0 or more than ``MAX_PIXELS``.
         """
         check_image(image)
         height, width = image.shape[:2]
+        steps = self.steps(width, height)
+        tensor = prepared(image, steps, threads) if kernels else None
+        if tensor is None:
+            tensor = prepared_by_numpy(image, steps)
+        (new_height, new_width), (y, x) = steps.resized, steps.crop
+        return Prepared(tensor, steps.kept, (new_width / width, new_height / height), (x, y))
+
+    def steps(self, width: int, height: int) -> Steps:
+        """What happens to an image of this size.
+
+        Raises:
+            ImageError: it would get no pixels, or more than ``MAX_PIXELS``.
+        """
         new_width, new_height = self._resized(width, height)
         kept_width, kept_height = new_width, new_height
         if self.crop is not None:
@@ -116,17 +132,18 @@ class Preprocess:
                 f'an image of {width} x {height} pixels would become {new_width} x {new_height} in this model, which '
                 f'takes 1 to {MAX_PIXELS} pixels; crop the image first'
             )
-
-        # mmcv rounds halves to even here
-        x, y = round((new_width - kept_width) / 2), round((new_height - kept_height) / 2)
-        resized = resize_bilinear(image, (new_width, new_height))[y : y + kept_height, x : x + kept_width]
-        planes = (resized if self.channels == 'rgb' else resized[..., ::-1]).transpose(2, 0, 1).astype(np.float32)
-        if self.mean is not None and self.std is not None:
-            planes -= self.mean[:, None, None]
-            planes /= self.std[:, None, None]
-        tensor = np.full((1, 3, full_height, full_width), fill, np.float32)
-        tensor[0, :, :kept_height, :kept_width] = planes
-        return Prepared(tensor, (kept_height, kept_width), (new_width / width, new_height / height), (x, y))
+        return Steps(
+            resized=(new_height, new_width),
+            # mmcv rounds halves to even here
+            crop=(round((new_height - kept_height) / 2), round((new_width - kept_width) / 2)),
+            kept=(kept_height, kept_width),
+            size=(full_height, full_width),
+            offset=(0, 0),
+            reverse=self.channels == 'bgr',
+            mean=self.mean,
+            std=self.std,
+            fill=np.full(3, fill, np.float32),
+        )
 
     def _resized(self, width: int, height: int) -> tuple[int, int]:
         if self.resize is None:
@@ -138,6 +155,20 @@ class Preprocess:
             return (first, int(first * height / width)) if width < height else (int(first * width / height), first)
         factor = min(max(first, second) / max(width, height), min(first, second) / min(width, height))
         return int(width * factor + 0.5), int(height * factor + 0.5)
+
+
+def prepared_by_numpy(image: np.ndarray, steps: Steps) -> np.ndarray:
+    """The reference of :func:`rebnn_mm.deploy.prepare.prepared`, and what there is without librebnn."""
+    (y, x), (height, width), (top, left) = steps.crop, steps.kept, steps.offset
+    resized = resize_bilinear(image, steps.resized[::-1])[y : y + height, x : x + width]
+    planes = (resized[..., ::-1] if steps.reverse else resized).transpose(2, 0, 1).astype(np.float32)
+    if steps.mean is not None and steps.std is not None:
+        planes -= steps.mean[:, None, None]
+        planes /= steps.std[:, None, None]
+    tensor = np.empty((1, 3, *steps.size), np.float32)
+    tensor[:] = steps.fill[:, None, None]
+    tensor[0, :, top : top + height, left : left + width] = planes
+    return tensor
 
 
 def _object(steps: Mapping[str, Any], key: str, names: set[str]) -> dict[str, Any] | None:
