@@ -42,8 +42,39 @@ class Prepared(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Letterbox:
+    """Pixels at the right and at the bottom that count as a part of the image, as mmdet's ``Pad`` adds them.
+
+    Attributes:
+        value: of each channel, 0 to 255, in the order that the network wants.
+        size: least width and height; None for any.
+        square: whether the shorter side becomes as long as the longer one.
+        divisor: both sides become multiples of this.
+
+    Example:
+        >>> Letterbox((114, 114, 114), square=True, divisor=32).filled(100, 60)
+        (128, 128)
+    """
+
+    value: tuple[int, int, int]
+    size: tuple[int, int] | None = None
+    square: bool = False
+    divisor: int = 1
+
+    def filled(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height with these pixels."""
+        if self.size is not None:
+            width, height = max(width, self.size[0]), max(height, self.size[1])
+        if self.square:
+            width = height = max(width, height)
+        return math.ceil(width / self.divisor) * self.divisor, math.ceil(height / self.divisor) * self.divisor
+
+
+@dataclass(frozen=True)
 class Preprocess:
-    """Steps in their order: resize, crop, order of channels, normalise, pad. ``None`` is a step that is left out.
+    """Steps in their order: resize, crop, letterbox, order of channels, normalise, pad.
+
+    ``None`` is a step that is left out.
 
     Attributes:
         channels: 'rgb' or 'bgr', what the network wants.
@@ -52,6 +83,7 @@ class Preprocess:
         mean: per channel, float32; x becomes (x - mean) / std.
         std: per channel, float32.
         pad: divisor of height and width, and the value that fills up.
+        letterbox: pixels beside the image that are normalised as it is.
 
     Example:
         >>> text = '{"channels": "rgb", "resize": {"mode": "short_edge", "size": 4}, "crop": [3, 3]}'
@@ -65,6 +97,7 @@ class Preprocess:
     mean: np.ndarray | None = None
     std: np.ndarray | None = None
     pad: tuple[int, float] | None = None
+    letterbox: Letterbox | None = None
 
     @classmethod
     def parse(cls, text: str) -> Preprocess:
@@ -74,7 +107,7 @@ class Preprocess:
             ModelFileError: it is not such an object, or has a step that is not known here.
         """
         steps = parse_json(text, dict, 'rebnn.preprocess')
-        unknown = sorted(steps.keys() - {'resize', 'crop', 'channels', 'mean', 'std', 'pad'})
+        unknown = sorted(steps.keys() - {'resize', 'crop', 'letterbox', 'channels', 'mean', 'std', 'pad'})
         if unknown:
             raise ModelFileError(f'rebnn.preprocess has the step {unknown[0]!r}, which this version does not know')
         if steps.get('channels') not in ('rgb', 'bgr'):
@@ -93,6 +126,7 @@ class Preprocess:
             mean=_per_channel(steps, 'mean'),
             std=std,
             pad=None if pad is None else (_positive(pad['divisor'], 'pad'), _number(pad['value'], 'pad')),
+            letterbox=_letterbox(steps['letterbox']) if 'letterbox' in steps else None,
         )
 
     def __call__(self, image: np.ndarray, *, threads: int = 1, kernels: bool = True) -> Prepared:
@@ -113,10 +147,11 @@ class Preprocess:
         if tensor is None:
             tensor = prepared_by_numpy(image, steps)
         (new_height, new_width), (y, x) = steps.resized, steps.crop
-        return Prepared(tensor, steps.kept, (new_width / width, new_height / height), (x, y))
+        valid = steps.size if self.letterbox is not None else steps.kept
+        return Prepared(self._padded(tensor), valid, (new_width / width, new_height / height), (x, y))
 
     def steps(self, width: int, height: int) -> Steps:
-        """What happens to an image of this size.
+        """What happens to an image of this size; behind a letterbox without the padding.
 
         Raises:
             ImageError: it would get no pixels, or more than ``MAX_PIXELS``.
@@ -125,9 +160,15 @@ class Preprocess:
         kept_width, kept_height = new_width, new_height
         if self.crop is not None:
             kept_width, kept_height = min(self.crop[0], new_width), min(self.crop[1], new_height)
-        divisor, fill = self.pad or (1, 0.0)
-        full_width, full_height = (math.ceil(edge / divisor) * divisor for edge in (kept_width, kept_height))
-        if min(new_width, new_height) < 1 or max(new_width * new_height, full_width * full_height) > MAX_PIXELS:
+        full_width, full_height = largest = self._full(kept_width, kept_height)
+        fill: np.ndarray = np.full(3, 0.0 if self.pad is None else self.pad[1], np.float32)
+        if self.letterbox is not None:
+            full_width, full_height = self.letterbox.filled(kept_width, kept_height)
+            largest = self._full(full_width, full_height)
+            fill = np.array(self.letterbox.value, np.float32)
+            if self.mean is not None and self.std is not None:
+                fill = (fill - self.mean) / self.std
+        if min(new_width, new_height) < 1 or max(new_width * new_height, math.prod(largest)) > MAX_PIXELS:
             raise ImageError(
                 f'an image of {width} x {height} pixels would become {new_width} x {new_height} in this model, which '
                 f'takes 1 to {MAX_PIXELS} pixels; crop the image first'
@@ -142,8 +183,23 @@ class Preprocess:
             reverse=self.channels == 'bgr',
             mean=self.mean,
             std=self.std,
-            fill=np.full(3, fill, np.float32),
+            fill=fill,
         )
+
+    def _full(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height with the padding."""
+        divisor = 1 if self.pad is None else self.pad[0]
+        return math.ceil(width / divisor) * divisor, math.ceil(height / divisor) * divisor
+
+    def _padded(self, tensor: np.ndarray) -> np.ndarray:
+        """The tensor with the padding that is still missing, behind a letterbox."""
+        height, width = tensor.shape[2:]
+        full_width, full_height = self._full(width, height)
+        if (full_width, full_height) == (width, height) or self.pad is None:
+            return tensor
+        padded = np.full((1, 3, full_height, full_width), self.pad[1], np.float32)
+        padded[..., :height, :width] = tensor
+        return padded
 
     def _resized(self, width: int, height: int) -> tuple[int, int]:
         if self.resize is None:
@@ -188,6 +244,31 @@ def _resize(value: Mapping[str, Any]) -> tuple[str, int, int]:
         raise ModelFileError(f'resize in rebnn.preprocess has the mode {str(mode)[:60]!r}, not one of {RESIZE_MODES}')
     width, height = _pair([size, size] if mode == 'short_edge' else size, 'resize')
     return mode, width, height
+
+
+def _letterbox(value: Any) -> Letterbox:
+    known = {'value', 'size', 'square', 'divisor'}
+    if (
+        not isinstance(value, dict)
+        or 'value' not in value
+        or value.keys() - known
+        or type(value.get('square', False)) is not bool
+    ):
+        raise ModelFileError(
+            'letterbox in rebnn.preprocess must have value, and size, square (true or false) and divisor where they '
+            f'are wanted, not {str(value)[:60]}'
+        )
+    pixel = value['value']
+    if not isinstance(pixel, list) or len(pixel) != 3 or any(type(v) is not int or not 0 <= v <= 255 for v in pixel):
+        raise ModelFileError(
+            f'letterbox in rebnn.preprocess must fill with three numbers of 0 to 255, not {str(pixel)[:60]}'
+        )
+    return Letterbox(
+        value=(pixel[0], pixel[1], pixel[2]),
+        size=_pair(value['size'], 'letterbox') if 'size' in value else None,
+        square=value.get('square', False),
+        divisor=_positive(value.get('divisor', 1), 'letterbox'),
+    )
 
 
 def _pair(value: Any, key: str) -> tuple[int, int]:
