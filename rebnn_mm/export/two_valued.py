@@ -52,9 +52,11 @@ def two_values_of(layer: BinaryLayer) -> TwoValues | None:
     if not isinstance(layer, BinaryConv2d | BinaryLinear) or weights is None or inputs is None:
         return None
     signs_only = inputs.bits == 1 and inputs.has_codes
+    if signs_only and weights.has_codes:
+        return None
     of_inputs = (0.0, 1.0, 0.0) if signs_only else inputs.two_values()
     of_weights = weights.two_values(layer.weight.detach())
-    if of_inputs is None or of_weights is None or (signs_only and weights.has_codes):
+    if of_inputs is None or of_weights is None:
         return None
     signs, distance, middle = (values.double() for values in of_weights)
     start, half, centre = of_inputs
