@@ -1,9 +1,16 @@
 """What the layers of a network hold and compute, as plain numbers that accounting rules read."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 REAL_BITS = 32
 """Bits of a real value."""
+
+WORTH_PACKING = 32
+"""Input channels from which on an output of a grouped convolution takes less time packed (docs/performance.md)."""
+
+SHOWN = 4
+"""Names that a sentence lists before it says how many there are."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,7 @@ class LayerCost:
         output: shape of the last call's output.
         values_in: values of the input, summed over all calls.
         values_out: values of the output, summed over all calls.
+        group_channels: input channels that an output of a grouped convolution sees; 0 for other layers.
 
     Example:
         >>> conv = LayerCost('conv', 'ReBNNConv2d', 1, 1, weights=576, scales=8, macs=576 * 49, calls=1)
@@ -57,6 +65,12 @@ class LayerCost:
     output: tuple[int, ...] = ()
     values_in: int = 0
     values_out: int = 0
+    group_channels: int = 0
+
+    @property
+    def slow_packed(self) -> bool:
+        """Whether it is binary and grouped so finely that a real convolution is faster."""
+        return self.precision == 'W1A1' and 0 < self.group_channels < WORTH_PACKING
 
     @property
     def product(self) -> bool:
@@ -82,6 +96,29 @@ class LayerCost:
     def precision(self) -> str:
         """Bits of weight and activation, such as W1A1."""
         return f'W{self.weight_bits}A{self.activation_bits}'
+
+
+def slow_packed_layers(layers: Iterable[LayerCost]) -> str:
+    """A sentence that names binary layers which are slower packed than real; empty if there are none.
+
+    Example:
+        >>> conv = LayerCost('dw', 'ReBNNConv2d', 1, 1, weights=72, group_channels=1)
+        >>> slow_packed_layers([conv]).partition(':')[0]
+        '1 grouped binary layer is slower packed than real'
+    """
+    slow = [layer for layer in layers if layer.slow_packed]
+    if not slow:
+        return ''
+    few, most = (fewest(layer.group_channels for layer in slow) for fewest in (min, max))
+    names = [layer.name for layer in slow]
+    shown = ', '.join(names[:SHOWN]) + (f' and {len(names) - SHOWN} more' if len(names) > SHOWN else '')
+    return (
+        f'{len(slow)} grouped binary {"layers are" if len(slow) > 1 else "layer is"} slower packed than real: '
+        f'{shown}. '
+        f'An output sees {few if few == most else f"{few} to {most}"} input channel{"s" if most > 1 else ""} '
+        f'of the {WORTH_PACKING} from which on bits pay; with one it takes 14 to 35 times as long. Name them in '
+        'keep_real of their conv_cfg to keep them real.'
+    )
 
 
 @dataclass(frozen=True)

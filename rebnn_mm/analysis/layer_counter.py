@@ -201,6 +201,7 @@ def _cost(name: str, module: nn.Module, seen: _Seen, why: str, stored: set[int])
         output=seen.output,
         values_in=seen.values_in,
         values_out=seen.values_out,
+        group_channels=module.in_channels // module.groups if isinstance(module, _ConvNd) and module.groups > 1 else 0,
     )
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, overload
 
 import numpy as np
 
 from .model import Image, PackedModel
+from .preprocess import Prepared
 
 
 @dataclass(frozen=True)
@@ -30,21 +32,32 @@ class Classifier(PackedModel):
 
         model = load('resnet18.onnx')
         model('cat.jpg', top=2)     # [Label(number=3, name='cat', score=0.91), ...]
+        model(['cat.jpg', 'dog.jpg'])     # a list of such lists
     """
 
     outputs = ('scores',)
 
-    def __call__(self, image: Image, top: int = 5) -> list[Label]:
+    @overload
+    def __call__(self, image: Image, top: int = 5) -> list[Label]: ...
+    @overload
+    def __call__(self, image: list[Any] | tuple[Any, ...], top: int = 5) -> list[list[Label]]: ...
+    def __call__(self, image: Any, top: int = 5) -> Any:
         """The ``top`` classes of the highest probability, the highest first; of equal ones that with the lower number.
 
         Args:
-            image: uint8 [H, W, 3] in the order RGB, or the path of an image file.
+            image: uint8 [H, W, 3] in the order RGB, or the path of an image file; or a list of such, which go through
+                the network together, for a list of results.
             top: how many; all if there are fewer.
 
         Raises:
             DeployError: the image or the file is not as it should be.
         """
-        scores = self.scores(image)
+        several = isinstance(image, list | tuple)
+        results = self._results([self.prepare(one) for one in (image if several else [image])], top=top)
+        return results if several else results[0]
+
+    def _result(self, prepared: Prepared, outputs: list[np.ndarray], top: int = 5) -> list[Label]:
+        scores = self._checked(outputs)
         order = np.argsort(-scores, kind='stable')[: max(top, 0)]
         return [Label(number, self.class_name(number), float(scores[number])) for number in order.tolist()]
 
@@ -54,7 +67,10 @@ class Classifier(PackedModel):
         Args:
             image: as above.
         """
-        (scores,) = self.run(self.prepare(image))
+        return self._checked(self.run(self.prepare(image)))
+
+    def _checked(self, outputs: list[np.ndarray]) -> np.ndarray:
+        (scores,) = outputs
         number = len(self.classes) or scores.shape[-1]
         if scores.shape != (1, number) or scores.dtype != np.float32:
             raise self.wrong(f'it gives {scores.dtype} {list(scores.shape)} as the scores of {number} classes')

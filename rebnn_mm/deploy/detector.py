@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, overload
 
 import numpy as np
 
 from .model import Image, PackedModel
+from .preprocess import Prepared
 
 
 @dataclass(frozen=True)
@@ -58,17 +60,26 @@ class Detector(PackedModel):
     inputs = ('image', 'valid_size')
     outputs = ('boxes', 'scores', 'labels')
 
-    def __call__(self, image: Image) -> Detections:
+    @overload
+    def __call__(self, image: Image) -> Detections: ...
+    @overload
+    def __call__(self, image: list[Any] | tuple[Any, ...]) -> list[Detections]: ...
+    def __call__(self, image: Any) -> Any:
         """All objects that the model finds, down to the score threshold it was exported with.
 
         Args:
-            image: uint8 [H, W, 3] in the order RGB, or the path of an image file.
+            image: uint8 [H, W, 3] in the order RGB, or the path of an image file; or a list of such, for a list of
+                results.
 
         Raises:
             DeployError: the image or the file is not as it should be.
         """
-        prepared = self.prepare(image)
-        boxes, scores, labels = self.run(prepared)
+        several = isinstance(image, list | tuple)
+        results = self._results([self.prepare(one) for one in (image if several else [image])])
+        return results if several else results[0]
+
+    def _result(self, prepared: Prepared, outputs: list[np.ndarray]) -> Detections:
+        boxes, scores, labels = outputs
         number = len(scores) if scores.ndim == 1 else -1
         if boxes.shape != (number, 4) or labels.shape != (number,):
             shapes = [list(output.shape) for output in (boxes, scores, labels)]

@@ -6,6 +6,7 @@ from os import PathLike
 
 import numpy as np
 
+from .decode import jpeg_pixels
 from .errors import ImageError, first_sentence, why_no_file
 
 
@@ -28,7 +29,7 @@ def check_image(image: object) -> None:
 
 
 def read_image(path: str | PathLike[str]) -> np.ndarray:
-    """Read an image file with Pillow, turned upright as its EXIF entry says.
+    """Read an image file with Pillow, or the pixels that it would give faster, turned upright as its EXIF entry says.
 
     Of an alpha channel nothing is kept, of 16-bit values the upper half, and a grey image gets three equal channels,
     all as in OpenCV's ``imread``.
@@ -51,6 +52,9 @@ def read_image(path: str | PathLike[str]) -> np.ndarray:
         raise ImageError(problem)
     try:
         with Image.open(path) as file:
+            pixels = jpeg_pixels(file)
+            if pixels is not None:
+                return pixels
             image = ImageOps.exif_transpose(file)
             if image.mode.startswith('I;16'):
                 grey = (np.asarray(image) >> 8).astype(np.uint8)

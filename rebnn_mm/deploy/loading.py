@@ -73,7 +73,9 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
         session = open_session(data, library=library and not problem, threads=threads, blocked=metadata.blocked)
     except Exception as error:  # its classes have no common base below Exception
         raise ModelFileError(f'{path}: ONNX Runtime does not accept it ({first_sentence(error)})') from None
-    return MODELS[metadata.task](str(path), metadata, session)
+    model = MODELS[metadata.task](str(path), metadata, session)
+    model.kernels = use_library
+    return model
 
 
 def _read(path: Path) -> bytes:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby, islice
 from os import PathLike
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import onnxruntime
@@ -18,6 +21,9 @@ from .preprocess import Prepared
 Image = np.ndarray | str | PathLike[str]
 """uint8 [H, W, 3] in the order RGB, or the path of an image file."""
 
+AHEAD = 2
+"""Batches that a stream prepares before the network asks for them."""
+
 
 class LoadedModel:
     """A packed model that is ready to run. Several threads may call it at the same time.
@@ -26,6 +32,8 @@ class LoadedModel:
         name: the file it was loaded from, as given.
         metadata: what the file says about itself.
         session: the ONNX Runtime session.
+        kernels: whether those of librebnn prepare images, where they are installed.
+        threads: how many the session has.
     """
 
     input_types: Mapping[str, str] = {'image': 'tensor(float)', 'valid_size': 'tensor(int64)'}
@@ -36,6 +44,8 @@ class LoadedModel:
         self.name = name
         self.metadata = metadata
         self.session = session
+        self.kernels = True
+        self.threads = max(1, session.get_session_options().intra_op_num_threads)
         self._check_interface()
 
     @property
@@ -66,8 +76,51 @@ class PackedModel(LoadedModel, ABC):
     """A packed model that takes images."""
 
     @abstractmethod
-    def __call__(self, image: Image) -> Any:
-        """Run the model on one image."""
+    def __call__(self, image: Any) -> Any:
+        """Run the model on one image, or on each of a list of them."""
+
+    def stream(self, images: Iterable[Image], *, batch: int = 1, **options: Any) -> Iterator[Any]:
+        """Run the model on images one after another, while the next ones are read and prepared in another thread.
+
+        Args:
+            images: any number, taken as they are needed: paths, or arrays such as the frames of a camera.
+            batch: how many go through the network at the same time, as far as they become equally large.
+            options: of the call.
+
+        Yields:
+            For each image what the call gives, in their order.
+
+        Raises:
+            DeployError: at the image that is not as it should be.
+
+        Example::
+
+            for path, labels in zip(paths, model.stream(paths, top=1)):
+                print(path, labels[0].name)
+        """
+        left = iter(images)
+
+        def read() -> list[Prepared]:
+            return [self.prepare(image) for image in islice(left, batch)]
+
+        with ThreadPoolExecutor(1, 'rebnn-read') as reader:
+            coming = deque(reader.submit(read) for _ in range(AHEAD))
+            try:
+                while some := coming.popleft().result():
+                    coming.append(reader.submit(read))
+                    yield from self._results(some, **options)
+            finally:
+                for future in coming:
+                    future.cancel()
+
+    @abstractmethod
+    def _result(self, prepared: Prepared, outputs: list[np.ndarray]) -> Any:
+        """What the call gives, from the graph's outputs for one image."""
+
+    def _results(self, prepared: Sequence[Prepared], **options: Any) -> list[Any]:
+        """The same for several images."""
+        outputs = self.run_several(prepared)
+        return [self._result(one, found, **options) for one, found in zip(prepared, outputs, strict=True)]
 
     def prepare(self, image: Image) -> Prepared:
         """The tensor that the network gets for an image.
@@ -76,7 +129,8 @@ class PackedModel(LoadedModel, ABC):
             ImageError: the image cannot be read or does not suit the model.
         """
         assert self.metadata.preprocess is not None
-        return self.metadata.preprocess(image if isinstance(image, np.ndarray) else _read(image))
+        pixels = image if isinstance(image, np.ndarray) else _read(image)
+        return self.metadata.preprocess(pixels, threads=self.threads, kernels=self.kernels)
 
     def run(self, prepared: Prepared) -> list[np.ndarray]:
         """The graph's outputs, in the order of ``outputs``.
@@ -94,6 +148,31 @@ class PackedModel(LoadedModel, ABC):
             raise self.wrong(
                 f'ONNX Runtime stops at an input of {width} x {height} ({first_sentence(error)})'
             ) from None
+
+    def run_several(self, prepared: Sequence[Prepared]) -> list[list[np.ndarray]]:
+        """The graph's outputs for each image; equally large neighbours go through it together, if it takes several.
+
+        Real-valued sums of a batch may be rounded otherwise than those of an image alone.
+
+        Raises:
+            ModelFileError: as :meth:`run`.
+        """
+        found: list[list[np.ndarray]] = []
+        for _, group in groupby(prepared, key=lambda one: one.image.shape):
+            some = list(group)
+            if len(some) == 1 or not self._takes_several:
+                found += [self.run(one) for one in some]
+                continue
+            outputs = self.run(some[0]._replace(image=np.concatenate([one.image for one in some])))
+            if any(output.shape[:1] != (len(some),) for output in outputs):
+                raise self.wrong(f'its outputs do not begin with the {len(some)} images that it was given')
+            found += [[output[i : i + 1] for output in outputs] for i in range(len(some))]
+        return found
+
+    @property
+    def _takes_several(self) -> bool:
+        (shape,) = (entry.shape for entry in self.session.get_inputs() if entry.name == 'image')
+        return 'valid_size' not in self.inputs and not isinstance(shape[0], int)
 
 
 def _read(image: Any) -> Any:
@@ -114,13 +193,23 @@ class RawModel(PackedModel):
         self.outputs = metadata.outputs
         super().__init__(name, metadata, session)
 
-    def __call__(self, image: Image) -> dict[str, np.ndarray]:
+    @overload
+    def __call__(self, image: Image) -> dict[str, np.ndarray]: ...
+    @overload
+    def __call__(self, image: list[Any] | tuple[Any, ...]) -> list[dict[str, np.ndarray]]: ...
+    def __call__(self, image: Any) -> Any:
         """The graph's outputs by name.
 
         Args:
-            image: uint8 [H, W, 3] in the order RGB, or the path of an image file.
+            image: uint8 [H, W, 3] in the order RGB, or the path of an image file; or a list of such, for a list of
+                outputs.
 
         Raises:
             DeployError: the image or the file is not as it should be.
         """
-        return dict(zip(self.outputs, self.run(self.prepare(image)), strict=True))
+        several = isinstance(image, list | tuple)
+        results = self._results([self.prepare(one) for one in (image if several else [image])])
+        return results if several else results[0]
+
+    def _result(self, prepared: Prepared, outputs: list[np.ndarray]) -> dict[str, np.ndarray]:
+        return dict(zip(self.outputs, outputs, strict=True))

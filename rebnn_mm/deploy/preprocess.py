@@ -12,6 +12,7 @@ import numpy as np
 from .errors import ImageError, ModelFileError
 from .image import check_image, resize_bilinear
 from .json_value import parse_json
+from .prepare import Steps, prepared
 
 MAX_PIXELS = 1 << 25
 """Most pixels of a prepared image, 33 million. The first layer of a network would need gigabytes beyond it."""
@@ -41,8 +42,39 @@ class Prepared(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Letterbox:
+    """Pixels at the right and at the bottom that count as a part of the image, as mmdet's ``Pad`` adds them.
+
+    Attributes:
+        value: of each channel, 0 to 255, in the order that the network wants.
+        size: least width and height; None for any.
+        square: whether the shorter side becomes as long as the longer one.
+        divisor: both sides become multiples of this.
+
+    Example:
+        >>> Letterbox((114, 114, 114), square=True, divisor=32).filled(100, 60)
+        (128, 128)
+    """
+
+    value: tuple[int, int, int]
+    size: tuple[int, int] | None = None
+    square: bool = False
+    divisor: int = 1
+
+    def filled(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height with these pixels."""
+        if self.size is not None:
+            width, height = max(width, self.size[0]), max(height, self.size[1])
+        if self.square:
+            width = height = max(width, height)
+        return math.ceil(width / self.divisor) * self.divisor, math.ceil(height / self.divisor) * self.divisor
+
+
+@dataclass(frozen=True)
 class Preprocess:
-    """Steps in their order: resize, crop, order of channels, normalise, pad. ``None`` is a step that is left out.
+    """Steps in their order: resize, crop, letterbox, order of channels, normalise, pad.
+
+    ``None`` is a step that is left out.
 
     Attributes:
         channels: 'rgb' or 'bgr', what the network wants.
@@ -51,6 +83,7 @@ class Preprocess:
         mean: per channel, float32; x becomes (x - mean) / std.
         std: per channel, float32.
         pad: divisor of height and width, and the value that fills up.
+        letterbox: pixels beside the image that are normalised as it is.
 
     Example:
         >>> text = '{"channels": "rgb", "resize": {"mode": "short_edge", "size": 4}, "crop": [3, 3]}'
@@ -64,6 +97,7 @@ class Preprocess:
     mean: np.ndarray | None = None
     std: np.ndarray | None = None
     pad: tuple[int, float] | None = None
+    letterbox: Letterbox | None = None
 
     @classmethod
     def parse(cls, text: str) -> Preprocess:
@@ -73,7 +107,7 @@ class Preprocess:
             ModelFileError: it is not such an object, or has a step that is not known here.
         """
         steps = parse_json(text, dict, 'rebnn.preprocess')
-        unknown = sorted(steps.keys() - {'resize', 'crop', 'channels', 'mean', 'std', 'pad'})
+        unknown = sorted(steps.keys() - {'resize', 'crop', 'letterbox', 'channels', 'mean', 'std', 'pad'})
         if unknown:
             raise ModelFileError(f'rebnn.preprocess has the step {unknown[0]!r}, which this version does not know')
         if steps.get('channels') not in ('rgb', 'bgr'):
@@ -92,41 +126,80 @@ class Preprocess:
             mean=_per_channel(steps, 'mean'),
             std=std,
             pad=None if pad is None else (_positive(pad['divisor'], 'pad'), _number(pad['value'], 'pad')),
+            letterbox=_letterbox(steps['letterbox']) if 'letterbox' in steps else None,
         )
 
-    def __call__(self, image: np.ndarray) -> Prepared:
+    def __call__(self, image: np.ndarray, *, threads: int = 1, kernels: bool = True) -> Prepared:
         """Prepare one image.
 
         Args:
             image: uint8 [H, W, 3] in the order RGB, as Pillow gives it.
+            threads: how many may work on it.
+            kernels: use those of librebnn, if they are there. The result is the same to the last bit.
 
         Raises:
             ImageError: another type or shape, or a size that the steps turn into 0 or more than ``MAX_PIXELS``.
         """
         check_image(image)
         height, width = image.shape[:2]
+        steps = self.steps(width, height)
+        tensor = prepared(image, steps, threads) if kernels else None
+        if tensor is None:
+            tensor = prepared_by_numpy(image, steps)
+        (new_height, new_width), (y, x) = steps.resized, steps.crop
+        valid = steps.size if self.letterbox is not None else steps.kept
+        return Prepared(self._padded(tensor), valid, (new_width / width, new_height / height), (x, y))
+
+    def steps(self, width: int, height: int) -> Steps:
+        """What happens to an image of this size; behind a letterbox without the padding.
+
+        Raises:
+            ImageError: it would get no pixels, or more than ``MAX_PIXELS``.
+        """
         new_width, new_height = self._resized(width, height)
         kept_width, kept_height = new_width, new_height
         if self.crop is not None:
             kept_width, kept_height = min(self.crop[0], new_width), min(self.crop[1], new_height)
-        divisor, fill = self.pad or (1, 0.0)
-        full_width, full_height = (math.ceil(edge / divisor) * divisor for edge in (kept_width, kept_height))
-        if min(new_width, new_height) < 1 or max(new_width * new_height, full_width * full_height) > MAX_PIXELS:
+        full_width, full_height = largest = self._full(kept_width, kept_height)
+        fill: np.ndarray = np.full(3, 0.0 if self.pad is None else self.pad[1], np.float32)
+        if self.letterbox is not None:
+            full_width, full_height = self.letterbox.filled(kept_width, kept_height)
+            largest = self._full(full_width, full_height)
+            fill = np.array(self.letterbox.value, np.float32)
+            if self.mean is not None and self.std is not None:
+                fill = (fill - self.mean) / self.std
+        if min(new_width, new_height) < 1 or max(new_width * new_height, math.prod(largest)) > MAX_PIXELS:
             raise ImageError(
                 f'an image of {width} x {height} pixels would become {new_width} x {new_height} in this model, which '
                 f'takes 1 to {MAX_PIXELS} pixels; crop the image first'
             )
+        return Steps(
+            resized=(new_height, new_width),
+            # mmcv rounds halves to even here
+            crop=(round((new_height - kept_height) / 2), round((new_width - kept_width) / 2)),
+            kept=(kept_height, kept_width),
+            size=(full_height, full_width),
+            offset=(0, 0),
+            reverse=self.channels == 'bgr',
+            mean=self.mean,
+            std=self.std,
+            fill=fill,
+        )
 
-        # mmcv rounds halves to even here
-        x, y = round((new_width - kept_width) / 2), round((new_height - kept_height) / 2)
-        resized = resize_bilinear(image, (new_width, new_height))[y : y + kept_height, x : x + kept_width]
-        planes = (resized if self.channels == 'rgb' else resized[..., ::-1]).transpose(2, 0, 1).astype(np.float32)
-        if self.mean is not None and self.std is not None:
-            planes -= self.mean[:, None, None]
-            planes /= self.std[:, None, None]
-        tensor = np.full((1, 3, full_height, full_width), fill, np.float32)
-        tensor[0, :, :kept_height, :kept_width] = planes
-        return Prepared(tensor, (kept_height, kept_width), (new_width / width, new_height / height), (x, y))
+    def _full(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height with the padding."""
+        divisor = 1 if self.pad is None else self.pad[0]
+        return math.ceil(width / divisor) * divisor, math.ceil(height / divisor) * divisor
+
+    def _padded(self, tensor: np.ndarray) -> np.ndarray:
+        """The tensor with the padding that is still missing, behind a letterbox."""
+        height, width = tensor.shape[2:]
+        full_width, full_height = self._full(width, height)
+        if (full_width, full_height) == (width, height) or self.pad is None:
+            return tensor
+        padded = np.full((1, 3, full_height, full_width), self.pad[1], np.float32)
+        padded[..., :height, :width] = tensor
+        return padded
 
     def _resized(self, width: int, height: int) -> tuple[int, int]:
         if self.resize is None:
@@ -138,6 +211,20 @@ class Preprocess:
             return (first, int(first * height / width)) if width < height else (int(first * width / height), first)
         factor = min(max(first, second) / max(width, height), min(first, second) / min(width, height))
         return int(width * factor + 0.5), int(height * factor + 0.5)
+
+
+def prepared_by_numpy(image: np.ndarray, steps: Steps) -> np.ndarray:
+    """The reference of :func:`rebnn_mm.deploy.prepare.prepared`, and what there is without librebnn."""
+    (y, x), (height, width), (top, left) = steps.crop, steps.kept, steps.offset
+    resized = resize_bilinear(image, steps.resized[::-1])[y : y + height, x : x + width]
+    planes = (resized[..., ::-1] if steps.reverse else resized).transpose(2, 0, 1).astype(np.float32)
+    if steps.mean is not None and steps.std is not None:
+        planes -= steps.mean[:, None, None]
+        planes /= steps.std[:, None, None]
+    tensor = np.empty((1, 3, *steps.size), np.float32)
+    tensor[:] = steps.fill[:, None, None]
+    tensor[0, :, top : top + height, left : left + width] = planes
+    return tensor
 
 
 def _object(steps: Mapping[str, Any], key: str, names: set[str]) -> dict[str, Any] | None:
@@ -157,6 +244,31 @@ def _resize(value: Mapping[str, Any]) -> tuple[str, int, int]:
         raise ModelFileError(f'resize in rebnn.preprocess has the mode {str(mode)[:60]!r}, not one of {RESIZE_MODES}')
     width, height = _pair([size, size] if mode == 'short_edge' else size, 'resize')
     return mode, width, height
+
+
+def _letterbox(value: Any) -> Letterbox:
+    known = {'value', 'size', 'square', 'divisor'}
+    if (
+        not isinstance(value, dict)
+        or 'value' not in value
+        or value.keys() - known
+        or type(value.get('square', False)) is not bool
+    ):
+        raise ModelFileError(
+            'letterbox in rebnn.preprocess must have value, and size, square (true or false) and divisor where they '
+            f'are wanted, not {str(value)[:60]}'
+        )
+    pixel = value['value']
+    if not isinstance(pixel, list) or len(pixel) != 3 or any(type(v) is not int or not 0 <= v <= 255 for v in pixel):
+        raise ModelFileError(
+            f'letterbox in rebnn.preprocess must fill with three numbers of 0 to 255, not {str(pixel)[:60]}'
+        )
+    return Letterbox(
+        value=(pixel[0], pixel[1], pixel[2]),
+        size=_pair(value['size'], 'letterbox') if 'size' in value else None,
+        square=value.get('square', False),
+        divisor=_positive(value.get('divisor', 1), 'letterbox'),
+    )
 
 
 def _pair(value: Any, key: str) -> tuple[int, int]:

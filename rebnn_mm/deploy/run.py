@@ -4,6 +4,8 @@ rebnn-run resnet18.onnx cat.jpg
 rebnn-run sst2.onnx "a gorgeous, witty, seductive movie"
 rebnn-run faster_rcnn.onnx street.jpg --out street_boxes.jpg --score-thr 0.5
 rebnn-run faster_rcnn.onnx street.jpg --json > street.json
+rebnn-run resnet18.onnx photos --batch 8
+rebnn-run faster_rcnn.onnx street.mp4 --out painted
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ import argparse
 import json
 import os
 import sys
+import time
 import warnings
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +31,8 @@ from .draw import check_picture_path, draw, save
 from .errors import DeployError, ImageError, first_sentence
 from .image import read_image
 from .loading import load
+from .model import PackedModel
+from .several import images_of, is_several
 from .text_classifier import TextClassifier
 
 
@@ -36,9 +42,13 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument('model', help='packed model, written by tools/export.py')
     parser.add_argument('input', help='image file, or the text for a model of texts')
+    parser.add_argument('more', nargs='*', help='further images; any may be a folder, a video file or camera:0')
+    parser.add_argument('--batch', type=_count, default=1, help='how many of them at a time; default: %(default)s')
     parser.add_argument('--pair', metavar='TEXT', help='second text, for a model of pairs')
     parser.add_argument(
-        '--out', type=Path, help='write the image with its boxes, or the outputs of a raw model as .npz'
+        '--out',
+        type=Path,
+        help='write the image with its boxes, several into a folder, or the outputs of a raw model as .npz',
     )
     parser.add_argument(
         '--score-thr', type=_share, default=0.3, help='lowest score of an object, 0 to 1; default: %(default)s'
@@ -57,21 +67,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     onnxruntime.set_default_logger_severity(4)
     warnings.formatwarning = lambda message, *_: f'rebnn-run: {message}\n'
     try:
-        lines = run(args)
+        for line in run(args):
+            print(line, flush=True)
     except DeployError as error:
         raise SystemExit(f'rebnn-run: {error}') from None
     except MemoryError:
         raise SystemExit('rebnn-run: there is not enough memory for this model and image') from None
-    try:
-        print('\n'.join(lines), flush=True)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
     except BrokenPipeError:
         # the reader, such as head, has seen enough; what is still buffered must not raise again at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def run(args: argparse.Namespace) -> list[str]:
+def run(args: argparse.Namespace) -> Iterable[str]:
     """The lines to print; ``--out`` is written."""
     model = load(args.model, threads=args.threads, use_library=not args.no_library)
+    sources = [args.input, *args.more]
+    if not isinstance(model, TextClassifier) and (args.more or is_several(args.input)):
+        return run_several(args, model, sources)
+    if args.more:
+        raise ImageError(f'{args.model} takes one text, or two with --pair; here are {len(sources)}')
     if args.out is not None:
         _check_out(args.out, model)
     if isinstance(model, TextClassifier):
@@ -94,6 +110,37 @@ def run(args: argparse.Namespace) -> list[str]:
     if isinstance(result, Detections):
         lines.append(f'{len(result)} objects with a score of at least {args.score_thr:g} in {args.input}')
     return lines if args.out is None else [*lines, f'written: {args.out}']
+
+
+def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[str]) -> Iterator[str]:
+    """The same for several images, each as soon as it is done."""
+    if args.out is not None and not isinstance(model, Detector):
+        raise ImageError(f'--out {args.out}: of several images only boxes are drawn, and {args.model} finds none')
+    if args.out is not None and not args.out.is_dir():
+        raise ImageError(f'--out {args.out}: several images go into a folder, and there is none of this name')
+    seen: deque[tuple[str, np.ndarray]] = deque()
+
+    def images() -> Iterator[np.ndarray]:
+        for name, image in images_of(sources):
+            seen.append((name, image if args.out is not None else image[:0]))
+            yield image
+
+    options = {'top': args.top} if isinstance(model, Classifier) else {}
+    start, number = time.perf_counter(), 0
+    for result in model.stream(images(), batch=args.batch, **options):
+        name, image = seen.popleft()
+        number += 1
+        if isinstance(result, Detections):
+            result = result.at_least(args.score_thr)
+            if args.out is not None:
+                save(draw(image, result), args.out / f'{number:06}_{Path(name.replace("#", "_")).stem}.png')
+        if args.json:
+            yield json.dumps({'image': name, 'result': _as_json(result)})
+        else:
+            yield from [name, *(f'  {line}' for line in _table(result))]
+    if not args.json:
+        seconds = time.perf_counter() - start
+        yield f'{number} images, {number / seconds:.1f} per second'
 
 
 Result = list[Label] | Detections | dict[str, np.ndarray]

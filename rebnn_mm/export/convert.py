@@ -1,15 +1,16 @@
 """From a trained model to one whose binary layers are packed."""
 
 from copy import deepcopy
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear
+from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear, Maxout
 from rebnn_mm.layers.attention import EncoderAttention, RealAttention
 
 from .packed_layers import ChannelAffine, PackedAttention, PackedConv2d, PackedEmbedding, PackedLayer, PackedLinear
+from .two_valued import MaxoutAsPReLU, TwoValuedConv2d, TwoValuedLinear, two_values_of
 
 
 class PackedModel(NamedTuple):
@@ -29,16 +30,16 @@ class PackedModel(NamedTuple):
 def pack(model: nn.Module) -> PackedModel:
     """Copy a trained model, with bits in its binary layers and constants in its batch norms.
 
-    Layers with one bit for weights and inputs are packed, embeddings with one bit for their rows, and attention of
-    signs. A layer that has only one of both stays as it is, as a real layer does. The copy computes in the order of
-    docs/format.md.
+    Layers with one bit for weights and inputs are packed, whatever the two values of a bit are, embeddings with signs
+    for their rows, and attention of signs. A layer that has only one of both stays as it is, as a real layer does. The
+    copy computes in the order of docs/format.md.
 
     Args:
         model: any model; it is not changed.
 
     Raises:
-        ValueError: a layer cannot be exported: it has several bits, or values other than -1 and +1 (DoReFa-Net,
-            AdaBin), or is an attention other than Bi-Attention; the message names it.
+        ValueError: a layer cannot be exported: it has several bits, or is an attention other than Bi-Attention; the
+            message names it.
 
     Example:
         >>> from rebnn_mm.methods import ReBNNConv2d
@@ -71,6 +72,8 @@ def pack(model: nn.Module) -> PackedModel:
         elif isinstance(module, BinaryAttention):
             packed.append(name)
             _replace(copy, name, PackedAttention(module, name))
+        elif isinstance(module, Maxout) and bool((module.positive > 0).all()):
+            _replace(copy, name, MaxoutAsPReLU(module))
         elif isinstance(module, _BatchNorm) and module.running_mean is not None:
             _replace(copy, name, ChannelAffine(module))
     return PackedModel(copy, packed, real)
@@ -82,14 +85,18 @@ def _binary_layers(model: nn.Module) -> list[tuple[str, BinaryLayer]]:
 
 def _unpackable(name: str, layer: BinaryLayer) -> str | None:
     """One sentence on a layer that is quantized in a way that bits cannot hold; None if there is no such problem."""
+    if two_values_of(layer) is not None:
+        return None
     for quantizer, what in ((layer.weight_quantizer, 'weights'), (layer.activation_quantizer, 'inputs')):
         if quantizer is None or (quantizer.bits == 1 and quantizer.has_codes):
             continue
-        values = f'of {quantizer.bits} bits' if quantizer.bits != 1 else 'whose two values are not -1 and +1'
+        values = (
+            f'of {quantizer.bits} bits' if quantizer.bits != 1 else 'whose two values are not known to the exporter'
+        )
         return (
             f'{type(layer).__name__} {name!r} has {what} {values} ({type(quantizer).__name__}), which the packed '
             'format does not hold. Export a model whose binary layers are 1-bit: ReBNN, ReActNet, ReCU, RBNN, Bi-Real '
-            'Net, XNOR-Net, BNN, FDA-BNN, BiDet, IR-Net, ReSTE, OvSW, BiPer (stage 2), SiMaN or BiBERT.'
+            'Net, XNOR-Net, BNN, FDA-BNN, BiDet, IR-Net, ReSTE, OvSW, BiPer (stage 2), SiMaN, AdaBin or BiBERT.'
         )
     return None
 
@@ -115,6 +122,13 @@ def _stays_real(layer: BinaryLayer) -> str:
 
 
 def _packed_layer(layer: BinaryLayer, name: str) -> PackedLayer | PackedEmbedding:
+    values = two_values_of(layer)
+    if values is not None:
+        return (
+            TwoValuedConv2d(layer, values, name)
+            if isinstance(layer, BinaryConv2d)
+            else TwoValuedLinear(cast(BinaryLinear, layer), values, name)
+        )
     if isinstance(layer, BinaryConv2d):
         return PackedConv2d(layer, name)
     if isinstance(layer, BinaryLinear):

@@ -32,6 +32,7 @@ from .passes import (
     halve_stem,
     join_stem,
     keep_signs,
+    spread_norms,
     to_half,
 )
 from .report import Report, report_of
@@ -98,7 +99,7 @@ def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pa
 
     Example:
         >>> [step.__name__ for step in passes_of(Task('classification'), Options(half=True))]
-        ['fuse', 'fold_norms', 'channels_last', 'compact', 'to_half']
+        ['spread_norms', 'fuse', 'fold_norms', 'channels_last', 'compact', 'to_half']
     """
     text = task.name == TEXT
     fused = options.fused and not text
@@ -110,6 +111,7 @@ def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pa
         (keep_signs, text),
         (join_stem, options.fast),
         (halve_stem, options.half_stem),
+        (spread_norms, fused),
         (fuse, fused),
         (fold_norms, fused),
         (channels_last, fused),

@@ -33,6 +33,9 @@ RESIDUAL = {'BinaryBlock': 6, 'BinaryClipBlock': 6, 'PackedBinaryBlock': 5, 'Pac
 FREE_INPUTS = {'RoiAlign': 1}
 """Operators whose inputs from this one on say where to look, not what is seen: boxes."""
 
+CORRECTION = '.correction'
+"""Part of the name of a weight that belongs to a binary layer (:mod:`rebnn_mm.export.two_valued`)."""
+
 ENDS = ('ArgMax', 'NonMaxSuppression', 'NonZero', 'Shape', 'Size')
 """Operators that give places and sizes: their values are no values of a map any more."""
 
@@ -137,7 +140,9 @@ def choose(model: onnx.ModelProto, tier: str) -> list[Choice]:
     for weight, nodes in layers.items():
         signs = (sign for node in nodes if (sign := _sign_behind(node.output[0], readers)) is not None)
         first, sign = any(node.input[0] in images for node in nodes), next(signs, None)
-        if first:
+        if CORRECTION in weight:
+            int8, because = False, 'it makes the two values of a binary layer exact'
+        elif first:
             channels = weights[weight].dims[1]
             int8, because = tier == 'stem', f'first layer ({channels} input channels)'
         elif sign is not None:
@@ -155,7 +160,7 @@ def layer_of(weight: str) -> str:
         >>> layer_of('layer2.0.downsample.0.weight.folded1_matrix'), layer_of('fc.weight')
         ('layer2.0.downsample.0', 'fc')
     """
-    return weight.partition('.weight')[0]
+    return weight.partition('.weight')[0].partition(CORRECTION)[0]
 
 
 def quantise_rest(model: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:

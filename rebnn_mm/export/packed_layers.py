@@ -1,6 +1,6 @@
 """What the layers of a trained model become before it is traced: weights are bits, norms are two constants."""
 
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +52,49 @@ class Centred(nn.Module):
         return x - x.mean(dim=self.quantizer.sample_dims(x), keepdim=True)
 
 
+class Operands(NamedTuple):
+    """What a packed layer computes with.
+
+    Attributes:
+        codes: the weight as -1 and +1.
+        scale: one value per output channel.
+        bias: the same.
+        shift: added to the input before its sign, one value per input channel.
+        normalise: what happens to the input before shift and sign; None for nothing.
+    """
+
+    codes: Tensor
+    scale: Tensor
+    bias: Tensor
+    shift: Tensor
+    normalise: nn.Module | None = None
+
+
+def signs_of(layer: BinaryLayer) -> Operands:
+    """The operands of a layer whose weights and inputs are signs."""
+    assert layer.weight_quantizer is not None and layer.activation_quantizer is not None
+    with torch.no_grad():
+        codes, scale = layer.weight_quantizer.codes(layer.weight)
+        # One factor for the whole weight is the same one for every channel.
+        ones = torch.ones(codes.shape[0])
+        scale = ones if scale is None else ones * scale.float().flatten()
+    return Operands(codes.float(), scale, bias_of(layer), *sign_input(layer.activation_quantizer))
+
+
+def bias_of(layer: BinaryLayer) -> Tensor:
+    """A layer's bias; zeros if it has none."""
+    bias = cast(Tensor | None, layer.bias)
+    return torch.zeros(layer.weight.shape[0]) if bias is None else bias.detach().float().clone()
+
+
+def sign_input(quantizer: ActivationQuantizer) -> tuple[Tensor, nn.Module | None]:
+    """What is added to an input before its sign is taken, and what happens before that."""
+    plain = type(quantizer).quantize in PLAIN_SIGNS
+    shift = quantizer.shift if plain else None
+    zeros = torch.zeros(quantizer.channels)
+    return zeros if shift is None else shift.detach().float().clone(), None if plain else _before_sign(quantizer)
+
+
 class PackedLayer(nn.Module):
     """What the packed convolution and the packed linear layer have in common.
 
@@ -59,7 +102,7 @@ class PackedLayer(nn.Module):
     exported it stands for one operator.
 
     Args:
-        layer: a trained layer with one bit for weights and inputs; it is not changed.
+        operands: what it computes with.
         name: its dotted name, for messages.
 
     Attributes:
@@ -77,24 +120,13 @@ class PackedLayer(nn.Module):
     scale: Tensor
     bias: Tensor
 
-    def __init__(self, layer: BinaryLayer, name: str) -> None:
+    def __init__(self, operands: Operands, name: str) -> None:
         super().__init__()
-        assert layer.weight_quantizer is not None and layer.activation_quantizer is not None
-        with torch.no_grad():
-            codes, scale = layer.weight_quantizer.codes(layer.weight)
-            self._set_weight(codes.float(), name)
-            bias = cast(Tensor | None, layer.bias)
-            # One factor for the whole weight is the same one for every channel.
-            ones = torch.ones(codes.shape[0])
-            self.register_buffer('scale', ones if scale is None else ones * scale.float().flatten())
-            self.register_buffer('bias', torch.zeros(codes.shape[0]) if bias is None else bias.float().clone())
-        quantizer = layer.activation_quantizer
-        shift = quantizer.shift
-        plain = type(quantizer).quantize in PLAIN_SIGNS
-        self.register_buffer('shift', torch.zeros(quantizer.channels))
-        if plain and shift is not None:
-            self.shift = shift.detach().float().clone()
-        self.normalise = None if plain else _before_sign(quantizer)
+        self._set_weight(operands.codes, name)
+        self.register_buffer('scale', operands.scale)
+        self.register_buffer('bias', operands.bias)
+        self.register_buffer('shift', operands.shift)
+        self.normalise = operands.normalise
 
     def _set_weight(self, codes: Tensor, name: str) -> None:
         try:
@@ -136,8 +168,8 @@ class PackedConv2d(PackedLayer):
         True
     """
 
-    def __init__(self, layer: BinaryConv2d, name: str = 'conv') -> None:
-        super().__init__(layer, name)
+    def __init__(self, layer: BinaryConv2d, name: str = 'conv', operands: Operands | None = None) -> None:
+        super().__init__(operands or signs_of(layer), name)
         left, right, top, bottom = layer._reversed_padding_repeated_twice
         self.kernel = cast(tuple[int, int], layer.kernel_size)
         self.stride = cast(tuple[int, int], layer.stride)
@@ -200,8 +232,8 @@ class PackedLinear(PackedLayer):
         True
     """
 
-    def __init__(self, layer: BinaryLinear, name: str = 'linear') -> None:
-        super().__init__(layer, name)
+    def __init__(self, layer: BinaryLinear, name: str = 'linear', operands: Operands | None = None) -> None:
+        super().__init__(operands or signs_of(layer), name)
 
     def forward(self, x: Tensor) -> Tensor:
         if self.normalise is not None:

@@ -9,6 +9,10 @@ IGNORED = ('LoadAnnotations', 'PackInputs', 'PackDetInputs', 'ToTensor', 'ImageT
 """Steps of a test pipeline that leave the image as it is."""
 
 
+ORDER = ('resize', 'crop', 'letterbox')
+"""Of the steps that a pipeline may have."""
+
+
 class Preprocessing(NamedTuple):
     """The steps from an 8-bit image to the network's input.
 
@@ -48,13 +52,16 @@ def preprocessing(cfg: Config) -> Preprocessing:
         if kind in IGNORED or kind.startswith('LoadImage'):
             continue
         for key, value in _described(kind, step, notes).items():
-            if key in found or (key == 'resize' and 'crop' in found):
+            if key in found or any(later in found for later in ORDER[ORDER.index(key) :]):
                 raise ValueError(
                     f'the test pipeline has {kind} where the packed format has no place for it: it knows one resize, '
-                    'then one crop. Shorten test_dataloader.dataset.pipeline for the export.'
+                    'then one crop, then one Pad. Shorten test_dataloader.dataset.pipeline for the export.'
                 )
             found[key] = value
-    return Preprocessing(found | _normalisation(cfg, order), notes)
+    found |= _normalisation(cfg, order)
+    if 'letterbox' in found and found['channels'] != order:
+        found['letterbox']['value'].reverse()
+    return Preprocessing(found, notes)
 
 
 def test_pipeline(cfg: Config) -> list[Mapping[str, Any]]:
@@ -90,10 +97,28 @@ def _described(kind: str, step: Mapping[str, Any], notes: list[str]) -> dict[str
         return {'resize': {'mode': mode, 'size': _pair(step['scale'])}}
     if kind == 'CenterCrop' and not step.get('auto_pad') and not step.get('efficientnet_style'):
         return {'crop': _pair(step['crop_size'])}
+    if kind == 'Pad' and step.get('padding_mode', 'constant') == 'constant':
+        return {'letterbox': _letterbox(step)}
     raise ValueError(
         f'the test pipeline has {dict(step)}, which the packed format has no words for (docs/format.md). Use Resize, '
-        'ResizeEdge and CenterCrop in test_dataloader.dataset.pipeline, and pad in the data_preprocessor.'
+        'ResizeEdge, CenterCrop and Pad with a constant in test_dataloader.dataset.pipeline.'
     )
+
+
+def _letterbox(step: Mapping[str, Any]) -> dict[str, Any]:
+    """``Pad`` in the format's words, its pixel in the order of the file."""
+    value: Any = step.get('pad_val', 0)
+    if isinstance(value, Mapping):
+        value = value.get('img', 0)
+    channels = [value] * 3 if isinstance(value, int | float) else list(value)
+    found: dict[str, Any] = {'value': [int(channel) for channel in channels]}
+    if step.get('pad_to_square'):
+        found['square'] = True
+    if step.get('size_divisor') is not None:
+        found['divisor'] = int(step['size_divisor'])
+    elif step.get('size') is not None:
+        found['size'] = _pair(step['size'])
+    return found
 
 
 def _pair(size: Any) -> list[int]:

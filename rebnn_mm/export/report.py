@@ -8,7 +8,7 @@ from onnx import numpy_helper
 from rich.console import Console
 from rich.table import Table
 
-from rebnn_mm.analysis.layer_cost import LayerCost
+from rebnn_mm.analysis.layer_cost import LayerCost, slow_packed_layers
 
 from .metadata import packed_weights
 from .operators import DOMAIN, UNWEIGHTED, all_nodes
@@ -45,12 +45,14 @@ class Report:
         size: bytes of the file.
         real_size: bytes of all real constants, weights and vectors.
         example: what the multiply-accumulates are for, ``'an image of 32 x 32'``.
+        slow: a sentence on layers that are slower packed than real; empty if there are none.
     """
 
     layers: list[LayerReport]
     size: int
     real_size: int
     example: str
+    slow: str = ''
 
     @property
     def packed_size(self) -> int:
@@ -115,7 +117,8 @@ def report_of(
     constants = [
         numpy_helper.to_array(tensor).nbytes for tensor in model.graph.initializer if tensor.name not in weights
     ]
-    return Report(layers, size, sum(constants), example)
+    slow = slow_packed_layers(cost for cost in costs if cost.name in packed)
+    return Report(layers, size, sum(constants), example, slow)
 
 
 def print_report(report: Report, console: Console | None = None) -> None:
@@ -141,6 +144,8 @@ def print_report(report: Report, console: Console | None = None) -> None:
     total = binary + real
     share = f', {100 * binary / total:.1f} % of them binary' if total else ''
     console.print(f'Multiply-accumulates: {binary:,} binary and {real:,} real{share}.')
+    if report.slow:
+        console.print(f'Slow: {report.slow}', highlight=False, soft_wrap=True)
     rest = report.size - report.packed_size - report.real_size
     console.print(
         f'File: {report.size:,} bytes ({report.size / 1e6:.2f} MB): {report.packed_size:,} of packed weights, '

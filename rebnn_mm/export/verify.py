@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rebnn_mm.deploy.session import library_available, open_session
 from rebnn_mm.layers import BinaryLayer
+from rebnn_mm.quantizers import ActivationQuantizer
 
 from .difference import Agreement, Arrays, agreement, same_best, same_but_for_ties
 from .examples import Example, feeds_of
@@ -190,7 +191,7 @@ class _Signs:
 
     def __enter__(self) -> '_Signs':
         self.handles = [
-            module.activation_quantizer.register_forward_hook(self._hook(name))
+            module.activation_quantizer.register_forward_hook(self._hook(name, module.activation_quantizer))
             for name, module in self.layers.items()
             if module.activation_quantizer is not None
         ]
@@ -200,12 +201,14 @@ class _Signs:
         for handle in self.handles:
             handle.remove()
 
-    def _hook(self, name: str) -> Callable[[nn.Module, tuple, Tensor], None]:
+    def _hook(self, name: str, quantizer: ActivationQuantizer) -> Callable[[nn.Module, tuple, Tensor], None]:
         calls = iter(range(1_000_000))
+        values = quantizer.two_values()
+        centre = 0.0 if values is None else values[2]
 
         def record(module: nn.Module, args: tuple, output: Tensor) -> None:
             call = next(calls)
-            self.seen[f'{name}/{call}' if call else name] = (output < 0).numpy()
+            self.seen[f'{name}/{call}' if call else name] = (output < centre).numpy()
 
         return record
 

@@ -4,13 +4,15 @@ Its layer is ``dict(type='BinaryConv2d', weight='AdaBinWeight', activation='AdaB
 ``'adabin'``.
 """
 
+import math
 from typing import ClassVar
 
+import numpy as np
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ..functional import channel_dims, checked_sharpness, sharpness_at, sign_approx, sign_identity, sign_tanh
+from ..functional import channel_dims, checked_sharpness, sharpness_at, sign, sign_approx, sign_identity, sign_tanh
 from ..quantizers import ActivationQuantizer, WeightQuantizer
 
 
@@ -41,11 +43,19 @@ class AdaBinWeight(WeightQuantizer):
         return sign_identity(v)
 
     def forward(self, weight: Tensor) -> Tensor:
+        scale, centre = self._moments(weight)
+        return self.sign((weight - centre) / scale) * scale + centre
+
+    def two_values(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Signs of the centred weight, deviation and mean of each filter."""
+        scale, centre = self._moments(weight)
+        return sign((weight - centre) / scale), scale.flatten(), centre.flatten()
+
+    def _moments(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         centre = weight.mean(dim=channel_dims(weight), keepdim=True)
         variance = (weight - centre).square().mean(dim=channel_dims(weight), keepdim=True)
         # The root of a constant filter's variance, 0, has no gradient.
-        scale = variance.clamp(min=torch.finfo(weight.dtype).tiny).sqrt()
-        return self.sign((weight - centre) / scale) * scale + centre
+        return variance.clamp(min=torch.finfo(weight.dtype).tiny).sqrt(), centre
 
 
 @MODELS.register_module()
@@ -137,3 +147,15 @@ class AdaBinActivation(ActivationQuantizer):
     def quantize(self, x: Tensor) -> Tensor:
         b = sign_approx((x - self.beta) / self.alpha)
         return self.alpha * b + self.beta if self.variant == 'paper' else self.alpha * (b + self.beta)
+
+    def two_values(self) -> tuple[float, float, float]:
+        """Minus the centre, the magnitude of alpha, and the centre as the variant scales it.
+
+        A negative alpha turns the sign and its factor; of the input that is the centre itself it turns the sign only,
+        so the threshold is then the next number above.
+        """
+        alpha, beta = float(self.alpha.detach().float()), float(self.beta.detach().float())
+        threshold = float(np.nextafter(np.float32(beta), np.float32(math.inf))) if alpha < 0 else beta
+        # In float32, as the forward pass multiplies them.
+        centre = beta if self.variant == 'paper' else float(np.float32(alpha) * np.float32(beta))
+        return -threshold, abs(alpha), centre

@@ -6,6 +6,7 @@ bits=2)``.
 
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
@@ -151,6 +152,10 @@ class DoReFaActivation(ActivationQuantizer):
 
     def quantize(self, x: Tensor) -> Tensor:
         return uniform_levels(x.clamp(0, 1), self.bits) / (2**self.bits - 1)
+
+    def two_values(self) -> tuple[float, float, float] | None:
+        """0 and 1 of one bit; 1/2 is rounded to even, 0, so the threshold is the next number above."""
+        return (-float(np.nextafter(np.float32(0.5), np.float32(1))), 0.5, 0.5) if self.bits == 1 else None
 
     def extra_repr(self) -> str:
         return f'{super().extra_repr()}, bits={self.bits}'

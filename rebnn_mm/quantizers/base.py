@@ -105,6 +105,19 @@ class WeightQuantizer(Quantizer):
         """
         raise NotImplementedError(f'{type(self).__name__} has to implement codes(weight) -> (integers, factor)')
 
+    def two_values(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+        r"""The two values of each channel in evaluation, :math:`h_o t + m_o` with signs t; None if there are others.
+
+        Returns:
+            tuple[Tensor, Tensor, Tensor] | None: the signs, of the weight's shape, half the distance of the values
+            and their centre, both of shape (C_out,).
+        """
+        if self.bits != 1 or not self.has_codes:
+            return None
+        signs, scale = self.codes(weight)
+        ones = signs.new_ones(signs.shape[0])
+        return signs, ones if scale is None else ones * scale.flatten(), torch.zeros_like(ones)
+
     def latent(self, weight: Tensor) -> Tensor:
         """What the codes are the signs of, where they are signs: the latent weight, for some methods centred."""
         return weight
@@ -175,8 +188,11 @@ class ActivationQuantizer(Quantizer):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if 'quantize' in cls.__dict__ and 'plain_sign' not in cls.__dict__:
-            cls.plain_sign = False  # another function than the one that said so
+        if 'quantize' in cls.__dict__:  # another function than the one that said so
+            if 'plain_sign' not in cls.__dict__:
+                cls.plain_sign = False
+            if 'two_values' not in cls.__dict__:
+                cls.two_values = ActivationQuantizer.two_values  # type: ignore[method-assign]
 
     stock_shift: ClassVar[str | None] = 'mean'
     """The shift of a layer that is swapped into a network not made for it; None if the method needs none there."""
@@ -204,6 +220,16 @@ class ActivationQuantizer(Quantizer):
     def quantize(self, x: Tensor) -> Tensor:
         """The method's own function of the shifted input."""
         raise NotImplementedError(f'{type(self).__name__} has to implement quantize(x)')
+
+    def two_values(self) -> tuple[float, float, float] | None:
+        r"""The two values of the shifted input in evaluation, :math:`h \, sign(x + s) + m`; None if there are others.
+
+        A quantizer whose values are the signs themselves has codes, and need not say more.
+
+        Returns:
+            tuple[float, float, float] | None: s, half the distance h, which is not negative, and the centre m.
+        """
+        return None
 
     def along_channels(self, values: Tensor, x: Tensor) -> Tensor:
         """View one value per channel so that it broadcasts over x."""

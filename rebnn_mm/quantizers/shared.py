@@ -131,6 +131,10 @@ class BinaryStep(ActivationQuantizer):
     def quantize(self, x: Tensor) -> Tensor:
         return step_ste(x)
 
+    def two_values(self) -> tuple[float, float, float]:
+        """0 and 1."""
+        return 0.0, 0.5, 0.5
+
 
 @MODELS.register_module()
 class BinaryMeanScaleWeight(WeightQuantizer):

@@ -1,4 +1,4 @@
-/* librebnn: binary convolutions, attention and embeddings on packed bits. C ABI, no dependency.
+/* librebnn: binary convolutions, attention and embeddings on packed bits, and images for them. C ABI, no dependency.
  *
  * Signs, packing and the order of floating-point operations are those of docs/format.md. Every function is safe to
  * call from several threads at once; a rebnn_conv is immutable after its creation. Nothing is allocated while
@@ -176,6 +176,31 @@ typedef struct {
 } rebnn_embedding_io;
 
 REBNN_API rebnn_status rebnn_embedding_run(const rebnn_embedding_io* io);
+
+/* An image as a network takes it, docs/format.md, rebnn.preprocess: resized, cropped, normalised and padded, with the
+ * numbers that docs/format.md defines, to the last bit. */
+typedef struct {
+  int64_t height, width;
+  int64_t row_bytes;    /* from one row to the next; at least 3 * width */
+  const uint8_t* image; /* [height, width, 3] */
+  int64_t resized[2];   /* height, width */
+  int64_t crop[4];      /* of that: top, left, height, width */
+  int64_t size[2];      /* of y: height, width */
+  int64_t offset[2];    /* where the crop lies in y: top, left */
+  int32_t reverse;      /* 1: the last channel first */
+  const float* mean;    /* [3], in the order of y; both or NULL */
+  const float* std;
+  const float* fill;    /* [3], in the order of y; what is around the crop */
+  float* y;             /* [3, size]; may not overlap anything */
+} rebnn_image_io;
+
+/* Bytes of scratch memory for any call with this description; pointers are not looked at. */
+REBNN_API rebnn_status rebnn_image_scratch_size(const rebnn_image_io* io, size_t* bytes);
+
+/* Makes `count` rows of y from row `first` on, of all channels: several threads may each make some, with scratch memory
+ * of their own, aligned to 64 bytes. */
+REBNN_API rebnn_status rebnn_image_rows(const rebnn_image_io* io, int64_t first, int64_t count, void* scratch,
+                                        size_t scratch_bytes);
 
 /* What training does with latent weights [channels, weights], in one pass through memory each. Pointers are not checked;
  * no output may overlap anything. NaN counts as positive. */

@@ -47,3 +47,34 @@ def test_tensors_are_equal(name, path):
     assert np.array_equal(ours.image, theirs)
     if 'scale_factor' in sample:
         assert ours.scale == tuple(sample.scale_factor) and ours.valid_size == tuple(sample.img_shape)
+
+
+PADS = {
+    'YOLOX': dict(pad_to_square=True, pad_val=dict(img=(114.0, 104, 94))),
+    'a multiple': dict(size_divisor=32, pad_val=7),
+    'both': dict(size_divisor=32, pad_to_square=True),
+    'a size': dict(size=(200, 190), pad_val=dict(img=(1, 2, 3))),
+}
+
+
+@pytest.mark.parametrize('swap', [{}, dict(bgr_to_rgb=True)], ids=['bgr', 'rgb'])
+@pytest.mark.parametrize('name', PADS)
+def test_letterboxes_are_equal(name, swap):
+    pipeline = [
+        dict(type='LoadImageFromFile'),
+        dict(type='Resize', scale=(180, 160), keep_ratio=True),
+        dict(type='Pad', **PADS[name]),
+        dict(type='PackDetInputs', meta_keys=('img_id', 'img_shape', 'scale_factor')),
+    ]
+    preprocessor = dict(
+        type='DetDataPreprocessor', mean=[1.5, 20, 30], std=[50, 60.5, 70], pad_size_divisor=48, **swap
+    )
+    cfg = Config(
+        dict(test_dataloader=dict(dataset=dict(pipeline=pipeline)), model=dict(data_preprocessor=preprocessor))
+    )
+    theirs, sample = expected(cfg, 'mmdet', PHOTOS[0])
+    steps = Preprocess.parse(json.dumps(preprocessing(cfg).steps))
+    for kernels in (True, False):
+        ours = steps(read_image(PHOTOS[0]), kernels=kernels)
+        assert np.array_equal(ours.image, theirs)
+        assert ours.scale == tuple(sample.scale_factor) and ours.valid_size == tuple(sample.img_shape)

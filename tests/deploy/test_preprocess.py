@@ -180,6 +180,12 @@ def test_an_image_that_would_vanish_or_burst(values, size):
             'pad in rebnn.preprocess must be in whole numbers',
         ),
         ('{"channels": "rgb", "pad": 32}', 'pad in rebnn.preprocess must have divisor and value'),
+        ('{"channels": "rgb", "letterbox": {"square": true}}', 'letterbox in rebnn.preprocess must have value'),
+        ('{"channels": "rgb", "letterbox": {"value": [0, 0, 0], "square": 1}}', 'letterbox .* must have value'),
+        ('{"channels": "rgb", "letterbox": {"value": [0, 0, 256]}}', 'three numbers of 0 to 255'),
+        ('{"channels": "rgb", "letterbox": {"value": 114}}', 'three numbers of 0 to 255'),
+        ('{"channels": "rgb", "letterbox": {"value": [0, 0, 0], "divisor": 0}}', 'letterbox .* whole numbers'),
+        ('{"channels": "rgb", "letterbox": {"value": [0, 0, 0], "size": 9}}', 'letterbox .* a width and a height'),
     ],
 )
 def test_steps_that_cannot_be(text, words):

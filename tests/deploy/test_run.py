@@ -96,7 +96,12 @@ def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
         (['raw', 'photo', '--out', 'maps.png'], 'the outputs of a raw model are written as .npz'),
         (['raw', 'photo', '--out', 'nowhere/maps.npz'], 'no folder nowhere'),
         (['folder', 'photo'], ' is a folder; name the packed model in it'),
-        (['detector', 'folder'], ' is a folder; name the image in it'),
+        (['detector', 'empty'], 'there is no image in the folder '),
+        (['detector', 'photo', 'nowhere.jpg'], 'rebnn-run: no image at nowhere.jpg'),
+        (['detector', 'nowhere.mp4'], 'no video at nowhere.mp4'),
+        (['detector', 'camera:front'], 'a camera has a number, such as camera:0'),
+        (['detector', 'empty', '--out', 'nowhere'], 'several images go into a folder, and there is none'),
+        (['classifier', 'empty', '--out', 'nowhere'], 'of several images only boxes are drawn'),
         (
             ['https://a.org/m.onnx', 'photo'],
             'rebnn-run: https://a.org/m.onnx is a URL, which is not fetched',
@@ -107,10 +112,10 @@ def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
         ),
     ],
 )
-def test_what_goes_wrong_is_one_sentence(rebnn_run, files, photo, arguments, words):
-    places = {**files, 'photo': photo, 'folder': photo.parent}
+def test_what_goes_wrong_is_one_sentence(rebnn_run, files, photo, arguments, words, tmp_path):
+    places = {**files, 'photo': photo, 'folder': photo.parent, 'empty': tmp_path}
     code, out, err = rebnn_run(*(places.get(argument, argument) for argument in arguments))
-    assert (code, out) == (1, '')
+    assert code == 1 and (out == '' or 'nowhere.jpg' in arguments)  # what was found before is printed
     assert err.startswith('rebnn-run: ') and words in err and err.count('\n') == 1
 
 

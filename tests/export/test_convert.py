@@ -45,14 +45,8 @@ def test_what_is_packed_and_what_stays_real():
     [
         (lambda: DoReFaConv2d(8, 8, 3), "DoReFaConv2d '1' has weights of 4 bits"),
         (
-            lambda: DoReFaConv2d(
-                8, 8, 3, weight=dict(type='DoReFaWeight', bits=1), activation=dict(type='DoReFaActivation', bits=1)
-            ),
-            "DoReFaConv2d '1' has inputs whose two values are not -1 and \\+1",
-        ),
-        (
-            lambda: BinaryConv2d(8, 8, 3, weight='AdaBinWeight', activation='AdaBinActivation'),
-            "BinaryConv2d '1' has weights whose two values are not -1 and \\+1 \\(AdaBinWeight\\)",
+            lambda: BinaryConv2d(8, 8, 3, activation=dict(type='BiTStep')),
+            "BinaryConv2d '1' has inputs whose two values are not known to the exporter \\(BiTStep\\)",
         ),
     ],
 )

@@ -62,7 +62,7 @@ def test_another_interpolation_is_noted():
 @pytest.mark.parametrize(
     ('step', 'words'),
     [
-        (dict(type='Pad', size_divisor=32), 'Pad.*no words for'),
+        (dict(type='Pad', size_divisor=32, padding_mode='edge'), 'Pad.*no words for'),
         (dict(type='ResizeEdge', scale=256, edge='long'), 'edge.*no words for'),
         (dict(type='CenterCrop', crop_size=8, efficientnet_style=True), 'no words for'),
     ],
@@ -76,3 +76,11 @@ def test_an_order_that_cannot_be_stated():
     crop, resize = dict(type='CenterCrop', crop_size=8), dict(type='Resize', scale=(4, 4))
     with pytest.raises(ValueError, match='has Resize where the packed format has no place for it'):
         preprocessing(config(LOAD, crop, resize))
+
+
+def test_a_letterbox_comes_behind_resize_and_crop_in_the_order_of_the_network():
+    pad = dict(type='Pad', size=(64, 32), pad_val=dict(img=(1.0, 2.0, 3.0)))
+    steps = preprocessing(config(LOAD, dict(type='Resize', scale=32), pad, bgr_to_rgb=True)).steps
+    assert steps['letterbox'] == {'value': [3, 2, 1], 'size': [64, 32]}
+    with pytest.raises(ValueError, match='has CenterCrop where the packed format has no place for it'):
+        preprocessing(config(LOAD, pad, dict(type='CenterCrop', crop_size=8)))

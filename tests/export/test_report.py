@@ -1,16 +1,19 @@
 from io import StringIO
 
+import onnx
 import pytest
 import torch
 from mmengine.registry import DefaultScope
 from onnx import numpy_helper
 from rich.console import Console
+from torch import nn
 
 from rebnn_mm.analysis.layer_counter import count_layers
 from rebnn_mm.export import pack
 from rebnn_mm.export.examples import Image
 from rebnn_mm.export.report import print_report, report_of
 from rebnn_mm.export.tasks import Task, graph_of, torch_outputs
+from rebnn_mm.methods import ReBNNConv2d
 
 
 def test_the_weight_of_a_layer_that_is_called_for_every_level_counts_once():
@@ -34,3 +37,15 @@ def test_the_weight_of_a_layer_that_is_called_for_every_level_counts_once():
     out = StringIO()
     print_report(report, Console(file=out))
     assert f'{report.real_size:,} of real constants' in ' '.join(out.getvalue().split())
+
+
+def test_packed_layers_that_are_slower_than_real_ones_are_named():
+    net = nn.Sequential(ReBNNConv2d(32, 32, 3, groups=32), ReBNNConv2d(32, 32, 1), nn.Conv2d(32, 32, 3, groups=32))
+    costs = count_layers(net, lambda: net(torch.ones(1, 32, 8, 8)))
+    report = report_of(onnx.ModelProto(), costs, ['0', '1'], {}, 'an image of 8 x 8', 2000)
+    out = StringIO()
+    print_report(report, Console(file=out, width=400))
+    assert (
+        'Slow: 1 grouped binary layer is slower packed than real: 0. An output sees 1 input channel' in out.getvalue()
+    )
+    assert report_of(onnx.ModelProto(), costs, ['1'], {'0': 'named'}, '', 2000).slow == ''

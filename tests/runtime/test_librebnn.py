@@ -65,7 +65,16 @@ def run_program(program: Path, isa: str, *arguments: object) -> str:
 
 @pytest.fixture(scope='module')
 def plain() -> Path:
-    programs = ['test_sums', 'test_steps', 'test_stem', 'test_threads', 'test_arguments', 'test_text', 'bench_conv']
+    programs = [
+        'test_sums',
+        'test_steps',
+        'test_stem',
+        'test_threads',
+        'test_arguments',
+        'test_image',
+        'test_text',
+        'bench_conv',
+    ]
     cache = SET_UP / 'CMakeCache.txt'
     is_here = cache.exists() and f'CMAKE_HOME_DIRECTORY:INTERNAL={RUNTIME}\n' in cache.read_text()
     return build(SET_UP if is_here else BUILDS / 'plain', ['rebnn', 'rebnn_static', *programs])
@@ -74,7 +83,11 @@ def plain() -> Path:
 @pytest.fixture(scope='module')
 def address(tmp_path_factory) -> Path:
     require_sanitizer('address,undefined', tmp_path_factory.mktemp('address'))
-    return build(BUILDS / 'address', ['fuzz_conv', 'test_arguments', 'test_stem', 'test_text'], 'address,undefined')
+    return build(
+        BUILDS / 'address',
+        ['fuzz_conv', 'test_arguments', 'test_image', 'test_stem', 'test_text'],
+        'address,undefined',
+    )
 
 
 @pytest.fixture(scope='module')
@@ -113,6 +126,17 @@ def test_wrong_arguments_give_sentences(plain, isa):
 @pytest.mark.parametrize('isa', ISAS)
 def test_attention_and_embedding_equal_integer_arithmetic(plain, isa):
     assert 'every number is equal' in run_program(plain / 'tests' / 'test_text', isa, 10, 50, 1)
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_images_equal_scalar_code(plain, isa):
+    assert 'every number is equal' in run_program(plain / 'tests' / 'test_image', isa, 300, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('isa', ISAS)
+def test_images_under_address_sanitizer(address, isa):
+    assert 'every number is equal' in run_program(address / 'tests' / 'test_image', isa, 1000, 2)
 
 
 @pytest.mark.slow

@@ -11,6 +11,17 @@ from .fold_norm import fold_norms
 from .fuse import fuse
 from .half import to_half
 from .keep_signs import keep_signs
+from .spread_norms import spread_norms
 from .stem import halve_stem, join_stem
 
-__all__ = ['channels_last', 'compact', 'fold_norms', 'fuse', 'halve_stem', 'join_stem', 'keep_signs', 'to_half']
+__all__ = [
+    'channels_last',
+    'compact',
+    'fold_norms',
+    'fuse',
+    'halve_stem',
+    'join_stem',
+    'keep_signs',
+    'spread_norms',
+    'to_half',
+]

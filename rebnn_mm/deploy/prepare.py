@@ -1,0 +1,132 @@
+"""Preparing an image by the kernels of librebnn, where they are installed; to the last bit what NumPy gives."""
+
+from __future__ import annotations
+
+import ctypes
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from .native import LIBRARY_FOLDER
+
+ABI = 4
+ALIGNMENT = 64
+TASK_PIXELS = 1 << 16
+"""A thread makes at least so many pixels: to hand them over takes as long as a tenth of that."""
+
+
+class Steps(NamedTuple):
+    """What happens to an image of a certain size; pairs are height and width, or y and x.
+
+    Attributes:
+        resized: size that the whole image gets.
+        crop: first pixel of that that is kept.
+        kept: how many are kept.
+        size: of the result.
+        offset: where the first kept pixel lies in the result.
+        reverse: whether the last channel becomes the first.
+        mean: float32 [3], in the result's order; None to leave the pixels as they are.
+        std: the same.
+        fill: float32 [3], what is around the kept pixels.
+    """
+
+    resized: tuple[int, int]
+    crop: tuple[int, int]
+    kept: tuple[int, int]
+    size: tuple[int, int]
+    offset: tuple[int, int]
+    reverse: bool
+    mean: np.ndarray | None
+    std: np.ndarray | None
+    fill: np.ndarray
+
+
+class _Image(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_int64) for name in ('height', 'width', 'row_bytes')),
+        ('image', ctypes.c_void_p),
+        ('resized', ctypes.c_int64 * 2),
+        ('crop', ctypes.c_int64 * 4),
+        ('size', ctypes.c_int64 * 2),
+        ('offset', ctypes.c_int64 * 2),
+        ('reverse', ctypes.c_int32),
+        *((name, ctypes.c_void_p) for name in ('mean', 'std', 'fill', 'y')),
+    )
+
+
+@cache
+def kernels() -> ctypes.CDLL | None:
+    """The library, or None if there is none that prepares images."""
+    try:
+        found = ctypes.CDLL(str(LIBRARY_FOLDER / 'librebnn.so'))
+        if found.rebnn_abi_version() != ABI:
+            return None
+        found.rebnn_last_error.restype = ctypes.c_char_p
+        found.rebnn_image_rows.argtypes = (
+            *(ctypes.POINTER(_Image), ctypes.c_int64, ctypes.c_int64),
+            *(ctypes.c_void_p, ctypes.c_size_t),
+        )
+        found.rebnn_image_scratch_size.argtypes = ctypes.POINTER(_Image), ctypes.POINTER(ctypes.c_size_t)
+    except (OSError, AttributeError):
+        return None
+    return found
+
+
+def prepared(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarray | None:
+    """The result of the steps; None if NumPy has to compute it.
+
+    Args:
+        image: uint8 [H, W, 3].
+        steps: for an image of this size.
+        threads: how many may work on it.
+
+    Returns:
+        float32 [1, 3, height, width].
+    """
+    library = kernels()
+    if library is None or max(*image.shape[:2], *steps.resized) > 1 << 28:
+        return None
+    if image.strides[1:] != (3, 1) or image.strides[0] < 3 * image.shape[1]:
+        image = np.ascontiguousarray(image)
+    y = np.empty((1, 3, *steps.size), np.float32)
+    io = _Image(
+        *image.shape[:2],
+        image.strides[0],
+        image.ctypes.data,
+        steps.resized,
+        (*steps.crop, *steps.kept),
+        steps.size,
+        steps.offset,
+        steps.reverse,
+        *(None if array is None else array.ctypes.data for array in (steps.mean, steps.std, steps.fill)),
+        y.ctypes.data,
+    )
+    needed = ctypes.c_size_t()
+    _check(library, library.rebnn_image_scratch_size(io, needed))
+
+    def make(part: range) -> None:
+        scratch = np.empty(needed.value + ALIGNMENT, np.uint8)
+        start = scratch.ctypes.data
+        start += -start % ALIGNMENT
+        _check(library, library.rebnn_image_rows(io, part.start, len(part), start, needed.value))
+
+    height, width = steps.size
+    parts = max(1, min(threads, height * width // TASK_PIXELS))
+    if parts == 1:
+        make(range(height))
+        return y
+    each = -(-height // parts)
+    list(_workers(threads).map(make, (range(row, min(row + each, height)) for row in range(0, height, each))))
+    return y
+
+
+def _check(library: ctypes.CDLL, status: int) -> None:
+    if status:
+        raise RuntimeError(library.rebnn_last_error().decode())
+
+
+@cache
+def _workers(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, 'rebnn-prepare')

@@ -1,0 +1,77 @@
+"""Many images for the command: files, folders, the frames of a video file or of a camera."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .errors import ImageError
+from .image import read_image
+
+PICTURES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
+VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
+CAMERA = 'camera:'
+"""In front of the number of a camera, as OpenCV counts them."""
+
+Named = tuple[str, np.ndarray]
+
+
+def is_several(source: str) -> bool:
+    """Whether a source gives more than one image.
+
+    Example:
+        >>> is_several('street.mp4'), is_several('camera:0'), is_several('street.jpg')
+        (True, True, False)
+    """
+    return source.startswith(CAMERA) or Path(source).suffix.lower() in VIDEOS or Path(source).is_dir()
+
+
+def images_of(sources: Iterable[str]) -> Iterator[Named]:
+    """Every image with its name, read when it is asked for.
+
+    Raises:
+        ImageError: a source is missing or gives no images, or a video needs OpenCV, which is not installed.
+    """
+    for source in sources:
+        if source.startswith(CAMERA) or Path(source).suffix.lower() in VIDEOS:
+            yield from _frames(source)
+        elif Path(source).is_dir():
+            names = sorted(path for path in Path(source).iterdir() if path.suffix.lower() in PICTURES)
+            if not names:
+                raise ImageError(f'there is no image in the folder {source} ({", ".join(PICTURES)})')
+            for path in names:
+                yield str(path), read_image(path)
+        else:
+            yield source, read_image(source)
+
+
+def _frames(source: str) -> Iterator[Named]:
+    try:
+        import cv2
+    except ImportError:
+        raise ImageError(
+            f'{source}: reading a video or a camera needs OpenCV: pip install opencv-python-headless'
+        ) from None
+    where: Any = source
+    if source.startswith(CAMERA):
+        camera = source.removeprefix(CAMERA)
+        if not camera.isdecimal():
+            raise ImageError(f'{source}: a camera has a number, such as {CAMERA}0')
+        where = int(camera)
+    elif not Path(source).is_file():
+        raise ImageError(f'no video at {source}')
+    capture = cv2.VideoCapture(where)
+    try:
+        if not capture.isOpened():
+            raise ImageError(f'{source} cannot be opened as a video: OpenCV finds nothing there that it reads')
+        number = 0
+        while (frame := capture.read())[0]:
+            number += 1
+            yield f'{source}#{number}', cv2.cvtColor(frame[1], cv2.COLOR_BGR2RGB)
+        if not number:
+            raise ImageError(f'{source} has no frame that OpenCV can read')
+    finally:
+        capture.release()

@@ -1,0 +1,108 @@
+"""Takes what corrects a binary convolution behind the norm and the shortcut that follow, so that they can be fused."""
+
+import onnx
+import onnx_ir as ir
+
+from ..operators import DOMAIN
+from .graph import changed, constant_array, constant_per_channel, only_use
+
+
+def spread_norms(model: onnx.ModelProto) -> onnx.ModelProto:
+    r"""Apply a norm to a binary convolution and to its correction each, and add the shortcut to the correction.
+
+    .. math:: ((p + c) \cdot m + a) + r = (p \cdot m + a) + (c \cdot m + r)
+
+    p is a ``BinaryConv`` and c the real convolution that its second values add
+    (:mod:`rebnn_mm.export.two_valued`), which :func:`rebnn_mm.export.passes.fold_norms` then gives the factor. Real
+    sums are rounded otherwise than before; other binary convolutions are left alone.
+
+    Args:
+        model: from :func:`rebnn_mm.export.trace`; it is not changed.
+
+    Returns:
+        onnx.ModelProto: the same object if there is no such convolution.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from rebnn_mm.export import pack, trace
+        >>> from rebnn_mm.layers import BinaryConv2d
+        >>> conv = BinaryConv2d(8, 8, 3, weight='AdaBinWeight', activation='AdaBinActivation', bias=False)
+        >>> model = trace(pack(nn.Sequential(conv, nn.BatchNorm2d(8))).model, {'x': torch.ones(1, 8, 4, 4)}, ['y'])
+        >>> [node.op_type for node in model.graph.node]
+        ['BinaryConv', 'BinaryConv', 'Conv', 'Add', 'Mul', 'Add']
+        >>> [node.op_type for node in spread_norms(model).graph.node]
+        ['BinaryConv', 'BinaryConv', 'Conv', 'Mul', 'Mul', 'Add', 'Add']
+    """
+    return changed(model, _spread_all)
+
+
+def _spread_all(graph: ir.Graph) -> bool:
+    done = [_spread(graph, node) for node in list(graph) if node.op_type == 'Add' and node.domain == '']
+    return any(done)
+
+
+def _spread(graph: ir.Graph, add: ir.Node) -> bool:
+    product, correction = add.inputs
+    if product is None or correction is None or not _corrects(correction, product):
+        return False
+    channels = product.shape[1] if product.shape is not None else None
+    if not isinstance(channels, int):
+        return False
+    end = add.outputs[0]
+    taken = [add]
+    for kind in ('Mul', 'Add', 'shortcut'):
+        use = only_use(end)
+        if use is None or use[0].domain != '' or use[0].op_type != ('Mul' if kind == 'Mul' else 'Add'):
+            continue
+        node, index = use
+        other = node.inputs[1 - index]
+        if other is None or (constant_per_channel(other, channels) is None) != (kind == 'shortcut'):
+            continue
+        if kind == 'shortcut' and (constant_array(other) is not None or not _same_shape(other, end)):
+            continue
+        if kind != 'shortcut':
+            product = _behind(graph, node, kind, product, other)
+        if kind != 'Add':
+            correction = _behind(graph, node, 'Mul' if kind == 'Mul' else 'Add', correction, other)
+        taken.append(node)
+        end = node.outputs[0]
+    last = taken[-1]
+    joined = ir.node('Add', [product, correction], num_outputs=1)
+    graph.insert_before(last, joined)
+    joined.outputs[0].shape, joined.outputs[0].type = end.shape, end.type
+    name, end.name = end.name, f'{end.name}_joined'
+    joined.outputs[0].name = name
+    end.replace_all_uses_with(joined.outputs[0], replace_graph_outputs=True)
+    graph.remove(taken[::-1], safe=True)
+    return len(taken) > 1
+
+
+def _behind(graph: ir.Graph, before: ir.Node, kind: str, value: ir.Value, other: ir.Value) -> ir.Value:
+    node = ir.node(kind, [value, other], num_outputs=1)
+    graph.insert_before(before, node)
+    result = node.outputs[0]
+    result.shape, result.type = value.shape, value.type
+    return result
+
+
+def _corrects(correction: ir.Value, product: ir.Value) -> bool:
+    """Whether a value is a real convolution of what a binary one of the same input gives as another one's sums."""
+    conv, binary = correction.producer(), product.producer()
+    if conv is None or binary is None or conv.op_type != 'Conv' or binary.op_type != 'BinaryConv':
+        return False
+    if len(list(correction.uses())) != 1 or len(list(product.uses())) != 1 or conv.inputs[0] is None:
+        return False
+    sums = conv.inputs[0].producer()
+    while sums is not None and sums.op_type == 'Pad' and sums.inputs[0] is not None:
+        sums = sums.inputs[0].producer()
+    return (
+        sums is not None
+        and sums.domain == DOMAIN
+        and sums.op_type == 'BinaryConv'
+        and sums.inputs[0] is binary.inputs[0]
+    )
+
+
+def _same_shape(first: ir.Value, second: ir.Value) -> bool:
+    return first.shape is not None and second.shape is not None and len(first.shape) == len(second.shape)

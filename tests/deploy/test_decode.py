@@ -1,0 +1,75 @@
+"""Whatever library decodes, the pixels are Pillow's."""
+
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from rebnn_mm.deploy import ImageError, decode
+from rebnn_mm.deploy.image import read_image
+
+
+@pytest.fixture
+def fresh():
+    decode.fastest.cache_clear()
+    yield
+    decode.fastest.cache_clear()
+
+
+def decoded(path):
+    with Image.open(path) as file:
+        return decode.jpeg_pixels(file)
+
+
+def test_a_photo_has_the_pixels_that_pillow_gives(photo):
+    found = decoded(photo)
+    if found is not None:  # where OpenCV's decoder is another one than Pillow's
+        assert np.array_equal(found, np.array(Image.open(photo)))
+    assert np.array_equal(read_image(photo), np.array(Image.open(photo)))
+
+
+def test_a_decoder_with_other_pixels_is_not_used(photo, fresh, monkeypatch):
+    monkeypatch.setattr(decode, '_turbojpeg', lambda: lambda data: 255 - np.array(Image.open(photo)))
+    monkeypatch.setattr(decode, '_opencv', lambda: None)
+    assert decode.fastest() is None and decoded(photo) is None
+
+
+def test_the_first_one_that_agrees_is_used(fresh, monkeypatch):
+    from io import BytesIO
+
+    def good(data):
+        return np.array(Image.open(BytesIO(data)))
+
+    monkeypatch.setattr(decode, '_turbojpeg', lambda: lambda data: None)
+    monkeypatch.setattr(decode, '_opencv', lambda: good)
+    assert decode.fastest() is good
+
+
+def test_without_any_of_them(photo, fresh, monkeypatch):
+    for name in ('cv2', 'turbojpeg'):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert decode.fastest() is None and read_image(photo).shape == np.array(Image.open(photo)).shape
+
+
+@pytest.mark.parametrize('kind', ['PNG', 'grey', 'CMYK', 'turned'])
+def test_what_pillow_reads_itself(tmp_path, kind):
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (9, 7, 3), dtype=np.uint8))
+    path = tmp_path / 'file'
+    exif = Image.Exif()
+    exif[decode.ORIENTATION] = 6
+    if kind == 'PNG':
+        image.save(path, 'PNG')
+    elif kind == 'turned':
+        image.save(path, 'JPEG', exif=exif)
+    else:
+        image.convert({'grey': 'L', 'CMYK': 'CMYK'}[kind]).save(path, 'JPEG')
+    assert decoded(path) is None
+    assert read_image(path).shape == ((7, 9, 3) if kind == 'turned' else (9, 7, 3))
+
+
+def test_a_file_that_ends_too_early_is_an_error(tmp_path, photo):
+    path = tmp_path / 'cut.jpg'
+    path.write_bytes(photo.read_bytes()[:9000])
+    with pytest.raises(ImageError, match='cannot be read as an image'):
+        read_image(path)

@@ -1,0 +1,121 @@
+"""Many images: batches, streams, folders, videos."""
+
+import json
+import sys
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from rebnn_mm.deploy import ImageError, load
+from rebnn_mm.deploy.run import main
+from rebnn_mm.deploy.several import images_of
+
+
+@pytest.fixture
+def images() -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [random.integers(0, 256, (*size, 3), dtype=np.uint8) for size in ((24, 32), (24, 32), (40, 20), (24, 32))]
+
+
+@pytest.fixture
+def video(tmp_path, images):
+    path = str(tmp_path / 'clip.avi')
+    writer = cv2.VideoWriter(path, cv2.VideoWriter_fourcc(*'MJPG'), 5, (32, 24))
+    for shade in (20, 120, 220):
+        writer.write(np.full((24, 32, 3), (0, 0, shade), np.uint8))
+    writer.release()
+    return path
+
+
+def numbers(result):
+    """A result as numbers; a batch may round the real sums otherwise."""
+    if isinstance(result, list):
+        return [label.number for label in result], [label.score for label in result]
+    if isinstance(result, dict):
+        return list(result), [float(value.sum()) for value in result.values()]
+    return result.labels.tolist(), [*result.scores.tolist(), *result.boxes.ravel().tolist()]
+
+
+@pytest.mark.parametrize('kind', ['classifier', 'detector', 'raw'])
+def test_each_image_of_a_list_has_the_result_it_has_alone(files, images, kind):
+    model = load(files[kind], use_library=False)
+    alone = [numbers(model(image)) for image in images]
+    assert model([]) == []
+    for several in (model(images), list(model.stream(images)), list(model.stream(iter(images), batch=3))):
+        assert len(several) == len(images)
+        for found, (names, values) in zip(map(numbers, several), alone, strict=True):
+            assert found[0] == names and np.allclose(found[1], values, rtol=1e-5, atol=1e-5)
+
+
+def test_equally_large_neighbours_go_through_the_network_together(files, images, monkeypatch):
+    model = load(files['classifier'], use_library=False)
+    batches = []
+    run = model.run
+    monkeypatch.setattr(model, 'run', lambda prepared: batches.append(len(prepared.image)) or run(prepared))
+    model(images)
+    assert batches == [2, 1, 1]
+
+
+def test_options_of_the_call_go_to_every_image_of_a_stream(files, images):
+    model = load(files['classifier'], use_library=False)
+    assert [len(labels) for labels in model.stream(images, batch=2, top=3)] == [3] * 4
+
+
+def test_a_stream_reads_ahead_but_not_everything(files, images):
+    asked = []
+
+    def endless():
+        while True:
+            asked.append(1)
+            yield images[0]
+
+    stream = load(files['classifier'], use_library=False).stream(endless(), batch=2)
+    for _ in range(3):
+        next(stream)
+    stream.close()
+    assert 3 <= len(asked) <= 10
+
+
+def test_a_stream_ends_at_the_image_that_is_none(files, images):
+    stream = load(files['classifier'], use_library=False).stream([images[0], 'nowhere.jpg', images[1]])
+    assert next(stream)
+    with pytest.raises(ImageError, match=r'no image at nowhere\.jpg'):
+        next(stream)
+
+
+def test_files_of_a_folder_and_frames_of_a_video_in_their_order(tmp_path, video, images):
+    for name, image in zip('ba', images, strict=False):
+        Image.fromarray(image).save(tmp_path / f'{name}.png')
+    (tmp_path / 'notes.txt').write_text('no image')
+    found = list(images_of([str(tmp_path), video]))
+    assert [name for name, _ in found] == [
+        str(tmp_path / 'a.png'),
+        str(tmp_path / 'b.png'),
+        *(f'{video}#{i}' for i in (1, 2, 3)),
+    ]
+    assert np.array_equal(found[0][1], images[1])
+    reds = [int(frame[..., 0].mean()) for _, frame in found[2:]]
+    assert np.allclose(reds, (20, 120, 220), atol=6) and all(frame[..., 2].mean() < 6 for _, frame in found[2:])
+
+
+def test_what_is_no_video(tmp_path, monkeypatch):
+    path = tmp_path / 'clip.mp4'
+    path.write_bytes(b'no video')
+    with pytest.raises(ImageError, match='cannot be opened as a video'):
+        list(images_of([str(path)]))
+    monkeypatch.setitem(sys.modules, 'cv2', None)
+    with pytest.raises(ImageError, match='needs OpenCV: pip install opencv-python-headless'):
+        list(images_of([str(path)]))
+
+
+def test_the_command_prints_each_image_of_a_video_and_paints_it(files, video, tmp_path, capsys):
+    main([str(files['detector']), video, '--out', str(tmp_path), '--json', '--no-library', '--batch', '2'])
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line['image'] for line in lines] == [f'{video}#{i}' for i in (1, 2, 3)]
+    painted = sorted(tmp_path.glob('*.png'))
+    assert len(painted) == 3 and Image.open(painted[0]).size == (32, 24)
+    main([str(files['classifier']), video, str(painted[0]), '--no-library', '--top', '1'])
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == f'{video}#1' and out[1].split() == ['class', 'score'] and out[-1].startswith('4 images, ')
