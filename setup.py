@@ -56,17 +56,18 @@ EXTRAS = {
 
 
 class BuildWithConfigs(build_py):
-    """Copies ``configs`` into the package, where :func:`rebnn_mm.utils.config_file.get_config_dir` finds them.
+    """Copies ``configs`` and their index into the package, to ``.mim``, where OpenMMLab's tools look for them.
 
-    An editable install keeps them where they are.
+    An editable install has links there.
     """
 
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            target = Path(self.build_lib, 'rebnn_mm', 'configs')
+            target = Path(self.build_lib, 'rebnn_mm', '.mim')
             shutil.rmtree(target, ignore_errors=True)
-            shutil.copytree(ROOT / 'configs', target, ignore=shutil.ignore_patterns('__pycache__'))
+            shutil.copytree(ROOT / 'configs', target / 'configs', ignore=shutil.ignore_patterns('__pycache__'))
+            shutil.copy(ROOT / 'model-index.yml', target)
 
 
 class BuildRuntime(Command):

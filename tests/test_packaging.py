@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 
 
 ROOMS = [
-    'analysis', 'benchmark', 'configs', 'datasets', 'deploy', 'engine', 'evaluation', 'export', 'functional', 'layers',
+    '.mim', 'analysis', 'benchmark', 'datasets', 'deploy', 'engine', 'evaluation', 'export', 'functional', 'layers',
     'methods', 'models', 'quantizers', 'utils',
 ]  # fmt: skip
 LIBRARIES = ['librebnn.so', 'librebnn_ort.so']
@@ -26,7 +26,7 @@ LIBRARIES = ['librebnn.so', 'librebnn_ort.so']
 
 def copy_sources(target: Path) -> None:
     """What git holds of the package: building in a copy keeps the clone clean."""
-    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'rebnn_check_env.py', 'README.md', 'LICENSE'):
+    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'rebnn_check_env.py', 'README.md', 'LICENSE', 'model-index.yml'):
         shutil.copy(ROOT / name, target)
     for name in ('rebnn_mm', 'configs', 'runtime'):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns('__pycache__', '*.so'))
@@ -92,8 +92,8 @@ def test_wheel_holds_every_module_and_config(installed):
     configs = files(ROOT / 'configs', '*.py')
     modules = files(ROOT / 'rebnn_mm', '*.py')
     assert 'faster_rcnn_r18_rebnn_coco.py' in configs
-    assert files(installed / 'rebnn_mm' / 'configs', '*.py') == configs
-    assert files(installed / 'rebnn_mm', '*.py') == modules | {f'configs/{name}' for name in configs}
+    assert files(installed / 'rebnn_mm' / '.mim' / 'configs', '*.py') == configs
+    assert files(installed / 'rebnn_mm', '*.py') == modules | {f'.mim/configs/{name}' for name in configs}
 
 
 def test_wheel_holds_these_rooms_and_no_experiments(installed):
@@ -107,7 +107,7 @@ def test_installed_package_finds_its_own_configs(installed):
     spec = importlib.util.spec_from_file_location('config_file_of_the_wheel', path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.get_config_dir() == installed / 'rebnn_mm' / 'configs'
+    assert module.get_config_dir() == installed / 'rebnn_mm' / '.mim' / 'configs'
 
 
 def test_installed_command_runs_where_nothing_else_is_installed(installed):
