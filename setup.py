@@ -185,11 +185,15 @@ setup(
     license_files=['LICENSE'],
     python_requires='>=3.10,<3.13',
     packages=find_packages(include=['rebnn_mm', 'rebnn_mm.*']),
-    py_modules=['rebnn_check_env'],
+    py_modules=['rebnn_check_env', 'rebnn_command'],
     install_requires=['torch', 'numpy', 'pycocotools'],
     extras_require=EXTRAS,
     entry_points={
-        'console_scripts': ['rebnn-check-env = rebnn_check_env:main', 'rebnn-run = rebnn_mm.deploy.run:main'],
+        'console_scripts': [
+            'rebnn = rebnn_command:main',
+            'rebnn-run = rebnn_command:run',
+            'rebnn-check-env = rebnn_check_env:main',
+        ],
     },
     cmdclass={
         'bdist_wheel': PlatformWheel,

@@ -18,16 +18,17 @@ ROOT = Path(__file__).parents[1]
 
 
 ROOMS = [
-    '.mim', 'analysis', 'benchmark', 'datasets', 'deploy', 'engine', 'evaluation', 'export', 'functional', 'layers',
-    'methods', 'models', 'quantizers', 'utils',
+    '.mim', 'analysis', 'benchmark', 'cli', 'datasets', 'deploy', 'engine', 'evaluation', 'export', 'functional',
+    'layers', 'methods', 'models', 'quantizers', 'utils', 'zoo',
 ]  # fmt: skip
 LIBRARIES = ['librebnn.so', 'librebnn_ort.so']
 
 
 def copy_sources(target: Path) -> None:
     """What git holds of the package: building in a copy keeps the clone clean."""
-    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'rebnn_check_env.py', 'README.md', 'LICENSE', 'model-index.yml'):
-        shutil.copy(ROOT / name, target)
+    for pattern in ('*.py', '*.md', '*.toml', '*.in', '*.yml', 'LICENSE'):
+        for file in ROOT.glob(pattern):
+            shutil.copy(file, target)
     for name in ('rebnn_mm', 'configs', 'runtime'):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns('__pycache__', '*.so'))
 
@@ -99,7 +100,7 @@ def test_wheel_holds_every_module_and_config(installed):
 def test_wheel_holds_these_rooms_and_no_experiments(installed):
     assert sorted(path.name for path in (installed / 'rebnn_mm').iterdir() if path.is_dir()) == ROOMS
     others = [path.name for path in installed.iterdir() if not path.name.endswith('.dist-info')]
-    assert sorted(others) == ['rebnn_check_env.py', 'rebnn_mm']
+    assert sorted(others) == ['rebnn_check_env.py', 'rebnn_command.py', 'rebnn_mm']
 
 
 def test_installed_package_finds_its_own_configs(installed):

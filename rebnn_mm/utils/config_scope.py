@@ -15,8 +15,8 @@ def add_config_scope() -> None:
     """Have mmengine find our configs by scope: in ``_base_``, in ``get_config``, in the lists of its inferencers.
 
     The scope enters mmengine's table of scopes, and ``rebnn_mm/.mim`` is where it looks for the configs of one. Two
-    things that it does not do by itself are added. Our configs need no folder in their name. And the parts of a base of
-    ours get no ``_scope_``: one config builds on mmdet, another on mmpretrain, so they are looked up in the
+    things are added that it does not do by itself. Our configs need no folder in their name. And the parts of a base
+    of ours get no ``_scope_``: one config builds on mmdet, another on mmpretrain, so they are looked up in the
     ``default_scope`` that the config names, as those of a base given by its path are.
 
     Example:

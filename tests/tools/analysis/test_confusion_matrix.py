@@ -1,4 +1,4 @@
-import importlib.util
+import importlib
 import json
 import pickle
 import re
@@ -32,9 +32,7 @@ CAT, DOG = [0, 0, 10, 10], [50, 50, 20, 20]
 @pytest.fixture
 def tool(monkeypatch):
     pytest.importorskip('mmcv._ext', reason='mmdet needs the compiled ops of mmcv')
-    spec = importlib.util.spec_from_file_location('confusion_matrix', ROOT / TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.import_module('rebnn_mm.cli.confusion')
     monkeypatch.chdir(ROOT)
     return module
 
