@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .model import Image, PackedModel
+from .image import Image
+from .model import PackedModel
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Classifier(PackedModel):
         """The ``top`` classes of the highest probability, the highest first; of equal ones that with the lower number.
 
         Args:
-            image: uint8 [H, W, 3] in the order RGB, or the path of an image file.
+            image: a path, bytes, an image of Pillow or an array (:func:`rebnn_mm.deploy.image.as_image`).
             top: how many; all if there are fewer.
 
         Raises:

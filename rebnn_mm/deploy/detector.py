@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .model import Image, PackedModel
+from .image import Image
+from .model import PackedModel
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Detector(PackedModel):
         """All objects that the model finds, down to the score threshold it was exported with.
 
         Args:
-            image: uint8 [H, W, 3] in the order RGB, or the path of an image file.
+            image: a path, bytes, an image of Pillow or an array (:func:`rebnn_mm.deploy.image.as_image`).
 
         Raises:
             DeployError: the image or the file is not as it should be.

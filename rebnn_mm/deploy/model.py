@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from os import PathLike
 from typing import Any
 
 import numpy as np
 import onnxruntime
 
 from .errors import ModelFileError, first_sentence
-from .image import read_image
+from .image import Image
 from .metadata import Metadata
 from .preprocess import Prepared
-
-Image = np.ndarray | str | PathLike[str]
-"""uint8 [H, W, 3] in the order RGB, or the path of an image file."""
 
 
 class LoadedModel:
@@ -76,7 +72,7 @@ class PackedModel(LoadedModel, ABC):
             ImageError: the image cannot be read or does not suit the model.
         """
         assert self.metadata.preprocess is not None
-        return self.metadata.preprocess(image if isinstance(image, np.ndarray) else _read(image))
+        return self.metadata.preprocess(image)
 
     def run(self, prepared: Prepared) -> list[np.ndarray]:
         """The graph's outputs, in the order of ``outputs``.
@@ -94,10 +90,6 @@ class PackedModel(LoadedModel, ABC):
             raise self.wrong(
                 f'ONNX Runtime stops at an input of {width} x {height} ({first_sentence(error)})'
             ) from None
-
-
-def _read(image: Any) -> Any:
-    return read_image(image) if isinstance(image, (str, PathLike)) else image
 
 
 class RawModel(PackedModel):
@@ -118,7 +110,7 @@ class RawModel(PackedModel):
         """The graph's outputs by name.
 
         Args:
-            image: uint8 [H, W, 3] in the order RGB, or the path of an image file.
+            image: an image in any form of :func:`rebnn_mm.deploy.image.as_image`.
 
         Raises:
             DeployError: the image or the file is not as it should be.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .errors import ImageError, ModelFileError
-from .image import check_image, resize_bilinear
+from .image import Image, as_image, resize_bilinear
 from .json_value import parse_json
 
 MAX_PIXELS = 1 << 25
@@ -94,16 +94,16 @@ class Preprocess:
             pad=None if pad is None else (_positive(pad['divisor'], 'pad'), _number(pad['value'], 'pad')),
         )
 
-    def __call__(self, image: np.ndarray) -> Prepared:
+    def __call__(self, image: Image) -> Prepared:
         """Prepare one image.
 
         Args:
-            image: uint8 [H, W, 3] in the order RGB, as Pillow gives it.
+            image: in any form of :func:`rebnn_mm.deploy.image.as_image`.
 
         Raises:
-            ImageError: another type or shape, or a size that the steps turn into 0 or more than ``MAX_PIXELS``.
+            ImageError: it is no image, or has a size that the steps turn into 0 or more than ``MAX_PIXELS``.
         """
-        check_image(image)
+        image = as_image(image)
         height, width = image.shape[:2]
         new_width, new_height = self._resized(width, height)
         kept_width, kept_height = new_width, new_height
