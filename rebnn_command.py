@@ -12,8 +12,6 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import NamedTuple
 
-import rebnn_check_env
-
 
 class Command(NamedTuple):
     """A subcommand.
@@ -80,11 +78,24 @@ def start(name: str) -> None:
     if not folder.joinpath(*command.module.split('.')).with_suffix('.py').is_file():
         raise SystemExit(f'rebnn {name}: needs the whole of rebnn_mm; what is installed here only runs packed models')
     if name == 'check':
-        rebnn_check_env.main()
+        importlib.import_module('rebnn_check_env').main()
         return
     if command.light:
         leave_package_unloaded()
-    importlib.import_module(f'rebnn_mm.{command.module}').main()
+    try:
+        module = importlib.import_module(f'rebnn_mm.{command.module}')
+    except ModuleNotFoundError as error:
+        raise SystemExit(f'rebnn {name}: {error.name} is not installed. {how_to_install(name)}') from None
+    module.main()
+
+
+def how_to_install(name: str) -> str:
+    """What to install for a subcommand whose libraries are missing."""
+    if COMMANDS[name].light:
+        return "Run: pip install 'rebnn_mm[deploy]'"
+    if name in ('export', 'test-packed', 'unpack'):
+        return "Run: pip install 'rebnn_mm[export]'; what training needs beside it, rebnn check says"
+    return 'rebnn check says what is missing'
 
 
 def usage() -> str:

@@ -186,11 +186,13 @@ def check_board_wheel(wheel: Path, machine: str, target: Path) -> None:
     assert wheel.name.endswith(f'_{machine}.whl')
     modules = {f'deploy/{name}' for name in files(ROOT / 'rebnn_mm' / 'deploy', '*.py')}
     assert files(target / 'rebnn_mm', '*.py') == modules | {'__init__.py', 'version.py'}
+    assert files(target / 'rebnn_mm' / 'zoo', '*') == files(ROOT / 'rebnn_mm' / 'zoo', '*')
+    assert (target / 'rebnn_command.py').is_file()
     assert sorted(path.name for path in (target / 'rebnn_mm' / 'deploy' / 'lib').iterdir()) == LIBRARIES
     (about,) = target.glob('*.dist-info')
     required = email.message_from_string((about / 'METADATA').read_text()).get_all('Requires-Dist')
     assert required == ['numpy', 'onnxruntime>=1.17', 'pillow']
-    assert 'rebnn-run = rebnn_mm.deploy.run:main' in (about / 'entry_points.txt').read_text()
+    assert 'rebnn-run = rebnn_command:run' in (about / 'entry_points.txt').read_text()
 
 
 @pytest.mark.slow

@@ -27,7 +27,6 @@ from .options import Options
 from .packed_layers import ChannelAffine, PackedLayer
 from .packing import unpack_bits
 from .passes import compact, to_half
-from .passes.graph import BLOCKS
 from .tasks import TEXT, Task, graph_of, task_of
 
 Place = tuple[str, ...]
@@ -60,19 +59,18 @@ def unpack(model: nn.Module, file: onnx.ModelProto) -> list[str]:
     if task.name == TEXT:
         raise ValueError('text classifiers cannot be unpacked: the file holds no word embedding to train on.')
     model.eval()
-    kinds = {node.op_type for node in file.graph.node}
-    options = Options(fast='RealStem' in kinds, fused=bool(kinds & {*BLOCKS, *(f'Packed{kind}' for kind in BLOCKS)}))
     stored = constants(file)
     probe = pack(model)
     _number(probe.model, model)
-    places = constants(_graph(probe, task, options))
-    missing = next(
-        (place for place in places if place not in stored or stored[place].size != places[place].size), None
-    )
-    if missing is not None:
-        raise ValueError(
-            f'the file has no constant for {" ".join(missing)}: it is of another network than the config.'
-        )
+    fast = any(node.op_type == 'RealStem' for node in file.graph.node)
+    for fused in (True, False):
+        options = Options(fast=fast, fused=fused)
+        places = constants(_graph(probe, task, options))
+        missing = [place for place, value in places.items() if place not in stored or stored[place].size != value.size]
+        if not missing:
+            break
+    else:
+        raise ValueError(f'the file has no constant {" ".join(missing[0])} of that size, so it is of another network.')
     found = _read_back(probe.model, places, stored)
     left = _fill(model, probe, found, stored)
     _check(constants(_graph(pack(model), task, options)), stored)

@@ -1,5 +1,7 @@
 """What a packed file holds goes back into a network, which then computes the same and can learn."""
 
+from copy import deepcopy
+
 import numpy as np
 import onnx
 import pytest
@@ -15,7 +17,7 @@ from rebnn_mm.models.blocks import RPReLU
 from rebnn_mm.registry import MODELS
 from tests.export.networks import METHODS, lively
 
-GIVEN_BACK = [method for method in METHODS if method != 'RBNN']
+OTHERS = [method for method in METHODS if method not in ('ReBNN', 'RBNN')]
 
 
 class Small(nn.Module):
@@ -43,15 +45,30 @@ def outputs(model: nn.Module) -> torch.Tensor:
         return model.eval()(torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(1)))
 
 
-@pytest.mark.parametrize('method', GIVEN_BACK)
-def test_a_network_comes_back(method):
+@pytest.fixture(scope='module')
+def pair() -> tuple[nn.Module, nn.Module]:
+    """A network and what its file gave back; tests that change them take copies."""
+    trained, again = lively(Small()), Small()
+    assert unpack(again, packed(trained)) == []
+    return trained, again
+
+
+def test_a_network_comes_back(pair):
+    trained, again = pair
+    assert torch.allclose(outputs(again), outputs(trained), rtol=0, atol=1e-5)
+    assert not torch.allclose(outputs(Small()), outputs(trained), rtol=0, atol=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('method', OTHERS)
+def test_one_of_another_method_comes_back(method):
     trained = lively(Small(method))
     again = Small(method)
     assert unpack(again, packed(trained)) == []
     assert torch.allclose(outputs(again), outputs(trained), rtol=0, atol=1e-5)
-    assert not torch.allclose(outputs(Small(method)), outputs(trained), rtol=0, atol=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('options', [Options(fused=False), Options(half=True)], ids=['no-fuse', 'half'])
 def test_a_file_of_another_form_comes_back(options):
     trained = lively(Small(bias=True))
@@ -60,18 +77,19 @@ def test_a_file_of_another_form_comes_back(options):
     assert torch.allclose(outputs(again), outputs(trained), rtol=0, atol=1e-5)
 
 
-def test_latent_weights_stand_at_plus_or_minus_their_scale():
-    trained, again = lively(Small()), Small()
-    unpack(again, packed(trained))
+def test_latent_weights_stand_at_plus_or_minus_their_scale(pair):
+    trained, again = pair
     codes, scale = trained.conv.weight_quantizer.codes(trained.conv.weight)
     assert torch.allclose(again.conv.weight, codes * scale.view(-1, 1, 1, 1))
 
 
+@pytest.mark.slow
 def test_rotated_weights_are_refused():
     with pytest.raises(ValueError, match="RBNNConv2d 'conv' cannot be unpacked: of weights at plus or minus their"):
         unpack(Small('RBNN'), packed(lively(Small('RBNN'))))
 
 
+@pytest.mark.slow
 def test_a_file_of_another_network_is_refused():
     other = lively(Small())
     other.last = nn.Linear(16, 6).requires_grad_(False)
@@ -79,36 +97,34 @@ def test_a_file_of_another_network_is_refused():
         unpack(Small(), packed(other))
 
 
-def test_training_starts_where_the_file_ends():
+def test_training_starts_where_the_file_ends(pair):
     """With the statistics of the data a network in training computes what it does in evaluation."""
-    model = Small()
-    unpack(model, packed(lively(Small())))
-    x = torch.randn(64, 3, 16, 16)
+    model = deepcopy(pair[1]).eval()
+    x = torch.randn(64, 3, 16, 16, generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
-        before = model.eval()(x)
-        wrong = (model.train()(x) - before).abs().max()
-        unpack(model, packed(lively(Small())))  # training has moved the statistics
-        assert fit_norms(model.eval(), lambda: [model(x)]) == 2
-        after, training = model(x), model.train()(x)
-    assert torch.allclose(after, before, rtol=0, atol=1e-4)
-    # signs next to zero may turn in the norm that rounds otherwise
-    assert (training - before).abs().mean() < 0.01 < 0.1 < wrong
+        before = model(x)
+        wrong = (deepcopy(model).train()(x) - before).abs().mean()
+        assert fit_norms(model, lambda: [model(x)]) == 2
+        after, training = model(x), deepcopy(model).train()(x)
+    # signs next to zero may turn where a norm rounds otherwise
+    assert (after - before).abs().mean() < 1e-3
+    assert (training - before).abs().mean() < 0.02 < 0.1 < wrong
 
 
-def test_an_unpacked_network_learns():
-    model = Small()
-    unpack(model, packed(lively(Small())))
-    x, target = torch.randn(32, 3, 16, 16), torch.randint(5, (32,))
-    fit_norms(model.eval(), lambda: [model(x)])
+def test_an_unpacked_network_learns(pair):
+    model = deepcopy(pair[1]).eval().requires_grad_(True)
+    generator = torch.Generator().manual_seed(2)
+    x, target = torch.randn(32, 3, 16, 16, generator=generator), torch.randint(5, (32,), generator=generator)
+    fit_norms(model, lambda: [model(x)])
     model.train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     losses = []
-    for _ in range(20):
+    for _ in range(60):
         loss = F.cross_entropy(model(x), target)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(float(loss.detach()))
     assert losses[-1] < 0.7 * losses[0]
 
 
