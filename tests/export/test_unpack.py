@@ -12,12 +12,13 @@ from torch.nn import functional as F
 from rebnn_mm.deploy.zoo import zoo_path
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.options import PLAIN, Options
-from rebnn_mm.export.unpack import fit_norms, unpack
+from rebnn_mm.export.unpack import _fill_layer, fit_norms, unpack
 from rebnn_mm.models.blocks import RPReLU
+from rebnn_mm.quantizers.base import WeightQuantizer
 from rebnn_mm.registry import MODELS
 from tests.export.networks import METHODS, lively
 
-OTHERS = [method for method in METHODS if method not in ('ReBNN', 'RBNN')]
+OTHERS = [method for method in METHODS if method != 'ReBNN']
 
 
 class Small(nn.Module):
@@ -83,10 +84,21 @@ def test_latent_weights_stand_at_plus_or_minus_their_scale(pair):
     assert torch.allclose(again.conv.weight, codes * scale.view(-1, 1, 1, 1))
 
 
-@pytest.mark.slow
-def test_rotated_weights_are_refused():
-    with pytest.raises(ValueError, match="RBNNConv2d 'conv' cannot be unpacked: of weights at plus or minus their"):
-        unpack(Small('RBNN'), packed(lively(Small('RBNN'))))
+class Centred(WeightQuantizer):
+    """Signs of the weight less its mean, so that they do not come back from themselves."""
+
+    def codes(self, weight):
+        return (weight - weight.mean()).sign() + 0 * weight, weight.abs().amax(dim=(1, 2, 3)) * 2
+
+
+def test_a_method_whose_signs_do_not_come_back_is_refused():
+    conv = nn.Sequential(Small().conv)
+    conv[0].weight_quantizer = Centred(conv[0].weight.shape)
+    with (
+        torch.no_grad(),
+        pytest.raises(ValueError, match="^ReBNNConv2d 'conv' cannot be unpacked: of weights at plus or minus their"),
+    ):
+        _fill_layer(conv[0], 'conv', torch.ones(conv[0].weight.shape), {})
 
 
 @pytest.mark.slow
