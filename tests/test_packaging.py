@@ -2,6 +2,7 @@
 
 import email
 import importlib.util
+import json
 import os
 import platform
 import shutil
@@ -204,6 +205,26 @@ def test_board_wheel(tmp_path):
     installed = tmp_path / 'installed'
     check_board_wheel(wheel, 'x86_64', installed)
     assert operators_work(installed)
+    done = command_of(installed, 'run', 'zoo:blood-cells', 'zoo:BloodImage_00021.jpg', '--json', cwd=tmp_path)
+    assert done.returncode == 0 and len(json.loads(done.stdout)) > 10, done.stderr
+    done = command_of(installed, 'train', 'mine.py', cwd=tmp_path)
+    assert done.stderr.strip().endswith('needs the whole of rebnn_mm; what is installed here only runs packed models')
+
+
+def command_of(installed: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess:
+    """``rebnn`` of an unpacked wheel, in a folder with nothing of this project."""
+    env = {**os.environ, 'PYTHONPATH': str(installed)}
+    command = [sys.executable, '-m', 'rebnn_command', *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=env, check=False)
+
+
+def test_installed_command_finds_configs_and_zoo_in_an_empty_folder(installed, tmp_path):
+    done = command_of(installed, 'zoo', 'blood-cells', '--path', cwd=tmp_path)
+    assert done.stdout.strip() == str(installed / 'rebnn_mm' / 'zoo' / 'blood-cells.onnx'), done.stderr
+    done = command_of(
+        installed, 'ops', 'rebnn_mm::cifar10/resnet20_rebnn_cifar10.py', '--format', 'json', cwd=tmp_path
+    )
+    assert done.returncode == 0 and 'backbone.layer1.0.conv1' in done.stdout, done.stderr
 
 
 @pytest.mark.slow

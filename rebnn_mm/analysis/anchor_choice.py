@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 from typing import NamedTuple
@@ -16,8 +17,8 @@ NUMBERS = (2, 3, 4, 5)
 SHAPES = ((1.0,), (0.8, 1.25), (0.7, 1.4), (0.5, 1.0, 2.0), (0.4, 1.0, 2.5), (0.33, 0.7, 1.4, 3.0))
 """Ratios of height to width that are tried."""
 
-WORTH = 0.01
-"""How much more cover, or a tenth of it in mean overlap, an additional anchor has to bring."""
+WORTH = 0.015
+"""How much of the covered share and the mean overlap together an additional anchor has to bring."""
 
 
 class Anchors(NamedTuple):
@@ -35,8 +36,26 @@ class Anchors(NamedTuple):
     covered: float
     overlap: float
 
+    @property
+    def fit(self) -> float:
+        """What is compared: both together."""
+        return self.covered + self.overlap
 
-def fit_of(sides: NDArray, scales: Sequence[float], ratios: Sequence[float], stride: int) -> Anchors:
+
+def equal_classes(labels: Sequence[object]) -> NDArray:
+    """A weight for each box with which all classes count the same, however many boxes they have.
+
+    Example:
+        >>> equal_classes(['red', 'red', 'red', 'white']).tolist()
+        [0.16666666666666666, 0.16666666666666666, 0.16666666666666666, 0.5]
+    """
+    counts = Counter(labels)
+    return np.array([1 / (len(counts) * counts[label]) for label in labels])
+
+
+def fit_of(
+    sides: NDArray, scales: Sequence[float], ratios: Sequence[float], stride: int, weights: NDArray | None = None
+) -> Anchors:
     """How anchors fit boxes: each box against the nearest anchor at the same centre.
 
     Args:
@@ -44,6 +63,7 @@ def fit_of(sides: NDArray, scales: Sequence[float], ratios: Sequence[float], str
         scales: roots of the anchors' areas in strides.
         ratios: heights over widths.
         stride: of the map.
+        weights: how much each box counts; None for all the same.
 
     Example:
         >>> fit_of(np.array([[32., 32.], [16., 32.]]), [2], [1], 16).overlap
@@ -54,38 +74,39 @@ def fit_of(sides: NDArray, scales: Sequence[float], ratios: Sequence[float], str
     anchors = np.stack([np.sqrt(areas / shapes), np.sqrt(areas * shapes)], axis=1)
     both = np.minimum(sides[:, None], anchors).prod(axis=2)
     overlap = (both / (sides.prod(axis=1)[:, None] + areas - both)).max(axis=1)
-    return Anchors(tuple(scales), tuple(ratios), float((overlap >= ENOUGH).mean()), float(overlap.mean()))
+    covered, mean = (float(np.average(values, weights=weights)) for values in (overlap >= ENOUGH, overlap))
+    return Anchors(tuple(scales), tuple(ratios), covered, mean)
 
 
-def choose_anchors(sides: NDArray, stride: int) -> Anchors:
-    """The fewest anchors with which more would hardly cover better.
+def choose_anchors(sides: NDArray, stride: int, weights: NDArray | None = None) -> Anchors:
+    """The fewest anchors beyond which more would hardly fit better.
 
     Scales are in a geometric row between the small and the large boxes.
 
     Args:
         sides: widths and heights in pixels of the network's input, (K, 2).
         stride: of the map.
+        weights: how much each box counts; None for all the same.
 
     Example:
         >>> sides = np.exp(np.random.default_rng(0).normal(3.5, 0.4, (500, 1))) * np.ones(2)
         >>> chosen = choose_anchors(sides, 16)
-        >>> chosen.ratios, chosen.covered > 0.97
+        >>> chosen.ratios, chosen.covered > 0.95
         ((1.0,), True)
     """
     roots = np.sqrt(sides.prod(axis=1)) / stride
+    order = np.argsort(roots)
+    share = np.cumsum(np.ones(len(roots)) if weights is None else weights[order])
     best: Anchors | None = None
     for number, ratios in sorted(product(NUMBERS, SHAPES), key=lambda pair: pair[0] * len(pair[1])):
-        ends = np.quantile(roots, [0.5 / number, 1 - 0.5 / number])
-        scales = [round(float(scale), 2) for scale in np.geomspace(*np.maximum(ends, 0.1), number)]
-        tried = fit_of(sides, scales, ratios, stride)
-        if best is None or _gain(tried, best) > WORTH * _more(tried, best):
+        ends = np.searchsorted(share, np.array([0.4 / number, 1 - 0.4 / number]) * share[-1])
+        small, large = np.maximum(roots[order[np.minimum(ends, len(roots) - 1)]], 0.1)
+        scales = [round(float(scale), 2) for scale in np.geomspace(small, large, number)]
+        tried = fit_of(sides, scales, ratios, stride, weights)
+        if best is None or tried.fit - best.fit > WORTH * _more(tried, best):
             best = tried
     assert best is not None
     return best
-
-
-def _gain(new: Anchors, old: Anchors) -> float:
-    return new.covered - old.covered + (new.overlap - old.overlap) / 10
 
 
 def _more(new: Anchors, old: Anchors) -> int:

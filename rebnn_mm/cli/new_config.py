@@ -20,7 +20,7 @@ from mmengine.config import Config
 from rich.console import Console
 from rich.table import Table
 
-from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, fit_of
+from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, equal_classes, fit_of
 from rebnn_mm.datasets.annotated_folder import SPLITS, Annotated, BadAnnotations, as_coco, read_annotated
 from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
 from rebnn_mm.utils.config_file import missing_config
@@ -111,7 +111,8 @@ def main() -> None:
         stop_if(str(error))
     scale = tuple(args.size) if args.size else input_size(data)
     sides = input_sides(data, scale)
-    model, anchors = model_changes(base, len(data.classes), sides)
+    labels = [box.name for box in data.boxes('train')]
+    model, anchors = model_changes(base, len(data.classes), sides, labels)
     annotations = f'{out.resolve().with_suffix("")}_'
     for split, photos in data.splits.items():
         Path(f'{annotations}{split}.json').write_text(json.dumps(as_coco(photos, data.classes)))
@@ -160,11 +161,12 @@ def input_sides(data: Annotated, scale: tuple[int, int]) -> np.ndarray:
 
 
 def model_changes(
-    base: Config, classes: int, sides: np.ndarray
+    base: Config, classes: int, sides: np.ndarray, labels: list[str]
 ) -> tuple[dict[str, Any], tuple[Anchors, Anchors] | None]:
     """What the model of a base changes for these data, and how its anchors and the new ones fit.
 
-    Anchors are chosen where one map has them all, as in a C4 detector; those of a pyramid fit by its levels.
+    Anchors are chosen where one map has them all, as in a C4 detector; those of a pyramid fit by its levels. All
+    classes count the same. The base keeps its own where they fit no worse.
     """
     changes: dict[str, Any] = {}
     for path in (('roi_head', 'bbox_head'), ('bbox_head',)):
@@ -183,8 +185,11 @@ def model_changes(
     strides = generator.get('strides') or ()
     if len(strides) != 1 or 'scales' not in generator:
         return changes, None
-    old = fit_of(sides, generator['scales'], generator['ratios'], strides[0])
-    new = choose_anchors(sides, strides[0])
+    weights = equal_classes(labels)
+    old = fit_of(sides, generator['scales'], generator['ratios'], strides[0], weights)
+    new = choose_anchors(sides, strides[0], weights)
+    if old.fit >= new.fit:
+        return changes, (old, old)
     changes['rpn_head'] = dict(anchor_generator=dict(scales=list(new.scales), ratios=list(new.ratios)))
     return changes, (old, new)
 
@@ -231,13 +236,11 @@ def report(
     if anchors is None:
         console.print('anchors: those of the base, which has them on several maps')
     else:
+        console.print('share of the boxes that an anchor overlaps with by at least a half, each class counted alike:')
         for what, fit in zip(('of the base', 'chosen'), anchors, strict=True):
             scales, ratios = (', '.join(f'{value:g}' for value in values) for values in fit[:2])
-            console.print(
-                f'anchors {what}: scales {scales}; ratios {ratios}; {100 * fit.covered:.0f} % of the boxes overlap '
-                'with one of them by at least a half',
-                soft_wrap=True,
-            )
+            same = ' (the same)' if what == 'chosen' and anchors[0] is anchors[1] else ''
+            console.print(f'  anchors {what}: {100 * fit.covered:.0f} %, scales {scales}; ratios {ratios}{same}')
     for note in data.notes:
         console.print(f'note: {note}', soft_wrap=True, markup=False)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rebnn_mm.analysis.anchor_choice import choose_anchors, fit_of
+from rebnn_mm.analysis.anchor_choice import choose_anchors, equal_classes, fit_of
 
 
 def test_overlap_with_the_nearest_anchor_is_that_of_boxes_at_one_centre():
@@ -31,3 +31,12 @@ def test_boxes_of_one_shape_need_one_ratio_and_long_ones_several():
 
 def test_one_box_is_enough():
     assert choose_anchors(np.array([[20.0, 40.0]]), 16).covered == 1
+
+
+def test_a_rare_class_of_another_size_gets_its_anchors():
+    sides = np.concatenate([np.full((1000, 2), 50.0), np.full((10, 2), 16.0), np.full((10, 2), 200.0)])
+    weights = equal_classes(['red'] * 1000 + ['small'] * 10 + ['large'] * 10)
+    alike, by_number = choose_anchors(sides, 16, weights), choose_anchors(sides, 16)
+    assert alike.covered == pytest.approx(1)
+    rare = fit_of(sides[1000:], by_number.scales, by_number.ratios, 16)
+    assert rare.covered < 0.6
