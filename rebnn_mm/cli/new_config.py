@@ -182,7 +182,7 @@ def model_changes(
             changes.update(inner)
     stop_if(None if changes else 'the base has no head with num_classes; name the config of a detector as --base.')
     generator = (base.model.get('rpn_head') or {}).get('anchor_generator') or {}
-    strides = generator.get('strides') or ()
+    strides: list[int] = list(generator.get('strides') or ())
     if len(strides) != 1 or 'scales' not in generator:
         return changes, None
     weights = equal_classes(labels)

@@ -62,7 +62,7 @@ def enable_painting(cfg: Config, args: argparse.Namespace) -> None:
 def enable_tta(cfg: Config) -> None:
     """Wrap the model and the test pipeline of the config for test-time augmentation, by default with flips."""
     if cfg.get('default_scope') == 'mmpretrain':
-        default_model = dict(type='mmpretrain.AverageClsScoreTTA')
+        default_model: dict[str, Any] = dict(type='mmpretrain.AverageClsScoreTTA')
     else:
         default_model = dict(
             type='DetTTAModel', tta_cfg=dict(nms=dict(type='nms', iou_threshold=0.5), max_per_img=100)

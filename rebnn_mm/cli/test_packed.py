@@ -67,8 +67,7 @@ def main() -> None:
         runner = build_runner(cfg, packed)
         if args.out is not None:
             runner.test_evaluator.metrics.append(DumpResults(out_file_path=args.out))
-        is_image = not isinstance(packed, RawModel | TextClassifier)
-        note = other_preparation(packed, cfg) if is_image else None
+        note = None if isinstance(packed, RawModel | TextClassifier) else other_preparation(packed, cfg)
     except ValueError as error:
         stop_if(str(error))
     if note is not None:

@@ -59,7 +59,7 @@ def main() -> None:
     )
     if config is None:
         stop_if(f'which network {path} is, only its config says: give it as --config ({metadata.config} packed it).')
-    stop_if(missing_config(config) or unwritable(args.checkpoint))
+    stop_if(missing_config(str(config)) or unwritable(args.checkpoint))
     cfg = Config.fromfile(config)
     stop_if(misspelt_key(cfg, args.cfg_options or {}))
     cfg.merge_from_dict(args.cfg_options or {})

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib import pyplot
@@ -68,9 +69,9 @@ def draw(rows: dict[str, Row], epochs: Sequence[int], layer: str) -> Figure:
 def draw_cell(axis: Axes, cell: ChannelWeights, edges: np.ndarray) -> None:
     """A histogram, and the scaling factor on both sides where the method has one."""
     shares = np.full(len(cell.values), 100 / len(cell.values))
-    axis.hist(cell.values, bins=edges, weights=shares, color=COLOURS[0])
+    axis.hist(cell.values, bins=edges.tolist(), weights=shares, color=COLOURS[0])
     if cell.alpha is not None:
-        marks = dict(color=COLOURS[1], linestyle='--', linewidth=1.2)
+        marks: dict[str, Any] = dict(color=COLOURS[1], linestyle='--', linewidth=1.2)
         axis.axvline(-cell.alpha, **marks)
         axis.axvline(cell.alpha, label=r'$\pm\alpha$, scaling factor', **marks)
 

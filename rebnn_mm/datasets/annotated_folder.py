@@ -119,7 +119,8 @@ def as_coco(photos: Iterable[Photo], classes: Sequence[str]) -> dict[str, Any]:
         [1, 2, 3, 4]
     """
     numbers = {name: number for number, name in enumerate(classes, start=1)}
-    images, annotations = [], []
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
     for photo in photos:
         images.append(dict(id=len(images) + 1, file_name=photo.file, width=photo.width, height=photo.height))
         for box in photo.boxes:
@@ -169,7 +170,7 @@ class _Places:
             real = size
         if all(size) and real != size:
             wrong.append(f'{path} is {real[0]}x{real[1]}, and its annotations are for {size[0]}x{size[1]}')
-        return Photo(os.path.relpath(path, self.folder), *real, boxes)
+        return Photo(os.path.relpath(path, self.folder), real[0], real[1], boxes)
 
 
 def _coco_files(folder: Path) -> dict[str, Path]:
@@ -219,7 +220,9 @@ def _read_coco(files: Mapping[str, Path], places: _Places) -> tuple[dict[str, li
                     wrong.append(f'annotation {entry.get("id")} has no box of four numbers')
                 else:
                     crowd = bool(entry.get('iscrowd'))
-                    boxes[entry['image_id']].append(Box(names[entry['category_id']], *entry['bbox'], crowd))
+                    left, top, width, height = entry['bbox']
+                    box = Box(names[entry['category_id']], left, top, width, height, crowd)
+                    boxes[entry['image_id']].append(box)
             photos = []
             for image in content['images']:
                 file = places.find(image['file_name'], path.parent, split)

@@ -8,7 +8,7 @@ network of the config with numbers of our own, no two alike: where one of them c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import onnx
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from rebnn_mm.layers import BinaryLayer
+from rebnn_mm.quantizers.base import ActivationQuantizer, WeightQuantizer
 
 from .convert import PackedModel, pack
 from .exporter import passes_of
@@ -256,7 +257,7 @@ def _fill(
 
 def _fill_layer(layer: BinaryLayer, name: str, signs: Tensor, found: Mapping[str, Tensor]) -> None:
     weights, inputs = layer.weight_quantizer, layer.activation_quantizer
-    assert weights is not None and inputs is not None
+    assert isinstance(weights, WeightQuantizer) and isinstance(inputs, ActivationQuantizer)
     scale = found.get(f'{name}.scale')
     factor = torch.ones(len(signs)) if scale is None else scale
     layer.weight.copy_(signs * factor.view(-1, *[1] * (signs.dim() - 1)))
@@ -266,8 +267,9 @@ def _fill_layer(layer: BinaryLayer, name: str, signs: Tensor, found: Mapping[str
                 parameter.copy_(scale.view_as(parameter))
     if inputs.shift is not None and f'{name}.shift' in found:
         inputs.shift.copy_(found[f'{name}.shift'].view_as(inputs.shift))
-    if layer.bias is not None and f'{name}.bias' in found:
-        layer.bias.copy_(found[f'{name}.bias'])
+    bias = cast(Tensor | None, layer.bias)
+    if bias is not None and f'{name}.bias' in found:
+        bias.copy_(found[f'{name}.bias'])
     weights.follows_weight = False
     codes, own = weights.codes(layer.weight)
     same = own is None or torch.allclose(own.flatten(), factor, rtol=CLOSE, atol=0)
