@@ -70,7 +70,8 @@ def main() -> None:
         left = unpack(model, onnx.load(str(path)))
         seen = None if args.images is None else fit_norms(model, lambda: passes(model, cfg, args.images))
     except (ValueError, OSError) as error:
-        stop_if(f'{path}: {error}' if str(path) not in str(error) else str(error))
+        # images are found by what finds those of the exporter's flag
+        stop_if(f'{path}: {error}'.replace('--int8', '--images'))
     meta = dict(dataset_meta=dict(classes=metadata.classes), cfg=cfg.pretty_text)
     torch.save(dict(meta=meta, state_dict=model.state_dict()), args.checkpoint)
     print(f'{args.checkpoint}: {len(model.state_dict())} tensors from {path.name}, checked against the file')
