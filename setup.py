@@ -56,17 +56,18 @@ EXTRAS = {
 
 
 class BuildWithConfigs(build_py):
-    """Copies ``configs`` into the package, where :func:`rebnn_mm.utils.config_file.get_config_dir` finds them.
+    """Copies ``configs`` and their index into the package, to ``.mim``, where OpenMMLab's tools look for them.
 
-    An editable install keeps them where they are.
+    An editable install has links there.
     """
 
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            target = Path(self.build_lib, 'rebnn_mm', 'configs')
+            target = Path(self.build_lib, 'rebnn_mm', '.mim')
             shutil.rmtree(target, ignore_errors=True)
-            shutil.copytree(ROOT / 'configs', target, ignore=shutil.ignore_patterns('__pycache__'))
+            shutil.copytree(ROOT / 'configs', target / 'configs', ignore=shutil.ignore_patterns('__pycache__'))
+            shutil.copy(ROOT / 'model-index.yml', target)
 
 
 class BuildRuntime(Command):
@@ -184,11 +185,16 @@ setup(
     license_files=['LICENSE'],
     python_requires='>=3.10,<3.13',
     packages=find_packages(include=['rebnn_mm', 'rebnn_mm.*']),
-    py_modules=['rebnn_check_env'],
+    py_modules=['rebnn_check_env', 'rebnn_command'],
+    package_data={'rebnn_mm': ['zoo/*']},
     install_requires=['torch', 'numpy', 'pycocotools'],
     extras_require=EXTRAS,
     entry_points={
-        'console_scripts': ['rebnn-check-env = rebnn_check_env:main', 'rebnn-run = rebnn_mm.deploy.run:main'],
+        'console_scripts': [
+            'rebnn = rebnn_command:main',
+            'rebnn-run = rebnn_command:run',
+            'rebnn-check-env = rebnn_check_env:main',
+        ],
     },
     cmdclass={
         'bdist_wheel': PlatformWheel,

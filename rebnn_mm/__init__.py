@@ -12,9 +12,11 @@ from .version import __version__
 if find_spec('torch') is not None:
     from . import datasets, engine, evaluation, layers, methods, models, quantizers
     from .models import binarize, plan_binary, plan_table
+    from .utils.config_scope import add_config_scope
     from .utils.multimodal import leave_multimodal_out
 
     leave_multimodal_out()
+    add_config_scope()
 
     __all__ = [
         '__version__',

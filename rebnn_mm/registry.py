@@ -71,7 +71,7 @@ class LibraryRegistry(Registry):
         return super().get(key)
 
 
-MODELS = LibraryRegistry('model', parent=ROOT_MODELS, scope='rebnn_mm')
+MODELS = LibraryRegistry('model', parent=ROOT_MODELS, scope='rebnn_mm', locations=['rebnn_mm'])
 
 
 def _imported_to_build(name: str) -> Callable[..., Any]:
@@ -89,7 +89,7 @@ for _package, _names in LIBRARY_PARTS.values():
         ROOT_MODELS.register_module(_name, module=_imported_to_build(_name))
 
 SCOPED = tuple(
-    Registry(parent.name, parent=parent, scope='rebnn_mm')
+    Registry(parent.name, parent=parent, scope='rebnn_mm', locations=['rebnn_mm'])
     for parent in (
         DATA_SAMPLERS,
         DATASETS,

@@ -8,7 +8,7 @@ COMMANDS = sorted(
     str(path.relative_to(ROOT))
     for folder in ('demo', 'tools')
     for path in (ROOT / folder).rglob('*.py')
-    if "__name__ == '__main__'" in (text := path.read_text()) and 'argparse' in text
+    if "__name__ == '__main__'" in (text := path.read_text()) and ('argparse' in text or 'rebnn_mm.cli' in text)
 )
 
 

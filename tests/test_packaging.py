@@ -2,6 +2,7 @@
 
 import email
 import importlib.util
+import json
 import os
 import platform
 import shutil
@@ -18,16 +19,17 @@ ROOT = Path(__file__).parents[1]
 
 
 ROOMS = [
-    'analysis', 'benchmark', 'configs', 'datasets', 'deploy', 'engine', 'evaluation', 'export', 'functional', 'layers',
-    'methods', 'models', 'quantizers', 'utils',
+    '.mim', 'analysis', 'benchmark', 'cli', 'datasets', 'deploy', 'engine', 'evaluation', 'export', 'functional',
+    'layers', 'methods', 'models', 'quantizers', 'utils', 'zoo',
 ]  # fmt: skip
 LIBRARIES = ['librebnn.so', 'librebnn_ort.so']
 
 
 def copy_sources(target: Path) -> None:
     """What git holds of the package: building in a copy keeps the clone clean."""
-    for name in ('setup.py', 'pyproject.toml', 'MANIFEST.in', 'rebnn_check_env.py', 'README.md', 'LICENSE'):
-        shutil.copy(ROOT / name, target)
+    for pattern in ('*.py', '*.md', '*.toml', '*.in', '*.yml', 'LICENSE'):
+        for file in ROOT.glob(pattern):
+            shutil.copy(file, target)
     for name in ('rebnn_mm', 'configs', 'runtime'):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns('__pycache__', '*.so'))
 
@@ -92,14 +94,14 @@ def test_wheel_holds_every_module_and_config(installed):
     configs = files(ROOT / 'configs', '*.py')
     modules = files(ROOT / 'rebnn_mm', '*.py')
     assert 'faster_rcnn_r18_rebnn_coco.py' in configs
-    assert files(installed / 'rebnn_mm' / 'configs', '*.py') == configs
-    assert files(installed / 'rebnn_mm', '*.py') == modules | {f'configs/{name}' for name in configs}
+    assert files(installed / 'rebnn_mm' / '.mim' / 'configs', '*.py') == configs
+    assert files(installed / 'rebnn_mm', '*.py') == modules | {f'.mim/configs/{name}' for name in configs}
 
 
 def test_wheel_holds_these_rooms_and_no_experiments(installed):
     assert sorted(path.name for path in (installed / 'rebnn_mm').iterdir() if path.is_dir()) == ROOMS
     others = [path.name for path in installed.iterdir() if not path.name.endswith('.dist-info')]
-    assert sorted(others) == ['rebnn_check_env.py', 'rebnn_mm']
+    assert sorted(others) == ['rebnn_check_env.py', 'rebnn_command.py', 'rebnn_mm']
 
 
 def test_installed_package_finds_its_own_configs(installed):
@@ -107,7 +109,7 @@ def test_installed_package_finds_its_own_configs(installed):
     spec = importlib.util.spec_from_file_location('config_file_of_the_wheel', path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    assert module.get_config_dir() == installed / 'rebnn_mm' / 'configs'
+    assert module.get_config_dir() == installed / 'rebnn_mm' / '.mim' / 'configs'
 
 
 def test_installed_command_runs_where_nothing_else_is_installed(installed):
@@ -185,11 +187,13 @@ def check_board_wheel(wheel: Path, machine: str, target: Path) -> None:
     assert wheel.name.endswith(f'_{machine}.whl')
     modules = {f'deploy/{name}' for name in files(ROOT / 'rebnn_mm' / 'deploy', '*.py')}
     assert files(target / 'rebnn_mm', '*.py') == modules | {'__init__.py', 'version.py'}
+    assert files(target / 'rebnn_mm' / 'zoo', '*') == files(ROOT / 'rebnn_mm' / 'zoo', '*')
+    assert (target / 'rebnn_command.py').is_file()
     assert sorted(path.name for path in (target / 'rebnn_mm' / 'deploy' / 'lib').iterdir()) == LIBRARIES
     (about,) = target.glob('*.dist-info')
     required = email.message_from_string((about / 'METADATA').read_text()).get_all('Requires-Dist')
     assert required == ['numpy', 'onnxruntime>=1.17', 'pillow']
-    assert 'rebnn-run = rebnn_mm.deploy.run:main' in (about / 'entry_points.txt').read_text()
+    assert 'rebnn-run = rebnn_command:run' in (about / 'entry_points.txt').read_text()
 
 
 @pytest.mark.slow
@@ -201,6 +205,26 @@ def test_board_wheel(tmp_path):
     installed = tmp_path / 'installed'
     check_board_wheel(wheel, 'x86_64', installed)
     assert operators_work(installed)
+    done = command_of(installed, 'run', 'zoo:blood-cells', 'zoo:BloodImage_00021.jpg', '--json', cwd=tmp_path)
+    assert done.returncode == 0 and len(json.loads(done.stdout)) > 10, done.stderr
+    done = command_of(installed, 'train', 'mine.py', cwd=tmp_path)
+    assert done.stderr.strip().endswith('needs the whole of rebnn_mm; what is installed here only runs packed models')
+
+
+def command_of(installed: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess:
+    """``rebnn`` of an unpacked wheel, in a folder with nothing of this project."""
+    env = {**os.environ, 'PYTHONPATH': str(installed)}
+    command = [sys.executable, '-m', 'rebnn_command', *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=env, check=False)
+
+
+def test_installed_command_finds_configs_and_zoo_in_an_empty_folder(installed, tmp_path):
+    done = command_of(installed, 'zoo', 'blood-cells', '--path', cwd=tmp_path)
+    assert done.stdout.strip() == str(installed / 'rebnn_mm' / 'zoo' / 'blood-cells.onnx'), done.stderr
+    done = command_of(
+        installed, 'ops', 'rebnn_mm::cifar10/resnet20_rebnn_cifar10.py', '--format', 'json', cwd=tmp_path
+    )
+    assert done.returncode == 0 and 'backbone.layer1.0.conv1' in done.stdout, done.stderr
 
 
 @pytest.mark.slow

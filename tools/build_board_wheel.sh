@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the wheel for boards: what runs packed models, compiled, without torch and without the rest of rebnn_mm.
+# Makes the light wheel, for boards and servers: what runs packed models, compiled, and the zoo, without torch and without
+# the rest of rebnn_mm.
 #
 #     bash tools/build_board_wheel.sh [aarch64 | x86_64, default aarch64] [folder for the wheel, default dist]
 #
@@ -51,8 +52,9 @@ mkdir -p "$package/deploy/lib"
 cp tools/board_wheel/rebnn_mm_init.py "$package/__init__.py"
 cp rebnn_mm/version.py "$package/"
 cp rebnn_mm/deploy/*.py "$package/deploy/"
+cp -r rebnn_mm/zoo "$package/"
 cp "$build/librebnn.so" "$build/ort/librebnn_ort.so" "$package/deploy/lib/"
-cp LICENSE tools/board_wheel/setup.py "$stage/"
+cp LICENSE rebnn_command.py tools/board_wheel/setup.py "$stage/"
 
 if ! (cd "$stage" && "$python" setup.py --quiet bdist_wheel --plat-name "$platform" --dist-dir wheel) \
     >"$stage/log" 2>&1; then

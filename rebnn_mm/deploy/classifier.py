@@ -7,7 +7,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from .model import Image, PackedModel
+from .image import Image
+from .model import PackedModel
 from .preprocess import Prepared
 
 
@@ -45,8 +46,8 @@ class Classifier(PackedModel):
         """The ``top`` classes of the highest probability, the highest first; of equal ones that with the lower number.
 
         Args:
-            image: uint8 [H, W, 3] in the order RGB, or the path of an image file; or a list of such, which go through
-                the network together, for a list of results.
+            image: a path, bytes, an image of Pillow or an array (:func:`rebnn_mm.deploy.image.as_image`); or a list of
+                such, which go through the network together, for a list of results.
             top: how many; all if there are fewer.
 
         Raises:

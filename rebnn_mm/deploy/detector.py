@@ -7,7 +7,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from .model import Image, PackedModel
+from .image import Image
+from .model import PackedModel
 from .preprocess import Prepared
 
 
@@ -68,8 +69,8 @@ class Detector(PackedModel):
         """All objects that the model finds, down to the score threshold it was exported with.
 
         Args:
-            image: uint8 [H, W, 3] in the order RGB, or the path of an image file; or a list of such, for a list of
-                results.
+            image: a path, bytes, an image of Pillow or an array (:func:`rebnn_mm.deploy.image.as_image`); or a list of
+                such, for a list of results.
 
         Raises:
             DeployError: the image or the file is not as it should be.

@@ -1,13 +1,23 @@
-"""Images as arrays: checked, read from files, and resized as OpenCV does."""
+"""Images as arrays: in whatever form they come, checked, read from files, and resized as OpenCV does."""
 
 from __future__ import annotations
 
+import sys
+from io import BytesIO
 from os import PathLike
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .decode import jpeg_pixels
 from .errors import ImageError, first_sentence, why_no_file
+from .zoo import in_zoo, zoo_path
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+Image: TypeAlias = 'np.ndarray | str | PathLike[str] | bytes | PIL.Image.Image'
+"""What a model takes: see :func:`as_image`."""
 
 
 def check_image(image: object) -> None:
@@ -28,14 +38,68 @@ def check_image(image: object) -> None:
         )
 
 
-def read_image(path: str | PathLike[str]) -> np.ndarray:
+def as_image(image: Any) -> np.ndarray:
+    """An image in any form that people have, as uint8 [H, W, 3] in RGB order.
+
+    - the path of a file, or its bytes, in any format that Pillow reads;
+    - an image of Pillow;
+    - an array [H, W, 3] in RGB order, [H, W, 4] with an alpha channel, which is dropped, or [H, W] or [H, W, 1] in
+      grey: of uint8, of uint16, whose upper half is kept, of bool, or of floats from 0 to 1, which are multiplied by
+      255 and rounded.
+
+    Raises:
+        ImageError: it is none of these; the sentence says what it is.
+
+    Example:
+        >>> as_image(np.full((2, 2), 0.2)).tolist()[0][0]
+        [51, 51, 51]
+    """
+    if isinstance(image, str | PathLike | bytes | bytearray | memoryview):
+        return read_image(image)
+    pillow = sys.modules.get('PIL.Image')
+    if pillow is not None and isinstance(image, pillow.Image):
+        return _from_pillow(image)
+    if not isinstance(image, np.ndarray):
+        raise ImageError(
+            'an image must be the path of a file, its bytes, an image of Pillow or a NumPy array, not '
+            f'{type(image).__name__}'
+        )
+    channels = image.shape[2] if image.ndim == 3 else 1
+    if image.ndim not in (2, 3) or channels not in (1, 3, 4) or image.size == 0:
+        hint = '; move its channels to the end' if image.ndim == 3 and image.shape[0] in (1, 3, 4) else ''
+        raise ImageError(
+            'an array must have the shape [height, width], or [height, width, channels] with 1, 3 or 4 channels, not '
+            f'{list(image.shape)}{hint}'
+        )
+    planes = _to_bytes(image.reshape(*image.shape[:2], channels)[..., :3])
+    return np.repeat(planes, 3, axis=2) if channels == 1 else planes
+
+
+def _to_bytes(array: np.ndarray) -> np.ndarray:
+    if array.dtype == np.uint8:
+        return array
+    if array.dtype == np.uint16:
+        return (array >> 8).astype(np.uint8)
+    if array.dtype == np.bool_:
+        return array.astype(np.uint8) * 255
+    if not np.issubdtype(array.dtype, np.floating):
+        raise ImageError(f'an array must be of uint8, uint16, bool or floats, not of {array.dtype}')
+    if not (array.min() >= 0 and array.max() <= 1):
+        raise ImageError(
+            f'an array of {array.dtype} must hold numbers from 0 to 1, and this one goes from {array.min():g} to '
+            f'{array.max():g}; if it should be 0 to 255, give it as uint8'
+        )
+    return np.rint(array.astype(np.float64) * 255).astype(np.uint8)
+
+
+def read_image(source: str | PathLike[str] | bytes | bytearray | memoryview) -> np.ndarray:
     """Read an image file with Pillow, or the pixels that it would give faster, turned upright as its EXIF entry says.
 
     Of an alpha channel nothing is kept, of 16-bit values the upper half, and a grey image gets three equal channels,
     all as in OpenCV's ``imread``.
 
     Args:
-        path: a file in any format that Pillow reads.
+        source: a file in any format that Pillow reads, its bytes, or ``zoo:`` and a sample image of the zoo.
 
     Returns:
         uint8 [H, W, 3], RGB.
@@ -44,24 +108,34 @@ def read_image(path: str | PathLike[str]) -> np.ndarray:
         ImageError: there is no such file, it is no image, or Pillow is missing.
     """
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image
     except ImportError:
         raise ImageError('reading an image file needs Pillow: pip install pillow, or pass an array instead') from None
-    problem = why_no_file(path, 'image')
-    if problem is not None:
-        raise ImageError(problem)
+    file: Any
+    if isinstance(source, str | PathLike):
+        name = str(source)
+        file = source = zoo_path(source) if in_zoo(source) else source
+        problem = why_no_file(source, 'image')
+        if problem is not None:
+            raise ImageError(problem)
+    else:
+        name, file = f'what was given as {len(source)} bytes', BytesIO(source)
     try:
-        with Image.open(path) as file:
-            pixels = jpeg_pixels(file)
-            if pixels is not None:
-                return pixels
-            image = ImageOps.exif_transpose(file)
-            if image.mode.startswith('I;16'):
-                grey = (np.asarray(image) >> 8).astype(np.uint8)
-                return np.repeat(grey[..., None], 3, axis=2)
-            return np.array(image.convert('RGB'))
+        with Image.open(file) as image:
+            pixels = jpeg_pixels(image)
+            return _from_pillow(image) if pixels is None else pixels
     except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError) as error:
-        raise ImageError(f'{path} cannot be read as an image ({first_sentence(error)})') from None
+        raise ImageError(f'{name} cannot be read as an image ({first_sentence(error)})') from None
+
+
+def _from_pillow(image: PIL.Image.Image) -> np.ndarray:
+    from PIL import ImageOps
+
+    upright = ImageOps.exif_transpose(image)
+    if upright.mode.startswith('I;16'):
+        grey = (np.asarray(upright) >> 8).astype(np.uint8)
+        return np.repeat(grey[..., None], 3, axis=2)
+    return np.array(upright.convert('RGB'))
 
 
 COEFFICIENT_BITS = 11

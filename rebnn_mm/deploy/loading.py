@@ -14,6 +14,7 @@ from .model import RawModel
 from .onnx_file import check_digest, check_packed, read_onnx
 from .session import library_problem, open_session
 from .text_classifier import TextClassifier
+from .zoo import in_zoo, zoo_path
 
 Loaded = Classifier | Detector | RawModel | TextClassifier
 
@@ -32,7 +33,7 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
     """Check a packed model and make it ready to run.
 
     Args:
-        path: file written by ``tools/export.py``.
+        path: file written by ``rebnn export``, or ``zoo:`` and the name of a model that comes along.
         threads: how many threads ONNX Runtime may use for one image.
         use_library: use the kernels of the ``rebnn_ort`` library. Without them the binary layers run by ONNX Runtime's
             own operators: the same answers, many times slower.
@@ -49,11 +50,13 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
         >>> load('nowhere.onnx')
         Traceback (most recent call last):
         ...
-        rebnn_mm.deploy.errors.ModelFileError: no packed model at nowhere.onnx; tools/export.py writes one
+        rebnn_mm.deploy.errors.ModelFileError: no packed model at nowhere.onnx; rebnn export writes one
     """
     if type(threads) is not int or threads < 1:
         raise ValueError(f'threads must be a whole number from 1 on, not {threads!r}')
-    problem = why_no_file(path, 'packed model', '; tools/export.py writes one')
+    if in_zoo(path):
+        path = zoo_path(path)
+    problem = why_no_file(path, 'packed model', '; rebnn export writes one')
     if problem is not None:
         raise ModelFileError(problem)
     path = Path(path)

@@ -60,7 +60,7 @@ class Metadata:
         """
         if 'rebnn.format' not in entries:
             raise ModelFileError(
-                'it is not a packed model: its metadata has no rebnn.format (write one with tools/export.py)'
+                'it is not a packed model: its metadata has no rebnn.format (write one with rebnn export)'
             )
         if entries['rebnn.format'] != FORMAT:
             raise ModelFileError(

@@ -7,19 +7,16 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby, islice
-from os import PathLike
 from typing import Any, overload
 
 import numpy as np
 import onnxruntime
 
 from .errors import ModelFileError, first_sentence
-from .image import read_image
+from .image import Image
 from .metadata import Metadata
 from .preprocess import Prepared
 
-Image = np.ndarray | str | PathLike[str]
-"""uint8 [H, W, 3] in the order RGB, or the path of an image file."""
 
 AHEAD = 2
 """Batches that a stream prepares before the network asks for them."""
@@ -129,8 +126,7 @@ class PackedModel(LoadedModel, ABC):
             ImageError: the image cannot be read or does not suit the model.
         """
         assert self.metadata.preprocess is not None
-        pixels = image if isinstance(image, np.ndarray) else _read(image)
-        return self.metadata.preprocess(pixels, threads=self.threads, kernels=self.kernels)
+        return self.metadata.preprocess(image, threads=self.threads, kernels=self.kernels)
 
     def run(self, prepared: Prepared) -> list[np.ndarray]:
         """The graph's outputs, in the order of ``outputs``.
@@ -175,10 +171,6 @@ class PackedModel(LoadedModel, ABC):
         return 'valid_size' not in self.inputs and not isinstance(shape[0], int)
 
 
-def _read(image: Any) -> Any:
-    return read_image(image) if isinstance(image, (str, PathLike)) else image
-
-
 class RawModel(PackedModel):
     """Gives what the model's head gives.
 
@@ -201,8 +193,7 @@ class RawModel(PackedModel):
         """The graph's outputs by name.
 
         Args:
-            image: uint8 [H, W, 3] in the order RGB, or the path of an image file; or a list of such, for a list of
-                outputs.
+            image: in any form of :func:`rebnn_mm.deploy.image.as_image`; or a list of such, for a list of outputs.
 
         Raises:
             DeployError: the image or the file is not as it should be.

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .errors import ImageError, ModelFileError
-from .image import check_image, resize_bilinear
+from .image import Image, as_image, resize_bilinear
 from .json_value import parse_json
 from .prepare import Steps, prepared
 
@@ -129,18 +129,18 @@ class Preprocess:
             letterbox=_letterbox(steps['letterbox']) if 'letterbox' in steps else None,
         )
 
-    def __call__(self, image: np.ndarray, *, threads: int = 1, kernels: bool = True) -> Prepared:
+    def __call__(self, image: Image, *, threads: int = 1, kernels: bool = True) -> Prepared:
         """Prepare one image.
 
         Args:
-            image: uint8 [H, W, 3] in the order RGB, as Pillow gives it.
+            image: in any form of :func:`rebnn_mm.deploy.image.as_image`.
             threads: how many may work on it.
             kernels: use those of librebnn, if they are there. The result is the same to the last bit.
 
         Raises:
-            ImageError: another type or shape, or a size that the steps turn into 0 or more than ``MAX_PIXELS``.
+            ImageError: it is no image, or has a size that the steps turn into 0 or more than ``MAX_PIXELS``.
         """
-        check_image(image)
+        image = as_image(image)
         height, width = image.shape[:2]
         steps = self.steps(width, height)
         tensor = prepared(image, steps, threads) if kernels else None

@@ -1,5 +1,6 @@
 """The command ``rebnn-run``: what a packed model finds in an image or in a text.
 
+rebnn-run zoo:blood-cells zoo:BloodImage_00021.jpg --out painted.png
 rebnn-run resnet18.onnx cat.jpg
 rebnn-run sst2.onnx "a gorgeous, witty, seductive movie"
 rebnn-run faster_rcnn.onnx street.jpg --out street_boxes.jpg --score-thr 0.5
@@ -13,18 +14,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import statistics
 import sys
 import time
 import warnings
 import zipfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 
+from ..version import __version__
 from .classifier import Classifier, Label
 from .detector import Detections, Detector
 from .draw import check_picture_path, draw, save
@@ -34,13 +37,14 @@ from .loading import load
 from .model import PackedModel
 from .several import images_of, is_several
 from .text_classifier import TextClassifier
+from .zoo import zoo_lines
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog='rebnn-run', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('model', help='packed model, written by tools/export.py')
+    parser.add_argument('model', help='packed model, written by rebnn export, or zoo:<name>')
     parser.add_argument('input', help='image file, or the text for a model of texts')
     parser.add_argument('more', nargs='*', help='further images; any may be a folder, a video file or camera:0')
     parser.add_argument('--batch', type=_count, default=1, help='how many of them at a time; default: %(default)s')
@@ -56,8 +60,26 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument('--top', type=_count, default=5, help='how many classes of a classifier; default: %(default)s')
     parser.add_argument('--threads', type=_count, default=1, help='threads for the image; default: %(default)s')
     parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
+    parser.add_argument(
+        '--time', type=_count, nargs='?', const=20, metavar='RUNS', help='time so many runs, by default %(const)s'
+    )
+    parser.add_argument('--list', action=_ListZoo, help='list the models that come along, and end')
+    parser.add_argument('--version', action='version', version=_versions(), help='print versions and end')
     parser.add_argument('--no-library', action='store_true', help='run without the kernels, slowly')
     return parser.parse_args(arguments)
+
+
+class _ListZoo(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print('\n'.join(zoo_lines()))
+        parser.exit()
+
+
+def _versions() -> str:
+    return f'rebnn_mm {__version__}, ONNX Runtime {onnxruntime.__version__}, NumPy {np.__version__}'
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -91,8 +113,10 @@ def run(args: argparse.Namespace) -> Iterable[str]:
     if args.out is not None:
         _check_out(args.out, model)
     if isinstance(model, TextClassifier):
-        labels = model(args.input if args.pair is None else (args.input, args.pair), top=args.top)
-        return [json.dumps(_as_json(labels))] if args.json else _table(labels)
+        text = args.input if args.pair is None else (args.input, args.pair)
+        labels = model(text, top=args.top)
+        lines = [json.dumps(_as_json(labels))] if args.json else _table(labels)
+        return lines + _timed(args, lambda: model(text))
     if args.pair is not None:
         raise ImageError(f'--pair: {args.model} takes images')
     image = read_image(args.input)
@@ -104,16 +128,39 @@ def run(args: argparse.Namespace) -> Iterable[str]:
             save(draw(image, result), args.out)
         elif isinstance(result, dict):
             _save_outputs(result, args.out)
+    times = _timed(args, lambda: model(image))
     if args.json:
-        return [json.dumps(_as_json(result))]
+        return [json.dumps(_as_json(result)), *times]
     lines = _table(result)
     if isinstance(result, Detections):
         lines.append(f'{len(result)} objects with a score of at least {args.score_thr:g} in {args.input}')
-    return lines if args.out is None else [*lines, f'written: {args.out}']
+    return [*lines, *times] if args.out is None else [*lines, *times, f'written: {args.out}']
+
+
+def _timed(args: argparse.Namespace, run: Callable[[], object]) -> list[str]:
+    """What ``--time`` prints: of the whole call, preparation included, without reading the file."""
+    if args.time is None:
+        return []
+    times = []
+    for number in range(WARM_UP + args.time):
+        start = time.perf_counter()
+        run()
+        if number >= WARM_UP:
+            times.append(1000 * (time.perf_counter() - start))
+    how = 'without our kernels' if args.no_library else 'with our kernels'
+    threads = f'{args.threads} thread{"s" if args.threads > 1 else ""}'
+    median, least, most = statistics.median(times), min(times), max(times)
+    return [f'{median:.2f} ms, median of {args.time} runs ({least:.2f} to {most:.2f}), {threads}, {how}']
+
+
+WARM_UP = 3
+"""Runs in front of those that ``--time`` counts."""
 
 
 def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[str]) -> Iterator[str]:
     """The same for several images, each as soon as it is done."""
+    if args.time is not None:
+        raise ImageError('--time: of several images the last line says how many there are in a second; give one image')
     if args.out is not None and not isinstance(model, Detector):
         raise ImageError(f'--out {args.out}: of several images only boxes are drawn, and {args.model} finds none')
     if args.out is not None and not args.out.is_dir():

@@ -13,8 +13,13 @@ from pathlib import Path
 from mmengine.config import Config, DictAction
 
 from rebnn_mm.utils.check_env import check_environment
-from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.config_file import config_path, missing_config
 from rebnn_mm.utils.config_mistake import Mistake, explained, misspelt_key
+
+
+def config_file(text: str) -> str:
+    """The path of a config that a user named, for ``type=`` of an argument; :func:`missing_config` judges it."""
+    return str(config_path(text))
 
 
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:

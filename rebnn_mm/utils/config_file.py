@@ -19,14 +19,17 @@ def get_config_dir() -> Path:
         'configs'
     """
     package = Path(__file__).resolve().parents[1]
-    for folder in (package / 'configs', package.parent / 'configs'):
+    for folder in (package / '.mim' / 'configs', package.parent / 'configs'):
         if (folder / '_base_').is_dir():
-            return folder
+            return folder.resolve()
     raise FileNotFoundError(
         f'rebnn_mm: no configs in {package} or beside it. Reinstall the package: pip install --force-reinstall '
         '--no-deps rebnn_mm.'
     )
 
+
+SCOPE = 'rebnn_mm::'
+"""What the name of a config that comes with the package begins with, wherever that is installed."""
 
 BASES = re.compile(r"^_base_ = (\[.*?\]|'.*?')", re.MULTILINE | re.DOTALL)
 """The bases of a config, as its text has them."""
@@ -40,7 +43,8 @@ def missing_config(path: str | Path, number: int = 3) -> str | None:
 
     The same for a base of it that variables of the environment choose.
 
-    Close matches are searched in the nearest existing folder above ``path`` and in ``configs``, by file name.
+    Close matches are searched by file name: in the nearest existing folder above ``path`` and in ``configs``; where
+    neither holds a config, and for a name with the scope, among those that come with the package.
 
     Args:
         path: the config file as given by the user.
@@ -50,17 +54,39 @@ def missing_config(path: str | Path, number: int = 3) -> str | None:
         >>> print(missing_config('nowhere/faster_rcnn.py', number=0))
         no config file at nowhere/faster_rcnn.py.
     """
-    path = Path(path)
+    path = config_path(path)
     if path.is_file():
         return _missing_choice(path)
+    scoped = str(path).startswith(SCOPE)
     folder = next(parent for parent in (*path.parents, Path()) if parent.is_dir())
     folders = [Path('configs')] if folder in (Path(), Path('/')) else [folder, Path('configs')]
+    files = [] if scoped else [str(file) for folder in folders for file in sorted(folder.rglob('*.py'))]
+    if scoped or (not files and number > 0):
+        ours = get_config_dir()
+        files = [f'{SCOPE}{file.relative_to(ours)}' for file in sorted(ours.rglob('*.py'))]
     known: dict[str, list[str]] = {}
-    for file in dict.fromkeys(file for folder in folders for file in sorted(folder.rglob('*.py'))):
-        known.setdefault(file.stem, []).append(str(file))
-    close = [file for stem in difflib.get_close_matches(path.stem, known, n=max(number, 1)) for file in known[stem]]
+    for file in dict.fromkeys(files):
+        known.setdefault(Path(file.removeprefix(SCOPE)).stem, []).append(file)
+    stem = Path(str(path).removeprefix(SCOPE)).stem
+    close = [file for near in difflib.get_close_matches(stem, known, n=max(number, 1)) for file in known[near]]
     hint = f' Did you mean {" or ".join(close[:number])}?' if close[:number] else ''
     return f'no config file at {path}.{hint}'
+
+
+def config_path(text: str | Path) -> Path:
+    """The file that a user's words name: a path, or ``rebnn_mm::`` and the name of a config of the package.
+
+    Example:
+        >>> config_path('rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py').is_file()
+        True
+        >>> config_path('my.py')
+        PosixPath('my.py')
+    """
+    name = str(text).removeprefix(SCOPE)
+    if name == str(text):
+        return Path(text)
+    path = get_config_dir() / name
+    return path if path.is_file() else Path(text)
 
 
 def _missing_choice(path: Path) -> str | None:

@@ -1,9 +1,12 @@
 """The labels of a classifier are the graph's scores in order."""
 
+from io import BytesIO
+
 import numpy as np
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper
+from PIL import Image
 
 from rebnn_mm.deploy import ImageError, Label, ModelFileError, load
 from rebnn_mm.deploy.image import read_image
@@ -71,8 +74,36 @@ def test_classes_without_names_are_numbered(tmp_path, image):
     assert [label.name for label in labels] == ['1', '2', '0']
 
 
-@pytest.mark.parametrize('image', [None, 3, [[1]], b'bytes', np.zeros((4, 4)), np.zeros((3, 4, 4), np.uint8)])
+@pytest.mark.parametrize('image', [None, 3, [[1]], np.zeros((4, 4), int), np.zeros((3, 4, 5), np.uint8)])
 def test_what_is_no_image(files, image):
     model = load(files['classifier'], use_library=False)
-    with pytest.raises(ImageError, match=r'^an image must be '):
+    with pytest.raises(ImageError, match=r'^an (image|array) must '):
         model(image)
+
+
+def test_the_same_photo_in_every_form(files, photo):
+    model = load(files['classifier'], use_library=False)
+    array = read_image(photo)
+    pillow = Image.fromarray(array)
+    png = BytesIO()
+    pillow.convert('RGBA').save(png, 'png')
+    forms = [str(photo), pillow, png.getvalue(), memoryview(png.getvalue()), array / 255, (array / 255).astype('f4')]
+    forms += [array.astype(np.uint16) << 8, np.dstack([array, array[..., 0]])]
+    assert [model(form) for form in forms] == [model(array)] * len(forms)
+
+
+def test_grey_in_every_form(files, photo):
+    model = load(files['classifier'], use_library=False)
+    grey = np.asarray(Image.fromarray(read_image(photo)).convert('L'))
+    expected = model(np.repeat(grey[..., None], 3, axis=2))
+    assert expected != model(photo)
+    for form in (grey, grey[..., None], Image.fromarray(grey), grey / 255, grey.astype(np.uint16) * 257):
+        assert model(form) == expected
+    mask = grey > 128
+    assert model(mask) == model(mask.astype(np.uint8) * 255)
+
+
+def test_bytes_that_are_no_image(files):
+    model = load(files['classifier'], use_library=False)
+    with pytest.raises(ImageError, match=r'^what was given as 5 bytes cannot be read as an image \('):
+        model(b'bytes')

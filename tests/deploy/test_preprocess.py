@@ -127,12 +127,14 @@ def test_boxes_of_a_crop_are_moved_back():
 @pytest.mark.parametrize(
     ('image', 'words'),
     [
-        ([[0]], 'must be a NumPy array or the path of a file, not list'),
-        (np.zeros((4, 4), np.uint8), r'not of uint8 with the shape \[4, 4\]'),
-        (np.zeros((4, 4, 4), np.uint8), r'not of uint8 with the shape \[4, 4, 4\]'),
-        (np.zeros((3, 4, 4), np.uint8), r'not of uint8 with the shape \[3, 4, 4\]'),
-        (np.zeros((4, 4, 3), np.float32), r'not of float32 with the shape \[4, 4, 3\]'),
-        (np.zeros((0, 4, 3), np.uint8), r'with the shape \[0, 4, 3\]'),
+        ([[0]], 'must be the path of a file, its bytes, an image of Pillow or a NumPy array, not list'),
+        (np.zeros((5, 4, 2), np.uint8), r'with 1, 3 or 4 channels, not \[5, 4, 2\]$'),
+        (np.zeros((3, 4, 5), np.uint8), r'not \[3, 4, 5\]; move its channels to the end'),
+        (np.zeros((1, 4, 4, 3), np.uint8), r'not \[1, 4, 4, 3\]'),
+        (np.zeros((4, 4, 3), np.int64), 'of uint8, uint16, bool or floats, not of int64'),
+        (np.full((4, 4, 3), 200.0), 'goes from 200 to 200; if it should be 0 to 255, give it as uint8'),
+        (np.full((4, 4, 3), np.nan, np.float32), 'goes from nan to nan'),
+        (np.zeros((0, 4, 3), np.uint8), r'not \[0, 4, 3\]'),
     ],
 )
 def test_what_is_no_image(image, words):

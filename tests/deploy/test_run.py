@@ -1,15 +1,18 @@
 """``rebnn-run`` as a user calls it."""
 
 import json
+import re
 import subprocess
 import sys
 
 import numpy as np
+import onnxruntime
 import pytest
 from PIL import Image
 
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.run import main
+from rebnn_mm.version import __version__
 
 
 @pytest.fixture
@@ -86,7 +89,7 @@ def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
 @pytest.mark.parametrize(
     ('arguments', 'words'),
     [
-        (['nowhere.onnx', 'photo'], 'rebnn-run: no packed model at nowhere.onnx; tools/export.py writes one'),
+        (['nowhere.onnx', 'photo'], 'rebnn-run: no packed model at nowhere.onnx; rebnn export writes one'),
         (['photo', 'photo'], 'it is damaged or not an ONNX file'),
         (['detector', 'nowhere.jpg'], 'rebnn-run: no image at nowhere.jpg'),
         (['detector', 'detector'], 'cannot be read as an image'),
@@ -117,6 +120,25 @@ def test_what_goes_wrong_is_one_sentence(rebnn_run, files, photo, arguments, wor
     code, out, err = rebnn_run(*(places.get(argument, argument) for argument in arguments))
     assert code == 1 and (out == '' or 'nowhere.jpg' in arguments)  # what was found before is printed
     assert err.startswith('rebnn-run: ') and words in err and err.count('\n') == 1
+
+
+def test_runs_are_timed(rebnn_run, files, photo):
+    code, out, _ = rebnn_run(files['classifier'], photo, '--time', 5)
+    found = re.fullmatch(
+        r'([\d.]+) ms, median of 5 runs \(([\d.]+) to ([\d.]+)\), 1 thread, without our kernels', out.splitlines()[-1]
+    )
+    median, least, most = map(float, found.groups())
+    assert code == 0 and 0 < least <= median <= most
+
+
+def test_the_list_and_the_versions_need_no_model(rebnn_run):
+    code, out, _ = rebnn_run('--list')
+    assert code == 0 and [line.split()[0] for line in out.splitlines()[1:3]] == ['blood-cells', 'blood-cells-int8']
+    code, out, _ = rebnn_run('--version')
+    assert (code, out) == (
+        0,
+        f'rebnn_mm {__version__}, ONNX Runtime {onnxruntime.__version__}, NumPy {np.__version__}\n',
+    )
 
 
 @pytest.mark.parametrize('flag', ['--threads', '--top'])
@@ -158,6 +180,7 @@ def on_a_board(code, *arguments, hidden=''):
 def test_it_runs_with_numpy_onnxruntime_and_pillow_alone(files, photo):
     code = """
 from rebnn_mm.deploy.run import main
+from rebnn_mm.version import __version__
 main()
 print(sorted(HIDDEN & set(sys.modules)))
 """
@@ -191,6 +214,7 @@ def test_a_reader_that_stops_early(files, photo):
     code = """
 import os, subprocess
 from rebnn_mm.deploy.run import main
+from rebnn_mm.version import __version__
 reader = subprocess.Popen(['true'], stdin=subprocess.PIPE)
 reader.wait()
 os.dup2(reader.stdin.fileno(), 1)

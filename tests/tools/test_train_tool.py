@@ -1,5 +1,5 @@
 import argparse
-import importlib.util
+import importlib
 import shutil
 from pathlib import Path
 
@@ -114,9 +114,7 @@ def test_amp_without_a_gpu(run_tool, detector_config, tmp_path):
 
 
 def test_amp_keeps_constructor_and_hook():
-    spec = importlib.util.spec_from_file_location('train_tool', ROOT / TOOL)
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
+    tool = importlib.import_module('rebnn_mm.cli.train')
     cfg = Config.fromfile(ROOT / 'configs/faster_rcnn_r18_rebnn_coco.py')
     tool.apply_flags(cfg, argparse.Namespace(amp=True, auto_scale_lr=False, resume=None))
     assert cfg.optim_wrapper.type == 'AmpOptimWrapper' and cfg.optim_wrapper.loss_scale == 'dynamic'

@@ -55,7 +55,7 @@ def test_clone_uses_the_configs_beside_the_package():
 
 
 def test_configs_inside_the_package_come_first(tmp_path, monkeypatch):
-    inside, beside = tmp_path / 'rebnn_mm' / 'configs', tmp_path / 'configs'
+    inside, beside = tmp_path / 'rebnn_mm' / '.mim' / 'configs', tmp_path / 'configs'
     for folder in (inside, beside):
         (folder / '_base_').mkdir(parents=True)
     monkeypatch.setattr(config_file, '__file__', str(tmp_path / 'rebnn_mm' / 'utils' / 'config_file.py'))

@@ -7,9 +7,9 @@ from setuptools import Distribution, setup
 from setuptools.command.bdist_wheel import bdist_wheel
 
 TEXT = """Runs models that rebnn_mm packed to one bit: `rebnn-run model.onnx image.jpg`, or
-`rebnn_mm.deploy.load` in Python.
+`rebnn_mm.deploy.load` in Python. `rebnn zoo` lists the trained ones that come along.
 
-It installs a part of the package rebnn_mm into the folder of that name. Install it on boards only, never beside
+It installs a part of the package rebnn_mm into the folder of that name. Install it on boards and servers, never beside
 rebnn_mm itself: pip does not see that they clash, and removing one would break the other. The runtime refuses to start
 where both are installed.
 """
@@ -38,9 +38,10 @@ setup(
     license_files=['LICENSE'],
     python_requires='>=3.10',
     packages=['rebnn_mm', 'rebnn_mm.deploy'],
-    package_data={'rebnn_mm.deploy': ['lib/*.so']},
+    py_modules=['rebnn_command'],
+    package_data={'rebnn_mm': ['zoo/*'], 'rebnn_mm.deploy': ['lib/*.so']},
     install_requires=['numpy', 'onnxruntime>=1.17', 'pillow'],
-    entry_points={'console_scripts': ['rebnn-run = rebnn_mm.deploy.run:main']},
+    entry_points={'console_scripts': ['rebnn = rebnn_command:main', 'rebnn-run = rebnn_command:run']},
     cmdclass={'bdist_wheel': AnyPython},
     distclass=ForOneProcessor,
     zip_safe=False,

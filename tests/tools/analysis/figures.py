@@ -1,10 +1,7 @@
 """What a figure has to be, and a recorded run to draw."""
 
-import importlib.util
-import sys
 from itertools import combinations
 from pathlib import Path
-from types import ModuleType
 from unittest import mock
 
 from matplotlib.figure import Figure
@@ -12,21 +9,8 @@ from matplotlib.text import Text
 
 from tests.engine.small_runner import SmallClassifier, trained
 
-FOLDER = Path(__file__).parents[3] / 'tools' / 'analysis'
 CLIPPED = 1.0
 """Pixels that text may reach beyond the figure by rounding."""
-
-
-def tool(name: str) -> ModuleType:
-    """A tool as a module, which finds its neighbours as it does when run."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        spec = importlib.util.spec_from_file_location(name, FOLDER / f'{name}.py')
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(FOLDER))
-    return module
 
 
 def recorded_run(work_dir: Path) -> Path:

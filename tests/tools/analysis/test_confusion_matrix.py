@@ -1,4 +1,4 @@
-import importlib.util
+import importlib
 import json
 import pickle
 import re
@@ -32,9 +32,7 @@ CAT, DOG = [0, 0, 10, 10], [50, 50, 20, 20]
 @pytest.fixture
 def tool(monkeypatch):
     pytest.importorskip('mmcv._ext', reason='mmdet needs the compiled ops of mmcv')
-    spec = importlib.util.spec_from_file_location('confusion_matrix', ROOT / TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.import_module('rebnn_mm.cli.confusion')
     monkeypatch.chdir(ROOT)
     return module
 
@@ -110,7 +108,7 @@ def test_pictures_of_any_number_of_classes(tool, number):
 @pytest.mark.parametrize(
     ('change', 'message'),
     [
-        (dict(predictions='gone.pkl'), 'no predictions at .*gone.pkl. Write them with tools/test.py'),
+        (dict(predictions='gone.pkl'), 'no predictions at .*gone.pkl. Write them with rebnn test'),
         (dict(flags=['--out', 'matrix.doc']), 'cannot write a picture to matrix.doc'),
         (dict(flags=['--cfg-options', 'test_dataloader.dataset.indices=1']), 'holds 2 predictions, the test set of'),
         (dict(flags=['--cfg-options', 'test_dataloader.dataset.ann_file=no.json']), 'no annotations at .*no.json'),

@@ -1,4 +1,4 @@
-import importlib.util
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -17,9 +17,7 @@ RESNET = ROOT / 'configs' / 'resnet18_rebnn_imagenet.py'
 @pytest.fixture
 def get_ops(monkeypatch, capsys):
     """``get_ops('config', '--flag')`` gives what the tool prints."""
-    spec = importlib.util.spec_from_file_location('get_ops', ROOT / TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.import_module('rebnn_mm.cli.ops')
 
     def run(*args):
         monkeypatch.setattr(sys, 'argv', [TOOL, *map(str, args)])

@@ -1,6 +1,5 @@
-import importlib.util
+import importlib
 import json
-from pathlib import Path
 
 import cv2
 import pytest
@@ -10,10 +9,7 @@ TOOL = 'tools/analysis/plot_curves.py'
 
 @pytest.fixture(scope='module')
 def tool():
-    spec = importlib.util.spec_from_file_location('plot_curves', Path(__file__).parents[3] / TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return importlib.import_module('rebnn_mm.cli.curves')
 
 
 @pytest.fixture

@@ -5,15 +5,11 @@ import pytest
 
 from rebnn_mm.analysis.figure_style import LINE_STYLES, figure_style
 from rebnn_mm.analysis.weight_history import WeightHistory, read_weight_history
-from tests.tools.analysis.figures import assert_no_text_is_clipped_or_overlaps, recorded_run, tool
+from rebnn_mm.cli import oscillation as plot
+from tests.tools.analysis.figures import assert_no_text_is_clipped_or_overlaps, recorded_run
 
 TOOL = 'tools/analysis/plot_oscillation.py'
 LAYERS = ['backbone.layer1.0.conv1', 'backbone.layer4.1.conv2']
-
-
-@pytest.fixture(scope='module')
-def plot():
-    return tool('plot_oscillation')
 
 
 @pytest.fixture(scope='module')
@@ -37,7 +33,7 @@ def history(factor, epochs=12):
     )
 
 
-def test_lines_are_the_ratios_by_run_and_layer(plot):
+def test_lines_are_the_ratios_by_run_and_layer():
     runs = {'one': history(1), 'two': history(2)}
     losses = {'one': ([1, 2], [3.0, 2.0]), 'two': ([1, 2], [3.0, 1.0])}
     with figure_style():
@@ -60,7 +56,7 @@ def test_lines_are_the_ratios_by_run_and_layer(plot):
 
 
 @pytest.mark.parametrize('quantity', ['flips', 'sequential-epoch', 'flips-epoch'])
-def test_every_quantity_fits_the_figure(plot, quantity):
+def test_every_quantity_fits_the_figure(quantity):
     names = [f'backbone.layer{stage}.{block}.conv{conv}' for stage in (1, 2, 3) for block in (0, 1) for conv in (1, 2)]
     counts = dict(weights=1000, steps=10, flips=5, sequential_flips=1, epoch_flips=9, sequential_epoch_flips=1)
     entry = dict(epoch=1, iteration=10, layers=dict.fromkeys(names, counts), channels=[])
@@ -71,13 +67,13 @@ def test_every_quantity_fits_the_figure(plot, quantity):
     assert_no_text_is_clipped_or_overlaps(figure)
 
 
-def test_layers_are_spread_from_first_to_last(plot):
+def test_layers_are_spread_from_first_to_last():
     names = [str(index) for index in range(18)]
     assert plot.spread(names, 4) == ['0', '6', '11', '17']
     assert plot.spread(names[:3], 4) == names[:3]
 
 
-def test_losses_are_means_over_the_iterations_of_an_epoch(plot, run, tmp_path):
+def test_losses_are_means_over_the_iterations_of_an_epoch(run, tmp_path):
     epochs, losses = plot.loss_by_epoch(run, read_weight_history(run))
     _, logged = plot.collect(plot.read_entries(sorted(run.glob('*/vis_data/scalars.json'))), ('loss',))['loss']
     assert epochs == [1, 2, 3] and len(logged) == 6  # logged every second iteration of four
@@ -93,7 +89,7 @@ def test_writes_png_and_svg(run_tool, run, tmp_path):
     assert [file.name for file in (tmp_path / 'new').iterdir()] == ['x.png']
 
 
-def test_svg_is_vector_graphics(plot, run, tmp_path, monkeypatch, capsys):
+def test_svg_is_vector_graphics(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr('sys.argv', [TOOL, str(run), '--quantity', 'flips-epoch', '--out', str(tmp_path / 'x.svg')])
     plot.main()
     root = ElementTree.parse(tmp_path / 'x.svg').getroot()
@@ -111,7 +107,7 @@ def test_svg_is_vector_graphics(plot, run, tmp_path, monkeypatch, capsys):
         (['{run}', '--out', 'x.doc'], 'cannot write a picture to x.doc.'),
     ],
 )
-def test_what_cannot_be_drawn_is_one_sentence(plot, run, tmp_path, monkeypatch, capsys, arguments, message):
+def test_what_cannot_be_drawn_is_one_sentence(run, tmp_path, monkeypatch, capsys, arguments, message):
     paths = dict(run=run, empty=tmp_path)
     monkeypatch.setattr('sys.argv', [TOOL, *(argument.format(**paths) for argument in arguments)])
     with pytest.raises(SystemExit) as stopped:

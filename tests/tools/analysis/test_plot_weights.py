@@ -4,14 +4,10 @@ import pytest
 
 from rebnn_mm.analysis.figure_style import figure_style
 from rebnn_mm.analysis.weight_history import ChannelWeights, read_weight_history
-from tests.tools.analysis.figures import assert_no_text_is_clipped_or_overlaps, recorded_run, tool
+from rebnn_mm.cli import weights as plot
+from tests.tools.analysis.figures import assert_no_text_is_clipped_or_overlaps, recorded_run
 
 TOOL = 'tools/analysis/plot_weights.py'
-
-
-@pytest.fixture(scope='module')
-def plot():
-    return tool('plot_weights')
 
 
 @pytest.fixture(scope='module')
@@ -24,7 +20,7 @@ def cells(alpha=0.1, count=5):
     return {epoch: ChannelWeights(alpha, generator.normal(0, 0.2, 144)) for epoch in range(count)}
 
 
-def test_bars_are_shares_of_the_channel_and_alpha_is_on_both_sides(plot):
+def test_bars_are_shares_of_the_channel_and_alpha_is_on_both_sides():
     rows = {'a\nchannel 0': cells(0.1), 'b\nchannel 0': cells(0.3)}
     with figure_style():
         figure = plot.draw(rows, [0, 1, 4], 'backbone.layer1.0.conv1')
@@ -43,7 +39,7 @@ def test_bars_are_shares_of_the_channel_and_alpha_is_on_both_sides(plot):
 
 
 @pytest.mark.parametrize(('rows', 'epochs'), [(1, 1), (2, 1), (4, 5), (1, 9)])
-def test_text_fits_figures_of_every_shape(plot, rows, epochs):
+def test_text_fits_figures_of_every_shape(rows, epochs):
     with figure_style():
         figure = plot.draw(
             {f'ReActNet\nchannel {index}': cells(count=epochs) for index in range(rows)},
@@ -53,7 +49,7 @@ def test_text_fits_figures_of_every_shape(plot, rows, epochs):
     assert_no_text_is_clipped_or_overlaps(figure)
 
 
-def test_a_method_without_a_scale_has_no_marks(plot):
+def test_a_method_without_a_scale_has_no_marks():
     with figure_style():
         figure = plot.draw({'a': cells(None)}, [0, 4], 'conv')
     assert not figure.legends and not any(axis.lines for axis in figure.axes)
@@ -67,7 +63,7 @@ def test_draws_what_was_recorded(run_tool, run, tmp_path):
     assert cv2.imread(str(out)).std() > 10
 
 
-def test_several_runs_and_all_channels_are_rows(plot, run, tmp_path, monkeypatch):
+def test_several_runs_and_all_channels_are_rows(run, tmp_path, monkeypatch):
     drawn = {}
     monkeypatch.setattr(plot, 'save_picture', lambda figure, *_, **__: drawn.update(figure=figure))
     arguments = [run, run, '--labels', 'one', 'two', '--epochs', 3, '--out', tmp_path / 'x.svg']
@@ -97,7 +93,7 @@ def test_several_runs_and_all_channels_are_rows(plot, run, tmp_path, monkeypatch
         (['{run}', '{run}'], 'Tell them apart with --labels.'),
     ],
 )
-def test_what_cannot_be_drawn_is_one_sentence(plot, run, tmp_path, monkeypatch, capsys, arguments, message):
+def test_what_cannot_be_drawn_is_one_sentence(run, tmp_path, monkeypatch, capsys, arguments, message):
     paths = dict(run=run, empty=tmp_path)
     monkeypatch.setattr('sys.argv', [TOOL, *(argument.format(**paths) for argument in arguments)])
     with pytest.raises(SystemExit) as stopped:
@@ -106,7 +102,7 @@ def test_what_cannot_be_drawn_is_one_sentence(plot, run, tmp_path, monkeypatch, 
     assert stopped.value.code == 1 and message.format(**paths) in error and error.count('\n') == 1
 
 
-def test_a_run_that_diverged_is_named(plot, tmp_path, monkeypatch, capsys):
+def test_a_run_that_diverged_is_named(tmp_path, monkeypatch, capsys):
     file = tmp_path / 'part' / 'vis_data' / 'binary_weights.jsonl'
     file.parent.mkdir(parents=True)
     channel = '{"layer": "conv", "channel": 0, "alpha": NaN, "values": [NaN, 0.5]}'

@@ -1,4 +1,4 @@
-import importlib.util
+import importlib
 import json
 import sys
 from pathlib import Path
@@ -17,9 +17,7 @@ SMALL = ('--cfg-options', 'model.backbone.base_channels=4', 'model.head.in_chann
 @pytest.fixture
 def project(monkeypatch, capfd):
     """``project('config', '--flag')`` gives the exit code, stdout and stderr of the tool."""
-    spec = importlib.util.spec_from_file_location('project_flips', ROOT / TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = importlib.import_module('rebnn_mm.cli.flips')
     monkeypatch.chdir(ROOT)
 
     def run(*args):

@@ -1,0 +1,127 @@
+"""The command ``rebnn``, whose subcommands are modules of ``rebnn_mm.cli`` and ``rebnn_mm.deploy``.
+
+It stands outside the package because ``import rebnn_mm`` takes the seconds of importing PyTorch, which neither a list
+of subcommands nor a packed file needs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    """A subcommand.
+
+    Attributes:
+        about: what it does, for the list.
+        module: where its ``main`` is, below ``rebnn_mm``.
+        light: whether it works without PyTorch.
+    """
+
+    about: str
+    module: str
+    light: bool = False
+
+
+COMMANDS = {
+    'run': Command('what a packed model finds in an image or a text', 'deploy.run', light=True),
+    'zoo': Command('the trained models that come along', 'deploy.zoo', light=True),
+    'new-config': Command('a config for your own images with boxes', 'cli.new_config'),
+    'train': Command('train a model from a config', 'cli.train'),
+    'test': Command('score a checkpoint', 'cli.test'),
+    'detect': Command('what a checkpoint finds in an image', 'cli.detect'),
+    'export': Command('write a checkpoint as a packed model, which runs without PyTorch', 'cli.export'),
+    'test-packed': Command('score a packed model', 'cli.test_packed'),
+    'unpack': Command('make a checkpoint of a packed model', 'cli.unpack'),
+    'ops': Command('size and operations of a network, layer by layer', 'cli.ops'),
+    'flips': Command('project how often signs will flip in a training', 'cli.flips'),
+    'curves': Command('draw losses and scores of a training', 'cli.curves'),
+    'oscillation': Command('draw how often signs flipped in trainings', 'cli.oscillation'),
+    'weights': Command('draw the latent weights of a training', 'cli.weights'),
+    'confusion': Command('count and draw which classes a detector takes for which', 'cli.confusion'),
+    'save-pretrained': Command("write a text classifier in Hugging Face's layout", 'cli.save_pretrained'),
+    'split-ternary': Command('split a ternary text classifier into a binary one', 'cli.split_ternary'),
+    'check': Command('check the environment', 'utils.check_env'),
+}
+
+
+def main() -> None:
+    """Run a subcommand, with the arguments behind its name."""
+    name, *arguments = sys.argv[1:] or ['--help']
+    if name in ('-h', '--help'):
+        print(usage())
+    elif name == '--version':
+        leave_package_unloaded()
+        from rebnn_mm.version import __version__
+
+        print(f'rebnn_mm {__version__}')
+    elif name not in COMMANDS:
+        raise SystemExit(f'rebnn: there is no command {name!r}; rebnn --help lists them')
+    else:
+        sys.argv = [f'rebnn {name}', *arguments]
+        start(name)
+
+
+def run() -> None:
+    """The command ``rebnn-run``."""
+    start('run')
+
+
+def start(name: str) -> None:
+    """Call the ``main`` of a subcommand, which reads ``sys.argv``."""
+    command = COMMANDS[name]
+    folder = Path(str(package().origin)).parent
+    if not folder.joinpath(*command.module.split('.')).with_suffix('.py').is_file():
+        raise SystemExit(f'rebnn {name}: needs the whole of rebnn_mm; what is installed here only runs packed models')
+    if name == 'check':
+        importlib.import_module('rebnn_check_env').main()
+        return
+    if command.light:
+        leave_package_unloaded()
+    try:
+        module = importlib.import_module(f'rebnn_mm.{command.module}')
+    except ModuleNotFoundError as error:
+        raise SystemExit(f'rebnn {name}: {error.name} is not installed. {how_to_install(name)}') from None
+    module.main()
+
+
+def how_to_install(name: str) -> str:
+    """What to install for a subcommand whose libraries are missing."""
+    if COMMANDS[name].light:
+        return "Run: pip install 'rebnn_mm[deploy]'"
+    if name in ('export', 'test-packed', 'unpack'):
+        return "Run: pip install 'rebnn_mm[export]'; what training needs beside it, rebnn check says"
+    return 'rebnn check says what is missing'
+
+
+def usage() -> str:
+    """The list of subcommands."""
+    width = max(map(len, COMMANDS)) + 2
+    lines = [f'  {name:<{width}}{command.about}' for name, command in COMMANDS.items()]
+    return '\n'.join(
+        ['usage: rebnn COMMAND ...', '', '1-bit networks: train them, pack them, run them.', '']
+        + lines
+        + ['', 'rebnn COMMAND --help says what a command takes; rebnn --version says the version.']
+    )
+
+
+def package() -> ModuleSpec:
+    """Where rebnn_mm is."""
+    spec = importlib.util.find_spec('rebnn_mm')
+    if spec is None or spec.origin is None:
+        raise SystemExit('rebnn: rebnn_mm is not installed in this Python. Run: pip install rebnn_mm')
+    return spec
+
+
+def leave_package_unloaded() -> None:
+    """Make the modules of rebnn_mm importable without what ``import rebnn_mm`` imports, which takes seconds."""
+    if 'rebnn_mm' not in sys.modules:
+        sys.modules['rebnn_mm'] = importlib.util.module_from_spec(package())
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,114 @@
+"""Anchors for the boxes of a data set: sizes and shapes, and how well they overlap with the boxes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+ENOUGH = 0.5
+"""Overlap from which a box counts as covered."""
+
+NUMBERS = (2, 3, 4, 5)
+SHAPES = ((1.0,), (0.8, 1.25), (0.7, 1.4), (0.5, 1.0, 2.0), (0.4, 1.0, 2.5), (0.33, 0.7, 1.4, 3.0))
+"""Ratios of height to width that are tried."""
+
+WORTH = 0.015
+"""How much of the covered share and the mean overlap together an additional anchor has to bring."""
+
+
+class Anchors(NamedTuple):
+    """Anchors of one map.
+
+    Attributes:
+        scales: roots of their areas in strides.
+        ratios: heights over widths.
+        covered: share of the boxes that overlap with the nearest by at least a half.
+        overlap: mean of the boxes' overlaps with the nearest.
+    """
+
+    scales: tuple[float, ...]
+    ratios: tuple[float, ...]
+    covered: float
+    overlap: float
+
+    @property
+    def fit(self) -> float:
+        """What is compared: both together."""
+        return self.covered + self.overlap
+
+
+def equal_classes(labels: Sequence[object]) -> NDArray:
+    """A weight for each box with which all classes count the same, however many boxes they have.
+
+    Example:
+        >>> equal_classes(['red', 'red', 'red', 'white']).tolist()
+        [0.16666666666666666, 0.16666666666666666, 0.16666666666666666, 0.5]
+    """
+    counts = Counter(labels)
+    return np.array([1 / (len(counts) * counts[label]) for label in labels])
+
+
+def fit_of(
+    sides: NDArray, scales: Sequence[float], ratios: Sequence[float], stride: int, weights: NDArray | None = None
+) -> Anchors:
+    """How anchors fit boxes: each box against the nearest anchor at the same centre.
+
+    Args:
+        sides: widths and heights in pixels of the network's input, (K, 2).
+        scales: roots of the anchors' areas in strides.
+        ratios: heights over widths.
+        stride: of the map.
+        weights: how much each box counts; None for all the same.
+
+    Example:
+        >>> fit_of(np.array([[32., 32.], [16., 32.]]), [2], [1], 16).overlap
+        0.75
+    """
+    areas = np.array([(stride * scale) ** 2 for scale, _ in product(scales, ratios)])
+    shapes = np.array([ratio for _, ratio in product(scales, ratios)])
+    anchors = np.stack([np.sqrt(areas / shapes), np.sqrt(areas * shapes)], axis=1)
+    both = np.minimum(sides[:, None], anchors).prod(axis=2)
+    overlap = (both / (sides.prod(axis=1)[:, None] + areas - both)).max(axis=1)
+    covered, mean = (float(np.average(values, weights=weights)) for values in (overlap >= ENOUGH, overlap))
+    return Anchors(tuple(scales), tuple(ratios), covered, mean)
+
+
+def choose_anchors(sides: NDArray, stride: int, weights: NDArray | None = None) -> Anchors:
+    """The fewest anchors beyond which more would hardly fit better.
+
+    Scales are in a geometric row between the small and the large boxes.
+
+    Args:
+        sides: widths and heights in pixels of the network's input, (K, 2).
+        stride: of the map.
+        weights: how much each box counts; None for all the same.
+
+    Example:
+        >>> sides = np.exp(np.random.default_rng(0).normal(3.5, 0.4, (500, 1))) * np.ones(2)
+        >>> chosen = choose_anchors(sides, 16)
+        >>> chosen.ratios, chosen.covered > 0.95
+        ((1.0,), True)
+    """
+    roots = np.sqrt(sides.prod(axis=1)) / stride
+    order = np.argsort(roots)
+    share = np.cumsum(np.ones(len(roots)) if weights is None else weights[order])
+    best: Anchors | None = None
+    for number, ratios in sorted(product(NUMBERS, SHAPES), key=lambda pair: pair[0] * len(pair[1])):
+        ends = np.searchsorted(share, np.array([0.4 / number, 1 - 0.4 / number]) * share[-1])
+        small, large = np.maximum(roots[order[np.minimum(ends, len(roots) - 1)]], 0.1)
+        scales = [round(float(scale), 2) for scale in np.geomspace(small, large, number)]
+        tried = fit_of(sides, scales, ratios, stride, weights)
+        if best is None or tried.fit - best.fit > WORTH * _more(tried, best):
+            best = tried
+    assert best is not None
+    return best
+
+
+def _more(new: Anchors, old: Anchors) -> int:
+    """Of how many anchors the new ones are more than the old ones."""
+    return max(len(new.scales) * len(new.ratios) - len(old.scales) * len(old.ratios), 0)

@@ -1,0 +1,114 @@
+"""Print and draw which classes a detector takes for which, from the predictions that rebnn test --out wrote.
+
+    rebnn test CONFIG CHECKPOINT --out predictions.pkl
+    rebnn confusion CONFIG predictions.pkl --out confusion_matrix.png
+
+mmdet's own tool counts; its picture is too small to read with fewer than about ten classes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import runpy
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from mmengine.config import Config, DictAction
+from mmengine.fileio import load
+from mmengine.registry import DATASETS, init_default_scope
+from rich.console import Console
+from rich.table import Table
+
+from rebnn_mm.utils.command_line import config_file, stop_if
+from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.picture import save_picture, unfit_picture
+
+MOST_NUMBERS = 30
+"""With more rows than this the picture shows colours without numbers."""
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', type=config_file, help='config of a detector')
+    parser.add_argument('predictions', type=Path, help='pickle file of rebnn test --out')
+    parser.add_argument('--out', type=Path, default=Path('confusion_matrix.png'), help='picture to write')
+    parser.add_argument('--score-thr', type=float, default=0.3, help='lowest score of a prediction that counts')
+    parser.add_argument('--iou-thr', type=float, default=0.5, help='lowest overlap of a prediction with an object')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config, as in rebnn train'
+    )
+    return parser.parse_args()
+
+
+def count(dataset: object, predictions: list[dict], score_thr: float, iou_thr: float) -> np.ndarray:
+    """Objects by true class (rows) and predicted class (columns), counted by mmdet's tool.
+
+    The last row is the background, which predictions without an object saw something in; the last column holds the
+    objects that no prediction of their class found. A prediction that overlaps several objects counts for each.
+    """
+    import mmdet
+
+    tool = runpy.run_path(str(Path(mmdet.__path__[0], '.mim/tools/analysis_tools/confusion_matrix.py')))
+    matrix: np.ndarray = tool['calculate_confusion_matrix'](dataset, predictions, score_thr, None, iou_thr)
+    print()  # mmdet's progress bar ends without a new line
+    return matrix.astype(int)
+
+
+def print_table(matrix: np.ndarray, classes: tuple[str, ...]) -> None:
+    """Print the counts."""
+    table = Table('object \\ prediction', *classes, 'missed')
+    for name, row in zip((*classes, 'background'), matrix, strict=True):
+        table.add_row(name, *map(str, row))
+    Console(width=max(88, 10 * len(matrix) + 24)).print(table)
+
+
+def draw(matrix: np.ndarray, classes: tuple[str, ...], title: str) -> Figure:
+    """The matrix with each row in percent of its sum."""
+    percent = 100 * matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+    size = max(5.0, 0.32 * len(matrix))
+    figure, axis = pyplot.subplots(figsize=(size + 1.5, size), layout='constrained')
+    picture = axis.imshow(percent, cmap='Blues', vmin=0, vmax=100)
+    figure.colorbar(picture, label='% of the row', shrink=0.8)
+    ticks = range(len(matrix))
+    axis.set_xticks(ticks, [*classes, 'missed'], rotation=45, ha='right')
+    axis.set_yticks(ticks, [*classes, 'background'])
+    axis.set(xlabel='predicted as', ylabel='object is', title=title)
+    if len(matrix) <= MOST_NUMBERS:
+        for (row, column), value in np.ndenumerate(matrix):
+            text = f'{percent[row, column]:.0f} %\n{value}' if len(matrix) <= 8 else f'{value}'
+            colour = 'white' if percent[row, column] > 60 else 'black'
+            axis.text(column, row, text, ha='center', va='center', color=colour, fontsize=9)
+    return figure
+
+
+def main() -> None:
+    args = parse_args()
+    stop_if(missing_config(args.config) or unfit_picture(args.out))
+    stop_if(
+        None
+        if args.predictions.is_file()
+        else f'no predictions at {args.predictions}. Write them with rebnn test CONFIG CHECKPOINT --out FILE.pkl.'
+    )
+    cfg = Config.fromfile(args.config)
+    cfg.merge_from_dict(args.cfg_options or {})
+    stop_if(missing_data(cfg, ['test']))
+    init_default_scope(cfg.get('default_scope', 'mmdet'))
+    dataset = DATASETS.build(cfg.test_dataloader.dataset)
+    predictions = load(args.predictions)
+    stop_if(
+        None
+        if len(predictions) == len(dataset) and 'pred_instances' in predictions[0]
+        else f'{args.predictions} holds {len(predictions)} predictions, the test set of {args.config} {len(dataset)} '
+        'images of a detector. Use the config and --cfg-options that rebnn test ran with.'
+    )
+
+    matrix = count(dataset, predictions, args.score_thr, args.iou_thr)
+    classes = tuple(dataset.metainfo['classes'])
+    print_table(matrix, classes)
+    matplotlib.use('Agg')
+    save_picture(draw(matrix, classes, f'score from {args.score_thr:g}, overlap from {args.iou_thr:g}'), args.out, 120)
+    print(f'picture: {args.out}')

@@ -1,0 +1,95 @@
+"""Draw a run's curves from the scalars mmengine wrote: losses, scores, flipped signs, gamma's bounds.
+
+rebnn curves work_dirs/faster_rcnn_r18_rebnn_coco
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import matplotlib
+from matplotlib import pyplot
+
+from rebnn_mm.utils.command_line import stop_if
+
+Series = dict[str, tuple[list[int], list[float]]]
+
+# Panel title to the end of the keys it shows; a panel without data is left out.
+PANELS = {
+    'training loss': ('loss', 'loss_cls', 'loss_bbox', 'loss_rpn_cls', 'loss_rpn_bbox'),
+    'validation score': ('_mAP', '_mAP_50', '_mAP_75', 'accuracy/top1', 'accuracy/top5'),
+    'signs flipped per step, of a million': ('rebnn/flips_per_million', 'rebnn/flip_backs_per_million'),
+    'channels with gamma on a bound, %': ('rebnn/gamma_at_lower_percent', 'rebnn/gamma_at_upper_percent'),
+}
+
+
+def read_entries(files: Iterable[Path]) -> list[tuple[int, dict[str, float]]]:
+    """Logged entries with the training step each belongs to.
+
+    Validation entries carry an epoch or nothing instead of a step, so they take that of the training entry before
+    them. A later file replaces what an earlier one has from its first step on: a resumed run continues the curve, a
+    new one begins it again.
+    """
+    entries: list[tuple[int, dict[str, float]]] = []
+    for file in files:
+        own: list[tuple[int, dict[str, float]]] = []
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        # What stands before the first training entry of a resumed run belongs to it, not to the beginning.
+        last = next((values['step'] for values in lines if 'lr' in values), 0)
+        for values in lines:
+            last = values['step'] if 'lr' in values else last
+            own.append((last, values))
+        if own:
+            entries = [entry for entry in entries if entry[0] < own[0][0]] + own
+    return entries
+
+
+def collect(entries: list[tuple[int, dict[str, float]]], ends: tuple[str, ...]) -> Series:
+    """Steps and values of every key that is, or ends in, one of ``ends``; COCO's -1 (no such object) is left out."""
+    series: Series = {}
+    for step, values in entries:
+        for key, value in values.items():
+            wanted = any(key == end or (end.startswith('_') and key.endswith(end)) for end in ends)
+            if wanted and not (value == -1 and '_mAP' in key):
+                steps, points = series.setdefault(key, ([], []))
+                steps.append(step)
+                points.append(value)
+    return series
+
+
+def draw(entries: list[tuple[int, dict[str, float]]], title: str, out: Path) -> list[str]:
+    """Write the picture and return the titles of its panels."""
+    panels = {name: collect(entries, ends) for name, ends in PANELS.items()}
+    panels = {name: series for name, series in panels.items() if series}
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(4.5 * len(panels), 3.6), squeeze=False)
+    for axis, (name, series) in zip(axes[0], panels.items(), strict=True):
+        for key, (steps, values) in series.items():
+            axis.plot(steps, values, label=key, marker='o' if len(steps) < 20 else None, markersize=3)
+        axis.set(title=name, xlabel='iteration')
+        axis.set_ylim(bottom=0)
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=7)
+    figure.suptitle(title)
+    figure.tight_layout()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(out, dpi=110)
+    return list(panels)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('work_dir', type=Path, help='work dir of a training run')
+    parser.add_argument('--out', type=Path, help='picture to write; default: curves.png in the work dir')
+    args = parser.parse_args()
+
+    files = sorted(args.work_dir.glob('*/vis_data/scalars.json'))
+    stop_if(None if files else f'no */vis_data/scalars.json in {args.work_dir}. Name the work dir of a training run.')
+    entries = read_entries(files)
+    stop_if(None if entries else f'nothing is logged yet in {files[-1]}. Wait for the first lines of the log.')
+    matplotlib.use('Agg')
+    out = args.out or args.work_dir / 'curves.png'
+    panels = draw(entries, args.work_dir.name, out)
+    print(f'{out}: {", ".join(panels)}')

@@ -1,0 +1,49 @@
+"""Detect the objects of one image: prints labels, scores and boxes, and writes the image with the boxes drawn in.
+
+    rebnn detect demo/coco_sample/val2017/000000214753.jpg \
+        configs/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
+
+The config may be left out: each checkpoint carries its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import mmcv
+
+from rebnn_mm.utils.command_line import config_file, stop_if, stopping_on_mistakes, unwritable
+from rebnn_mm.utils.detector import load_detector, unfit_input
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('image', help='image file')
+    parser.add_argument('config', type=config_file, nargs='?', help='config file; default: the one in the checkpoint')
+    parser.add_argument('checkpoint', help='checkpoint file')
+    parser.add_argument('--out', type=Path, help='painted image to write; default: <image name>_detections.jpg here')
+    parser.add_argument('--score-thr', type=float, default=0.3, help='lowest score to print and draw')
+    parser.add_argument('--device', help='cpu, cuda:0, ...; default: the first GPU if there is one')
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    image = Path(args.image)
+    out = args.out or Path(f'{image.stem}_detections.jpg')
+    stop_if(unfit_input(args.image, args.config, args.checkpoint) or unwritable(out))
+    inferencer = load_detector(args.config, args.checkpoint, args.device)
+    result = inferencer(str(image), pred_score_thr=args.score_thr, return_vis=True, no_save_vis=True)
+
+    classes = inferencer.model.dataset_meta['classes']
+    found = result['predictions'][0]
+    shown = [index for index, score in enumerate(found['scores']) if score >= args.score_thr]
+    for index in shown:
+        score, label, box = found['scores'][index], found['labels'][index], found['bboxes'][index]
+        print(f'{classes[label]:<16} {score:.2f}  x1 {box[0]:.0f}  y1 {box[1]:.0f}  x2 {box[2]:.0f}  y2 {box[3]:.0f}')
+    print(f'{len(shown)} objects with a score of at least {args.score_thr:g} in {image}')
+
+    with stopping_on_mistakes(output=out):
+        mmcv.imwrite(mmcv.rgb2bgr(result['visualization'][0]), str(out))
+    print(f'painted image: {out}')

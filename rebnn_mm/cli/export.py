@@ -1,0 +1,128 @@
+"""Write a trained model as one packed file that runs without PyTorch.
+
+rebnn export configs/resnet18_rebnn_imagenet.py work_dirs/resnet18_rebnn_imagenet/epoch_200.pth -o r18.onnx
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+
+from mmengine.config import Config, DictAction
+from rich.console import Console
+
+from rebnn_mm.export import ENGINES
+from rebnn_mm.export.int8 import TIERS
+from rebnn_mm.export.options import PLAIN, Options
+from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
+from rebnn_mm.utils.config_mistake import explained
+
+SWITCHES = [option for option in fields(Options) if isinstance(option.default, bool)]
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', type=config_file, help='config file of mmdet, mmpretrain or GLUE')
+    parser.add_argument('checkpoint', help='checkpoint file')
+    parser.add_argument('-o', '--out', required=True, type=Path, help='the file to write')
+    for option in SWITCHES:
+        parser.add_argument(
+            option.metadata['flag'],
+            dest=option.name,
+            action='store_false' if option.default else 'store_true',
+            help=option.metadata['about'],
+        )
+    parser.add_argument(
+        '--int8',
+        nargs='*',
+        metavar='IMAGES',
+        help='real-valued layers in 8 bits, calibrated on these images: files, folders, lists (.txt, a path a line); '
+        "without any on the config's training set",
+    )
+    parser.add_argument(
+        '--int8-layers',
+        choices=TIERS,
+        default=TIERS[0],
+        help='with --int8: heads (what never becomes a sign), all (shortcuts and others, too), stem (the first layer, '
+        'too); default: %(default)s',
+    )
+    parser.add_argument(
+        '--score',
+        action='store_true',
+        help="with --int8: score the file on the config's test set, without and with it",
+    )
+    parser.add_argument('--format', default='onnx', help='kind of file (default: onnx, the packed file)')
+    parser.add_argument('--image', nargs='+', default=[], help='images to compare with PyTorch on; default: noise')
+    parser.add_argument(
+        '--text',
+        nargs='+',
+        default=[],
+        help='sentences to compare with PyTorch on, beside random tokens; a tab parts the two of a pair',
+    )
+    parser.add_argument(
+        '--shape', nargs=2, type=int, metavar=('H', 'W'), help='size of an image; default: from the test pipeline'
+    )
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config: key=value pairs'
+    )
+    return parser.parse_args()
+
+
+def scorer(args: argparse.Namespace) -> Callable[[bytes], Mapping[str, float]]:
+    """What scores a packed file on the test set of the config.
+
+    Raises:
+        ValueError: there is nothing to score on; one sentence says what is missing.
+    """
+    from rebnn_mm.evaluation.packed_predictor import score
+    from rebnn_mm.utils.dataset_check import missing_data
+
+    cfg = Config.fromfile(args.config)
+    cfg.merge_from_dict(args.cfg_options or {})
+    if cfg.get('test_dataloader') is None or cfg.get('test_evaluator') is None:
+        raise ValueError(f'{args.config} has no test_dataloader and test_evaluator, so there is nothing to score on.')
+    problem = missing_data(cfg, ['test'])
+    if problem:
+        raise ValueError(problem)
+    return partial(score, cfg)
+
+
+def main() -> None:
+    args = parse_args()
+    warnings.simplefilter('ignore', FutureWarning)
+    console = Console(width=120)
+    from rebnn_mm.export.source import load_source
+
+    if args.format not in ENGINES:
+        stop_if(f'--format {args.format} does not exist; there are {", ".join(ENGINES)}.')
+    if args.score and args.int8 is None:
+        stop_if('--score compares a file with --int8 and without it; give both.')
+    if not args.out.parent.is_dir():
+        stop_if(f'there is no folder {args.out.parent} to write into.')
+    stop_if(unwritable(args.out))
+    try:
+        with explained(output=args.out):
+            source = load_source(
+                args.config,
+                args.checkpoint,
+                options=args.cfg_options,
+                images=args.image,
+                texts=args.text,
+                calibration=args.int8,
+                size=None if args.shape is None else (args.shape[0], args.shape[1]),
+            )
+            if args.score:
+                source = source._replace(score=scorer(args))
+            options = Options(
+                int8=PLAIN.int8 if args.int8 is None else args.int8_layers,
+                **{option.name: getattr(args, option.name) for option in SWITCHES},
+            )
+            ENGINES[args.format].writer()(source, args.out, options, console)
+    except (ValueError, OSError) as error:
+        sys.stdout.flush()
+        stop_if(str(error))

@@ -1,0 +1,137 @@
+"""Projects how often the signs of configs flip over their whole schedule, from a few hundred real steps.
+
+    rebnn flips configs/bccd/faster_rcnn_r18_rebnn_bccd.py
+    rebnn flips configs/faster_rcnn_r18_rebnn_coco.py --batch-size 2 --image-size 320
+    rebnn flips configs/cifar10/*.py --json flips.json --markdown flips.md
+
+Trains with the config's own model, optimizer and hooks, on its own data if they are here, else on the images of
+demo/coco_sample or made-up texts. One sentence for each config says when its flips cannot suffice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from mmengine.config import Config, DictAction
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from rebnn_mm.analysis.flip_measurement import NothingToMeasure, measure_flips
+from rebnn_mm.analysis.flip_projection import ENOUGH
+from rebnn_mm.analysis.flip_report import (
+    Row,
+    flip_page,
+    flip_table,
+    read_rows,
+    result_row,
+    rows_json,
+    with_row,
+    write_text,
+)
+from rebnn_mm.analysis.flip_setup import Options
+from rebnn_mm.utils.command_line import config_file, stop_if
+from rebnn_mm.utils.config_file import missing_config
+
+SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        'configs', type=config_file, nargs='*', metavar='CONFIG', help='configs that train binary layers'
+    )
+    parser.add_argument('--steps', type=int, default=200, help='steps to take; flips count in the last half')
+    parser.add_argument('--data', choices=['sample', 'config'], help="default: the config's own if they are here")
+    parser.add_argument('--batch-size', type=int, help="images or texts in a step; default: the config's")
+    parser.add_argument('--image-size', type=int, help="longest side at most, in pixels; default: the config's")
+    parser.add_argument('--length', type=int, help='training images of the data set, where that is not known')
+    parser.add_argument(
+        '--from', dest='checkpoint', metavar='CHECKPOINT', help="weights to start from; default: the config's"
+    )
+    parser.add_argument('--enough', type=float, default=ENOUGH, help='flips over the schedule that are needed, in %%')
+    parser.add_argument('--label', default='', help='what the rows are called, such as "as shipped"')
+    parser.add_argument('--seed', type=int, default=0)
+    parser.add_argument('--json', type=Path, help='file that keeps the results of several calls, a row per config')
+    parser.add_argument('--markdown', type=Path, help='page to write, of these configs and all in --json')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, help='override entries of the configs, as in rebnn train'
+    )
+    args = parser.parse_args()
+    if not args.configs and not (args.json and args.markdown):
+        parser.error('name a config; without one, --json and --markdown write the page anew')
+    return args
+
+
+def measured_row(config: str, args: argparse.Namespace, progress: Progress) -> Row:
+    """Train one config for some steps and project.
+
+    Raises:
+        NothingToMeasure: it has no binary weights.
+        ValueError, RuntimeError, OSError: it cannot be trained here.
+    """
+    cfg = Config.fromfile(config)
+    changed = args.cfg_options or {}
+    cfg.merge_from_dict(changed)
+    options = Options(
+        steps=args.steps,
+        data=args.data,
+        sample=SAMPLE,
+        batch_size=args.batch_size,
+        image_size=args.image_size,
+        length=args.length,
+        checkpoint=args.checkpoint,
+        seed=args.seed,
+    )
+    task = progress.add_task(Path(config).stem, total=args.steps)
+    try:
+        measured = measure_flips(cfg, options, lambda done: progress.update(task, completed=done))
+    finally:
+        progress.remove_task(task)
+    row = result_row(config, cfg, measured, options, args.label, args.enough)
+    row['notes'] += [f'{key}={value}' for key, value in changed.items()]
+    return row
+
+
+def main() -> None:
+    args = parse_args()
+    stop_if(None if args.steps >= 4 else '--steps must be at least 4, of which the last half is counted.')
+    for config in args.configs:
+        stop_if(missing_config(config))
+    try:
+        kept = read_rows(args.json) if args.json else []
+    except ValueError as problem:
+        stop_if(str(problem))
+    new: list[Row] = []
+    failed = interrupted = False
+    columns = TextColumn('{task.description}'), BarColumn(), TextColumn('{task.completed}/{task.total}')
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
+        for config in args.configs:
+            try:
+                row = measured_row(config, args, progress)
+            except NothingToMeasure as nothing:
+                print(f'{config}: {nothing}', file=sys.stderr)
+                failed = failed or len(args.configs) == 1
+            except (ValueError, RuntimeError, OSError, ImportError) as problem:
+                print(f'{config}: {" ".join(str(problem).split())}', file=sys.stderr)
+                failed = True
+            except KeyboardInterrupt:
+                print(f'stopped in {config}; what was finished before is kept.', file=sys.stderr)
+                interrupted = True
+                break
+            else:
+                new.append(row)
+                # Read anew, so that calls side by side keep each other's rows.
+                kept = with_row(read_rows(args.json) if args.json else kept, row)
+                if args.json:
+                    write_text(args.json, rows_json(kept))
+    if new:
+        wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(flip_table(new, wide), end='')
+    if args.markdown and kept:
+        write_text(args.markdown, flip_page(kept))
+        print(f'{args.markdown}: {len(kept)} rows')
+    if failed or interrupted:
+        sys.exit(130 if interrupted else 1)

@@ -1,0 +1,253 @@
+"""Write a config for a folder of images with boxes: annotations checked, classes and anchors taken from them.
+
+    rebnn new-config --data my_images --out my.py
+    rebnn train my.py
+
+The folder holds images and either JSON files of COCO's form or XML files of VOC, at any depth. Annotations are not
+changed: what is trained on is written beside the config, as my_train.json and my_val.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mmengine.config import Config
+from rich.console import Console
+from rich.table import Table
+
+from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, equal_classes, fit_of
+from rebnn_mm.datasets.annotated_folder import SPLITS, Annotated, BadAnnotations, as_coco, read_annotated
+from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
+from rebnn_mm.utils.config_file import missing_config
+
+BASE = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py'
+EDGES = (320, 480, 640)
+"""Long edges of the network's input that are tried: the first at which few objects are small."""
+
+SMALLEST = 12
+"""Pixels that nine of ten objects should be wide and high."""
+
+STEPS = 1200
+"""As many steps as the detectors of this project are trained from scratch with."""
+
+CONFIG = """\
+# Written by rebnn new-config from {folder}:
+# {counts}.
+_base_ = {base!r}
+
+data_root = {root!r}
+annotations = {annotations!r}
+metainfo = dict(classes={classes!r})
+scale = {scale!r}
+
+train_pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(type='LoadAnnotations', with_bbox=True),
+    dict(type='Resize', scale=scale, keep_ratio=True),
+    dict(type='RandomFlip', prob=0.5),
+    dict(type='PackDetInputs'),
+]
+test_pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(type='Resize', scale=scale, keep_ratio=True),
+    dict(type='LoadAnnotations', with_bbox=True),
+    dict(type='PackDetInputs', meta_keys=('img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor')),
+]
+images = dict(
+    _delete_=True, type='CocoDataset', data_root=data_root, metainfo=metainfo, data_prefix=dict(img='')
+)
+train_dataloader = dict(
+    dataset=dict(
+        ann_file=annotations + 'train.json',
+        filter_cfg=dict(filter_empty_gt=True),
+        pipeline=train_pipeline,
+        **images,
+    )
+)
+val_dataloader = dict(
+    dataset=dict(ann_file=annotations + 'val.json', test_mode=True, pipeline=test_pipeline, **images)
+)
+test_dataloader = dict(
+    dataset=dict(ann_file=annotations + {test!r}, test_mode=True, pipeline=test_pipeline, **images)
+)
+score = dict(_delete_=True, type='CocoMetric', metric='bbox')
+val_evaluator = dict(ann_file=annotations + 'val.json', **score)
+test_evaluator = dict(ann_file=annotations + {test!r}, **score)
+
+model = dict({model})
+{schedule}"""
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--data', type=Path, required=True, help='folder with images and annotations')
+    parser.add_argument('--out', type=Path, help='config to write; default: <folder name>.py here')
+    parser.add_argument('--base', default=BASE, help='detector to start from; default: %(default)s')
+    for split in SPLITS:
+        parser.add_argument(f'--{split}', type=Path, help=f"COCO's file for {split}, where its name does not say it")
+    parser.add_argument(
+        '--size', nargs=2, type=int, metavar=('W', 'H'), help="largest size of the network's input; default: from data"
+    )
+    parser.add_argument('--epochs', type=int, help=f'default: as many as make {STEPS} steps')
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    out = args.out or Path(f'{args.data.resolve().name}.py')
+    stop_if(None if out.suffix == '.py' else f'--out {out} must end in .py.')
+    stop_if(unwritable(out) or missing_config(args.base))
+    given = {split: path for split in SPLITS if (path := getattr(args, split)) is not None}
+    base = Config.fromfile(config_file(args.base))
+    stop_if(None if base.get('model') else f'{args.base} has no model; name the config of a detector.')
+    try:
+        data = read_annotated(args.data, given)
+    except BadAnnotations as error:
+        stop_if(str(error))
+    scale = tuple(args.size) if args.size else input_size(data)
+    sides = input_sides(data, scale)
+    labels = [box.name for box in data.boxes('train')]
+    model, anchors = model_changes(base, len(data.classes), sides, labels)
+    annotations = f'{out.resolve().with_suffix("")}_'
+    for split, photos in data.splits.items():
+        Path(f'{annotations}{split}.json').write_text(json.dumps(as_coco(photos, data.classes)))
+    counts = [
+        f'{len(photos)} images with {len(data.boxes(split))} boxes for {split}'
+        for split, photos in data.splits.items()
+    ]
+    out.write_text(
+        CONFIG.format(
+            folder=data.folder,
+            counts=', '.join(counts),
+            base=args.base if '::' in args.base else str(Path(args.base).resolve()),
+            root=f'{data.folder}/',
+            annotations=annotations,
+            classes=data.classes,
+            scale=scale,
+            test=f'{"test" if "test" in data.splits else "val"}.json',
+            model=_arguments(model),
+            schedule=schedule(base, len(data.splits['train']), args.epochs),
+        )
+    )
+    report(data, scale, sides, anchors)
+    print(f'config: {out}\nnext:   rebnn train {out}')
+
+
+def input_size(data: Annotated) -> tuple[int, int]:
+    """The smallest size of the network's input at which few objects are small; not beyond the images' own."""
+    photos = data.splits['train']
+    wide, high = (float(np.median([getattr(photo, side) for photo in photos])) for side in ('width', 'height'))
+    for edge in EDGES:
+        factor = min(edge / max(wide, high), 1.0)
+        size = max(round(wide * factor), 32), max(round(high * factor), 32)
+        if factor == 1 or np.quantile(input_sides(data, size).min(axis=1), 0.1) >= SMALLEST:
+            break
+    return size
+
+
+def input_sides(data: Annotated, scale: tuple[int, int]) -> np.ndarray:
+    """Widths and heights of the training boxes in the network's input, (K, 2)."""
+    sides = []
+    for photo in data.splits['train']:
+        long, short = max(photo.width, photo.height), min(photo.width, photo.height)
+        factor = min(max(scale) / long, min(scale) / short)
+        sides += [(box.width * factor, box.height * factor) for box in photo.boxes if not box.crowd]
+    return np.array(sides)
+
+
+def model_changes(
+    base: Config, classes: int, sides: np.ndarray, labels: list[str]
+) -> tuple[dict[str, Any], tuple[Anchors, Anchors] | None]:
+    """What the model of a base changes for these data, and how its anchors and the new ones fit.
+
+    Anchors are chosen where one map has them all, as in a C4 detector; those of a pyramid fit by its levels. All
+    classes count the same. The base keeps its own where they fit no worse.
+    """
+    changes: dict[str, Any] = {}
+    for path in (('roi_head', 'bbox_head'), ('bbox_head',)):
+        head: Any = base.model
+        for key in path:
+            head = head.get(key) or {} if isinstance(head, dict) else {}
+        if isinstance(head, list):
+            stop_if('the base has several box heads; name one with a single box head as --base.')
+        if 'num_classes' in head:
+            inner: Any = dict(num_classes=classes)
+            for key in reversed(path):
+                inner = {key: inner}
+            changes.update(inner)
+    stop_if(None if changes else 'the base has no head with num_classes; name the config of a detector as --base.')
+    generator = (base.model.get('rpn_head') or {}).get('anchor_generator') or {}
+    strides: list[int] = list(generator.get('strides') or ())
+    if len(strides) != 1 or 'scales' not in generator:
+        return changes, None
+    weights = equal_classes(labels)
+    old = fit_of(sides, generator['scales'], generator['ratios'], strides[0], weights)
+    new = choose_anchors(sides, strides[0], weights)
+    if old.fit >= new.fit:
+        return changes, (old, old)
+    changes['rpn_head'] = dict(anchor_generator=dict(scales=list(new.scales), ratios=list(new.ratios)))
+    return changes, (old, new)
+
+
+def schedule(base: Config, images: int, epochs: int | None) -> str:
+    """The lines that set the number of epochs; none if the base counts iterations and no number is asked for."""
+    loop, before = base.get('train_cfg') or {}, (base.get('train_cfg') or {}).get('max_epochs')
+    if before is None:
+        stop_if(
+            None if epochs is None else '--epochs: the base counts iterations; set train_cfg.max_iters in the config.'
+        )
+        return ''
+    batch = base.train_dataloader.get('batch_size', 1)
+    epochs = epochs or max(12, math.ceil(STEPS * batch / images))
+    steps = [dict(step) for step in base.get('param_scheduler') or ()]
+    for step in steps:
+        if step.get('by_epoch', True) and step.get('end') == before:
+            step['end'] = epochs
+        if step.get('by_epoch', True) and 'milestones' in step:
+            step['milestones'] = sorted({max(1, round(at * epochs / before)) for at in step['milestones']})
+    interval = max(1, min(epochs // 6, loop.get('val_interval', 1) * epochs // before))
+    lines = [f'train_cfg = dict(max_epochs={epochs}, val_interval={interval})']
+    lines += ['param_scheduler = [', *(f'    dict({_arguments(step)}),' for step in steps), ']']
+    lines += [f'default_hooks = dict(checkpoint=dict(interval={interval}, max_keep_ckpts=2))']
+    return '\n'.join(lines) + '\n'
+
+
+def report(
+    data: Annotated, scale: tuple[int, int], sides: np.ndarray, anchors: tuple[Anchors, Anchors] | None
+) -> None:
+    """Print classes, sizes, anchors and notes."""
+    console = Console(width=100, highlight=False)
+    table = Table('class', *(f'boxes, {split}' for split in data.splits), 'median size in pixels')
+    for name in data.classes:
+        boxes = {split: [box for box in data.boxes(split) if box.name == name] for split in data.splits}
+        size = [np.median([getattr(box, side) for box in boxes['train']] or [0]) for side in ('width', 'height')]
+        table.add_row(name, *(str(len(found)) for found in boxes.values()), f'{size[0]:.0f} x {size[1]:.0f}')
+    console.print(table)
+    small = float(np.mean(sides.min(axis=1) < SMALLEST))
+    console.print(
+        f'network input: at most {scale[0]}x{scale[1]}; {100 * small:.0f} % of the boxes are narrower there than '
+        f'{SMALLEST} pixels' + (', so a larger --size may find more' if small > 0.2 else '')
+    )
+    if anchors is None:
+        console.print('anchors: those of the base, which has them on several maps')
+    else:
+        console.print('share of the boxes that an anchor overlaps with by at least a half, each class counted alike:')
+        for what, fit in zip(('of the base', 'chosen'), anchors, strict=True):
+            scales, ratios = (', '.join(f'{value:g}' for value in values) for values in fit[:2])
+            same = ' (the same)' if what == 'chosen' and anchors[0] is anchors[1] else ''
+            console.print(f'  anchors {what}: {100 * fit.covered:.0f} %, scales {scales}; ratios {ratios}{same}')
+    for note in data.notes:
+        console.print(f'note: {note}', soft_wrap=True, markup=False)
+
+
+def _arguments(values: dict[str, Any]) -> str:
+    """Keyword arguments as Python writes them."""
+    return ', '.join(
+        f'{key}=dict({_arguments(value)})' if isinstance(value, dict) else f'{key}={value!r}'
+        for key, value in values.items()
+    )

@@ -1,0 +1,96 @@
+"""Size and operations of the network of a config, layer by layer, without data and without weights.
+
+rebnn ops configs/faster_rcnn_r18_rebnn_coco.py
+rebnn ops configs/resnet18_rebnn_imagenet.py --rule paper-imagenet --format json --out ops.json
+rebnn ops configs/glue/rebnn.py --tokens 128 --rule bert-deploy
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from mmengine.config import Config, DictAction
+
+from rebnn_mm.analysis.config_network import build_network, input_shape, text_length
+from rebnn_mm.analysis.cost_report import cost_json, cost_markdown, cost_table
+from rebnn_mm.analysis.network_cost import network_cost
+from rebnn_mm.analysis.rules import RULES
+from rebnn_mm.utils.command_line import config_file, stop_if
+from rebnn_mm.utils.config_file import missing_config
+
+
+def parse_args() -> argparse.Namespace:
+    rules = '\n'.join(f'  {rule.name}: {rule.about}' for rule in RULES.values())
+    parser = argparse.ArgumentParser(
+        description=__doc__, epilog=f'rules:\n{rules}', formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('config', type=config_file, help='config of mmdet, mmpretrain or this project')
+    parser.add_argument(
+        '--shape',
+        type=int,
+        nargs=2,
+        metavar=('H', 'W'),
+        help='input of the network, padding included; default: what the test pipeline of the config makes',
+    )
+    parser.add_argument('--tokens', type=int, help='length of a text; default: the longest that the config takes')
+    parser.add_argument(
+        '--rois', type=int, help='regions per image in a second stage; default: test_cfg.rpn.max_per_img'
+    )
+    parser.add_argument('--rule', choices=list(RULES), default='honest', help='what counts; see below')
+    parser.add_argument('--format', choices=['table', 'json', 'markdown'], default='table')
+    parser.add_argument('--out', type=Path, help='write to this file instead of the terminal')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config, as in rebnn train'
+    )
+    return parser.parse_args()
+
+
+def shape_of_input(cfg: Config, args: argparse.Namespace) -> tuple[tuple[int, ...], str]:
+    """Height and width of an image or the tokens of a text, and where they are from.
+
+    Raises:
+        ValueError: the config does not say it, or the option is one for the other kind.
+    """
+    text = text_length(cfg)
+    if text is None:
+        if args.tokens is not None:
+            raise ValueError('the network takes images: use --shape HEIGHT WIDTH in place of --tokens.')
+        height, width, source = (*args.shape, '--shape') if args.shape else input_shape(cfg)
+        return (height, width), source
+    if args.shape:
+        raise ValueError('the network takes texts: use --tokens NUMBER in place of --shape.')
+    return ((args.tokens,), '--tokens') if args.tokens else ((text[0],), text[1])
+
+
+def main() -> None:
+    args = parse_args()
+    stop_if(missing_config(args.config))
+    cfg = Config.fromfile(args.config)
+    cfg.merge_from_dict(args.cfg_options or {})
+    try:
+        shape, source = shape_of_input(cfg, args)
+        network = network_cost(build_network(cfg), shape, args.rois)
+    except ValueError as problem:
+        stop_if(str(problem))
+    except RuntimeError as problem:
+        stop_if(
+            f'{args.config}: the network does not run on {"x".join(map(str, shape))}: '
+            f'{str(problem).splitlines()[0]} Give another input: --shape HEIGHT WIDTH, or --tokens NUMBER'
+        )
+    rule = RULES[args.rule]
+    if args.format == 'table':
+        wide = shutil.get_terminal_size().columns if args.out is None and sys.stdout.isatty() else None
+        text = cost_table(network, rule, source, wide)
+    else:
+        text = {'json': cost_json, 'markdown': cost_markdown}[args.format](network, rule, source)
+    if args.out is None:
+        print(text, end='')
+        return
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = args.out.with_name(args.out.name + '.part')
+    unfinished.write_text(text)
+    unfinished.replace(args.out)
+    print(f'{args.out}: {args.format} of {len(network.products)} layers')

@@ -1,0 +1,119 @@
+"""Evaluate a checkpoint, with the flags of mmdet's tools/test.py, and print its scores as a table.
+
+rebnn test configs/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from copy import deepcopy
+from typing import Any
+
+from mmengine.config import Config, ConfigDict
+from mmengine.dist import is_main_process
+from mmengine.evaluator import DumpResults
+from mmengine.registry import RUNNERS
+from mmengine.runner import Runner
+
+from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
+from rebnn_mm.utils.command_line import (
+    add_common_arguments,
+    config_file,
+    load_config,
+    stop_if,
+    stop_on_broken_environment,
+    stopping_on_mistakes,
+    unwritable,
+)
+from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.encoder_check import missing_encoder
+from rebnn_mm.utils.model_check import unfit_model
+from rebnn_mm.utils.score_table import print_scores
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', type=config_file, help='config file; mmdet and mmpretrain configs work alike')
+    parser.add_argument('checkpoint', help='checkpoint file')
+    parser.add_argument('--out', help='write the predictions to this pickle file')
+    parser.add_argument('--show', action='store_true', help='show each painted image in a window')
+    parser.add_argument('--show-dir', help='write the painted images to <work dir>/<time>/<this folder>')
+    parser.add_argument('--wait-time', type=float, default=2, help='seconds each image of --show stays')
+    parser.add_argument('--tta', action='store_true', help='test-time augmentation; flips, if the config has no other')
+    add_common_arguments(parser)
+    return parser.parse_args()
+
+
+def enable_painting(cfg: Config, args: argparse.Namespace) -> None:
+    """Turn on the config's visualization hook, whose keys differ between mmdet and mmpretrain."""
+    hook = cfg.default_hooks.get('visualization')
+    if hook is None:
+        stop_if(
+            '--show and --show-dir need a hook that paints, and the config has none. Add it to default_hooks: '
+            "visualization=dict(type='DetVisualizationHook'), or VisualizationHook for a classifier."
+        )
+    switch, folder = ('enable', 'out_dir') if cfg.get('default_scope') == 'mmpretrain' else ('draw', 'test_out_dir')
+    hook.update({switch: True, 'show': args.show, 'wait_time': args.wait_time})
+    if args.show_dir is not None:
+        hook[folder] = args.show_dir
+
+
+def enable_tta(cfg: Config) -> None:
+    """Wrap the model and the test pipeline of the config for test-time augmentation, by default with flips."""
+    if cfg.get('default_scope') == 'mmpretrain':
+        default_model: dict[str, Any] = dict(type='mmpretrain.AverageClsScoreTTA')
+    else:
+        default_model = dict(
+            type='DetTTAModel', tta_cfg=dict(nms=dict(type='nms', iou_threshold=0.5), max_per_img=100)
+        )
+    dataset = cfg.test_dataloader.dataset
+    while 'dataset' in dataset:
+        dataset = dataset.dataset
+    if 'tta_pipeline' not in cfg:
+        warnings.warn('The config has no tta_pipeline: images are tested as they are and flipped.', stacklevel=2)
+        *steps, pack = deepcopy(dataset.pipeline)
+        if 'meta_keys' in pack:  # flipped boxes are flipped back by these two
+            pack.meta_keys = (*pack.meta_keys, 'flip', 'flip_direction')
+        flips = [dict(type='RandomFlip', prob=1.0), dict(type='RandomFlip', prob=0.0)]
+        cfg.tta_pipeline = [*steps, dict(type='TestTimeAug', transforms=[flips, [pack]])]
+    cfg.model = ConfigDict(**cfg.get('tta_model', default_model), module=cfg.model)
+    dataset.pipeline = cfg.tta_pipeline
+
+
+def dump_predictions(cfg: Config, path: str) -> DumpResults:
+    """The metric that writes the predictions to ``path``; mmdet's own one also encodes masks."""
+    if cfg.get('default_scope') != 'mmdet':
+        return DumpResults(out_file_path=path)
+    from mmdet.evaluation import DumpDetResults
+
+    return DumpDetResults(out_file_path=path)
+
+
+def main() -> None:
+    args = parse_args()
+    if args.out is not None and not args.out.endswith(('.pkl', '.pickle')):
+        stop_if(f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.')
+    if args.out is not None:
+        stop_if(unwritable(args.out))
+    cfg = load_config(args)
+    cfg.load_from = args.checkpoint
+    cfg.resume = False
+    stop_if(missing_data(cfg, ['test']))
+    stop_if(missing_encoder(cfg, ['test']))
+    stop_if(missing_checkpoint(args.checkpoint))
+    stop_on_broken_environment(cfg)
+    stop_if(unfit_model(cfg))
+    if args.show or args.show_dir:
+        enable_painting(cfg, args)
+    if args.tta:
+        enable_tta(cfg)
+
+    with stopping_on_mistakes(cfg):
+        runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+        stop_if(mismatched_checkpoint(getattr(runner.model, 'module', runner.model), args.checkpoint))
+        if args.out is not None:
+            runner.test_evaluator.metrics.append(dump_predictions(cfg, args.out))
+        scores: dict[str, Any] = runner.test()
+    if is_main_process():
+        print_scores(scores)

@@ -1,0 +1,83 @@
+"""Score a packed file on the test data set of a config, with the config's own evaluator, as rebnn test prints it.
+
+rebnn test-packed configs/bccd/faster_rcnn_r18_rebnn_bccd.py bccd.onnx
+
+Each image goes from the data set into the file the way it does on a board: prepared by rebnn_mm.deploy, run by ONNX
+Runtime. Texts go into it as the tokens of the config's test pipeline. PyTorch computes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+
+from mmengine.config import DictAction
+from mmengine.evaluator import DumpResults
+
+from rebnn_mm.deploy import DeployError, RawModel, TextClassifier, load
+from rebnn_mm.deploy.loading import Loaded
+from rebnn_mm.evaluation.packed_predictor import build_runner, other_preparation
+from rebnn_mm.utils.command_line import config_file, load_config, stop_if, stopping_on_mistakes, unwritable
+from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.score_table import print_scores
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', type=config_file, help='config file of mmdet, mmpretrain or GLUE')
+    parser.add_argument('model', help='packed file, written by rebnn export')
+    parser.add_argument('--threads', type=int, default=1, help='threads for one image; default: %(default)s')
+    parser.add_argument('--no-library', action='store_true', help='run without the kernels, slowly')
+    parser.add_argument('--out', help='write the predictions to this pickle file')
+    parser.add_argument('--work-dir', help='folder for logs and metrics; default: work_dirs/<config name>')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config: key=value pairs'
+    )
+    # one packed file takes one image at a time in one process
+    parser.set_defaults(launcher='none', local_rank=0)
+    return parser.parse_args()
+
+
+def load_packed(args: argparse.Namespace) -> Loaded:
+    """The file, ready to run. Kernels that are missing end the program: a whole data set would take too long."""
+    with warnings.catch_warnings():
+        warnings.simplefilter('error', RuntimeWarning)
+        try:
+            return load(args.model, threads=args.threads, use_library=not args.no_library)
+        except RuntimeWarning as warning:
+            stop_if(f'{warning} --no-library scores it all the same.')
+        except ValueError as error:
+            stop_if(str(error))
+    raise AssertionError('stop_if ends the program')
+
+
+def main() -> None:
+    args = parse_args()
+    if args.out is not None and not args.out.endswith(('.pkl', '.pickle')):
+        stop_if(f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.')
+    if args.out is not None:
+        stop_if(unwritable(args.out))
+    cfg = load_config(args)
+    if cfg.get('test_dataloader') is None or cfg.get('test_evaluator') is None:
+        stop_if(f'{args.config} has no test_dataloader and test_evaluator, so there is nothing to score on.')
+    stop_if(missing_data(cfg, ['test']))
+    packed = load_packed(args)
+    try:
+        runner = build_runner(cfg, packed)
+        if args.out is not None:
+            runner.test_evaluator.metrics.append(DumpResults(out_file_path=args.out))
+        note = None if isinstance(packed, RawModel | TextClassifier) else other_preparation(packed, cfg)
+    except ValueError as error:
+        stop_if(str(error))
+    if note is not None:
+        print(note, file=sys.stderr)
+    try:
+        with stopping_on_mistakes(cfg):
+            scores = runner.test()
+    except DeployError as error:
+        stop_if(str(error))
+    print_scores(scores)
+    count = len(runner.test_dataloader.dataset)
+    what = 'texts' if isinstance(packed, TextClassifier) else 'images'
+    print(f'{count} {what} through {args.model}, {"without" if args.no_library else "with"} our kernels')

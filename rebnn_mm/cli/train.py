@@ -1,0 +1,99 @@
+"""Train a model from a config, with the flags of mmdet's tools/train.py.
+
+rebnn train configs/faster_rcnn_r18_rebnn_coco.py
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.registry import RUNNERS
+from mmengine.runner import Runner, find_latest_checkpoint
+
+from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
+from rebnn_mm.utils.command_line import (
+    add_common_arguments,
+    config_file,
+    load_config,
+    stop_if,
+    stop_on_broken_environment,
+    stopping_on_mistakes,
+)
+from rebnn_mm.utils.dataset_check import missing_data, too_few_classes
+from rebnn_mm.utils.encoder_check import missing_encoder
+from rebnn_mm.utils.model_check import unfit_model
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', type=config_file, help='config file; mmdet and mmpretrain configs work alike')
+    parser.add_argument('--amp', action='store_true', help='automatic mixed precision')
+    parser.add_argument(
+        '--auto-scale-lr',
+        action='store_true',
+        help='scale the learning rate by batch size / auto_scale_lr.base_batch_size',
+    )
+    parser.add_argument(
+        '--resume',
+        nargs='?',
+        const='auto',
+        help='go on from this checkpoint; without a path: from the latest one in the work dir, if there is one',
+    )
+    add_common_arguments(parser)
+    return parser.parse_args()
+
+
+def amp_problem(cfg: Config) -> str | None:
+    """One sentence if the config wants mixed precision where mmengine has none, ``None`` otherwise."""
+    if cfg.optim_wrapper.get('type') != 'AmpOptimWrapper' or get_device() not in ('cpu', 'mps'):
+        return None
+    return f'automatic mixed precision needs a GPU, and this machine offers {get_device()}. Train without --amp.'
+
+
+def apply_flags(cfg: Config, args: argparse.Namespace) -> None:
+    """Write ``--amp``, ``--auto-scale-lr`` and ``--resume`` into the config."""
+    if args.amp:
+        cfg.optim_wrapper.type = 'AmpOptimWrapper'
+        cfg.optim_wrapper.loss_scale = 'dynamic'
+    if args.auto_scale_lr:
+        if 'base_batch_size' not in (cfg.get('auto_scale_lr') or {}):
+            stop_if(
+                '--auto-scale-lr needs to know the batch size the learning rate was made for, and the config does not '
+                'say. Add auto_scale_lr = dict(base_batch_size=...) to it.'
+            )
+        cfg.auto_scale_lr.enable = True
+    if args.resume is not None:
+        cfg.resume = True
+        cfg.load_from = None if args.resume == 'auto' else args.resume
+
+
+def starting_checkpoint(cfg: Config) -> str | None:
+    """The checkpoint that training will start from, if any."""
+    if cfg.get('resume') and cfg.get('load_from') is None:
+        return find_latest_checkpoint(cfg.work_dir)
+    return cfg.get('load_from')
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = load_config(args)
+    apply_flags(cfg, args)
+    splits = ['train', 'val'] if cfg.get('val_cfg') is not None else ['train']
+    stop_if(missing_data(cfg, splits))
+    stop_if(missing_encoder(cfg, splits))
+    checkpoint = starting_checkpoint(cfg)
+    if checkpoint is not None:
+        stop_if(missing_checkpoint(checkpoint))
+    stop_on_broken_environment(cfg)
+    stop_if(unfit_model(cfg))
+    stop_if(amp_problem(cfg))
+
+    with stopping_on_mistakes(cfg):
+        runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+        model = getattr(runner.model, 'module', runner.model)
+        if checkpoint is not None:
+            stop_if(mismatched_checkpoint(model, checkpoint, partial=not cfg.get('resume')))
+        stop_if(too_few_classes(model, runner.train_dataloader.dataset))
+        runner.train()

@@ -1,0 +1,95 @@
+"""Make a checkpoint of a packed model: it scores the same in PyTorch, and can be trained on.
+
+    rebnn unpack zoo:blood-cells blood_cells.pth --images data/bccd/images
+    rebnn test rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py blood_cells.pth
+    rebnn train my_config.py --cfg-options load_from=blood_cells.pth
+
+Latent weights stand at plus or minus the scaling factor of their channel. A packed file does not hold what batch norms
+saw in training; --images gives them some, without which training would not start where the file ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import onnx
+import torch
+from mmengine.config import Config, DictAction
+from mmengine.registry import MODELS, init_default_scope
+
+from rebnn_mm.deploy.errors import DeployError
+from rebnn_mm.deploy.zoo import cards, in_zoo, zoo_path
+from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
+from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.config_mistake import explained, misspelt_key
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('model', help='packed model, or zoo:<name>')
+    parser.add_argument('checkpoint', type=Path, help='checkpoint to write')
+    parser.add_argument('--config', type=config_file, help='config of the model; of the zoo known')
+    parser.add_argument(
+        '--images',
+        nargs='*',
+        metavar='IMAGES',
+        help='let the batch norms see these images: files, folders, lists (.txt, a path a line); without any those of '
+        "the config's training set",
+    )
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config: key=value pairs'
+    )
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    from rebnn_mm.deploy.loading import load
+    from rebnn_mm.export.unpack import fit_norms, unpack
+
+    try:
+        path = zoo_path(args.model) if in_zoo(args.model) else Path(args.model)
+        metadata = load(path, use_library=False).metadata
+    except DeployError as error:
+        stop_if(str(error))
+    config = args.config or next(
+        (config_file(card['config']) for card in cards() if in_zoo(args.model) and card['name'] == path.stem), None
+    )
+    if config is None:
+        stop_if(f'which network {path} is, only its config says: give it as --config ({metadata.config} packed it).')
+    stop_if(missing_config(str(config)) or unwritable(args.checkpoint))
+    cfg = Config.fromfile(config)
+    stop_if(misspelt_key(cfg, args.cfg_options or {}))
+    cfg.merge_from_dict(args.cfg_options or {})
+    init_default_scope(cfg.get('default_scope') or 'mmengine')
+    try:
+        with explained(cfg):
+            model = MODELS.build(cfg.model)
+        left = unpack(model, onnx.load(str(path)))
+        seen = None if args.images is None else fit_norms(model, lambda: passes(model, cfg, args.images))
+    except (ValueError, OSError) as error:
+        # images are found by what finds those of the exporter's flag
+        stop_if(f'{path}: {error}'.replace('--int8', '--images'))
+    meta = dict(dataset_meta=dict(classes=metadata.classes), cfg=cfg.pretty_text)
+    torch.save(dict(meta=meta, state_dict=model.state_dict()), args.checkpoint)
+    print(f'{args.checkpoint}: {len(model.state_dict())} tensors from {path.name}, checked against the file')
+    if left:
+        print(f'not in the file, left as a new model has them: {", ".join(left)}')
+    if seen is None:
+        print('batch norms have no statistics; to train it on, let them see images: --images FOLDER')
+    else:
+        print(f'{seen} batch norms have the statistics of the images')
+
+
+def passes(model: torch.nn.Module, cfg: Config, images: list[str]) -> Iterator[object]:
+    """Run the model on images, one after the other."""
+    from rebnn_mm.export.calibration import CalibrationImages, image_files, training_images
+    from rebnn_mm.export.preprocess import preprocessing
+    from rebnn_mm.export.tasks import task_of, torch_outputs
+
+    steps, _ = preprocessing(cfg)
+    task = task_of(model)
+    for example in CalibrationImages(steps, image_files(images) if images else training_images(cfg)):
+        yield torch_outputs(model, task, example)

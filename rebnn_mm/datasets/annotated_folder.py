@@ -1,0 +1,344 @@
+"""A folder of images with boxes, in COCO's or VOC's form, as people have it: found, read and checked."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree
+
+from PIL import Image, ImageOps
+
+SPLITS = ('train', 'val', 'test')
+WORDS = {'train': ('train',), 'val': ('val',), 'test': ('test',)}
+"""What the name of a file of annotations has in it."""
+
+IMAGES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
+WRITTEN = {'description': 'written by rebnn new-config'}
+"""Marks files of annotations that are our own, which a second call does not take for the user's."""
+
+VALIDATION = 0.2
+"""Share of the images that is kept for validation where the folder does not say which."""
+
+
+class Box(NamedTuple):
+    """An object: its class, and left, top, width and height in pixels."""
+
+    name: str
+    left: float
+    top: float
+    width: float
+    height: float
+    crowd: bool = False
+
+
+class Photo(NamedTuple):
+    """An image: its path below the folder, its size, its objects."""
+
+    file: str
+    width: int
+    height: int
+    boxes: list[Box]
+
+
+class Annotated(NamedTuple):
+    """What a folder holds.
+
+    Attributes:
+        folder: of the images.
+        classes: names of those that have an object, in the order of their numbers, or of the alphabet.
+        splits: 'train', 'val' and perhaps 'test'.
+        notes: what was mended or left out, and what may surprise, one sentence each.
+    """
+
+    folder: Path
+    classes: tuple[str, ...]
+    splits: dict[str, list[Photo]]
+    notes: list[str]
+
+    def boxes(self, split: str) -> list[Box]:
+        """The objects of a split; those that stand for a crowd are left out."""
+        return [box for photo in self.splits[split] for box in photo.boxes if not box.crowd]
+
+
+class BadAnnotations(ValueError):
+    """The folder cannot be trained on; the sentences say why."""
+
+
+def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = None) -> Annotated:
+    """Find the annotations of a folder, read them and check them against the images.
+
+    Files of COCO's form are known by their content and belong to the split that their name has in it; VOC's XML files
+    to those of ``ImageSets/Main``. Where nothing says what is for validation, a fifth of the images is, chosen by a
+    seed.
+
+    Args:
+        folder: with images and annotations, at any depth.
+        given: COCO's file of a split, where its name does not say it.
+
+    Raises:
+        BadAnnotations: there are none, or they do not fit the images.
+
+    Example:
+        >>> from rebnn_mm.utils.config_file import get_config_dir
+        >>> sample = get_config_dir().parent / 'demo' / 'coco_sample'
+        >>> found = read_annotated(sample) if sample.is_dir() else None  # comes with a clone
+        >>> found is None or {name: len(photos) for name, photos in found.splits.items()} == {'train': 32, 'val': 16}
+        True
+    """
+    folder = Path(folder).resolve()
+    if not folder.is_dir():
+        raise BadAnnotations(f'there is no folder {folder}.')
+    places = _Places(folder)
+    files = {split: Path(path) for split, path in (given or {}).items()} or _coco_files(folder)
+    if files:
+        splits, order = _read_coco(files, places)
+    else:
+        splits, order = _read_voc(folder, places)
+    notes = list(places.notes)
+    splits = _with_validation(splits, notes)
+    splits = {split: [_mended(photo, notes) for photo in photos] for split, photos in splits.items()}
+    if not any(photo.boxes for photo in splits['train']):
+        raise BadAnnotations(f'no image of {folder} that is for training has a box.')
+    counts = {split: Counter(box.name for photo in photos for box in photo.boxes) for split, photos in splits.items()}
+    present = set().union(*counts.values())
+    classes = tuple(name for name in order if name in present)
+    _look(splits, counts, classes, notes)
+    return Annotated(folder, classes, splits, _joined(notes))
+
+
+def as_coco(photos: Iterable[Photo], classes: Sequence[str]) -> dict[str, Any]:
+    """The photos of a split in COCO's form.
+
+    Example:
+        >>> as_coco([Photo('a.jpg', 8, 6, [Box('cat', 1, 2, 3, 4)])], ['cat'])['annotations'][0]['bbox']
+        [1, 2, 3, 4]
+    """
+    numbers = {name: number for number, name in enumerate(classes, start=1)}
+    images: list[dict[str, Any]] = []
+    annotations: list[dict[str, Any]] = []
+    for photo in photos:
+        images.append(dict(id=len(images) + 1, file_name=photo.file, width=photo.width, height=photo.height))
+        for box in photo.boxes:
+            annotations.append(
+                dict(
+                    id=len(annotations) + 1,
+                    image_id=len(images),
+                    category_id=numbers[box.name],
+                    bbox=list(box[1:5]),
+                    area=box.width * box.height,
+                    iscrowd=int(box.crowd),
+                )
+            )
+    categories = [dict(id=number, name=name) for name, number in numbers.items()]
+    return dict(info=WRITTEN, images=images, annotations=annotations, categories=categories)
+
+
+class _Places:
+    """Where the images of a folder are, and how large each is when it stands upright."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.notes: list[str] = []
+        self.by_name: dict[str, list[Path]] = {}
+        for place, _, names in os.walk(folder):
+            for name in names:
+                if name.lower().endswith(IMAGES):
+                    self.by_name.setdefault(name, []).append(Path(place, name))
+
+    def find(self, name: str, beside: Path, split: str) -> Path | None:
+        """The file that annotations call so: below a usual folder, or the only one of that name."""
+        usual = (self.folder, beside.parent, self.folder / 'images', self.folder / split, self.folder / 'JPEGImages')
+        for place in usual:
+            if (place / name).is_file():
+                return place / name
+        found = self.by_name.get(Path(name).name, [])
+        fitting = [path for path in found if len(found) == 1 or any(split in part for part in path.parts[-4:-1])]
+        return fitting[0] if len(fitting) == 1 else None
+
+    def photo(self, path: Path, size: tuple[int, int], boxes: list[Box], wrong: list[str]) -> Photo:
+        """The image with its boxes; what is wrong with it is noted."""
+        try:
+            with Image.open(path) as image:
+                real = ImageOps.exif_transpose(image).size if image.getexif().get(274, 1) > 4 else image.size
+        except (OSError, ValueError) as error:
+            wrong.append(f'{path} cannot be read as an image ({error})')
+            real = size
+        if all(size) and real != size:
+            wrong.append(f'{path} is {real[0]}x{real[1]}, and its annotations are for {size[0]}x{size[1]}')
+        return Photo(os.path.relpath(path, self.folder), real[0], real[1], boxes)
+
+
+def _coco_files(folder: Path) -> dict[str, Path]:
+    found: dict[str, list[Path]] = {}
+    for path in sorted(folder.rglob('*.json')):
+        if not _is_coco(path):
+            continue
+        word = next((split for split, words in WORDS.items() if any(word in path.stem.lower() for word in words)), '')
+        found.setdefault(word, []).append(path)
+    several = next((paths for paths in found.values() if len(paths) > 1), None)
+    if several is not None:
+        raise BadAnnotations(
+            f'{several[0]} and {several[1]} could both be the annotations of one split. Name those to use: --train '
+            'FILE --val FILE --test FILE.'
+        )
+    files = {split: paths[0] for split, paths in found.items()}
+    if '' in files and 'train' in files:
+        del files['']
+    return {split or 'train': path for split, path in files.items()}
+
+
+def _is_coco(path: Path) -> bool:
+    try:
+        content = json.loads(path.read_text(encoding='utf-8'))
+    except (OSError, ValueError):
+        return False
+    if not isinstance(content, dict) or not {'images', 'annotations', 'categories'} <= content.keys():
+        return False
+    return (content.get('info') or {}) != WRITTEN
+
+
+def _read_coco(files: Mapping[str, Path], places: _Places) -> tuple[dict[str, list[Photo]], list[str]]:
+    splits: dict[str, list[Photo]] = {}
+    order: dict[str, None] = {}
+    for split, path in files.items():
+        wrong: list[str] = []
+        try:
+            content = json.loads(path.read_text(encoding='utf-8'))
+            names = {category['id']: str(category['name']) for category in content['categories']}
+            boxes: dict[Any, list[Box]] = {image['id']: [] for image in content['images']}
+            for entry in content['annotations']:
+                if entry['image_id'] not in boxes:
+                    wrong.append(f'annotation {entry.get("id")} is of image {entry["image_id"]}, which is not listed')
+                elif entry['category_id'] not in names:
+                    wrong.append(f'annotation {entry.get("id")} has the class {entry["category_id"]}, not in the list')
+                elif len(entry.get('bbox') or ()) != 4:
+                    wrong.append(f'annotation {entry.get("id")} has no box of four numbers')
+                else:
+                    crowd = bool(entry.get('iscrowd'))
+                    left, top, width, height = entry['bbox']
+                    box = Box(names[entry['category_id']], left, top, width, height, crowd)
+                    boxes[entry['image_id']].append(box)
+            photos = []
+            for image in content['images']:
+                file = places.find(image['file_name'], path.parent, split)
+                if file is None:
+                    wrong.append(f'there is no image {image["file_name"]} in {places.folder}')
+                    continue
+                size = int(image.get('width') or 0), int(image.get('height') or 0)
+                photos.append(places.photo(file, size, boxes[image['id']], wrong))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadAnnotations(f"{path} is not of COCO's form ({type(error).__name__}: {error}).") from None
+        _stop_if_wrong(path, wrong)
+        splits[split] = photos
+        order.update(dict.fromkeys(names[number] for number in sorted(names)))
+    return splits, list(order)
+
+
+def _read_voc(folder: Path, places: _Places) -> tuple[dict[str, list[Photo]], list[str]]:
+    photos: dict[str, Photo] = {}
+    wrong: list[str] = []
+    for path in sorted(folder.rglob('*.xml')):
+        try:
+            root = ElementTree.parse(path).getroot()
+            if root.tag != 'annotation':
+                continue
+            size = tuple(int(float(root.findtext(f'size/{side}') or 0)) for side in ('width', 'height'))
+            boxes = []
+            for item in root.iter('object'):
+                left, top, right, bottom = (
+                    float(item.findtext(f'bndbox/{side}') or 'nan') for side in ('xmin', 'ymin', 'xmax', 'ymax')
+                )
+                boxes.append(Box((item.findtext('name') or '').strip(), left, top, right - left, bottom - top))
+        except (ElementTree.ParseError, ValueError) as error:
+            wrong.append(f'{path} is no XML file of VOC ({error})')
+            continue
+        named = (root.findtext('filename') or '').strip()
+        names = [named, *(f'{path.stem}{suffix}' for suffix in IMAGES)]
+        file = next((file for name in names if name and (file := places.find(name, path, 'train'))), None)
+        if file is None:
+            wrong.append(f'there is no image {named or path.stem} for {path}')
+            continue
+        photos[path.stem] = places.photo(file, (size[0], size[1]), boxes, wrong)
+    if not photos and not wrong:
+        raise BadAnnotations(
+            f"{folder} holds no annotations: neither a JSON file of COCO's form (images, annotations, categories) nor "
+            'XML files of VOC.'
+        )
+    _stop_if_wrong(folder, wrong)
+    splits = {}
+    for split in SPLITS:
+        listed = next(iter(sorted(folder.rglob(f'ImageSets/Main/{split}.txt'))), None)
+        if listed is not None:
+            splits[split] = [photos[name] for name in listed.read_text().split() if name in photos]
+    if not splits.get('train'):
+        splits = {'train': list(photos.values())}
+    return splits, sorted({box.name for photo in photos.values() for box in photo.boxes})
+
+
+def _stop_if_wrong(path: Path, wrong: Sequence[str]) -> None:
+    if wrong:
+        more = f', and {len(wrong) - 1} more like it' if len(wrong) > 1 else ''
+        raise BadAnnotations(f'{path}: {wrong[0]}{more}.')
+
+
+def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[str, list[Photo]]:
+    if 'train' not in splits:
+        raise BadAnnotations(f'there are annotations of {" and ".join(splits)}, but none to train on.')
+    if splits.get('val'):
+        return splits
+    if splits.get('test'):
+        notes.append('nothing is for validation alone: the test images are used for it')
+        return {**splits, 'val': splits['test']}
+    photos = sorted(splits['train'])
+    if len(photos) < 2:
+        raise BadAnnotations('one image is too few: some are trained on, others validated on.')
+    random.Random(0).shuffle(photos)
+    count = max(1, round(VALIDATION * len(photos)))
+    notes.append(f'nothing is for validation: {count} of {len(photos)} images are, chosen by seed 0')
+    return {'train': sorted(photos[count:]), 'val': sorted(photos[:count])}
+
+
+def _mended(photo: Photo, notes: list[str]) -> Photo:
+    kept: list[Box] = []
+    for box in photo.boxes:
+        left, top = max(box.left, 0), max(box.top, 0)
+        right, bottom = min(box.left + box.width, photo.width), min(box.top + box.height, photo.height)
+        if not (right - left > 0 and bottom - top > 0):
+            notes.append(f'left out boxes without area inside their image\t{box.name} in {photo.file}')
+            continue
+        inside = Box(box.name, left, top, right - left, bottom - top, box.crowd)
+        if any(abs(a - b) > 1 for a, b in zip(inside[1:5], box[1:5], strict=True)):
+            notes.append(f'cut boxes that reached beyond their image\t{box.name} in {photo.file}')
+        if inside in kept:
+            notes.append(f'left out boxes that were there twice\t{box.name} in {photo.file}')
+            continue
+        kept.append(inside)
+    return photo._replace(boxes=kept)
+
+
+def _look(
+    splits: Mapping[str, Sequence[Photo]],
+    counts: Mapping[str, Counter[str]],
+    classes: Sequence[str],
+    notes: list[str],
+) -> None:
+    """Note what is no mistake and may yet surprise."""
+    train = {photo.file for photo in splits['train']}
+    notes += [f'are in train and in val\t{photo.file}' for photo in splits['val'] if photo.file in train]
+    notes += [f'training images have no box and are not used\t{p.file}' for p in splits['train'] if not p.boxes]
+    notes += [f'classes have no box to learn from\t{name}' for name in classes if not counts['train'][name]]
+    notes += [f'classes have fewer than 20 boxes to learn from\t{n}' for n in classes if 0 < counts['train'][n] < 20]
+
+
+def _joined(notes: Sequence[str]) -> list[str]:
+    """One sentence for each kind of note, with how many there are and the first."""
+    kinds: dict[str, list[str]] = {}
+    for note in notes:
+        kind, _, example = note.partition('\t')
+        kinds.setdefault(kind, []).append(example)
+    return [f'{kind} ({len(found)}, the first: {found[0]})' if found[0] else kind for kind, found in kinds.items()]

@@ -1,0 +1,167 @@
+"""The trained models that come along: ``rebnn zoo`` lists them, ``zoo:<name>`` names one wherever a file is asked for.
+
+rebnn zoo
+rebnn zoo blood-cells
+rebnn run zoo:blood-cells zoo:BloodImage_00021.jpg --out painted.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from .errors import ModelFileError
+
+SCHEME = 'zoo:'
+FOLDER = Path(__file__).resolve().parents[1] / 'zoo'
+"""Each model is a file ``<name>.onnx`` here; ``cards.json`` says of each what it is."""
+
+Card = Mapping[str, Any]
+
+ROWS = {
+    'finds': 'finds',
+    'network': 'network',
+    'scores': 'score',
+    'of': 'of',
+    'recipe': 'the recipe over seeds',
+    'data': 'data',
+    'config': 'config',
+    'trained': 'trained by',
+    'seed': 'seed',
+    'training': 'training',
+    'packed': 'packed by',
+    'scored': 'scored by',
+    'time': 'time',
+    'limits': 'limits',
+}
+"""What a card shows, in this order, and how it is called; ``name`` and ``bytes`` are in its heading."""
+
+
+@cache
+def cards() -> tuple[Card, ...]:
+    """What is in the zoo.
+
+    Example:
+        >>> [card['name'] for card in cards()]
+        ['blood-cells', 'blood-cells-int8']
+    """
+    return tuple(json.loads((FOLDER / 'cards.json').read_text(encoding='utf-8')))
+
+
+def in_zoo(name: str | PathLike[str]) -> bool:
+    """Whether it names something of the zoo.
+
+    Example:
+        >>> in_zoo('zoo:blood-cells'), in_zoo('blood-cells.onnx')
+        (True, False)
+    """
+    return fspath(name).startswith(SCHEME)
+
+
+def zoo_path(name: str | PathLike[str]) -> Path:
+    """The file of a model or a sample image of the zoo.
+
+    Args:
+        name: ``zoo:`` and the name of a model, or the file name of a sample image.
+
+    Raises:
+        ModelFileError: there is none of this name; the sentence says which there are.
+
+    Example:
+        >>> zoo_path('zoo:blood-cells').name, zoo_path('zoo:BloodImage_00021.jpg').name
+        ('blood-cells.onnx', 'BloodImage_00021.jpg')
+    """
+    wanted = fspath(name).removeprefix(SCHEME)
+    known = {card['name']: f'{card["name"]}.onnx' for card in cards()}
+    known.update({card['sample']: card['sample'] for card in cards()})
+    if wanted not in known:
+        close = difflib.get_close_matches(wanted, known, n=1)
+        hint = f'; did you mean {SCHEME}{close[0]}?' if close else ''
+        raise ModelFileError(f'the zoo has no {wanted!r}, only {", ".join(known)}{hint}')
+    return FOLDER / known[wanted]
+
+
+def zoo_lines() -> list[str]:
+    """The list of models as a table."""
+    rows = [['name', 'MB', 'score', 'finds']]
+    rows += [[card['name'], _megabytes(card), _scores(card['scores']), card['finds']] for card in cards()]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ['  '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    first = cards()[0]
+    return [*lines, '', f'rebnn run {SCHEME}{first["name"]} {SCHEME}{first["sample"]} --out painted.png']
+
+
+def card_lines(card: Card) -> list[str]:
+    """A card as text, one entry a line."""
+    width = max(map(len, ROWS.values())) + 2
+    lines = [f'{title:<{width}}{text}' for title, text in _entries(card)]
+    return [f'{SCHEME}{card["name"]}, {_megabytes(card)} MB', '', *lines]
+
+
+def zoo_page() -> str:
+    """The list and all cards as Markdown, for docs/zoo.md."""
+    table = ['| name | file | score | finds |', '|---|---|---|---|']
+    for card in cards():
+        table.append(f'| `{card["name"]}` | {_megabytes(card)} MB | {_scores(card["scores"])} | {card["finds"]} |')
+    parts = ['\n'.join(table)]
+    for card in cards():
+        rows = [f'| {title} | {text} |' for title, text in _entries(card, code='`')]
+        parts.append('\n'.join([f'## {card["name"]}', '', '| | |', '|---|---|', *rows]))
+    return '\n\n'.join(parts)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command ``rebnn zoo``."""
+    parser = argparse.ArgumentParser(
+        prog='rebnn zoo', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('name', nargs='?', help='show the card of this model')
+    parser.add_argument('--path', action='store_true', help='print where the file is, instead of its card')
+    parser.add_argument('--json', action='store_true', help='print the cards, or the one card, as JSON')
+    parser.add_argument('--markdown', action='store_true', help='print all cards as the body of docs/zoo.md')
+    args = parser.parse_args(arguments)
+    try:
+        print('\n'.join(_asked(args)))
+    except ModelFileError as error:
+        raise SystemExit(f'rebnn zoo: {error}') from None
+
+
+def _asked(args: argparse.Namespace) -> list[str]:
+    if args.markdown:
+        return [zoo_page()]
+    if args.name is None:
+        return [json.dumps(list(cards()), indent=2)] if args.json else zoo_lines()
+    path = zoo_path(args.name)
+    if args.path:
+        return [str(path)]
+    card = next((card for card in cards() if card['name'] == path.stem), None)
+    if card is None:
+        raise ModelFileError(f'{path.name} is a sample image, which has no card; --path says where it is')
+    return [json.dumps(card, indent=2)] if args.json else card_lines(card)
+
+
+def _entries(card: Card, code: str = '') -> Iterator[tuple[str, str]]:
+    for key, title in ROWS.items():
+        value = card[key]
+        if key == 'scores':
+            yield title, _scores(value)
+        elif key in ('trained', 'packed', 'scored'):
+            yield title, f'{code}{value}{code}'
+        elif key == 'data':
+            yield title, f'{value["name"]}, {value["url"]}, {value["licence"]} (`{value["licence_file"]}`)'
+        else:
+            yield title, str(value)
+
+
+def _megabytes(card: Card) -> str:
+    return f'{card["bytes"] / 1e6:.2f}'
+
+
+def _scores(scores: Mapping[str, float]) -> str:
+    return ', '.join(f'{name} {value:.1f}' for name, value in scores.items())

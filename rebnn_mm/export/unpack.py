@@ -1,0 +1,358 @@
+"""From a packed file back to a checkpoint, whose latent weights stand at plus or minus their scaling factor.
+
+A packed file holds what a network computes with, not what it was trained with: norms are two constants, and some
+have moved into the weights of the layer in front. Where each number of the file belongs is found by exporting the
+network of the config with numbers of our own, no two alike: where one of them comes out, the file's number goes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, cast
+
+import numpy as np
+import onnx
+import torch
+from numpy.typing import NDArray
+from onnx import numpy_helper
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from rebnn_mm.layers import BinaryLayer
+from rebnn_mm.quantizers.base import ActivationQuantizer, WeightQuantizer
+
+from .convert import PackedModel, pack
+from .exporter import passes_of
+from .operators import DOMAIN
+from .options import Options
+from .packed_layers import ChannelAffine, PackedLayer
+from .packing import unpack_bits
+from .passes import compact, to_half
+from .tasks import TEXT, Task, graph_of, task_of
+
+Place = tuple[str, ...]
+"""Where a graph holds a constant: our node, its kind and the number of the input; else the constant's own name."""
+
+CLOSE = 1e-5
+"""Largest relative difference of a file's number and the same one out of the unpacked network."""
+
+DEQUANTISED = '_DequantizeLinear_Output'
+
+
+def unpack(model: nn.Module, file: onnx.ModelProto) -> list[str]:
+    """Give a model the numbers of a packed file, so that it computes what the file does.
+
+    Latent weights become their signs times the scaling factor of the channel. A batch norm gets mean 0 and variance
+    1, because the file does not know what it was; :func:`fit_norms` finds that out from images. What was stored with
+    fewer bits comes back as it was stored.
+
+    Args:
+        model: the network of the file's config, of any numbers; it is changed.
+        file: written by :func:`rebnn_mm.export.export`.
+
+    Returns:
+        Names of parameters that the file does not hold, which stay as they are: of parts that only train.
+
+    Raises:
+        ValueError: the file is of another network, or has binary layers whose method gives no such weights back.
+    """
+    task = task_of(model)
+    if task.name == TEXT:
+        raise ValueError('text classifiers cannot be unpacked: the file holds no word embedding to train on.')
+    model.eval()
+    stored = constants(file)
+    probe = pack(model)
+    _number(probe.model, model)
+    fast = any(node.op_type == 'RealStem' for node in file.graph.node)
+    for fused in (True, False):
+        options = Options(fast=fast, fused=fused)
+        places = constants(_graph(probe, task, options))
+        missing = [place for place, value in places.items() if place not in stored or stored[place].size != value.size]
+        if not missing:
+            break
+    else:
+        raise ValueError(f'the file has no constant {" ".join(missing[0])} of that size, so it is of another network.')
+    found = _read_back(probe.model, places, stored)
+    left = _fill(model, probe, found, stored)
+    _check(constants(_graph(pack(model), task, options)), stored)
+    return left
+
+
+def constants(model: onnx.ModelProto) -> dict[Place, NDArray]:
+    """Every constant of a graph's nodes by its place, in float32 however it is stored; bits and integers as they are.
+
+    Example:
+        >>> weight = numpy_helper.from_array(np.float16([[1, 2]]), 'w.half')
+        >>> cast = onnx.helper.make_node('Cast', ['w.half'], ['w'], to=1)
+        >>> graph = onnx.helper.make_graph([cast, onnx.helper.make_node('Neg', ['w'], ['y'])], 'g', [], [], [weight])
+        >>> constants(onnx.helper.make_model(graph))
+        {('w',): array([[1., 2.]], dtype=float32)}
+    """
+    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    found: dict[Place, NDArray] = {}
+    for node in model.graph.node:
+        values = [known.get(name) for name in node.input]
+        made = _evaluated(node, values)
+        if made is not None:
+            known[node.output[0]] = made
+            continue
+        for number, (name, value) in enumerate(zip(node.input, values, strict=True)):
+            if value is None:
+                continue
+            if node.domain == DOMAIN:
+                found[node.name, node.op_type, str(number)] = value
+            elif value.dtype == np.float32 and value.size > 1:
+                found[(name.removesuffix(DEQUANTISED),)] = value
+    return found
+
+
+def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | None:
+    """What a node makes of constants to store them in another form; None if it is another node."""
+    if node.op_type not in ('Cast', 'ConstantOfShape', 'DequantizeLinear') or any(value is None for value in inputs):
+        return None
+    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
+    first = inputs[0]
+    assert first is not None
+    if node.op_type == 'Cast':
+        return first.astype(np.float32) if attributes['to'] == onnx.TensorProto.FLOAT else None
+    if node.op_type == 'ConstantOfShape':
+        value = numpy_helper.to_array(attributes['value']) if 'value' in attributes else np.zeros(1, np.float32)
+        return np.full(tuple(first), value[0])
+    scale, zero = inputs[1], inputs[2]
+    assert scale is not None and zero is not None
+    shape = [1] * first.ndim
+    if scale.ndim:
+        shape[attributes.get('axis', 1)] = scale.size
+    return ((first.astype(np.int64) - zero.reshape(shape)) * scale.reshape(shape)).astype(np.float32)
+
+
+def _graph(packed: PackedModel, task: Task, options: Options) -> onnx.ModelProto:
+    channels = next((part.in_channels for part in packed.model.modules() if isinstance(part, nn.Conv2d)), 3)
+    graph = graph_of(packed.model, task, torch.zeros(1, channels, *SIZE))
+    for step in passes_of(task, options):
+        if step not in (compact, to_half):
+            graph = step(graph)
+    return graph
+
+
+SIZE = (64, 64)
+"""Of the image that a classifier is traced with; the graph is for all sizes."""
+
+
+def _number(packed: nn.Module, model: nn.Module) -> None:
+    """Give what a file holds of a packed model numbers of its own: no two alike, none that a pass could leave out."""
+    generator = torch.Generator().manual_seed(0)
+
+    def renew(tensor: Tensor) -> None:
+        tensor.copy_(torch.rand(tensor.shape, generator=generator) + 0.5)
+
+    with torch.no_grad():
+        for name, part in packed.named_modules():
+            if isinstance(part, PackedLayer):
+                layer = model.get_submodule(name)
+                assert isinstance(layer, BinaryLayer) and layer.weight_quantizer is not None
+                scaled = layer.weight_quantizer.codes(layer.weight)[1] is not None
+                shifted = getattr(layer.activation_quantizer, 'shift', None) is not None
+                for tensor, wanted in (
+                    (part.scale, scaled),
+                    (part.shift, shifted),
+                    (part.bias, layer.bias is not None),
+                ):
+                    if wanted:
+                        renew(tensor)
+            elif isinstance(part, ChannelAffine):
+                renew(part.mul)
+                renew(part.add)
+        for parameter in packed.parameters():
+            renew(parameter)
+
+
+class _Part(NamedTuple):
+    """A tensor of a packed model, where the graph has it, and how to get it back from there."""
+
+    place: Place
+    back: Callable[[NDArray], NDArray]
+
+
+def _read_back(
+    packed: nn.Module, places: Mapping[Place, NDArray], stored: Mapping[Place, NDArray]
+) -> dict[str, Tensor]:
+    """The tensors of a packed model, by name, as the file has them; what it does not hold is left out."""
+    tensors = {name: tensor.numpy() for name, tensor in packed.state_dict().items() if tensor.is_floating_point()}
+    by_size: dict[int, list[Place]] = {}
+    for place, value in places.items():
+        if value.dtype == np.float32:
+            by_size.setdefault(value.size, []).append(place)
+
+    def find(tensor: NDArray) -> _Part | None:
+        for place in by_size.get(tensor.size, []):
+            for there, back in _forms(tensor):
+                if np.allclose(there, places[place].ravel(), rtol=CLOSE, atol=0):
+                    return _Part(place, back)
+        return None
+
+    found = {}
+    for name, tensor in tensors.items():
+        part = find(tensor)
+        if part is not None:
+            found[name] = part.back(stored[part.place])
+    affines = {name: part for name, part in packed.named_modules() if isinstance(part, ChannelAffine)}
+    for name, tensor in tensors.items():
+        if name in found or not name.endswith('.weight'):
+            continue
+        bias = tensors.get(f'{name.removesuffix("weight")}bias', np.float32(0))
+        for norm, affine in affines.items():
+            mul, add = affine.mul.numpy(), affine.add.numpy()
+            if len(mul) != len(tensor) or f'{norm}.mul' in found:
+                continue
+            # the norm has moved into the layer in front, where it stays
+            weight = find(tensor * mul.reshape(-1, *[1] * (tensor.ndim - 1)))
+            sums = find(bias * mul + add) if weight else None
+            if weight and sums:
+                found[name] = weight.back(stored[weight.place])
+                found[f'{norm}.mul'], found[f'{norm}.add'] = np.ones_like(mul), sums.back(stored[sums.place])
+                if bias.ndim:
+                    found[f'{name.removesuffix("weight")}bias'] = np.zeros_like(mul)
+                break
+    return {name: torch.from_numpy(np.array(value, np.float32)) for name, value in found.items()}
+
+
+def _forms(tensor: NDArray) -> Iterator[tuple[NDArray, Callable[[NDArray], NDArray]]]:
+    """The forms in which a graph may hold a tensor, flat, each with the way back."""
+    shape = tensor.shape
+    yield tensor.ravel(), lambda value: value.reshape(shape)
+    yield -tensor.ravel(), lambda value: -value.reshape(shape)
+    if tensor.ndim > 1:
+        columns = tensor.reshape(len(tensor), -1)
+        yield columns.T.ravel(), lambda value: value.reshape(columns.shape[::-1]).T.reshape(shape)
+
+
+def _fill(
+    model: nn.Module, probe: PackedModel, found: dict[str, Tensor], stored: Mapping[Place, NDArray]
+) -> list[str]:
+    """Write what was found into the model; gives the names of its parameters that were not."""
+    bits = {place[0]: value for place, value in stored.items() if value.dtype == np.uint8 and len(place) == 3}
+    done: set[str] = set()
+    with torch.no_grad():
+        for name, part in probe.model.named_modules():
+            if isinstance(part, PackedLayer):
+                layer = model.get_submodule(name)
+                assert isinstance(layer, BinaryLayer)
+                signs = torch.from_numpy(unpack_bits(bits[name], part.channels)).movedim(-1, 1)
+                _fill_layer(layer, name, signs, found)
+                done.update(f'{name}.{key}' for key, _ in layer.named_parameters())
+            elif isinstance(part, ChannelAffine):
+                norm = model.get_submodule(name)
+                assert isinstance(norm, _BatchNorm)
+                if f'{name}.mul' not in found or f'{name}.add' not in found:
+                    continue
+                _set_norm(norm, found[f'{name}.mul'], found[f'{name}.add'])
+                done.update(f'{name}.{key}' for key, _ in norm.named_parameters())
+        for name, parameter in model.named_parameters():
+            if name not in done and name in found:
+                parameter.copy_(found[name].view_as(parameter))
+                done.add(name)
+    return [name for name, _ in model.named_parameters() if name not in done]
+
+
+def _fill_layer(layer: BinaryLayer, name: str, signs: Tensor, found: Mapping[str, Tensor]) -> None:
+    weights, inputs = layer.weight_quantizer, layer.activation_quantizer
+    assert isinstance(weights, WeightQuantizer) and isinstance(inputs, ActivationQuantizer)
+    scale = found.get(f'{name}.scale')
+    factor = torch.ones(len(signs)) if scale is None else scale
+    layer.weight.copy_(signs * factor.view(-1, *[1] * (signs.dim() - 1)))
+    if scale is not None:
+        for parameter in weights.parameters():
+            if parameter.numel() == scale.numel():
+                parameter.copy_(scale.view_as(parameter))
+    if inputs.shift is not None and f'{name}.shift' in found:
+        inputs.shift.copy_(found[f'{name}.shift'].view_as(inputs.shift))
+    bias = cast(Tensor | None, layer.bias)
+    if bias is not None and f'{name}.bias' in found:
+        bias.copy_(found[f'{name}.bias'])
+    weights.follows_weight = False
+    codes, own = weights.codes(layer.weight)
+    same = own is None or torch.allclose(own.flatten(), factor, rtol=CLOSE, atol=0)
+    if not (torch.equal(codes.float(), signs) and same):
+        raise ValueError(
+            f'{type(layer).__name__} {name!r} cannot be unpacked: of weights at plus or minus their factor '
+            f'{type(weights).__name__} makes other signs or another factor.'
+        )
+
+
+def _set_norm(norm: _BatchNorm, mul: Tensor, add: Tensor) -> None:
+    assert norm.running_mean is not None and norm.running_var is not None
+    norm.running_mean.zero_()
+    norm.running_var.fill_(1 - norm.eps)
+    if norm.affine:
+        norm.weight.copy_(mul)
+        norm.bias.copy_(add)
+
+
+def _check(ours: Mapping[Place, NDArray], stored: Mapping[Place, NDArray]) -> None:
+    """Every constant of the unpacked model is the file's.
+
+    Raises:
+        ValueError: one is not.
+    """
+    for place, value in ours.items():
+        there = stored[place].reshape(value.shape)
+        same = np.array_equal(value, there) if value.dtype != np.float32 else _near(value, there)
+        if not same:
+            raise ValueError(f'the constant {" ".join(place)} of the file does not come out of the unpacked network.')
+
+
+def _near(ours: NDArray, there: NDArray) -> bool:
+    return bool(np.allclose(ours, there, rtol=CLOSE, atol=CLOSE * float(np.abs(there).max(initial=0))))
+
+
+def fit_norms(model: nn.Module, run: Callable[[], Iterable[object]]) -> int:
+    r"""Give batch norms the statistics of data, without changing what the network computes in evaluation.
+
+    With the mean :math:`\mu` and the variance :math:`v` of a norm's input, :math:`y = x m + a` is kept by
+    weight :math:`m \sqrt{v + \epsilon}` and bias :math:`a + \mu m`. Training then starts where evaluation is.
+
+    Args:
+        model: in eval mode; its norms are changed.
+        run: runs the model on all the data, one item after the other.
+
+    Returns:
+        How many norms have seen data.
+
+    Example:
+        >>> norm = nn.BatchNorm1d(1).eval()
+        >>> x = torch.tensor([[1.], [3.]])
+        >>> before = norm(x)
+        >>> fit_norms(norm, lambda: [norm(x)]), bool(torch.allclose(norm(x), before)), float(norm.running_mean)
+        (1, True, 2.0)
+    """
+    sums: dict[_BatchNorm, list[Tensor]] = {}
+
+    def note(norm: _BatchNorm, inputs: tuple[Tensor]) -> None:
+        x = inputs[0].detach().double()
+        dims = [dim for dim in range(x.dim()) if dim != 1]
+        count = torch.tensor(x.numel() / x.shape[1])
+        seen = [count, x.sum(dims), x.square().sum(dims)]
+        sums[norm] = [a + b for a, b in zip(sums[norm], seen, strict=True)] if norm in sums else seen
+
+    norms = [part for part in model.modules() if isinstance(part, _BatchNorm) and part.affine]
+    handles = [norm.register_forward_pre_hook(note) for norm in norms]
+    try:
+        with torch.no_grad():
+            for _ in run():
+                pass
+    finally:
+        for handle in handles:
+            handle.remove()
+    with torch.no_grad():
+        for norm, (count, total, squares) in sums.items():
+            assert norm.running_mean is not None and norm.running_var is not None
+            mean = total / count
+            variance = (squares / count - mean.square()).clamp(min=0)
+            mul = norm.weight.double() / (norm.running_var.double() + norm.eps).sqrt()
+            add = norm.bias.double() - norm.running_mean.double() * mul
+            norm.weight.copy_(mul * (variance + norm.eps).sqrt())
+            norm.bias.copy_(add + mean * mul)
+            norm.running_mean.copy_(mean)
+            norm.running_var.copy_(variance)
+    return len(sums)

@@ -1,0 +1,56 @@
+"""Makes ``rebnn_mm::<config>`` the name of our configs, as ``mmdet::<config>`` is of mmdet's."""
+
+from __future__ import annotations
+
+from mmengine.config import Config
+from mmengine.config.utils import MODULE2PACKAGE, _get_package_and_cfg_path
+from mmengine.hub import hub
+
+from rebnn_mm.utils.config_file import SCOPE, get_config_dir, missing_config
+
+_path_of_base = Config._get_cfg_path
+
+
+def add_config_scope() -> None:
+    """Have mmengine find our configs by scope: in ``_base_``, in ``get_config``, in the lists of its inferencers.
+
+    The scope enters mmengine's table of scopes, and ``rebnn_mm/.mim`` is where it looks for the configs of one. Two
+    things are added that it does not do by itself. Our configs need no folder in their name. And the parts of a base
+    of ours get no ``_scope_``: one config builds on mmdet, another on mmpretrain, so they are looked up in the
+    ``default_scope`` that the config names, as those of a base given by its path are.
+
+    Example:
+        >>> from mmengine.hub import get_config
+        >>> add_config_scope()
+        >>> get_config('rebnn_mm::resnet18_rebnn_imagenet.py').model.backbone.type
+        'ReBNNResNet'
+    """
+    MODULE2PACKAGE['rebnn_mm'] = 'rebnn_mm'
+    Config._get_cfg_path = staticmethod(_get_cfg_path)
+    hub._get_package_and_cfg_path = _package_and_path
+
+
+def _get_cfg_path(cfg_path: str, filename: str) -> tuple[str, str | None]:
+    if not cfg_path.startswith(SCOPE):
+        found: tuple[str, str | None] = _path_of_base(cfg_path, filename)
+        return found
+    return str(get_config_dir() / _name_of(cfg_path)), None
+
+
+def _package_and_path(cfg_path: str) -> tuple[str, str]:
+    if not cfg_path.startswith(SCOPE):
+        found: tuple[str, str] = _get_package_and_cfg_path(cfg_path)
+        return found
+    return 'rebnn_mm', _name_of(cfg_path)
+
+
+def _name_of(cfg_path: str) -> str:
+    """The name behind the scope.
+
+    Raises:
+        FileNotFoundError: there is no such config; the sentence names close ones.
+    """
+    problem = missing_config(cfg_path)
+    if problem:
+        raise FileNotFoundError(problem)
+    return cfg_path.removeprefix(SCOPE)

@@ -1,0 +1,126 @@
+"""A config for the committed sample, read, built and, once, trained with."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from mmengine.config import Config
+from mmengine.registry import DATASETS, init_default_scope
+
+pytest.importorskip('mmdet')
+
+from rebnn_mm.cli import new_config
+from tests.scripts import ROOT, run_script
+
+SAMPLE = ROOT / 'demo' / 'coco_sample'
+
+
+def write(out: Path, *arguments: object) -> Config:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            sys, 'argv', ['rebnn new-config', '--data', str(SAMPLE), '--out', str(out), *map(str, arguments)]
+        )
+        new_config.main()
+    return Config.fromfile(out)
+
+
+@pytest.fixture(scope='module')
+def out(tmp_path_factory):
+    return tmp_path_factory.mktemp('new') / 'mine.py'
+
+
+@pytest.fixture(scope='module')
+def cfg(out):
+    return write(out)
+
+
+def test_classes_are_those_with_boxes_everywhere(cfg):
+    classes = cfg.train_dataloader.dataset.metainfo.classes
+    assert len(classes) == 53 == cfg.model.roi_head.bbox_head.num_classes
+    assert cfg.val_dataloader.dataset.metainfo.classes == classes
+
+
+def test_the_rest_is_the_base(cfg):
+    base = Config.fromfile(ROOT / 'configs/bccd/faster_rcnn_r18_rebnn_bccd.py')
+    assert cfg.model.backbone == base.model.backbone and cfg.optim_wrapper == base.optim_wrapper
+    assert cfg.model.rpn_head.conv_cfg == base.model.rpn_head.conv_cfg
+    assert cfg.custom_hooks == base.custom_hooks
+
+
+def test_anchors_cover_more_than_those_of_the_base(cfg, capsys, tmp_path):
+    write(tmp_path / 'again.py')
+    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith('  anchors ')]
+    base, chosen = (int(re.search(r'(\d+) %', line)[1]) for line in lines)
+    assert chosen > 80 > 60 > base
+    generator = cfg.model.rpn_head.anchor_generator
+    assert ', '.join(f'{scale:g}' for scale in generator['scales']) in lines[1]
+
+
+def test_mmdet_reads_the_annotations(cfg):
+    init_default_scope('mmdet')
+    for loader, split in ((cfg.train_dataloader, 'train'), (cfg.val_dataloader, 'val')):
+        dataset = DATASETS.build(loader.dataset)
+        source = json.loads((SAMPLE / f'annotations/instances_{split}2017.json').read_text())
+        names = {category['id']: category['name'] for category in source['categories']}
+        expected = sorted(names[entry['category_id']] for entry in source['annotations'] if not entry['iscrowd'])
+        found = [instance for index in range(len(dataset)) for instance in dataset.get_data_info(index)['instances']]
+        ours = [dataset.metainfo['classes'][entry['bbox_label']] for entry in found if not entry['ignore_flag']]
+        assert sorted(ours) == expected
+        assert dataset[0]['inputs'].shape[0] == 3
+
+
+def test_epochs_make_the_steps_of_the_base(cfg):
+    assert cfg.train_cfg.max_epochs == 150  # of 32 images, 4 at a time
+    assert [step.end for step in cfg.param_scheduler] == [50, 150]
+
+
+def test_what_is_asked_for_goes_before(tmp_path):
+    cfg = write(
+        tmp_path / 'mine.py',
+        '--size',
+        200,
+        100,
+        '--epochs',
+        2,
+        '--base',
+        'rebnn_mm::faster_rcnn_r18_fpn_rebnn_coco.py',
+    )
+    assert cfg.scale == (200, 100) and cfg.train_cfg.max_epochs == 2
+    base = Config.fromfile(ROOT / 'configs/faster_rcnn_r18_fpn_rebnn_coco.py')
+    assert cfg.model.rpn_head.anchor_generator == base.model.rpn_head.anchor_generator
+    assert cfg.param_scheduler[-1].milestones == [1, 2] or cfg.param_scheduler[-1].get('end') == 2
+
+
+@pytest.mark.parametrize(
+    ('change', 'words'),
+    [
+        (['--out', 'mine.txt'], 'must end in .py'),
+        (['--data', 'nowhere'], 'there is no folder '),
+        (['--base', 'rebnn_mm::resnet18_rebnn_imagenet.py'], 'name the config of a detector as --base'),
+        (['--base', 'rebnn_mm::nothing.py'], 'no config file at rebnn_mm::nothing.py.'),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(change, words, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(
+        sys, 'argv', ['rebnn new-config', '--data', str(SAMPLE), '--out', str(tmp_path / 'mine.py'), *change]
+    )
+    with pytest.raises(SystemExit) as stopped:
+        new_config.main()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert stopped.value.code == 1 and words in line and not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow
+def test_it_trains_and_exports(cfg, out, tmp_path):
+    few = ('train_cfg.max_epochs=1', 'train_dataloader.dataset.indices=4', 'val_dataloader.dataset.indices=2')
+    small = ('model.train_cfg.rpn_proposal.max_per_img=20', 'model.test_cfg.rpn.max_per_img=20')
+    done = run_script(
+        'rebnn_command.py', 'train', out, '--work-dir', tmp_path, '--cfg-options', *few, *small, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    done = run_script(
+        'rebnn_command.py', 'export', out, tmp_path / 'epoch_1.pth', '-o', tmp_path / 'x.onnx', cwd=tmp_path
+    )
+    assert done.returncode == 0 and 'Wrote' in done.stdout, done.stderr

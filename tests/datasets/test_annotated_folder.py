@@ -1,0 +1,166 @@
+"""Folders of images with boxes as people have them, and what can be wrong with them."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from rebnn_mm.datasets.annotated_folder import BadAnnotations, Box, as_coco, read_annotated
+
+SAMPLE = Path(__file__).parents[2] / 'demo' / 'coco_sample'
+
+
+def picture(path: Path, size=(40, 30)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new('RGB', size).save(path)
+
+
+def coco(count: int = 5, **change) -> dict:
+    """Images of 40x30 with one box each."""
+    return (
+        dict(
+            images=[dict(id=i, file_name=f'{i}.png', width=40, height=30) for i in range(count)],
+            annotations=[dict(id=i, image_id=i, category_id=7, bbox=[1, 2, 10, 10], iscrowd=0) for i in range(count)],
+            categories=[dict(id=7, name='cat'), dict(id=9, name='dog')],
+        )
+        | change
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for number in range(5):
+        picture(tmp_path / 'pictures' / f'{number}.png')
+    return tmp_path
+
+
+def write(folder: Path, content: dict, name: str = 'labels.json') -> None:
+    (folder / name).write_text(json.dumps(content))
+
+
+def voc(folder: Path, name: str, *boxes: tuple[str, int, int, int, int], size=(40, 30)) -> None:
+    objects = ''.join(
+        f'<object><name>{kind}</name><bndbox><xmin>{a}</xmin><ymin>{b}</ymin><xmax>{c}</xmax><ymax>{d}</ymax></bndbox>'
+        '</object>'
+        for kind, a, b, c, d in boxes
+    )
+    target = folder / 'Annotations' / f'{name}.xml'
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(
+        f'<annotation><filename>{name}.png</filename><size><width>{size[0]}</width><height>{size[1]}</height></size>'
+        f'{objects}</annotation>'
+    )
+
+
+def test_the_sample_in_its_own_layout():
+    data = read_annotated(SAMPLE)
+    content = json.loads((SAMPLE / 'annotations/instances_train2017.json').read_text())
+    assert [photo.file for photo in data.splits['train']] == [f'train2017/{i["file_name"]}' for i in content['images']]
+    boxes = sum(len(photo.boxes) for photo in data.splits['train'])
+    assert boxes == len(content['annotations']) and len(data.classes) == 53
+    numbers = {category['name']: category['id'] for category in content['categories']}
+    assert list(data.classes) == sorted(data.classes, key=numbers.get)
+
+
+def test_one_file_is_split_by_a_seed_and_images_may_lie_anywhere(folder):
+    write(folder, coco())
+    data = read_annotated(folder)
+    assert {split: len(photos) for split, photos in data.splits.items()} == {'train': 4, 'val': 1}
+    assert data.classes == ('cat',)
+    assert data.notes[0] == 'nothing is for validation: 1 of 5 images are, chosen by seed 0'
+    assert read_annotated(folder).splits == data.splits
+
+
+def test_what_comes_out_is_what_went_in(folder):
+    write(folder, coco())
+    data = read_annotated(folder)
+    again = as_coco(data.splits['train'], data.classes)
+    assert [entry['bbox'] for entry in again['annotations']] == [[1, 2, 10, 10]] * 4
+    assert again['categories'] == [dict(id=1, name='cat')]
+    write(folder, again, 'mine_train.json')  # which a second call leaves alone
+    assert read_annotated(folder) == data
+
+
+def test_voc_in_its_own_layout(tmp_path):
+    for name in ('a', 'b', 'c'):
+        picture(tmp_path / 'JPEGImages' / f'{name}.png')
+    voc(tmp_path, 'a', ('dog', 1, 2, 11, 22), ('cat', 0, 0, 5, 5))
+    voc(tmp_path, 'b', ('cat', 3, 3, 9, 8))
+    voc(tmp_path, 'c')
+    (tmp_path / 'ImageSets/Main').mkdir(parents=True)
+    (tmp_path / 'ImageSets/Main/train.txt').write_text('a\nc\n')
+    (tmp_path / 'ImageSets/Main/val.txt').write_text('b\n')
+    data = read_annotated(tmp_path)
+    assert data.classes == ('cat', 'dog')
+    assert data.splits['train'][0].boxes == [Box('dog', 1, 2, 10, 20), Box('cat', 0, 0, 5, 5)]
+    assert [photo.file for photo in data.splits['val']] == ['JPEGImages/b.png']
+    assert 'training images have no box and are not used (1, the first: JPEGImages/c.png)' in data.notes
+
+
+def test_boxes_are_mended_and_that_is_said(folder):
+    entries = coco()['annotations']
+    entries[0]['bbox'] = [35, 5, 20, 10]
+    entries += [dict(entries[1], id=10), dict(entries[2], id=11, bbox=[5, 5, 0, 4])]
+    write(folder, coco(annotations=entries), 'train.json')
+    write(folder, coco(annotations=coco()['annotations']), 'val.json')
+    data = read_annotated(folder)
+    assert data.splits['train'][0].boxes == [Box('cat', 35, 5, 5, 10)]
+    assert [len(photo.boxes) for photo in data.splits['train']] == [1] * 5
+    assert data.notes[:4] == [
+        'cut boxes that reached beyond their image (1, the first: cat in pictures/0.png)',
+        'left out boxes that were there twice (1, the first: cat in pictures/1.png)',
+        'left out boxes without area inside their image (1, the first: cat in pictures/2.png)',
+        'are in train and in val (5, the first: pictures/0.png)',
+    ]
+
+
+def test_a_photograph_on_its_side_is_measured_upright(tmp_path):
+    exif = Image.Exif()
+    exif[274] = 6
+    for number in range(2):
+        Image.new('RGB', (30, 40)).save(tmp_path / f'{number}.png', exif=exif)
+    write(tmp_path, coco(2))
+    assert [(photo.width, photo.height) for photo in read_annotated(tmp_path).splits['train']] == [(40, 30)]
+
+
+@pytest.mark.parametrize(
+    ('change', 'words'),
+    [
+        (dict(annotations=[]), 'that is for training has a box'),
+        (
+            dict(annotations=[dict(id=1, image_id=99, category_id=7, bbox=[0, 0, 1, 1])]),
+            'of image 99, which is',
+        ),
+        (dict(annotations=[dict(id=1, image_id=0, category_id=3, bbox=[0, 0, 1, 1])]), 'has the class 3, not in the'),
+        (dict(annotations=[dict(id=1, image_id=0, category_id=7, bbox=[0, 0])]), 'has no box of four numbers'),
+        (dict(categories=[dict(id=7)]), r"is not of COCO's form \(KeyError: 'name'\)"),
+        (dict(images=[dict(id=0, file_name='gone.png')], annotations=[]), 'there is no image gone.png in '),
+        (
+            dict(images=[dict(id=i, file_name=f'{i}.png', width=30, height=40) for i in range(5)]),
+            '0.png is 40x30, and its annotations are for 30x40, and 4 more like it',
+        ),
+    ],
+)
+def test_what_cannot_be_trained_on_is_one_sentence(folder, change, words):
+    write(folder, coco(**change))
+    with pytest.raises(BadAnnotations, match=words):
+        read_annotated(folder)
+
+
+def test_other_folders(tmp_path, folder):
+    with pytest.raises(BadAnnotations, match='there is no folder .*nowhere'):
+        read_annotated(tmp_path / 'nowhere')
+    with pytest.raises(BadAnnotations, match='holds no annotations: neither a JSON file'):
+        read_annotated(folder)
+    write(folder, coco(), 'train_a.json')
+    write(folder, coco(), 'train_b.json')
+    with pytest.raises(BadAnnotations, match='could both be the annotations of one split. Name those to use: --train'):
+        read_annotated(folder)
+    data = read_annotated(folder, {'train': folder / 'train_a.json'})
+    assert len(data.splits['train']) == 4
+    (folder / 'pictures' / '0.png').write_text('no image')
+    with pytest.raises(BadAnnotations, match=r'0.png cannot be read as an image'):
+        read_annotated(folder, {'train': folder / 'train_a.json'})
+    shutil.rmtree(folder / 'pictures')

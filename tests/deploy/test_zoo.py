@@ -1,0 +1,76 @@
+"""The trained models that come along: found by name, as good as their cards say where a photograph can tell."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rebnn_mm.deploy import ModelFileError, load
+from rebnn_mm.deploy.zoo import FOLDER, cards, main, zoo_page, zoo_path
+from rebnn_mm.utils.config_file import config_path
+
+ROOT = Path(__file__).parents[2]
+PHOTO = 'zoo:BloodImage_00021.jpg'
+# Those of the annotations that stand alone in the photograph.
+TRUTH = [
+    ('WBC', (329, 301, 494, 438)),
+    ('Platelets', (374, 102, 422, 146)),
+    ('Platelets', (482, 183, 530, 227)),
+    ('RBC', (362, 140, 483, 255)),
+    ('RBC', (520, 108, 625, 204)),
+    ('RBC', (96, 334, 217, 449)),
+    ('RBC', (208, 0, 318, 111)),
+]
+
+
+def overlap(a, b):
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    both = max(width, 0) * max(height, 0)
+    return both / (sum((x2 - x1) * (y2 - y1) for x1, y1, x2, y2 in (a, b)) - both)
+
+
+@pytest.fixture(scope='module', params=['blood-cells', 'blood-cells-int8'])
+def found(request):
+    return load(f'zoo:{request.param}')(PHOTO).at_least(0.4)
+
+
+@pytest.mark.parametrize(('name', 'box'), TRUTH)
+def test_a_cell_is_found(found, name, box):
+    cells = zip(found.names, found.boxes, strict=True)
+    assert max(overlap(cell, box) for kind, cell in cells if kind == name) > 0.6
+
+
+def test_files_and_cards_are_the_same_models_and_small():
+    files = {path.stem: path.stat().st_size for path in FOLDER.glob('*.onnx')}
+    assert files == {card['name']: card['bytes'] for card in cards()}
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 10e6
+
+
+@pytest.mark.parametrize('card', cards(), ids=lambda card: card['name'])
+def test_a_card_names_what_is_there(card):
+    config = config_path(card['config'])
+    assert config.is_file() and load(zoo_path(card['name'])).metadata.config == config.name
+    assert (ROOT / card['data']['licence_file']).is_file()
+    assert zoo_path(card['sample']).is_file()
+    assert all(card['config'] in card[step] for step in ('packed', 'scored'))
+
+
+def test_the_page_holds_the_cards():
+    assert zoo_page() in (ROOT / 'docs' / 'zoo.md').read_text()
+
+
+def test_another_name_is_one_sentence():
+    with pytest.raises(ModelFileError, match=r"^the zoo has no 'blood_cells', only blood-cells, .*; did you mean"):
+        load('zoo:blood_cells')
+
+
+def test_the_command_shows_a_card_and_a_path(capsys):
+    main(['blood-cells', '--path'])
+    assert Path(capsys.readouterr().out.strip()).is_file()
+    main(['zoo:blood-cells', '--json'])
+    assert json.loads(capsys.readouterr().out) == cards()[0]
+    main(['blood-cells'])
+    assert 'AP 53.3, AP50 86.1' in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="^rebnn zoo: the zoo has no 'cats'"):
+        main(['cats'])

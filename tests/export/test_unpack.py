@@ -1,0 +1,168 @@
+"""What a packed file holds goes back into a network, which then computes the same and can learn."""
+
+from copy import deepcopy
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from rebnn_mm.deploy.zoo import zoo_path
+from rebnn_mm.export.exporter import export
+from rebnn_mm.export.options import PLAIN, Options
+from rebnn_mm.export.unpack import _fill_layer, fit_norms, unpack
+from rebnn_mm.models.blocks import RPReLU
+from rebnn_mm.quantizers.base import WeightQuantizer
+from rebnn_mm.registry import MODELS
+from tests.export.networks import METHODS, lively
+
+OTHERS = [method for method in METHODS if method != 'ReBNN']
+
+
+class Small(nn.Module):
+    """A real first layer with its norm, a binary block with a shortcut, a predictor."""
+
+    def __init__(self, method: str = 'ReBNN', bias: bool = False) -> None:
+        super().__init__()
+        self.first, self.norm1 = nn.Conv2d(3, 16, 3, stride=2, padding=1, bias=bias), nn.BatchNorm2d(16)
+        binary = dict(type=f'{method}Conv2d', in_channels=16, out_channels=16, kernel_size=3, padding=1, bias=bias)
+        self.conv, self.norm2, self.act = MODELS.build(binary), nn.BatchNorm2d(16), RPReLU(16)
+        self.last = nn.Linear(16, 5)
+
+    def forward(self, x):
+        x = F.relu(self.norm1(self.first(x)))
+        x = self.act(self.norm2(self.conv(x)) + x)
+        return self.last(x.mean(dim=(2, 3)))
+
+
+def packed(model: nn.Module, options: Options = PLAIN) -> onnx.ModelProto:
+    return onnx.load_from_string(export(model, options, size=(16, 16)).data)
+
+
+def outputs(model: nn.Module) -> torch.Tensor:
+    with torch.no_grad():
+        return model.eval()(torch.randn(4, 3, 16, 16, generator=torch.Generator().manual_seed(1)))
+
+
+@pytest.fixture(scope='module')
+def pair() -> tuple[nn.Module, nn.Module]:
+    """A network and what its file gave back; tests that change them take copies."""
+    trained, again = lively(Small()), Small()
+    assert unpack(again, packed(trained)) == []
+    return trained, again
+
+
+def test_a_network_comes_back(pair):
+    trained, again = pair
+    assert torch.allclose(outputs(again), outputs(trained), rtol=0, atol=1e-5)
+    assert not torch.allclose(outputs(Small()), outputs(trained), rtol=0, atol=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('method', OTHERS)
+def test_one_of_another_method_comes_back(method):
+    trained = lively(Small(method))
+    again = Small(method)
+    assert unpack(again, packed(trained)) == []
+    assert torch.allclose(outputs(again), outputs(trained), rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('options', [Options(fused=False), Options(half=True)], ids=['no-fuse', 'half'])
+def test_a_file_of_another_form_comes_back(options):
+    trained = lively(Small(bias=True))
+    again = Small(bias=True)
+    unpack(again, packed(trained, options))
+    assert torch.allclose(outputs(again), outputs(trained), rtol=0, atol=1e-5)
+
+
+def test_latent_weights_stand_at_plus_or_minus_their_scale(pair):
+    trained, again = pair
+    codes, scale = trained.conv.weight_quantizer.codes(trained.conv.weight)
+    assert torch.allclose(again.conv.weight, codes * scale.view(-1, 1, 1, 1))
+
+
+class Centred(WeightQuantizer):
+    """Signs of the weight less its mean, so that they do not come back from themselves."""
+
+    def codes(self, weight):
+        return (weight - weight.mean()).sign() + 0 * weight, weight.abs().amax(dim=(1, 2, 3)) * 2
+
+
+def test_a_method_whose_signs_do_not_come_back_is_refused():
+    conv = nn.Sequential(Small().conv)
+    conv[0].weight_quantizer = Centred(conv[0].weight.shape)
+    with (
+        torch.no_grad(),
+        pytest.raises(ValueError, match="^ReBNNConv2d 'conv' cannot be unpacked: of weights at plus or minus their"),
+    ):
+        _fill_layer(conv[0], 'conv', torch.ones(conv[0].weight.shape), {})
+
+
+@pytest.mark.slow
+def test_a_file_of_another_network_is_refused():
+    other = lively(Small())
+    other.last = nn.Linear(16, 6).requires_grad_(False)
+    with pytest.raises(ValueError, match='of another network'):
+        unpack(Small(), packed(other))
+
+
+def test_training_starts_where_the_file_ends(pair):
+    """With the statistics of the data a network in training computes what it does in evaluation."""
+    model = deepcopy(pair[1]).eval()
+    x = torch.randn(64, 3, 16, 16, generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        before = model(x)
+        wrong = (deepcopy(model).train()(x) - before).abs().mean()
+        assert fit_norms(model, lambda: [model(x)]) == 2
+        after, training = model(x), deepcopy(model).train()(x)
+    # signs next to zero may turn where a norm rounds otherwise
+    assert (after - before).abs().mean() < 1e-3
+    assert (training - before).abs().mean() < 0.02 < 0.1 < wrong
+
+
+def test_an_unpacked_network_learns(pair):
+    model = deepcopy(pair[1]).eval().requires_grad_(True)
+    generator = torch.Generator().manual_seed(2)
+    x, target = torch.randn(32, 3, 16, 16, generator=generator), torch.randint(5, (32,), generator=generator)
+    fit_norms(model, lambda: [model(x)])
+    model.train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    losses = []
+    for _ in range(60):
+        loss = F.cross_entropy(model(x), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    assert losses[-1] < 0.7 * losses[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('name', ['blood-cells', 'blood-cells-int8'])
+def test_the_zoos_detector_comes_back(name):
+    """On its photograph PyTorch finds what the file finds, but for signs that round otherwise."""
+    pytest.importorskip('mmdet')
+    from mmengine.hub import get_config
+    from mmengine.registry import init_default_scope
+
+    from rebnn_mm.deploy import load
+    from rebnn_mm.deploy.image import read_image
+    from rebnn_mm.export.examples import prepared
+    from rebnn_mm.export.preprocess import preprocessing
+    from rebnn_mm.export.tasks import task_of, torch_outputs
+
+    cfg = get_config('rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py')
+    init_default_scope('mmdet')
+    model = MODELS.build(cfg.model)
+    unpack(model, onnx.load(zoo_path(name)))
+    photo = read_image('zoo:BloodImage_00021.jpg')
+    file = load(f'zoo:{name}')
+    boxes, scores, labels = torch_outputs(model, task_of(model), prepared(preprocessing(cfg)[0], photo))
+    theirs = file(photo)
+    assert np.bincount(labels[scores > 0.5]).tolist() == np.bincount(theirs.labels[theirs.scores > 0.5]).tolist()
+    ours = 2 * boxes[scores > 0.9]  # the photograph is twice as large as what the network sees
+    nearest = np.abs(ours[:, None] - theirs.boxes).max(axis=2).min(axis=1)
+    assert len(ours) >= 9 and nearest.max() < 12

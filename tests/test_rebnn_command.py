@@ -1,0 +1,97 @@
+"""The command ``rebnn``: quick where it can be, and each subcommand is what its script in tools is."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+import rebnn_command
+from rebnn_command import COMMANDS
+from rebnn_mm.version import __version__
+from tests.scripts import ROOT, run_fresh, run_script
+
+WHAT_IS_LOADED = """
+import sys
+import rebnn_command
+sys.argv = ['rebnn', *sys.argv[1:]]
+try:
+    rebnn_command.main()
+finally:
+    print([name for name in ('torch', 'mmengine', 'numpy') if name in sys.modules])
+"""
+
+
+def loaded_by(*arguments: str) -> list[str]:
+    """Which large packages a call loads, in an interpreter of its own."""
+    command = [sys.executable, '-c', WHAT_IS_LOADED, *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return eval(done.stdout.splitlines()[-1])
+
+
+def test_help_lists_every_command_and_loads_nothing():
+    assert loaded_by('--help') == []
+    listed = run_fresh('rebnn_command.py').stdout
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith('  ')] == list(COMMANDS)
+    assert max(map(len, listed.splitlines())) <= 88
+
+
+def test_version():
+    done = run_fresh('rebnn_command.py', '--version')
+    assert (done.returncode, done.stdout) == (0, f'rebnn_mm {__version__}\n')
+
+
+@pytest.mark.parametrize('arguments', [('run', '--help'), ('zoo',)])
+def test_what_runs_packed_files_loads_no_pytorch(arguments):
+    assert loaded_by(*arguments) == ['numpy']
+
+
+def test_unknown_command_is_one_sentence():
+    done = run_fresh('rebnn_command.py', 'trian')
+    assert (done.returncode, done.stdout) == (1, '')
+    assert done.stderr == "rebnn: there is no command 'trian'; rebnn --help lists them\n"
+
+
+@pytest.mark.parametrize('name', [name for name in COMMANDS if name != 'check'])
+def test_every_command_has_its_module(name):
+    assert find_spec(f'rebnn_mm.{COMMANDS[name].module}') is not None
+    assert callable(__import__(f'rebnn_mm.{COMMANDS[name].module}', fromlist=['main']).main)
+
+
+def test_command_and_script_stop_with_the_same_sentence(tmp_path):
+    words = ['train', 'tools/train.py']
+    ours = run_script('rebnn_command.py', 'train', 'rebnn_mm::nothing.py', cwd=tmp_path)
+    script = run_script('tools/train.py', 'rebnn_mm::nothing.py')
+    assert ours.returncode == script.returncode == 1
+    sentence = ours.stderr.splitlines()[-1].removeprefix('rebnn train: ')
+    assert sentence == 'no config file at rebnn_mm::nothing.py.'
+    assert script.stderr.splitlines()[-1] == f'{words[1]}: {sentence}'
+
+
+def test_config_by_scope_works_in_any_folder(tmp_path):
+    done = run_script(
+        'rebnn_command.py', 'ops', 'rebnn_mm::cifar10/resnet20_rebnn_cifar10.py', '--format', 'json', cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"name": "backbone.layer1.0.conv1"' in done.stdout
+
+
+def test_check_is_the_check_of_the_environment():
+    done = run_fresh('rebnn_command.py', 'check')
+    assert done.stdout.startswith('package                 installed')
+
+
+def test_part_of_the_package_says_what_is_missing(tmp_path, monkeypatch):
+    (tmp_path / 'rebnn_mm').mkdir()
+    (tmp_path / 'rebnn_mm' / '__init__.py').touch()
+    monkeypatch.setattr(rebnn_command, 'package', lambda: find_spec_in(tmp_path))
+    with pytest.raises(
+        SystemExit, match='^rebnn train: needs the whole of rebnn_mm; what is installed here only runs'
+    ):
+        rebnn_command.start('train')
+
+
+def find_spec_in(folder):
+    from importlib.machinery import PathFinder
+
+    return PathFinder.find_spec('rebnn_mm', [str(folder)])
