@@ -17,7 +17,6 @@ from .image import Image
 from .metadata import Metadata
 from .preprocess import Prepared
 
-
 AHEAD = 2
 """Batches that a stream prepares before the network asks for them."""
 
