@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from benchmark_board import describe_cpu, measure, pin, versions
 from mmengine.config import Config, DictAction
+from mmengine.registry import init_default_scope
 from rich.console import Console
 
 from rebnn_mm.benchmark.choice import Point, draw, int8_of, markdown, renewed
@@ -78,6 +79,7 @@ def main() -> None:
     except ValueError as error:
         stop_if(f'{args.update}: {error}')
     cfg = load_config(args)
+    init_default_scope(cfg.get('default_scope') or 'mmengine')
     stop_if(missing_data(cfg, ['test']))
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:

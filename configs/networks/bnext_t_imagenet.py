@@ -1,4 +1,8 @@
-_base_ = ['../_base_/datasets/imagenet_bs128_bnext.py', '../_base_/imagenet_runtime.py']
+_base_ = [
+    '../_base_/datasets/imagenet_bs128_bnext.py',
+    '../_base_/imagenet_runtime.py',
+    '../_base_/methods/bnext.py',
+]
 
 # BNext-T: top-1 72.4 (the authors' number). Their recipe: AdamW 1e-3 at batch 512 over 512 epochs, a cosine behind a
 # warm-up, gradients clipped at 5, weight decay 1e-3 and next to none on binary weights. They have two teachers,
@@ -6,7 +10,7 @@ _base_ = ['../_base_/datasets/imagenet_bs128_bnext.py', '../_base_/imagenet_runt
 # Binary weights keep their plain rate: they are kept within 1.5 and harden by themselves.
 model = dict(
     type='rebnn_mm.TeacherStudentClassifier',
-    backbone=dict(type='BNext', arch='tiny', out_indices=(4,), conv_cfg=dict(type='BNextConv2d')),
+    backbone=dict(type='BNext', arch='tiny', out_indices=(4,), conv_cfg=_base_.binary),
     neck=dict(type='GlobalAveragePooling'),
     head=dict(
         type='LinearClsHead', num_classes=1000, in_channels=1024, loss=dict(type='CrossEntropyLoss'), topk=(1, 5)
@@ -16,7 +20,6 @@ model = dict(
     'efficientnet-b0_3rdparty_8xb32_in1k_20220119-a7e2a0b1.pth',
     teacher_loss=dict(type='DistributionLoss'),
 )
-custom_hooks = [dict(type='BinaryHook')]
 optim_wrapper = dict(
     constructor='ReBNNOptimWrapperConstructor',
     optimizer=dict(type='AdamW', lr=1e-3, weight_decay=1e-3),

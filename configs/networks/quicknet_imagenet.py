@@ -2,6 +2,7 @@ _base_ = [
     '../_base_/datasets/imagenet_bs128.py',
     '../_base_/schedules/imagenet_adam_256e.py',
     '../_base_/imagenet_runtime.py',
+    '../_base_/methods/bnn.py',  # its hook; the layers are the network's own form of it
 ]
 
 # QuickNet: top-1 63.3, top-5 84.6 (Larq Zoo's number), after 600 epochs at batch 2048 with two optimizers: Adam 1e-2
@@ -15,4 +16,3 @@ model = dict(
         type='LinearClsHead', num_classes=1000, in_channels=512, loss=dict(type='CrossEntropyLoss'), topk=(1, 5)
     ),
 )
-custom_hooks = [dict(type='BinaryHook')]

@@ -178,4 +178,4 @@ def test_another_preparation_is_named(packed):
         *pipeline, bgr_to_rgb=False, pad_size_divisor=1
     )
     assert "resize {'mode': 'keep_ratio', 'size': [64, 48]} instead of absent" in note(pipeline[0])
-    assert 'in its own way' in note(*pipeline, dict(type='Pad', size=(64, 64)))
+    assert 'in its own way' in note(*pipeline, dict(type='Rotate', angle=30))

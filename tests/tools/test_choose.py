@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from mmengine.config import Config
 
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
@@ -31,6 +32,9 @@ def files(classifier):
     names = load(classifier / 'tiny.onnx').classes
     about = dict(preprocess=dict(channels='bgr', **NORMAL), classes=names, size=(32, 32))
     write(export(model, **about).data, classifier / 'real.onnx')
+    cfg = Config.fromfile(classifier / 'tiny.py')
+    cfg.train_dataloader = cfg.test_dataloader
+    cfg.dump(classifier / 'trained.py')
     return classifier
 
 
@@ -39,13 +43,27 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
     given = [f'1 bit={files / "tiny.onnx"}', f'fp32={files / "real.onnx"}']
     page = files / 'page.md'
     page.write_text(f'Files:\n{BEGIN}old\n{END}More.\n')
-    command = [files / 'tiny.py', *given, '--rounds', 1, '--json', out, '--picture', picture, '--update', page]
+    command = [
+        files / 'trained.py',
+        *given,
+        '--int8-of',
+        'fp32',
+        '--rounds',
+        1,
+        '--json',
+        out,
+        '--picture',
+        picture,
+        '--update',
+        page,
+    ]
     choose(*command)
     rows = [line.split('|')[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith('| ')]
     assert [cell.strip() for cell in rows[0]] == ['file', 'accuracy', 'ms', 'MB']
     report = json.loads(out.read_text())
-    assert [point['label'] for point in report['points']] == ['1 bit', 'fp32'] == [row[0].strip() for row in rows[1:]]
-    for point, path in zip(report['points'], ('tiny.onnx', 'real.onnx'), strict=True):
+    labels = [point['label'] for point in report['points']]
+    assert labels == ['1 bit', 'fp32', 'fp32, int8'] == [row[0].strip() for row in rows[1:]]
+    for point, path in zip(report['points'], ('tiny.onnx', 'real.onnx'), strict=False):
         assert point['megabytes'] == round((files / path).stat().st_size / 1e6, 3) and point['ms'] > 0
     assert picture.read_bytes()[1:4] == b'PNG'
     text = page.read_text()
