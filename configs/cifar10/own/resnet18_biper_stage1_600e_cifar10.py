@@ -6,6 +6,8 @@ _base_ = [
 
 # Stage 1 of two of BiPer's ResNet-18 with one shortcut for two convolutions: the sine as weight. Its shortcuts have no
 # parameters.
-binary = dict(_base_.binary, weight=dict(type='BiPerSine', omega=20, penalty=0.037))
-model = dict(backbone=dict(block='single', stem_act=dict(type='Clamp'), conv_cfg=binary))
+sine = dict(type='BiPerSine', omega=20, penalty=0.037)
+model = dict(
+    backbone=dict(block='single', stem_act=dict(type='Clamp'), conv_cfg=dict(_base_.binary, weight=sine)),
+)
 optim_wrapper = dict(optimizer=dict(lr=0.021, weight_decay=1.6e-3))
