@@ -14,6 +14,7 @@ import hashlib
 import io
 import itertools
 import json
+import shlex
 import statistics
 import sys
 import tempfile
@@ -130,7 +131,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     report |= {
         'metric': metric,
         'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
-        'command': ' '.join(['python', *sys.argv]),
+        'command': shlex.join(['python', *sys.argv]),
         'threads': args.threads,
         'cpu': describe_cpu(None, Path('/')),
         'versions': versions(),
