@@ -14,6 +14,7 @@ import hashlib
 import io
 import itertools
 import json
+import os
 import shlex
 import statistics
 import sys
@@ -103,8 +104,6 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     Raises:
         ValueError: a file or a label is not as it should be; one sentence says so.
     """
-    if args.threads == 1:
-        pin(None, Path('/'))
     files = labelled(args.files)
     unknown = next((label for label in args.int8_of if label not in files), None)
     if unknown is not None:
@@ -206,9 +205,16 @@ def timed(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict
         prepared = [packed.prepare(image if isinstance(image, np.ndarray) else str(image)) for image in images]
         turn = itertools.cycle(prepared)
         runs[label] = lambda packed=packed, turn=turn: packed.run(next(turn))
-    for run in runs.values():
-        run()
-    return {label: round(statistics.median(ms), 3) for label, ms in measure(runs, args.rounds * len(images)).items()}
+    allowed = os.sched_getaffinity(0)
+    try:
+        if args.threads == 1:
+            pin(None, Path('/'))
+        for run in runs.values():
+            run()
+        times = measure(runs, args.rounds * len(images))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return {label: round(statistics.median(ms), 3) for label, ms in times.items()}
 
 
 def conditions(report: dict[str, Any]) -> str:

@@ -1,6 +1,7 @@
 """Files beside each other by score, time and size; ONNX Runtime's int8 of a real-valued one is made on the way."""
 
 import json
+import os
 
 import pytest
 from mmengine.config import Config
@@ -41,6 +42,7 @@ def files(classifier):
 def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
     out, picture = files / 'choose.json', files / 'choose.png'
     given = [f'1 bit={files / "tiny.onnx"}', f'fp32={files / "real.onnx"}']
+    allowed = os.sched_getaffinity(0)
     page = files / 'page.md'
     page.write_text(f'Files:\n{BEGIN}old\n{END}More.\n')
     command = [
@@ -66,6 +68,7 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
     for point, path in zip(report['points'], ('tiny.onnx', 'real.onnx'), strict=False):
         assert point['megabytes'] == round((files / path).stat().st_size / 1e6, 3) and point['ms'] > 0
     assert picture.read_bytes()[1:4] == b'PNG'
+    assert os.sched_getaffinity(0) == allowed
     text = page.read_text()
     assert text.startswith(f'Files:\n{BEGIN}| file |') and text.endswith(f'{END}More.\n')
     assert 'Measured 20' in text and 'old' not in text
