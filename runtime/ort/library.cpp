@@ -165,7 +165,7 @@ class Domains {
 }  // namespace rebnn::ort
 
 // The name that ONNX Runtime looks for in a library of operators.
-extern "C" __attribute__((visibility("default"))) rebnn::ort::Status* RegisterCustomOps(
+extern "C" REBNN_API rebnn::ort::Status* RegisterCustomOps(
     rebnn::ort::SessionOptions* options, const rebnn::ort::ApiBase* base) {
   namespace ort = rebnn::ort;
   const ort::ApiTable* table = base->GetApi(ort::kApiVersion);

@@ -1,14 +1,13 @@
 #include "scratch.h"
 
 #include <cstdint>
-#include <cstdlib>
 #include <mutex>
 #include <new>
 
+#include "../src/memory.h"
+
 namespace rebnn::ort {
 namespace {
-
-constexpr size_t kAlignment = 64;
 
 // Stands in front of the memory that it describes.
 struct alignas(kAlignment) Buffer {
@@ -33,7 +32,7 @@ ScratchUser::~ScratchUser() {
   if (--users) return;
   while (idle) {
     Buffer* next = idle->next;
-    std::free(idle);
+    FreeAligned(idle);
     idle = next;
   }
 }
@@ -49,10 +48,10 @@ Scratch::Scratch(size_t bytes) {
   }
   // One that is too small is replaced, so that there are never more of them than runs at the same time.
   if (!buffer || buffer->bytes < bytes) {
-    std::free(buffer);
+    FreeAligned(buffer);
     if (bytes > SIZE_MAX - sizeof(Buffer) - kAlignment) throw std::bad_alloc();
     const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-    buffer = static_cast<Buffer*>(std::aligned_alloc(kAlignment, sizeof(Buffer) + rounded));
+    buffer = static_cast<Buffer*>(AllocateAligned(sizeof(Buffer) + rounded));
     if (!buffer) throw std::bad_alloc();
     buffer->bytes = rounded;
   }

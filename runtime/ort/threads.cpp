@@ -1,12 +1,17 @@
 #include "threads.h"
 
+#if defined(__linux__)
 #include <sched.h>
 #include <unistd.h>
+#else
+#include <thread>
+#endif
 
 #include <algorithm>
 #include <cstdio>
 
 namespace rebnn::ort {
+#if defined(__linux__)
 namespace {
 
 // Processors' worth of time that a control group has, rounded up; `none` where nothing limits it. Version 2 has quota
@@ -41,5 +46,8 @@ size_t AllowedProcessors() {
   if (sched_getaffinity(0, sizeof(bound), &bound) == 0) count = std::min<long>(count, CPU_COUNT(&bound));
   return static_cast<size_t>(std::max(std::min(count, GroupQuota(count)), 1L));
 }
+#else
+size_t AllowedProcessors() { return std::max(std::thread::hardware_concurrency(), 1u); }
+#endif
 
 }  // namespace rebnn::ort

@@ -1,6 +1,6 @@
 #include "isa.h"
 
-#if defined(__aarch64__)
+#if defined(__aarch64__) && defined(__linux__)
 #include <unistd.h>
 #endif
 
@@ -36,6 +36,7 @@ int Candidates(Candidate (&list)[3]) {
 // Whether a processor of this machine is a Cortex-A55, by the main identification register that Linux shows of those
 // that are switched on.
 bool HasCortexA55() {
+#if defined(__linux__)
   constexpr unsigned long kMask = 0xff00fff0, kCortexA55 = 0x4100d050;  // implementer and part, any revision
   const long count = sysconf(_SC_NPROCESSORS_CONF);
   for (long core = 0; core < count; ++core) {
@@ -47,6 +48,7 @@ bool HasCortexA55() {
     std::fclose(file);
     if (read && (std::strtoul(text, nullptr, 16) & kMask) == kCortexA55) return true;
   }
+#endif
   return false;
 }
 

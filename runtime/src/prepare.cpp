@@ -6,18 +6,13 @@
 #include "error.h"
 #include "geometry.h"
 #include "isa.h"
+#include "memory.h"
 
 namespace rebnn {
 namespace {
 
-constexpr size_t kAlignment = 64;
 // Below so many words of a tap, more is lost around the shorter loops than the pairs gain.
 constexpr int64_t kLeastPaired = 4;
-
-void* Allocate(int64_t bytes) {
-  const size_t rounded = (static_cast<size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
-  return std::aligned_alloc(kAlignment, rounded);
-}
 
 rebnn_status CheckDescription(const rebnn_conv_desc& d) {
   const auto name = "rebnn_conv_create";
@@ -148,8 +143,8 @@ rebnn_status Create(const rebnn_conv_desc& desc, const uint8_t* weights, size_t 
   const bool bordered = desc.pad_value != 0 && (desc.pad[0] | desc.pad[1] | desc.pad[2] | desc.pad[3]) != 0;
   rebnn_conv* conv = static_cast<rebnn_conv*>(std::calloc(1, sizeof(rebnn_conv)));
   if (conv && weight_bytes >= 0 && sum_bytes >= 0) {
-    conv->weights = static_cast<uint8_t*>(Allocate(weight_bytes));
-    if (bordered) conv->tap_sums = static_cast<int32_t*>(Allocate(sum_bytes));
+    conv->weights = static_cast<uint8_t*>(AllocateAligned(weight_bytes));
+    if (bordered) conv->tap_sums = static_cast<int32_t*>(AllocateAligned(sum_bytes));
   }
   if (!conv || !conv->weights || (bordered && !conv->tap_sums)) {
     rebnn_conv_destroy(conv);
@@ -195,7 +190,7 @@ rebnn_status rebnn_conv_create(const rebnn_conv_desc* desc, const uint8_t* weigh
 
 void rebnn_conv_destroy(rebnn_conv* conv) {
   if (!conv) return;
-  std::free(conv->weights);
-  std::free(conv->tap_sums);
+  rebnn::FreeAligned(conv->weights);
+  rebnn::FreeAligned(conv->tap_sums);
   std::free(conv);
 }

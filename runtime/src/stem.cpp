@@ -1,7 +1,7 @@
 // The stem of a residual network: checks, arrangement of the weights, and the order of the work.
 #include "stem.h"
 
-#if defined(__aarch64__)
+#if defined(__aarch64__) && defined(__linux__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
 #endif
@@ -15,11 +15,11 @@
 #include "error.h"
 #include "geometry.h"
 #include "isa.h"
+#include "memory.h"
 
 namespace rebnn {
 namespace {
 
-constexpr size_t kAlignment = 64;
 constexpr int kKernel = 7;
 constexpr int64_t kMaxDepth = 16;
 constexpr int64_t kTasksPerThread = 2;
@@ -33,6 +33,18 @@ constexpr double kTapPoints[kPointSide][4] = {{1 / 2., 0, 0, 0},
                                               {1 / 90., 2 / 90., 4 / 90., 8 / 90.},
                                               {0, 0, 0, 1 / 4.}};
 
+#if defined(__aarch64__)
+bool HasHalfProducts() {
+#if defined(__APPLE__)
+  return true;  // every Apple silicon has them
+#elif defined(__linux__)
+  return getauxval(AT_HWCAP) & HWCAP_ASIMDHP;
+#else
+  return false;
+#endif
+}
+#endif
+
 // The stem that belongs to the kernels in use; with products of 16 bits if they are asked for and the processor has
 // them.
 const StemKernels* ChosenStem(bool half) {
@@ -44,7 +56,7 @@ const StemKernels* ChosenStem(bool half) {
   if (kernels == &kAvx2) return &kAvx2Stem;
 #elif defined(__aarch64__)
   if (kernels == &kNeon || kernels == &kNeonA55) {
-    return half && (getauxval(AT_HWCAP) & HWCAP_ASIMDHP) ? &kNeonHalfStem : &kNeonStem;
+    return half && HasHalfProducts() ? &kNeonHalfStem : &kNeonStem;
   }
 #endif
   return &kPortableStem;
@@ -100,8 +112,8 @@ void ArrangeWeights(rebnn_stem* stem, const float* weights, const float* mul, co
 }
 
 void* AllocateZeros(int64_t count, size_t size) {
-  const size_t bytes = (static_cast<size_t>(count) * size + kAlignment - 1) / kAlignment * kAlignment;
-  void* memory = std::aligned_alloc(kAlignment, bytes);
+  const size_t bytes = static_cast<size_t>(count) * size;
+  void* memory = AllocateAligned(bytes);
   if (memory) std::memset(memory, 0, bytes);
   return memory;
 }
@@ -247,9 +259,9 @@ const char* rebnn_stem_half_type(void) {
 
 void rebnn_stem_destroy(rebnn_stem* stem) {
   if (!stem) return;
-  std::free(stem->weights);
-  std::free(stem->factor);
-  std::free(stem->add);
+  rebnn::FreeAligned(stem->weights);
+  rebnn::FreeAligned(stem->factor);
+  rebnn::FreeAligned(stem->add);
   std::free(stem);
 }
 

@@ -188,11 +188,22 @@ inline Conv CreateConv(const Problem& problem) {
 class Scratch {
  public:
   explicit Scratch(size_t bytes) {
-    if (bytes && posix_memalign(&memory_, 64, bytes)) CHECK(false, "no memory for %zu bytes", bytes);
+#if defined(_WIN32)
+    if (bytes) memory_ = _aligned_malloc(bytes, 64);
+#else
+    if (bytes && posix_memalign(&memory_, 64, bytes)) memory_ = nullptr;
+#endif
+    CHECK(!bytes || memory_, "no memory for %zu bytes", bytes);
     if (bytes) std::memset(memory_, 0xa5, bytes);
     bytes_ = bytes;
   }
-  ~Scratch() { std::free(memory_); }
+  ~Scratch() {
+#if defined(_WIN32)
+    _aligned_free(memory_);
+#else
+    std::free(memory_);
+#endif
+  }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   void* get() const { return memory_; }
