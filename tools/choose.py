@@ -155,7 +155,8 @@ def labelled(given: list[str]) -> dict[str, Path]:
         if not equals or not label or label in files:
             raise ValueError(f'{text}: give each file a label of its own, as in "1 bit=model.onnx".')
         files[label] = Path(path)
-        load(path)  # whatever is wrong with it is said before the work
+        if not isinstance(load(path), PackedModel):  # which also says what is wrong with a file, before the work
+            raise ValueError(f'{path} takes texts, and only models of images are compared here.')
     return files
 
 

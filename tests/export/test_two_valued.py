@@ -22,6 +22,7 @@ ADABIN = dict(weight='AdaBinWeight', activation=dict(type='AdaBinActivation', va
 VALUES = {
     'official': ADABIN,
     'paper': dict(ADABIN, activation='AdaBinActivation'),
+    'with the released estimator': dict(ADABIN, weight='AdaBinEDEWeight'),
     'with a shift': dict(ADABIN, activation=dict(type='AdaBinActivation', shift='zero')),
     'its weights only': dict(ADABIN, activation='BinarySign'),
     'its weights behind a mean': dict(ADABIN, activation='RBNNSign'),

@@ -10,7 +10,7 @@ pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
 from rebnn_mm.benchmark.choice import BEGIN, END, int8_of
-from rebnn_mm.deploy import load
+from rebnn_mm.deploy import TextClassifier, load
 from rebnn_mm.export.exporter import export, write
 from tests.export.conftest import tiny_classifier, tiny_parts
 from tests.tools.conftest import ROOT
@@ -105,3 +105,10 @@ def test_mistakes_are_one_sentence(files, arguments, message, tmp_path, capsys):
 def test_what_is_binary_is_not_quantised_that_way(files):
     with pytest.raises(ValueError, match=r'tiny.onnx holds binary layers: its rest becomes int8 by tools/export.py'):
         int8_of(files / 'tiny.onnx', [])
+
+
+def test_a_model_of_texts_is_refused(files, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr('rebnn_mm.deploy.load', lambda path: object.__new__(TextClassifier))
+    with pytest.raises(SystemExit):
+        choose(files / 'tiny.py', f'a={files / "tiny.onnx"}', '--json', tmp_path / 'choose.json')
+    assert 'tiny.onnx takes texts, and only models of images are compared here.' in capsys.readouterr().err

@@ -49,8 +49,6 @@ def run(monkeypatch, capsys):
 def model_of(name: str, channels: int | None = None, **backbone):
     """The model of a config, narrower if options of its backbone and the channels of its last map are given."""
     path = ROOT / 'configs' / tool.RELEASED[name].config
-    if 'irnet' in name and not (ROOT / 'configs/_base_/methods/irnet.py').is_file():
-        pytest.skip('IR-Net is not here')
     parts = {key: Config.fromfile(path).model[key] for key in ('backbone', 'neck', 'head')}
     parts['backbone'].update(backbone)
     if channels is not None:
