@@ -13,6 +13,7 @@ from torch import Tensor, nn
 LIBRARY = Path(__file__).parents[1] / 'deploy' / 'lib' / 'librebnn.so'
 ABI = 4
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
+NCHW, NHWC = 0, 1
 VARIABLE = 'REBNN_TRAINING_KERNELS'
 """Environment variable; ``0`` leaves everything to PyTorch."""
 
@@ -202,6 +203,72 @@ def packed_signs(weight: Tensor) -> Tensor:
     return bits
 
 
+class _Convolution:
+    """A convolution of signs in the kernels.
+
+    Raises:
+        ValueError: the kernels do not have it: more products in a sum than they count.
+    """
+
+    def __init__(
+        self,
+        weight: Tensor,
+        stride: Sequence[int] = (1, 1),
+        padding: Sequence[int] = (0, 0),
+        dilation: Sequence[int] = (1, 1),
+        groups: int = 1,
+        pad_value: int = 0,
+    ) -> None:
+        found = library()
+        assert found is not None
+        self.kernels = found
+        self.handle = ctypes.c_void_p()
+        desc = _Description(weight.shape[1] * groups, len(weight), groups)
+        desc.kernel[:], desc.stride[:], desc.dilation[:] = list(weight.shape[2:]), list(stride), list(dilation)
+        desc.pad[:], desc.pad_value = [*padding, *padding], pad_value
+        bits = packed_signs(weight)
+        size = ctypes.c_size_t(bits.numel())
+        if found.rebnn_conv_create(ctypes.byref(desc), _start(bits, 0), size, ctypes.byref(self.handle)):
+            raise ValueError(found.rebnn_last_error().decode())
+
+    def __enter__(self) -> '_Convolution':
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kernels.rebnn_conv_destroy(self.handle)
+
+    def output_size(self, height: int, width: int) -> tuple[int, int] | None:
+        """Height and width; None of an empty output."""
+        sides = [ctypes.c_int64(), ctypes.c_int64()]
+        inputs = map(ctypes.c_int64, (height, width))
+        if self.kernels.rebnn_conv_output_size(self.handle, *inputs, *map(ctypes.byref, sides)):
+            return None
+        return sides[0].value, sides[1].value
+
+    def run(self, sizes: tuple[int, int, int], layout: int, x: Tensor, shift: Tensor | None, y: Tensor) -> None:
+        """Write the sums of so many images of this height and width."""
+        io = _Run(**dict(zip('nhw', sizes, strict=True)), layout=layout, x=x.data_ptr(), y=y.data_ptr())
+        io.shift = None if shift is None else shift.data_ptr()
+        needed = ctypes.c_size_t()
+        count = ctypes.c_size_t(1)
+        self.kernels.rebnn_conv_scratch_size(self.handle, *map(ctypes.c_int64, sizes), count, ctypes.byref(needed))
+        scratch = torch.empty(needed.value + 64, dtype=torch.uint8)
+        start = ctypes.c_void_p((scratch.data_ptr() + 63) // 64 * 64)
+        if self.kernels.rebnn_conv_run(self.handle, ctypes.byref(io), start, needed, None):
+            raise RuntimeError(self.kernels.rebnn_last_error().decode())
+
+
+def _fits(x: Tensor, shift: Tensor | None, weight: Tensor) -> bool:
+    """Whether the kernels can read these; they add the shift in float32."""
+    types = x.dtype in TYPES and (shift is None or shift.dtype == torch.float32)
+    return types and library() is not None and _readable(x, weight)
+
+
+def _product_type(x: Tensor) -> torch.dtype:
+    """What type PyTorch would give a product."""
+    return torch.get_autocast_dtype('cpu') if torch.is_autocast_enabled('cpu') else x.dtype
+
+
 def sign_sums(
     x: Tensor,
     shift: Tensor | None,
@@ -233,45 +300,54 @@ def sign_sums(
         >>> sums is None or sums.flatten().tolist() == [-1.0, 1.0]
         True
     """
-    kernels = library()
-    # The shift in float32, as the kernels add it.
-    fits = x.dtype in TYPES and x.dim() == 4 and (shift is None or shift.dtype == torch.float32)
-    if kernels is None or not (fits and _readable(x, weight)):
+    if x.dim() != 4 or not _fits(x, shift, weight):
         return None
-    dtype = torch.get_autocast_dtype('cpu') if torch.is_autocast_enabled('cpu') else x.dtype
+    dtype = _product_type(x)
     x = x.detach().float().contiguous()
     shift = None if shift is None else shift.detach().contiguous()
-    n, channels, height, width = x.shape
-    out_channels, _, *kernel = weight.shape
-    desc = _Description(channels, out_channels, groups)
-    desc.kernel[:], desc.stride[:], desc.dilation[:] = list(kernel), list(stride), list(dilation)
-    desc.pad[:], desc.pad_value = [*padding, *padding], pad_value
-    bits = packed_signs(weight)
-    conv = ctypes.c_void_p()
-    size = ctypes.c_size_t(bits.numel())
-    if kernels.rebnn_conv_create(ctypes.byref(desc), _start(bits, 0), size, ctypes.byref(conv)):
-        return None  # more products than the kernels sum, or an empty output, of which PyTorch says what is wrong
+    n, _, height, width = x.shape
     try:
-        sides = [ctypes.c_int64(), ctypes.c_int64()]
-        if kernels.rebnn_conv_output_size(conv, *map(ctypes.c_int64, (height, width)), *map(ctypes.byref, sides)):
-            return None
-        y = x.new_empty(n, out_channels, *(side.value for side in sides))
+        conv = _Convolution(weight, stride, padding, dilation, groups, pad_value)
+    except ValueError:
+        return None
+    with conv:
+        sides = conv.output_size(height, width)
+        if sides is None:
+            return None  # PyTorch says what is wrong
+        y = x.new_empty(n, len(weight), *sides)
+        _in_parts(n, lambda part: conv.run((len(part), height, width), NCHW, x[part.start], shift, y[part.start]))
+    return y.to(dtype)
 
-        def run(images: range) -> None:
-            io = _Run(n=len(images), h=height, w=width, x=x[images.start].data_ptr(), y=y[images.start].data_ptr())
-            io.shift = None if shift is None else shift.data_ptr()
-            needed = ctypes.c_size_t()
-            sizes = map(ctypes.c_int64, (len(images), height, width))
-            kernels.rebnn_conv_scratch_size(conv, *sizes, ctypes.c_size_t(1), ctypes.byref(needed))
-            scratch = torch.empty(needed.value + 64, dtype=torch.uint8)
-            start = ctypes.c_void_p((scratch.data_ptr() + 63) // 64 * 64)
-            if kernels.rebnn_conv_run(conv, ctypes.byref(io), start, needed, None):
-                raise RuntimeError(kernels.rebnn_last_error().decode())
 
-        _in_parts(n, run)
-        return y.to(dtype)
-    finally:
-        kernels.rebnn_conv_destroy(conv)
+def linear_sign_sums(x: Tensor, shift: Tensor | None, weight: Tensor) -> Tensor | None:
+    r"""Products of two signs, :math:`sign(x + \beta) \, sign(w)^T`, or None if PyTorch has to do it.
+
+    Args:
+        x: (..., C_in), floating point.
+        shift: (C_in,), or None.
+        weight: (C_out, C_in), what the codes are the signs of.
+
+    Returns:
+        Integers, (..., C_out), of the type that PyTorch would give them.
+
+    Example:
+        >>> sums = linear_sign_sums(torch.tensor([[2.0, -3.0]]), None, torch.tensor([[-0.1, 0.2]]))
+        >>> sums is None or sums.tolist() == [[-2.0]]
+        True
+    """
+    if not _fits(x, shift, weight):
+        return None
+    dtype = _product_type(x)
+    shift = None if shift is None else shift.detach().contiguous()
+    rows = x.detach().float().reshape(-1, x.shape[-1]).contiguous()
+    y = rows.new_empty(len(rows), len(weight))
+    try:
+        conv = _Convolution(weight[:, :, None, None])
+    except ValueError:
+        return None
+    with conv:
+        _in_parts(len(rows), lambda part: conv.run((1, 1, len(part)), NHWC, rows[part.start], shift, y[part.start]))
+    return y.to(dtype).view(*x.shape[:-1], len(weight))
 
 
 @cache

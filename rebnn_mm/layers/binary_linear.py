@@ -8,6 +8,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..functional.native import linear_sign_sums
 from ..functional.sign_product import linear_gradients
 from ..quantizers.builder import QuantizerConfig
 from ..utils.options import unknown_options
@@ -66,6 +67,10 @@ class BinaryLinear(BinaryLayer, nn.Linear):
 
     def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
         return functional.linear(x, weight)
+
+    def _sums_of_signs(self, x: Tensor, weight: Tensor) -> Tensor | None:
+        assert self.activation_quantizer is not None
+        return linear_sign_sums(x, self.activation_quantizer.shift, weight)
 
     def _with_gradients(self, x: Tensor, weight: Tensor, value: Tensor) -> Tensor:
         return linear_gradients(x, weight, value)

@@ -4,8 +4,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
 from rebnn_mm.functional import native, resilient, scaled_sign, sign
-from rebnn_mm.functional.native import packed_signs, sign_sums
-from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.functional.native import linear_sign_sums, packed_signs, sign_sums
+from rebnn_mm.layers import BinaryConv2d, BinaryLinear
 
 needs_kernels = pytest.mark.skipif(native.library() is None, reason='the kernels are not compiled here')
 
@@ -45,6 +45,37 @@ def test_sums_equal_a_convolution_of_signs(
 
 
 @needs_kernels
+@pytest.mark.parametrize('threads', [1, 3])
+@pytest.mark.parametrize('shape', [(7, 5), (2, 3, 70), (64,)])
+def test_sums_equal_a_product_of_signs(shape, threads):
+    torch.manual_seed(0)
+    x, weight, shift = torch.randn(shape), torch.randn(9, shape[-1]), torch.randn(shape[-1])
+    x.view(-1)[:5] = torch.tensor([0.0, -0.0, float('nan'), float('inf'), -float('inf')])
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        assert torch.equal(linear_sign_sums(x, shift, weight), sign(x + shift) @ sign(weight).t())
+        assert torch.equal(linear_sign_sums(x.half(), None, weight), (sign(x) @ sign(weight).t()).half())
+    finally:
+        torch.set_num_threads(before)
+
+
+@needs_kernels
+def test_a_linear_layer_trains_to_the_same_values_without_the_kernels(without_kernels):
+    torch.manual_seed(0)
+    layer = BinaryLinear(70, 9, activation='BinaryRSign')
+    layer.activation_quantizer.shift.data.normal_()
+    x = torch.randn(2, 5, 70, requires_grad=True)
+
+    def trained():
+        y = layer(x)
+        return y.detach(), *torch.autograd.grad(y.square().sum(), [x, *layer.parameters()])
+
+    for ours, expected in zip(trained(), without_kernels(trained), strict=True):
+        assert torch.equal(ours, expected)
+
+
+@needs_kernels
 def test_takes_maps_in_any_order_of_memory():
     torch.manual_seed(0)
     x, weight = torch.randn(2, 8, 5, 5), torch.randn(4, 8, 3, 3)
@@ -60,6 +91,7 @@ def test_gives_the_type_that_pytorch_would():
     with torch.autocast('cpu', torch.bfloat16):
         under = sign_sums(x, None, weight, (1, 1), (0, 0), (1, 1), 1)
         assert under.dtype == functional.conv2d(x, weight).dtype == torch.bfloat16
+        assert linear_sign_sums(x[..., 0, 0], None, weight[..., 0, 0]).dtype == torch.bfloat16
     half = sign_sums(x.half(), None, weight.half(), (1, 1), (0, 0), (1, 1), 1)
     assert half.dtype == torch.float16 and half.item() == 300
 
