@@ -76,11 +76,6 @@ def test_config_by_scope_works_in_any_folder(tmp_path):
     assert '"name": "backbone.layer1.0.conv1"' in done.stdout
 
 
-def test_check_is_the_check_of_the_environment():
-    done = run_fresh('rebnn_command.py', 'check')
-    assert done.stdout.startswith('package                 installed')
-
-
 def test_part_of_the_package_says_what_is_missing(tmp_path, monkeypatch):
     (tmp_path / 'rebnn_mm').mkdir()
     (tmp_path / 'rebnn_mm' / '__init__.py').touch()

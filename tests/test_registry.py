@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 
@@ -42,39 +43,61 @@ def test_blocks_know_their_short_names():
     assert BLOCKS.get('nothing') is None
 
 
-WITHOUT_MMPRETRAIN = """
-import sys
-if len(sys.argv) > 1:
-    sys.path.insert(0, sys.argv[1])
-else:
-    sys.modules['mmpretrain'] = None
-from mmengine.registry import MODELS
+IN_A_FRESH_PROCESS = """
+import json, sys
+from mmengine.registry import MODELS, DefaultScope
 import rebnn_mm
-print(MODELS.get('rebnn_mm.BinaryRPNHead').__name__)
+found = {'imported': [library for library in ('mmdet', 'mmpretrain') if library in sys.modules]}
+
+sys.path.insert(0, sys.argv[1])
 name = 'TeacherStudentClassifier'
-for find in (lambda: MODELS.get(f'rebnn_mm.{name}'), lambda: MODELS.build(dict(type=name))):
-    try:
-        find()
-    except ImportError as error:
-        print(error)
+for state in ('broken', 'missing'):
+    if state == 'missing':
+        sys.modules['mmpretrain'] = None
+    found[state] = []
+    for find in (lambda: MODELS.get(f'rebnn_mm.{name}'), lambda: MODELS.build(dict(type=name))):
+        try:
+            find()
+        except ImportError as error:
+            found[state].append(str(error))
+found['by scope'] = MODELS.get('rebnn_mm.BinaryRPNHead').__name__
+
+sizes = dict(min_sizes=[30, 60], max_sizes=[60, 111], input_size=64)
+anchors = dict(type='SSDAnchorGenerator', scale_major=False, strides=[8, 16], ratios=[[2], [2]], **sizes)
+with DefaultScope.overwrite_default_scope('mmdet'):
+    head = MODELS.build(dict(type='FixedSSDHead', num_classes=3, in_channels=(8, 8), anchor_generator=anchors))
+found['by bare name'] = type(head) is MODELS.get('FixedSSDHead') is MODELS.get('rebnn_mm.FixedSSDHead')
+print(json.dumps(found))
 """
 
 
-def test_missing_library_costs_only_what_builds_on_it():
-    result = subprocess.run([sys.executable, '-c', WITHOUT_MMPRETRAIN], capture_output=True, text=True, check=True)
-    found, *messages = result.stdout.strip().splitlines()[-3:]
-    assert found == 'BinaryRPNHead'
-    assert messages == 2 * [
+@pytest.fixture(scope='module')
+def found_in_a_fresh_process(tmp_path_factory):
+    """What is found where mmpretrain is there but broken, and then where it is missing."""
+    pytest.importorskip('mmdet')
+    path = tmp_path_factory.mktemp('libraries')
+    (path / 'mmpretrain').mkdir()
+    (path / 'mmpretrain' / '__init__.py').write_text("raise ImportError('needs another mmcv')")
+    command = [sys.executable, '-c', IN_A_FRESH_PROCESS, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_no_library_is_imported_before_it_is_needed(found_in_a_fresh_process):
+    assert found_in_a_fresh_process['imported'] == []
+
+
+def test_missing_or_broken_library_costs_only_what_builds_on_it(found_in_a_fresh_process):
+    found = found_in_a_fresh_process
+    assert found['by scope'] == 'BinaryRPNHead'
+    assert found['broken'] == 2 * ['needs another mmcv']
+    assert found['missing'] == 2 * [
         'rebnn_mm.TeacherStudentClassifier builds on mmpretrain, which cannot be found: install it (docs/install.md).'
     ]
 
 
-def test_broken_library_costs_only_what_builds_on_it(tmp_path):
-    (tmp_path / 'mmpretrain').mkdir()
-    (tmp_path / 'mmpretrain' / '__init__.py').write_text("raise ImportError('needs another mmcv')")
-    command = [sys.executable, '-c', WITHOUT_MMPRETRAIN, str(tmp_path)]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stdout.strip().splitlines()[-3:] == ['BinaryRPNHead', *2 * ['needs another mmcv']]
+def test_bare_name_imports_the_library_that_its_class_builds_on(found_in_a_fresh_process):
+    assert found_in_a_fresh_process['by bare name']
 
 
 def test_unknown_name_is_just_unknown():
@@ -89,22 +112,3 @@ def test_every_class_of_a_part_is_listed(library):
     found = [name for name, cls in MODELS.module_dict.items() if cls.__module__.startswith(package)]
     assert sorted(found) == sorted(names)
     assert all(ROOT_MODELS.get(name) is MODELS.get(name) is ROOT_MODELS.get(f'rebnn_mm.{name}') for name in names)
-
-
-BY_BARE_NAME = """
-import sys
-from mmengine.registry import MODELS, DefaultScope
-import rebnn_mm
-print([library for library in ('mmdet', 'mmpretrain') if library in sys.modules])
-sizes = dict(min_sizes=[30, 60], max_sizes=[60, 111], input_size=64)
-anchors = dict(type='SSDAnchorGenerator', scale_major=False, strides=[8, 16], ratios=[[2], [2]], **sizes)
-with DefaultScope.overwrite_default_scope('mmdet'):
-    head = MODELS.build(dict(type='FixedSSDHead', num_classes=3, in_channels=(8, 8), anchor_generator=anchors))
-print(type(head) is MODELS.get('FixedSSDHead') is MODELS.get('rebnn_mm.FixedSSDHead'))
-"""
-
-
-def test_bare_name_imports_the_library_that_its_class_builds_on():
-    pytest.importorskip('mmdet')
-    result = subprocess.run([sys.executable, '-c', BY_BARE_NAME], capture_output=True, text=True, check=True)
-    assert result.stdout.strip().splitlines()[-2:] == ['[]', 'True']

@@ -250,7 +250,8 @@ def test_exit_code_tells_errors(capsys, tmp_path):
 @pytest.mark.parametrize(
     'command',
     [
-        ['tools/misc/check_env.py'],
+        ['rebnn_command.py', 'check'],
+        pytest.param(['tools/misc/check_env.py'], marks=pytest.mark.slow),
         pytest.param(['-m', 'rebnn_mm.utils.check_env'], marks=pytest.mark.slow),
     ],
 )

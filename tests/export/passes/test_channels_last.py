@@ -52,7 +52,11 @@ def traced(style):
     return trace(net, {'x': torch.zeros(2, 8, 12, 20)}, ['scores', 'map'], {'x': [0, 2, 3]})
 
 
-@pytest.mark.parametrize('style', STYLES)
+SLOW = ('bireal', 'relu', 'single')
+"""What the others have, too."""
+
+
+@pytest.mark.parametrize('style', [pytest.param(s, marks=pytest.mark.slow) if s in SLOW else s for s in STYLES])
 def test_one_layout_from_the_first_to_the_last_operator(style):
     before = fuse(traced(style))
     after = channels_last(before)

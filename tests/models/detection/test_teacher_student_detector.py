@@ -220,6 +220,7 @@ def test_levels_and_anchors_lie_behind_each_other_as_in_the_head():
     assert torch.equal(points.boxes[0, 8 * 5 + 7], boxes[0][0, :, 5, 7])
 
 
+@pytest.mark.slow
 def test_a_compiled_part_is_compared_as_well(build):
     model = build()
     expected = losses_of(model)
