@@ -1,0 +1,91 @@
+"""Parts of a 1-bit network made real in turn: trained on, packed, scored, timed, and a proposal at the end."""
+
+import json
+
+import pytest
+from mmengine.config import Config
+
+pytest.importorskip('mmpretrain')
+
+from tests.tools.conftest import ROOT
+from tests.tools.test_test_packed import classifier, run
+
+__all__ = ['classifier']
+
+
+@pytest.fixture
+def trained(classifier):
+    """The config of the folder, as one that can be trained."""
+    cfg = Config.fromfile(classifier / 'tiny.py')
+    cfg.model.backbone.conv_cfg = dict(type='ReBNNConv2d')
+    cfg.merge_from_dict(
+        dict(
+            train_dataloader=cfg.test_dataloader,
+            val_dataloader=cfg.test_dataloader,
+            val_evaluator=cfg.test_evaluator,
+            val_cfg=dict(),
+            train_cfg=dict(by_epoch=True, max_epochs=9),
+            optim_wrapper=dict(
+                constructor='ReBNNOptimWrapperConstructor', optimizer=dict(type='SGD', lr=0.1), type='OptimWrapper'
+            ),
+            custom_hooks=[dict(type='ReBNNHook')],
+        )
+    )
+    cfg.dump(classifier / 'trained.py')
+    return classifier
+
+
+def choose(folder, *arguments):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ROOT / 'tools')
+        run('tools/choose_layers.py', folder / 'trained.py', folder / 'tiny.pth', '--rounds', 1, *arguments)
+
+
+@pytest.mark.slow
+def test_a_part_is_made_real_and_proposed_if_it_pays(trained, capsys):
+    work = trained / 'work'
+    choose(trained, '--work-dir', work)
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith('| ')]
+    assert rows[0].startswith('| real part | layers | million weights | accuracy') and len(rows) == 2
+    report = json.loads((work / 'parts.json').read_text())
+    (part,) = report['parts']
+    assert part['part'] == 'backbone.layer1' and part['layers'] == len(report['layers']['backbone.layer1']) == 4
+    sizes = {
+        (own, kind): (work / own / f'{kind}.onnx').stat().st_size
+        for own in ('nothing', 'backbone.layer1')
+        for kind in ('fp32', 'int8')
+    }
+    for kind in ('fp32', 'int8'):
+        more = sizes['backbone.layer1', kind] - sizes['nothing', kind]
+        assert part['megabytes'][kind] == pytest.approx(more / 1e6, abs=1e-3) and part['ms'][kind] != 0
+    # What is finished is believed, and what pays is proposed.
+    for own, accuracy in (('nothing', 40.0), ('backbone.layer1', 50.0)):
+        (work / own / 'scores.json').write_text(json.dumps({'accuracy/top1': accuracy}))
+    choose(trained, '--work-dir', work)
+    shown = capsys.readouterr().out
+    assert '| backbone.layer1 | 4 | 0.00 | +10.0 |' in shown
+    assert 'Proposed at any cost: backbone.layer1 real, in int8; +10.0' in shown
+    assert "keep_real=['downsample', 'shortcut', 'backbone.layer1.0.conv1'" in shown
+    choose(trained, '--work-dir', work, '--ms', -1e6)
+    assert 'Proposed for at most -1e+06 ms more: nothing becomes real' in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        choose(trained, '--work-dir', work, '--epochs', 2)
+    assert 'holds networks made with epochs 1, not 2: name another --work-dir' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('options', 'message'),
+    [
+        (['model.backbone.conv_cfg=None'], 'Use the config it was trained with'),
+        (
+            ['train_cfg._delete_=True', 'train_cfg.by_epoch=False', 'train_cfg.max_iters=9'],
+            'is trained for iterations',
+        ),
+    ],
+    ids=['a real network', 'iterations'],
+)
+def test_what_does_not_go_is_said_before_the_work(trained, tmp_path, options, message, capsys):
+    with pytest.raises(SystemExit):
+        choose(trained, '--work-dir', tmp_path / 'other', '--cfg-options', *options)
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.rglob('*.pth'))
