@@ -85,6 +85,7 @@ def test_a_layer_of_every_method_is_one_graph(kind):
         torch.testing.assert_close(ours[name], gradient, rtol=1e-10, atol=1e-12, msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which('g++') is None, reason='the default backend of torch.compile needs g++')
 def test_the_default_backend_agrees_in_double_precision():
     layer, images = layer_and_images(ReBNNConv2d)

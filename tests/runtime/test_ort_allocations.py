@@ -44,23 +44,26 @@ print(json.dumps(counts))
 """
 
 
-# Prints the largest block of scratch memory of a run on so many threads; 'bound' leaves their number to ONNX Runtime
-# and binds the process to one processor.
+# Prints the largest block of scratch memory so far after a run on each of these numbers of threads; 'bound' leaves the
+# number to ONNX Runtime and binds the process to one processor.
 LARGEST = """
-import ctypes, os, sys
+import ctypes, json, os, sys
 import numpy as np, onnxruntime
 from rebnn_mm.deploy.native import library_path, register
 
-counter, model, inputs, threads = sys.argv[1:]
-if threads == 'bound':
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+counter, model, inputs, *numbers = sys.argv[1:]
 counter = ctypes.CDLL(counter)
-options = onnxruntime.SessionOptions()
-options.intra_op_num_threads = 0 if threads == 'bound' else int(threads)
-register(options)
-assert counter.watch(library_path().name.encode())
-onnxruntime.InferenceSession(model, options).run(None, dict(np.load(inputs)))
-print(counter.largest())
+largest = []
+for threads in numbers:
+    if threads == 'bound':
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 0 if threads == 'bound' else int(threads)
+    register(options)
+    assert counter.watch(library_path().name.encode())
+    onnxruntime.InferenceSession(model, options).run(None, dict(np.load(inputs)))
+    largest.append(counter.largest())
+print(json.dumps(largest))
 """
 
 
@@ -170,12 +173,12 @@ def test_scratch_memory_is_planned_for_the_threads_of_the_session(counter, opera
     (tmp_path / 'model.onnx').write_bytes(model)
     np.savez(tmp_path / 'inputs.npz', **feeds)
     files = tmp_path / 'model.onnx', tmp_path / 'inputs.npz'
-    numbers = (1, 2, 4) if operator == 'attention' else (1, 4, 'bound')
-    first, second, third = (counted(counter, LARGEST, *files, threads) for threads in numbers)
     if operator == 'attention':  # each thread has its own part, and the head of the block comes on top
-        assert 0 < first < second and third - second == 2 * (second - first)
+        one, two, four = counted(counter, LARGEST, *files, 1, 2, 4)
+        assert 0 < one < two and four - two == 2 * (two - one)
     else:
-        assert 0 < first < second and third == first
+        one, four = counted(counter, LARGEST, *files, 1, 4)
+        assert 0 < one < four and counted(counter, LARGEST, *files, 'bound') == [one]
 
 
 @pytest.mark.parametrize('text', ['0', '-1', '1025', '1.5', 'two', '12345678901234567890'])
