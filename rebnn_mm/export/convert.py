@@ -74,9 +74,15 @@ def pack(model: nn.Module) -> PackedModel:
             _replace(copy, name, PackedAttention(module, name))
         elif isinstance(module, Maxout) and bool((module.positive > 0).all()):
             _replace(copy, name, MaxoutAsPReLU(module))
-        elif isinstance(module, _BatchNorm) and module.running_mean is not None:
+        elif _is_plain_norm(module):
             _replace(copy, name, ChannelAffine(module))
     return PackedModel(copy, packed, real)
+
+
+def _is_plain_norm(module: nn.Module) -> bool:
+    """Whether it is a batch norm with statistics and nothing else: a subclass may hold an activation, as timm's do."""
+    plain = (_BatchNorm.forward, nn.SyncBatchNorm.forward)
+    return isinstance(module, _BatchNorm) and module.running_mean is not None and type(module).forward in plain
 
 
 def _binary_layers(model: nn.Module) -> list[tuple[str, BinaryLayer]]:

@@ -59,7 +59,7 @@ def graph_of(model: nn.Module, task: Task, example: Tensor | None = None) -> onn
     Args:
         model: in eval mode, as a rule packed by :func:`rebnn_mm.export.pack`.
         task: from :func:`task_of`.
-        example: for a classifier an image of a size that it takes, (1, C, H, W).
+        example: an image of a size that the model takes, (1, C, H, W); a classifier needs one.
 
     Raises:
         ValueError: the model cannot be traced; the message says why.
@@ -69,7 +69,7 @@ def graph_of(model: nn.Module, task: Task, example: Tensor | None = None) -> onn
         return classifier_graph(model, example.expand(2, -1, -1, -1).clone())
     if task.name == TEXT:
         return text_graph(model)
-    return detector_graph(model) if task.name == 'detection' else raw_graph(model)[0]
+    return detector_graph(model) if task.name == 'detection' else raw_graph(model, example)[0]
 
 
 @torch.no_grad()

@@ -74,7 +74,7 @@ def trace(
     return attach_functions(model)
 
 
-def trace_images(module: nn.Module, images: Tensor, outputs: Sequence[str]) -> onnx.ModelProto:
+def trace_images(module: nn.Module, images: Tensor, outputs: Sequence[str], any_size: bool = True) -> onnx.ModelProto:
     """Trace a module that takes images, any number of them and of any size, unless the module itself fixes it.
 
     One that makes a Python number of how many images there are, as the windows of Swin do, gets a graph for one: the
@@ -84,6 +84,7 @@ def trace_images(module: nn.Module, images: Tensor, outputs: Sequence[str]) -> o
         module: in eval mode; its forward takes images and returns a tensor, or several in tuples or lists.
         images: an example, (N, C, H, W), of at least two.
         outputs: names of the outputs.
+        any_size: False for a module that is known to take images of this size only.
 
     Raises:
         ValueError: the module cannot be traced; the message says why.
@@ -93,10 +94,11 @@ def trace_images(module: nn.Module, images: Tensor, outputs: Sequence[str]) -> o
         >>> [bool(dim.dim_value) for dim in model.graph.input[0].type.tensor_type.shape.dim]
         [False, True, False, False]
     """
-    graph = trace(module, {'image': images}, outputs, {'image': [0, 2, 3]})
+    sides = [2, 3] if any_size else []
+    graph = trace(module, {'image': images}, outputs, {'image': [0, *sides]})
     if _takes_one(graph, images.shape):
         return graph
-    return trace(module, {'image': images[:1].clone()}, outputs, {'image': [2, 3]})
+    return trace(module, {'image': images[:1].clone()}, outputs, {'image': sides})
 
 
 def _takes_one(graph: onnx.ModelProto, shape: Sequence[int]) -> bool:

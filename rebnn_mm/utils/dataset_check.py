@@ -90,7 +90,7 @@ def missing_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'
         options = f'{_other_glue_files(first)}{options}'
     else:
         get = f'Put the data set at {first.root or first.path}'
-    hint = ' The sample in demo/coco_sample works without a download: make demo.' if is_coco else ''
+    hint = ' What comes with the repository works without a download: make demo.' if is_coco else ''
     where = '' if osp.isabs(first.path) else f', looked up from {osp.abspath(osp.curdir)}'
     lost = f'no {first.what} at {first.path} ({first.key}{where})'
     return f'{lost}. {get}, or point to your copy: --cfg-options {options}.{hint}'

@@ -70,6 +70,17 @@ def test_the_packed_model_computes_what_the_model_does():
         assert torch.equal(pack(model).model(x), model(x))
 
 
+def test_a_norm_with_more_in_it_stays_what_it_is():
+    class NormAct(nn.BatchNorm2d):
+        """As timm's: the activation is in the norm."""
+
+        def forward(self, x):
+            return super().forward(x).relu()
+
+    packed = pack(lively(nn.Sequential(NormAct(8), nn.SyncBatchNorm(8)))).model
+    assert isinstance(packed[0], NormAct) and isinstance(packed[1], ChannelAffine)
+
+
 def test_half_precision_and_training_mode_do_not_matter():
     model = lively(nn.Sequential(ReBNNConv2d(8, 6, 3, padding=1)))
     x = torch.randn(1, 8, 5, 5)

@@ -155,7 +155,7 @@ def _flat(kinds: Any) -> Maps:
     return tuple(level for kind in kinds for level in kind)
 
 
-def raw_graph(model: nn.Module) -> tuple[onnx.ModelProto, list[str]]:
+def raw_graph(model: nn.Module, image: Tensor | None = None) -> tuple[onnx.ModelProto, list[str]]:
     """The graph of a model that is no classifier and no supported detector: from ``image`` to its head's outputs.
 
     A one-stage detector gives the maps of its head, a model of mmpretrain what its ``mode='tensor'`` gives. Of a
@@ -164,6 +164,7 @@ def raw_graph(model: nn.Module) -> tuple[onnx.ModelProto, list[str]]:
 
     Args:
         model: of mmdet or mmpretrain, in eval mode, as a rule packed by :func:`rebnn_mm.export.pack`.
+        image: of a size that it takes, (1, C, H, W), for a model that does not take every size.
 
     Returns:
         tuple[onnx.ModelProto, list[str]]: the graph, with dynamic batch and image size, and the names of its outputs:
@@ -177,15 +178,19 @@ def raw_graph(model: nn.Module) -> tuple[onnx.ModelProto, list[str]]:
         ['output']
     """
     module: nn.Module = ImageStage(model) if two_stage(model) else model
-    # A dimension that is 1 in the example would be taken for a fixed one.
-    example = example_image(model).expand(2, -1, -1, -1)
-    try:
-        with torch.no_grad():
-            outputs = module(example)
-    except Exception as error:
-        raise ValueError(f'{type(model).__name__} gives no output for an image alone: {error}') from error
-    names = _names('output', outputs, type(model).__name__)
-    return trace_images(module, example, names), names
+    refused: Exception | None = None
+    for given in (None,) if image is None else (None, image):
+        # A dimension that is 1 in the example would be taken for a fixed one.
+        example = (example_image(model) if given is None else given).expand(2, -1, -1, -1)
+        try:
+            with torch.no_grad():
+                outputs = module(example)
+        except Exception as error:
+            refused = error
+            continue
+        names = _names('output', outputs, type(model).__name__)
+        return trace_images(module, example, names, any_size=given is None), names
+    raise ValueError(f'{type(model).__name__} gives no output for an image alone: {refused}') from refused
 
 
 def _names(name: str, value: Any, model: str) -> list[str]:

@@ -138,6 +138,24 @@ def test_a_model_that_needs_more_than_the_image_is_refused():
         raw_graph(nn.Bilinear(3, 3, 1))
 
 
+def test_a_model_of_one_size_is_traced_at_it():
+    class Whole(nn.Module):
+        """As a transformer for images: it takes patches of one size of image."""
+
+        def forward(self, x):
+            if x.shape[2:] != (24, 16):
+                raise ValueError('not my size')
+            return x.flatten(2).mean(2)
+
+    with pytest.raises(ValueError, match='Whole gives no output for an image alone: not my size'):
+        raw_graph(Whole())
+    graph, _ = raw_graph(Whole(), torch.zeros(1, 3, 24, 16))
+    dims = [dim.dim_value for dim in graph.graph.input[0].type.tensor_type.shape.dim]
+    assert dims[2:] == [24, 16] and not dims[0]
+    x = np.random.default_rng(0).normal(size=(3, 3, 24, 16)).astype(np.float32)
+    np.testing.assert_allclose(run(graph, image=x)[0], x.reshape(3, 3, -1).mean(2), rtol=0, atol=1e-6)
+
+
 def test_an_output_that_is_no_tensor_is_named():
     class Texts(nn.Module):
         def forward(self, x):
