@@ -180,7 +180,8 @@ def train(real: Config, cfg: Config, size: int, folder: Path) -> Row:
 
 def ship(real: Config, cfg: Config, size: int, folder: Path) -> Row:
     """Export both, compare with PyTorch where scores do not nearly tie, and let the two files take turns."""
-    paths, row = {}, {}
+    paths: dict[str, Path] = {}
+    row: Row = {}
     for kind, config in (('packed', cfg), ('fp32', real)):
         torch.manual_seed(0)
         model = randomised(build_network(config))
@@ -212,7 +213,7 @@ def timed(fp32: Path, packed: Path, size: int) -> Row:
                 began = time.process_time()
                 session.run(None, feed)
                 found.append(1000 * (time.process_time() - began))
-    ratio = ratio_of(*times, BLOCK)
+    ratio = ratio_of(times[0], times[1], BLOCK)
     medians = [sorted(found)[len(found) // 2] for found in times]
     return {
         'fp32_ms': round(medians[0], 2),
