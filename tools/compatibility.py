@@ -13,7 +13,9 @@ import argparse
 import json
 import multiprocessing
 import os
+import resource
 import shlex
+import signal
 import sys
 import time
 import warnings
@@ -33,14 +35,19 @@ from rebnn_mm.benchmark.compatibility import STOCK, checked, markdown, stock_con
 from rebnn_mm.utils.command_line import stop_if, unwritable
 
 LIMIT = 900
-"""Seconds for one model."""
+"""Seconds of processor time for one model."""
+
+PATIENCE = 20
+"""How many times as long it may take where other programs run."""
 
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--only', action='append', default=[], metavar='PART', help='models whose name has this in it')
     parser.add_argument('--again', action='store_true', help='try models again that have a row')
-    parser.add_argument('--limit', type=int, default=LIMIT, help='seconds for one model; default: %(default)s')
+    parser.add_argument(
+        '--limit', type=int, default=LIMIT, help='seconds of processor time for one model; default: %(default)s'
+    )
     parser.add_argument('--json', type=Path, default=Path('work_dirs/compatibility.json'), help='default: %(default)s')
     parser.add_argument('--update', type=Path, metavar='PAGE', help='Markdown whose table is renewed')
     return parser.parse_args()
@@ -81,17 +88,18 @@ def tried(name: str, limit: int) -> dict[str, Any]:
     """The row of a model, from a process that a model of another library may bring down."""
     context = multiprocessing.get_context('fork')  # which has imported everything already
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=try_one, args=(name, theirs), daemon=True)
+    process = context.Process(target=try_one, args=(name, theirs, limit), daemon=True)
     process.start()
     theirs.close()
-    end, row = time.monotonic() + limit, {'size': STOCK[name]}
-    stopped = f'stopped after {limit} seconds'
+    end, row = time.monotonic() + PATIENCE * limit, {'size': STOCK[name]}
+    stopped = f'stopped after {limit} seconds of processor time'
     while (rest := end - time.monotonic()) > 0 and ours.poll(rest):
         try:
             found = ours.recv()
         except EOFError:
             process.join()
-            stopped = f'its process ended with code {process.exitcode}'
+            if process.exitcode != -signal.SIGXCPU:
+                stopped = f'its process ended with code {process.exitcode}'
             break
         if isinstance(found, dict):
             row, stopped = found, ''
@@ -102,8 +110,9 @@ def tried(name: str, limit: int) -> dict[str, Any]:
     return {**row, 'stopped': stopped} if stopped else row
 
 
-def try_one(name: str, answer: Connection) -> None:
+def try_one(name: str, answer: Connection, limit: int) -> None:
     """In the other process: sends which step begins, then the row."""
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
     warnings.simplefilter('ignore')
     with open(os.devnull, 'w') as nothing, redirect_stdout(nothing):  # what the libraries print of a training
         real, cfg = stock_config(name, STOCK[name])

@@ -1,10 +1,12 @@
 """The command goes on where it ended, and renews the table of a page."""
 
+import importlib
 import json
+import os
 
 import pytest
 
-from tests.scripts import run_script
+from tests.scripts import ROOT, run_script
 
 NAME = 'mmpretrain::resnet/resnet18_8xb32_in1k'
 ROW = dict(
@@ -24,6 +26,26 @@ def test_a_row_that_is_there_is_not_tried_again(tmp_path):
     assert '**3.00x** (2.90 to 3.10) |' in text and 'old' not in text and 'Measured 2026-11-23 by `python' in text
     assert 'Not tried yet: retinanet_r18' in text
     assert json.loads(rows.read_text()) == {NAME: ROW}
+
+
+@pytest.fixture
+def tool(monkeypatch):
+    pytest.importorskip('mmdet')
+    pytest.importorskip('mmpretrain')
+    monkeypatch.syspath_prepend(ROOT / 'tools')
+    return importlib.import_module('compatibility')
+
+
+@pytest.mark.parametrize(
+    ('does', 'sentence'),
+    [
+        ('while True: pass', 'stopped after 1 seconds of processor time'),
+        ('os._exit(3)', 'its process ended with code 3'),
+    ],
+)
+def test_a_model_that_hangs_or_crashes_is_a_row(tool, monkeypatch, does, sentence):
+    monkeypatch.setattr(tool, 'checked', lambda *_: exec(does, {'os': os}))
+    assert tool.tried(NAME, limit=1) == {'size': 224, 'stopped': sentence}
 
 
 def test_another_name_is_one_sentence(tmp_path):
