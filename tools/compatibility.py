@@ -14,7 +14,6 @@ import json
 import multiprocessing
 import os
 import resource
-import shlex
 import signal
 import sys
 import time
@@ -127,7 +126,7 @@ def conditions(rows: dict[str, Any]) -> str:
     what = ', '.join(f'{package} {version}' for package, version in versions().items())
     when = ' to '.join(dict.fromkeys((dates[0], dates[-1])))
     return (
-        f'Measured {when} by `{shlex.join(["python", *sys.argv])}`: {name}, kernels {kernels()}, one thread, batch 1, '
+        f'Measured {when} by `python tools/compatibility.py`: {name}, kernels {kernels()}, one thread, batch 1, '
         f'medians of processor time in turns; {what}.'
     )
 

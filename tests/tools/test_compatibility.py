@@ -23,7 +23,11 @@ def test_a_row_that_is_there_is_not_tried_again(tmp_path):
     done = run_script('tools/compatibility.py', '--only', 'resnet18_', '--json', rows, '--update', page)
     assert done.returncode == 0, done.stderr
     text = page.read_text()
-    assert '**3.00x** (2.90 to 3.10) |' in text and 'old' not in text and 'Measured 2026-11-23 by `python' in text
+    assert (
+        '**3.00x** (2.90 to 3.10) |' in text
+        and 'old' not in text
+        and 'Measured 2026-11-23 by `python tools/compatibility.py`' in text
+    )
     assert 'Not tried yet: retinanet_r18' in text
     assert json.loads(rows.read_text()) == {NAME: ROW}
 
