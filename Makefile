@@ -4,6 +4,8 @@
 VENV ?= .venv
 BASE_PYTHON ?=
 PYTHON = $(VENV)/bin/python
+# The documentation site needs none of it.
+DOCS_VENV ?= .venv-docs
 # Written last, so that an interrupted set-up is taken up again.
 READY = $(VENV)/.ready
 
@@ -20,7 +22,7 @@ endif
 RUNTIME = rebnn_mm/deploy/lib/librebnn_ort.so
 RUNTIME_SOURCES = $(wildcard runtime/CMakeLists.txt runtime/include/* runtime/src/* runtime/ort/*.* setup.py)
 
-.PHONY: help setup demo test test-all lint format clean
+.PHONY: help setup demo test test-all lint format docs clean
 
 help:
 	@echo 'make demo      set up, train on blood cells, pack, print AP, milliseconds and megabytes'
@@ -28,6 +30,7 @@ help:
 	@echo 'make test-all  the same with the slow ones: fuzzing, sanitizers, emulation, long trainings'
 	@echo 'make lint      set up, check style, format and types'
 	@echo 'make format    set up, rewrite the files in the house format'
+	@echo 'make docs      write the documentation site to build/site, with an environment of its own in $(DOCS_VENV)'
 	@echo 'make setup     only make the environment in $(VENV)'
 	@echo 'make clean     delete caches and built packages; the environment stays'
 
@@ -59,6 +62,14 @@ lint: setup
 format: setup
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
+
+docs: $(DOCS_VENV)/.ready
+	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
+
+$(DOCS_VENV)/.ready: tools/docs/requirements.txt
+	$(or $(BASE_PYTHON),python3) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
 
 clean:
 	rm -rf build dist *.egg-info .coverage htmlcov .mypy_cache .pytest_cache .ruff_cache

@@ -30,6 +30,7 @@ class Command(NamedTuple):
 COMMANDS = {
     'run': Command('what a packed model finds in an image or a text', 'deploy.run', light=True),
     'zoo': Command('the trained models that come along', 'deploy.zoo', light=True),
+    'push': Command('share a packed model on the Hugging Face hub', 'deploy.hub', light=True),
     'new-config': Command('a config for your own images with boxes', 'cli.new_config'),
     'train': Command('train a model from a config', 'cli.train'),
     'test': Command('score a checkpoint', 'cli.test'),
@@ -43,7 +44,7 @@ COMMANDS = {
     'oscillation': Command('draw how often signs flipped in trainings', 'cli.oscillation'),
     'weights': Command('draw the latent weights of a training', 'cli.weights'),
     'confusion': Command('count and draw which classes a detector takes for which', 'cli.confusion'),
-    'save-pretrained': Command("write a text classifier in Hugging Face's layout", 'cli.save_pretrained'),
+    'save-pretrained': Command("write a checkpoint in Hugging Face's layout", 'cli.save_pretrained'),
     'split-ternary': Command('split a ternary text classifier into a binary one', 'cli.split_ternary'),
     'check': Command('check the environment', 'utils.check_env'),
 }

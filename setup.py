@@ -35,6 +35,8 @@ EXTRAS = {
     # What writes packed models, and what runs them.
     'export': ['onnx>=1.17', 'onnxscript>=0.5', 'onnxruntime>=1.17', 'rich', 'tflite>=2.18'],
     'deploy': ['numpy', 'onnxruntime>=1.17', 'pillow'],
+    # Models of the Hugging Face hub: hf:owner/name, push, save_pretrained.
+    'hub': ['huggingface_hub>=0.34', 'safetensors'],
     # Encoders, tokenizers, and the metrics of GLUE. Before version 5, BERT silently keeps its own attention.
     'language': ['transformers>=5.0', 'scikit-learn', 'scipy'],
     # Runs the lists of experiments, side by side or on a cluster.

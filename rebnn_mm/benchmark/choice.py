@@ -66,24 +66,22 @@ def markdown(points: Sequence[Point], metric: str) -> list[str]:
     return [f'| file | {metric} | ms | MB |', '|---|---|---|---|', *rows]
 
 
-BEGIN, END = '<!-- begin choice -->\n', '<!-- end choice -->\n'
-"""Lines of a page between which the table stands."""
-
-
-def renewed(page: str, text: str) -> str:
-    r"""A page with another text between :data:`BEGIN` and :data:`END`.
+def renewed(page: str, text: str, name: str = 'choice') -> str:
+    r"""A page with another text between its lines ``<!-- begin name -->`` and ``<!-- end name -->``.
 
     Raises:
         ValueError: the page does not have both lines once.
 
     Example:
-        >>> renewed(f'Files:\n{BEGIN}old\n{END}', 'new\n') == f'Files:\n{BEGIN}new\n{END}'
+        >>> page = 'Files:\n<!-- begin choice -->\nold\n<!-- end choice -->\n'
+        >>> renewed(page, 'new\n') == page.replace('old', 'new')
         True
     """
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end) or BEGIN in tail or END in tail:
-        raise ValueError(f'the page needs the lines {BEGIN.strip()} and {END.strip()}, once each.')
+    lines = [f'<!-- {which} {name} -->\n' for which in ('begin', 'end')]
+    head, begin, rest = page.partition(lines[0])
+    _, end, tail = rest.partition(lines[1])
+    if not (begin and end) or any(line in tail for line in lines):
+        raise ValueError(f'the page needs the lines {lines[0].strip()} and {lines[1].strip()}, once each.')
     return f'{head}{begin}{text}{end}{tail}'
 
 

@@ -1,10 +1,13 @@
-"""Write a checkpoint of a text classifier as a directory of Hugging Face's layout, with config and tokenizer.
+"""Write a checkpoint as a directory of Hugging Face's layout: config, weights, and card or tokenizer.
 
     rebnn save-pretrained configs/glue/rebnn.py \
         work_dirs/bert_base_rebnn_sst2/epoch_10.pth bert_base_rebnn_sst2
+    rebnn save-pretrained rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py epoch_24.pth cells --push owner/cells
 
-Others load it as encoder='bert_base_rebnn_sst2' of a config, by rebnn_mm.models.language.load_pretrained, or, as
-real-valued model with the latent weights, by transformers' AutoModelForSequenceClassification.from_pretrained.
+Others load a text classifier as encoder='bert_base_rebnn_sst2' of a config, by
+rebnn_mm.models.language.load_pretrained, or, as real-valued model with the latent weights, by transformers'
+AutoModelForSequenceClassification.from_pretrained; a detector or classifier of images by
+rebnn_mm.export.hub.HubModel.from_pretrained. A packed file is shared by rebnn push.
 """
 
 from __future__ import annotations
@@ -27,21 +30,45 @@ def main() -> None:
     parser.add_argument('config', type=config_file, help='config the checkpoint was trained with')
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('directory', help='directory to write; must not exist, or be empty')
+    parser.add_argument('--push', metavar='OWNER/NAME', help='upload the directory of a model of images to the hub')
     args = parser.parse_args()
     stop_if(missing_config(args.config) or missing_checkpoint(args.checkpoint))
     if os.path.exists(args.directory) and (not os.path.isdir(args.directory) or os.listdir(args.directory)):
         stop_if(f'{args.directory} exists already. Give the name of a new directory.')
     cfg = Config.fromfile(args.config)
+    if str(cfg.model.get('type')).rpartition('.')[2] != 'TextClassifier':
+        save_image_model(args)
+        return
+    if args.push:
+        stop_if('--push uploads models of images; upload this directory by hf upload.')
     init_default_scope(cfg.get('default_scope', 'mmengine'))
-    from rebnn_mm.models.language import TextClassifier, save_pretrained
+    from rebnn_mm.models.language import save_pretrained
 
     try:
         model = MODELS.build(cfg.model)
     except (ValueError, ImportError) as error:
         stop_if(str(error))
-    if not isinstance(model, TextClassifier):
-        stop_if(f'{args.config}: its model is a {type(model).__name__}, not a rebnn_mm.TextClassifier.')
     stop_if(mismatched_checkpoint(model, args.checkpoint))
     load_checkpoint(model, args.checkpoint, map_location='cpu')
     save_pretrained(model, args.directory)
     print(f'{args.directory}: {", ".join(sorted(os.listdir(args.directory)))}')
+
+
+def save_image_model(args: argparse.Namespace) -> None:
+    """Write a detector or classifier of images, and upload it if that is asked for."""
+    try:
+        from rebnn_mm.export.hub import HubModel
+    except ModuleNotFoundError as error:
+        stop_if(f"{error.name} is not installed. Run: pip install 'rebnn_mm[hub]'")
+    from rebnn_mm.deploy.errors import ModelFileError
+    from rebnn_mm.deploy.hub import explained
+
+    try:
+        model = HubModel.from_checkpoint(args.config, args.checkpoint)
+        model.save_pretrained(args.directory)
+        print(f'{args.directory}: {", ".join(sorted(os.listdir(args.directory)))}')
+        if args.push:
+            with explained(f'--push {args.push}', args.push):
+                print(model.push_to_hub(args.push))
+    except (ValueError, OSError, ModelFileError) as error:
+        stop_if(str(error))

@@ -20,7 +20,7 @@ from mmengine.config import Config, DictAction
 from mmengine.registry import MODELS, init_default_scope
 
 from rebnn_mm.deploy.errors import DeployError
-from rebnn_mm.deploy.zoo import cards, in_zoo, zoo_path
+from rebnn_mm.deploy.zoo import cards, in_zoo
 from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
 from rebnn_mm.utils.config_file import missing_config
 from rebnn_mm.utils.config_mistake import explained, misspelt_key
@@ -28,7 +28,7 @@ from rebnn_mm.utils.config_mistake import explained, misspelt_key
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('model', help='packed model, or zoo:<name>')
+    parser.add_argument('model', help='packed model, zoo:<name> or hf:owner/name')
     parser.add_argument('checkpoint', type=Path, help='checkpoint to write')
     parser.add_argument('--config', type=config_file, help='config of the model; of the zoo known')
     parser.add_argument(
@@ -46,11 +46,11 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    from rebnn_mm.deploy.loading import load
+    from rebnn_mm.deploy.loading import load, located
     from rebnn_mm.export.unpack import fit_norms, unpack
 
     try:
-        path = zoo_path(args.model) if in_zoo(args.model) else Path(args.model)
+        path = located(args.model)
         metadata = load(path, use_library=False).metadata
     except DeployError as error:
         stop_if(str(error))

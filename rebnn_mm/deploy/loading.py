@@ -9,6 +9,7 @@ from pathlib import Path
 from .classifier import Classifier
 from .detector import Detector
 from .errors import ModelFileError, first_sentence, why_no_file
+from .hub import hub_path, in_hub
 from .metadata import Metadata
 from .model import RawModel
 from .onnx_file import check_digest, check_packed, read_onnx
@@ -33,7 +34,8 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
     """Check a packed model and make it ready to run.
 
     Args:
-        path: file written by ``rebnn export``, or ``zoo:`` and the name of a model that comes along.
+        path: file written by ``rebnn export``, or ``zoo:`` and the name of a model that comes along,
+            or ``hf:owner/name`` for one of the Hugging Face hub.
         threads: how many threads ONNX Runtime may use for one image.
         use_library: use the kernels of the ``rebnn_ort`` library. Without them the binary layers run by ONNX Runtime's
             own operators: the same answers, many times slower.
@@ -54,12 +56,10 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
     """
     if type(threads) is not int or threads < 1:
         raise ValueError(f'threads must be a whole number from 1 on, not {threads!r}')
-    if in_zoo(path):
-        path = zoo_path(path)
+    path = located(path)
     problem = why_no_file(path, 'packed model', '; rebnn export writes one')
     if problem is not None:
         raise ModelFileError(problem)
-    path = Path(path)
     data = _read(path)
     try:
         file = read_onnx(data)
@@ -79,6 +79,17 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
     model = MODELS[metadata.task](str(path), metadata, session)
     model.kernels = use_library
     return model
+
+
+def located(path: str | PathLike[str]) -> Path:
+    """The file that a path, ``zoo:<name>`` or ``hf:owner/name`` stands for; one of the hub is fetched.
+
+    Raises:
+        ModelFileError: zoo or hub have nothing of that name.
+    """
+    if in_zoo(path):
+        return zoo_path(path)
+    return hub_path(path) if in_hub(path) else Path(path)
 
 
 def _read(path: Path) -> bytes:

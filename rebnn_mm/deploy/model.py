@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby, islice
-from typing import Any, overload
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 import onnxruntime
@@ -16,6 +18,9 @@ from .errors import ModelFileError, first_sentence
 from .image import Image
 from .metadata import Metadata
 from .preprocess import Prepared
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 AHEAD = 2
 """Batches that a stream prepares before the network asks for them."""
@@ -56,6 +61,41 @@ class LoadedModel:
     def wrong(self, what: str) -> ModelFileError:
         """The error that names this model's file."""
         return ModelFileError(f'{self.name}: {what}')
+
+    @classmethod
+    def from_pretrained(cls, name: str | PathLike[str], revision: str | None = None, **options: Any) -> Self:
+        """The model of a folder that :meth:`save_pretrained` wrote, or of the hub by ``owner/name``.
+
+        Args:
+            name: a folder that exists, else a name on the hub.
+            revision: branch, tag or commit on the hub.
+            options: ``threads`` and ``use_library`` of :func:`rebnn_mm.deploy.load`.
+
+        Raises:
+            ModelFileError: there is none, or it has another task than this class.
+        """
+        from .hub import FILE, SCHEME
+        from .loading import load
+
+        folder = Path(name)
+        model = load(
+            folder / FILE if folder.is_dir() else f'{SCHEME}{name}{f"@{revision}" if revision else ""}', **options
+        )
+        if not isinstance(model, cls):
+            raise model.wrong(f'its task is {model.metadata.task}, so it is a {type(model).__name__}')
+        return model
+
+    def save_pretrained(self, folder: str | PathLike[str], card: Mapping[str, Any] | None = None) -> None:
+        """Write a folder as the hub takes it, see :func:`rebnn_mm.deploy.hub.save_pretrained`."""
+        from .hub import save_pretrained
+
+        save_pretrained(self, folder, card)
+
+    def push_to_hub(self, repo: str, card: Mapping[str, Any] | None = None, **options: Any) -> str:
+        """Upload it to ``owner/name`` of the hub, see :func:`rebnn_mm.deploy.hub.push_to_hub`."""
+        from .hub import push_to_hub
+
+        return push_to_hub(self, repo, card, **options)
 
     def _check_interface(self) -> None:
         inputs = {entry.name: entry.type for entry in self.session.get_inputs()}

@@ -44,7 +44,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog='rebnn-run', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument('model', help='packed model, written by rebnn export, or zoo:<name>')
+    parser.add_argument('model', help='packed model, written by rebnn export, zoo:<name> or hf:owner/name')
     parser.add_argument('input', help='image file, or the text for a model of texts')
     parser.add_argument('more', nargs='*', help='further images; any may be a folder, a video file or camera:0')
     parser.add_argument('--batch', type=_count, default=1, help='how many of them at a time; default: %(default)s')

@@ -100,7 +100,7 @@ def zoo_lines() -> list[str]:
 def card_lines(card: Card) -> list[str]:
     """A card as text, one entry a line."""
     width = max(map(len, ROWS.values())) + 2
-    lines = [f'{title:<{width}}{text}' for title, text in _entries(card)]
+    lines = [f'{title:<{width}}{text}' for title, text in card_entries(card)]
     return [f'{SCHEME}{card["name"]}, {_megabytes(card)} MB', '', *lines]
 
 
@@ -111,7 +111,7 @@ def zoo_page() -> str:
         table.append(f'| `{card["name"]}` | {_megabytes(card)} MB | {_scores(card["scores"])} | {card["finds"]} |')
     parts = ['\n'.join(table)]
     for card in cards():
-        rows = [f'| {title} | {text} |' for title, text in _entries(card, code='`')]
+        rows = [f'| {title} | {text} |' for title, text in card_entries(card, code='`')]
         parts.append('\n'.join([f'## {card["name"]}', '', '| | |', '|---|---|', *rows]))
     return '\n\n'.join(parts)
 
@@ -146,15 +146,19 @@ def _asked(args: argparse.Namespace) -> list[str]:
     return [json.dumps(card, indent=2)] if args.json else card_lines(card)
 
 
-def _entries(card: Card, code: str = '') -> Iterator[tuple[str, str]]:
+def card_entries(card: Card, code: str = '') -> Iterator[tuple[str, str]]:
+    """What a card says, in the order of :data:`ROWS`: title and text."""
     for key, title in ROWS.items():
-        value = card[key]
+        value = card.get(key)
+        if value is None or value == '':
+            continue
         if key == 'scores':
             yield title, _scores(value)
         elif key in ('trained', 'packed', 'scored'):
             yield title, f'{code}{value}{code}'
         elif key == 'data':
-            yield title, f'{value["name"]}, {value["url"]}, {value["licence"]} (`{value["licence_file"]}`)'
+            where = f' (`{value["licence_file"]}`)' if 'licence_file' in value else ''
+            yield title, ', '.join(value[part] for part in ('name', 'url', 'licence') if part in value) + where
         else:
             yield title, str(value)
 

@@ -41,6 +41,7 @@ setup(
     py_modules=['rebnn_command'],
     package_data={'rebnn_mm': ['zoo/*'], 'rebnn_mm.deploy': ['lib/*.so']},
     install_requires=['numpy', 'onnxruntime>=1.17', 'pillow'],
+    extras_require={'hub': ['huggingface_hub>=0.34']},
     entry_points={'console_scripts': ['rebnn = rebnn_command:main', 'rebnn-run = rebnn_command:run']},
     cmdclass={'bdist_wheel': AnyPython},
     distclass=ForOneProcessor,

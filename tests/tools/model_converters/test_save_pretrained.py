@@ -39,7 +39,7 @@ PROBLEMS = {
     'config.py no.pth out': 'no.pth.',
     'config.py empty.pth out': 'fills 0 of the',
     'config.py epoch_1.pth encoder': 'encoder exists already. Give the name of a new directory.',
-    'image.py epoch_1.pth out': 'its model is a BinaryVGGSmall, not a rebnn_mm.TextClassifier.',
+    'image.py epoch_1.pth out': 'epoch_1.pth',
     'lost.py epoch_1.pth out': "encoder='./lost': there is no such directory.",
 }
 

@@ -1,0 +1,280 @@
+"""Packed models on the Hugging Face hub: ``hf:owner/name`` names one, ``rebnn push`` shares one.
+
+rebnn push cells.onnx owner/cells --card card.json
+rebnn push cells.onnx owner/cells --folder cells     # only write what would be uploaded
+rebnn run hf:owner/cells photo.jpg --out painted.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from os import PathLike, fspath
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import DeployError, ModelFileError, first_sentence
+from .zoo import FOLDER, ROWS, card_entries, cards
+
+if TYPE_CHECKING:
+    from .model import LoadedModel
+
+SCHEME = 'hf:'
+FILE = 'model.onnx'
+"""What a packed model is called in a repository, if nothing else is asked for."""
+
+TAGS = {
+    'classification': 'image-classification',
+    'detection': 'object-detection',
+    'text-classification': 'text-classification',
+}
+"""The hub's names of tasks."""
+
+KEYS = ('name', 'licence', *ROWS, 'bytes', 'sample')
+"""What a card may say, as in the zoo's ``cards.json``, and ``licence``, the model's own."""
+
+
+def in_hub(name: str | PathLike[str]) -> bool:
+    """Whether it names a model of the hub.
+
+    Example:
+        >>> in_hub('hf:owner/cells'), in_hub('cells.onnx')
+        (True, False)
+    """
+    return fspath(name).startswith(SCHEME)
+
+
+def hub_path(name: str | PathLike[str]) -> Path:
+    """The file of a model of the hub, fetched if the cache does not have it.
+
+    Args:
+        name: ``hf:owner/name``, with ``@revision`` and ``/file.onnx`` behind it where they are wanted. Without a file
+            it is ``model.onnx``, else the only packed file there is.
+
+    Raises:
+        ModelFileError: huggingface_hub is not installed, or there is no such model or file; one sentence says which.
+
+    Example::
+
+        hub_path('hf:owner/cells@v2/cells-int8.onnx')
+    """
+    text = fspath(name)
+    found = re.fullmatch(r'hf:([\w.-]+/[\w.-]+)(?:@([^/]+))?(?:/(.+))?', text)
+    if found is None:
+        raise ModelFileError(f'{text} names no model of the hub; write hf:owner/name or hf:owner/name/file.onnx')
+    repo, revision, file = found.groups()
+    with explained(text, repo):
+        from huggingface_hub import HfApi, hf_hub_download
+        from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+        try:
+            return Path(hf_hub_download(repo, file or FILE, revision=revision))
+        except LocalEntryNotFoundError:
+            raise
+        except EntryNotFoundError:
+            there = [one for one in HfApi().list_repo_files(repo, revision=revision) if one.endswith('.onnx')]
+        if file is None and len(there) == 1:
+            return Path(hf_hub_download(repo, there[0], revision=revision))
+    listed = f'only {", ".join(there)}: name one as hf:{repo}/{there[0]}' if there else 'and no other packed file'
+    raise ModelFileError(f'{text}: there is no {file or FILE}, {listed}')
+
+
+def save_pretrained(model: LoadedModel, folder: str | PathLike[str], card: Mapping[str, Any] | None = None) -> None:
+    """Write a folder as the hub takes it: ``model.onnx`` and ``README.md``, the model's card.
+
+    Args:
+        model: from :func:`rebnn_mm.deploy.load`.
+        folder: made if it does not exist.
+        card: what is to be said of it, by the keys of the zoo's cards (``rebnn zoo blood-cells --json``) and
+            ``licence``; None for the zoo's own card where the model is of the zoo.
+
+    Raises:
+        ModelFileError: the card has another key, or the folder cannot be written.
+    """
+    source, folder = Path(model.name), Path(folder)
+    if card is None:
+        card = next((one for one in cards() if FOLDER / f'{one["name"]}.onnx' == source), {})
+    check_card(card)
+    text = packed_card(model, card)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / FILE).exists() or not source.samefile(folder / FILE):
+            shutil.copyfile(source, folder / FILE)
+        (folder / 'README.md').write_text(text, encoding='utf-8')
+    except OSError as error:
+        raise ModelFileError(f'{folder} cannot be written ({first_sentence(error)})') from None
+
+
+def push_to_hub(
+    model: LoadedModel,
+    repo: str,
+    card: Mapping[str, Any] | None = None,
+    *,
+    private: bool | None = None,
+    token: str | None = None,
+    message: str = 'Upload a packed model',
+) -> str:
+    """Upload what :func:`save_pretrained` writes, and make the repository if there is none.
+
+    Args:
+        model: from :func:`rebnn_mm.deploy.load`.
+        repo: ``owner/name``.
+        card: as for :func:`save_pretrained`.
+        private: whether a new repository is; None for what the owner has set.
+        token: of the hub; None for that of ``hf auth login``.
+        message: of the commit.
+
+    Returns:
+        The address of the commit.
+
+    Raises:
+        ModelFileError: huggingface_hub is not installed, or the hub refuses; one sentence says why.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        save_pretrained(model, folder, card)
+        with explained(f'{SCHEME}{repo}', repo):
+            from huggingface_hub import HfApi
+
+            api = HfApi(token=token)
+            api.create_repo(repo, private=private, exist_ok=True)
+            return str(api.upload_folder(repo_id=repo, folder_path=folder, commit_message=message))
+
+
+def check_card(card: Mapping[str, Any]) -> None:
+    """Refuse a card that says what no card says, or otherwise.
+
+    Raises:
+        ModelFileError: one sentence names the key.
+    """
+    unknown = [key for key in card if key not in KEYS]
+    if unknown:
+        raise ModelFileError(f'the card has the key {unknown[0]!r}, which is none of {", ".join(KEYS)}')
+    scores, data = card.get('scores', {}), card.get('data', {'name': ''})
+    if not (isinstance(scores, Mapping) and all(isinstance(value, int | float) for value in scores.values())):
+        raise ModelFileError('scores of the card must be numbers by name, such as {"AP": 53.3}')
+    if not (isinstance(data, Mapping) and all(isinstance(value, str) for value in data.values()) and 'name' in data):
+        raise ModelFileError('data of the card must hold texts: name, and if you like url and licence')
+
+
+def packed_card(model: LoadedModel, card: Mapping[str, Any]) -> str:
+    """The card of a packed model as the hub's Markdown."""
+    lines = ['```shell', "pip install 'rebnn_mm[deploy,hub]'", 'rebnn run hf:OWNER/NAME photo.jpg', '```']
+    lines += ['', '```python', 'from rebnn_mm.deploy import load', '']
+    lines += ["print(load('hf:OWNER/NAME')('photo.jpg'))", '```']
+    about = {'config': model.metadata.config, **card}
+    intro = 'A network with one bit for a weight and an input, packed by rebnn_mm. It runs without PyTorch.'
+    return card_text(intro, lines, model.metadata.task, model.classes, about)
+
+
+def card_text(
+    intro: str,
+    use: Sequence[str],
+    task: str,
+    classes: Sequence[str],
+    card: Mapping[str, Any],
+    tags: Sequence[str] = (),
+) -> str:
+    """A model card: the hub's metadata in front, then how to use the model, then what is known of it.
+
+    Args:
+        intro: one or two sentences.
+        use: lines of Markdown on how to use it.
+        task: ``classification``, ``detection``, ``text-classification`` or ``raw``.
+        classes: names, by label.
+        card: what is known, by the keys of the zoo's cards.
+        tags: further ones of the hub.
+    """
+    title = card.get('name') or Path(card.get('config') or 'packed model').stem
+    front: dict[str, Any] = {'library_name': 'rebnn_mm', 'tags': ['rebnn_mm', 'binary-neural-network', *tags]}
+    if task in TAGS:
+        front['pipeline_tag'] = TAGS[task]
+    if card.get('licence'):
+        front['license'] = card['licence']
+    data = card.get('data')
+    if card.get('scores') and data and task in TAGS:
+        metrics = [{'type': name, 'value': value} for name, value in card['scores'].items()]
+        place = {'name': data['name'], 'type': data['name']}
+        result = {'task': {'type': TAGS[task]}, 'dataset': place, 'metrics': metrics}
+        front['model-index'] = [{'name': title, 'results': [result]}]
+    # JSON is YAML
+    head = ['---', *(f'{key}: {json.dumps(value, ensure_ascii=False)}' for key, value in front.items()), '---']
+    rows = [f'| {name} | {text} |' for name, text in card_entries(card, code='`')]
+    if classes:
+        shown = ', '.join(classes[:20]) + (f' and {len(classes) - 20} more' if len(classes) > 20 else '')
+        rows.append(f'| classes | {shown} |')
+    table = ['', '| | |', '|---|---|', *rows] if rows else []
+    return '\n'.join([*head, '', f'# {title}', '', intro, '', *use, *table, ''])
+
+
+@contextmanager
+def explained(name: str, repo: str) -> Iterator[None]:
+    """Turns what huggingface_hub raises into one sentence that begins with the name."""
+    try:
+        from huggingface_hub import errors
+    except ImportError:
+        raise ModelFileError(
+            f"{name}: the hub needs huggingface_hub, which is not installed. Run: pip install 'huggingface_hub>=0.34'"
+        ) from None
+    try:
+        yield
+    except errors.GatedRepoError:
+        problem = f'its owner lets in who asks: do so on https://huggingface.co/{repo}, then run hf auth login'
+    except errors.RepositoryNotFoundError:
+        problem = 'the hub has no such model, or it is private: check the name, or run hf auth login'
+    except errors.RevisionNotFoundError:
+        problem = 'the model has no such revision; without @ it is the newest'
+    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled):
+        problem = 'it is not in the cache, and the hub cannot be reached; check the network, or name a file'
+    except (errors.HFValidationError, errors.HfHubHTTPError) as error:
+        problem = f'the hub refuses ({first_sentence(error)})'
+    except DeployError:
+        raise
+    # without a network huggingface_hub passes on the error of the HTTP library that it has, old or new
+    except Exception as error:
+        problem = f'the hub cannot be reached ({first_sentence(error)})'
+    else:
+        return
+    raise ModelFileError(f'{name}: {problem}')
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command ``rebnn push``."""
+    parser = argparse.ArgumentParser(
+        prog='rebnn push', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('model', help='packed model, or zoo:<name>')
+    parser.add_argument('repo', help='owner/name on the hub')
+    parser.add_argument('--card', type=Path, help='JSON with what to say of it, as rebnn zoo <name> --json prints')
+    parser.add_argument('--folder', type=Path, help='write the files here and upload nothing')
+    parser.add_argument('--private', action='store_true', default=None, help='make a private repository')
+    args = parser.parse_args(arguments)
+    from .loading import load
+
+    try:
+        model, card = load(args.model, use_library=False), None if args.card is None else _read_card(args.card)
+        if args.folder is not None:
+            save_pretrained(model, args.folder, card)
+            print(f'{args.folder}: {FILE}, README.md')
+        else:
+            print(push_to_hub(model, args.repo, card, private=args.private))
+    except DeployError as error:
+        raise SystemExit(f'rebnn push: {error}') from None
+
+
+def _read_card(path: Path) -> Mapping[str, Any]:
+    try:
+        card = json.loads(path.read_text(encoding='utf-8'))
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f'--card {path} cannot be read ({first_sentence(error)})') from None
+    if not isinstance(card, dict):
+        raise ModelFileError(f'--card {path} must hold a JSON object, such as rebnn zoo blood-cells --json prints')
+    return card
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,74 @@
+"""Every page is in the navigation of the site, and every link and anchor leads somewhere."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+SITE = yaml.safe_load((ROOT / 'mkdocs.yml').read_text())
+HOOKS = ast.parse((ROOT / 'tools/docs/hooks.py').read_text())
+(OUTSIDE,) = (
+    ast.literal_eval(step.value)
+    for step in HOOKS.body
+    if isinstance(step, ast.Assign) and step.targets[0].id == 'OUTSIDE'
+)
+PAGES = [*OUTSIDE, *(str(path.relative_to(ROOT)) for path in sorted((ROOT / 'docs').rglob('*.md')))]
+
+
+def leaves(nav) -> Iterator[str]:
+    for entry in nav if isinstance(nav, list) else nav.values():
+        if isinstance(entry, str):
+            yield entry
+        else:
+            yield from leaves(entry)
+
+
+def text_of(page: str) -> str:
+    """A page without its blocks of code."""
+    return re.sub(r'^( *)```.*?^\1```$', '', (ROOT / page).read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: str) -> list[str]:
+    """Of its headings; a second one of the same name is left out, since GitHub and the site call it otherwise."""
+    headings = re.findall(r'^#+ (.*)$', text_of(page), flags=re.MULTILINE)
+    names = [re.sub(r'\]\([^)]*\)|[^\w\- ]', '', heading.lower()).strip().replace(' ', '-') for heading in headings]
+    return [name for name in names if names.index(name) == len(names) - 1 - names[::-1].index(name)]
+
+
+def test_the_navigation_names_every_page_once():
+    pages = [OUTSIDE.get(page, page.removeprefix('docs/')) for page in PAGES]
+    assert sorted(leaves(SITE['nav'])) == sorted(pages)
+
+
+def test_the_questions_come_in_their_order():
+    sections = [name for entry in SITE['nav'] for name in entry]
+    assert sections == ['Home', 'Try', 'Train mine', 'Choose', 'Deploy', 'Understand', 'Contribute', 'API']
+
+
+@pytest.mark.parametrize('page', PAGES)
+def test_links_and_anchors_lead_somewhere(page):
+    for target in re.findall(r'\]\(([^)\s]+)\)', text_of(page)):
+        if re.match(r'[a-z]+:', target):
+            continue
+        path, _, anchor = target.partition('#')
+        there = (ROOT / page).parent.joinpath(path).resolve() if path else ROOT / page
+        assert there.is_file(), f'{page}: no file {target}'
+        if anchor:
+            assert anchor in anchors(str(there.relative_to(ROOT))), f'{page}: no heading {target}'
+
+
+def test_the_landing_page_begins_with_picture_commands_and_table():
+    top = (ROOT / 'README.md').read_text().split('\n## ')[:2]
+    places = [''.join(top).index(mark) for mark in ('![', 'rebnn run zoo:', 'rebnn new-config', 'make demo', '|---|')]
+    assert places == sorted(places)
+
+
+@pytest.mark.parametrize('page', [page for page in PAGES if page.startswith('docs/api/')])
+def test_what_the_api_pages_document_exists(page):
+    for name in re.findall(r'^::: (\S+)$', (ROOT / page).read_text(), flags=re.MULTILINE):
+        path = ROOT / name.replace('.', '/')
+        assert path.with_suffix('.py').is_file() or (path / '__init__.py').is_file(), name

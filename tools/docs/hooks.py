@@ -1,0 +1,88 @@
+"""What MkDocs does beside its plugins: takes in the pages outside of docs/, turns their links, and writes formulas."""
+
+from __future__ import annotations
+
+import html
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from pymdownx.slugs import slugify
+
+ROOT = Path(__file__).parents[2]
+
+OUTSIDE = {
+    'README.md': 'index.md',
+    'CONTRIBUTING.md': 'contributing.md',
+    'CHANGELOG.md': 'changelog.md',
+    'demo/coco_sample/LICENSES.md': 'sample_licences.md',
+}
+"""Pages of the repository, and what they are called in the site."""
+
+LINK = re.compile(r'(\]\()([^)\s#]+)(#[^)\s]*)?(\))')
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Set what YAML cannot name: anchors as GitHub makes them, and formulas as MathML, which browsers know."""
+    config.mdx_configs['toc']['slugify'] = slugify(case='lower')
+    fence = {'name': 'math', 'class': 'math', 'format': block_formula}
+    config.mdx_configs.setdefault('pymdownx.superfences', {})['custom_fences'] = [fence]
+    config.mdx_configs.setdefault('pymdownx.inlinehilite', {})['custom_inline'] = [{**fence, 'format': formula}]
+    return config
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages outside of docs/, and the files that pages link to."""
+    for source, name in OUTSIDE.items():
+        files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
+    pages = {source: ROOT / source for source in OUTSIDE}
+    pages.update({f'docs/{path.relative_to(ROOT / "docs")}': path for path in (ROOT / 'docs').rglob('*.md')})
+    for source, path in pages.items():
+        for _, target, _, _ in LINK.findall(path.read_text(encoding='utf-8')):
+            there = in_repository(source, target)
+            if there is None or there.startswith('docs/') or there in OUTSIDE or not (ROOT / there).is_file():
+                continue
+            if files.get_file_from_path(f'files/{there}') is None:
+                files.append(File.generated(config, f'files/{there}', abs_src_path=str(ROOT / there)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Turn links as they are in the repository into those of the site."""
+    names = {name: source for source, name in OUTSIDE.items()}
+    here = page.file.src_uri
+    source = names.get(here, f'docs/{here}')
+
+    def turned(found: re.Match[str]) -> str:
+        before, target, anchor, after = found.groups()
+        there = in_repository(source, target)
+        if there is None:
+            return found[0]
+        name = OUTSIDE.get(there) or (there.removeprefix('docs/') if there.startswith('docs/') else f'files/{there}')
+        return f'{before}{posixpath.relpath(name, posixpath.dirname(here) or ".")}{anchor or ""}{after}'
+
+    return LINK.sub(turned, markdown)
+
+
+def in_repository(source: str, target: str) -> str | None:
+    """The file that a link on a page means, from the root of the repository; None for an address elsewhere."""
+    if re.match(r'[a-z]+:', target):
+        return None
+    return posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+
+
+def formula(source: str, *_: Any, **__: Any) -> str:
+    """TeX within a line."""
+    try:
+        return convert(source.strip())
+    except Exception:  # its errors have no common base; what it cannot write stays TeX
+        return f'<code>{html.escape(source)}</code>'
+
+
+def block_formula(source: str, *_: Any, **__: Any) -> str:
+    """TeX on lines of its own."""
+    return f'<div class="math">{formula(source).replace("inline", "block", 1)}</div>'
