@@ -34,7 +34,7 @@ from rebnn_mm.utils.command_line import stop_if
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKED = ('packed', 'fast')
-ISAS = ('avx512', 'avx2', 'portable', 'neon', 'neon_a55')
+ISAS = ('avx512', 'avx512bw', 'avx2', 'ssse3', 'portable', 'neon', 'neon_a55')
 
 
 def parse_args() -> argparse.Namespace:

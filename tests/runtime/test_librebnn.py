@@ -16,10 +16,12 @@ RUNTIME = ROOT / 'runtime'
 BUILDS = ROOT / 'build' / 'runtime-tests'
 # The folder of the set-up, which has compiled the library with the options of a plain build.
 SET_UP = ROOT / 'build' / 'runtime'
-ISAS = {'x86_64': ['avx512', 'avx2', 'portable'], 'aarch64': ['neon', 'neon_a55', 'portable']}.get(
+ISAS = {'x86_64': ['avx512', 'avx512bw', 'avx2', 'ssse3', 'portable'], 'aarch64': ['neon', 'neon_a55', 'portable']}.get(
     platform.machine(), ['portable']
 )
 SKIPPED = 77
+# Ends of the names of files that are compiled for a processor of their own.
+ONE_PROCESSOR = ('avx512', 'avx512bw', 'avx2', 'ssse3', 'neon')
 FUZZ_CASES = 1000
 
 
@@ -191,7 +193,7 @@ def test_library_needs_the_c_library_only_and_shows_its_interface_only(plain):
 
 def test_code_for_one_processor_is_never_shared(plain):
     """A function with weak linkage in such a file could replace the same function of code that runs everywhere."""
-    objects = [path for path in plain.rglob('*.o') if path.name.split('.')[0].endswith(('avx512', 'avx2', 'neon'))]
+    objects = [path for path in plain.rglob('*.o') if path.name.split('.')[0].endswith(ONE_PROCESSOR)]
     assert len(objects) >= 2 * (len(ISAS) - 1)
     for path in objects:
         names = subprocess.run([tool('nm'), path], capture_output=True, text=True, check=True).stdout
