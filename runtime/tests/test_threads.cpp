@@ -121,6 +121,16 @@ void AllocatesNothing(const Case& test) {
   CHECK(after == before, "a run allocated memory %" PRId64 " times", after - before);
 }
 
+// An image of one row is work for several threads.
+void SharesOutChannels(Random& random) {
+  const Case test(Description(2048, 300, 1, 3, 1, 1, 1, 0), 1, 1, REBNN_NHWC, true, random);
+  Pool pool;
+  pool.threads = 4;
+  const rebnn_parallel parallel = {Pool::RunTasks, &pool, pool.threads};
+  test.CheckRun(&parallel);
+  CHECK(pool.most_tasks >= 4, "4 threads had at most %" PRId64 " tasks of one row", pool.most_tasks.load());
+}
+
 // Errors belong to the thread in which they happened.
 void KeepsErrorsApart() {
   rebnn_conv* conv = nullptr;
@@ -145,10 +155,14 @@ int main() {
       cases.emplace_back(Description(33, 100, 1, 3, 2, 1, 1, -1), 3, 9, layout, packed, random);
       cases.emplace_back(Description(24, 36, 4, 3, 1, 2, 2, 1), 2, 7, layout, packed, random);
       cases.emplace_back(Description(70, 20, 1, 1, 1, 1, 0, 0), 5, 1, layout, packed, random);
+      cases.emplace_back(Description(2048, 300, 1, 3, 1, 1, 1, -1), 1, 1, layout, packed, random);
+      cases.emplace_back(Description(256, 400, 2, 3, 1, 1, 1, 1), 1, 4, layout, packed, random);
+      cases.emplace_back(Description(1024, 604, 4, 3, 1, 1, 1, 0), 1, 2, layout, packed, random);
     }
   }
   AllocatesNothing(cases[0]);
   KeepsErrorsApart();
+  SharesOutChannels(random);
 
   for (size_t threads : {1, 2, 3, 8}) {
     Pool pool;

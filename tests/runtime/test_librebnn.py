@@ -16,9 +16,10 @@ RUNTIME = ROOT / 'runtime'
 BUILDS = ROOT / 'build' / 'runtime-tests'
 # The folder of the set-up, which has compiled the library with the options of a plain build.
 SET_UP = ROOT / 'build' / 'runtime'
-ISAS = {'x86_64': ['avx512', 'avx512bw', 'avx2', 'ssse3', 'portable'], 'aarch64': ['neon', 'neon_a55', 'portable']}.get(
-    platform.machine(), ['portable']
-)
+ISAS = {
+    'x86_64': ['avx512', 'avx512bw', 'avx2', 'ssse3', 'portable'],
+    'aarch64': ['neon', 'neon_a55', 'portable'],
+}.get(platform.machine(), ['portable'])
 SKIPPED = 77
 # Ends of the names of files that are compiled for a processor of their own.
 ONE_PROCESSOR = ('avx512', 'avx512bw', 'avx2', 'ssse3', 'neon')
