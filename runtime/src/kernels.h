@@ -231,13 +231,19 @@ struct Engine {
   static void Tile(const TileInput& in, const TileOutput& out) {
     Counts<Isa, P, Q> counts;
     counts.Count(in);
-    REBNN_UNROLL
-    for (int q = 0; q < Q; ++q) {
+    const auto finish = [&](int q) __attribute__((always_inline)) {
       const Ints base = Isa::Load(out.base + q * kGroup);
       Ints sum[P];
       REBNN_UNROLL
       for (int p = 0; p < P; ++p) sum[p] = Isa::SubtractTwice(base, counts.Get(p, q));
       Finish<P, Whole>(out, q, sum);
+    };
+    if constexpr (Isa::kMaxPixels * Isa::kMaxGroups > 16) {
+      // Such counts are in memory anyway, and code for every group would be a third of the library.
+      for (int q = 0; q < Q; ++q) finish(q);
+    } else {
+      REBNN_UNROLL
+      for (int q = 0; q < Q; ++q) finish(q);
     }
   }
 

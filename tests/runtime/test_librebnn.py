@@ -88,7 +88,7 @@ def address(tmp_path_factory) -> Path:
     require_sanitizer('address,undefined', tmp_path_factory.mktemp('address'))
     return build(
         BUILDS / 'address',
-        ['fuzz_conv', 'test_arguments', 'test_image', 'test_stem', 'test_text'],
+        ['fuzz_conv', 'test_arguments', 'test_image', 'test_stem', 'test_text', 'test_threads'],
         'address,undefined',
     )
 
@@ -163,12 +163,18 @@ def test_wrong_arguments_under_address_sanitizer(address, isa):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('isa', ISAS)
+def test_shares_of_threads_under_address_sanitizer(address, isa):
+    run_program(address / 'tests' / 'test_threads', isa)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('isa', ISAS)
 def test_stem_under_address_sanitizer(address, isa):
     run_program(address / 'tests' / 'test_stem', isa)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('isa', ISAS[:1])
+@pytest.mark.parametrize('isa', ISAS)
 def test_threads_share_nothing_by_accident(thread, isa):
     run_program(thread / 'tests' / 'test_threads', isa)
 
