@@ -16,6 +16,8 @@ from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent.resolve()
 LIBRARY_FOLDER = Path('rebnn_mm', 'deploy', 'lib')
+# Of a shared library's name, as rebnn_mm/deploy/native.py looks for it.
+SUFFIX = {'darwin': '.dylib', 'win32': '.dll'}.get(sys.platform, '.so')
 SKIP_RUNTIME = os.environ.get('REBNN_SKIP_RUNTIME') == '1'
 
 # Both families install the folders mmengine/, mmcv/, mmdet/ and mmpretrain/, and pip does not see that they clash.
@@ -83,7 +85,7 @@ class BuildRuntime(Command):
     user_options: ClassVar = [('editable-mode', None, 'put the libraries into the source folder')]
     boolean_options: ClassVar = ['editable-mode']
     # Place below the folder of CMake.
-    libraries = ('librebnn.so', 'ort/librebnn_ort.so')
+    libraries = tuple(f'{name}{SUFFIX}' for name in ('librebnn', 'ort/librebnn_ort'))
 
     def initialize_options(self) -> None:
         self.editable_mode = False

@@ -29,12 +29,12 @@ from rich.console import Console
 from rebnn_mm.benchmark.networks import NETWORKS
 from rebnn_mm.benchmark.tables import WORDS, show
 from rebnn_mm.benchmark.timing import by_operator, is_ours, node_times, noise_feeds, ratio_of, timed_session
-from rebnn_mm.deploy.native import LIBRARY_FOLDER, LibraryError
+from rebnn_mm.deploy.native import LibraryError, library_file
 from rebnn_mm.utils.command_line import stop_if
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKED = ('packed', 'fast')
-ISAS = ('avx512', 'avx2', 'portable', 'neon', 'neon_a55')
+ISAS = ('avx512', 'avx512bw', 'avx2', 'ssse3', 'portable', 'neon', 'neon_a55')
 
 
 def parse_args() -> argparse.Namespace:
@@ -214,7 +214,7 @@ def where(job: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
 
 def abi() -> int:
     """The version of the interface of librebnn."""
-    return int(ctypes.CDLL(str(LIBRARY_FOLDER / 'librebnn.so')).rebnn_abi_version())
+    return int(ctypes.CDLL(str(library_file('librebnn'))).rebnn_abi_version())
 
 
 def positive(text: str) -> int:

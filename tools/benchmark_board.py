@@ -26,7 +26,7 @@ import onnxruntime
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.errors import DeployError, first_sentence
 from rebnn_mm.deploy.model import PackedModel
-from rebnn_mm.deploy.native import LIBRARY_FOLDER
+from rebnn_mm.deploy.native import library_file
 from rebnn_mm.version import __version__
 
 BLOCK = 5
@@ -267,7 +267,7 @@ def versions() -> dict[str, str | None]:
 def kernels() -> str | None:
     """The instruction set that the library has chosen; None without the library."""
     try:
-        name = ctypes.CDLL(str(LIBRARY_FOLDER / 'librebnn.so')).rebnn_isa
+        name = ctypes.CDLL(str(library_file('librebnn'))).rebnn_isa
     except (OSError, AttributeError):
         return None
     name.restype = ctypes.c_char_p

@@ -14,7 +14,18 @@ WORDS = {
     'fast': 'packed, --fast',
 }
 
-FEATURES = ('avx2', 'avx512f', 'avx512_vpopcntdq', 'avx512_vnni', 'avx512_bf16', 'asimd', 'asimddp', 'fphp')
+FEATURES = (
+    'ssse3',
+    'avx2',
+    'avx512f',
+    'avx512bw',
+    'avx512_vpopcntdq',
+    'avx512_vnni',
+    'avx512_bf16',
+    'asimd',
+    'asimddp',
+    'fphp',
+)
 """Those of a processor's flags by which kernels are chosen."""
 
 MOST_NODES = 12

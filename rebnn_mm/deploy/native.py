@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import sys
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from onnxruntime import SessionOptions
 
 LIBRARY_FOLDER = Path(__file__).parent / 'lib'
+SUFFIXES = {'darwin': '.dylib', 'win32': '.dll'}
+"""Ends of the names of shared libraries by ``sys.platform``; '.so' elsewhere."""
+
 THREADS = 'rebnn.threads'
 """Entry of a session's configuration: for how many threads our kernels plan their runs. ONNX Runtime does not tell a
 library how many a session has; without the entry they plan for the processors that the process may use."""
@@ -24,15 +28,28 @@ class LibraryError(RuntimeError):
     """The operators' library cannot be used; the text says why and how to get it."""
 
 
+def library_file(name: str) -> Path:
+    """Where an installation has one of our two libraries, whether it is there or not.
+
+    Args:
+        name: 'librebnn' or 'librebnn_ort'.
+
+    Example:
+        >>> library_file('librebnn').stem
+        'librebnn'
+    """
+    return LIBRARY_FOLDER / f'{name}{SUFFIXES.get(sys.platform, ".so")}'
+
+
 def library_path() -> Path:
-    """Where the ONNX Runtime operators are: ``librebnn_ort.so`` beside this file, or what ``REBNN_ORT_LIBRARY`` names.
+    """Where the ONNX Runtime operators are: ``librebnn_ort`` beside this file, or what ``REBNN_ORT_LIBRARY`` names.
 
     Raises:
         LibraryError: there is no such file, or two distributions claim the folder that it lies in.
 
     Example:
-        >>> library_path().name
-        'librebnn_ort.so'
+        >>> library_path().stem
+        'librebnn_ort'
     """
     named = os.environ.get(VARIABLE)
     if named:
@@ -40,7 +57,7 @@ def library_path() -> Path:
             raise LibraryError(f'{VARIABLE} names {named}, and there is no such file.')
         return Path(named)
     _refuse_two_owners()
-    path = LIBRARY_FOLDER / 'librebnn_ort.so'
+    path = library_file('librebnn_ort')
     if not path.is_file():
         raise LibraryError(
             f'The kernels for binary layers are not at {path}: run `make setup` in a clone, or install rebnn_mm again '
@@ -63,8 +80,8 @@ def register(session_options: SessionOptions) -> Path:
 
     Example:
         >>> import onnxruntime
-        >>> register(onnxruntime.SessionOptions()).name
-        'librebnn_ort.so'
+        >>> register(onnxruntime.SessionOptions()).stem
+        'librebnn_ort'
     """
     path = library_path()
     if not _is_whole(path):
@@ -81,7 +98,12 @@ def register(session_options: SessionOptions) -> Path:
 
 
 def _is_whole(path: Path) -> bool:
-    """Whether an ELF file reaches to the end of its section table, its last part; loading a shorter one is fatal."""
+    """Whether an ELF file reaches to the end of its section table, its last part; loading a shorter one is fatal.
+
+    Where libraries have another form the system looks at them itself.
+    """
+    if sys.platform in SUFFIXES:
+        return True
     with path.open('rb') as file:
         header = file.read(64)
         size = file.seek(0, os.SEEK_END)

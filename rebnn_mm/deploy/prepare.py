@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .native import LIBRARY_FOLDER
+from .native import library_file
 
 ABI = 4
 ALIGNMENT = 64
@@ -60,7 +60,7 @@ class _Image(ctypes.Structure):
 def kernels() -> ctypes.CDLL | None:
     """The library, or None if there is none that prepares images."""
     try:
-        found = ctypes.CDLL(str(LIBRARY_FOLDER / 'librebnn.so'))
+        found = ctypes.CDLL(str(library_file('librebnn')))
         if found.rebnn_abi_version() != ABI:
             return None
         found.rebnn_last_error.restype = ctypes.c_char_p

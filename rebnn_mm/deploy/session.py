@@ -6,7 +6,7 @@ import ctypes
 
 import onnxruntime
 
-from .native import LIBRARY_FOLDER, LibraryError, register
+from .native import LibraryError, library_file, register
 
 # These fold a factor or a summand into the weights of a convolution. The sums of a binary convolution would no longer
 # be whole numbers where its local function runs, and rounding would not follow the order that docs/format.md states.
@@ -95,7 +95,7 @@ def half_products() -> str | None:
         >>> half_products() in ('float16', 'bfloat16', 'float32', None)
         True
     """
-    path = LIBRARY_FOLDER / 'librebnn.so'
+    path = library_file('librebnn')
     if not path.is_file():
         return None
     name = ctypes.CDLL(str(path)).rebnn_stem_half_type

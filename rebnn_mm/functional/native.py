@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -10,7 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-LIBRARY = Path(__file__).parents[1] / 'deploy' / 'lib' / 'librebnn.so'
+SUFFIX = {'darwin': '.dylib', 'win32': '.dll'}.get(sys.platform, '.so')
+LIBRARY = Path(__file__).parents[1] / 'deploy' / 'lib' / f'librebnn{SUFFIX}'
 ABI = 4
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 NCHW, NHWC = 0, 1

@@ -1,8 +1,6 @@
 // Average pooling of 2x2 squares: checks, sizes, and which pixels belong to a square.
 #include "average_pool.h"
 
-#include <cstring>
-
 #include "error.h"
 #include "geometry.h"
 #include "isa.h"
@@ -17,8 +15,8 @@ MeanOfSquare ChosenMean() {
   const Kernels* kernels = ChosenKernels();
   if (!kernels) return nullptr;
 #if defined(__x86_64__)
-  if (std::strcmp(kernels->name, "avx512") == 0) return MeanAvx512;
-  if (std::strcmp(kernels->name, "avx2") == 0) return MeanAvx2;
+  if (kernels == &kAvx512 || kernels == &kAvx512Bw) return MeanAvx512;
+  if (kernels == &kAvx2) return MeanAvx2;
 #endif
   return MeanPortable;
 }

@@ -1,32 +1,12 @@
-// AVX2: a register holds one byte of channels, 8 of them, of 32 output channels.
-//
-// There is no instruction that counts bits, but one that looks 32 nibbles up in a table of 16 bytes. The table of a
-// pixel's nibble holds, for every nibble of weights, in how many bits the two differ, so that a look-up does the
-// comparison as well as the count.
+// AVX2: a register holds one byte of channels, 8 of them, of 32 output channels, which are looked up (lookup.h).
 #include <immintrin.h>
 
 #include "attention.h"
 #include "isa.h"
-#include "kernels.h"
+#include "lookup.h"
 
 namespace rebnn {
 namespace {
-
-struct Tables {
-  alignas(16) uint8_t differing[16][16];
-};
-
-constexpr Tables MakeTables() {
-  Tables tables = {};
-  for (int a = 0; a < 16; ++a) {
-    for (int b = 0; b < 16; ++b) {
-      for (int bit = 0; bit < 4; ++bit) tables.differing[a][b] += ((a ^ b) >> bit) & 1;
-    }
-  }
-  return tables;
-}
-
-constexpr Tables kTables = MakeTables();
 
 struct Avx2 {
   static constexpr int kWordBytes = 1;
@@ -115,14 +95,9 @@ struct Avx2 {
     return sum;
   }
 
-  static REBNN_INLINE __m256i Table(uint32_t nibble_times_16) {
-    const uint8_t* table = &kTables.differing[0][0] + nibble_times_16;
+  static REBNN_INLINE __m256i Table(const uint8_t* table) {
     return _mm256_broadcastsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(table)));
   }
-
-  // Counts of at most 8 a step are added up in bytes, those in 16 bits, and those in 32.
-  static constexpr int64_t kByteSteps = 31;
-  static constexpr int64_t kWideSteps = 256;  // of 31 * 8 each
 
   template <int P, int Q>
   static REBNN_INLINE void Accumulate(const TileInput& in, Ints (&counts)[P][Q]) {
@@ -162,59 +137,33 @@ struct Avx2 {
         }
       }
     };
-    int64_t used = 0;
-    int64_t flushes = 0;
-    for (int64_t row = 0; row < in.rows; ++row) {
-      for (int64_t col = 0; col < in.cols; ++col) {
-        const int64_t offset = row * in.map_row + col * in.map_col;
-        const uint8_t* w = in.weights + row * in.weight_row + col * in.weight_col;
-        const uint8_t* x[P];
+    const auto step = [&](const uint8_t* const (&x)[P], const uint8_t* w, int64_t word) __attribute__((always_inline)) {
+      __m256i low[kRegisters], high[kRegisters];
+      REBNN_UNROLL
+      for (int r = 0; r < kRegisters; ++r) {
+        const uint8_t* from = w + r * in.block_bytes + word * static_cast<int64_t>(sizeof(__m256i));
+        const __m256i weights = _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
+        low[r] = _mm256_and_si256(weights, low_bits);
+        high[r] = _mm256_and_si256(_mm256_srli_epi16(weights, 4), low_bits);
+      }
+      REBNN_UNROLL
+      for (int p = 0; p < P; ++p) {
+        const auto& tables = kDiffering.of[x[p][word]];
+        const __m256i low_table = Table(tables[0]), high_table = Table(tables[1]);
         REBNN_UNROLL
-        for (int p = 0; p < P; ++p) x[p] = in.pixel[p] + offset;
-        for (int64_t first = 0; first < in.words;) {
-          const int64_t last = Smaller(in.words, first + kByteSteps);
-          if (used + last - first > kByteSteps) {
-            flush();
-            used = 0;
-            if (++flushes == kWideSteps) {
-              flush_wide();
-              flushes = 0;
-            }
-          }
-          used += last - first;
-          for (int64_t word = first; word < last; ++word) {
-            __m256i low[kRegisters], high[kRegisters];
-            REBNN_UNROLL
-            for (int r = 0; r < kRegisters; ++r) {
-              const uint8_t* from = w + r * in.block_bytes + word * static_cast<int64_t>(sizeof(__m256i));
-              const __m256i weights = _mm256_load_si256(reinterpret_cast<const __m256i*>(from));
-              low[r] = _mm256_and_si256(weights, low_bits);
-              high[r] = _mm256_and_si256(_mm256_srli_epi16(weights, 4), low_bits);
-            }
-            REBNN_UNROLL
-            for (int p = 0; p < P; ++p) {
-              const uint32_t bits = x[p][word];
-              const __m256i low_table = Table(bits << 4 & 0xf0);
-              const __m256i high_table = Table(bits & 0xf0);
-              REBNN_UNROLL
-              for (int r = 0; r < kRegisters; ++r) {
-                bytes[p][r] = _mm256_add_epi8(bytes[p][r], _mm256_add_epi8(_mm256_shuffle_epi8(low_table, low[r]),
-                                                                           _mm256_shuffle_epi8(high_table, high[r])));
-              }
-            }
-          }
-          first = last;
+        for (int r = 0; r < kRegisters; ++r) {
+          bytes[p][r] = _mm256_add_epi8(bytes[p][r], _mm256_add_epi8(_mm256_shuffle_epi8(low_table, low[r]),
+                                                                     _mm256_shuffle_epi8(high_table, high[r])));
         }
       }
-    }
-    flush();
-    flush_wide();
+    };
+    ForBytes<P>(in, step, flush, flush_wide);
   }
 };
 
 }  // namespace
 
-const Kernels kAvx2 = {"avx2", Avx2::kWordBytes, Avx2::kBlockLanes, nullptr, Packer<Avx2>::Pack,
-                         Engine<Avx2>::Convolve, Attender<Avx2>::Attend};
+const Kernels kAvx2 = {"avx2", Avx2::kWordBytes, Avx2::kBlockLanes, Avx2::kMaxGroups * kGroup,
+                       nullptr, Packer<Avx2>::Pack, Engine<Avx2>::Convolve, Attender<Avx2>::Attend};
 
 }  // namespace rebnn

@@ -14,6 +14,12 @@ constexpr int kGroup = 16;
 struct Run;
 struct Attention;
 
+// Output rows [first, last) and, of the widest tiles of all groups one after the other, the part with number `part`.
+struct Share {
+  int64_t first, last;
+  int64_t part, parts;
+};
+
 // One instruction set.
 struct Kernels {
   const char* name;
@@ -21,13 +27,15 @@ struct Kernels {
   int word_bytes;
   // Output channels whose words lie side by side in the arranged weights; a multiple of kGroup.
   int block_lanes;
+  // Output channels of the widest tile, a multiple of block_lanes.
+  int tile_lanes;
   // Copies words of packed input, every second one combined by XOR with the one in front of it; `to` may be `from`.
   // Pairs of words are counted together then (avx512.cpp). NULL where words are counted one by one.
   void (*pair)(const uint8_t* from, uint8_t* to, int64_t bytes);
   // Packs real input rows [first, last), counted through the images, into run.own_map.
   void (*pack)(const Run& run, int64_t first, int64_t last);
-  // Computes output rows [first, last) of one image.
-  void (*convolve)(const Run& run, int64_t image, int64_t first, int64_t last);
+  // Computes a share of one image.
+  void (*convolve)(const Run& run, int64_t image, const Share& share);
   // Computes one head of one text, in scratch memory of its own.
   void (*attend)(const Attention& run, int64_t text, int64_t head, uint8_t* scratch);
 };

@@ -19,18 +19,21 @@ struct Candidate {
   bool runs_here;
 };
 
+constexpr int kMostCandidates = 5;
+
 // Fastest first.
 #if defined(__x86_64__)
-constexpr char kNames[] = "avx512, avx2, portable";
+constexpr char kNames[] = "avx512, avx512bw, avx2, ssse3, portable";
 
-int Candidates(Candidate (&list)[3]) {
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vpopcntdq");
-  list[0] = {&kAvx512, avx512};
-  list[1] = {&kAvx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")};
-  list[2] = {&kPortable, true};
-  return 3;
+int Candidates(Candidate (&list)[kMostCandidates]) {
+  const bool avx512bw = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+  list[0] = {&kAvx512, avx512bw && __builtin_cpu_supports("avx512vpopcntdq")};
+  list[1] = {&kAvx512Bw, avx512bw};
+  list[2] = {&kAvx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")};
+  list[3] = {&kSsse3, __builtin_cpu_supports("ssse3") != 0};
+  list[4] = {&kPortable, true};
+  return 5;
 }
 #elif defined(__aarch64__)
 // Whether a processor of this machine is a Cortex-A55, by the main identification register that Linux shows of those
@@ -56,7 +59,7 @@ constexpr char kNames[] = "neon, neon_a55, portable";
 
 // Both are right everywhere; one is chosen for the slowest core that the process may meet, because a system moves it
 // from core to core.
-int Candidates(Candidate (&list)[3]) {
+int Candidates(Candidate (&list)[kMostCandidates]) {
   const bool a55 = HasCortexA55();
   list[0] = {a55 ? &kNeonA55 : &kNeon, true};
   list[1] = {a55 ? &kNeon : &kNeonA55, true};
@@ -66,7 +69,7 @@ int Candidates(Candidate (&list)[3]) {
 #else
 constexpr char kNames[] = "portable";
 
-int Candidates(Candidate (&list)[3]) {
+int Candidates(Candidate (&list)[kMostCandidates]) {
   list[0] = {&kPortable, true};
   return 1;
 }
@@ -80,7 +83,7 @@ const Kernels* ChosenKernels() {
   if (const Kernels* known = chosen.load(std::memory_order_relaxed)) return known;
   const char* wanted = std::getenv("REBNN_ISA");
   if (wanted && !*wanted) wanted = nullptr;
-  Candidate list[3];
+  Candidate list[kMostCandidates];
   const int count = Candidates(list);
   for (int i = 0; i < count; ++i) {
     if (wanted ? std::strcmp(wanted, list[i].kernels->name) != 0 : !list[i].runs_here) continue;

@@ -8,7 +8,9 @@ namespace rebnn {
 
 extern const Kernels kPortable;
 #if defined(__x86_64__)
+extern const Kernels kSsse3;
 extern const Kernels kAvx2;
+extern const Kernels kAvx512Bw;
 extern const Kernels kAvx512;
 #elif defined(__aarch64__)
 extern const Kernels kNeon;

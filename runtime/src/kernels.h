@@ -231,13 +231,19 @@ struct Engine {
   static void Tile(const TileInput& in, const TileOutput& out) {
     Counts<Isa, P, Q> counts;
     counts.Count(in);
-    REBNN_UNROLL
-    for (int q = 0; q < Q; ++q) {
+    const auto finish = [&](int q) __attribute__((always_inline)) {
       const Ints base = Isa::Load(out.base + q * kGroup);
       Ints sum[P];
       REBNN_UNROLL
       for (int p = 0; p < P; ++p) sum[p] = Isa::SubtractTwice(base, counts.Get(p, q));
       Finish<P, Whole>(out, q, sum);
+    };
+    if constexpr (Isa::kMaxPixels * Isa::kMaxGroups > 16) {
+      // Such counts are in memory anyway, and code for every group would be a third of the library.
+      for (int q = 0; q < Q; ++q) finish(q);
+    } else {
+      REBNN_UNROLL
+      for (int q = 0; q < Q; ++q) finish(q);
     }
   }
 
@@ -349,11 +355,10 @@ struct Engine {
 
   template <int Q>
   static void ConvolveFrom(const Run& run, const uint8_t* map, int64_t g, int64_t lane_group, int64_t first,
-                           int64_t last, TileOutput& out) {
+                           int64_t last, int64_t lane_group_end, TileOutput& out) {
     const rebnn_conv& conv = *run.conv;
-    const int64_t groups = conv.blocks * Isa::kBlockLanes / kGroup;
     constexpr int kLanes = Q * kGroup;
-    while (groups - lane_group >= Q) {
+    while (lane_group_end - lane_group >= Q) {
       const int64_t lane = lane_group * kGroup;
       const int64_t exist = Larger(0, Smaller(kLanes, conv.group_out - lane));
       float copies[7][kLanes];
@@ -371,10 +376,13 @@ struct Engine {
       ConvolveGroups<Q>(run, map, g, lane_group, first, last, out);
       lane_group += Q;
     }
-    if constexpr (Q * kGroup > Isa::kBlockLanes) ConvolveFrom<Q / 2>(run, map, g, lane_group, first, last, out);
+    if constexpr (Q * kGroup > Isa::kBlockLanes) {
+      ConvolveFrom<Q / 2>(run, map, g, lane_group, first, last, lane_group_end, out);
+    }
   }
 
-  static void Convolve(const Run& run, int64_t image, int64_t first, int64_t last) {
+  static void Convolve(const Run& run, int64_t image, const Share& share) {
+    const int64_t first = share.first, last = share.last;
     const rebnn_conv& conv = *run.conv;
     const rebnn_conv_desc& d = conv.desc;
     const rebnn_conv_io& io = *run.io;
@@ -395,8 +403,16 @@ struct Engine {
     if (out.bits && d.group > 1 && conv.group_out % 8 != 0) {
       std::memset(out.bits + first * run.out_w * out.bit_bytes, 0, (last - first) * run.out_w * out.bit_bytes);
     }
-    for (int64_t g = 0; g < d.group; ++g)
-      ConvolveFrom<Isa::kMaxGroups>(run, map + g * conv.tap_bytes, g, 0, first, last, out);
+    const int64_t lane_groups = conv.blocks * Isa::kBlockLanes / kGroup;
+    const int64_t tiles = (lane_groups + Isa::kMaxGroups - 1) / Isa::kMaxGroups;  // of one group
+    const int64_t end = d.group * tiles * (share.part + 1) / share.parts;
+    for (int64_t tile = d.group * tiles * share.part / share.parts; tile < end;) {
+      const int64_t g = tile / tiles;
+      const int64_t tiles_end = Smaller(end, (g + 1) * tiles);
+      const int64_t from = (tile - g * tiles) * Isa::kMaxGroups, to = (tiles_end - g * tiles) * Isa::kMaxGroups;
+      ConvolveFrom<Isa::kMaxGroups>(run, map + g * conv.tap_bytes, g, from, first, last, Smaller(to, lane_groups), out);
+      tile = tiles_end;
+    }
   }
 };
 

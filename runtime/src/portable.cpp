@@ -167,7 +167,7 @@ struct Portable {
 
 }  // namespace
 
-const Kernels kPortable = {"portable", Portable::kWordBytes, Portable::kBlockLanes, nullptr, Packer<Portable>::Pack,
-                         Engine<Portable>::Convolve, Attender<Portable>::Attend};
+const Kernels kPortable = {"portable", Portable::kWordBytes, Portable::kBlockLanes, Portable::kMaxGroups * kGroup,
+                           nullptr, Packer<Portable>::Pack, Engine<Portable>::Convolve, Attender<Portable>::Attend};
 
 }  // namespace rebnn

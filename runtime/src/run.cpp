@@ -17,6 +17,9 @@ constexpr int64_t kTaskReals = 1 << 14;
 constexpr int64_t kTaskBits = 1 << 20;
 // Tasks for each thread, so that one that is late can be helped.
 constexpr int64_t kTasksPerThread = 4;
+// Where rows are too few for that, output channels are shared out as well, by so many products or more: handing a task
+// over costs as much as a microsecond or two of them.
+constexpr int64_t kTaskProducts = int64_t{1} << 20;
 
 struct Sizes {
   int64_t out_h, out_w;
@@ -138,6 +141,7 @@ struct Job {
   Run run;
   int64_t rows;  // of one task
   int64_t tasks_per_image;
+  int64_t parts;  // of the output channels
 };
 
 void PackTask(void* arg, size_t i) {
@@ -162,9 +166,10 @@ void PackTask(void* arg, size_t i) {
 
 void ConvolveTask(void* arg, size_t i) {
   const Job& job = *static_cast<const Job*>(arg);
-  const int64_t image = static_cast<int64_t>(i) / job.tasks_per_image;
-  const int64_t first = static_cast<int64_t>(i) % job.tasks_per_image * job.rows;
-  job.run.conv->kernels->convolve(job.run, image, first, Smaller(job.run.out_h, first + job.rows));
+  const int64_t rows = static_cast<int64_t>(i) / job.parts, part = static_cast<int64_t>(i) % job.parts;
+  const int64_t image = rows / job.tasks_per_image, first = rows % job.tasks_per_image * job.rows;
+  const Share share = {first, Smaller(job.run.out_h, first + job.rows), part, job.parts};
+  job.run.conv->kernels->convolve(job.run, image, share);
 }
 
 void ForEach(const rebnn_parallel* parallel, int64_t tasks, void (*task)(void*, size_t), Job* job) {
@@ -175,21 +180,42 @@ void ForEach(const rebnn_parallel* parallel, int64_t tasks, void (*task)(void*, 
   }
 }
 
+// Parts of the output channels, `wanted` if there are so many, for tasks of `pixels` pixels.
+int64_t PartsOf(const rebnn_conv& conv, int64_t wanted, int64_t pixels) {
+  // Groups that do not end with a byte of output bits share it.
+  if (conv.desc.group > 1 && conv.group_out % 8 != 0) return 1;
+  const int64_t tile = conv.kernels->tile_lanes;
+  const int64_t products = pixels * conv.taps * conv.group_in * Smaller(tile, conv.group_out);  // of one tile
+  const int64_t tiles = conv.desc.group * CeilDiv(conv.blocks * conv.kernels->block_lanes, tile);
+  return Larger(1, Smaller(wanted, tiles / CeilDiv(kTaskProducts, products)));
+}
+
 void RunChecked(const rebnn_conv& conv, const rebnn_conv_io& io, const Sizes& sizes, void* scratch,
                 const rebnn_parallel* parallel) {
   const int64_t threads = parallel ? Larger(1, static_cast<int64_t>(Smaller(parallel->threads, 1 << 16))) : 1;
-  Job job = {{&conv, &io, sizes.out_h, sizes.out_w, io.x_bits, nullptr}, 0, 1};
+  const int64_t wanted = threads * kTasksPerThread;
+  Job job = {{&conv, &io, sizes.out_h, sizes.out_w, io.x_bits, nullptr}, 0, 1, 1};
   if (io.x || !ReadsBitsDirectly(conv)) {
     job.run.own_map = static_cast<uint8_t*>(scratch);
     job.run.map = job.run.own_map;
-    const int64_t rows = io.n * io.h;
-    job.rows = Larger(CeilDiv(rows, threads * kTasksPerThread), CeilDiv(io.x ? kTaskReals : kTaskBits, io.w * conv.desc.in_channels));
+    rebnn_conv_io input = io;
+    if (threads > 1 && io.n * io.h < wanted && (!io.x || io.layout == REBNN_NHWC)) {
+      // Pixels follow each other through all rows, and each is a row here.
+      input.h *= input.w;
+      input.w = 1;
+    }
+    job.run.io = &input;
+    const int64_t rows = input.n * input.h;
+    job.rows = Larger(CeilDiv(rows, wanted), CeilDiv(io.x ? kTaskReals : kTaskBits, input.w * conv.desc.in_channels));
     ForEach(parallel, CeilDiv(rows, job.rows), PackTask, &job);
+    job.run.io = &io;
   }
   job.rows = CeilDiv(kTaskPixels, sizes.out_w);
-  if (threads > 1) job.rows = Smaller(job.rows, Larger(1, CeilDiv(io.n * sizes.out_h, threads * kTasksPerThread)));
+  if (threads > 1) job.rows = Smaller(job.rows, Larger(1, CeilDiv(io.n * sizes.out_h, wanted)));
   job.tasks_per_image = CeilDiv(sizes.out_h, job.rows);
-  ForEach(parallel, io.n * job.tasks_per_image, ConvolveTask, &job);
+  const int64_t tasks = io.n * job.tasks_per_image;
+  if (threads > 1 && tasks < wanted) job.parts = PartsOf(conv, CeilDiv(wanted, tasks), job.rows * sizes.out_w);
+  ForEach(parallel, tasks * job.parts, ConvolveTask, &job);
 }
 
 }  // namespace

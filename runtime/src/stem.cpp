@@ -52,7 +52,7 @@ const StemKernels* ChosenStem(bool half) {
   if (!kernels) return nullptr;
 #if defined(__x86_64__)
   if (half && kernels == &kAvx512 && __builtin_cpu_supports("avx512bf16")) return &kAvx512Bfloat16Stem;
-  if (kernels == &kAvx512) return &kAvx512Stem;
+  if (kernels == &kAvx512 || kernels == &kAvx512Bw) return &kAvx512Stem;
   if (kernels == &kAvx2) return &kAvx2Stem;
 #elif defined(__aarch64__)
   if (kernels == &kNeon || kernels == &kNeonA55) {

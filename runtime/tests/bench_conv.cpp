@@ -174,7 +174,7 @@ int main(int argc, char** argv) {
   const int repetitions = argc > 1 ? std::atoi(argv[1]) : 200;
   CHECK(repetitions > 0, "the argument must be a positive number, not '%s'", argv[1]);
   double portable[kKinds] = {};
-  for (const char* isa : {"portable", "avx2", "avx512", "neon", "neon_a55"}) {
+  for (const char* isa : {"portable", "ssse3", "avx2", "avx512bw", "avx512", "neon", "neon_a55"}) {
     Times times;
     if (!MeasureWith(isa, repetitions, &times)) continue;
     std::printf("%s\n%-22s", isa, "  layer, 3x3");

@@ -52,6 +52,22 @@ void CountAvx512(int passes) {
       : CLOBBERED);
 }
 
+void CountAvx512Bw(int passes) {
+  __asm__ volatile(
+      "1:\n" REPEATED
+      "vpshufb %%zmm10, %%zmm11, %%zmm14\n"
+      "vpshufb %%zmm12, %%zmm13, %%zmm15\n"
+      "vpaddb %%zmm14, %%zmm15, %%zmm15\n"
+      "vpaddb %%zmm15, %%zmm\\count, %%zmm\\count\n"
+      ".endr\n"
+      "dec %0\n"
+      "jnz 1b\n"
+      "vzeroupper\n"
+      : "+r"(passes)
+      :
+      : CLOBBERED);
+}
+
 void CountAvx2(int passes) {
   __asm__ volatile(
       "1:\n" REPEATED
@@ -68,10 +84,29 @@ void CountAvx2(int passes) {
       : CLOBBERED);
 }
 
+void CountSsse3(int passes) {
+  __asm__ volatile(
+      "1:\n" REPEATED
+      "movdqa %%xmm10, %%xmm14\n"
+      "movdqa %%xmm11, %%xmm15\n"
+      "pshufb %%xmm12, %%xmm14\n"
+      "pshufb %%xmm13, %%xmm15\n"
+      "paddb %%xmm14, %%xmm15\n"
+      "paddb %%xmm15, %%xmm\\count\n"
+      ".endr\n"
+      "dec %0\n"
+      "jnz 1b\n"
+      : "+r"(passes)
+      :
+      : CLOBBERED);
+}
+
 }  // namespace
 
 double PopcountLimit(const char* isa) {
   if (!std::strcmp(isa, "avx512")) return kPasses * kRepeated * 512 / Fastest(CountAvx512);
+  if (!std::strcmp(isa, "avx512bw")) return kPasses * kRepeated * 512 / Fastest(CountAvx512Bw);
+  if (!std::strcmp(isa, "ssse3")) return kPasses * kRepeated * 128 / Fastest(CountSsse3);
   if (!std::strcmp(isa, "avx2")) return kPasses * kRepeated * 256 / Fastest(CountAvx2);
   return 0;
 }

@@ -121,6 +121,55 @@ void AllocatesNothing(const Case& test) {
   CHECK(after == before, "a run allocated memory %" PRId64 " times", after - before);
 }
 
+// Neither do preparing an image and attention.
+void NothingElseAllocates() {
+  constexpr int64_t kSide = 40, kLength = 20, kHeads = 2, kSize = 16;
+  std::vector<uint8_t> pixels(3 * kSide * kSide, 100);
+  std::vector<float> constants(3, 1.0f), image(3 * kSide * kSide / 4);
+  rebnn_image_io io = {};
+  io.height = io.width = kSide;
+  io.row_bytes = 3 * kSide;
+  io.image = pixels.data();
+  for (int axis = 0; axis < 2; ++axis) io.resized[axis] = kSide, io.crop[2 + axis] = io.size[axis] = kSide / 2;
+  io.mean = io.std = io.fill = constants.data();
+  io.y = image.data();
+  const std::vector<float> q(kLength * kHeads * kSize, 0.5f);
+  std::vector<float> attended(q.size());
+  rebnn_attention_io attention = {};
+  attention.batch = 1;
+  attention.length = kLength;
+  attention.heads = kHeads;
+  attention.head_size = kSize;
+  attention.q = attention.k = attention.v = q.data();
+  attention.y = attended.data();
+  size_t image_bytes = 0, attention_bytes = 0;
+  CHECK(rebnn_image_scratch_size(&io, &image_bytes) == REBNN_OK, "%s", rebnn_last_error());
+  CHECK(rebnn_attention_scratch_size(&attention, 1, &attention_bytes) == REBNN_OK, "%s", rebnn_last_error());
+  const Scratch image_scratch(image_bytes), attention_scratch(attention_bytes);
+  const int64_t before = allocations;
+  for (const int64_t side : {kSide / 2, kSide - 7, kSide}) {  // halved, resized, as it is
+    for (int axis = 0; axis < 2; ++axis) io.resized[axis] = side;
+    size_t bytes = 0;
+    CHECK(rebnn_image_scratch_size(&io, &bytes) == REBNN_OK && bytes <= image_bytes, "more scratch memory");
+    CHECK(rebnn_image_rows(&io, 0, kSide / 2, image_scratch.get(), image_bytes) == REBNN_OK, "%s", rebnn_last_error());
+  }
+  CHECK(rebnn_attention_run(&attention, attention_scratch.get(), attention_bytes, nullptr) == REBNN_OK, "%s",
+        rebnn_last_error());
+  const int64_t after = allocations;
+  CHECK(after == before, "an image or attention allocated memory %" PRId64 " times", after - before);
+  CHECK(image[0] == 99 && attended[0] != 0, "nothing was computed");
+}
+
+// An image of one row is work for several threads.
+void SharesOutChannels(Random& random) {
+  const Case test(Description(2048, 300, 1, 3, 1, 1, 1, 0), 1, 1, REBNN_NHWC, true, random);
+  Pool pool;
+  pool.threads = 4;
+  const rebnn_parallel parallel = {Pool::RunTasks, &pool, pool.threads};
+  test.CheckRun(&parallel);
+  CHECK(pool.most_tasks >= 4, "4 threads had at most %" PRId64 " tasks of one row", pool.most_tasks.load());
+}
+
 // Errors belong to the thread in which they happened.
 void KeepsErrorsApart() {
   rebnn_conv* conv = nullptr;
@@ -145,10 +194,15 @@ int main() {
       cases.emplace_back(Description(33, 100, 1, 3, 2, 1, 1, -1), 3, 9, layout, packed, random);
       cases.emplace_back(Description(24, 36, 4, 3, 1, 2, 2, 1), 2, 7, layout, packed, random);
       cases.emplace_back(Description(70, 20, 1, 1, 1, 1, 0, 0), 5, 1, layout, packed, random);
+      cases.emplace_back(Description(2048, 300, 1, 3, 1, 1, 1, -1), 1, 1, layout, packed, random);
+      cases.emplace_back(Description(256, 400, 2, 3, 1, 1, 1, 1), 1, 4, layout, packed, random);
+      cases.emplace_back(Description(1024, 604, 4, 3, 1, 1, 1, 0), 1, 2, layout, packed, random);
     }
   }
   AllocatesNothing(cases[0]);
+  NothingElseAllocates();
   KeepsErrorsApart();
+  SharesOutChannels(random);
 
   for (size_t threads : {1, 2, 3, 8}) {
     Pool pool;

@@ -24,6 +24,17 @@ def test_missing_library(monkeypatch, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ('platform', 'name'),
+    [('linux', 'librebnn_ort.so'), ('darwin', 'librebnn_ort.dylib'), ('win32', 'librebnn_ort.dll')],
+)
+def test_each_system_has_its_names(platform, name, monkeypatch, tmp_path):
+    monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
+    monkeypatch.setattr(native.sys, 'platform', platform)
+    (tmp_path / name).write_bytes(b'')
+    assert native.library_path() == native.library_file('librebnn_ort') == tmp_path / name
+
+
 def test_variable_names_another_build(monkeypatch, tmp_path):
     other = tmp_path / 'librebnn_ort.so'
     monkeypatch.setenv('REBNN_ORT_LIBRARY', str(other))

@@ -16,10 +16,13 @@ RUNTIME = ROOT / 'runtime'
 BUILDS = ROOT / 'build' / 'runtime-tests'
 # The folder of the set-up, which has compiled the library with the options of a plain build.
 SET_UP = ROOT / 'build' / 'runtime'
-ISAS = {'x86_64': ['avx512', 'avx2', 'portable'], 'aarch64': ['neon', 'neon_a55', 'portable']}.get(
-    platform.machine(), ['portable']
-)
+ISAS = {
+    'x86_64': ['avx512', 'avx512bw', 'avx2', 'ssse3', 'portable'],
+    'aarch64': ['neon', 'neon_a55', 'portable'],
+}.get(platform.machine(), ['portable'])
 SKIPPED = 77
+# Ends of the names of files that are compiled for a processor of their own.
+ONE_PROCESSOR = ('avx512', 'avx512bw', 'avx2', 'ssse3', 'neon')
 FUZZ_CASES = 1000
 
 
@@ -85,7 +88,7 @@ def address(tmp_path_factory) -> Path:
     require_sanitizer('address,undefined', tmp_path_factory.mktemp('address'))
     return build(
         BUILDS / 'address',
-        ['fuzz_conv', 'test_arguments', 'test_image', 'test_stem', 'test_text'],
+        ['fuzz_conv', 'test_arguments', 'test_image', 'test_stem', 'test_text', 'test_threads'],
         'address,undefined',
     )
 
@@ -160,12 +163,18 @@ def test_wrong_arguments_under_address_sanitizer(address, isa):
 
 @pytest.mark.slow
 @pytest.mark.parametrize('isa', ISAS)
+def test_shares_of_threads_under_address_sanitizer(address, isa):
+    run_program(address / 'tests' / 'test_threads', isa)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('isa', ISAS)
 def test_stem_under_address_sanitizer(address, isa):
     run_program(address / 'tests' / 'test_stem', isa)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('isa', ISAS[:1])
+@pytest.mark.parametrize('isa', ISAS)
 def test_threads_share_nothing_by_accident(thread, isa):
     run_program(thread / 'tests' / 'test_threads', isa)
 
@@ -191,7 +200,7 @@ def test_library_needs_the_c_library_only_and_shows_its_interface_only(plain):
 
 def test_code_for_one_processor_is_never_shared(plain):
     """A function with weak linkage in such a file could replace the same function of code that runs everywhere."""
-    objects = [path for path in plain.rglob('*.o') if path.name.split('.')[0].endswith(('avx512', 'avx2', 'neon'))]
+    objects = [path for path in plain.rglob('*.o') if path.name.split('.')[0].endswith(ONE_PROCESSOR)]
     assert len(objects) >= 2 * (len(ISAS) - 1)
     for path in objects:
         names = subprocess.run([tool('nm'), path], capture_output=True, text=True, check=True).stdout

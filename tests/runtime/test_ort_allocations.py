@@ -140,6 +140,22 @@ def test_an_operator_allocates_in_its_first_run_only(counter, op, tmp_path):
     assert created > 0 and later == [first] * (RUNS - 1)
 
 
+def test_a_block_of_two_values_allocates_in_its_first_run_only(counter, tmp_path):
+    import torch
+
+    from rebnn_mm.export import fuse, pack, trace
+    from rebnn_mm.export.passes import fold_norms, spread_norms
+    from rebnn_mm.models.blocks import BinaryAdaBinBlock
+    from tests.export.networks import lively
+
+    conv = dict(type='BinaryConv2d', weight='AdaBinWeight', activation='AdaBinActivation')
+    block = lively(BinaryAdaBinBlock(16, 32, stride=2, conv_cfg=conv))
+    x = torch.randn(1, 16, 12, 11, generator=torch.Generator().manual_seed(0))
+    model = fold_norms(fuse(spread_norms(trace(pack(block).model, {'x': x}, ['y']))))
+    created, first, *later = counts(counter, tmp_path, model.SerializeToString(), {'x': x.numpy()}, 1)
+    assert first > created > 0 and later == [first] * (RUNS - 1)
+
+
 def test_the_stem_allocates_in_its_first_run_only(counter, tmp_path):
     image = np.random.default_rng(0).normal(size=(1, 3, 40, 56)).astype(np.float32)
     created, first, *later = counts(
