@@ -50,7 +50,7 @@ def main() -> None:
     from rebnn_mm.export.unpack import fit_norms, unpack
 
     try:
-        path = located(args.model)
+        path = Path(located(args.model))
         metadata = load(path, use_library=False).metadata
     except DeployError as error:
         stop_if(str(error))

@@ -60,6 +60,7 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
     problem = why_no_file(path, 'packed model', '; rebnn export writes one')
     if problem is not None:
         raise ModelFileError(problem)
+    path = Path(path)
     data = _read(path)
     try:
         file = read_onnx(data)
@@ -81,15 +82,15 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
     return model
 
 
-def located(path: str | PathLike[str]) -> Path:
-    """The file that a path, ``zoo:<name>`` or ``hf:owner/name`` stands for; one of the hub is fetched.
+def located(path: str | PathLike[str]) -> str | PathLike[str]:
+    """The file that ``zoo:<name>`` or ``hf:owner/name`` stands for, or the path itself; one of the hub is fetched.
 
     Raises:
         ModelFileError: zoo or hub have nothing of that name.
     """
     if in_zoo(path):
         return zoo_path(path)
-    return hub_path(path) if in_hub(path) else Path(path)
+    return hub_path(path) if in_hub(path) else path
 
 
 def _read(path: Path) -> bytes:
