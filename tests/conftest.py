@@ -9,6 +9,7 @@ if 'PYTEST_XDIST_WORKER' in os.environ:
     os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 from collections import OrderedDict
+from types import SimpleNamespace
 
 import pytest
 from mmengine.registry import DefaultScope
@@ -32,6 +33,14 @@ def _libraries_are_no_garbage():
     """Python would look through a million objects of libraries again and again, a fifth of the time of an export."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope='session')
+def _no_pause_between_passes():
+    """A loop of iterations waits two seconds before each further pass over the data, for the sake of its workers."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('mmengine.runner.loops.time', SimpleNamespace(sleep=lambda seconds: None))
+        yield
 
 
 @pytest.fixture(autouse=True, scope='module')

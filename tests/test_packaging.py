@@ -218,6 +218,7 @@ def command_of(installed: Path, *arguments: str, cwd: Path) -> subprocess.Comple
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=env, check=False)
 
 
+@pytest.mark.slow
 def test_installed_command_finds_configs_and_zoo_in_an_empty_folder(installed, tmp_path):
     done = command_of(installed, 'zoo', 'blood-cells', '--path', cwd=tmp_path)
     assert done.stdout.strip() == str(installed / 'rebnn_mm' / 'zoo' / 'blood-cells.onnx'), done.stderr

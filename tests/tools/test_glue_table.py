@@ -63,6 +63,7 @@ def cells(out, name):
     return [cell.strip() for cell in line.strip('│').split('│')]
 
 
+@pytest.mark.slow
 def test_trains_scores_and_prints(finished):
     folder, out = finished
     work_dir = folder / 'work_dirs/minilm_rte'
@@ -74,6 +75,7 @@ def test_trains_scores_and_prints(finished):
     assert 'the paper' not in out  # which has no MiniLM
 
 
+@pytest.mark.slow
 def test_what_is_finished_is_not_run_again(table, finished):
     folder, first = finished
     options = ['--encoder', 'encoder', '--cfg-options', 'train_cfg.max_iters=2']
@@ -83,6 +85,7 @@ def test_what_is_finished_is_not_run_again(table, finished):
     assert 'minilm_rte: finished' in table(folder, *ONE, '--dry-run', *options)
 
 
+@pytest.mark.slow
 def test_longer_training_is_resumed_and_stale_scores_are_not_shown(table, finished, tmp_path):
     shutil.copytree(finished[0], tmp_path / 'run')
     out = table(tmp_path / 'run', *ONE, '--dry-run', '--encoder', 'encoder', '--cfg-options', 'train_cfg.max_iters=9')
@@ -118,6 +121,7 @@ def test_missing_input_is_reported_and_the_table_printed(table, tmp_path):
     assert [cell.strip() for cell in line.strip('│').split('│')] == ['', '', 'the paper', '93.2', '93.2']
 
 
+@pytest.mark.slow
 def test_parts_of_the_development_set_are_named(table, finished):
     folder, _ = finished
     shutil.copy(folder / 'data/glue/RTE/dev.tsv', folder / 'data/glue/RTE/dev_sub.tsv')

@@ -32,6 +32,7 @@ def run(monkeypatch, capsys):
     return run
 
 
+@pytest.mark.slow
 def test_the_page_is_up_to_date(run, tmp_path):
     page = tmp_path / 'page.md'
     page.write_text(re.sub(r'\| 46.76 \| [\d.]+ \|', '| 46.76 | 0.0 |', PAGE.read_text()))

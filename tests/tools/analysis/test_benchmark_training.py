@@ -18,6 +18,7 @@ def tool():
     return module
 
 
+@pytest.mark.slow
 def test_measures_a_variant_alone(run_tool, tmp_path):
     done = run_tool(
         TOOL, CLASSIFIER, '--image-size', 32, '--rounds', 2, '--warmup', 0, '--batches', 1, '--variants', 'plain',
