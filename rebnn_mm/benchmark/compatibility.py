@@ -146,17 +146,15 @@ def swap(real: Config, cfg: Config, size: int, _: Path) -> Row:
     }
 
 
-def train(real: Config, cfg: Config, size: int, folder: Path) -> Row:
-    """One iteration on two images of noise, by the config's own optimizer."""
-    detects, masks = real.get('default_scope') == 'mmdet', 'mask_head' in str(real.model)
-    samples = detector_samples(size, masks) if detects else classifier_samples(size)
+def step_runner(cfg: Config, samples: Sequence[Any], folder: Path, optim_wrapper: Any = None) -> Runner:
+    """What trains one iteration on samples, by the config's optimizer if none is given, from torch's start."""
     runner = Runner(
         model=copy.deepcopy(cfg.model),
         data_preprocessor=cfg.get('data_preprocessor'),
         work_dir=str(folder),
         train_dataloader=DataLoader(samples, batch_size=len(samples), collate_fn=pseudo_collate),  # type: ignore[arg-type]
         train_cfg=dict(by_epoch=False, max_iters=1, val_interval=100),
-        optim_wrapper=_single_precision(cfg.optim_wrapper),
+        optim_wrapper=optim_wrapper or cfg.optim_wrapper,
         custom_hooks=cfg.custom_hooks,
         default_hooks=dict(checkpoint=None),
         default_scope=cfg.default_scope,
@@ -166,6 +164,14 @@ def train(real: Config, cfg: Config, size: int, folder: Path) -> Row:
     )
     # weights of an ImageNet training are not fetched for one step
     runner._init_model_weights = lambda: None
+    return runner
+
+
+def train(real: Config, cfg: Config, size: int, folder: Path) -> Row:
+    """One iteration on two images of noise, by the config's own optimizer."""
+    detects, masks = real.get('default_scope') == 'mmdet', 'mask_head' in str(real.model)
+    samples = detector_samples(size, masks) if detects else classifier_samples(size)
+    runner = step_runner(cfg, samples, folder, _single_precision(cfg.optim_wrapper))
     before = {name: value.clone() for name, value in runner.model.named_parameters() if value.requires_grad}
     start = time.process_time()
     runner.train()

@@ -6,11 +6,10 @@ from typing import Any
 
 import torch
 from mmengine.config import Config
-from mmengine.dataset import pseudo_collate
 from mmengine.runner import Runner
 from torch import nn
-from torch.utils.data import DataLoader
 
+from rebnn_mm.benchmark.compatibility import step_runner
 from rebnn_mm.layers.base import BinaryLayer
 
 
@@ -43,22 +42,7 @@ def separate(batch: dict[str, list[Any]]) -> list[dict[str, Any]]:
 
 def train_one_step(cfg: Config, samples: list[Any], folder: Path) -> tuple[Runner, Watch]:
     """One iteration on the given samples with the config's own model, optimizer, hook and constructor."""
-    runner = Runner(
-        model=cfg.model,
-        data_preprocessor=cfg.get('data_preprocessor'),
-        work_dir=str(folder),
-        train_dataloader=DataLoader(samples, batch_size=len(samples), collate_fn=pseudo_collate),
-        train_cfg=dict(by_epoch=False, max_iters=1, val_interval=100),
-        optim_wrapper=cfg.optim_wrapper,
-        custom_hooks=cfg.custom_hooks,
-        default_hooks=dict(checkpoint=None),
-        default_scope=cfg.default_scope,
-        experiment_name=folder.name,
-        log_level='ERROR',
-        randomness=dict(seed=0),
-    )
-    # Initialisation would fetch pretrained weights; torch's own will do for one step.
-    runner._init_model_weights = lambda: None
+    runner = step_runner(cfg, samples, folder)
     watch = Watch(runner.model)
     runner.train()
     return runner, watch
