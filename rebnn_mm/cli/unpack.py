@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 import torch
@@ -24,6 +25,9 @@ from rebnn_mm.deploy.zoo import cards, in_zoo
 from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
 from rebnn_mm.utils.config_file import missing_config
 from rebnn_mm.utils.config_mistake import explained, misspelt_key
+
+if TYPE_CHECKING:
+    from rebnn_mm.export.calibration import CalibrationImages
 
 
 def parse_args() -> argparse.Namespace:
@@ -65,10 +69,11 @@ def main() -> None:
     cfg.merge_from_dict(args.cfg_options or {})
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     try:
+        examples = None if args.images is None else calibration_images(cfg, args.images)
         with explained(cfg):
             model = MODELS.build(cfg.model)
         left = unpack(model, onnx.load(str(path)))
-        seen = None if args.images is None else fit_norms(model, lambda: passes(model, cfg, args.images))
+        seen = None if examples is None else fit_norms(model, lambda: passes(model, examples))
     except (ValueError, OSError) as error:
         # images are found by what finds those of the exporter's flag
         stop_if(f'{path}: {error}'.replace('--int8', '--images'))
@@ -83,13 +88,17 @@ def main() -> None:
         print(f'{seen} batch norms have the statistics of the images')
 
 
-def passes(model: torch.nn.Module, cfg: Config, images: list[str]) -> Iterator[object]:
-    """Run the model on images, one after the other."""
+def calibration_images(cfg: Config, images: list[str]) -> CalibrationImages:
+    """The named images, or those of the config's training set, prepared as the config does."""
     from rebnn_mm.export.calibration import CalibrationImages, image_files, training_images
     from rebnn_mm.export.preprocess import preprocessing
+
+    return CalibrationImages(preprocessing(cfg)[0], image_files(images) if images else training_images(cfg))
+
+
+def passes(model: torch.nn.Module, images: CalibrationImages) -> Iterator[object]:
+    """Run the model on images, one after the other."""
     from rebnn_mm.export.tasks import task_of, torch_outputs
 
-    steps, _ = preprocessing(cfg)
     task = task_of(model)
-    for example in CalibrationImages(steps, image_files(images) if images else training_images(cfg)):
-        yield torch_outputs(model, task, example)
+    return (torch_outputs(model, task, example) for example in images)
