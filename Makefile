@@ -72,5 +72,5 @@ $(DOCS_VENV)/.ready: tools/docs/requirements.txt
 	@touch $@
 
 clean:
-	rm -rf build dist *.egg-info .coverage htmlcov .mypy_cache .pytest_cache .ruff_cache
+	rm -rf build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .pytest_cache .ruff_cache
 	find rebnn_mm tests tools configs demo -name __pycache__ -type d -exec rm -rf {} +

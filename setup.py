@@ -47,7 +47,7 @@ EXTRAS = {
     # psutil is for mmdet's benchmark.py.
     'dev': [
         'pytest>=8',
-        'pytest-cov>=5',
+        'pytest-cov>=7',
         'pytest-xdist==3.8.0',
         'ruff==0.17.5',
         'mypy==2.4.1',
