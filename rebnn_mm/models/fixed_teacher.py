@@ -12,7 +12,7 @@ from mmengine.registry import Registry
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
-from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint
+from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint, other_quantizers
 from rebnn_mm.utils.config_file import get_config_dir, missing_config
 
 
@@ -97,7 +97,8 @@ class ConfiguredTeacher(FixedTeacher):
         """Read the teacher's weights, once.
 
         Raises:
-            ValueError: the checkpoint does not exist, or leaves parameters of the teacher unfilled.
+            ValueError: the checkpoint does not exist, leaves parameters of the teacher unfilled, or has binary layers
+                where the teacher has real ones.
         """
         if self.teacher_ready:
             return
@@ -175,6 +176,9 @@ class ConfiguredTeacher(FixedTeacher):
                 f'{checkpoint} fills {len(match.matched)} of the {len(match.matched) + len(wrong)} parameters of the '
                 f'teacher; not {_first(wrong)}. Give the checkpoint that belongs to the config of the teacher.'
             )
+        problem = other_quantizers(match, checkpoint)
+        if problem:
+            raise self.teacher_error(f'the teacher cannot be {problem}')
         self.teacher.load_state_dict(state, strict=False)
 
     def _take_weights_of_teacher(self) -> None:

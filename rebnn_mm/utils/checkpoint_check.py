@@ -93,7 +93,7 @@ def mismatched_checkpoint(model: nn.Module, path: str, *, partial: bool = False)
     if partial and match.matched:
         return None
     if all(QUANTIZER.match(key) for key in wrong):
-        return _other_quantizers(match, path)
+        return other_quantizers(match, path)
     total = len(match.matched) + len(wrong)
     parts = [f'{path} fills {len(match.matched)} of the {total} parameters of this model']
     for name, keys in (
@@ -106,7 +106,7 @@ def mismatched_checkpoint(model: nn.Module, path: str, *, partial: bool = False)
     return f'{"; ".join(parts)}. {USE_ITS_CONFIG}'
 
 
-def _other_quantizers(match: KeyMatch, path: str) -> str | None:
+def other_quantizers(match: KeyMatch, path: str) -> str | None:
     """One sentence on the quantizers that differ between a checkpoint and a model whose weights fit."""
     for keys, cause in (
         (match.unexpected, 'with a quantizer that this model does not give it ({} is in the checkpoint only)'),

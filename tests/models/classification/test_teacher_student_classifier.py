@@ -320,6 +320,19 @@ def test_errors_say_what_to_do(build, options, message):
         build(**options)
 
 
+def test_a_binary_network_is_not_taken_for_a_real_teacher(build, tmp_path):
+    """Its keys and shapes are the same, but its weights are latent ones."""
+    binary = ImageClassifier(**network(channels=8))
+    path = tmp_path / 'binary.pth'
+    save_checkpoint(dict(state_dict=binary.state_dict()), str(path))
+    with pytest.raises(
+        ValueError, match=r'binary.pth: the layer backbone.layer1.0.conv1, as 15 more, was trained with a'
+    ):
+        build(teacher_checkpoint=str(path))
+    taught = dict(type='ImageClassifier', **network(channels=8))
+    assert build(teacher=taught, teacher_checkpoint=str(path)).teacher_ready
+
+
 @pytest.mark.slow  # tests/test_registry.py has the same for a class that builds on mmdet
 def test_config_names_it_without_importing_it():
     code = (
