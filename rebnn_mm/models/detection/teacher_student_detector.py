@@ -251,6 +251,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
         targets = Targets(
             objects=[get_box_tensor(sample.gt_instances.bboxes) for sample in batch_data_samples],
             size=(int(batch_inputs.shape[-2]), int(batch_inputs.shape[-1])),
+            regions=rois,
             region_labels=results['roi_head.bbox_head.get_targets'][0] if 'regions' in needs else None,
             # Weights of zero are those of anchors that were not drawn.
             sampled=torch.cat(results['rpn_head.get_targets'][1], dim=1) > 0 if 'proposals' in needs else None,

@@ -18,7 +18,7 @@ from .encoder_losses import (
     HiddenStateLoss,
     PredictionLoss,
 )
-from .feature_losses import LayerwiseLoss, ObjectFeatureLoss, PKDLoss, standardised_distance
+from .feature_losses import LayerwiseLoss, ObjectFeatureLoss, PKDLoss, RegionDiscrepancyLoss, standardised_distance
 
 __all__ = [
     'AttentionScoreLoss',
@@ -38,6 +38,7 @@ __all__ = [
     'PKDLoss',
     'PredictionLoss',
     'RegionBoxLoss',
+    'RegionDiscrepancyLoss',
     'decoupled_scores',
     'distribution_loss',
     'standardised_distance',

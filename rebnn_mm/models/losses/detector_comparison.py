@@ -73,12 +73,14 @@ class Targets(NamedTuple):
     Attributes:
         objects: boxes of the objects of each image, x1, y1, x2, y2, (objects, 4).
         size: height and width of the batch of images.
+        regions: number of the image and x1, y1, x2, y2 of every region on which the student is trained, (R, 5).
         region_labels: class of every region, the background being the last one, (R,).
         sampled: bool (N, P), anchors on which the proposal head is trained.
     """
 
     objects: Sequence[Tensor] = ()
     size: tuple[int, int] = (0, 0)
+    regions: Tensor | None = None
     region_labels: Tensor | None = None
     sampled: Tensor | None = None
 

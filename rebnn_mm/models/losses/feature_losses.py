@@ -1,11 +1,13 @@
 """Losses between the features of a student and a teacher detector: maps, objects, layers."""
 
+import math
 from collections.abc import Sequence
 
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor
 from torch.nn import functional
+from torchvision.ops import roi_align
 
 from .comparison import at_least_float32
 from .detector_comparison import DetectorComparisonLoss, DetectorOutput, Product, Targets, is_within
@@ -136,11 +138,7 @@ class ObjectFeatureLoss(DetectorComparisonLoss):
 
     def __init__(self, modules: Sequence[str], weight: float = 1.0) -> None:
         super().__init__(weight, modules)
-        for name in modules:
-            if name.startswith('roi_head'):
-                raise ValueError(
-                    f'ObjectFeatureLoss: {name} runs on regions, not on images. Name backbone or neck, or use PKDLoss.'
-                )
+        _check_maps_of_images(self)
 
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
         """``loss_objects_<module>``, with the number of the level where there are several."""
@@ -153,6 +151,104 @@ class ObjectFeatureLoss(DetectorComparisonLoss):
                 self.weight * squares.sum() / (2 * ours.shape[1] * mask.sum().clamp(min=1))
             )
         return losses
+
+
+def discrepancies(student: Tensor, teacher: Tensor, regions: Tensor, size: tuple[int, int], cells: int = 7) -> Tensor:
+    r"""How much the standardised maps differ in each region.
+
+    .. math:: \epsilon_r = \frac{1}{2 C K} \sum_c \sum_{p \in r} (\hat S_{cp} - \hat T_{cp})^2
+
+    p runs over the K points of a grid in the region. This is the Mahalanobis distance of the two, with the variances
+    of the channels and no others: maps are standardised first (:func:`standardised`).
+
+    Args:
+        student: (N, C, H, W).
+        teacher: the same shape; it gets no gradient.
+        regions: number of the image and x1, y1, x2, y2 in pixels, (R, 5).
+        size: height and width of the images.
+        cells: of the grid, in each direction.
+
+    Returns:
+        Tensor: (R,).
+
+    Source: after Xu et al. 2022 (IDa-Det), whose covariance is that of a pair.
+
+    Example:
+        >>> x = torch.tensor([[[[0.0, 0.0, 1.0, 1.0]] * 4]])
+        >>> y = x.clone()
+        >>> y[0, 0, 0, 0] = 1.0
+        >>> discrepancies(y, x, torch.tensor([[0, 0, 0, 8, 8], [0, 8, 8, 16, 16.0]]), (16, 16), 2).round(decimals=2)
+        tensor([0.4500, 0.0100])
+    """
+    difference = standardised(student) - standardised(teacher.detach())
+    # One scale for height and width, as a stride has; rounding at the border changes it by less than a cell.
+    scale = difference.shape[3] / size[1]
+    crops = roi_align(difference, regions.to(difference.dtype), cells, scale, sampling_ratio=1, aligned=True)
+    return 0.5 * crops.square().flatten(1).mean(dim=1)
+
+
+@MODELS.register_module()
+class RegionDiscrepancyLoss(DetectorComparisonLoss):
+    r"""Compares maps in those regions of objects where student and teacher differ most.
+
+    .. math:: L = \frac{1}{|P|} \sum_{r \in P} \epsilon_r
+
+    P is the share of the student's regions with an object in which :math:`\epsilon` (:func:`discrepancies`) is the
+    largest. The gradient pulls the student's map towards the teacher's there and nowhere else. IDa-Det takes the
+    proposals of both detectors, learns an adapter in place of standardising, and has an entropy term.
+
+    Args:
+        modules: whose outputs are compared; maps of whole images.
+        weight: factor of the loss.
+        share: of the regions that are compared.
+
+    Raises:
+        ValueError: a module that runs on regions, or a share outside (0, 1]; in the forward pass, if the maps of the
+            teacher have other shapes.
+
+    Source: after Xu et al. 2022 (IDa-Det).
+
+    Example:
+        >>> from rebnn_mm.models.losses.detector_comparison import Regions
+        >>> x = torch.tensor([[[[0.0, 0.0, 1.0, 1.0]] * 4]])
+        >>> ours, theirs = (DetectorOutput({'neck': (y,)}, regions=Regions(torch.zeros(1, 2), x)) for y in (x, -x))
+        >>> region = dict(regions=torch.tensor([[0, 0, 0, 6, 6.0]]), region_labels=torch.tensor([0]))
+        >>> RegionDiscrepancyLoss(['neck'])(ours, theirs, Targets(size=(16, 16), **region))
+        {'loss_discrepancy_neck': tensor(2.0000)}
+    """
+
+    needs = 'regions'
+
+    def __init__(self, modules: Sequence[str], weight: float = 1.0, share: float = 0.6) -> None:
+        super().__init__(weight, modules)
+        _check_maps_of_images(self)
+        if not 0 < share <= 1:
+            raise ValueError(f'RegionDiscrepancyLoss: share={share} of the regions; it must be above 0 and at most 1.')
+        self.share = share
+
+    def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
+        """``loss_discrepancy_<module>``, with the number of the level where there are several."""
+        assert student.regions is not None and targets.regions is not None and targets.region_labels is not None
+        background = student.regions.scores.shape[1] - 1
+        regions = targets.regions[targets.region_labels != background]
+        losses = {}
+        for name, ours, theirs in self.map_pairs(student, teacher):
+            # Of no region, the sum is 0 and has a gradient.
+            found = discrepancies(ours, theirs, regions, targets.size)
+            chosen = found.topk(math.ceil(self.share * len(found))).values
+            losses[f'loss_discrepancy_{name}'] = self.weight * chosen.sum() / max(len(chosen), 1)
+        return losses
+
+    def extra_repr(self) -> str:
+        return f'{super().extra_repr()}, share={self.share}'
+
+
+def _check_maps_of_images(loss: DetectorComparisonLoss) -> None:
+    for name in loss.compared:
+        if name.startswith('roi_head'):
+            raise ValueError(
+                f'{type(loss).__name__}: {name} runs on regions, not on images. Name backbone or neck, or use PKDLoss.'
+            )
 
 
 def angle_distance(student: Product, teacher: Product) -> Tensor:

@@ -149,6 +149,7 @@ TWO_STAGE = [
     dict(type='ObjectnessLoss'),
     dict(type='RegionBoxLoss'),
     dict(type='PKDLoss', modules=['backbone', 'roi_head.shared_head']),
+    dict(type='RegionDiscrepancyLoss', modules=['backbone']),
 ]
 ONE_STAGE = [dict(type='DenseScoreLoss'), dict(type='DenseBoxLoss'), dict(type='ObjectFeatureLoss', modules=['neck'])]
 

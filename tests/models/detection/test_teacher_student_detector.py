@@ -46,7 +46,8 @@ def test_losses_of_the_detector_stay_and_those_of_the_comparison_are_added(build
     model, plain = build(), built(c4())
     plain.load_state_dict(model.state_dict())
     own, losses = losses_of(plain.train()), losses_of(model)
-    added = {'loss_dkd', 'loss_objectness', 'loss_region_boxes', 'loss_pkd_backbone', 'loss_pkd_roi_head.shared_head'}
+    added = {'loss_dkd', 'loss_objectness', 'loss_region_boxes', 'loss_discrepancy_backbone'}
+    added |= {'loss_pkd_backbone', 'loss_pkd_roi_head.shared_head'}
     assert losses.keys() == own.keys() | added
     for name, value in own.items():
         pair = (value[0], losses[name][0]) if isinstance(value, list) else (value, losses[name])

@@ -10,6 +10,7 @@ from rebnn_mm.models.losses import (
     ObjectnessLoss,
     PKDLoss,
     RegionBoxLoss,
+    RegionDiscrepancyLoss,
 )
 from rebnn_mm.models.losses.detector_comparison import (
     DetectorComparisonLoss,
@@ -27,6 +28,7 @@ LOSSES = [
     DenseScoreLoss(),
     DenseBoxLoss(),
     RegionBoxLoss(),
+    RegionDiscrepancyLoss(['backbone']),
 ]
 
 
@@ -40,7 +42,13 @@ def complete(draw, channels=2, classes=2, points=6, scale=1.0):
 
 
 def targets():
-    return Targets([torch.tensor([[0.0, 0.0, 9.0, 9.0]])], (16, 16), torch.tensor([0, 1, 2]), torch.ones(1, 6).bool())
+    return Targets(
+        objects=[torch.tensor([[0.0, 0.0, 9.0, 9.0]])],
+        size=(16, 16),
+        regions=torch.tensor([[0, 0, 0, 9.0, 9.0]]).repeat(3, 1),
+        region_labels=torch.tensor([0, 1, 2]),
+        sampled=torch.ones(1, 6).bool(),
+    )
 
 
 @pytest.mark.parametrize('loss', LOSSES, ids=lambda loss: type(loss).__name__)
@@ -68,7 +76,8 @@ def test_other_levels_and_maps_of_regions_are_refused(draw):
     x = draw(1, 2, 3, 3)
     with pytest.raises(ValueError, match='neck of the student gives 2 maps, that of the teacher 1'):
         PKDLoss(['neck'])(DetectorOutput({'neck': (x, x)}), DetectorOutput({'neck': (x,)}), Targets())
-    with pytest.raises(ValueError, match='roi_head.shared_head runs on regions'):
-        ObjectFeatureLoss(['roi_head.shared_head'])
+    for loss in (ObjectFeatureLoss, RegionDiscrepancyLoss):
+        with pytest.raises(ValueError, match=f'{loss.__name__}: roi_head.shared_head runs on regions'):
+            loss(['roi_head.shared_head'])
     with pytest.raises(NotImplementedError, match='has to implement forward'):
         DetectorComparisonLoss()(complete(draw), complete(draw), targets())

@@ -1,13 +1,15 @@
 import pytest
 import torch
 
-from rebnn_mm.models.losses.detector_comparison import DetectorOutput, Product, Targets
+from rebnn_mm.models.losses.detector_comparison import DetectorOutput, Product, Regions, Targets
 from rebnn_mm.models.losses.feature_losses import (
     LayerwiseLoss,
     ObjectFeatureLoss,
     PKDLoss,
+    RegionDiscrepancyLoss,
     amplitude_distance,
     angle_distance,
+    discrepancies,
     inside_boxes,
     standardised,
     standardised_distance,
@@ -72,6 +74,39 @@ def test_object_features_are_the_standardised_ones_inside_boxes(draw, gradient):
     empty = DetectorOutput({'backbone': (student,)})
     nothing = ObjectFeatureLoss(['backbone'])(empty, empty, Targets([torch.zeros(0, 4)] * 2, (16, 16)))
     assert float(nothing['loss_objects_backbone']) == 0
+
+
+def test_discrepancies_are_mean_squares_of_what_lies_in_a_region(draw):
+    student, teacher = draw(2, 3, 8, 8), draw(2, 3, 8, 8)
+    # Each of 4x4 points of the grid is the centre of a cell.
+    regions = torch.tensor([[0, 0, 0, 32, 32], [1, 32, 0, 64, 32.0]])
+    squares = (standardised(student) - standardised(teacher)).square()
+    expected = torch.stack([squares[0, :, :4, :4].mean(), squares[1, :, :4, 4:].mean()]) / 2
+    torch.testing.assert_close(discrepancies(student, teacher, regions, (64, 64), 4), expected)
+
+
+def test_only_the_regions_of_objects_that_differ_most_are_compared(draw, gradient):
+    student, teacher = draw(1, 2, 16, 16), draw(1, 2, 16, 16)
+    corners = torch.tensor([[0, 0], [64, 0], [0, 64], [64, 64.0]])
+    targets = Targets(
+        size=(128, 128),
+        regions=torch.cat([torch.zeros(4, 1), corners, corners + 60], dim=1),
+        region_labels=torch.tensor([0, 2, 1, 0]),  # of two classes, so the second is the background
+    )
+    found = discrepancies(student, teacher, targets.regions, targets.size)
+    objects = found[[0, 2, 3]]
+
+    def loss(maps, share=0.6, labels=targets.region_labels):
+        ours, theirs = (DetectorOutput({'neck': (x,)}, regions=Regions(draw(4, 3), x)) for x in (maps, teacher))
+        told = targets._replace(region_labels=labels)
+        return RegionDiscrepancyLoss(['neck'], 2.0, share)(ours, theirs, told)['loss_discrepancy_neck']
+
+    torch.testing.assert_close(loss(student), 2 * objects.sort().values[1:].mean())
+    torch.testing.assert_close(loss(student, 0.1), 2 * objects.max())
+    assert loss(student - 0.5 * gradient(loss, student)) < loss(student)
+    assert not gradient(lambda x: loss(x, labels=torch.full((4,), 2)), student).any()
+    with pytest.raises(ValueError, match='share=1.5 of the regions'):
+        RegionDiscrepancyLoss(['neck'], share=1.5)
 
 
 def test_angles_are_compared_and_sizes_are_not(draw, gradient):
