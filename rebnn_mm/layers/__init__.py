@@ -1,6 +1,6 @@
 """Binary layers, built from config like the layers they replace; a method's own are in :mod:`rebnn_mm.methods`."""
 
-from .activations import Maxout, RPReLU
+from .activations import Maxout, RPReLU, SqueezeExcite
 from .attention import AttentionParts, BinaryAttention, EncoderAttention, RealAttention, SoftmaxAttention
 from .base import BinaryLayer
 from .binary_conv import BinaryConv2d
@@ -20,5 +20,6 @@ __all__ = [
     'RPReLU',
     'RealAttention',
     'SoftmaxAttention',
+    'SqueezeExcite',
     'calibrate_shifts',
 ]

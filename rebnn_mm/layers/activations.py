@@ -1,4 +1,4 @@
-"""Learnable activations that a block ends with: RPReLU and Maxout."""
+"""What a block of a network made for one bit learns beside its convolutions: RPReLU, Maxout, and a gate."""
 
 from typing import ClassVar
 
@@ -74,3 +74,31 @@ class Maxout(nn.Module):
         shape = (1, -1, *[1] * (x.dim() - 2))
         y = self.positive.view(shape) * x.clamp(min=0) + self.negative.view(shape) * x.clamp(max=0)
         return y.to(x.dtype)  # float32 under autocast
+
+
+class SqueezeExcite(nn.Module):
+    r"""One factor between 0 and 1 per sample and channel, from the mean of each channel.
+
+    .. math:: g = \sigma(W_2 \max(W_1 \bar x, 0))
+
+    Args:
+        channels: channels of the input, shape (N, channels, H, W).
+        ratio: how many times narrower the layer inside is, which has one channel at least.
+        out_channels: channels of the output, (N, out_channels, 1, 1); None for as many as the input has.
+        bias: whether both layers have one.
+
+    Source: Hu et al. 2018 (squeeze and excitation).
+
+    Example:
+        >>> SqueezeExcite(16, out_channels=32)(torch.randn(2, 16, 5, 5)).shape
+        torch.Size([2, 32, 1, 1])
+    """
+
+    def __init__(self, channels: int, ratio: int = 8, *, out_channels: int | None = None, bias: bool = True) -> None:
+        super().__init__()
+        inner = max(channels // ratio, 1)
+        self.squeeze = nn.Conv2d(channels, inner, 1, bias=bias)
+        self.excite = nn.Conv2d(inner, out_channels or channels, 1, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.excite(self.squeeze(x.mean(dim=(2, 3), keepdim=True)).relu()).sigmoid()

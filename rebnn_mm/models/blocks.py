@@ -16,7 +16,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from rebnn_mm.functional.replay import compute
-from rebnn_mm.layers import BinaryConv2d, Maxout, RPReLU
+from rebnn_mm.layers import BinaryConv2d, Maxout, RPReLU, SqueezeExcite
 from rebnn_mm.layers.base import memory_of
 from rebnn_mm.registry import BLOCKS, summary
 
@@ -480,6 +480,47 @@ class BinaryPreActBlock(BinaryBasicBlock):
     def forward_block(self, x: Tensor) -> Tensor:
         y = self.act1(self.conv1(self.bn1(x)))
         return self.act2(self.conv2(self.bn2(y))) + self.downsample(self.pool(x))
+
+
+@BLOCKS.register_module(name=['RealToBinaryBlock', 'real_to_binary'])
+class RealToBinaryBlock(BinaryBasicBlock):
+    r"""The block of Real-to-Binary: BN, sign, convolution times a gate, PReLU, shortcut; twice.
+
+    .. math::
+        y = a_1(g_1(u) \, \mathrm{conv}_1(u)) + s(x), \; u = \mathrm{BN}_1(x) \qquad
+        z = a_2(g_2(v) \, \mathrm{conv}_2(v)) + y, \; v = \mathrm{BN}_2(y)
+
+    The gate g (:class:`rebnn_mm.layers.SqueezeExcite` without biases, an eighth as wide inside) sees the real values
+    whose signs are convolved. ``conv_cfg=None`` makes the network of the first training stage, which has a tanh in
+    place of each sign.
+
+    Example:
+        >>> import torch
+        >>> block = RealToBinaryBlock(8, 16, stride=2, conv_cfg=dict(type='BNNConv2d'))
+        >>> block(torch.randn(1, 8, 6, 5)).shape, block.gate1.excite.weight.shape
+        (torch.Size([1, 16, 3, 3]), torch.Size([16, 1, 1, 1]))
+
+    Source: Martinez et al. 2020 (Real-to-Binary), section 4; the order of the layers and the gate's form: Larq Zoo.
+    """
+
+    norm_first: ClassVar[bool] = True
+
+    def __init__(self, in_channels: int, out_channels: int, *, conv_cfg: Config | None = None, **kwargs: Any) -> None:
+        super().__init__(in_channels, out_channels, conv_cfg=conv_cfg, **kwargs)
+        self.gate1 = SqueezeExcite(in_channels, out_channels=out_channels, bias=False)
+        self.gate2 = SqueezeExcite(out_channels, bias=False)
+        self.soft_sign = nn.Tanh() if conv_cfg is None else nn.Identity()
+
+    @classmethod
+    def build_act(cls, channels: int) -> nn.Module:
+        """PReLU with a slope per channel."""
+        return nn.PReLU(channels)
+
+    def forward_block(self, x: Tensor) -> Tensor:
+        u = self.bn1(x)
+        y = self.act1(self.gate1(u) * self.conv1(self.soft_sign(u))) + self.downsample(self.pool(x))
+        v = self.bn2(y)
+        return self.act2(self.gate2(v) * self.conv2(self.soft_sign(v))) + y
 
 
 def block_styles() -> dict[str, str]:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rebnn_mm.layers import Maxout, RPReLU
+from rebnn_mm.layers import Maxout, RPReLU, SqueezeExcite
 
 
 def test_rprelu_by_hand_and_for_any_rank():
@@ -61,3 +61,20 @@ def test_maxout_autocast_keeps_the_type_of_the_input(dtype):
     y.sum().backward()
     assert y.dtype == x.grad.dtype == dtype and layer.positive.grad.dtype == torch.float32
     assert torch.equal(y, layer(x.float()).to(dtype))
+
+
+def test_squeeze_and_excite_by_hand():
+    gate = SqueezeExcite(2, 2, out_channels=3)
+    gate.squeeze.weight.data = torch.tensor([[1.0, 2.0]]).view(1, 2, 1, 1)
+    gate.excite.weight.data = torch.tensor([1.0, -1.0, 0.0]).view(3, 1, 1, 1)
+    gate.squeeze.bias.data, gate.excite.bias.data = torch.tensor([-1.0]), torch.tensor([0.0, 0.0, 5.0])
+    x = torch.tensor([[[[1.0, 3.0]], [[0.0, 1.0]]], [[[-9.0, 3.0]], [[0.0, 1.0]]]])  # means 2 and 0.5, -3 and 0.5
+    expected = torch.tensor([[2.0, -2.0, 5.0], [0.0, 0.0, 5.0]]).sigmoid()
+    torch.testing.assert_close(gate(x), expected[:, :, None, None])
+
+
+def test_squeeze_and_excite_is_an_eighth_as_wide_inside_but_one_channel_at_least():
+    shapes = {
+        c: [tuple(p.shape[:2]) for p in SqueezeExcite(c, out_channels=32, bias=False).parameters()] for c in (4, 16)
+    }
+    assert shapes == {4: [(1, 4), (32, 1)], 16: [(2, 16), (32, 2)]}

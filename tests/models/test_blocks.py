@@ -22,6 +22,7 @@ from rebnn_mm.models.blocks import (
     BinarySingleShortcutBlock,
     PaddedShortcut,
     PlainCIFARBlock,
+    RealToBinaryBlock,
     block_styles,
     pooled_shortcut,
 )
@@ -40,6 +41,7 @@ STYLES = [
     BinaryReSTEBlock,
     BinarySingleReSTEBlock,
     BinarySingleShortcutBlock,
+    RealToBinaryBlock,
 ]
 
 
@@ -234,6 +236,43 @@ def test_reste_is_the_written_out_network(style):
     torch.testing.assert_close(block(x), z, atol=100 * FLOAT64_EXACT, rtol=0)
 
 
+@pytest.mark.parametrize('binary', [True, False])
+def test_real_to_binary_is_the_written_out_network(binary):
+    """With signs, and in the first stage with tanh in their place."""
+    torch.manual_seed(0)
+    block = RealToBinaryBlock(8, 16, stride=2, conv_cfg=dict(type='BNNConv2d') if binary else None).double().eval()
+    for norm in (block.bn1, block.bn2):
+        norm.running_mean.uniform_(-1, 1)
+    x = torch.randn(2, 8, 6, 4, dtype=torch.float64)
+
+    def behind_norm(norm, conv, gate, x, stride):
+        u = (x - norm.running_mean.view(-1, 1, 1)) / (1 + 1e-5) ** 0.5
+        inner = (u.mean(dim=(2, 3)) @ gate.squeeze.weight.flatten(1).T).clamp(min=0)
+        factor = 1 / (1 + torch.exp(-inner @ gate.excite.weight.flatten(1).T))
+        values, weight = (
+            ([torch.where(t < 0, -1.0, 1.0).double() for t in (u, conv.weight)])
+            if binary
+            else (
+                u.tanh(),
+                conv.weight,
+            )
+        )
+        y = factor[:, :, None, None] * functional.conv2d(values, weight, stride=stride, padding=1)
+        return torch.where(y < 0, 0.25 * y, y)
+
+    shortcut = functional.conv2d(functional.avg_pool2d(x, 2), block.downsample[0].weight) / (1 + 1e-5) ** 0.5
+    y = behind_norm(block.bn1, block.conv1, block.gate1, x, 2) + shortcut
+    z = behind_norm(block.bn2, block.conv2, block.gate2, y, 1) + y
+    torch.testing.assert_close(block(x), z, atol=100 * FLOAT64_EXACT, rtol=0)
+
+
+def test_real_to_binary_trains_everything():
+    torch.manual_seed(0)
+    block = RealToBinaryBlock(16, 16, conv_cfg=dict(type='BNNConv2d'))
+    block(torch.randn(4, 16, 5, 5)).square().mean().backward()
+    assert all(parameter.grad is not None and parameter.grad.any() for parameter in block.parameters())
+
+
 def test_pooled_shortcut_where_nothing_changes_there_is_nothing():
     assert [type(part) for part in pooled_shortcut(4, 4, 1, dict(type='BN'))] == [nn.Identity, nn.Identity]
 
@@ -286,7 +325,7 @@ def test_every_style_is_listed_under_its_short_name():
     styles = block_styles()
     assert set(styles) == {
         *('adabin', 'bireal', 'hardtanh', 'plain_cifar', 'preact', 'react', 'relu', 'single'),
-        *('reste', 'reste_single'),
+        *('real_to_binary', 'reste', 'reste_single'),
     }
     assert all(text.endswith('.') and len(text) < 119 for text in styles.values())
 

@@ -9,6 +9,7 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from rebnn_mm.layers import SqueezeExcite
 from rebnn_mm.models.blocks import BinaryReActBlock
 
 from .staged_backbone import Config, StagedBackbone
@@ -23,29 +24,6 @@ ARCHS = {
     'large': (48, (1, 4, 4, 16, 4)),
 }
 """Channels of the stem, and blocks of each stage."""
-
-
-class SqueezeExcite(nn.Module):
-    """One factor between 0 and 1 per sample and channel.
-
-    Args:
-        channels: channels of the input, shape (N, channels, H, W), and of the output, (N, channels, 1, 1).
-        ratio: how many times narrower the layer inside is.
-
-    Source: Hu et al. 2018 (squeeze and excitation).
-
-    Example:
-        >>> SqueezeExcite(16)(torch.randn(2, 16, 5, 5)).shape
-        torch.Size([2, 16, 1, 1])
-    """
-
-    def __init__(self, channels: int, ratio: int = 8) -> None:
-        super().__init__()
-        self.squeeze = nn.Conv2d(channels, channels // ratio, 1)
-        self.excite = nn.Conv2d(channels // ratio, channels, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.excite(self.squeeze(x.mean(dim=(2, 3), keepdim=True)).relu()).sigmoid()
 
 
 class BNextUnit(BaseModule):

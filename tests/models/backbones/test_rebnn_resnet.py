@@ -200,3 +200,15 @@ def test_is_a_backbone_for_mmpretrain():
     assert model.backbone.layer1[0].conv1.weight.grad.abs().sum() > 0
     prediction = model.eval()(torch.randn(2, 3, 32, 32), mode='predict')
     assert [p.pred_score.shape for p in prediction] == [(5,), (5,)]
+
+
+def test_size_of_real_to_binary_is_the_published_one():
+    """Larq Zoo prints 11,995,624 parameters, with four values for each channel of a norm, and 5.13 MB, with two."""
+    with torch.device('meta'):
+        stem_act = dict(type='PReLU', num_parameters=64)
+        net = ReBNNResNet(18, block='real_to_binary', stem_act=stem_act, conv_cfg=dict(type='BNNConv2d'))
+    statistics = sum(2 * m.num_features for m in net.modules() if isinstance(m, nn.BatchNorm2d))
+    parameters = sum(p.numel() for p in net.parameters()) + 512 * 1000 + 1000
+    assert parameters + statistics == 11_995_624
+    bits = sum(m.weight.numel() for m in net.modules() if isinstance(m, BinaryConv2d))
+    assert (bits / 8 + 4 * (parameters - bits)) / 2**20 == pytest.approx(5.13, abs=0.005)
