@@ -1,9 +1,10 @@
-"""Holds a model that teaches another one and is no part of it."""
+"""Holds a model that teaches another one and is no part of it, and notes what modules of both give."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from mmengine.config import Config, ConfigDict
@@ -14,6 +15,64 @@ from torch import Tensor, nn
 
 from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint, other_quantizers
 from rebnn_mm.utils.config_file import get_config_dir, missing_config
+
+PARTS = ('backbone', 'neck', 'head', 'rpn_head', 'bbox_head', 'roi_head')
+"""Where classifiers and detectors keep their parts."""
+
+
+class Call(NamedTuple):
+    """What a module or a method was given by position, and what it gave."""
+
+    arguments: tuple[Any, ...]
+    result: Any
+
+
+@contextmanager
+def noted_calls(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, Call]]:
+    """Note the first call of modules and methods of a model, by their dotted names.
+
+    Hooks would be overlooked by a module that is compiled, and would have binary layers keep more for the backward
+    pass (:mod:`rebnn_mm.functional.replay`).
+
+    Example:
+        >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+        >>> with noted_calls(model, ['0']) as calls:
+        ...     y = model(torch.ones(1, 2))
+        >>> calls['0'].result.shape
+        torch.Size([1, 3])
+    """
+    calls: dict[str, Call] = {}
+    replaced: list[tuple[dict[str, Any], str, Any]] = []
+
+    def noting(name: str, call: Any) -> Any:
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            result = call(*args, **kwargs)
+            calls.setdefault(name, Call(args, result))
+            return result
+
+        return noted
+
+    try:
+        for name in dict.fromkeys(names):
+            path, _, last = name.rpartition('.')
+            owner = model.get_submodule(path)
+            found: Any = getattr(owner, last)
+            if isinstance(found, nn.Module):
+                # What calling a module calls, if set: torch puts the compiled form there.
+                owner, last, found = found, '_compiled_call_impl', found._compiled_call_impl or found._call_impl
+            replaced.append((owner.__dict__, last, owner.__dict__.get(last)))
+            owner.__dict__[last] = noting(name, found)
+        yield calls
+    finally:
+        for attributes, last, before in replaced:
+            attributes.pop(last)
+            if before is not None:
+                attributes[last] = before
+
+
+def as_maps(result: Any) -> tuple[Tensor, ...]:
+    """What a module gave, one map or several, as a tuple."""
+    return (result,) if isinstance(result, Tensor) else tuple(result)
 
 
 class FixedTeacher:
@@ -131,6 +190,51 @@ class ConfiguredTeacher(FixedTeacher):
                 f'the student has {ours} classes, the teacher {theirs}. Use a teacher that was trained on the same '
                 'classes, or set num_classes of the head.'
             )
+
+    def check_modules(self, loss: str, names: Iterable[str]) -> None:
+        """Refuse a comparison of modules that one of the two does not have.
+
+        Raises:
+            ValueError: there is no module of that name; ``loss``, which compares it, is named in the message.
+        """
+        models: dict[str, Any] = dict(student=self, teacher=self.teacher)
+        for who, model in models.items():
+            for name in names:
+                try:
+                    model.get_submodule(name)
+                except AttributeError:
+                    parts = ', '.join(part for part in PARTS if getattr(model, part, None) is not None)
+                    raise self.teacher_error(
+                        f'{loss} compares {name!r}, which the {who} does not have. Its parts: {parts}.'
+                    ) from None
+
+    def check_called(self, names: Iterable[str], called: Collection[str]) -> None:
+        """Refuse a comparison of what a forward pass in training does not reach.
+
+        Raises:
+            ValueError: one of ``names`` is not in ``called``.
+        """
+        for name in sorted(set(names) - set(called)):
+            raise self.teacher_error(
+                f'training does not call {name}, so nothing of it can be compared. Name another module in losses; a '
+                'part that is compiled has to be compared as a whole.'
+            )
+
+    def check_history(self, maps: Mapping[str, tuple[Tensor, ...]]) -> None:
+        """Refuse maps from inside of a block whose layers are computed a second time for the backward pass.
+
+        Raises:
+            ValueError: a map of a module of that name has no gradient, although parameters around it learn.
+        """
+        student: Any = self
+        for name, found in maps.items():
+            around = student.get_submodule(name.rpartition('.')[0])
+            learns = torch.is_grad_enabled() and any(p.requires_grad for p in around.parameters())
+            if learns and not any(x.requires_grad for x in found):
+                raise self.teacher_error(
+                    f'the output of {name} has no gradient, because it is computed a second time for the backward '
+                    "pass. Compare the block that it is in, or set memory='plain' in conv_cfg."
+                )
 
     def _teacher_config(self, teacher: str | Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:
         """The dict of the teacher's model and the preprocessing its config asks for."""

@@ -1,17 +1,18 @@
 """A classifier that learns from another one."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from mmpretrain.models import ImageClassifier
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from mmpretrain.structures import DataSample
-from torch import Tensor
+from torch import Tensor, nn
 
 from rebnn_mm.registry import MODELS
 
-from ..fixed_teacher import ConfiguredTeacher
+from ..fixed_teacher import ConfiguredTeacher, as_maps, noted_calls
+from ..losses import DetectorOutput, MapLoss
 
 
 @MODELS.register_module()
@@ -31,11 +32,14 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
             dict of the teacher has an ``init_cfg``.
         teacher_loss: the loss, called with both scores (N, C).
         label_weight: factor of the head's own loss on the labels, which is added; 0 leaves the labels unused.
+        losses: configs of :class:`rebnn_mm.models.losses.MapLoss`, which compare what modules of both give and whose
+            terms are added.
         **kwargs: further arguments of ``ImageClassifier``.
 
     Raises:
-        ValueError: the teacher has no weights, other classes or another normalisation of its images; at the start of
-            training also: its checkpoint does not exist or does not fill it.
+        ValueError: the teacher has no weights, other classes or another normalisation of its images, or a loss
+            compares what one of the two does not have; at the start of training also: its checkpoint does not exist
+            or does not fill it.
 
     Example:
         >>> def classifier(width):
@@ -53,7 +57,8 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
         >>> [key for key in model.state_dict() if 'teacher' in key]
         []
 
-    Source: Liu et al. 2020 (ReActNet), Eq. 6; the paper's two-stage setting.
+    Source: Liu et al. 2020 (ReActNet), Eq. 6; the paper's two-stage setting. With maps: Martinez et al. 2020
+    (Real-to-Binary).
     """
 
     def __init__(
@@ -63,6 +68,7 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
         teacher_checkpoint: str | None = None,
         teacher_loss: Mapping[str, Any] = dict(type='DistributionLoss'),
         label_weight: float = 0.0,
+        losses: Sequence[Mapping[str, Any]] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
@@ -73,6 +79,15 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
         self.check_same_classes(*(getattr(model.head, 'num_classes', None) for model in (self, self.teacher)))
         self.teacher_loss = MMPRETRAIN_MODELS.build(teacher_loss)
         self.label_weight = label_weight
+        built = [MMPRETRAIN_MODELS.build(dict(loss)) for loss in losses]
+        for loss in built:
+            if not isinstance(loss, MapLoss):
+                raise self.teacher_error(
+                    f'{type(loss).__name__} is no loss between maps of two classifiers. Use AttentionTransferLoss or '
+                    'PKDLoss in losses, and teacher_loss for scores.'
+                )
+            self.check_modules(type(loss).__name__, loss.compared)
+        self.map_losses = nn.ModuleList(built)
 
     def loss(self, inputs: Tensor, data_samples: list[DataSample] | None = None) -> dict[str, Tensor]:
         """The losses of a batch.
@@ -82,14 +97,29 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
             data_samples: their labels; needed only with ``label_weight``.
 
         Returns:
-            dict[str, Tensor]: ``teacher_loss``, and what the head gives for the labels, as ``label_loss`` and so on.
+            dict[str, Tensor]: ``teacher_loss``, what the head gives for the labels, as ``label_loss`` and so on, and
+            the terms of ``losses``.
         """
         self.prepare_teacher()
-        features = self.extract_feat(inputs)
-        losses = {'teacher_loss': self.teacher_loss(self.head(features), self.teacher_scores(inputs))}
+        map_losses: Any = self.map_losses
+        names = [name for loss in map_losses for name in loss.compared]
+        with noted_calls(self, names) as ours:
+            features = self.extract_feat(inputs)
+            scores = self.head(features)
+        with noted_calls(self.teacher, names) as theirs:
+            losses = {'teacher_loss': self.teacher_loss(scores, self.teacher_scores(inputs))}
         if self.label_weight:
             for name, value in self.head.loss(features, data_samples).items():
                 losses[f'label_{name}'] = value * self.label_weight if 'loss' in name else value
+        if names:
+            self.check_called(names, ours.keys() & theirs.keys())
+            student, teacher = (
+                {name: as_maps(call.result) for name, call in calls.items()} for calls in (ours, theirs)
+            )
+            self.check_history(student)
+            for loss in map_losses:
+                for name, value in loss(DetectorOutput(student), DetectorOutput(teacher)).items():
+                    losses[name] = losses[name] + value if name in losses else value
         return losses
 
     @torch.no_grad()

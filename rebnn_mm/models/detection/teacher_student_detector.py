@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from mmdet.models.dense_heads.base_dense_head import BaseDenseHead
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.registry import MODELS
 
-from ..fixed_teacher import ConfiguredTeacher
+from ..fixed_teacher import Call, ConfiguredTeacher, as_maps, noted_calls
 from ..losses.detector_comparison import (
     DetectorComparisonLoss,
     DetectorOutput,
@@ -27,56 +27,6 @@ from ..losses.detector_comparison import (
     Targets,
     is_within,
 )
-
-
-class Call(NamedTuple):
-    """What a module or a method was given by position, and what it gave."""
-
-    arguments: tuple[Any, ...]
-    result: Any
-
-
-@contextmanager
-def noted_calls(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, Call]]:
-    """Note the first call of modules and methods of a model, by their dotted names.
-
-    Hooks would be overlooked by a module that is compiled, and would have binary layers keep more for the backward
-    pass (:mod:`rebnn_mm.functional.replay`).
-
-    Example:
-        >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
-        >>> with noted_calls(model, ['0']) as calls:
-        ...     y = model(torch.ones(1, 2))
-        >>> calls['0'].result.shape
-        torch.Size([1, 3])
-    """
-    calls: dict[str, Call] = {}
-    replaced: list[tuple[dict[str, Any], str, Any]] = []
-
-    def noting(name: str, call: Any) -> Any:
-        def noted(*args: Any, **kwargs: Any) -> Any:
-            result = call(*args, **kwargs)
-            calls.setdefault(name, Call(args, result))
-            return result
-
-        return noted
-
-    try:
-        for name in dict.fromkeys(names):
-            path, _, last = name.rpartition('.')
-            owner = model.get_submodule(path)
-            found: Any = getattr(owner, last)
-            if isinstance(found, nn.Module):
-                # What calling a module calls, if set: torch puts the compiled form there.
-                owner, last, found = found, '_compiled_call_impl', found._compiled_call_impl or found._call_impl
-            replaced.append((owner.__dict__, last, owner.__dict__.get(last)))
-            owner.__dict__[last] = noting(name, found)
-        yield calls
-    finally:
-        for attributes, last, before in replaced:
-            attributes.pop(last)
-            if before is not None:
-                attributes[last] = before
 
 
 @contextmanager
@@ -238,14 +188,10 @@ class TeacherStudentDetector(ConfiguredTeacher):
         self._check_not_compiled(layers)
         with noted_calls(student, names) as calls, watched_layers(student, layers) as passes:
             losses: dict[str, Any] = super().loss(batch_inputs, batch_data_samples)  # type: ignore[misc]
-        for name in sorted((names | set(layers)) - calls.keys() - passes.keys()):
-            raise self.teacher_error(
-                f'training does not call {name}, so nothing of it can be compared. Name another module in losses; a '
-                'part that is compiled has to be compared as a whole.'
-            )
+        self.check_called(names | set(layers), calls.keys() | passes.keys())
         results = {name: call.result for name, call in calls.items()}
         ours = _output(student, results, needs, maps, passes)
-        self._check_history(ours)
+        self.check_history(ours.maps)
         rois = calls['roi_head._bbox_forward'].arguments[1] if 'regions' in needs else None
         theirs = self._teacher_output(batch_inputs, rois)
         targets = Targets(
@@ -310,18 +256,6 @@ class TeacherStudentDetector(ConfiguredTeacher):
                     'a teacher of the same blocks and widths with conv_cfg=None.'
                 )
 
-    def _check_history(self, output: DetectorOutput) -> None:
-        """Refuse maps from inside of a block whose layers are computed a second time for the backward pass."""
-        student: Any = self
-        for name, maps in output.maps.items():
-            around = student.get_submodule(name.rpartition('.')[0])
-            learns = torch.is_grad_enabled() and any(p.requires_grad for p in around.parameters())
-            if learns and not any(x.requires_grad for x in maps):
-                raise self.teacher_error(
-                    f'the output of {name} has no gradient, because it is computed a second time for the backward '
-                    "pass. Compare the block that it is in, or set memory='plain' in conv_cfg."
-                )
-
     def _check_not_compiled(self, layers: Sequence[str]) -> None:
         student: Any = self
         for name in layers:
@@ -337,16 +271,9 @@ class TeacherStudentDetector(ConfiguredTeacher):
         name = type(loss).__name__
         if not isinstance(loss, DetectorComparisonLoss):
             raise self.teacher_error(f'{name} is no loss between two detectors (DetectorComparisonLoss).')
+        self.check_modules(name, (*loss.compared, *loss.parts))
         models: dict[str, Any] = dict(student=self, teacher=self.teacher)
         for who, model in models.items():
-            for module in (*loss.compared, *loss.parts):
-                try:
-                    model.get_submodule(module)
-                except AttributeError:
-                    parts = ', '.join(name for name in ('backbone', 'neck', *HEADS) if hasattr(model, name))
-                    raise self.teacher_error(
-                        f'{name} compares {module!r}, which the {who} does not have. Its parts: {parts}.'
-                    ) from None
             for place in _places(loss):
                 if not _has(model, place):
                     raise self.teacher_error(
@@ -354,9 +281,6 @@ class TeacherStudentDetector(ConfiguredTeacher):
                         f'{", or take a teacher of the same kind" if who == "teacher" else ""}.'
                     )
 
-
-HEADS = ('rpn_head', 'bbox_head', 'roi_head')
-"""Where detectors keep their heads."""
 
 PLACES = dict(
     points='class scores of a one-stage head (bbox_head)',
@@ -395,7 +319,7 @@ def _output(
 ) -> DetectorOutput:
     regions = results.get('roi_head._bbox_forward')
     return DetectorOutput(
-        maps={name: (found,) if isinstance(found := results[name], Tensor) else tuple(found) for name in maps},
+        maps={name: as_maps(results[name]) for name in maps},
         points=_points(model.bbox_head, results['bbox_head']) if 'points' in needs else None,
         proposals=_points(model.rpn_head, results['rpn_head']) if 'proposals' in needs else None,
         regions=None if regions is None else Regions(regions['cls_score'], regions['bbox_pred']),

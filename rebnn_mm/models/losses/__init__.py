@@ -18,10 +18,20 @@ from .encoder_losses import (
     HiddenStateLoss,
     PredictionLoss,
 )
-from .feature_losses import LayerwiseLoss, ObjectFeatureLoss, PKDLoss, RegionDiscrepancyLoss, standardised_distance
+from .feature_losses import (
+    AttentionTransferLoss,
+    LayerwiseLoss,
+    MapLoss,
+    ObjectFeatureLoss,
+    PKDLoss,
+    RegionDiscrepancyLoss,
+    attention_distance,
+    standardised_distance,
+)
 
 __all__ = [
     'AttentionScoreLoss',
+    'AttentionTransferLoss',
     'BiDetLoss',
     'DKDLoss',
     'DenseBoxLoss',
@@ -33,12 +43,14 @@ __all__ = [
     'EncoderComparisonLoss',
     'HiddenStateLoss',
     'LayerwiseLoss',
+    'MapLoss',
     'ObjectFeatureLoss',
     'ObjectnessLoss',
     'PKDLoss',
     'PredictionLoss',
     'RegionBoxLoss',
     'RegionDiscrepancyLoss',
+    'attention_distance',
     'decoupled_scores',
     'distribution_loss',
     'standardised_distance',

@@ -114,7 +114,7 @@ class DetectorComparisonLoss(ComparisonLoss):
         """Every compared map of both, the teacher's without history, behind a name: ``'neck_2'`` for neck's third.
 
         Raises:
-            ValueError: they have other levels or shapes.
+            ValueError: they have other levels or shapes, or are no maps.
         """
         pairs = []
         for name in self.compared:
@@ -125,6 +125,11 @@ class DetectorComparisonLoss(ComparisonLoss):
                     f'{len(theirs)}. Take a teacher of the same levels, or leave this module out.'
                 )
             for level, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+                if a.dim() != 4:
+                    raise ValueError(
+                        f'{type(self).__name__}: {name} gives the shape {tuple(a.shape)}, which is no map '
+                        '(N, C, H, W). Name a module in front of it.'
+                    )
                 self.check_shapes(a, b, f'maps of {name}')
                 label = f'{name}_{level}' if len(ours) > 1 else name
                 pairs.append((label, at_least_float32(a), at_least_float32(b).detach()))

@@ -1,7 +1,8 @@
-"""Losses between the features of a student and a teacher detector: maps, objects, layers."""
+"""Losses between the features of a student and a teacher: maps, of classifiers too, objects, layers."""
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from mmengine.registry import MODELS
@@ -52,16 +53,48 @@ def standardised_distance(student: Tensor, teacher: Tensor) -> Tensor:
     return 0.5 * functional.mse_loss(standardised(student), standardised(teacher.detach()))
 
 
-@MODELS.register_module()
-class PKDLoss(DetectorComparisonLoss):
-    """Compares maps by their correlation: :func:`standardised_distance`, a term for each map.
+class MapLoss(DetectorComparisonLoss):
+    """Base of the losses that compare maps and look at nothing else, so that classifiers can have them as well.
+
+    A subclass names its :attr:`term` and implements :meth:`distance`.
 
     Args:
         modules: whose outputs are compared.
         weight: factor of the loss.
 
     Raises:
-        ValueError: in the forward pass, if the teacher's maps have other channels or sizes.
+        ValueError: in the forward pass, if the teacher's maps have other levels or shapes.
+    """
+
+    term: ClassVar[str]
+    """What its terms are called in the log: ``loss_<term>_<module>``."""
+
+    def __init__(self, modules: Sequence[str], weight: float = 1.0) -> None:
+        super().__init__(weight, modules)
+
+    def distance(self, student: Tensor, teacher: Tensor) -> Tensor:
+        """A scalar for two maps (N, C, H, W)."""
+        raise NotImplementedError(f'{type(self).__name__} has to implement distance(student, teacher)')
+
+    def forward(
+        self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets | None = None
+    ) -> dict[str, Tensor]:
+        """``loss_<term>_<module>``, with the number of the level where there are several."""
+        return {
+            f'loss_{self.term}_{name}': self.weight * self.distance(ours, theirs)
+            for name, ours, theirs in self.map_pairs(student, teacher)
+        }
+
+
+@MODELS.register_module()
+class PKDLoss(MapLoss):
+    """Compares maps by their correlation: :func:`standardised_distance`, a term for each map.
+
+    The maps have to have the same channels.
+
+    Args:
+        modules: whose outputs are compared.
+        weight: factor of the loss.
 
     Source: Cao et al. 2022 (PKD).
 
@@ -71,15 +104,69 @@ class PKDLoss(DetectorComparisonLoss):
         {'loss_pkd_backbone': tensor(2.0000)}
     """
 
-    def __init__(self, modules: Sequence[str], weight: float = 1.0) -> None:
-        super().__init__(weight, modules)
+    term = 'pkd'
 
-    def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
-        """``loss_pkd_<module>``, with the number of the level where there are several."""
-        return {
-            f'loss_pkd_{name}': self.weight * standardised_distance(ours, theirs)
-            for name, ours, theirs in self.map_pairs(student, teacher)
-        }
+    def distance(self, student: Tensor, teacher: Tensor) -> Tensor:
+        return standardised_distance(student, teacher)
+
+
+def attention_distance(student: Tensor, teacher: Tensor) -> Tensor:
+    r"""How far two maps look at different places; the mean of the images.
+
+    .. math::
+        L = \frac{1}{N} \sum_n \left\| \frac{Q_n^S}{\|Q_n^S\|} - \frac{Q_n^T}{\|Q_n^T\|} \right\|,
+        \qquad Q_{np} = \sum_c A_{ncp}^2
+
+    Q is the power of an image's map A at position p; neither the number of channels nor the scale of a map counts.
+    The distance is between 0 and the root of two. With the unit vectors :math:`\hat Q` and :math:`d_n` for the norm of
+    their difference,
+
+    .. math::
+        \frac{\partial L}{\partial A_{ncp}^S} = \frac{2 A_{ncp}^S}{N \, d_n \|Q_n^S\|}
+        \left( (\hat Q_n^S \cdot \hat Q_n^T) \, \hat Q_{np}^S - \hat Q_{np}^T \right)
+
+    which makes the student's values larger where the teacher's share is.
+
+    Args:
+        student: (N, C, H, W).
+        teacher: as high and wide; it gets no gradient.
+
+    Source: Martinez et al. 2020 (Real-to-Binary), section 4.2, after Zagoruyko and Komodakis 2017.
+
+    Example:
+        >>> student, teacher = torch.tensor([[[[2.0, 0.0]]]]), torch.tensor([[[[0.0, 1.0]], [[0.0, 3.0]]]])
+        >>> attention_distance(student, teacher)
+        tensor(1.4142)
+    """
+    ours, theirs = (functional.normalize(x.square().sum(dim=1).flatten(1), dim=1) for x in (student, teacher.detach()))
+    return (ours - theirs).norm(dim=1).mean()
+
+
+@MODELS.register_module()
+class AttentionTransferLoss(MapLoss):
+    """Compares where maps are large: :func:`attention_distance`, a term for each map.
+
+    The maps have to be of one size, while channels may differ.
+
+    Args:
+        modules: whose outputs are compared.
+        weight: factor of the loss.
+
+    Source: Martinez et al. 2020 (Real-to-Binary), section 4.2.
+
+    Example:
+        >>> x, y = torch.tensor([[[[2.0, 0.0]]]]), torch.tensor([[[[0.0, 1.0]]]])
+        >>> AttentionTransferLoss(['neck'])(DetectorOutput({'neck': (x,)}), DetectorOutput({'neck': (y,)}))
+        {'loss_attention_neck': tensor(1.4142)}
+    """
+
+    term = 'attention'
+
+    def distance(self, student: Tensor, teacher: Tensor) -> Tensor:
+        return attention_distance(student, teacher)
+
+    def check_shapes(self, student: Tensor, teacher: Tensor, what: str) -> None:
+        super().check_shapes(student[:, 0], teacher[:, 0], f'{what}, without their channels,')
 
 
 def inside_boxes(boxes: Tensor, size: tuple[int, int], cells: tuple[int, int]) -> Tensor:

@@ -17,7 +17,7 @@ from mmpretrain.structures import DataSample
 
 from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.models.classification import TeacherStudentClassifier
-from rebnn_mm.models.losses import distribution_loss
+from rebnn_mm.models.losses import attention_distance, distribution_loss
 from tests import two_processes
 
 # Some tests look at a loss only and never step.
@@ -99,6 +99,49 @@ def test_labels_are_added_on_request(build, images):
     torch.testing.assert_close(losses['label_loss'], 0.5 * label_loss)
     total, _ = model.parse_losses(losses)
     torch.testing.assert_close(total, losses['teacher_loss'] + 0.5 * label_loss)
+
+
+MAPS = ['backbone.layer1.0', 'backbone.layer4']
+ATTENTION = dict(type='AttentionTransferLoss', modules=MAPS, weight=0.5)
+
+
+def test_maps_of_both_are_compared_on_request(build, images):
+    """Their widths differ; each map is what a forward hook of the module sees."""
+    model = build(losses=[ATTENTION, ATTENTION])
+    maps = {}
+    for network in (model, model.teacher):
+        for name in MAPS:
+            network.get_submodule(name).register_forward_hook(
+                lambda module, _, result, name=name: maps.setdefault(name, []).append(result)
+            )
+    losses = model(images, samples(), mode='loss')
+    assert losses.keys() == {'teacher_loss', *(f'loss_attention_{name}' for name in MAPS)}
+    for name, (ours, theirs) in maps.items():
+        assert ours.shape[1] * 2 == theirs.shape[1]
+        expected = 2 * 0.5 * attention_distance(ours, theirs)  # terms of one name are added
+        torch.testing.assert_close(losses[f'loss_attention_{name}'], expected)
+    total, _ = model.parse_losses(losses)
+    torch.testing.assert_close(total, sum(losses.values()))
+    losses['loss_attention_backbone.layer1.0'].backward()
+    assert model.backbone.layer1[0].conv1.weight.grad.any() and model.backbone.layer1[1].conv1.weight.grad is None
+    assert model.state_dict().keys() == build().state_dict().keys()
+
+
+@pytest.mark.parametrize(
+    ('modules', 'message'),
+    [
+        (['neck'], r'AttentionTransferLoss: neck gives the shape \(4, 32\), which is no map \(N, C, H, W\)'),
+        (['backbone.layer1.0.bn1'], r'output of backbone.layer1.0.bn1 has no gradient.*Compare the block'),
+        (
+            ['backbone.layer1.0.conv1.weight_quantizer'],
+            'AttentionTransferLoss compares .*, which the teacher does not',
+        ),
+        (['head.loss_module'], r'training does not call head\.loss_module'),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(build, images, modules, message):
+    with pytest.raises(ValueError, match=message):
+        build(losses=[dict(ATTENTION, modules=modules)])(images, samples(), mode='loss')
 
 
 def test_the_model_is_the_student(build):
@@ -211,17 +254,26 @@ def train(model, folder, epochs=2, **options):
     return runner
 
 
-def raw(teacher_file):
+def raw(teacher_file, student=None, **options):
     """A student that has not been initialised: the runner does it."""
     torch.manual_seed(0)
-    return TeacherStudentClassifier(**network(), teacher=teacher_config(), teacher_checkpoint=str(teacher_file))
+    return TeacherStudentClassifier(
+        **deepcopy(student or network()), teacher=teacher_config(), teacher_checkpoint=str(teacher_file), **options
+    )
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(teacher_file, tmp_path):
-    straight = train(raw(teacher_file), tmp_path / 'straight')
-    train(raw(teacher_file), tmp_path / 'stopped', epochs=1)
+def real_to_binary():
+    student = network(conv_cfg=dict(type='BNNConv2d'))
+    student['backbone'].update(block='real_to_binary', stem_act=dict(type='PReLU', num_parameters=4))
+    return dict(student=student, losses=[ATTENTION], label_weight=1.0)
+
+
+@pytest.mark.parametrize('options', [{}, real_to_binary()], ids=['rebnn', 'real_to_binary'])
+def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(teacher_file, tmp_path, options):
+    straight = train(raw(teacher_file, **options), tmp_path / 'straight')
+    train(raw(teacher_file, **options), tmp_path / 'stopped', epochs=1)
     resumed = train(
-        raw(teacher_file),
+        raw(teacher_file, **options),
         tmp_path / 'resumed',
         load_from=str(tmp_path / 'stopped' / 'epoch_1.pth'),
         resume=True,
@@ -305,6 +357,14 @@ def test_weights_of_torchvision_fill_a_teacher_of_mmpretrain(tmp_path, images):
         (dict(teacher=teacher_config(classes=7)), 'the student has 5 classes, the teacher 7'),
         (dict(teacher_checkpoint='not/there.pth'), 'no checkpoint at not/there.pth'),
         (dict(teacher='configs/resnet18_imagnet.py'), 'no config file at configs/resnet18_imagnet.py'),
+        (
+            dict(losses=[dict(type='LayerwiseLoss', parts=['backbone'])]),
+            'LayerwiseLoss is no loss between maps of two',
+        ),
+        (
+            dict(losses=[dict(ATTENTION, modules=['backbone.layer5'])]),
+            "AttentionTransferLoss compares 'backbone.layer5', which the student does not.* backbone, neck, head",
+        ),
         (
             dict(teacher={**teacher_config(), 'data_preprocessor': dict(mean=[0.0, 0.0, 0.0])}),
             r'trained with mean=\[0.0, 0.0, 0.0\].*whose mean is \[120.0, 110.0, 100.0\]',

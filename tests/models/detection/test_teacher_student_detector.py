@@ -13,12 +13,8 @@ from mmdet.models.detectors import FasterRCNN, RetinaNet
 from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.models.detection import TeacherStudentDetector
-from rebnn_mm.models.detection.teacher_student_detector import (
-    _points,
-    noted_calls,
-    product_of,
-    watched_layers,
-)
+from rebnn_mm.models.detection.teacher_student_detector import _points, product_of, watched_layers
+from rebnn_mm.models.fixed_teacher import noted_calls
 from rebnn_mm.models.losses import standardised_distance
 
 from .taught_samples import (

@@ -3,6 +3,7 @@ import torch
 from mmengine.registry import MODELS
 
 from rebnn_mm.models.losses import (
+    AttentionTransferLoss,
     DenseBoxLoss,
     DenseScoreLoss,
     DKDLoss,
@@ -51,7 +52,7 @@ def targets():
     )
 
 
-@pytest.mark.parametrize('loss', LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize('loss', [*LOSSES, AttentionTransferLoss(['backbone'])], ids=lambda loss: type(loss).__name__)
 def test_every_loss_is_registered_weighted_and_deaf_to_the_teachers_gradient(draw, loss):
     student, teacher = complete(draw), complete(draw)
     leaves = [x.requires_grad_() for x in (teacher.maps['backbone'][0], teacher.points.scores, teacher.regions.scores)]

@@ -3,12 +3,15 @@ import torch
 
 from rebnn_mm.models.losses.detector_comparison import DetectorOutput, Product, Regions, Targets
 from rebnn_mm.models.losses.feature_losses import (
+    AttentionTransferLoss,
     LayerwiseLoss,
+    MapLoss,
     ObjectFeatureLoss,
     PKDLoss,
     RegionDiscrepancyLoss,
     amplitude_distance,
     angle_distance,
+    attention_distance,
     discrepancies,
     inside_boxes,
     standardised,
@@ -50,6 +53,57 @@ def test_pkd_has_a_term_for_every_map(draw):
     losses = PKDLoss(list(ours), weight=0.5)(DetectorOutput(ours), DetectorOutput(theirs), Targets())
     assert losses.keys() == {'loss_pkd_neck_0', 'loss_pkd_neck_1', 'loss_pkd_roi_head.shared_head'}
     assert [round(float(value), 3) for value in losses.values()] == [1.0, 1.0, 1.0]
+
+
+def test_attention_is_compared_image_by_image(draw, gradient):
+    """Value and gradient against the closed form; the teacher has other channels."""
+    student, teacher = draw(3, 4, 5, 6), draw(3, 2, 5, 6)
+    powers = [x.square().sum(dim=1).flatten(1) for x in (student, teacher)]
+    ours, theirs = (q / q.square().sum(dim=1, keepdim=True).sqrt() for q in powers)
+    distances = (ours - theirs).square().sum(dim=1).sqrt()
+    torch.testing.assert_close(attention_distance(student, teacher), distances.mean(), rtol=0, atol=FLOAT64_EXACT)
+    found = gradient(lambda s: attention_distance(s, teacher), student)
+    cosines = (ours * theirs).sum(dim=1, keepdim=True)
+    pull = (cosines * ours - theirs) / (3 * distances * powers[0].norm(dim=1))[:, None]
+    torch.testing.assert_close(found, 2 * student * pull.view(3, 1, 5, 6), rtol=0, atol=FLOAT64_EXACT)
+
+
+def test_attention_knows_neither_scale_nor_sign_nor_order_of_channels(draw):
+    student, teacher = draw(2, 3, 4, 4), draw(2, 3, 4, 4)
+    scales = draw(2, 1, 1, 1).abs() + 0.5
+    other = -7 * (scales * teacher)[:, [2, 0, 1]]
+    torch.testing.assert_close(attention_distance(student, other), attention_distance(student, teacher))
+    assert attention_distance(teacher, other) < 1e-7
+
+
+def test_attention_where_maps_agree_or_are_dead_has_a_finite_gradient(draw, gradient):
+    x = draw(2, 3, 4, 4)
+    for student, teacher in ((x, x), (torch.zeros_like(x), x), (x, torch.zeros_like(x))):
+        assert gradient(lambda s, t=teacher: attention_distance(s, t), student).isfinite().all()
+
+
+def test_attention_has_a_term_for_every_map_and_wants_their_size_only(draw):
+    ours = {'backbone': (draw(2, 3, 4, 4), draw(2, 6, 2, 2))}
+    theirs = {'backbone': (draw(2, 5, 4, 4), draw(2, 6, 2, 2))}
+    losses = AttentionTransferLoss(['backbone'], weight=0.5)(DetectorOutput(ours), DetectorOutput(theirs))
+    for level, (a, b) in enumerate(zip(ours['backbone'], theirs['backbone'], strict=True)):
+        torch.testing.assert_close(losses.pop(f'loss_attention_backbone_{level}'), 0.5 * attention_distance(a, b))
+    assert not losses
+    other = DetectorOutput({'backbone': (draw(2, 3, 4, 5), draw(2, 6, 2, 2))})
+    message = (
+        r'AttentionTransferLoss: maps of backbone, without .* of the student have the shape \(2, 4, 4\), those of'
+    )
+    with pytest.raises(ValueError, match=message):
+        AttentionTransferLoss(['backbone'])(DetectorOutput(ours), other)
+
+
+@pytest.mark.parametrize('loss', [PKDLoss, AttentionTransferLoss])
+def test_what_is_no_map_is_refused(loss, draw):
+    pooled = DetectorOutput({'neck': (draw(2, 8),)})
+    with pytest.raises(ValueError, match=rf'{loss.__name__}: neck gives the shape \(2, 8\), which is no map'):
+        loss(['neck'])(pooled, pooled)
+    with pytest.raises(NotImplementedError, match='MapLoss has to implement distance'):
+        MapLoss(['neck']).distance(draw(1), draw(1))
 
 
 def test_cells_are_inside_a_box_or_hold_its_centre():
