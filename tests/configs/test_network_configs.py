@@ -1,7 +1,7 @@
 """The configs of networks beside the paper's: structure, size, a step, a prediction, the packed file, the recipe."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -12,6 +12,7 @@ from torch import nn
 pytest.importorskip('mmpretrain')
 
 from mmpretrain.registry import MODELS
+from mmpretrain.structures import DataSample
 from mmpretrain.utils import register_all_modules
 
 from rebnn_mm.analysis.config_network import build_network
@@ -30,9 +31,9 @@ register_all_modules(init_default_scope=False)
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'networks'
 TEACHER = dict(
     type='ImageClassifier',
-    backbone=dict(type='BinaryVGGSmall', base_channels=4, conv_cfg=None, block='relu'),
+    backbone=dict(type='ReBNNResNet', depth=18, base_channels=4, conv_cfg=None, block='relu', out_indices=(3,)),
     neck=dict(type='GlobalAveragePooling'),
-    head=dict(type='LinearClsHead', num_classes=1000, in_channels=16),
+    head=dict(type='LinearClsHead', num_classes=1000, in_channels=32),
     init_cfg=dict(type='Kaiming', layer='Conv2d'),
 )
 
@@ -51,6 +52,7 @@ class Row(NamedTuple):
 
 
 EIGHTH = dict(base_channels=8)
+R2B = dict(base_channels=8, stem_act=dict(num_parameters=8))
 ROWS = {
     'reactnet_a_stage1_imagenet': Row(EIGHTH, 256, 26, 2, 29_343_592, 0.0, 4828.76, 117.374),
     'reactnet_a_imagenet': Row(EIGHTH, 256, 26, 2, 29_343_592, 4816.90, 87.13, 7.937),
@@ -60,6 +62,9 @@ ROWS = {
     'quicknet_small_imagenet': Row(dict(width=0.25), 128, 16, 10, 12_652_504, 1156.06, 34.00, 4.184),
     'quicknet_imagenet': Row(dict(width=0.125), 64, 16, 10, 13_230_024, 1849.69, 58.55, 4.352),
     'quicknet_large_imagenet': Row(dict(width=0.125), 64, 32, 10, 23_338_184, 3699.38, 87.45, 5.644),
+    'real_to_binary_stage1_imagenet': Row(R2B, 64, 0, 53, 11_986_920, 0.0, 1814.37, 47.948),
+    'real_to_binary_stage2_imagenet': Row(R2B, 64, 16, 37, 11_986_920, 0.0, 1814.37, 47.948),
+    'real_to_binary_imagenet': Row(R2B, 64, 16, 37, 11_986_920, 1676.28, 164.28, 5.379),
     'meliusnet22_imagenet': Row(dict(base_channels=16), 128, 34, 7, 6_944_584, 4624.22, 208.64, 4.066),
 }
 ONE_OF_EACH = [
@@ -67,9 +72,20 @@ ONE_OF_EACH = [
     'bireal50_imagenet',
     'bnext_t_imagenet',
     'quicknet_imagenet',
+    'real_to_binary_imagenet',
     'meliusnet22_imagenet',
 ]
-EVERY = [pytest.param(name, marks=() if name in ONE_OF_EACH else pytest.mark.slow) for name in ROWS]
+REAL_TO_BINARY = ['real_to_binary_stage1_imagenet', 'real_to_binary_stage2_imagenet', 'real_to_binary_imagenet']
+NOT_SLOW = {*ONE_OF_EACH, *REAL_TO_BINARY}
+EVERY = [pytest.param(name, marks=() if name in NOT_SLOW else pytest.mark.slow) for name in ROWS]
+
+
+def without_download(cfg: Config) -> Config:
+    """The config with a teacher that is small and random."""
+    if 'teacher' in cfg.model:
+        cfg.model.teacher = TEACHER  # update() would merge it
+        cfg.model.teacher_checkpoint = None
+    return cfg
 
 
 @pytest.fixture(autouse=True)
@@ -86,9 +102,7 @@ def narrow(load_config):
         cfg = load_config(f'networks/{name}')
         cfg.model.backbone.update(ROWS[name].narrow)
         cfg.model.head.in_channels = ROWS[name].channels
-        if 'teacher' in cfg.model:
-            cfg.model.update(teacher=TEACHER, teacher_checkpoint=None)
-        return cfg
+        return without_download(cfg)
 
     return narrow
 
@@ -98,9 +112,7 @@ def narrow(load_config):
 )
 def test_structure_and_costs(name, load_config):
     """What papers and released codes print of them is in docs/models.md, with the rule that it follows."""
-    row, cfg = ROWS[name], load_config(f'networks/{name}')
-    if 'teacher' in cfg.model:
-        cfg.model.update(teacher=TEACHER, teacher_checkpoint=None)
+    row, cfg = ROWS[name], without_download(load_config(f'networks/{name}'))
     with torch.device('meta'):
         network = build_network(cfg)
     cost, rule = network_cost(network, (224, 224)), Rule()
@@ -117,9 +129,10 @@ def test_one_step_learns_and_prediction_gives_scores(name, narrow, tmp_path):
     assert gradients.keys() == convolutions(runner.model).keys()
     # Squeeze and excitation is one channel wide here, and its ReLU can be silent for two images.
     wrong = {n for n, value in gradients.items() if not 0 < value < float('inf')}
-    assert {n for n in wrong if '.se.' not in n} == set()
+    assert {n for n in wrong if '.se.' not in n and '.gate' not in n} == set()
     assert len(wrong) < len(gradients) / 5
-    assert set(parameter_roles(runner.model).values()) >= {'latent weight', 'norm', 'rest'}
+    roles = set(parameter_roles(runner.model).values())
+    assert roles >= {'norm', 'rest'} and ('latent weight' in roles) == (ROWS[name].bops > 0)
     check_prediction(runner)
 
 
@@ -155,6 +168,64 @@ def test_second_stage_takes_everything_the_first_one_learned(narrow):
     state = first.state_dict()
     second.load_state_dict(state)  # strictly
     assert {key.split('.')[-1] for key in state if 'quantizer' in key} == {'shift'}
+
+
+def narrowed(value: Any) -> Any:
+    """A Real-to-Binary config with eight channels in place of 64, in its teacher too."""
+    if not isinstance(value, dict):
+        return value
+    names = dict(num_parameters=8, in_channels=64, num_classes=5)
+    found = {key: names.get(key, narrowed(each)) for key, each in value.items()}
+    return {**found, 'base_channels': 8} if 'depth' in found else found
+
+
+def test_real_to_binary_learns_from_the_stage_before(load_config, tmp_path):
+    """Each checkpoint fills the teacher of the next stage; what the second one learned is where the third starts."""
+    images = torch.randn(2, 3, 64, 64, generator=torch.Generator().manual_seed(0))
+    labels = [DataSample().set_gt_label(label) for label in (0, 4)]
+    before = None
+    for name in REAL_TO_BINARY:
+        cfg = load_config(f'networks/{name}')
+        model = narrowed(cfg.model.to_dict())
+        if before is None:
+            model.update(teacher=narrowed(TEACHER), teacher_checkpoint=None)
+            model['teacher']['backbone']['base_channels'], model['teacher']['head']['in_channels'] = 4, 32
+        else:
+            assert cfg.model.teacher_checkpoint == f'work_dirs/{before}/epoch_75.pth'
+            assert cfg.get('load_from') in (None, cfg.model.teacher_checkpoint)
+            model['teacher_checkpoint'] = str(tmp_path / before)
+        torch.manual_seed(1)
+        student = MODELS.build(model)
+        student.init_weights()
+        if cfg.get('load_from'):
+            student.load_state_dict(torch.load(tmp_path / before))  # strictly
+        losses = student(images, labels, mode='loss')
+        maps = 8 if name != REAL_TO_BINARY[-1] else 0
+        assert [*losses][:2] == ['teacher_loss', 'label_loss'] and len(losses) == 2 + maps
+        if before is not None:
+            saved = torch.load(tmp_path / before)
+            assert all(torch.equal(value, saved[key]) for key, value in student.teacher.state_dict().items())
+        student.parse_losses(losses)[0].backward()
+        assert all(p.grad is not None for p in student.parameters())
+        torch.save(student.state_dict(), tmp_path / name)
+        before = name
+    assert [m.activation_bits for m in convolutions(student.teacher).values() if isinstance(m, BinaryConv2d)] == [
+        1
+    ] * 16
+
+
+@pytest.mark.parametrize('name', REAL_TO_BINARY)
+def test_real_to_binary_has_the_schedule_of_larq_zoo(name, load_config):
+    cfg = load_config(f'networks/{name}')
+    last = name == REAL_TO_BINARY[-1]
+    optimizer = cfg.optim_wrapper.optimizer
+    assert (optimizer.type, optimizer.lr, optimizer.weight_decay) == (
+        ('Adam', 2e-4, 0) if last else ('Adam', 1e-3, 1e-5)
+    )
+    warm_up, steps = cfg.param_scheduler
+    assert (warm_up.end, steps.milestones, steps.gamma, cfg.train_cfg.max_epochs) == (5, [40, 60, 70], 0.3, 75)
+    assert (cfg.model.label_weight, cfg.model.teacher_loss.loss_weight) == (1.0, 0.8 if last else 3.0)
+    assert 4 * cfg.train_dataloader.batch_size == cfg.auto_scale_lr.base_batch_size == 256
 
 
 @pytest.mark.parametrize(
