@@ -92,9 +92,12 @@ def _prelu(t: Translator, node: onnx.NodeProto) -> Activation:
     return t.write('PRELU', [x.index, t.builder.constant(slope.reshape(1, 1, -1))], x.shape)
 
 
-def _relu(t: Translator, node: onnx.NodeProto) -> Activation:
-    x = t.activation(node.input[0])
-    return t.write('RELU', [x.index], x.shape)
+def _function(name: str) -> Translation:
+    def translate(t: Translator, node: onnx.NodeProto) -> Activation:
+        x = t.activation(node.input[0])
+        return t.write(name, [x.index], x.shape)
+
+    return translate
 
 
 def _clip(t: Translator, node: onnx.NodeProto) -> Activation:
@@ -258,8 +261,9 @@ TRANSLATIONS: dict[str, Translation] = {
     'Mul': _elementwise('MUL', 'MulOptions'),
     'PRelu': _prelu,
     'ReduceMean': _mean,
-    'Relu': _relu,
+    'Relu': _function('RELU'),
     'Reshape': _reshape,
+    'Sigmoid': _function('LOGISTIC'),
     'Softmax': _softmax,
     'Sub': _elementwise('SUB', 'SubOptions'),
 }

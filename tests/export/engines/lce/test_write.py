@@ -42,7 +42,16 @@ def used(model, *shape):
 
 
 @pytest.mark.parametrize(
-    ('block', 'size'), [('react', 32), ('react', 30), ('hardtanh', 16), ('relu', 16), ('single', 16), ('preact', 16)]
+    ('block', 'size'),
+    [
+        ('react', 32),
+        ('react', 30),
+        ('hardtanh', 16),
+        ('relu', 16),
+        ('single', 16),
+        ('preact', 16),
+        ('real_to_binary', 16),
+    ],
 )
 def test_resnet(block, size, run_lce):
     torch.manual_seed(0)
