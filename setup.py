@@ -60,9 +60,9 @@ EXTRAS = {
 
 
 class BuildWithConfigs(build_py):
-    """Copies ``configs`` and their index into the package, to ``.mim``, where OpenMMLab's tools look for them.
+    """Copies ``configs``, their index and the doors to our commands into the package, to ``.mim``.
 
-    An editable install has links there.
+    There OpenMMLab's tools look for them. An editable install has links there.
     """
 
     def run(self) -> None:
@@ -72,6 +72,11 @@ class BuildWithConfigs(build_py):
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(ROOT / 'configs', target / 'configs', ignore=shutil.ignore_patterns('__pycache__'))
             shutil.copy(ROOT / 'model-index.yml', target)
+            for script in (ROOT / 'tools').rglob('*.py'):
+                if 'from rebnn_mm.cli.' in script.read_text(encoding='utf-8'):
+                    door = target / script.relative_to(ROOT)
+                    door.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(script, door)
 
 
 class BuildRuntime(Command):

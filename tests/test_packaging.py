@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -30,7 +31,7 @@ def copy_sources(target: Path) -> None:
     for pattern in ('*.py', '*.md', '*.toml', '*.in', '*.yml', 'LICENSE'):
         for file in ROOT.glob(pattern):
             shutil.copy(file, target)
-    for name in ('rebnn_mm', 'configs', 'runtime'):
+    for name in ('rebnn_mm', 'configs', 'runtime', 'tools'):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns('__pycache__', '*.so'))
 
 
@@ -95,7 +96,19 @@ def test_wheel_holds_every_module_and_config(installed):
     modules = files(ROOT / 'rebnn_mm', '*.py')
     assert 'faster_rcnn_r18_rebnn_coco.py' in configs
     assert files(installed / 'rebnn_mm' / '.mim' / 'configs', '*.py') == configs
-    assert files(installed / 'rebnn_mm', '*.py') == modules | {f'.mim/configs/{name}' for name in configs}
+    doors = files(installed / 'rebnn_mm' / '.mim' / 'tools', '*.py')
+    assert files(installed / 'rebnn_mm', '*.py') == modules | {
+        *(f'.mim/configs/{name}' for name in configs),
+        *(f'.mim/tools/{name}' for name in doors),
+    }
+
+
+def test_wheel_holds_the_doors_to_the_commands_and_no_other_script(installed):
+    doors = files(installed / 'rebnn_mm' / '.mim' / 'tools', '*.py')
+    assert {'train.py', 'test.py', 'export.py', 'analysis/get_ops.py'} <= doors
+    modules = {(installed / 'rebnn_mm' / '.mim' / 'tools' / name).read_text().splitlines()[2] for name in doors}
+    assert all(re.fullmatch(r'from rebnn_mm\.cli\.\w+ import main', line) for line in modules)
+    assert len(modules) == len(doors)
 
 
 def test_wheel_holds_these_rooms_and_no_experiments(installed):

@@ -79,3 +79,22 @@ def test_collections_name_their_papers():
         assert collection['Paper']['URL'].startswith('https://arxiv.org/abs/')
     used = {model['In Collection'] for model in MODELS.values()}
     assert used == {collection['Name'] for collection in METAFILE['Collections']}
+
+
+def test_the_index_is_read_by_the_library_that_mim_reads_it_with():
+    read = pytest.importorskip('modelindex.load_model_index')
+    index = read.load(str(ROOT / 'model-index.yml'))
+    index.build_models_with_collections()
+    assert {model.name: model.config for model in index.models} == {name: m['Config'] for name, m in MODELS.items()}
+    assert all(model.results[0].metrics and model.in_collection for model in index.models)
+
+
+def test_mim_searches_by_collection_data_set_and_score():
+    search = pytest.importorskip('mim.commands.search')
+    table = search.convert2df(search.load(str(ROOT / 'model-index.yml')))
+    found = search.filter_by_training_datasets(search.filter_by_models(table, ['ReBNN']), ['COCO'])
+    assert set(found.index) == {'faster_rcnn_r18_rebnn_coco', 'ssd300_vgg16_rebnn_coco'}
+    found = search.filter_by_conditions(table, 'top_1_accuracy>69')
+    assert {name for name, row in found.iterrows() if row['bits'] == '1/1'} == {
+        'resnet34_react_imagenet', 'resnet34_rebnn_two_stage_imagenet',
+    }  # fmt: skip
