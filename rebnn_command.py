@@ -37,6 +37,9 @@ COMMANDS = {
     'detect': Command('what a checkpoint finds in an image', 'cli.detect'),
     'export': Command('write a checkpoint as a packed model, which runs without PyTorch', 'cli.export'),
     'test-packed': Command('score a packed model', 'cli.test_packed'),
+    'choose': Command('score, time and weigh packed models of one task', 'cli.choose'),
+    'choose-layers': Command('which parts of a 1-bit network deserve more than one bit', 'cli.choose_layers'),
+    'benchmark': Command('time packed networks beside fp32 and int8', 'cli.benchmark'),
     'unpack': Command('make a checkpoint of a packed model', 'cli.unpack'),
     'ops': Command('size and operations of a network, layer by layer', 'cli.ops'),
     'flips': Command('project how often signs will flip in a training', 'cli.flips'),
@@ -94,7 +97,7 @@ def how_to_install(name: str) -> str:
     """What to install for a subcommand whose libraries are missing."""
     if COMMANDS[name].light:
         return "Run: pip install 'rebnn_mm[deploy]'"
-    if name in ('export', 'test-packed', 'unpack'):
+    if name in ('export', 'test-packed', 'choose', 'choose-layers', 'benchmark', 'unpack'):
         return "Run: pip install 'rebnn_mm[export]'; what training needs beside it, rebnn check says"
     return 'rebnn check says what is missing'
 

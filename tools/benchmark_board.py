@@ -8,11 +8,7 @@ Needs NumPy, ONNX Runtime and the package of the board wheel (rebnn_mm.deploy); 
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
-import os
-import platform
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -25,15 +21,8 @@ import onnxruntime
 
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.errors import DeployError, first_sentence
+from rebnn_mm.deploy.measurement import conditions, describe_cpu, measure, pin, statistics_of, versions, warnings_of
 from rebnn_mm.deploy.model import PackedModel
-from rebnn_mm.deploy.native import library_file
-from rebnn_mm.version import __version__
-
-BLOCK = 5
-"""Two models take turns after so many runs, so that a clock that changes changes both."""
-
-DRIFT = 1.05
-"""If the last third of the runs is slower than the first by more, the processor has probably been slowed down."""
 
 
 def parse_args() -> argparse.Namespace:
@@ -99,20 +88,6 @@ def benchmark(args: argparse.Namespace, root: Path = Path('/')) -> dict[str, Any
     }
 
 
-def pin(wanted: int | None, root: Path) -> int:
-    """Bind this process to one processor before any thread starts.
-
-    Raises:
-        ValueError: it may not run there.
-    """
-    allowed = sorted(os.sched_getaffinity(0))
-    core = wanted if wanted is not None else max(allowed, key=lambda number: (highest_clock(number, root), number))
-    if core not in allowed:
-        raise ValueError(f'--core {core} is not available here; choose one of {", ".join(map(str, allowed))}.')
-    os.sched_setaffinity(0, {core})
-    return core
-
-
 def packed_runner(path: Path, threads: int, size: tuple[int, int]) -> Callable[[], object]:
     """What runs a packed model once on a prepared photo of noise."""
     model = load(path, threads=threads)
@@ -143,138 +118,6 @@ def real_runner(path: Path, threads: int, size: tuple[int, int]) -> Callable[[],
     return lambda: session.run(None, feeds)
 
 
-def measure(models: dict[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
-    """Milliseconds of each run, the models taking turns.
-
-    Example:
-        >>> {name: len(values) for name, values in measure({'a': int, 'b': int}, 7).items()}
-        {'a': 7, 'b': 7}
-    """
-    times: dict[str, list[float]] = {name: [] for name in models}
-    for done in range(0, runs, BLOCK):
-        for name, run in models.items():
-            run()  # what the other model left in the caches is no part of it
-            for _ in range(min(BLOCK, runs - done)):
-                start = time.perf_counter()
-                run()
-                times[name].append(1000 * (time.perf_counter() - start))
-    return times
-
-
-def statistics_of(values: list[float]) -> dict[str, float]:
-    """What is reported of a model's times.
-
-    Example:
-        >>> statistics_of([1.0, 2.0, 6.0])
-        {'median_ms': 2.0, 'p90_ms': 5.2, 'least_ms': 1.0, 'runs': 3}
-    """
-    return {
-        'median_ms': round(statistics.median(values), 3),
-        'p90_ms': round(float(np.percentile(values, 90)), 3),
-        'least_ms': round(min(values), 3),
-        'runs': len(values),
-    }
-
-
-def conditions(core: int | None, root: Path) -> dict[str, Any]:
-    """Clock, governor and temperatures now, as far as this system tells."""
-    clock = root / f'sys/devices/system/cpu/cpu{core or 0}/cpufreq'
-    return {
-        'governor': read(clock / 'scaling_governor'),
-        'clock_khz': number(clock / 'scaling_cur_freq'),
-        'highest_clock_khz': number(clock / 'scaling_max_freq') or number(clock / 'cpuinfo_max_freq'),
-        'temperatures_c': {
-            read(zone / 'type') or zone.name: (number(zone / 'temp') or 0) / 1000
-            for zone in sorted((root / 'sys/class/thermal').glob('thermal_zone*'))
-        },
-        'cooling': {
-            read(device / 'type') or device.name: number(device / 'cur_state')
-            for device in sorted((root / 'sys/class/thermal').glob('cooling_device*'))
-        },
-        'load': read(root / 'proc/loadavg'),
-    }
-
-
-def warnings_of(before: dict[str, Any], after: dict[str, Any], times: dict[str, list[float]]) -> list[str]:
-    """What makes the numbers doubtful, one sentence each.
-
-    Example:
-        >>> quiet = dict(governor='performance', clock_khz=None, highest_clock_khz=None, cooling={}, load=None)
-        >>> warnings_of(quiet, quiet | {'clock_khz': 1200000, 'highest_clock_khz': 2000000}, {'a': [1.0, 1.0, 1.0]})
-        ['At the end the clock was 1.20 of 2.00 GHz.']
-    """
-    found = []
-    if before['governor'] is None:
-        found.append('This system does not tell its clock; nothing says that it was constant.')
-    elif before['governor'] != 'performance':
-        found.append(
-            f'The governor is {before["governor"]}: the clock may vary. As root: '
-            'echo performance | tee /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor'
-        )
-    clock, highest = after['clock_khz'], after['highest_clock_khz']
-    if clock and highest and clock < 0.97 * highest:
-        found.append(f'At the end the clock was {clock / 1e6:.2f} of {highest / 1e6:.2f} GHz.')
-    hotter = [name for name, state in after['cooling'].items() if (state or 0) > (before['cooling'].get(name) or 0)]
-    if hotter:
-        found.append(f'The system began to cool while it ran ({", ".join(hotter)}).')
-    for name, values in times.items():
-        third = max(1, len(values) // 3)
-        ratio = statistics.median(values[-third:]) / statistics.median(values[:third])
-        if ratio > DRIFT:
-            found.append(
-                f'{name}: its last runs took {ratio:.2f} times as long as its first; the processor may have been '
-                'slowed down. Cool the board.'
-            )
-    if before['load'] and float(before['load'].split()[0]) > 0.5:
-        found.append(f'Other programs were running (load {before["load"].split()[0]}).')
-    return found
-
-
-def describe_cpu(core: int | None, root: Path) -> dict[str, Any]:
-    """The processor: its block of /proc/cpuinfo, its identification register, the board's name and the kernel."""
-    blocks = [
-        {
-            key.strip(): value.strip()
-            for key, _, value in (line.partition(':') for line in block.splitlines() if ':' in line)
-        }
-        for block in (read(root / 'proc/cpuinfo') or '').split('\n\n')
-    ]
-    block = next((block for block in blocks if block.get('processor') == str(core or 0)), blocks[0])
-    registers = root / f'sys/devices/system/cpu/cpu{core or 0}/regs/identification'
-    board = read(root / 'proc/device-tree/model') or read(root / 'sys/class/dmi/id/product_name')
-    return {
-        'board': board.rstrip('\0') if board else None,
-        'machine': platform.machine(),
-        'kernel': platform.release(),
-        'cores': os.cpu_count(),
-        'midr': read(registers / 'midr_el1'),
-        'cpuinfo': block,
-    }
-
-
-def versions() -> dict[str, str | None]:
-    """What ran."""
-    return {
-        'rebnn_mm': __version__,
-        'kernels': kernels(),
-        'onnxruntime': onnxruntime.__version__,
-        'numpy': np.__version__,
-        'python': platform.python_version(),
-        'libc': ' '.join(platform.libc_ver()),
-    }
-
-
-def kernels() -> str | None:
-    """The instruction set that the library has chosen; None without the library."""
-    try:
-        name = ctypes.CDLL(str(library_file('librebnn'))).rebnn_isa
-    except (OSError, AttributeError):
-        return None
-    name.restype = ctypes.c_char_p
-    chosen = name()
-    return chosen.decode() if chosen else None
-
-
 def table(report: dict[str, Any]) -> list[str]:
     """The report for people."""
     cpu, now = report['cpu'], report['after']
@@ -293,25 +136,6 @@ def table(report: dict[str, Any]) -> list[str]:
         packed, real = (row['median_ms'] for row in report['models'])
         lines.append(f'{"ratio of the medians":40}{real / packed:8.2f}')
     return [*lines, *(f'Warning: {text}' for text in report['warnings'])]
-
-
-def highest_clock(core: int, root: Path) -> int:
-    """In kHz; 0 if the system does not tell."""
-    return number(root / f'sys/devices/system/cpu/cpu{core}/cpufreq/cpuinfo_max_freq') or 0
-
-
-def read(path: Path) -> str | None:
-    """The text of a file of the system without its last newline; None if it cannot be read."""
-    try:
-        return path.read_text(encoding='utf-8', errors='replace').strip('\n')
-    except OSError:
-        return None
-
-
-def number(path: Path) -> int | None:
-    """The whole number in a file of the system."""
-    text = read(path)
-    return int(text) if text and text.lstrip('-').isdigit() else None
 
 
 def _positive(text: str) -> int:

@@ -27,10 +27,10 @@ from typing import Any
 os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 import torch
-from benchmark_board import describe_cpu, kernels
 
 from rebnn_mm.benchmark.choice import renewed
 from rebnn_mm.benchmark.compatibility import STOCK, checked, markdown, stock_config, versions
+from rebnn_mm.deploy.measurement import describe_cpu, kernels
 from rebnn_mm.utils.command_line import stop_if, unwritable
 
 LIMIT = 900

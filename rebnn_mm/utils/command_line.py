@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -105,6 +106,21 @@ def stop_if(problem: str | None) -> None:
     if int(os.environ.get('RANK', os.environ.get('SLURM_PROCID', 0))) == 0:
         print(f'{os.path.relpath(sys.argv[0])}: {problem}', file=sys.stderr)
     sys.exit(1)
+
+
+def given_command(argv: Sequence[str] | None = None) -> str:
+    """The command as it was given, for those who want to repeat it.
+
+    Args:
+        argv: its words; default: ``sys.argv``.
+
+    Example:
+        >>> given_command(['rebnn choose', 'my config.py']), given_command(['tools/choose.py', 'mine.py'])
+        ("rebnn choose 'my config.py'", 'python tools/choose.py mine.py')
+    """
+    program, *arguments = sys.argv if argv is None else argv
+    start = program.split() if program.startswith('rebnn ') else ['python', program]
+    return shlex.join([*start, *arguments])
 
 
 def stop_on_broken_environment(cfg: Config) -> None:

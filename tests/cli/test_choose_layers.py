@@ -1,14 +1,15 @@
 """Parts of a 1-bit network made real in turn: trained on, packed, scored, timed, and a proposal at the end."""
 
 import json
+import sys
 
 import pytest
 from mmengine.config import Config
 
 pytest.importorskip('mmpretrain')
 
-from tests.tools.conftest import ROOT
-from tests.tools.test_test_packed import classifier, run
+from rebnn_mm.cli.choose_layers import main
+from tests.tools.test_test_packed import classifier
 
 __all__ = ['classifier']
 
@@ -37,8 +38,9 @@ def trained(classifier):
 
 def choose(folder, *arguments):
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / 'tools')
-        run('tools/choose_layers.py', folder / 'trained.py', folder / 'tiny.pth', '--rounds', 1, *arguments)
+        given = [folder / 'trained.py', folder / 'tiny.pth', '--rounds', 1, *arguments]
+        patch.setattr(sys, 'argv', ['rebnn choose-layers', *map(str, given)])
+        main()
 
 
 @pytest.mark.slow

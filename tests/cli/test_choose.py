@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 
 import pytest
 from mmengine.config import Config
@@ -10,11 +11,11 @@ pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
 from rebnn_mm.benchmark.choice import int8_of
+from rebnn_mm.cli.choose import main
 from rebnn_mm.deploy import TextClassifier, load
 from rebnn_mm.export.exporter import export, write
 from tests.export.conftest import tiny_classifier, tiny_parts
-from tests.tools.conftest import ROOT
-from tests.tools.test_test_packed import NORMAL, classifier, run
+from tests.tools.test_test_packed import NORMAL, classifier
 
 BEGIN, END = '<!-- begin choice -->\n', '<!-- end choice -->\n'
 
@@ -23,8 +24,8 @@ __all__ = ['classifier']
 
 def choose(*arguments):
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / 'tools')
-        run('tools/choose.py', *arguments)
+        patch.setattr(sys, 'argv', ['rebnn choose', *map(str, arguments)])
+        main()
 
 
 @pytest.fixture(scope='module')
@@ -73,7 +74,7 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
     assert os.sched_getaffinity(0) == allowed
     text = page.read_text()
     assert text.startswith(f'Files:\n{BEGIN}| file |') and text.endswith(f'{END}More.\n')
-    assert 'Measured 20' in text and 'old' not in text
+    assert 'Measured 20' in text and f' by `rebnn choose {files}/trained.py' in text and 'old' not in text
     # A score is not computed again: what the file says of it is believed.
     report['scores'] = {key: {'accuracy/top1': 99.0} for key in report['scores']}
     out.write_text(json.dumps(report))
@@ -110,7 +111,7 @@ def test_what_is_binary_is_not_quantised_that_way(files):
 
 
 def test_a_model_of_texts_is_refused(files, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr('rebnn_mm.deploy.load', lambda path: object.__new__(TextClassifier))
+    monkeypatch.setattr('rebnn_mm.cli.choose.load', lambda path: object.__new__(TextClassifier))
     with pytest.raises(SystemExit):
         choose(files / 'tiny.py', f'a={files / "tiny.onnx"}', '--json', tmp_path / 'choose.json')
     assert 'tiny.onnx takes texts, and only models of images are compared here.' in capsys.readouterr().err

@@ -1,6 +1,5 @@
 """The benchmark as a user calls it, on two small files."""
 
-import importlib
 import json
 import os
 import platform
@@ -11,20 +10,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from rebnn_mm.cli.benchmark import main
 from rebnn_mm.deploy.native import LIBRARY_FOLDER
 from tests.deploy import models
-from tests.scripts import ROOT, run_script
+from tests.scripts import run_script
 
-TOOL = 'tools/benchmark.py'
 pytestmark = pytest.mark.skipif(
     not (LIBRARY_FOLDER / 'librebnn_ort.so').is_file(), reason='the library with our kernels is not built'
 )
-
-
-@pytest.fixture(scope='module')
-def tool():
-    sys.path.insert(0, str(ROOT / 'tools'))
-    return importlib.import_module('benchmark')
 
 
 @pytest.fixture(scope='module')
@@ -45,7 +38,7 @@ def own(tmp_path_factory) -> list[object]:
 
 
 def test_json_holds_ratios_and_what_belongs_to_them(own):
-    done = run_script(TOOL, *own, '--where', '--isa', 'portable', '--json')
+    done = run_script('rebnn_command.py', 'benchmark', *own, '--where', '--isa', 'portable', '--json')
     assert done.returncode == 0, done.stderr
     entry = json.loads(done.stdout)['packed']
     rows = entry['rows']
@@ -67,7 +60,7 @@ def test_json_holds_ratios_and_what_belongs_to_them(own):
 
 
 def test_the_table_names_machine_versions_and_every_row(own):
-    done = run_script(TOOL, *own, '--isa', 'portable', '--no-int8')
+    done = run_script('rebnn_command.py', 'benchmark', *own, '--isa', 'portable', '--no-int8')
     assert done.returncode == 0, done.stderr
     assert 'kernels portable' in done.stdout and 'onnxruntime' in done.stdout and '10 rounds' in done.stdout
     assert (
@@ -86,17 +79,17 @@ def test_the_table_names_machine_versions_and_every_row(own):
         (['--packed', 'no.onnx', '--real', 'none.onnx'], 'none.onnx'),
     ],
 )
-def test_what_does_not_go_is_said_in_a_sentence(options, sentence, tool, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(sys, 'argv', ['tools/benchmark.py', *options, '--work-dir', str(tmp_path)])
+def test_what_does_not_go_is_said_in_a_sentence(options, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', ['rebnn benchmark', *options, '--work-dir', str(tmp_path)])
     with pytest.raises(SystemExit) as stopped:
-        tool.main()
+        main()
     printed = capsys.readouterr()
     assert stopped.value.code != 0 and sentence in printed.err and printed.out == ''
 
 
-def test_kernels_of_another_processor_are_refused(own, tool, monkeypatch, capsys):
+def test_kernels_of_another_processor_are_refused(own, monkeypatch, capsys):
     isa = 'avx2' if platform.machine() == 'aarch64' else 'neon'
-    monkeypatch.setattr(sys, 'argv', ['tools/benchmark.py', *map(str, own), '--no-int8', '--isa', isa])
+    monkeypatch.setattr(sys, 'argv', ['rebnn benchmark', *map(str, own), '--no-int8', '--isa', isa])
     with pytest.raises(SystemExit):
-        tool.main()
+        main()
     assert f'the kernels {isa} are not there on this processor.' in capsys.readouterr().err

@@ -1,0 +1,235 @@
+"""Times packed networks beside what one would use instead, in one run: a table, or JSON.
+
+rebnn benchmark --models resnet18 resnet34
+rebnn benchmark --packed cells.onnx --real cells_real.onnx --size 600 800
+
+Each network is run in ONNX Runtime, batch 1, in four ways that take turns: real-valued in fp32, quantised to int8 by
+ONNX Runtime (static, QDQ, per channel), as the exact packed file, and as that of `rebnn export --fast`. The first
+two have all of ONNX Runtime's optimisations. Networks named by --models get random weights; their files are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from rebnn_mm.benchmark.networks import NETWORKS
+from rebnn_mm.benchmark.tables import WORDS, show
+from rebnn_mm.benchmark.timing import by_operator, is_ours, node_times, noise_feeds, ratio_of, timed_session
+from rebnn_mm.deploy.measurement import (
+    BLOCK,
+    conditions,
+    describe_cpu,
+    measure,
+    pin,
+    statistics_of,
+    versions,
+    warnings_of,
+)
+from rebnn_mm.deploy.native import LibraryError, library_file
+from rebnn_mm.utils.command_line import stop_if
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKED = ('packed', 'fast')
+ISAS = ('avx512', 'avx512bw', 'avx2', 'ssse3', 'portable', 'neon', 'neon_a55')
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--models', nargs='+', choices=NETWORKS, default=[], metavar='NAME', help=', '.join(NETWORKS))
+    parser.add_argument('--packed', type=Path, help='a packed file of your own, in place of --models')
+    parser.add_argument('--real', type=Path, help='its real-valued twin, an ONNX file')
+    parser.add_argument('--size', type=positive, nargs=2, default=(224, 224), metavar=('H', 'W'), help='for --packed')
+    parser.add_argument('--rounds', type=positive, default=50, help='timed runs of each; default: %(default)s')
+    parser.add_argument('--warm-up', type=float, default=2, metavar='SECONDS', help='default: %(default)s')
+    parser.add_argument('--threads', type=positive, default=1, help='more than one: not bound to a processor')
+    parser.add_argument(
+        '--isa', nargs='+', choices=ISAS, default=[], help='kernels of the packed files; default: best'
+    )
+    parser.add_argument('--no-int8', action='store_true', help='without quantisation, which takes time and memory')
+    parser.add_argument('--where', action='store_true', help='say where the time goes, by operator and by node')
+    parser.add_argument(
+        '--convs', action='store_true', help="ResNet-18's binary convolutions against the core's limit"
+    )
+    parser.add_argument('--work-dir', type=Path, default=Path('work_dirs/benchmark'), help='default: %(default)s')
+    parser.add_argument('--json', action='store_true', help='print {model: {ratio, ...}} in place of tables')
+    parser.add_argument('--measure', type=Path, help=argparse.SUPPRESS)  # what a process of its own is to time
+    args = parser.parse_args()
+    if args.measure is None and not (args.models or args.packed or args.convs):
+        parser.error('give --models, --packed with --real, or --convs')
+    if bool(args.packed) != bool(args.real):
+        parser.error('--packed and --real go together')
+    return args
+
+
+def main() -> None:
+    args = parse_args()
+    warnings.simplefilter('ignore')
+    try:
+        if args.measure:
+            print(json.dumps(measure_files(json.loads(args.measure.read_text()))))
+            return
+        report = benchmark(args)
+    except KeyboardInterrupt:
+        print('\nbenchmark: stopped', file=sys.stderr)
+        sys.exit(130)
+    except (ValueError, OSError, LibraryError) as error:
+        stop_if(str(error))
+    if args.json:
+        print(json.dumps(report, indent=2))
+    else:
+        show(report, Console(width=120, highlight=False))
+
+
+def benchmark(args: argparse.Namespace) -> dict[str, Any]:
+    """All that is asked for, as JSON holds it.
+
+    Raises:
+        ValueError: a file cannot be made or run.
+    """
+    from rebnn_mm.benchmark.files import ModelFiles  # imports PyTorch
+
+    console = Console(stderr=True)
+    files = ModelFiles(args.work_dir, lambda step: console.print(f'... {step}', highlight=False, soft_wrap=True))
+    jobs: dict[str, tuple[dict[str, Path], tuple[int, int]]] = {}
+    for name in args.models:
+        jobs[name] = files.of_network(name, NETWORKS[name], int8=not args.no_int8), NETWORKS[name].size
+    if args.packed:
+        own = {'fp32': args.real, 'packed': args.packed}
+        if not args.no_int8:
+            own['int8'] = files.int8(args.real.stem, args.real, tuple(args.size))
+        jobs[args.packed.stem] = own, tuple(args.size)
+    report: dict[str, Any] = {}
+    for name, (paths, size) in jobs.items():
+        for isa in args.isa or [None]:
+            files.progress(f'timing {name}' + (f' with {isa}' if isa else ''))
+            found = in_own_process(args, name, paths, size, isa)
+            if name in report:
+                report[name]['other_kernels'][isa] = found
+            else:
+                report[name] = {**found, 'other_kernels': {}}
+    if args.convs:
+        from rebnn_mm.benchmark import convolutions
+
+        program = convolutions.build(ROOT / 'runtime', args.work_dir / 'runtime', files.progress)
+        files.progress('timing the binary convolutions of ResNet-18')
+        report['convolutions'] = convolutions.measure(program, 4 * args.rounds)
+    return report
+
+
+def in_own_process(
+    args: argparse.Namespace, name: str, paths: dict[str, Path], size: tuple[int, int], isa: str | None
+) -> dict[str, Any]:
+    """:func:`measure_files` in a new process, since one keeps its kernels, its memory and its processor."""
+    job = {
+        'files': {kind: str(paths[kind]) for kind in WORDS if kind in paths},
+        'size': list(size),
+        **{key: getattr(args, key) for key in ('rounds', 'warm_up', 'threads', 'where')},
+    }
+    environment = {**os.environ, 'PYTHONPATH': f'{ROOT}{os.pathsep}{os.environ.get("PYTHONPATH", "")}'}
+    if isa:
+        environment['REBNN_ISA'] = isa
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, 'job.json')
+        path.write_text(json.dumps(job))
+        command = [sys.executable, '-m', 'rebnn_command', 'benchmark', '--measure', str(path)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode:
+        last = done.stderr.strip().splitlines() or ['it says nothing']
+        raise ValueError(f'{name} cannot be timed: {last[-1].partition(": ")[2] or last[-1]}')
+    return json.loads(done.stdout)
+
+
+def measure_files(job: dict[str, Any]) -> dict[str, Any]:
+    """Times of some files that take turns, their ratios, and all that belongs to the numbers.
+
+    Raises:
+        ValueError: ONNX Runtime does not take a file, or there is no such instruction set here.
+        LibraryError: the library with our kernels is not there.
+    """
+    root = Path('/')
+    core = None if job['threads'] > 1 else pin(None, root)
+    found_versions = versions()
+    if found_versions['kernels'] is None:
+        raise ValueError(f'the kernels {os.environ.get("REBNN_ISA", "")} are not there on this processor.')
+    size = tuple(job['size'])
+    runs: dict[str, Callable[[], object]] = {}
+    for kind, path in job['files'].items():
+        session = timed_session(Path(path), kind in PACKED, job['threads'])
+        feeds = noise_feeds(session, size)
+        runs[kind] = partial(session.run, None, feeds)
+    before = conditions(core, root)
+    warm_up(runs, job['warm_up'])
+    times = measure(runs, job['rounds'])
+    after = conditions(core, root)
+    ratios: dict[str, Any] = {}
+    for kind in PACKED:
+        for other in ('fp32', 'int8'):
+            if kind in times and other in times:
+                key = 'ratio' + ('_fast' if kind == 'fast' else '') + ('_int8' if other == 'int8' else '')
+                value, *interval = ratio_of(times[other], times[kind], BLOCK)
+                ratios[key], ratios[f'{key}_interval'] = round(value, 3), interval
+    return {
+        **ratios,
+        'rows': {
+            kind: {**statistics_of(values), 'megabytes': round(Path(job['files'][kind]).stat().st_size / 1e6, 3)}
+            for kind, values in times.items()
+        },
+        **({'where': where(job, size)} if job['where'] else {}),
+        'warnings': warnings_of(before, after, times),
+        'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
+        'settings': job,
+        'machine': describe_cpu(core, root),
+        'versions': {**found_versions, 'abi': abi()},
+    }
+
+
+def warm_up(runs: dict[str, Any], seconds: float) -> None:
+    for run in runs.values():
+        end = time.perf_counter() + seconds / len(runs)
+        run()
+        while time.perf_counter() < end:
+            run()
+
+
+def where(job: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
+    """For each file milliseconds by operator, the share of ours, and the nodes, the longest first."""
+    found = {}
+    for kind, path in job['files'].items():
+        with tempfile.TemporaryDirectory() as folder:
+            session = timed_session(Path(path), kind in PACKED, job['threads'], trace=f'{folder}/trace')
+            nodes = node_times(session, noise_feeds(session, size), max(job['rounds'] // 2, 2))
+        total = sum(node.ms for node in nodes)
+        found[kind] = {
+            'total_ms': round(total, 4),
+            'ours': round(sum(node.ms for node in nodes if is_ours(node.kind)) / total, 4),
+            'operators': {kind: round(ms, 4) for kind, ms in by_operator(nodes).items()},
+            'nodes': [[node.name, node.kind, round(node.ms, 4)] for node in sorted(nodes, key=lambda n: -n.ms)],
+        }
+    return found
+
+
+def abi() -> int:
+    """The version of the interface of librebnn."""
+    return int(ctypes.CDLL(str(library_file('librebnn'))).rebnn_abi_version())
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError('must be at least 1')
+    return value

@@ -1,0 +1,241 @@
+"""Score, time and weigh trained files of one task, and say which of them no other beats: a table, JSON and a picture.
+
+rebnn choose configs/bccd/faster_rcnn_r18_rebnn_bccd.py "1 bit=cells.onnx" "fp32=twin.onnx" --int8-of fp32
+
+The files are written by rebnn export, those of real-valued configs, too. Each is scored on the config's test set,
+prepared as on a board, and timed on images of it, in turns, with all optimisations that the file allows. Scores are
+kept in the JSON file, so that a second call times only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import itertools
+import json
+import os
+import statistics
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mmengine.config import Config, DictAction
+from mmengine.registry import init_default_scope
+from rich.console import Console
+
+from rebnn_mm.benchmark.choice import Point, draw, int8_of, markdown, renewed
+from rebnn_mm.benchmark.timing import timed_session
+from rebnn_mm.deploy import load
+from rebnn_mm.deploy.measurement import describe_cpu, measure, pin, versions
+from rebnn_mm.deploy.model import PackedModel
+from rebnn_mm.deploy.native import LibraryError
+from rebnn_mm.deploy.onnx_file import read_onnx
+from rebnn_mm.deploy.preprocess import Prepared
+from rebnn_mm.evaluation.packed_predictor import score
+from rebnn_mm.export.calibration import CalibrationImages, dataset_images
+from rebnn_mm.utils.command_line import config_file, given_command, load_config, stop_if, unwritable
+from rebnn_mm.utils.dataset_check import missing_data
+
+IMAGES = 8
+"""Test images that are timed."""
+
+METRICS = {'coco/bbox_mAP': ('AP', 100), 'pascal_voc/mAP': ('AP50', 100), 'accuracy/top1': ('accuracy', 1)}
+"""Scores that are looked for, in this order, if none is named: their names, and what makes percent of them."""
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', type=config_file, help='config with the test set')
+    parser.add_argument('files', nargs='+', metavar='LABEL=FILE', help='files by rebnn export')
+    parser.add_argument(
+        '--int8-of', nargs='+', default=[], metavar='LABEL', help="real-valued files: add ONNX Runtime's int8 of them"
+    )
+    parser.add_argument('--metric', help=f'key of the score; default: {" or ".join(METRICS)}')
+    parser.add_argument('--threads', type=int, default=1, help='default: %(default)s')
+    parser.add_argument('--rounds', type=int, default=5, help=f'runs of each of {IMAGES} images; default: %(default)s')
+    parser.add_argument('--json', type=Path, default=Path('work_dirs/choose.json'), help='default: %(default)s')
+    parser.add_argument('--picture', type=Path, help='.png or .svg')
+    parser.add_argument('--update', type=Path, metavar='PAGE', help='Markdown whose table is renewed')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config: key=value pairs'
+    )
+    parser.set_defaults(launcher='none', local_rank=0, work_dir=None)
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    warnings.simplefilter('ignore')
+    for path in filter(None, (args.json, args.picture, args.update)):
+        stop_if(unwritable(path))
+    page = args.update.read_text(encoding='utf-8') if args.update else ''
+    try:
+        if args.update:
+            renewed(page, '')
+    except ValueError as error:
+        stop_if(f'{args.update}: {error}')
+    cfg = load_config(args)
+    init_default_scope(cfg.get('default_scope') or 'mmengine')
+    stop_if(missing_data(cfg, ['test']))
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        report = compare(cfg, args, console)
+    except (ValueError, OSError, LibraryError) as error:
+        stop_if(str(error))
+    points = [Point(**entry) for entry in report['points']]
+    name, _ = METRICS.get(report['metric'], (report['metric'], 1))
+    if args.picture:
+        draw(points, name, args.picture)
+    table = '\n'.join(markdown(points, name)) + '\n'
+    if args.update:
+        args.update.write_text(renewed(page, f'{table}\n{conditions(report)}\n'), encoding='utf-8')
+    print(table, end='')
+
+
+def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Everything that is asked for, as JSON holds it; written to ``args.json`` step by step.
+
+    Raises:
+        ValueError: a file or a label is not as it should be; one sentence says so.
+    """
+    files = labelled(args.files)
+    unknown = next((label for label in args.int8_of if label not in files), None)
+    if unknown is not None:
+        raise ValueError(f'--int8-of {unknown}: the files are called {", ".join(files)}.')
+    with tempfile.TemporaryDirectory() as folder:
+        for label in args.int8_of:
+            console.print(f'... quantising {label}')
+            path = Path(folder, f'{files[label].stem}_int8.onnx')
+            path.write_bytes(int8_of(files[label], calibration_images(cfg, files[label])))
+            files[f'{label}, int8'] = path
+        report = json.loads(args.json.read_text()) if args.json.is_file() else {}
+        scores = report.setdefault('scores', {})
+        keys = {label: key_of(path, cfg) for label, path in files.items()}
+        for label, path in files.items():
+            if keys[label] not in scores:
+                console.print(f'... scoring {label}')
+                scores[keys[label]] = score(cfg, path.read_bytes())
+                write(args.json, report)
+        metric = metric_of(scores[next(iter(keys.values()))], args.metric)
+        console.print(f'... timing {len(files)} files in turns')
+        times = timed(cfg, files, args)
+        sizes = {label: round(path.stat().st_size / 1e6, 3) for label, path in files.items()}
+    factor = METRICS.get(metric, ('', 1))[1]
+    report |= {
+        'metric': metric,
+        'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
+        'command': given_command(),
+        'threads': args.threads,
+        'cpu': describe_cpu(None, Path('/')),
+        'versions': versions(),
+        'points': [
+            Point(label, round(factor * scores[keys[label]][metric], 2), times[label], sizes[label])._asdict()
+            for label in files
+        ],
+    }
+    write(args.json, report)
+    return report
+
+
+def labelled(given: list[str]) -> dict[str, Path]:
+    """The files by label.
+
+    Raises:
+        ValueError: one is not given as LABEL=FILE, there twice, or no packed file.
+    """
+    files: dict[str, Path] = {}
+    for text in given:
+        label, equals, path = text.partition('=')
+        if not equals or not label or label in files:
+            raise ValueError(f'{text}: give each file a label of its own, as in "1 bit=model.onnx".')
+        files[label] = Path(path)
+        if not isinstance(load(path), PackedModel):  # which also says what is wrong with a file, before the work
+            raise ValueError(f'{path} takes texts, and only models of images are compared here.')
+    return files
+
+
+def calibration_images(cfg: Config, path: Path) -> CalibrationImages:
+    """Images of the training set, prepared as a file wants them.
+
+    Raises:
+        ValueError: the config has none, or its files are not there.
+    """
+    if cfg.get('train_dataloader') is None:
+        raise ValueError('--int8-of takes images of the training set, and the config has none.')
+    problem = missing_data(cfg, ['train'])
+    if problem:
+        raise ValueError(problem)
+    steps = json.loads(read_onnx(path.read_bytes()).metadata['rebnn.preprocess'])
+    with redirect_stdout(io.StringIO()):  # the COCO reader prints what it does
+        return CalibrationImages(steps, dataset_images(cfg.train_dataloader.dataset))
+
+
+def key_of(path: Path, cfg: Config) -> str:
+    """What a score depends on: the file and the test set."""
+    return hashlib.sha256(path.read_bytes() + repr(cfg.test_dataloader.dataset).encode()).hexdigest()[:16]
+
+
+def metric_of(scores: dict[str, float], wanted: str | None) -> str:
+    """The key of the score that counts.
+
+    Raises:
+        ValueError: there is no such score.
+    """
+    found = next((key for key in ([wanted] if wanted else METRICS) if key in scores), None)
+    if found is None:
+        raise ValueError(f'there is no {wanted or " or ".join(METRICS)}; choose by --metric from {", ".join(scores)}.')
+    return found
+
+
+def timed(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict[str, float]:
+    """Median milliseconds for a prepared test image, by label; the files take turns."""
+    with redirect_stdout(io.StringIO()):
+        images = dataset_images(cfg.test_dataloader.dataset, IMAGES)
+    runs: dict[str, Callable[[], object]] = {}
+    for label, path in files.items():
+        packed = load(path)
+        assert isinstance(packed, PackedModel)
+        is_packed = bool(read_onnx(path.read_bytes()).binary_weights)
+        packed.session = timed_session(path, is_packed, args.threads)
+        prepared = [packed.prepare(image if isinstance(image, np.ndarray) else str(image)) for image in images]
+        runs[label] = one_after_the_other(packed, prepared)
+    allowed = os.sched_getaffinity(0)
+    try:
+        if args.threads == 1:
+            pin(None, Path('/'))
+        for run in runs.values():
+            run()
+        times = measure(runs, args.rounds * len(images))
+    finally:
+        os.sched_setaffinity(0, allowed)
+    return {label: round(statistics.median(ms), 3) for label, ms in times.items()}
+
+
+def one_after_the_other(packed: PackedModel, prepared: Sequence[Prepared]) -> Callable[[], object]:
+    """What runs a model on the next image each time it is called."""
+    turn = itertools.cycle(prepared)
+    return lambda: packed.run(next(turn))
+
+
+def conditions(report: dict[str, Any]) -> str:
+    """What belongs to the numbers, in a sentence."""
+    cpu, versions_ = report['cpu'], report['versions']
+    name = cpu['cpuinfo'].get('model name', cpu['machine'])
+    return (
+        f'Measured {report["date"][:10]} by `{report["command"]}`: {name}, {report["threads"]} thread(s), batch 1, '
+        f'medians in turns; onnxruntime {versions_["onnxruntime"]}, kernels {versions_["kernels"]}.'
+    )
+
+
+def write(path: Path, report: dict[str, Any]) -> None:
+    """The file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f'{path.name}.new')
+    new.write_text(json.dumps(report, indent=2) + '\n', encoding='utf-8')
+    new.replace(path)

@@ -1,0 +1,264 @@
+"""Find out which parts of a trained 1-bit network deserve more than one bit: what each brings and costs as a real one.
+
+rebnn choose-layers configs/bccd/faster_rcnn_r18_rebnn_bccd.py epoch_24.pth --ms 10
+
+Each part in turn becomes real, everything else stays 1-bit. The network is trained on for some epochs, packed, scored
+on the config's validation set and timed, with the part in fp32 and in int8. The network in which nothing is real is
+trained on in the same way, so that the differences are the part's. What is finished is kept in --work-dir, and the
+same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import warnings
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS, init_default_scope
+from mmengine.runner import Runner, find_latest_checkpoint
+from mmengine.runner.checkpoint import load_checkpoint
+from rich.console import Console
+from torch import nn
+
+from rebnn_mm.analysis.bit_worth import Worth, keep_real, markdown, parts_of, proposal, with_real_weights
+from rebnn_mm.cli.choose import METRICS, conditions, metric_of, timed, write
+from rebnn_mm.deploy.measurement import describe_cpu, versions
+from rebnn_mm.evaluation.packed_predictor import score
+from rebnn_mm.export.exporter import export
+from rebnn_mm.export.exporter import write as write_whole
+from rebnn_mm.export.options import Options
+from rebnn_mm.export.source import load_source
+from rebnn_mm.layers.base import SHORTCUT_NAMES
+from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
+from rebnn_mm.utils.command_line import (
+    add_common_arguments,
+    config_file,
+    given_command,
+    load_config,
+    stop_if,
+    stop_on_broken_environment,
+    stopping_on_mistakes,
+)
+from rebnn_mm.utils.dataset_check import missing_data
+
+NOTHING = 'nothing'
+"""The part of the network that the others are compared with."""
+
+PRECISIONS = ('fp32', 'int8')
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', type=config_file, help='config of the 1-bit network')
+    parser.add_argument('checkpoint', help='its trained weights')
+    parser.add_argument('--epochs', type=int, default=1, help='each network is trained on for; default: %(default)s')
+    parser.add_argument(
+        '--lr-mult',
+        type=float,
+        default=0.1,
+        help="of the config's learning rate to begin with, down to 0 in a line; default: %(default)s",
+    )
+    parser.add_argument('--each-layer', action='store_true', help='layers by themselves, not by stage or tower')
+    parser.add_argument('--metric', help=f'key of the score; default: {" or ".join(METRICS)}')
+    parser.add_argument('--ms', type=float, help='propose real parts for so many more milliseconds at most')
+    parser.add_argument('--megabytes', type=float, help='and for so many more megabytes')
+    parser.add_argument('--precision', choices=PRECISIONS, default='int8', help='of real parts; default: %(default)s')
+    parser.add_argument('--threads', type=int, default=1, help='while timing; default: %(default)s')
+    parser.add_argument('--rounds', type=int, default=5, help='runs of each image; default: %(default)s')
+    add_common_arguments(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    warnings.simplefilter('ignore')
+    cfg = load_config(args)
+    cfg.work_dir = f'{cfg.work_dir}/choose_layers' if args.work_dir is None else cfg.work_dir
+    stop_if(missing_data(cfg, ['train', 'val']))
+    stop_if(missing_checkpoint(args.checkpoint))
+    stop_on_broken_environment(cfg)
+    init_default_scope(cfg.get('default_scope') or 'mmengine')
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    try:
+        with stopping_on_mistakes(cfg):
+            report = compare(cfg, args, console)
+        worths = [Worth(**entry) for entry in report['parts']]
+        chosen = proposal(worths, args.precision, ms=args.ms, megabytes=args.megabytes)
+    except (ValueError, OSError) as error:
+        stop_if(str(error))
+    print('\n'.join(markdown(worths, METRICS.get(report['metric'], (report['metric'], 1))[0])))
+    print(f'\nWith nothing real: {report["score"]:.1f}. {conditions(report)}')
+    print(proposed(chosen, args, report['layers']))
+
+
+def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
+    """Everything about every part, as JSON holds it.
+
+    Raises:
+        ValueError: the config or the checkpoint does not allow it; one sentence says why.
+    """
+    model = MODELS.build(cfg.model)
+    problem = mismatched_checkpoint(model, args.checkpoint)
+    if problem:
+        raise ValueError(problem)
+    load_checkpoint(model, args.checkpoint, map_location='cpu')
+    parts = parts_of(model, args.each_layer)
+    if not parts:
+        raise ValueError(f'{args.config} has no binary layers, so there is nothing to choose.')
+    folder = Path(cfg.work_dir)
+    _same_settings(folder, args)
+    files: dict[str, Path] = {}
+    scores: dict[str, dict[str, float]] = {}
+    for number, (part, names) in enumerate({NOTHING: [], **parts}.items()):
+        console.print(f'... {part} real, network {number + 1} of {len(parts) + 1}')
+        own = folder / part
+        planned = plan(cfg, args, own, model, names)
+        checkpoint = trained(planned, own)
+        for precision, path in packed(checkpoint, own).items():
+            files[f'{part}, {precision}'] = path
+        scores[part] = scored(cfg, own)
+    console.print(f'... timing {len(files)} files in turns')
+    times = timed(cfg, files, args)
+    sizes = {label: path.stat().st_size / 1e6 for label, path in files.items()}
+    metric = metric_of(scores[NOTHING], args.metric)
+    factor = METRICS.get(metric, ('', 1))[1]
+
+    def more(values: dict[str, float], part: str) -> dict[str, float]:
+        return {kind: round(values[f'{part}, {kind}'] - values[f'{NOTHING}, {kind}'], 3) for kind in PRECISIONS}
+
+    worths = [
+        Worth(
+            part,
+            len(names),
+            sum(model.get_submodule(name).weight.numel() for name in names),
+            round(factor * (scores[part][metric] - scores[NOTHING][metric]), 2),
+            more(times, part),
+            more(sizes, part),
+        )
+        for part, names in parts.items()
+    ]
+    report = {
+        'metric': metric,
+        'score': round(factor * scores[NOTHING][metric], 2),
+        'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
+        'command': given_command(),
+        'threads': args.threads,
+        'cpu': describe_cpu(None, Path('/')),
+        'versions': versions(),
+        'parts': [worth._asdict() for worth in worths],
+        'layers': parts,
+    }
+    write(folder / 'parts.json', report)
+    return report
+
+
+def _same_settings(folder: Path, args: argparse.Namespace) -> None:
+    """Note what the networks depend on.
+
+    Raises:
+        ValueError: those in the folder were made otherwise.
+    """
+    path = folder / 'settings.json'
+    given = {key: str(vars(args)[key]) for key in ('config', 'checkpoint', 'epochs', 'lr_mult', 'cfg_options')}
+    before = json.loads(path.read_text()) if path.is_file() else given
+    other = next((key for key in given if given[key] != before[key]), None)
+    if other is not None:
+        raise ValueError(
+            f'{folder} holds networks made with {other} {before[other]}, not {given[other]}: name another --work-dir.'
+        )
+    write(path, given)
+
+
+def plan(cfg: Config, args: argparse.Namespace, folder: Path, model: nn.Module, names: list[str]) -> Config:
+    """The config of a network in which these layers are real, written into a folder of its own.
+
+    Raises:
+        ValueError: the schedule is one of iterations, or the layers would not stay real.
+    """
+    planned = copy.deepcopy(cfg)
+    if names:
+        keep_real(planned, names)
+        again = [name for layers in parts_of(MODELS.build(planned.model), True).values() for name in layers]
+        stubborn = next((name for name in names if name in again), None)
+        if stubborn is not None:
+            raise ValueError(f'{stubborn} is binary without a conv_cfg: write one into that part of the model.')
+    loop = planned.train_cfg
+    if 'max_epochs' not in loop:
+        raise ValueError(f'{args.config} is trained for iterations; only epochs can be counted here.')
+    folder.mkdir(parents=True, exist_ok=True)
+    start = folder / 'start.pth'
+    state = torch.load(args.checkpoint, map_location='cpu', weights_only=False)
+    torch.save({'state_dict': with_real_weights(state.get('state_dict', state), model, names)}, start)
+    loop.update(max_epochs=args.epochs, val_begin=args.epochs + 1)
+    planned.optim_wrapper.optimizer.lr *= args.lr_mult
+    planned.param_scheduler = [
+        dict(type='LinearLR', start_factor=1.0, end_factor=0.0, end=args.epochs, convert_to_iter_based=True)
+    ]
+    checkpoints = dict(type='CheckpointHook', interval=1, max_keep_ckpts=1)
+    planned.default_hooks = {**(planned.get('default_hooks') or {}), 'checkpoint': checkpoints}
+    planned.work_dir, planned.load_from = str(folder), str(start)
+    planned.dump(folder / 'planned.py')
+    return planned
+
+
+def trained(planned: Config, folder: Path) -> Path:
+    """The last checkpoint; what is finished is not repeated, and what was stopped goes on."""
+    last = folder / f'epoch_{planned.train_cfg.max_epochs}.pth'
+    if not last.is_file():
+        planned = copy.deepcopy(planned)
+        if find_latest_checkpoint(str(folder)) is not None:
+            planned.resume, planned.load_from = True, None
+        Runner.from_cfg(planned).train()
+    return last
+
+
+def packed(checkpoint: Path, folder: Path) -> dict[str, Path]:
+    """Packed files with real layers in fp32 and in int8."""
+    files = {kind: folder / f'{kind}.onnx' for kind in PRECISIONS}
+    if not all(path.is_file() for path in files.values()):
+        source = load_source(str(folder / 'planned.py'), str(checkpoint), calibration=[])
+        found = export(
+            source.model,
+            Options(int8='all'),
+            preprocess=source.preprocess,
+            config=source.config,
+            classes=source.classes,
+            calibration=source.calibration,
+            size=source.size,
+        )
+        assert found.int8 is not None
+        for path, data in zip(files.values(), (found.int8.before, found.data), strict=True):
+            write_whole(data, path)
+    return files
+
+
+def scored(cfg: Config, folder: Path) -> dict[str, float]:
+    """Scores of the file in fp32 on the validation set."""
+    path = folder / 'scores.json'
+    if not path.is_file():
+        cfg = copy.deepcopy(cfg)
+        cfg.test_dataloader, cfg.test_evaluator, cfg.test_cfg = cfg.val_dataloader, cfg.val_evaluator, dict()
+        write(path, score(cfg, (folder / f'{PRECISIONS[0]}.onnx').read_bytes()))
+    return json.loads(path.read_text())
+
+
+def proposed(chosen: list[Worth], args: argparse.Namespace, layers: dict[str, list[str]]) -> str:
+    """What to write into the config."""
+    limits = {'ms': args.ms, 'MB': args.megabytes}
+    allowed = ' and '.join(f'{limit:g} {unit}' for unit, limit in limits.items() if limit is not None)
+    within = f'for at most {allowed} more' if allowed else 'at any cost'
+    if not chosen:
+        return f'Proposed {within}: nothing becomes real; no part gains a point that can be paid for.'
+    parts = ', '.join(worth.part for worth in chosen)
+    gain = sum(worth.gain for worth in chosen)
+    names = [name for worth in chosen for name in layers[worth.part]]
+    return (
+        f'Proposed {within}: {parts} real, in {args.precision}; +{gain:.1f} if gains add up, which a training has to '
+        f'show. In conv_cfg: keep_real={[*SHORTCUT_NAMES, *names]}'
+    )
