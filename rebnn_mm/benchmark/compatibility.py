@@ -25,7 +25,7 @@ from rebnn_mm.export.exporter import export
 from rebnn_mm.export.tasks import task_of
 from rebnn_mm.models.convert import example_image, plan_binary
 
-from .networks import randomised
+from .networks import fill_norms_of_length, randomised
 from .timing import noise_feeds, ratio_of, timed_session
 
 LAYERS: dict[str, Any] = dict(conv=dict(type='ReBNNConv2d'), linear=dict(type='ReBNNLinear'))
@@ -164,6 +164,7 @@ def step_runner(cfg: Config, samples: Sequence[Any], folder: Path, optim_wrapper
     )
     # weights of an ImageNet training are not fetched for one step
     runner._init_model_weights = lambda: None
+    fill_norms_of_length(runner.model)
     return runner
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +38,13 @@ BOXES = 0.05
 that the features of a region take grows with its area."""
 
 
+def fill_norms_of_length(model: nn.Module) -> None:
+    """Give SSD's L2Norm its starting value, which mmdet leaves as its memory was until ``init_weights()``."""
+    for module in model.modules():
+        if type(module).__name__ == 'L2Norm':
+            nn.init.constant_(cast(Tensor, module.weight), cast(float, module.scale))
+
+
 def randomised(model: nn.Module) -> nn.Module:
     """The model in eval mode with random weights under which nothing is skipped and nothing vanishes, always the same.
 
@@ -50,14 +57,13 @@ def randomised(model: nn.Module) -> nn.Module:
         False
     """
     generator = torch.Generator().manual_seed(0)
+    fill_norms_of_length(model)
     for name, module in model.named_modules():
         weight = getattr(module, 'weight', None)
         if type(module) in (nn.Conv2d, nn.Linear) and isinstance(weight, Tensor):
             nn.init.kaiming_normal_(weight, nonlinearity='relu', generator=generator)
             if 'reg' in name:
                 weight.data.mul_(BOXES)
-        elif type(module).__name__ == 'L2Norm' and isinstance(weight, Tensor):
-            weight.data.fill_(20)  # mmdet leaves its memory as it is until init_weights()
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
         if tensor.dim() == 1 and tensor.is_floating_point():
             noise = NOISE * torch.rand(tensor.shape, generator=generator)

@@ -18,7 +18,10 @@ from rebnn_mm.quantizers.base import WeightQuantizer
 from rebnn_mm.registry import MODELS
 from tests.export.networks import METHODS, lively
 
-OTHERS = [method for method in METHODS if method != 'ReBNN']
+WITHOUT_SCALE = ('OvSW', 'SiMaN')
+"""Their factor is made of standardised weights, or their signs of magnitudes, so that neither can be given to them."""
+
+OTHERS = [method for method in METHODS if method not in ('ReBNN', *WITHOUT_SCALE)]
 
 
 class Small(nn.Module):
@@ -67,6 +70,15 @@ def test_one_of_another_method_comes_back(method):
     again = Small(method)
     assert unpack(again, packed(trained)) == []
     assert torch.allclose(outputs(again), outputs(trained), rtol=0, atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('method', WITHOUT_SCALE)
+def test_one_whose_factor_cannot_be_set_is_refused(method):
+    with pytest.raises(
+        ValueError, match=f"^{method}Conv2d 'conv' cannot be unpacked: .* makes other signs or another"
+    ):
+        unpack(Small(method), packed(lively(Small(method))))
 
 
 @pytest.mark.slow

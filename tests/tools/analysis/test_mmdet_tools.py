@@ -186,7 +186,7 @@ def ran(detector, classifier):
         'curve': [tools / 'analyze_logs.py', *curve, '--style', 'default', '--out', detector / 'curve.svg'],
         'curve_default': [tools / 'analyze_logs.py', *curve, '--out', detector / 'none.svg'],
         'curves': [
-            *(other / 'analyze_logs.py', *curve, 'rebnn/flip_percent', 'coco/bbox_mAP_50'),
+            *(other / 'analyze_logs.py', *curve, 'rebnn/flips_per_million', 'coco/bbox_mAP_50'),
             *('--out', detector / 'curves.svg'),
         ],
     }
