@@ -104,10 +104,13 @@ def with_real_weights(state: Mapping[str, Tensor], model: nn.Module, names: Sequ
     for name in names:
         layer = model.get_submodule(name)
         assert isinstance(layer, BinaryLayer)
-        if layer.weight_quantizer is not None:
-            codes, factor = layer.weight_quantizer.codes(layer.weight.detach())
+        quantizer = layer.weight_quantizer
+        if quantizer is not None and quantizer.has_codes:
+            codes, factor = quantizer.codes(layer.weight.detach())
             scale = 1 if factor is None else factor.detach().view(-1, *[1] * (codes.dim() - 1))
             new[f'{name}.weight'] = (codes * scale).to(layer.weight.dtype)
+        elif quantizer is not None:
+            new[f'{name}.weight'] = quantizer(layer.weight.detach()).detach()
         for key in state:
             if key.startswith((f'{name}.weight_quantizer.', f'{name}.activation_quantizer.')):
                 del new[key]

@@ -59,6 +59,13 @@ def unpack(model: nn.Module, file: onnx.ModelProto) -> list[str]:
     task = task_of(model)
     if task.name == TEXT:
         raise ValueError('text classifiers cannot be unpacked: the file holds no word embedding to train on.')
+    for name, layer in model.named_modules():
+        quantizer = layer.weight_quantizer if isinstance(layer, BinaryLayer) else None
+        if quantizer is not None and not quantizer.has_codes:
+            raise ValueError(
+                f'{type(layer).__name__} {name!r} cannot be unpacked: {type(quantizer).__name__} makes no signs '
+                'with a factor.'
+            )
     model.eval()
     stored = constants(file)
     probe = pack(model)

@@ -500,7 +500,7 @@ class RealToBinaryBlock(BinaryBasicBlock):
         >>> block(torch.randn(1, 8, 6, 5)).shape, block.gate1.excite.weight.shape
         (torch.Size([1, 16, 3, 3]), torch.Size([16, 1, 1, 1]))
 
-    Source: Martinez et al. 2020 (Real-to-Binary), section 4; the order of the layers and the gate's form: Larq Zoo.
+    Source: Martinez et al. 2020 (Real-to-Binary); the order of the layers and the gate's form are Larq Zoo's.
     """
 
     norm_first: ClassVar[bool] = True

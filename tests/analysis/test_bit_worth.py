@@ -68,6 +68,13 @@ def test_a_real_layer_starts_from_the_quantized_weights():
     assert [key for key in state if 'quantizer' in key] == ['neck.0.activation_quantizer.shift']
 
 
+def test_layers_without_codes_keep_what_they_multiply_with():
+    model = nn.Sequential(BinaryConv2d(4, 4, 3, weight='AdaBinWeight', activation='AdaBinActivation'))
+    state = with_real_weights(model.state_dict(), model, ['0'])
+    assert torch.equal(state['0.weight'], model[0].weight_quantizer(model[0].weight).detach())
+    assert all(len(filter.unique()) == 2 for filter in state['0.weight'])
+
+
 def worth(part, gain, ms, megabytes):
     return Worth(part, 1, 1, gain, {'int8': ms}, {'int8': megabytes})
 

@@ -81,6 +81,14 @@ def test_one_whose_factor_cannot_be_set_is_refused(method):
         unpack(Small(method), packed(lively(Small(method))))
 
 
+def test_a_method_of_two_free_values_is_refused():
+    model = Small()
+    adabin = dict(weight='AdaBinWeight', activation='AdaBinActivation')
+    model.conv = MODELS.build(dict(type='BinaryConv2d', in_channels=16, out_channels=16, kernel_size=3, **adabin))
+    with pytest.raises(ValueError, match=r"^BinaryConv2d 'conv' cannot be unpacked: AdaBinWeight makes no signs with"):
+        unpack(model, onnx.ModelProto())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('options', [Options(fused=False), Options(half=True)], ids=['no-fuse', 'half'])
 def test_a_file_of_another_form_comes_back(options):

@@ -249,6 +249,11 @@ class TeacherStudentDetector(ConfiguredTeacher):
                 )
         for name in self._compared_layers():
             layer = student.get_submodule(name)
+            if layer.weight_quantizer is not None and not layer.weight_quantizer.has_codes:
+                raise self.teacher_error(
+                    f'the layer {name} is compared, and {type(layer.weight_quantizer).__name__} gives it no signs '
+                    'with a factor. Take another method, or the loss of its layers out of losses.'
+                )
             theirs = dict(self.teacher.named_modules()).get(name)
             if not isinstance(theirs, nn.Conv2d) or theirs.weight.shape != layer.weight.shape:
                 raise self.teacher_error(

@@ -131,7 +131,7 @@ def attention_distance(student: Tensor, teacher: Tensor) -> Tensor:
         student: (N, C, H, W).
         teacher: as high and wide; it gets no gradient.
 
-    Source: Martinez et al. 2020 (Real-to-Binary), section 4.2, after Zagoruyko and Komodakis 2017.
+    Source: Zagoruyko and Komodakis 2017, which Martinez et al. 2020 (Real-to-Binary) take up.
 
     Example:
         >>> student, teacher = torch.tensor([[[[2.0, 0.0]]]]), torch.tensor([[[[0.0, 1.0]], [[0.0, 3.0]]]])
@@ -152,7 +152,7 @@ class AttentionTransferLoss(MapLoss):
         modules: whose outputs are compared.
         weight: factor of the loss.
 
-    Source: Martinez et al. 2020 (Real-to-Binary), section 4.2.
+    Source: Zagoruyko and Komodakis 2017.
 
     Example:
         >>> x, y = torch.tensor([[[[2.0, 0.0]]]]), torch.tensor([[[[0.0, 1.0]]]])

@@ -342,6 +342,10 @@ def test_a_shipped_config_is_found_from_anywhere(tmp_path, monkeypatch):
             dict(losses=LAYERWISE, teacher=c4(None, width=8)),
             'the layer backbone.layer2.0.conv1 is compared, and the teacher has no convolution of this name',
         ),
+        (
+            dict(losses=LAYERWISE, student=c4(dict(type='BinaryConv2d', weight='AdaBinWeight'))),
+            'the layer backbone.layer2.0.conv1 is compared, and AdaBinWeight gives it no signs with a factor',
+        ),
         (dict(teacher=retina(None)), 'DKDLoss compares regions .*, which the teacher does not have.*same kind'),
         (
             dict(student=c4(block='react'), start_from_teacher=True),
