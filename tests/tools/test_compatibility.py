@@ -41,15 +41,15 @@ def tool(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ('does', 'sentence'),
+    ('does', 'limit', 'sentence'),
     [
-        ('while True: pass', 'stopped after 1 seconds of processor time'),
-        ('os._exit(3)', 'its process ended with code 3'),
+        ('while True: pass', 1, 'stopped after 1 seconds of processor time'),
+        ('os._exit(3)', 60, 'its process ended with code 3'),
     ],
 )
-def test_a_model_that_hangs_or_crashes_is_a_row(tool, monkeypatch, does, sentence):
+def test_a_model_that_hangs_or_crashes_is_a_row(tool, monkeypatch, does, limit, sentence):
     monkeypatch.setattr(tool, 'checked', lambda *_: exec(does, {'os': os}))
-    assert tool.tried(NAME, limit=1) == {'size': 224, 'stopped': sentence}
+    assert tool.tried(NAME, limit) == {'size': 224, 'stopped': sentence}
 
 
 def test_another_name_is_one_sentence(tmp_path):
