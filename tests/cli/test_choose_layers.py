@@ -43,7 +43,6 @@ def choose(folder, *arguments):
         main()
 
 
-@pytest.mark.slow
 def test_a_part_is_made_real_and_proposed_if_it_pays(trained, capsys):
     work = trained / 'work'
     choose(trained, '--work-dir', work)
