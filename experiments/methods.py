@@ -18,6 +18,7 @@ runs = [
     dict(name='bidet', label='BiDet, convolution', config=f'{folder}/resnet20_bidet_cifar10_cpu.py'),
     dict(name='irnet', label='IR-Net', config=f'{folder}/resnet20_irnet_cifar10_cpu.py'),
     dict(name='siman', label='SiMaN', config=f'{folder}/resnet20_siman_cifar10_cpu.py'),
+    dict(name='adabin', label='AdaBin', config=f'{folder}/resnet20_adabin_cifar10_cpu.py'),
     dict(name='reste', label='ReSTE', config=f'{folder}/resnet20_reste_cifar10_cpu.py'),
     dict(name='biper', label='BiPer, one stage', config=f'{folder}/resnet20_biper_cifar10_cpu.py'),
     dict(name='ovsw', label='OvSW', config=f'{folder}/resnet20_ovsw_cifar10_cpu.py'),
