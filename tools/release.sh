@@ -37,7 +37,7 @@ sed -i "s/^## \[$version\] - unreleased$/## [$version] - $(date --utc +%F)/" CHA
 
 say 'build tools'
 python3 -m venv "$stage/env"
-"$stage/env/bin/pip" install --quiet --disable-pip-version-check build twine setuptools wheel
+"$stage/env/bin/pip" install --quiet --disable-pip-version-check build twine 'setuptools>=77' wheel
 say 'source archive, and from it the wheel'
 "$stage/env/bin/python" -m build --outdir dist . >"$stage/log" 2>&1 || { tail -n 30 "$stage/log" >&2; stop 'not built, see above.'; }
 for machine in "${machines[@]}"; do
