@@ -24,6 +24,7 @@ from mmengine.registry import (
     OPTIM_WRAPPER_CONSTRUCTORS,
     OPTIMIZERS,
     PARAM_SCHEDULERS,
+    TASK_UTILS,
     TRANSFORMS,
     Registry,
 )
@@ -99,6 +100,7 @@ SCOPED = tuple(
         OPTIM_WRAPPER_CONSTRUCTORS,
         OPTIMIZERS,
         PARAM_SCHEDULERS,
+        TASK_UTILS,
         TRANSFORMS,
     )
 )

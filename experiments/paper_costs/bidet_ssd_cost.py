@@ -16,8 +16,8 @@ def bidet_ssd_cost(classes: int = 21, size: int = 300) -> NetworkCost:
     """The layers of a 1-bit SSD300 on BiDet's VGG-16, with four values per box.
 
     Every pooling but the last is a 3x3 convolution with stride 2 which widens, in addition to VGG's convolutions; its
-    shortcut is average pooling and a real 1x1 convolution. ``BinarySSDVGG`` of this package widens in the convolution
-    after it instead, so that VGG's weights fit, and has other counts. Names are those of this package.
+    shortcut is average pooling and a real 1x1 convolution. The SSD configs of this package widen in the convolution
+    after it instead, so that VGG's weights fit, and have other counts. Names are those of this package.
 
     Args:
         classes: outputs per anchor, background included: 21 on VOC, 81 on COCO.

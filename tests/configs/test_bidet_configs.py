@@ -22,7 +22,7 @@ register_all_modules(init_default_scope=False)
 CONFIGS = Path(__file__).parents[2] / 'configs'
 NAMES = sorted(
     path.relative_to(CONFIGS).with_suffix('').as_posix()
-    for pattern in ('*_bidet_coco.py', 'voc/*_bidet_voc.py')
+    for pattern in ('*_bidet_coco.py', 'voc/*_bidet_voc.py', 'released/*_bidet_voc.py')
     for path in CONFIGS.glob(pattern)
 )
 FASTER_RCNN = [name for name in NAMES if 'faster_rcnn' in name]
@@ -64,6 +64,8 @@ def small(load_config):
                     'model.neck.in_channels': channels[:2],
                     'model.neck.out_channels': channels,
                     'model.bbox_head.in_channels': channels,
+                    'model.test_cfg.nms_pre': 1000,
+                    'model.test_cfg.max_per_img': 200,
                 }
             )
         return cfg
@@ -94,6 +96,7 @@ def batch(detection_batch):
 def test_every_row_has_its_config():
     assert NAMES == [
         'faster_rcnn_r18_bidet_coco',
+        'released/ssd300_vgg16_bidet_voc',
         'ssd300_vgg16_bidet_coco',
         'voc/faster_rcnn_r18_bidet_voc',
         'voc/ssd300_vgg16_bidet_voc',
@@ -168,7 +171,7 @@ def test_ssd_predicts_eight_values_per_box_and_has_bidets_weights(name, load_con
 def test_classes_and_data_set(name, load_config):
     cfg = load_config(name)
     head = cfg.model.roi_head.bbox_head if name in FASTER_RCNN else cfg.model.bbox_head
-    voc = name.startswith('voc/')
+    voc = name.endswith('_voc')
     assert head.num_classes == (20 if voc else 80)
     assert cfg.val_evaluator.type == ('VOCMetric' if voc else 'CocoMetric')
 

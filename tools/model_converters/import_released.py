@@ -19,8 +19,10 @@ from typing import NamedTuple
 import torch
 from mmengine.config import Config
 from torch import Tensor
+from torch.nn import BatchNorm2d
 
 from rebnn_mm.analysis.config_network import build_network
+from rebnn_mm.functional import channel_dims, sign
 from rebnn_mm.methods.bnext import HARD
 from rebnn_mm.models.backbones.bnext import ARCHS
 from rebnn_mm.utils.command_line import stop_if, unwritable
@@ -39,6 +41,8 @@ class Released(NamedTuple):
         rules: applied in their order to each name; what ends in '#0' and '#1' is put together along the channels.
         unused: names, as published, of what the network holds and does not compute with.
         kept: ending of what our network has beside it and does not predict with.
+        folded: name, as ours, of what has no place of its own; ``revalue`` reads it.
+        revalue: changes values where the same network is computed in another way.
     """
 
     config: str
@@ -46,6 +50,8 @@ class Released(NamedTuple):
     rules: Sequence[Rule]
     unused: str = ''
     kept: str = ''
+    folded: str = ''
+    revalue: Callable[[dict[str, Tensor]], None] | None = None
 
 
 def in_stages(depths: Sequence[int], prefix: str, offset: int = 0) -> Rule:
@@ -147,6 +153,51 @@ BNEXT: list[Rule] = [
     (r'\.se\.se\.3\.', '.se.excite.'),
     (r'\.scale$', '.mix'),
 ]
+VGG_UNITS = {
+    2: 'conv1_2', 3: 'pool1', 4: 'conv2_1', 5: 'conv2_2', 6: 'pool2', 7: 'conv3_1', 8: 'conv3_2', 9: 'conv3_3',
+    10: 'pool3', 11: 'conv4_1', 12: 'conv4_2', 13: 'conv4_3', 14: 'pool4', 15: 'conv5_1', 16: 'conv5_2', 17: 'conv5_3',
+}  # fmt: skip
+VGG_LAYERS = {0: 'conv1_1.conv', 1: 'conv1_1.bn', 19: 'conv6.conv', 20: 'conv6.bn', 22: 'conv7.conv', 23: 'conv7.bn'}
+BIDET_SSD: list[Rule] = [
+    *POOLED,
+    (r'^vgg\.layers\.(\d+)\.', lambda match: f'backbone.{(VGG_UNITS | VGG_LAYERS).get(int(match[1]), match[1])}.'),
+    (r'^L2Norm\.', 'neck.l2_norm.'),
+    (r'^extras\.(\d)\.', lambda match: f'neck.extra_layers.{int(match[1]) // 2}.{int(match[1]) % 2}.conv.'),
+    (r'^extra_bns\.(\d)\.', lambda match: f'neck.extra_layers.{int(match[1]) // 2}.{int(match[1]) % 2}.bn.'),
+    (r'^loc\.(\d)\.', r'bbox_head.reg_convs.\1.0.'),
+    (r'^conf\.(\d)\.', r'bbox_head.cls_convs.\1.0.'),
+]
+CONV7_BIAS = 'backbone.conv7.conv.bias'
+JUST_ABOVE_ZERO = 2.0**-24
+"""The smallest positive number in half precision."""
+
+
+def bidet_ssd_values(found: dict[str, Tensor]) -> None:
+    r"""What BiDet's SSD computes in another way than ours.
+
+    A bias in front of a norm goes into its mean. Behind the ReLU of conv7 the signs s of the first extra layer are 0
+    and 1, as :math:`sign(0) = 0` there: :math:`s = (t + 1) / 2` with the sign t, -1 or +1, of what is less by next to
+    nothing; and a norm of half its input plus a constant is another norm of its input. The heads have the background
+    first, and in front of each anchor's means its log variances.
+    """
+    before = found['backbone.conv7.bn.running_mean']
+    before -= reshaped(found.pop(CONV7_BIAS), before.shape, 'vgg.layers.22.bias')
+    first = 'neck.extra_layers.0.0.'
+    weight, mean, var = (found[first + name] for name in ('conv.weight', 'bn.running_mean', 'bn.running_var'))
+    dims = channel_dims(weight)
+    constant = weight.abs().double().mean(dims) * sign(weight).double().sum(dims) / 2
+    mean.copy_(2 * (mean - constant))
+    var.copy_(4 * var + 3 * BatchNorm2d(1).eps)
+    found[f'{first}conv.activation_quantizer.shift'].fill_(-JUST_ABOVE_ZERO)
+    for key in [key for key in found if key.startswith('bbox_head.')]:
+        by_class, values = 'cls_convs' in key, found[key]
+        by_anchor = values.unflatten(0, (-1, 21 if by_class else 8))
+        if by_class:
+            found[key] = by_anchor.roll(-1, dims=1).flatten(0, 1)
+        else:
+            found[key] = torch.cat([by_anchor[:, 4:].flatten(0, 1), by_anchor[:, :4].flatten(0, 1)])
+
+
 # Every second block multiplies by its input; the others hold an activation for that, as all 1x1 units do.
 UNUSED_BNEXT = (
     r'feature\.0\.prelu\.|.*\.binary_activation\.temperature$'
@@ -164,6 +215,14 @@ RELEASED = {
     ),
     'adabin-resnet34': Released(
         'released/resnet34_adabin_imagenet.py', ADABIN_CODE, [*ADABIN, *POOLED], UNUSED_ADABIN
+    ),
+    'bidet-ssd300-voc': Released(
+        'released/ssd300_vgg16_bidet_voc.py',
+        'ZiweiWangTHU/BiDet',
+        BIDET_SSD,
+        kept='.shift',
+        folded=CONV7_BIAS,
+        revalue=bidet_ssd_values,
     ),
     'bireal-resnet18': Released('resnet18_bireal_imagenet.py', BIREAL, REACT),
     'bireal-resnet34': Released('resnet34_bireal_imagenet.py', BIREAL, REACT),
@@ -200,7 +259,7 @@ def published(path: Path) -> dict[str, Tensor]:
         loaded = torch.load(path, map_location='cpu', weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
         raise ValueError(f'cannot be read: {str(error).strip().splitlines()[0]}') from None
-    for key in ('state_dict', 'model', 'net'):
+    for key in ('state_dict', 'model', 'net', 'weight'):
         loaded = loaded.get(key, loaded) if isinstance(loaded, dict) else loaded
     if not (isinstance(loaded, dict) and loaded and all(isinstance(value, Tensor) for value in loaded.values())):
         raise ValueError('holds no state dict.')
@@ -243,8 +302,9 @@ def convert(state: dict[str, Tensor], released: Released, wanted: dict[str, Tens
     for key, value in wanted.items():
         if released.kept and key.endswith(released.kept):
             found.setdefault(key, value)
-    unexpected = [key for key in found if key not in wanted]
-    missing = [key for key in wanted if key not in found and not key.endswith('num_batches_tracked')]
+    unexpected = [key for key in found if key not in wanted and key != released.folded]
+    needed = [*wanted, released.folded] if released.folded else wanted
+    missing = [key for key in needed if key not in found and not key.endswith('num_batches_tracked')]
     if unexpected:
         more = f', nor are {len(unexpected) - 1} more' if len(unexpected) > 1 else ''
         raise ValueError(f'{names[unexpected[0]]!r} is no parameter of this network{more}.')
@@ -252,12 +312,16 @@ def convert(state: dict[str, Tensor], released: Released, wanted: dict[str, Tens
         more = f', and {len(missing) - 1} more are' if len(missing) > 1 else ' is'
         raise ValueError(f'what becomes {missing[0]!r}{more} missing.')
     for key, value in found.items():
+        if key == released.folded:
+            continue
         found[key] = reshaped(value, wanted[key].shape, names.get(key, key))
         if key.endswith('.temperature') and float(value) >= HARD:
             raise ValueError(
                 f'{names[key]!r} is {float(value):.2g}: its weights have not become signs, which they are below '
                 f'{HARD:.0e}. Take the checkpoint at the end of its training.'
             )
+    if released.revalue is not None:
+        released.revalue(found)
     return found
 
 

@@ -54,7 +54,8 @@ def priors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int) -
     Args:
         g: the graph to write into.
         feature_map: of this level; only its size is used.
-        generator: an ``AnchorGenerator`` or a ``MlvlPointGenerator`` of mmdet.
+        generator: an ``AnchorGenerator`` or a ``MlvlPointGenerator`` of mmdet, or a
+            :class:`rebnn_mm.models.detection.ClampedSSDAnchorGenerator`.
         level: index of the feature level.
 
     Returns:
@@ -73,7 +74,12 @@ def priors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int) -
     cells = grid(g, feature_map, stride, 0.0)
     shifts = g('Unsqueeze', g('Concat', cells, cells, axis=1), [1])
     base = generator.base_anchors[level].float().numpy()
-    return g('Reshape', g('Add', base[None], shifts), [-1, 4])
+    anchors = g('Reshape', g('Add', base[None], shifts), [-1, 4])
+    largest = getattr(generator, 'largest_centre', None)
+    if largest is None:
+        return anchors
+    beyond = g('Max', g('Sub', centres(g, anchors), float(largest)), 0.0)
+    return g('Sub', anchors, g('Concat', beyond, beyond, axis=1))
 
 
 def decode(g: GraphBuilder, coder: Any, priors: ir.Value, prediction: ir.Value, limit: ir.Value) -> ir.Value:

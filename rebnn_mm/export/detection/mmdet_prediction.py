@@ -13,11 +13,14 @@ from mmdet.models.roi_heads.bbox_heads import BBoxHead
 from mmdet.models.roi_heads.roi_extractors import SingleRoIExtractor
 from mmdet.models.task_modules import AnchorGenerator, DeltaXYWHBBoxCoder, DistancePointBBoxCoder, MlvlPointGenerator
 
+from rebnn_mm.models.detection.anchors import ClampedSSDAnchorGenerator
+
 from .stages import two_stage
 
 Methods = dict[type, tuple[str, ...]]
 
 PRIORS: Methods = {
+    ClampedSSDAnchorGenerator: ('grid_priors', 'single_level_grid_priors'),
     AnchorGenerator: ('grid_priors', 'single_level_grid_priors'),
     MlvlPointGenerator: ('grid_priors', 'single_level_grid_priors'),
 }

@@ -38,13 +38,15 @@ class BinarySSDVGG(BaseModule):
         base_channels: channels of the first stage, 64 in VGG-16; the stages have 1, 2, 4, 8 and 8 times as many,
             ``conv6`` and ``conv7`` 16 times.
         out_indices: which maps are returned: 0 is ``conv4_3`` at stride 8, 1 is ``conv7`` at stride 16.
+        widen: which convolution widens from stage to stage: ``'conv'``, the first one of the wider stage, so that
+            VGG-16's weights fit, or ``'pool'``, the strided one in front of it, as in BiDet's released code.
         conv_cfg: the convolutions that are binary; None gives a real-valued network of the same structure.
         norm_cfg: every norm layer.
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
 
     Raises:
-        ValueError: ``out_indices`` names no map, the block style is not made for single convolutions, or a checkpoint
-            is of another VGG.
+        ValueError: ``out_indices`` names no map, ``widen`` is none of these, the block style is not made for single
+            convolutions, or a checkpoint is of another VGG.
         KeyError: an unknown block style.
 
     Example:
@@ -53,8 +55,7 @@ class BinarySSDVGG(BaseModule):
         >>> [tuple(y.shape) for y in net(torch.randn(1, 3, 300, 300))]
         [(1, 32, 38, 38), (1, 64, 19, 19)]
 
-    Source: Liu et al. 2016 (SSD), section 3.1; restructured after BiDet (Wang et al. 2020), with one difference:
-    BiDet's strided convolutions widen, these leave that to the next one, so that VGG-16's weights fit.
+    Source: Liu et al. 2016 (SSD), section 3.1; restructured after BiDet (Wang et al. 2020).
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class BinarySSDVGG(BaseModule):
         in_channels: int = 3,
         base_channels: int = 64,
         out_indices: Sequence[int] = (0, 1),
+        widen: str = 'conv',
         conv_cfg: Config | None = dict(type='ReBNNConv2d'),
         norm_cfg: Config = dict(type='BN'),
         init_cfg: Config | list[Config] | None = None,
@@ -72,6 +74,9 @@ class BinarySSDVGG(BaseModule):
         super().__init__(init_cfg or DEFAULT_INIT)
         if not out_indices or not set(out_indices) <= {0, 1}:
             raise ValueError(f'BinarySSDVGG: out_indices={tuple(out_indices)} must name maps: 0 (conv4_3), 1 (conv7).')
+        if widen not in ('conv', 'pool'):
+            raise ValueError(f"BinarySSDVGG: widen={widen!r} is unknown; use 'conv' or 'pool'.")
+        self.widen = widen
         self.taps = tuple(name for i, name in enumerate(TAPS) if i in out_indices)
         style, options = block_style(block)
         # Drawn and dropped, so that a seed still gives the weights of the measured runs.
@@ -82,13 +87,13 @@ class BinarySSDVGG(BaseModule):
         for i, (channels, convs) in enumerate(zip(widths, STAGE_CONVS, strict=True), start=1):
             names = [f'conv{i}_{j}' for j in range(1, convs + 1)] + ([f'pool{i}'] if i < len(widths) else [])
             for name in names[1:] if i == 1 else names:
-                before = widths[i - 2] if name == f'conv{i}_1' else channels
-                stride = 2 if name.startswith('pool') else 1
+                pool = name.startswith('pool')
+                before = widths[i - 2] if widen == 'conv' and name == f'conv{i}_1' else channels
                 unit = BinaryUnit(
                     style,
                     before,
-                    channels,
-                    stride=stride,
+                    widths[i] if widen == 'pool' and pool else channels,
+                    stride=2 if pool else 1,
                     shortcut=shortcut,
                     conv_cfg=conv_cfg,
                     norm_cfg=norm_cfg,
@@ -129,6 +134,11 @@ class BinarySSDVGG(BaseModule):
             raise ValueError(
                 f'BinarySSDVGG: the checkpoint has {len(convs)} convolutions under {prefix}features; VGG-16 has '
                 f"{len(names) - 2}, SSD's {len(names)}. Name one of those in init_cfg."
+            )
+        if convs and self.widen == 'pool':
+            raise ValueError(
+                f"BinarySSDVGG: the VGG-16 under {prefix}features does not fit widen='pool', whose convolutions have "
+                "other shapes. Use widen='conv', or another checkpoint in init_cfg."
             )
         target = {i: f'{prefix}{name}.' for i, name in zip(convs, names, strict=False)}
         for i, parameter, key in matches:

@@ -1,5 +1,6 @@
 """Detectors and their parts that build on mmdet; loaded when a config first names one (``BinaryRPNHead``)."""
 
+from .anchors import ClampedSSDAnchorGenerator
 from .bidet import BiDetBBoxHead, BiDetRoIHead, BiDetRPNHead, BiDetSSDHead
 from .heads import BinaryRPNHead, FixedSSDHead
 from .teacher_student_detector import TeacherStudentDetector
@@ -10,6 +11,7 @@ __all__ = [
     'BiDetRoIHead',
     'BiDetSSDHead',
     'BinaryRPNHead',
+    'ClampedSSDAnchorGenerator',
     'FixedSSDHead',
     'TeacherStudentDetector',
 ]

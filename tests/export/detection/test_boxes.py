@@ -81,6 +81,7 @@ GENERATORS = {
     'retina': RETINA_ANCHORS,
     'atss': ONE_ANCHOR,
     'ssd': SSD,
+    'clamped': {**SSD, 'type': 'ClampedSSDAnchorGenerator', 'input_size': 300},
     'not square': dict(type='AnchorGenerator', scales=[2, 3], ratios=[0.3, 1.7], strides=[(12, 7)], center_offset=0.5),
     'points': dict(type='MlvlPointGenerator', strides=[8, (16, 24)], offset=0.5),
     'corners': dict(type='MlvlPointGenerator', strides=[8], offset=0),

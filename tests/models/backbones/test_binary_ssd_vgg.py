@@ -9,6 +9,8 @@ from rebnn_mm.models import BinarySSDVGG
 
 VGG_LAYERS = [f'conv{i}_{j}' for i, n in enumerate((2, 2, 3, 3, 3), start=1) for j in range(1, n + 1)]
 STRIDED = [f'pool{i}' for i in range(1, 5)]
+SUMS = [1.8989368867332814, -3.246851929463446, -8.793076993431896]
+"""Of the weights of conv1_1, pool1 and conv7, with seed 0."""
 
 
 def small(**kwargs) -> BinarySSDVGG:
@@ -46,6 +48,24 @@ def test_seventeen_layers_before_conv6_all_but_the_first_binary():
     binary = {name: m for name, m in convs.items() if name not in real}
     assert binary.keys() == {f'{name}.conv' for name in [*VGG_LAYERS[1:], *STRIDED, 'conv6']}
     assert all(isinstance(m, BinaryConv2d) and m.binary and m.kernel_size == (3, 3) for m in binary.values())
+
+
+def test_strided_convolutions_widen_where_asked():
+    net = small(widen='pool')
+    shapes = {name: tuple(m.weight.shape[:2]) for name, m in convolutions(net).items() if m.kernel_size == (3, 3)}
+    assert [shapes[f'{name}.conv'] for name in STRIDED] == [(8, 4), (16, 8), (32, 16), (32, 32)]
+    assert all(shapes[f'conv{i}_1.conv'] == (c, c) for i, c in ((2, 8), (3, 16), (4, 32), (5, 32)))
+    assert {name.split('.')[0] for name in net.state_dict() if 'downsample' in name} == set(STRIDED)
+    assert [tuple(y.shape) for y in net.eval()(torch.randn(1, 3, 64, 64))] == [(1, 32, 8, 8), (1, 64, 4, 4)]
+
+
+def test_without_being_asked_a_seed_gives_the_weights_that_it_gave():
+    """Recorded runs begin with these."""
+    torch.manual_seed(0)
+    net = small()
+    net.init_weights()
+    sums = [getattr(net, name).conv.weight.double().sum().item() for name in ('conv1_1', 'pool1', 'conv7')]
+    assert sums == pytest.approx(SUMS, abs=1e-6)
 
 
 def test_maps_are_conv4_3_and_conv7_at_the_sizes_of_ssd300():
@@ -168,6 +188,7 @@ def test_default_initialisation_reaches_binary_layers():
     [
         (dict(out_indices=(2,)), ValueError, r'out_indices=\(2,\) must name maps: 0 \(conv4_3\), 1 \(conv7\)'),
         (dict(out_indices=()), ValueError, r'out_indices=\(\) must name maps'),
+        (dict(widen='pool1'), ValueError, "widen='pool1' is unknown; use 'conv' or 'pool'"),
         (dict(block='preact'), ValueError, 'BinaryPreActBlock is made for two convolutions'),
         (dict(block='vgg'), KeyError, "block='vgg' is no registered block style"),
     ],
@@ -181,6 +202,11 @@ def test_checkpoint_of_another_vgg_is_refused():
     eleven = {k: v for k, v in caffe_vgg().items() if k.split('.')[1] in ('0', '5', '10', '17', '24')}
     with pytest.raises(ValueError, match="has 5 convolutions under features; VGG-16 has 13, SSD's 15"):
         small().load_state_dict(eleven, strict=False)
+
+
+def test_vgg_does_not_fit_where_strided_convolutions_widen():
+    with pytest.raises(ValueError, match="does not fit widen='pool', .* Use widen='conv', or another checkpoint"):
+        small(widen='pool').load_state_dict(caffe_vgg(), strict=False)
 
 
 def test_is_a_backbone_for_mmpretrain():
