@@ -167,6 +167,14 @@ BIDET_SSD: list[Rule] = [
     (r'^loc\.(\d)\.', r'bbox_head.reg_convs.\1.0.'),
     (r'^conf\.(\d)\.', r'bbox_head.cls_convs.\1.0.'),
 ]
+BIDET_18: list[Rule] = [
+    *CLASSIFIER,
+    *BACKBONE,
+    (r'\.conv([12])\.conv\.', r'.conv\1.'),
+    (r'\.conv([12])\.bn\.', r'.bn\1.'),
+    (r'\.conv1\.res_func\.1\.', '.downsample.0.'),
+    (r'\.conv1\.res_func\.2\.', '.downsample.1.'),
+]
 CONV7_BIAS = 'backbone.conv7.conv.bias'
 JUST_ABOVE_ZERO = 2.0**-24
 """The smallest positive number in half precision."""
@@ -205,6 +213,7 @@ UNUSED_BNEXT = (
 )
 REACTNET, BIREAL, BNEXT_CODE = 'liuzechun/ReActNet', 'liuzechun/Bi-Real-net', 'hpi-xnor/BNext'
 ADABIN_CODE, RECU_CODE, IRNET_CODE = 'huawei-noah/Efficient-Computing', 'z-hXu/ReCU', 'htqin/IR-Net'
+BIDET_CODE = 'ZiweiWangTHU/BiDet'
 UNUSED_ADABIN = r'nonlinear2\.|bn3\.'
 
 RELEASED = {
@@ -216,9 +225,10 @@ RELEASED = {
     'adabin-resnet34': Released(
         'released/resnet34_adabin_imagenet.py', ADABIN_CODE, [*ADABIN, *POOLED], UNUSED_ADABIN
     ),
+    'bidet-resnet18': Released('released/resnet18_bidet_imagenet.py', BIDET_CODE, BIDET_18),
     'bidet-ssd300-voc': Released(
         'released/ssd300_vgg16_bidet_voc.py',
-        'ZiweiWangTHU/BiDet',
+        BIDET_CODE,
         BIDET_SSD,
         kept='.shift',
         folded=CONV7_BIAS,

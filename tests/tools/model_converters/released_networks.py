@@ -205,6 +205,44 @@ class BiReal50:
         return functional.linear(wide.mean(dim=(2, 3)), state['fc.weight'], state['fc.bias'])
 
 
+class BiDet18:
+    """ZiweiWangTHU/BiDet, faster_rcnn: each convolution has its norm and its shortcut inside; borders are -1."""
+
+    name, narrow, channels = 'bidet-resnet18', dict(base_channels=4), 32
+
+    @staticmethod
+    def shapes() -> list[tuple[str, tuple[int, ...]]]:
+        found = [('conv1.weight', (4, 3, 7, 7)), *norm_of('bn1', 4)]
+        before = 4
+        for at, after in BiDet18.units():
+            found += [(f'{at}.conv.weight', (after, before, 3, 3)), *norm_of(f'{at}.bn', after)]
+            if before != after:
+                found.append((f'{at}.res_func.1.weight', (after, before, 1, 1)))
+                found += norm_of(f'{at}.res_func.2', after)
+            before = after
+        return [*found, ('fc.weight', (1000, 32)), ('fc.bias', (1000,))]
+
+    @staticmethod
+    def units() -> list[tuple[str, int]]:
+        stages = enumerate((4, 8, 16, 32), start=1)
+        return [(f'layer{s}.{i}.conv{half}', after) for s, after in stages for i in (0, 1) for half in (1, 2)]
+
+    @staticmethod
+    def forward(state: State, x: Tensor) -> Tensor:
+        x = norm(state, 'bn1', functional.conv2d(x, state['conv1.weight'], stride=2, padding=3))
+        x = functional.max_pool2d(x, 3, 2, padding=1)
+        for at, after in BiDet18.units():
+            stride = 1 if after == x.shape[1] else 2
+            shortcut = x
+            if stride == 2:
+                pooled = functional.avg_pool2d(x, 2, 2, ceil_mode=True)
+                shortcut = norm(state, f'{at}.res_func.2', functional.conv2d(pooled, state[f'{at}.res_func.1.weight']))
+            signs = functional.pad(sign(x), (1, 1, 1, 1), value=-1.0)
+            y = functional.conv2d(signs, scaled(state[f'{at}.conv.weight']), stride=stride)
+            x = norm(state, f'{at}.bn', y) + shortcut
+        return functional.linear(x.mean(dim=(2, 3)), state['fc.weight'], state['fc.bias'])
+
+
 class BNextTiny:
     """hpi-xnor/BNext: each unit holds two activations, whether it computes with them or not."""
 
@@ -323,6 +361,7 @@ WRITTEN_OUT = [
     SingleConvolutions('reactnet-resnet18', shifts=True, weights='weight'),
     SingleConvolutions('bireal-resnet18', shifts=False, weights='weights'),
     BiReal50(),
+    BiDet18(),
     BNextTiny(),
 ]
 """Those with a function, which is compared."""
