@@ -22,7 +22,7 @@ endif
 RUNTIME = rebnn_mm/deploy/lib/librebnn_ort.so
 RUNTIME_SOURCES = $(wildcard runtime/CMakeLists.txt runtime/include/* runtime/src/* runtime/ort/*.* setup.py)
 
-.PHONY: help setup demo test test-all lint format docs clean
+.PHONY: help setup demo test test-all lint format docs docs-version clean
 
 help:
 	@echo 'make demo      set up, train on blood cells, pack, print AP, milliseconds and megabytes'
@@ -31,6 +31,7 @@ help:
 	@echo 'make lint      set up, check style, format and types'
 	@echo 'make format    set up, rewrite the files in the house format'
 	@echo 'make docs      write the documentation site to build/site, with an environment of its own in $(DOCS_VENV)'
+	@echo 'make docs-version  commit the site of this version to the branch gh-pages'
 	@echo 'make setup     only make the environment in $(VENV)'
 	@echo 'make clean     delete caches and built packages; the environment stays'
 
@@ -65,6 +66,11 @@ format: setup
 
 docs: $(DOCS_VENV)/.ready
 	NO_MKDOCS_2_WARNING=1 $(DOCS_VENV)/bin/mkdocs build --strict
+
+# mike commits the site to the branch gh-pages, beside those of other versions.
+docs-version: $(DOCS_VENV)/.ready
+	NO_MKDOCS_2_WARNING=1 PATH=$(abspath $(DOCS_VENV))/bin:$$PATH mike deploy --update-aliases \
+	    $$(sed -n "s/^__version__ = '\(.*\)'/\1/p" rebnn_mm/version.py) latest
 
 $(DOCS_VENV)/.ready: tools/docs/requirements.txt
 	$(or $(BASE_PYTHON),python3) -m venv $(DOCS_VENV)

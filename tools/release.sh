@@ -54,4 +54,8 @@ git -C "$origin" fetch --quiet "$stage/tree" "refs/tags/v$version:refs/tags/v$ve
 mkdir -p "$origin/dist"
 mv dist/* "$origin/dist/"
 say "dist/ holds version $version, and the tag v$version is set. To publish:"
-printf '    git push origin %s v%s\n    twine upload dist/*%s*\n' "$branch" "$version" "$version" >&2
+cat >&2 <<END
+    git push origin $branch v$version
+    twine upload dist/*$version*
+    make docs-version && git push origin gh-pages
+END
