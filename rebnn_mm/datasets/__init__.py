@@ -4,6 +4,7 @@ from .cifar10 import CIFAR10Archive, CIFAR10Resident
 from .glue import GLUEDataset, glue_collate
 from .glue_tasks import GLUE_TASKS, GLUETask, glue_task
 from .length_grouped_sampler import LengthGroupedSampler
+from .tensorflow_crop import TensorFlowCenterCrop
 from .tokenize_text import TokenizeText
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     'GLUEDataset',
     'GLUETask',
     'LengthGroupedSampler',
+    'TensorFlowCenterCrop',
     'TokenizeText',
     'glue_collate',
     'glue_task',

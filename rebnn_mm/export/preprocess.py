@@ -83,8 +83,10 @@ def _kind(step: Mapping[str, Any]) -> str:
 
 def _described(kind: str, step: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     """One transform in the format's words."""
-    if kind in ('Resize', 'FixScaleResize', 'ResizeEdge'):
-        backend, interpolation = step.get('backend', 'cv2'), step.get('interpolation', 'bilinear')
+    middle = kind in ('EfficientNetCenterCrop', 'TensorFlowCenterCrop')
+    if middle or kind in ('Resize', 'FixScaleResize', 'ResizeEdge'):
+        backend = step.get('backend', 'TensorFlow' if kind == 'TensorFlowCenterCrop' else 'cv2')
+        interpolation = step.get('interpolation', 'bicubic' if middle else 'bilinear')
         if (backend, interpolation) != ('cv2', 'bilinear'):
             notes.append(
                 f"The config resizes by {backend}'s {interpolation} interpolation, the packed file by OpenCV's "
@@ -95,13 +97,18 @@ def _described(kind: str, step: Mapping[str, Any], notes: list[str]) -> dict[str
     if kind in ('Resize', 'FixScaleResize') and step.get('scale') is not None:
         mode = 'keep_ratio' if step.get('keep_ratio', False) else 'exact'
         return {'resize': {'mode': mode, 'size': _pair(step['scale'])}}
+    if middle:
+        # A part of the image brought to a size is that part of the whole image brought to a size.
+        side = int(step['crop_size'])
+        edge = side + int(step.get('crop_padding', 32))
+        return {'resize': {'mode': 'short_edge', 'size': edge}, 'crop': [side, side]}
     if kind == 'CenterCrop' and not step.get('auto_pad') and not step.get('efficientnet_style'):
         return {'crop': _pair(step['crop_size'])}
     if kind == 'Pad' and step.get('padding_mode', 'constant') == 'constant':
         return {'letterbox': _letterbox(step)}
     raise ValueError(
         f'the test pipeline has {dict(step)}, which the packed format has no words for (docs/format.md). Use Resize, '
-        'ResizeEdge, CenterCrop and Pad with a constant in test_dataloader.dataset.pipeline.'
+        'ResizeEdge, CenterCrop, TensorFlowCenterCrop and Pad with a constant in test_dataloader.dataset.pipeline.'
     )
 
 

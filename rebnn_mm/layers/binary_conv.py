@@ -43,6 +43,8 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             of this project choose the shift themselves.
         pad_value: what ``padding_mode='zeros'`` pads with: 0, or -1 or +1, the values one bit can hold. None is the
             layer's own: 0 but for BiDet's.
+        pad_end: where a stride leaves some of the padding unused, leave it out at the top and at the left, as Keras
+            does at sizes that are multiples of the stride; PyTorch leaves it out at the bottom and at the right.
         keep_real: names of layers that stay real, each one or more components of the dotted name, ``*`` allowed, such
             as ``['downsample', 'backbone.layer1.0.conv1']``. ``False`` switches all rules off, the first layer's too.
 
@@ -84,6 +86,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         weight: QuantizerConfig = 'default',
         activation: QuantizerConfig = 'default',
         pad_value: int | None = None,
+        pad_end: bool = False,
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
         memory: str = 'sums',
         **unknown: Any,
@@ -102,6 +105,11 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
                 f"{type(self).__name__}: pad_value={pad_value} goes with padding_mode='zeros' only, which it fills; "
                 f'padding_mode={padding_mode!r} takes its values from the input'
             )
+        if pad_end and (padding_mode != 'zeros' or isinstance(padding, str)):
+            raise ValueError(
+                f"{type(self).__name__}: pad_end=True goes with a number as padding and padding_mode='zeros' only; "
+                f'padding={padding!r} and padding_mode={padding_mode!r} are given'
+            )
         super().__init__(
             in_channels,
             out_channels,
@@ -116,6 +124,9 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             dtype,
         )
         self.pad_value = pad_value
+        self.pad_end = pad_end and max(self.stride) > 1
+        if self.pad_end:
+            self._reversed_padding_repeated_twice = _padding_at_end(cast(tuple[int, int], self.padding), self.stride)
         self.rules_hold = keep_real is not False
         self._set_up(weight, activation, in_channels, -3, keep_real, memory)
         if device is not None or dtype is not None:
@@ -140,7 +151,8 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
     @property
     def _pads_itself(self) -> bool:
         """Whether the convolution pads, with zeros and on both sides alike."""
-        return self.padding_mode == 'zeros' and self.pad_value == 0 and not isinstance(self.padding, str)
+        alike = not isinstance(self.padding, str) and not self.pad_end
+        return self.padding_mode == 'zeros' and self.pad_value == 0 and alike
 
     @property
     def _geometry(self) -> Geometry:
@@ -151,7 +163,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         return functional.conv2d(x, weight, None, *self._geometry)
 
     def _sums_of_signs(self, x: Tensor, weight: Tensor) -> Tensor | None:
-        if self.padding_mode != 'zeros' or isinstance(self.padding, str):
+        if self.padding_mode != 'zeros' or isinstance(self.padding, str) or self.pad_end:
             return None
         assert self.activation_quantizer is not None
         shift = self.activation_quantizer.shift
@@ -178,6 +190,15 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             self.stay_real(f'first layer ({self.in_channels} input channels)')
         elif self.kernel_size == (1, 1) and max(self.stride) > 1 and self.out_channels > self.in_channels:
             self.stay_real('shortcut (1x1, strided, widening)')
+
+
+def _padding_at_end(padding: tuple[int, int], stride: tuple[int, ...]) -> list[int]:
+    """Left, right, top and bottom of what a map needs whose size is a multiple of the stride."""
+    sides = []
+    for each, step in zip(reversed(padding), reversed(stride), strict=True):
+        needed = max(2 * each - (step - 1), 0)
+        sides += [needed // 2, needed - needed // 2]
+    return sides
 
 
 @cache

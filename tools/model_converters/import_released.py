@@ -25,11 +25,11 @@ from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.functional import channel_dims, sign
 from rebnn_mm.methods.bnext import HARD
 from rebnn_mm.models.backbones.bnext import ARCHS
+from rebnn_mm.models.backbones.quick_net import ARCHS as QUICKNETS
+from rebnn_mm.utils import larq_zoo
 from rebnn_mm.utils.command_line import stop_if, unwritable
 from rebnn_mm.utils.config_file import get_config_dir
-
-Rule = tuple[str, 'str | Callable[[re.Match[str]], str]']
-"""A pattern, and what takes its place, as for :func:`re.sub`."""
+from rebnn_mm.utils.larq_zoo import Rule
 
 
 class Released(NamedTuple):
@@ -38,10 +38,10 @@ class Released(NamedTuple):
     Attributes:
         config: ours, below configs/.
         source: where its file or its code is published.
-        rules: applied in their order to each name; what ends in '#0' and '#1' is put together along the channels.
+        rules: applied in their order to each name; what ends in '#0', '#1', ... is put together along the channels.
         unused: names, as published, of what the network holds and does not compute with.
         kept: ending of what our network has beside it and does not predict with.
-        folded: name, as ours, of what has no place of its own; ``revalue`` reads it.
+        folded: names, as ours, of what has no place of its own; ``revalue`` reads them.
         revalue: changes values where the same network is computed in another way.
     """
 
@@ -50,7 +50,7 @@ class Released(NamedTuple):
     rules: Sequence[Rule]
     unused: str = ''
     kept: str = ''
-    folded: str = ''
+    folded: Sequence[str] = ()
     revalue: Callable[[dict[str, Tensor]], None] | None = None
 
 
@@ -213,8 +213,18 @@ UNUSED_BNEXT = (
 )
 REACTNET, BIREAL, BNEXT_CODE = 'liuzechun/ReActNet', 'liuzechun/Bi-Real-net', 'hpi-xnor/BNext'
 ADABIN_CODE, RECU_CODE, IRNET_CODE = 'huawei-noah/Efficient-Computing', 'z-hXu/ReCU', 'htqin/IR-Net'
-BIDET_CODE = 'ZiweiWangTHU/BiDet'
+BIDET_CODE, LARQ_ZOO = 'ZiweiWangTHU/BiDet', 'larq/zoo'
 UNUSED_ADABIN = r'nonlinear2\.|bn3\.'
+
+
+def quicknet(arch: str) -> Released:
+    """Larq Zoo's QuickNet in one of its sizes."""
+    name = 'quicknet' if arch == 'base' else f'quicknet_{arch}'
+    rules = larq_zoo.quicknet_rules(QUICKNETS[arch][1])
+    return Released(
+        f'released/{name}_imagenet.py', LARQ_ZOO, rules, folded=larq_zoo.BLURS, revalue=larq_zoo.quicknet_values
+    )
+
 
 RELEASED = {
     'adabin-resnet20': Released('cifar10/reference/resnet20_adabin_cifar10.py', ADABIN_CODE, ADABIN),
@@ -231,7 +241,7 @@ RELEASED = {
         BIDET_CODE,
         BIDET_SSD,
         kept='.shift',
-        folded=CONV7_BIAS,
+        folded=[CONV7_BIAS],
         revalue=bidet_ssd_values,
     ),
     'bireal-resnet18': Released('resnet18_bireal_imagenet.py', BIREAL, REACT),
@@ -241,9 +251,19 @@ RELEASED = {
     'bnext-small': Released('networks/bnext_s_imagenet.py', BNEXT_CODE, BNEXT, UNUSED_BNEXT),
     'irnet-resnet20': Released('released/resnet20_irnet_cifar10.py', IRNET_CODE, RESNET, kept='.sharpness'),
     'irnet-resnet18': Released('released/resnet18_irnet_imagenet.py', IRNET_CODE, RESNET, r'bn3\.', '.sharpness'),
+    'larq-bireal-resnet18': Released(
+        'released/resnet18_bireal_larq_imagenet.py', LARQ_ZOO, larq_zoo.BIREAL_18, revalue=larq_zoo.with_keras_eps
+    ),
+    'larq-meliusnet22': Released('released/meliusnet22_imagenet.py', LARQ_ZOO, larq_zoo.MELIUSNET),
+    'larq-real-to-binary': Released(
+        'released/real_to_binary_imagenet.py', LARQ_ZOO, larq_zoo.REAL_TO_BINARY, revalue=larq_zoo.with_keras_eps
+    ),
     'plain-resnet20': Released(
         'cifar10/reference/resnet20_plain_cifar10.py', 'akamaster/pytorch_resnet_cifar10', RESNET
     ),
+    'quicknet': quicknet('base'),
+    'quicknet-small': quicknet('small'),
+    'quicknet-large': quicknet('large'),
     'reactnet-a': Released('networks/reactnet_a_imagenet.py', REACTNET, REACT_A),
     'reactnet-resnet18': Released('resnet18_react_imagenet.py', REACTNET, REACT),
     'reactnet-resnet34': Released('resnet34_react_imagenet.py', REACTNET, REACT),
@@ -263,8 +283,10 @@ def published(path: Path) -> dict[str, Tensor]:
     """The state dict in a published file.
 
     Raises:
-        ValueError: it holds no state dict, or more than tensors and plain values.
+        ValueError: it holds no state dict, or more than tensors and plain values, or is a Keras file without weights.
     """
+    if larq_zoo.is_keras_file(path):
+        return larq_zoo.keras_state(path)
     try:
         loaded = torch.load(path, map_location='cpu', weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
@@ -307,14 +329,17 @@ def convert(state: dict[str, Tensor], released: Released, wanted: dict[str, Tens
                 continue
         found[new], names[new] = value, key
     for first in [key for key in found if key.endswith('#0') and f'{key[:-1]}1' in found]:
-        whole = first[:-2]
-        found[whole], names[whole] = torch.cat([found.pop(first), found.pop(f'{whole}#1')]), names[first]
+        whole, parts = first[:-2], [found.pop(first)]
+        while (part := f'{whole}#{len(parts)}') in found:
+            parts.append(found.pop(part))
+        found[whole], names[whole] = torch.cat(parts), names[first]
     for key, value in wanted.items():
         if released.kept and key.endswith(released.kept):
             found.setdefault(key, value)
-    unexpected = [key for key in found if key not in wanted and key != released.folded]
-    needed = [*wanted, released.folded] if released.folded else wanted
-    missing = [key for key in needed if key not in found and not key.endswith('num_batches_tracked')]
+    unexpected = [key for key in found if key not in wanted and key not in released.folded]
+    missing = [
+        key for key in [*wanted, *released.folded] if key not in found and not key.endswith('num_batches_tracked')
+    ]
     if unexpected:
         more = f', nor are {len(unexpected) - 1} more' if len(unexpected) > 1 else ''
         raise ValueError(f'{names[unexpected[0]]!r} is no parameter of this network{more}.')
@@ -322,7 +347,7 @@ def convert(state: dict[str, Tensor], released: Released, wanted: dict[str, Tens
         more = f', and {len(missing) - 1} more are' if len(missing) > 1 else ' is'
         raise ValueError(f'what becomes {missing[0]!r}{more} missing.')
     for key, value in found.items():
-        if key == released.folded:
+        if key in released.folded:
             continue
         found[key] = reshaped(value, wanted[key].shape, names.get(key, key))
         if key.endswith('.temperature') and float(value) >= HARD:

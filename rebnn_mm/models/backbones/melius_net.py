@@ -66,12 +66,17 @@ class MeliusNet(StagedBackbone):
     Real are the stem (3x3, and two grouped 3x3 convolutions) and the 1x1 convolutions behind the first three stages.
     Maps have strides 4, 8, 16 and 32, and 320, 480, 480 and 512 channels.
 
+    Larq Zoo's network pools 2x2 positions in the stem, where the authors' pools 3x3, and pads its strided convolution
+    at the right and at the bottom only: ``stem_cfg=dict(type='Conv2dAdaptivePadding')`` and ``stem_pool=2``.
+
     Args:
         depth: 22.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the stem, and how many each block adds; a multiple of 16.
         out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
         conv_cfg: the convolutions of the blocks, :data:`MELIUS` by default; None makes them real.
+        stem_cfg: the strided convolution of the stem.
+        stem_pool: height and width of the stem's pooling, 2 or 3; its stride is 2.
         norm_cfg: every norm layer.
 
     Raises:
@@ -96,6 +101,8 @@ class MeliusNet(StagedBackbone):
         out_indices: Sequence[int] = (0, 1, 2, 3),
         frozen_stages: int = -1,
         conv_cfg: Config | None = MELIUS,
+        stem_cfg: Config | None = None,
+        stem_pool: int = 3,
         norm_cfg: Config = dict(type='BN'),
         norm_eval: bool = False,
         init_cfg: Config | list[Config] | None = None,
@@ -113,10 +120,12 @@ class MeliusNet(StagedBackbone):
         )
         half = base_channels // 2
         self.stem = nn.Sequential(
-            *self._stem_layer(nn.Conv2d(in_channels, half, 3, stride=2, padding=1, bias=False), norm_cfg),
+            *self._stem_layer(
+                build_conv_layer(stem_cfg, in_channels, half, 3, stride=2, padding=1, bias=False), norm_cfg
+            ),
             *self._stem_layer(nn.Conv2d(half, half, 3, padding=1, groups=4, bias=False), norm_cfg),
             *self._stem_layer(nn.Conv2d(half, base_channels, 3, padding=1, groups=8, bias=False), norm_cfg),
-            nn.MaxPool2d(3, 2, padding=1),
+            nn.MaxPool2d(stem_pool, 2, padding=(stem_pool - 1) // 2),
         )
         channels = base_channels
         reduction: nn.Module | None = None

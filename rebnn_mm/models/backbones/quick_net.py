@@ -109,7 +109,7 @@ class QuickNet(StagedBackbone):
     strides 4, 8, 16 and 32.
 
     The released weights were trained by Keras, which pads the two strided convolutions of the stem at the right and at
-    the bottom only; here both sides are padded alike.
+    the bottom only; here both sides are padded alike, unless ``stem_cfg`` is ``dict(type='Conv2dAdaptivePadding')``.
 
     Args:
         arch: ``'small'``, ``'base'`` or ``'large'``.
@@ -117,6 +117,7 @@ class QuickNet(StagedBackbone):
         width: factor of all channels.
         out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
         conv_cfg: the convolutions of the blocks, :data:`LARQ` by default; None makes them real.
+        stem_cfg: the strided convolutions of the stem.
         norm_cfg: every norm layer but the stem's second, which is a BN without factors.
 
     Raises:
@@ -141,6 +142,7 @@ class QuickNet(StagedBackbone):
         out_indices: Sequence[int] = (0, 1, 2, 3),
         frozen_stages: int = -1,
         conv_cfg: Config | None = LARQ,
+        stem_cfg: Config | None = None,
         norm_cfg: Config = dict(type='BN'),
         norm_eval: bool = False,
         init_cfg: Config | list[Config] | None = None,
@@ -154,10 +156,10 @@ class QuickNet(StagedBackbone):
         )
         narrow = channels[0] // 4
         self.stem = nn.Sequential(
-            nn.Conv2d(in_channels, narrow, 3, stride=2, padding=1, bias=False),
+            build_conv_layer(stem_cfg, in_channels, narrow, 3, stride=2, padding=1, bias=False),
             build_norm_layer(norm_cfg, narrow)[1],
             nn.ReLU(),
-            nn.Conv2d(narrow, narrow, 3, stride=2, padding=1, groups=narrow, bias=False),
+            build_conv_layer(stem_cfg, narrow, narrow, 3, stride=2, padding=1, groups=narrow, bias=False),
             nn.BatchNorm2d(narrow, affine=False),
             nn.Conv2d(narrow, channels[0], 1, bias=False),
             build_norm_layer(norm_cfg, channels[0])[1],

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mmcv.cnn import build_activation_layer, build_norm_layer
+from mmcv.cnn import build_activation_layer, build_conv_layer, build_norm_layer
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
@@ -42,7 +42,9 @@ class ReBNNResNet(StagedBackbone):
         depth: 18 or 34; or 20, the ResNet for CIFAR, which has three stages and wants ``base_channels=16``.
         block: block style, a name in :data:`rebnn_mm.registry.BLOCKS` (``'react'``, ``'bireal'``) or a dict with
             that name as ``type``.
-        stem: ``'imagenet'`` (7x7 convolution with stride 2, BN, max pooling) or ``'cifar'`` (3x3 with stride 1, BN).
+        stem: ``'imagenet'`` (7x7 convolution with stride 2, BN, max pooling), ``'keras'`` (the same, with more of the
+            padding at the right and at the bottom, as Keras pads even sizes; ``pad_end`` of a binary convolution does
+            so in the blocks) or ``'cifar'`` (3x3 with stride 1, BN).
         stem_act: activation layer behind the stem's BN; None for none, as in Bi-Real Net and ReActNet.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the stem and the first stage; they double at every further stage.
@@ -148,9 +150,14 @@ class ReBNNResNet(StagedBackbone):
     def _make_stem(stem: str, in_channels: int, channels: int) -> tuple[nn.Conv2d, nn.Module]:
         if stem == 'imagenet':
             return nn.Conv2d(in_channels, channels, 7, stride=2, padding=3, bias=False), nn.MaxPool2d(3, 2, padding=1)
+        if stem == 'keras':
+            # With ceil_mode an even size is pooled as if it were padded at its end.
+            padded = dict(type='Conv2dAdaptivePadding')
+            conv = build_conv_layer(padded, in_channels, channels, 7, stride=2, bias=False)
+            return conv, nn.MaxPool2d(3, 2, ceil_mode=True)
         if stem == 'cifar':
             return nn.Conv2d(in_channels, channels, 3, stride=1, padding=1, bias=False), nn.Identity()
-        raise ValueError(f"ReBNNResNet: stem={stem!r} is unknown. Use 'imagenet' or 'cifar'.")
+        raise ValueError(f"ReBNNResNet: stem={stem!r} is unknown. Use 'imagenet', 'keras' or 'cifar'.")
 
     def forward_stem(self, x: Tensor) -> Tensor:
         """Convolution, BN, activation and pooling."""
