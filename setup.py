@@ -37,6 +37,8 @@ EXTRAS = {
     # What writes packed models, and what runs them.
     'export': ['onnx>=1.17', 'onnxscript>=0.5', 'onnxruntime>=1.17', 'rich', 'tflite>=2.18'],
     'deploy': ['numpy', 'onnxruntime>=1.17', 'pillow'],
+    # Published weights that are Keras files (docs/released_weights.md).
+    'released': ['h5py'],
     # Models of the Hugging Face hub: hf:owner/name, push, save_pretrained.
     'hub': ['huggingface_hub>=0.34', 'safetensors'],
     # Encoders, tokenizers, and the metrics of GLUE. Before version 5, BERT silently keeps its own attention.
@@ -53,6 +55,7 @@ EXTRAS = {
         'mypy==2.4.1',
         'import-linter==2.16',
         'tensorboard',
+        'h5py',
         'psutil',
         'snakemake==9.27.1; python_version>="3.11"',
     ],

@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import BatchNorm2d
 
 Rule = tuple[str, 'str | Callable[[re.Match[str]], str]']
 """A pattern, and what takes its place, as for :func:`re.sub`."""
+
+Stored = tuple[str, str, NDArray[np.floating[Any]]]
+"""Layer, path and value of a tensor in a file."""
 
 HDF5 = b'\x89HDF\r\n\x1a\n'
 """The first bytes of a file."""
@@ -55,26 +60,38 @@ def keras_state(path: Path) -> dict[str, Tensor]:
         path: written by ``save_weights``, or by ``save`` in the same format.
 
     Raises:
-        ValueError: h5py is not installed, or the file is damaged or no such file.
+        ImportError: h5py is not installed.
+        ValueError: the file is damaged or holds no weights.
     """
     try:
         import h5py
     except ImportError:
-        raise ValueError('reading Keras files needs h5py: pip install h5py.') from None
+        raise ImportError(f'{path} is a Keras file, which h5py reads: pip install h5py.') from None
     try:
         with h5py.File(path) as file:
-            found = [
-                (layer, name.removesuffix(':0').rpartition('/')[2], torch.from_numpy(value))
-                for layer, name, value in _stored(file.get('model_weights', file))
-            ]
+            found = list(_stored(file.get('model_weights', file)))
     except (OSError, KeyError, RuntimeError) as error:
         message = str(error).strip('\'"') or 'a damaged file'
         raise ValueError(f'cannot be read: {message}.') from None
-    names = counted_anew([layer for layer, _, _ in found])
-    return {f'{names[layer]}.{NAMES.get(name, name)}': _laid_out(name, value) for layer, name, value in found}
+    return as_pytorch(found)
 
 
-def _stored(root: Any) -> Iterator[tuple[str, str, Any]]:
+def as_pytorch(stored: Sequence[Stored]) -> dict[str, Tensor]:
+    """The same from what a file holds.
+
+    Example:
+        >>> as_pytorch([('dense_3', 'dense_3/kernel:0', np.zeros((8, 2)))])['dense.0.weight'].shape
+        torch.Size([2, 8])
+    """
+    names = counted_anew([layer for layer, _, _ in stored])
+    state: dict[str, Tensor] = {}
+    for layer, path, value in stored:
+        name = path.removesuffix(':0').rpartition('/')[2]
+        state[f'{names[layer]}.{NAMES.get(name, name)}'] = _laid_out(name, torch.from_numpy(value))
+    return state
+
+
+def _stored(root: Any) -> Iterator[Stored]:
     """Layer, name and value of each tensor, in the file's order."""
     if 'layer_names' not in root.attrs:
         raise KeyError('it holds no weights as Keras writes them (layer_names)')

@@ -51,6 +51,13 @@ def test_padding_and_a_number_for_both_sides():
     assert steps['resize'] == {'mode': 'exact', 'size': [64, 64]}
 
 
+@pytest.mark.parametrize(('kind', 'by'), [('EfficientNetCenterCrop', 'cv2'), ('TensorFlowCenterCrop', 'TensorFlow')])
+def test_a_part_brought_to_a_size_is_a_resize_and_a_crop(kind, by):
+    found = preprocessing(config(LOAD, dict(type=kind, crop_size=192, crop_padding=16)))
+    assert found.steps == {'resize': {'mode': 'short_edge', 'size': 208}, 'crop': [192, 192], 'channels': 'bgr'}
+    assert found.notes[0].startswith(f"The config resizes by {by}'s bicubic interpolation, the packed file by OpenCV")
+
+
 def test_another_interpolation_is_noted():
     found = preprocessing(config(LOAD, dict(type='ResizeEdge', scale=256, backend='pillow', interpolation='bicubic')))
     assert found.notes == [

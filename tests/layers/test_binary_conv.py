@@ -56,6 +56,32 @@ def test_pad_value_is_what_the_border_sees(value):
         assert torch.equal(layer.eval()(x), by_hand)
 
 
+@pytest.mark.parametrize(
+    ('kernel', 'stride', 'padding', 'sides'),
+    [
+        (3, 2, 1, (0, 1, 0, 1)),
+        (7, 2, 3, (2, 3, 2, 3)),
+        (3, 1, 1, (1, 1, 1, 1)),
+        (5, (4, 2), 2, (1, 2, 0, 1)),
+        (1, 2, 0, (0, 0, 0, 0)),
+    ],
+)
+@pytest.mark.parametrize('value', [0, 1])
+def test_padding_at_the_end_is_what_keras_does(kernel, stride, padding, sides, value):
+    layer = BinaryConv2d(
+        4, 2, kernel, stride, padding, bias=False, activation='BinarySign', pad_value=value, pad_end=True
+    )
+    x = torch.where(torch.randn(1, 4, 8, 12) < 0, -1.0, 1.0)
+    by_hand = F.conv2d(F.pad(x, sides, value=value), torch.where(layer.weight < 0, -1.0, 1.0), stride=stride)
+    by_hand = by_hand * layer.weight.abs().mean(dim=(1, 2, 3)).view(-1, 1, 1)
+    with torch.no_grad():
+        assert torch.equal(layer.eval()(x), by_hand)
+    torch.testing.assert_close(layer.train()(x), by_hand, atol=10 * FLOAT32_ROUNDING, rtol=0)
+    if padding:
+        at_start = BinaryConv2d(4, 2, kernel, stride, padding, bias=False)
+        assert by_hand.shape == at_start(x).shape
+
+
 @pytest.mark.parametrize('frozen', [False, True])
 def test_evaluation_sums_integers(frozen):
     """In evaluation the sum over taps is exact: output over alpha gives whole numbers of the right parity."""
@@ -309,6 +335,8 @@ def test_efficient_conv_bn_eval_is_refused():
     [
         ({'pad_value': 0.5}, 'pad_value=0.5 must be 0, or -1 or'),
         ({'pad_value': -1, 'padding_mode': 'reflect'}, "pad_value=-1 goes with padding_mode='zeros' only"),
+        ({'pad_end': True, 'padding_mode': 'circular'}, 'pad_end=True goes with a number as padding and'),
+        ({'pad_end': True, 'padding': 'same'}, "pad_end=True goes with .*padding='same'"),
         ({'dtype': torch.complex64}, 'dtype=torch.complex64 is not supported; a sign needs a real number'),
         ({'keep_real': 'downsample'}, "keep_real='downsample' must be a list of names"),
         (

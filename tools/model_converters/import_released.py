@@ -289,8 +289,9 @@ def published(path: Path) -> dict[str, Tensor]:
         return larq_zoo.keras_state(path)
     try:
         loaded = torch.load(path, map_location='cpu', weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
-        raise ValueError(f'cannot be read: {str(error).strip().splitlines()[0]}') from None
+    except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError, ValueError) as error:
+        said = str(error).strip().splitlines() if isinstance(error, pickle.UnpicklingError | RuntimeError) else []
+        raise ValueError(f'cannot be read: {said[0] if said else "it is no checkpoint."}') from None
     for key in ('state_dict', 'model', 'net', 'weight'):
         loaded = loaded.get(key, loaded) if isinstance(loaded, dict) else loaded
     if not (isinstance(loaded, dict) and loaded and all(isinstance(value, Tensor) for value in loaded.values())):
@@ -337,9 +338,8 @@ def convert(state: dict[str, Tensor], released: Released, wanted: dict[str, Tens
         if released.kept and key.endswith(released.kept):
             found.setdefault(key, value)
     unexpected = [key for key in found if key not in wanted and key not in released.folded]
-    missing = [
-        key for key in [*wanted, *released.folded] if key not in found and not key.endswith('num_batches_tracked')
-    ]
+    needed = [*wanted, *released.folded]
+    missing = [key for key in needed if key not in found and not key.endswith('num_batches_tracked')]
     if unexpected:
         more = f', nor are {len(unexpected) - 1} more' if len(unexpected) > 1 else ''
         raise ValueError(f'{names[unexpected[0]]!r} is no parameter of this network{more}.')
@@ -387,6 +387,8 @@ def main() -> None:
     try:
         wanted = build_network(cfg).state_dict()
         state = convert(published(args.source), released, wanted)
+    except ImportError as missing:
+        stop_if(str(missing))
     except ValueError as problem:
         stop_if(f'{args.source} is no file of {args.name}: {problem}')
     torch.save(dict(state_dict=state), args.out)

@@ -167,7 +167,7 @@ def test_default_initialisation_reaches_binary_layers():
     ('options', 'error', 'message'),
     [
         (dict(depth=50), ValueError, r'depth=50 is not available. Use one of \[18, 20, 34\]'),
-        (dict(stem='tiny'), ValueError, "stem='tiny' is unknown. Use 'imagenet' or 'cifar'"),
+        (dict(stem='tiny'), ValueError, "stem='tiny' is unknown. Use 'imagenet', 'keras' or 'cifar'"),
         (dict(depth=20), ValueError, r'depth=20 has 3 stages, not num_stages=4. Set num_stages=3, strides'),
         (dict(num_stages=5), ValueError, 'num_stages=5 is not in 1 to 4'),
         (dict(num_stages=3), ValueError, 'need num_stages=3 entries each'),
