@@ -40,6 +40,7 @@ from mmengine.registry import MODELS, init_default_scope
 from mmengine.runner import Runner, set_random_seed
 from rich.console import Console
 from rich.table import Table
+from torch import nn
 
 from rebnn_mm.analysis.device.cost import kept_bytes
 from rebnn_mm.engine import MethodDriver, ResilientGradient
@@ -182,9 +183,7 @@ def make_step(cfg: Config, variant: Variant, device: str, compiled: bool) -> Ste
         optim_cfg = ConfigDict({key: value for key, value in optim_cfg.items() if key not in ('dtype', 'loss_scale')})
         optim_cfg.type = 'OptimWrapper'
     optim_wrapper = build_optim_wrapper(model, optim_cfg)
-    MethodDriver(model).attach(optim_wrapper.optimizer)
-    if variant.gamma_rule:
-        ResilientGradient(model).attach(optim_wrapper.optimizer)
+    drive(model, variant, optim_wrapper.optimizer)
     if compiled:
         model.backbone.compile()
 
@@ -194,6 +193,13 @@ def make_step(cfg: Config, variant: Variant, device: str, compiled: bool) -> Ste
         optim_wrapper.update_params(loss)
 
     return step
+
+
+def drive(model: nn.Module, variant: Variant, optimizer: torch.optim.Optimizer) -> None:
+    """Attach the method's rules to an optimizer."""
+    MethodDriver(model).attach(optimizer)
+    if variant.gamma_rule:
+        ResilientGradient(model).attach(optimizer)
 
 
 def detection_batches(cfg: Config, args: argparse.Namespace) -> list[Any]:
@@ -247,6 +253,8 @@ def run_once(step: Step, batch: Any, device: str) -> float:
 def kept_mib(cfg: Config, variant: Variant, batch: Any, args: argparse.Namespace) -> float:
     """What a forward pass keeps for the backward pass, each storage once, without parameters and buffers."""
     model = build_model(cfg, variant, args.device)
+    # Without its rules a layer warns, and a compiled graph would break there.
+    drive(model, variant, torch.optim.SGD(model.parameters()))
     if args.compile:
         model.backbone.compile()
     own = iter((*model.parameters(), *model.buffers()))
