@@ -11,6 +11,6 @@ model = dict(
         stem='keras',
         stem_act=dict(type='PReLU', num_parameters=64),
         out_indices=(3,),
-        conv_cfg=dict(type='BNNConv2d', pad_end=True),
+        conv_cfg=dict(pad_end=True, **_base_.binary),
     )
 )

@@ -194,7 +194,7 @@ def test_real_valued_twin_has_the_same_structure(network):
 @pytest.mark.parametrize('path', ['resnet20_{}_cifar10', 'cpu/resnet20_{}_cifar10_cpu'])
 def test_methods_differ_in_the_method_only(path):
     base = load(path.format('bireal')).to_dict()
-    for method in LAYERS:
+    for method in [*LAYERS, 'adabin'] if path.startswith('cpu') else LAYERS:
         other = load(path.format(method)).to_dict()
         for key in ('binary', 'custom_hooks'):
             other[key] = base[key]
@@ -241,16 +241,20 @@ def test_no_config_is_forgotten():
     named = {f'{name}_cifar10' for name in [*BINARY, *REAL]} | {f'own/{name}_cifar10' for name in OWN}
     named -= {name for name in named if 'stage' in name}
     named |= {f'reference/{name}_cifar10' for name in ('resnet20_plain', 'resnet20_adabin')}
-    named |= {f'cpu/{name}_cifar10_cpu' for name in ['resnet20', *(f'resnet20_{method}' for method in LAYERS)]}
+    named |= {
+        f'cpu/{name}_cifar10_cpu' for name in ['resnet20', *(f'resnet20_{method}' for method in [*LAYERS, 'adabin'])]
+    }
     found = {str(path.relative_to(folder).with_suffix('')) for path in folder.rglob('*.py')}
     assert {name for name in found - named if 'stage' not in name} == set()
     assert named - found == set()
 
 
-@pytest.mark.parametrize('name', ['resnet20_plain', 'resnet20_adabin'])
+@pytest.mark.parametrize(
+    'name',
+    ['reference/resnet20_plain_cifar10', 'reference/resnet20_adabin_cifar10', 'cpu/resnet20_adabin_cifar10_cpu'],
+)
 def test_reference_network_learns_and_predicts(name):
-    model = built(load(f'reference/{name}_cifar10'))
-    assert [type(m) is not nn.Conv2d for m in convolutions(model).values()] == [False] + [
-        name != 'resnet20_plain'
-    ] * 18
+    model = built(load(name))
+    binary = [type(m) is not nn.Conv2d for m in convolutions(model).values() if m.kernel_size != (1, 1)]
+    assert binary == [False] + ['adabin' in name] * 18
     learn_and_predict(model)
