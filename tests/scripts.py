@@ -8,6 +8,7 @@ import atexit
 import functools
 import gc
 import importlib
+import importlib.util
 import json
 import os
 import runpy
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 # None of them may start a thread, which a fork would not have; onnxruntime starts one.
@@ -49,6 +51,14 @@ def run_fresh(script: str | Path, *args: object) -> subprocess.CompletedProcess:
     return subprocess.run(
         command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
+
+
+def load_script(script: str | Path) -> ModuleType:
+    """The script as a module, for what a test calls in this process; the path is relative to the repository's root."""
+    spec = importlib.util.spec_from_file_location('loaded', ROOT / script)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def environment() -> dict[str, str]:

@@ -1,4 +1,3 @@
-import importlib.util
 import re
 import sys
 from argparse import Namespace
@@ -10,17 +9,14 @@ from mmengine.registry import MODELS
 from torch import nn
 
 import rebnn_mm.layers  # noqa: F401
-from tests.scripts import ROOT, run_script
+from tests.scripts import ROOT, load_script, run_script
 
 IMAGE = 'demo/coco_sample/val2017/000000214753.jpg'
 
 
 @pytest.fixture(scope='module')
 def demo():
-    spec = importlib.util.spec_from_file_location('look_inside', ROOT / 'demo/look_inside.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script('demo/look_inside.py')
 
 
 def conv(kind, *args, **options):

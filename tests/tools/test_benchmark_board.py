@@ -1,7 +1,6 @@
 """The benchmark that an owner of a board runs: its report."""
 
 import argparse
-import importlib.util
 import json
 import os
 import subprocess
@@ -14,18 +13,16 @@ from onnx import TensorProto, helper
 
 from tests.deploy import models
 from tests.deploy.test_measurement import board
+from tests.scripts import ROOT, load_script
 
 __all__ = ['board']
 
-TOOL = Path(__file__).parents[2] / 'tools' / 'benchmark_board.py'
+TOOL = ROOT / 'tools' / 'benchmark_board.py'
 
 
 @pytest.fixture(scope='module')
 def tool():
-    spec = importlib.util.spec_from_file_location('benchmark_board', TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(TOOL)
 
 
 @pytest.fixture(scope='module')

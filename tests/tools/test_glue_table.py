@@ -1,6 +1,5 @@
 """The one-command table on a tiny encoder and a generated GLUE folder."""
 
-import importlib.util
 import shutil
 import sys
 
@@ -12,7 +11,7 @@ pytest.importorskip('transformers')
 from rebnn_mm.analysis.glue_results import COLUMNS, ROWS, is_trained, scores_of
 from tests.datasets.glue_folder import write_glue
 from tests.models.language.tiny import tiny_encoder
-from tests.scripts import ROOT, run_script
+from tests.scripts import ROOT, load_script, run_script
 
 PAPER = yaml.safe_load((ROOT / 'configs/glue/paper.yml').read_text())['Rows']
 ONE = ['--network', 'minilm', '--tasks', 'rte', '--rows', 'real']
@@ -28,9 +27,7 @@ def train_table(folder, *arguments):
 @pytest.fixture
 def table(monkeypatch, capsys):
     """The same in this process, for what trains nothing."""
-    spec = importlib.util.spec_from_file_location('glue_table', ROOT / 'tools/glue_table.py')
-    tool = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(tool)
+    tool = load_script('tools/glue_table.py')
 
     def call(folder, *arguments, expect=0):
         monkeypatch.chdir(folder)

@@ -1,32 +1,24 @@
 """The page on size and operations holds what its commands print."""
 
-import importlib.util
 import re
 import sys
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
-ROOT = Path(__file__).parents[3]
+from tests.scripts import ROOT, load_script
+
 PAGE = ROOT / 'docs' / 'size_and_ops.md'
 TOOL = 'experiments/paper_costs/__main__.py'
-
-
-def load(path):
-    spec = importlib.util.spec_from_file_location('loaded', ROOT / path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture
 def run(monkeypatch, capsys):
     def run(tool, *args):
         monkeypatch.setattr(sys, 'argv', [tool, *map(str, args)])
-        load(tool).main()
+        load_script(tool).main()
         return capsys.readouterr().out
 
     return run

@@ -1,10 +1,10 @@
-import importlib.util
 import json
 import statistics
-from pathlib import Path
 
 import pytest
 from mmengine.config import Config
+
+from tests.scripts import load_script
 
 TOOL = 'tools/analysis/benchmark_training.py'
 CLASSIFIER = 'configs/resnet18_rebnn_imagenet.py'
@@ -12,10 +12,7 @@ CLASSIFIER = 'configs/resnet18_rebnn_imagenet.py'
 
 @pytest.fixture(scope='module')
 def tool():
-    spec = importlib.util.spec_from_file_location('benchmark_training', Path(__file__).parents[3] / TOOL)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_script(TOOL)
 
 
 @pytest.mark.slow

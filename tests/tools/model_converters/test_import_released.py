@@ -1,4 +1,3 @@
-import importlib.util
 import os
 import re
 import sys
@@ -15,16 +14,14 @@ from mmpretrain.registry import MODELS
 from mmpretrain.utils import register_all_modules
 
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint
-from tests.scripts import ROOT
+from tests.scripts import ROOT, load_script
 
 from .released_networks import NAMED, WRITTEN_OUT, ReActNetA, drawn
 
 register_all_modules(init_default_scope=False)
 
 TOOL = 'tools/model_converters/import_released.py'
-spec = importlib.util.spec_from_file_location('import_released', ROOT / TOOL)
-tool = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tool)
+tool = load_script(TOOL)
 
 REAL_FILE = Path(os.environ.get('REBNN_ADABIN_RESNET20', ''))
 """AdaBin's published ResNet-20 for CIFAR-10, where somebody has it."""

@@ -1,6 +1,5 @@
 """Larq Zoo's networks: what they compute is what our configs compute, and their files' layers all find a place."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -16,16 +15,14 @@ from mmpretrain.registry import MODELS
 from mmpretrain.utils import register_all_modules
 
 from rebnn_mm.utils import larq_zoo
-from tests.scripts import ROOT
+from tests.scripts import ROOT, load_script
 
 from .larq_networks import NETWORKS, Keras
 
 register_all_modules(init_default_scope=False)
 
 TOOL = 'tools/model_converters/import_released.py'
-spec = importlib.util.spec_from_file_location('import_released', ROOT / TOOL)
-tool = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tool)
+tool = load_script(TOOL)
 
 FLOAT32_VARIANCE = dict(atol=1e-4, rtol=1e-5)
 """Of maps in float64, where the sum of a variance and an epsilon was rounded to float32."""

@@ -1,6 +1,5 @@
 """BiDet's released SSD300: its maps, boxes, detections and images are those of our config, in PyTorch and packed."""
 
-import importlib.util
 import re
 
 import cv2
@@ -22,7 +21,7 @@ from rebnn_mm.export.difference import agreement
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint
 from tests.configs.ssd import narrow
 from tests.export.detection.detectors import predicted, run
-from tests.scripts import ROOT, run_script
+from tests.scripts import ROOT, load_script, run_script
 
 from .released_networks import drawn, norm
 from .released_ssd import CLASSES, binary, decoded, detections, maps, predictions, prior_boxes, shapes
@@ -30,9 +29,7 @@ from .released_ssd import CLASSES, binary, decoded, detections, maps, prediction
 register_all_modules(init_default_scope=False)
 
 TOOL = 'tools/model_converters/import_released.py'
-spec = importlib.util.spec_from_file_location('import_released', ROOT / TOOL)
-tool = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tool)
+tool = load_script(TOOL)
 
 RELEASED = tool.RELEASED['bidet-ssd300-voc']
 WIDTH = 4

@@ -8,10 +8,13 @@ from numpy.typing import NDArray
 
 from ...packing import unpack_bits
 from .binary import binary_convolution
-from .translator import Activation, Translation, Translator, attributes, described
+from .translator import Activation, Translation, Translator, attributes, described, image_shape
 
 SAME, VALID = 0, 1
 """TensorFlow Lite's kinds of padding. Borders are written out as operators of their own, so nearly all is VALID."""
+
+AXES = (0, 3, 1, 2)
+"""Where the dimensions of an image are in the file."""
 
 
 def _pads(node: onnx.NodeProto, options: dict[str, Any]) -> tuple[int, int, int, int]:
@@ -36,10 +39,25 @@ def _padded(t: Translator, x: Activation, pads: tuple[int, int, int, int], value
     )
 
 
+def _pad(t: Translator, node: onnx.NodeProto) -> Activation:
+    x, mode = t.activation(node.input[0]), attributes(node).get('mode', b'constant').decode()
+    amounts = t.constant(node, 1).astype(int).tolist()
+    given = [*node.input, '', ''][2:4]
+    value = float(t.constant(node, 2)) if given[0] else 0.0
+    axes = t.constant(node, 3).tolist() if given[1] else range(len(x.shape))
+    around = {axis % len(x.shape): sides for axis, *sides in zip(axes, *np.split(np.array(amounts), 2), strict=True)}
+    (top, bottom), (left, right) = around.pop(2, (0, 0)), around.pop(3, (0, 0))
+    if mode != 'constant' or not x.is_image or np.any(list(around.values())) or min(amounts) < 0:
+        raise ValueError(
+            f'{described(node)}: only a border of a constant around height and width is translated to TensorFlow Lite'
+        )
+    return _padded(t, x, (top, left, bottom, right), value or None)
+
+
 def _convolution(t: Translator, node: onnx.NodeProto) -> Activation:
     options, x, weight = attributes(node), t.activation(node.input[0]), t.constant(node, 1)
-    if options.get('group', 1) != 1:
-        raise ValueError(f'{described(node)}: a convolution with groups is not translated to TensorFlow Lite')
+    groups = options.get('group', 1)  # CONV_2D reads them off the kernel's channels
+    depthwise = groups == x.shape[1] > 1
     bias = t.constant(node, 2) if len(node.input) > 2 else np.zeros(len(weight), np.float32)
     strides, dilations = options.get('strides', (1, 1)), options.get('dilations', (1, 1))
     x = _padded(t, x, _pads(node, options))
@@ -47,16 +65,19 @@ def _convolution(t: Translator, node: onnx.NodeProto) -> Activation:
         (size - dilation * (kernel - 1) - 1) // stride + 1
         for size, kernel, stride, dilation in zip(x.shape[2:], weight.shape[2:], strides, dilations, strict=True)
     ]
+    kernel = t.builder.constant(weight.transpose((1, 2, 3, 0) if depthwise else (0, 2, 3, 1)))
+    more = {'depth_multiplier': len(weight) // groups} if depthwise else {}
     return t.write(
-        'CONV_2D',
-        [x.index, t.builder.constant(weight.transpose(0, 2, 3, 1)), t.builder.constant(bias)],
+        'DEPTHWISE_CONV_2D' if depthwise else 'CONV_2D',
+        [x.index, kernel, t.builder.constant(bias)],
         (x.shape[0], len(weight), *spatial),
-        'Conv2DOptions',
+        'DepthwiseConv2DOptions' if depthwise else 'Conv2DOptions',
         padding=VALID,
         stride_h=strides[0],
         stride_w=strides[1],
         dilation_h_factor=dilations[0],
         dilation_w_factor=dilations[1],
+        **more,
     )
 
 
@@ -189,6 +210,30 @@ def _linear(t: Translator, node: onnx.NodeProto) -> Activation:
     return t.write('FULLY_CONNECTED', inputs, (*x.shape[:-1], len(weight)), 'FullyConnectedOptions')
 
 
+def _concat(t: Translator, node: onnx.NodeProto) -> Activation:
+    parts = [t.activation(name) for name in node.input]
+    axis = attributes(node)['axis'] % len(parts[0].shape)
+    shape = [*parts[0].shape]
+    shape[axis] = sum(part.shape[axis] for part in parts)
+    there = AXES[axis] if parts[0].is_image else axis
+    return t.write('CONCATENATION', [part.index for part in parts], tuple(shape), 'ConcatenationOptions', axis=there)
+
+
+def _slice(t: Translator, node: onnx.NodeProto) -> Activation:
+    x = t.activation(node.input[0])
+    starts, ends = t.constant(node, 1), t.constant(node, 2)
+    axes = t.constant(node, 3).tolist() if len(node.input) > 3 and node.input[3] else range(len(starts))
+    steps = t.constant(node, 4) if len(node.input) > 4 and node.input[4] else np.ones_like(starts)
+    begin, shape = [0] * len(x.shape), [*x.shape]
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if step != 1:
+            raise ValueError(f'{described(node)}: a slice in steps is not translated to TensorFlow Lite')
+        taken = range(x.shape[axis])[slice(int(start), int(end))]
+        begin[axis], shape[axis] = taken.start, len(taken)
+    sides = [t.builder.constant(np.array(image_shape(tuple(side)), np.int32)) for side in (begin, shape)]
+    return t.write('SLICE', [x.index, *sides], tuple(shape), 'SliceOptions')
+
+
 def _softmax(t: Translator, node: onnx.NodeProto) -> Activation:
     x = t.activation(node.input[0])
     if attributes(node).get('axis', -1) % len(x.shape) != len(x.shape) - 1:
@@ -251,6 +296,7 @@ TRANSLATIONS: dict[str, Translation] = {
     'BinaryConv': _binary_conv,
     'BinaryLinear': _binary_linear,
     'Clip': _clip,
+    'Concat': _concat,
     'Conv': _convolution,
     'Flatten': _reshape,
     'Gemm': _linear,
@@ -260,9 +306,11 @@ TRANSLATIONS: dict[str, Translation] = {
     'MaxPool': _pool('MAX_POOL_2D'),
     'Mul': _elementwise('MUL', 'MulOptions'),
     'PRelu': _prelu,
+    'Pad': _pad,
     'ReduceMean': _mean,
     'Relu': _function('RELU'),
     'Reshape': _reshape,
+    'Slice': _slice,
     'Sigmoid': _function('LOGISTIC'),
     'Softmax': _softmax,
     'Sub': _elementwise('SUB', 'SubOptions'),

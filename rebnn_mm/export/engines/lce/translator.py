@@ -98,7 +98,9 @@ class Translator:
     def _node(self, node: onnx.NodeProto) -> None:
         known = [self.values.get(name) for name in node.input if name]
         if node.op_type == 'Shape' and isinstance(known[0], Activation):
-            self.values[node.output[0]] = np.array(known[0].shape, np.int64)
+            options = attributes(node)
+            part = slice(options.get('start'), options.get('end'))
+            self.values[node.output[0]] = np.array(known[0].shape[part], np.int64)
         elif all(isinstance(value, np.ndarray) for value in known) and node.domain != 'rebnn':
             self._evaluate(node)
         else:

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import torch
+from mmcv.cnn.bricks import Conv2dAdaptivePadding
 from torch import nn
 
 from rebnn_mm.export.convert import pack
 from rebnn_mm.export.engines.lce.write import to_lce
-from rebnn_mm.export.trace import trace
+from rebnn_mm.export.trace import trace, trace_images
 from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.models import BinaryVGGSmall, ReBNNResNet
 
@@ -27,6 +28,18 @@ class Classifier(nn.Module):
         x = self.backbone(x)[-1]
         x = x.flatten(1) if self.flatten else x.mean((2, 3))
         return self.fc(x).softmax(1)
+
+
+class Dense(nn.Module):
+    """The last channels are seen again, as in MeliusNet."""
+
+    def forward(self, x):
+        return torch.cat([x[:, :5, 1:], torch.relu(x[:, -3:, 1:])], 1)
+
+
+class Steps(nn.Module):
+    def forward(self, x):
+        return x[:, ::2]
 
 
 def used(model, *shape):
@@ -84,14 +97,38 @@ def test_vgg_small_is_flattened_in_pytorch_order(run_lce):
 
 
 @pytest.mark.parametrize(
+    'model',
+    [
+        nn.Sequential(nn.ZeroPad2d((0, 1, 2, 3)), nn.Conv2d(8, 8, 3)),
+        nn.Sequential(nn.ConstantPad2d((1, 0, 0, 2), -0.5), nn.Conv2d(8, 8, 3)),
+        nn.Conv2d(8, 24, (3, 5), (2, 1), (1, 2), groups=8),
+        nn.Conv2d(8, 12, 3, groups=4, dilation=2),
+        Conv2dAdaptivePadding(8, 8, 3, 2),
+        Dense(),
+    ],
+    ids=['border', 'border of a value', 'depthwise', 'groups', 'border by size', 'parts'],
+)
+def test_what_released_networks_have(model, run_lce):
+    torch.manual_seed(0)
+    x = torch.randn(1, 8, 9, 8)
+    with torch.no_grad():
+        expected = model(x)
+    graph = trace_images(model, torch.zeros(2, 8, 12, 13), ['y'])
+    file = to_lce(graph, (9, 8), 'test')
+    assert run_lce([(file, x.numpy())])[0] == pytest.approx(expected.numpy(), rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize(
     ('model', 'message'),
     [
         (nn.Sequential(ReBNNConv2d(8, 8, 3, groups=2)), "BinaryConv '0': .* with groups. Use --format onnx."),
-        (nn.Sequential(nn.Conv2d(8, 8, 3, groups=2)), 'Conv .*: a convolution with groups is not translated'),
         (nn.Sequential(nn.Upsample(scale_factor=2)), 'Resize .*: Resize is not translated .* Use --format onnx.'),
         (nn.Sequential(nn.AvgPool2d(3, 2, 1, count_include_pad=False)), 'whose border is not counted'),
+        (Steps(), 'Slice .*: a slice in steps is not translated'),
+        (nn.Sequential(nn.ReflectionPad2d(1)), 'Pad .*: only a border of a constant around height and width'),
+        (nn.Sequential(nn.ZeroPad2d((0, -1, 0, 0))), 'Pad .*: only a border of a constant around height and width'),
     ],
-    ids=['groups', 'real groups', 'operator', 'pooling'],
+    ids=['groups', 'operator', 'pooling', 'steps', 'reflection', 'crop'],
 )
 def test_what_is_not_translated_is_named(model, message):
     x = torch.randn(1, 8, 8, 8)
