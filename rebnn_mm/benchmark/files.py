@@ -14,6 +14,7 @@ from mmengine.config import Config
 
 import rebnn_mm
 from rebnn_mm.analysis.config_network import build_network
+from rebnn_mm.export.examples import noise
 from rebnn_mm.export.exporter import export, write
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.tasks import task_of
@@ -48,7 +49,9 @@ class ModelFiles:
         folder.mkdir(parents=True, exist_ok=True)
 
     def of_network(self, name: str, network: Network, int8: bool = True) -> dict[str, Path]:
-        """Files of a network with random weights: ``fp32``, ``packed``, ``fast`` and, if wanted, ``int8``.
+        """Files of a network with random weights: ``fp32``, ``packed``, ``fast``; with int8 ``int8``, ``mixed``.
+
+        ``mixed`` is ``fast`` with real-valued layers in int8, all but the first and those that lead to a sign.
 
         Raises:
             ValueError: one cannot be made; the message says why.
@@ -61,6 +64,8 @@ class ModelFiles:
         }
         if int8:
             found['int8'] = self.int8(name, real, network.size)
+            options = Options(fast=True, int8='all')
+            found['mixed'] = self._exported(name, 'mixed', network.config, network.size, options)
         return found
 
     def int8(self, name: str, real: Path, size: tuple[int, int]) -> Path:
@@ -93,6 +98,8 @@ class ModelFiles:
             if task_of(network).name != 'classification':
                 # Detections of random weights nearly tie, so that none need be the same in PyTorch.
                 about['watch'] = lambda images: ()
+            if options.int8:
+                about['calibration'] = noise(PREPROCESS, size)
             return export(network, options, **about).data
 
         return self._kept(name, kind, [repr(cfg.model), str(size), str(options)], make)

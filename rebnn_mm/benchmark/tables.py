@@ -12,7 +12,11 @@ WORDS = {
     'int8': 'real-valued, int8',
     'packed': 'packed, exact',
     'fast': 'packed, --fast',
+    'mixed': 'packed, --fast, int8',
 }
+
+RATIOS = {'packed': 'ratio', 'fast': 'ratio_fast', 'mixed': 'ratio_mixed'}
+"""Packed files, and what the quotient of their times is called in a report."""
 
 FEATURES = (
     'ssse3',
@@ -81,15 +85,14 @@ def _times(entry: dict[str, Any]) -> Table:
     kernels = entry['versions']['kernels']
     for chosen, found in {kernels: entry, **entry['other_kernels']}.items():
         for kind, row in found['rows'].items():
-            ours = kind in ('packed', 'fast')
-            key = 'ratio_fast' if kind == 'fast' else 'ratio'
+            key = RATIOS.get(kind)
             table.add_row(
                 WORDS[kind],
-                chosen if ours else '',
+                chosen if key else '',
                 f'{row["megabytes"]:.2f}',
                 f'{row["median_ms"]:.2f}',
                 f'{row["p90_ms"]:.2f}',
-                *(_ratio(found, f'{key}{other}') if ours else '' for other in ('', '_int8')),
+                *(_ratio(found, f'{key}{other}') if key else '' for other in ('', '_int8')),
             )
         table.add_section()
     return table

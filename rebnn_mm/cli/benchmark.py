@@ -3,9 +3,10 @@
 rebnn benchmark --models resnet18 resnet34
 rebnn benchmark --packed cells.onnx --real cells_real.onnx --size 600 800
 
-Each network is run in ONNX Runtime, batch 1, in four ways that take turns: real-valued in fp32, quantised to int8 by
-ONNX Runtime (static, QDQ, per channel), as the exact packed file, and as that of `rebnn export --fast`. The first
-two have all of ONNX Runtime's optimisations. Networks named by --models get random weights; their files are kept.
+Each network is run in ONNX Runtime, batch 1, in five ways that take turns: real-valued in fp32, quantised to int8 by
+ONNX Runtime (static, QDQ, per channel), as the exact packed file, as that of `rebnn export --fast`, and as that of
+`rebnn export --fast --int8 IMAGES --int8-layers all`. The first two have all of ONNX Runtime's optimisations. Networks
+named by --models get random weights; their files are kept.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import Any
 from rich.console import Console
 
 from rebnn_mm.benchmark.networks import NETWORKS
-from rebnn_mm.benchmark.tables import WORDS, show
+from rebnn_mm.benchmark.tables import RATIOS, WORDS, show
 from rebnn_mm.benchmark.timing import by_operator, is_ours, node_times, noise_feeds, ratio_of, timed_session
 from rebnn_mm.deploy.measurement import (
     BLOCK,
@@ -44,7 +45,6 @@ from rebnn_mm.deploy.native import LibraryError, library_file
 from rebnn_mm.utils.command_line import stop_if
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKED = ('packed', 'fast')
 ISAS = ('avx512', 'avx512bw', 'avx2', 'ssse3', 'portable', 'neon', 'neon_a55')
 
 
@@ -60,7 +60,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--isa', nargs='+', choices=ISAS, default=[], help='kernels of the packed files; default: best'
     )
-    parser.add_argument('--no-int8', action='store_true', help='without quantisation, which takes time and memory')
+    parser.add_argument('--no-int8', action='store_true', help='without the files in int8, which take time and memory')
     parser.add_argument('--where', action='store_true', help='say where the time goes, by operator and by node')
     parser.add_argument(
         '--convs', action='store_true', help="ResNet-18's binary convolutions against the core's limit"
@@ -169,7 +169,7 @@ def measure_files(job: dict[str, Any]) -> dict[str, Any]:
     size = tuple(job['size'])
     runs: dict[str, Callable[[], object]] = {}
     for kind, path in job['files'].items():
-        session = timed_session(Path(path), kind in PACKED, job['threads'])
+        session = timed_session(Path(path), kind in RATIOS, job['threads'])
         feeds = noise_feeds(session, size)
         runs[kind] = partial(session.run, None, feeds)
     before = conditions(core, root)
@@ -177,10 +177,10 @@ def measure_files(job: dict[str, Any]) -> dict[str, Any]:
     times = measure(runs, job['rounds'])
     after = conditions(core, root)
     ratios: dict[str, Any] = {}
-    for kind in PACKED:
+    for kind, name in RATIOS.items():
         for other in ('fp32', 'int8'):
             if kind in times and other in times:
-                key = 'ratio' + ('_fast' if kind == 'fast' else '') + ('_int8' if other == 'int8' else '')
+                key = name + ('_int8' if other == 'int8' else '')
                 value, *interval = ratio_of(times[other], times[kind], BLOCK)
                 ratios[key], ratios[f'{key}_interval'] = round(value, 3), interval
     return {
@@ -211,7 +211,7 @@ def where(job: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
     found = {}
     for kind, path in job['files'].items():
         with tempfile.TemporaryDirectory() as folder:
-            session = timed_session(Path(path), kind in PACKED, job['threads'], trace=f'{folder}/trace')
+            session = timed_session(Path(path), kind in RATIOS, job['threads'], trace=f'{folder}/trace')
             nodes = node_times(session, noise_feeds(session, size), max(job['rounds'] // 2, 2))
         total = sum(node.ms for node in nodes)
         found[kind] = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from itertools import groupby, islice
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain, groupby, islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -22,8 +22,8 @@ from .preprocess import Prepared
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-AHEAD = 2
-"""Batches that a stream prepares before the network asks for them."""
+AHEAD = 4
+"""Batches under way for each worker of a stream: with fewer, a worker waits where another one takes longer."""
 
 
 class LoadedModel:
@@ -115,12 +115,14 @@ class PackedModel(LoadedModel, ABC):
     def __call__(self, image: Any) -> Any:
         """Run the model on one image, or on each of a list of them."""
 
-    def stream(self, images: Iterable[Image], *, batch: int = 1, **options: Any) -> Iterator[Any]:
+    def stream(self, images: Iterable[Image], *, batch: int = 1, workers: int = 1, **options: Any) -> Iterator[Any]:
         """Run the model on images one after another, while the next ones are read and prepared in another thread.
 
         Args:
             images: any number, taken as they are needed: paths, or arrays such as the frames of a camera.
-            batch: how many go through the network at the same time, as far as they become equally large.
+            batch: how many go through the network together, as far as they become equally large.
+            workers: how many images or batches are in the network at the same time. For most images in a second load
+                the model with one thread and take as many workers as there are processors.
             options: of the call.
 
         Yields:
@@ -128,25 +130,38 @@ class PackedModel(LoadedModel, ABC):
 
         Raises:
             DeployError: at the image that is not as it should be.
+            ValueError: ``batch`` or ``workers`` is below 1.
 
         Example::
 
             for path, labels in zip(paths, model.stream(paths, top=1)):
                 print(path, labels[0].name)
         """
+        if min(batch, workers) < 1:
+            raise ValueError(f'batch and workers must be from 1 on, and they are {batch} and {workers}')
         left = iter(images)
 
         def read() -> list[Prepared]:
             return [self.prepare(image) for image in islice(left, batch)]
 
-        with ThreadPoolExecutor(1, 'rebnn-read') as reader:
-            coming = deque(reader.submit(read) for _ in range(AHEAD))
+        def run(prepared: Future[list[Prepared]]) -> list[Any]:
+            some = prepared.result()
+            return self._results(some, **options) if some else []
+
+        with ThreadPoolExecutor(1, 'rebnn-read') as reader, ThreadPoolExecutor(workers, 'rebnn-run') as runner:
+
+            def begun() -> tuple[Future[list[Prepared]], Future[list[Any]]]:
+                prepared = reader.submit(read)
+                return prepared, runner.submit(run, prepared)
+
+            coming = deque(begun() for _ in range(AHEAD * workers))
             try:
-                while some := coming.popleft().result():
-                    coming.append(reader.submit(read))
-                    yield from self._results(some, **options)
+                while results := coming[0][1].result():
+                    coming.popleft()
+                    coming.append(begun())
+                    yield from results
             finally:
-                for future in coming:
+                for future in chain.from_iterable(coming):
                     future.cancel()
 
     @abstractmethod

@@ -58,7 +58,12 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         '--score-thr', type=_share, default=0.3, help='lowest score of an object, 0 to 1; default: %(default)s'
     )
     parser.add_argument('--top', type=_count, default=5, help='how many classes of a classifier; default: %(default)s')
-    parser.add_argument('--threads', type=_count, default=1, help='threads for the image; default: %(default)s')
+    parser.add_argument(
+        '--threads',
+        type=_count,
+        default=1,
+        help='threads for the image, or how many of several images at the same time; default: %(default)s',
+    )
     parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
     parser.add_argument(
         '--time', type=_count, nargs='?', const=20, metavar='RUNS', help='time so many runs, by default %(const)s'
@@ -104,9 +109,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(args: argparse.Namespace) -> Iterable[str]:
     """The lines to print; ``--out`` is written."""
-    model = load(args.model, threads=args.threads, use_library=not args.no_library)
     sources = [args.input, *args.more]
-    if not isinstance(model, TextClassifier) and (args.more or is_several(args.input)):
+    several = len(sources) > 1 or is_several(args.input)
+    # Each of several images has a thread of its own, which wastes less than threads that share an image.
+    model = load(args.model, threads=1 if several else args.threads, use_library=not args.no_library)
+    if several and not isinstance(model, TextClassifier):
         return run_several(args, model, sources)
     if args.more:
         raise ImageError(f'{args.model} takes one text, or two with --pair; here are {len(sources)}')
@@ -174,7 +181,7 @@ def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[
 
     options = {'top': args.top} if isinstance(model, Classifier) else {}
     start, number = time.perf_counter(), 0
-    for result in model.stream(images(), batch=args.batch, **options):
+    for result in model.stream(images(), batch=args.batch, workers=args.threads, **options):
         name, image = seen.popleft()
         number += 1
         if isinstance(result, Detections):

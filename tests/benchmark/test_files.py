@@ -1,6 +1,7 @@
 """Files of networks are made once, from what their names say, and never half."""
 
 import numpy as np
+import onnx
 import pytest
 
 from rebnn_mm.benchmark import files
@@ -42,13 +43,15 @@ def made(folder, network):
     return ModelFiles(folder, steps.append).of_network('small', network), steps
 
 
-def test_four_files_of_one_network(made):
+def test_five_files_of_one_network(made):
     paths, steps = made
-    assert sorted(paths) == ['fast', 'fp32', 'int8', 'packed'] and len(steps) == 4
+    assert sorted(paths) == ['fast', 'fp32', 'int8', 'mixed', 'packed'] and len(steps) == 5
     sizes = {kind: path.stat().st_size for kind, path in paths.items()}
     assert sizes['packed'] < sizes['int8'] < sizes['fp32']
+    operators = {node.op_type for node in onnx.load(paths['mixed']).graph.node}
+    assert {'RealStem', 'QuantizeLinear'} <= operators
     for kind, path in paths.items():
-        session = timed_session(path, kind in ('packed', 'fast'), 1)
+        session = timed_session(path, kind in ('packed', 'fast', 'mixed'), 1)
         (scores,) = session.run(None, noise_feeds(session, (32, 32)))
         assert scores.shape == (1, 10) and abs(scores.sum() - 1) < 0.02  # the int8 network rounds them to 1/256
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import threading
 
 import cv2
 import numpy as np
@@ -43,7 +44,8 @@ def test_each_image_of_a_list_has_the_result_it_has_alone(files, images, kind):
     model = load(files[kind], use_library=False)
     alone = [numbers(model(image)) for image in images]
     assert model([]) == []
-    for several in (model(images), list(model.stream(images)), list(model.stream(iter(images), batch=3))):
+    streams = (model.stream(images), model.stream(iter(images), batch=3), model.stream(images, workers=3))
+    for several in (model(images), *map(list, streams)):
         assert len(several) == len(images)
         for found, (names, values) in zip(map(numbers, several), alone, strict=True):
             assert found[0] == names and np.allclose(found[1], values, rtol=1e-5, atol=1e-5)
@@ -75,7 +77,20 @@ def test_a_stream_reads_ahead_but_not_everything(files, images):
     for _ in range(3):
         next(stream)
     stream.close()
-    assert 3 <= len(asked) <= 10
+    assert 3 <= len(asked) <= 12
+
+
+def test_workers_run_at_the_same_time(files, images, monkeypatch):
+    model = load(files['classifier'], use_library=False)
+    both, run = threading.Barrier(2, timeout=60), model.run
+    monkeypatch.setattr(model, 'run', lambda prepared: both.wait() >= 0 and run(prepared))
+    assert len(list(model.stream(images, workers=2))) == 4
+
+
+@pytest.mark.parametrize('wrong', [dict(batch=0), dict(workers=0)])
+def test_a_stream_of_nothing_at_a_time(files, images, wrong):
+    with pytest.raises(ValueError, match='batch and workers must be from 1 on, and they are'):
+        next(load(files['classifier'], use_library=False).stream(images, **wrong))
 
 
 def test_a_stream_ends_at_the_image_that_is_none(files, images):
@@ -111,7 +126,8 @@ def test_what_is_no_video(tmp_path, monkeypatch):
 
 
 def test_the_command_prints_each_image_of_a_video_and_paints_it(files, video, tmp_path, capsys):
-    main([str(files['detector']), video, '--out', str(tmp_path), '--json', '--no-library', '--batch', '2'])
+    options = ['--json', '--no-library', '--batch', '2', '--threads', '2']
+    main([str(files['detector']), video, '--out', str(tmp_path), *options])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line['image'] for line in lines] == [f'{video}#{i}' for i in (1, 2, 3)]
     painted = sorted(tmp_path.glob('*.png'))
