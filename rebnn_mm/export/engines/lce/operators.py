@@ -39,13 +39,15 @@ def _padded(t: Translator, x: Activation, pads: tuple[int, int, int, int], value
     )
 
 
+def _optional(t: Translator, node: onnx.NodeProto, index: int, default: NDArray[Any]) -> NDArray[Any]:
+    return t.constant(node, index) if len(node.input) > index and node.input[index] else default
+
+
 def _pad(t: Translator, node: onnx.NodeProto) -> Activation:
     x, mode = t.activation(node.input[0]), attributes(node).get('mode', b'constant').decode()
-    amounts = t.constant(node, 1).astype(int).tolist()
-    given = [*node.input, '', ''][2:4]
-    value = float(t.constant(node, 2)) if given[0] else 0.0
-    axes = t.constant(node, 3).tolist() if given[1] else range(len(x.shape))
-    around = {axis % len(x.shape): sides for axis, *sides in zip(axes, *np.split(np.array(amounts), 2), strict=True)}
+    amounts, value = t.constant(node, 1), float(_optional(t, node, 2, np.zeros(())))
+    axes = _optional(t, node, 3, np.arange(len(x.shape)))
+    around = {axis % len(x.shape): sides for axis, *sides in zip(axes, *np.split(amounts, 2), strict=True)}
     (top, bottom), (left, right) = around.pop(2, (0, 0)), around.pop(3, (0, 0))
     if mode != 'constant' or not x.is_image or np.any(list(around.values())) or min(amounts) < 0:
         raise ValueError(
@@ -222,8 +224,8 @@ def _concat(t: Translator, node: onnx.NodeProto) -> Activation:
 def _slice(t: Translator, node: onnx.NodeProto) -> Activation:
     x = t.activation(node.input[0])
     starts, ends = t.constant(node, 1), t.constant(node, 2)
-    axes = t.constant(node, 3).tolist() if len(node.input) > 3 and node.input[3] else range(len(starts))
-    steps = t.constant(node, 4) if len(node.input) > 4 and node.input[4] else np.ones_like(starts)
+    axes = _optional(t, node, 3, np.arange(len(starts)))
+    steps = _optional(t, node, 4, np.ones_like(starts))
     begin, shape = [0] * len(x.shape), [*x.shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         if step != 1:
@@ -310,8 +312,8 @@ TRANSLATIONS: dict[str, Translation] = {
     'ReduceMean': _mean,
     'Relu': _function('RELU'),
     'Reshape': _reshape,
-    'Slice': _slice,
     'Sigmoid': _function('LOGISTIC'),
+    'Slice': _slice,
     'Softmax': _softmax,
     'Sub': _elementwise('SUB', 'SubOptions'),
 }
