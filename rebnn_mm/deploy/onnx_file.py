@@ -24,7 +24,7 @@ UINT8 = 2
 DIGEST_KEY = 'rebnn.file_sha256'
 """Metadata key of the SHA-256 of everything that stands before this entry, which is the last of the file."""
 
-UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealStem')
+UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealRoiAlign', 'RealStem')
 """Operators of ours without a packed weight."""
 
 MAX_FIELDS = 500_000

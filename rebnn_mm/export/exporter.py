@@ -24,8 +24,8 @@ from .int8 import Choice, Plan, planned
 from .int8 import quantise_rest as quantise
 from .metadata import set_metadata
 from .options import PLAIN, Options
+from .passes import channels_last as put_last
 from .passes import (
-    channels_last,
     compact,
     fold_norms,
     fuse,
@@ -106,6 +106,9 @@ def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pa
 
     def quantise_rest(graph: onnx.ModelProto) -> onnx.ModelProto:
         return graph if plan is None else quantise(graph, plan)
+
+    def channels_last(graph: onnx.ModelProto) -> onnx.ModelProto:
+        return put_last(graph, regions=options.fast)
 
     steps: list[tuple[Pass, bool]] = [
         (keep_signs, text),

@@ -30,7 +30,7 @@ REAL_OUTPUTS = ('Gemm', 'MatMul')
 RESIDUAL = {'BinaryBlock': 6, 'BinaryClipBlock': 6, 'PackedBinaryBlock': 5, 'PackedBinaryClipBlock': 5}
 """Which input of a block is added behind its sums, and so is no sign yet."""
 
-FREE_INPUTS = {'RoiAlign': 1}
+FREE_INPUTS = {'RealRoiAlign': 1, 'RoiAlign': 1}
 """Operators whose inputs from this one on say where to look, not what is seen: boxes."""
 
 CORRECTION = '.correction'

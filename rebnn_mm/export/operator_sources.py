@@ -301,6 +301,16 @@ _AVERAGE_POOL = (
 """
 )
 
+_ROI_ALIGN = """
+    x = Transpose <perm = [0, 3, 1, 2]> (X)
+    y = RoiAlign <
+        output_height: int = @output_height, output_width: int = @output_width, sampling_ratio: int = @sampling_ratio,
+        spatial_scale: float = @spatial_scale,
+        coordinate_transformation_mode: string = @coordinate_transformation_mode
+    > (x, rois, batch_indices)
+    Y = Transpose <perm = [0, 2, 3, 1]> (y)
+"""
+
 _CONV = _CONSTANTS + _LAYOUT
 SOURCES = {
     'BinaryConv': (
@@ -332,5 +342,10 @@ SOURCES = {
     'BinaryAttention': ('<tie: int = 1> (Q, K, V, mask) => (Y)', _NUMBERS + _ATTENTION),
     'RealStem': ('<layout: string = "NCHW", precision: string = "float32"> (X, W, mul, add) => (Y)', _STEM),
     'RealAveragePool': ('<ceil_mode: int = 0> (X) => (Y)', _AVERAGE_POOL),
+    'RealRoiAlign': (
+        '<output_height, output_width, spatial_scale, sampling_ratio: int = 0, '
+        'coordinate_transformation_mode: string = "half_pixel"> (X, rois, batch_indices) => (Y)',
+        _ROI_ALIGN,
+    ),
 }
 """Signature and body of the function of each operator, by its name."""

@@ -21,7 +21,7 @@ IR_VERSION = 9
 OPERATORS = tuple(SOURCES)
 """Names of the operators."""
 
-UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealStem')
+UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealRoiAlign', 'RealStem')
 """Those without a packed weight; every other one has it as its second input."""
 
 

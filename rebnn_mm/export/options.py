@@ -17,8 +17,9 @@ class Options:
 
     Attributes:
         half: store large real constants as float16.
-        fast: give real-valued layers that have a faster kernel of ours to it (:func:`rebnn_mm.export.join_stem`), and
-            let ONNX Runtime lay the maps of others out in blocks. The file is then the same up to float32 rounding of
+        fast: give real-valued layers that have a faster kernel of ours to it (:func:`rebnn_mm.export.join_stem`, and
+            ``RoiAlign`` by :func:`rebnn_mm.export.channels_last`), and let ONNX Runtime lay the maps of others out in
+            blocks. The file is then the same up to float32 rounding of
             real sums, not bit for bit.
         half_stem: with ``fast``, let the stem multiply 16-bit numbers where a processor has them.
         int8: which real-valued layers become int8, one of :data:`rebnn_mm.export.int8.TIERS`; empty for none.

@@ -70,7 +70,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto) -> list[str]:
     stored = constants(file)
     probe = pack(model)
     _number(probe.model, model)
-    fast = any(node.op_type == 'RealStem' for node in file.graph.node)
+    fast = any(node.op_type in ('RealRoiAlign', 'RealStem') for node in file.graph.node)
     for fused in (True, False):
         options = Options(fast=fast, fused=fused)
         places = constants(_graph(probe, task, options))

@@ -148,6 +148,27 @@ typedef struct {
 /* `parallel` as for rebnn_conv_run; no scratch memory is needed. */
 REBNN_API rebnn_status rebnn_average_pool_run(const rebnn_average_pool_io* io, const rebnn_parallel* parallel);
 
+/* The features of regions of a map, channels last; docs/format.md, RealRoiAlign. In float32, up to its rounding. */
+typedef struct {
+  int64_t n, h, w, channels;
+  int64_t regions;
+  int64_t bins[2];              /* of the output: height, width, at most 65536 */
+  int64_t sampling_ratio;       /* samples of a bin along each axis, at most 1024; 0: as many as it has pixels there */
+  float spatial_scale;          /* from the coordinates of rois to those of the map */
+  int32_t half_pixel;           /* 1: shifted by half a pixel; 0: not, and regions have a pixel at least */
+  const float* x;               /* [n, h, w, channels] */
+  const float* rois;            /* [regions, 4]: left, top, right, bottom, at most 2^20 pixels of the map apart */
+  const int64_t* batch_indices; /* [regions], from 0 to n - 1 */
+  float* y;                     /* [regions, bins, channels]; may not overlap anything */
+} rebnn_roi_align_io;
+
+/* Bytes of scratch memory that a run with these sizes and so many threads needs; pointers are not looked at. */
+REBNN_API rebnn_status rebnn_roi_align_scratch_size(const rebnn_roi_align_io* io, size_t threads, size_t* bytes);
+
+/* Runs, whoever is free taking the next region; `parallel` and scratch as for rebnn_conv_run. */
+REBNN_API rebnn_status rebnn_roi_align_run(const rebnn_roi_align_io* io, void* scratch, size_t scratch_bytes,
+                                           const rebnn_parallel* parallel);
+
 /* Attention of signs, docs/format.md, BinaryAttention. Real tensors are [batch, length, heads, head_size]; length and
  * head_size are at most 2^24. y may not overlap anything. */
 typedef struct {

@@ -6,6 +6,7 @@
 #include "average_pool_kernel.h"
 #include "conv_kernel.h"
 #include "embedding_kernel.h"
+#include "roi_align_kernel.h"
 #include "stem_kernel.h"
 
 namespace rebnn::ort {
@@ -56,6 +57,8 @@ std::unique_ptr<Kernel> MakeKernel(const Operator& op, const ApiTable* table, co
       return std::make_unique<StemKernel>(op, table, info);
     case Work::kAveragePool:
       return std::make_unique<AveragePoolKernel>(op, table, info);
+    case Work::kRoiAlign:
+      return std::make_unique<RoiAlignKernel>(op, table, info);
     default:
       return std::make_unique<ConvKernel>(op, table, info);
   }

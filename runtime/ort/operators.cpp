@@ -32,6 +32,8 @@ constexpr Input kImage = {"X", Kind::kPlain, nullptr};
 constexpr Input kRealWeights = {"W", Kind::kPlain, nullptr};
 constexpr Input kFactor = {"mul", Kind::kPlain, nullptr};
 constexpr Input kTerm = {"add", Kind::kPlain, nullptr};
+constexpr Input kRois = {"rois", Kind::kPlain, nullptr};
+constexpr Input kBatchIndices = {"batch_indices", Kind::kNumbers, nullptr};
 
 constexpr Input kConvInputs[] = {kX, kW, kShift, kScale, kBias};
 constexpr Input kBlockInputs[] = {kX, kW, kShift, kScale, kMul, kAdd, kR, kPre, kSlope, kPost, kNextShift};
@@ -41,6 +43,7 @@ constexpr Input kEmbeddingInputs[] = {kIds, kW, kRowScale};
 constexpr Input kAttentionInputs[] = {kQ, kK, kV, kMask};
 constexpr Input kStemInputs[] = {kImage, kRealWeights, kFactor, kTerm};
 constexpr Input kAveragePoolInputs[] = {kImage};
+constexpr Input kRoiAlignInputs[] = {kImage, kRois, kBatchIndices};
 
 template <size_t N>
 constexpr Operator Define(const char* name, const Input (&inputs)[N], bool gives_bits, Work work, bool clips = false) {
@@ -75,6 +78,7 @@ const Operator kOperators[kOperatorCount] = {
     Define("BinaryAttention", kAttentionInputs, false, Work::kAttention),
     Define("RealStem", kStemInputs, false, Work::kStem),
     Define("RealAveragePool", kAveragePoolInputs, false, Work::kAveragePool),
+    Define("RealRoiAlign", kRoiAlignInputs, false, Work::kRoiAlign),
 };
 
 }  // namespace rebnn::ort

@@ -12,7 +12,7 @@ struct Bfloat16Products {
   static constexpr bool kScaled = false;
   typedef uint16_t Point, Weight;
   typedef float Sum;
-  typedef StemVectors<kLanes> Vectors;
+  typedef RealVectors<kLanes> Vectors;
   typedef Vectors::Floats Floats;
 
   static REBNN_INLINE void StorePoint(uint16_t* to, Floats value) {

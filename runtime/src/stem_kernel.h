@@ -7,35 +7,12 @@
 #define REBNN_SRC_STEM_KERNEL_H_
 
 #include <cstring>
-#if defined(__aarch64__)
-#include <arm_neon.h>
-#endif
 
 #include "stem.h"
-#include "taps.h"
+#include "vectors.h"
 
 namespace rebnn {
 namespace {
-
-// Numbers of a register.
-template <int kLanes>
-struct StemVectors {
-  typedef float Floats __attribute__((vector_size(kLanes * sizeof(float))));
-
-  // In memory they may lie anywhere. GCC moves them through integer registers if memcpy is used.
-  typedef Floats FloatsInMemory __attribute__((aligned(alignof(float)), may_alias));
-
-  static REBNN_INLINE Floats Load(const float* from) { return *reinterpret_cast<const FloatsInMemory*>(from); }
-
-  static REBNN_INLINE void Store(float* to, Floats value) { *reinterpret_cast<FloatsInMemory*>(to) = value; }
-
-  static REBNN_INLINE Floats Largest(Floats a, Floats b) {
-#if defined(__aarch64__)
-    if constexpr (kLanes == 4) return (Floats)vmaxq_f32((float32x4_t)a, (float32x4_t)b);
-#endif
-    return a > b ? a : b;
-  }
-};
 
 // Products of float32: kLanes numbers in a register, kGroups registers of output channels and kTheTiles tiles computed
 // together. What takes its place for another type has the same members.
@@ -45,7 +22,7 @@ struct FloatProducts {
   static constexpr int64_t kBlock = kLanes * kGroups;
   static constexpr bool kScaled = false;
   typedef float Point, Sum, Weight;
-  typedef StemVectors<kLanes> Vectors;
+  typedef RealVectors<kLanes> Vectors;
   typedef typename Vectors::Floats Floats;
 
   static REBNN_INLINE void StorePoint(float* to, Floats value) { Vectors::Store(to, value); }
@@ -95,7 +72,7 @@ struct StemEngine {
   typedef typename Products::Point Point;
   typedef typename Products::Sum Sum;
   typedef typename Products::Weight Weight;
-  typedef StemVectors<kLanes> Vectors;
+  typedef RealVectors<kLanes> Vectors;
   typedef typename Vectors::Floats Floats;
 
   static REBNN_INLINE Floats Load(const float* from) { return Vectors::Load(from); }

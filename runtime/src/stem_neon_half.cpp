@@ -23,7 +23,7 @@ struct HalfProducts {
   static constexpr int64_t kBlock = 8 * kGroups;
   static constexpr bool kScaled = true;
   typedef float16_t Point, Sum, Weight;
-  typedef StemVectors<kLanes>::Floats Floats;
+  typedef RealVectors<kLanes>::Floats Floats;
 
   static REBNN_INLINE void StorePoint(float16_t* to, Floats value) {
     vst1_f16(to, vcvt_f16_f32((float32x4_t)value));

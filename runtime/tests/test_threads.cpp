@@ -170,6 +170,39 @@ void SharesOutChannels(Random& random) {
   CHECK(pool.most_tasks >= 4, "4 threads had at most %" PRId64 " tasks of one row", pool.most_tasks.load());
 }
 
+// Threads take regions from one another; so do several runs at once with threads of their own.
+void SharesOutRegions(Random& random) {
+  constexpr int64_t kSide = 20, kChannels = 70, kRegions = 40, kBins = 3;
+  const std::vector<float> x = AnyReals(random, kSide * kSide * kChannels);
+  const std::vector<int64_t> images(kRegions);
+  std::vector<float> rois;
+  for (int64_t i = 0; i < kRegions; ++i) {
+    for (int64_t corner : {i % 7 - 2, i % 5 - 1, i, i / 2 + 3}) rois.push_back(static_cast<float>(corner));
+  }
+  const auto run = [&](size_t threads, const rebnn_parallel* parallel) {
+    std::vector<float> y(kRegions * kBins * kBins * kChannels);
+    const rebnn_roi_align_io io = {1, kSide, kSide, kChannels, kRegions, {kBins, kBins}, 0, 1.0f, 1,
+                                   x.data(), rois.data(), images.data(), y.data()};
+    size_t bytes = 0;
+    CHECK(rebnn_roi_align_scratch_size(&io, threads, &bytes) == REBNN_OK, "%s", rebnn_last_error());
+    const Scratch scratch(bytes);
+    CHECK(rebnn_roi_align_run(&io, scratch.get(), bytes, parallel) == REBNN_OK, "%s", rebnn_last_error());
+    return y;
+  };
+  const std::vector<float> wanted = run(1, nullptr);
+  const auto check = [&] {
+    Pool pool;
+    pool.threads = 4;
+    const rebnn_parallel parallel = {Pool::RunTasks, &pool, pool.threads};
+    const std::vector<float> y = run(pool.threads, &parallel);
+    CHECK(pool.most_tasks == 4, "4 threads had %" PRId64 " tasks", pool.most_tasks.load());
+    for (size_t i = 0; i < y.size(); ++i) CHECK(SameReal(y[i], wanted[i]), "regions: y[%zu]", i);
+  };
+  std::thread other(check);
+  check();
+  other.join();
+}
+
 // Errors belong to the thread in which they happened.
 void KeepsErrorsApart() {
   rebnn_conv* conv = nullptr;
@@ -203,6 +236,7 @@ int main() {
   NothingElseAllocates();
   KeepsErrorsApart();
   SharesOutChannels(random);
+  SharesOutRegions(random);
 
   for (size_t threads : {1, 2, 3, 8}) {
     Pool pool;

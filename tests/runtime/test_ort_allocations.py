@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 from rebnn_mm.deploy import native
 from rebnn_mm.export.operators import IR_VERSION, OPSET, attach_functions
 from tests.runtime.operator_cases import Case, one_node_model
+from tests.runtime.roi_align_case import roi_align_model
 from tests.runtime.stem_case import stem_constants, stem_model
 
 HERE = Path(__file__).parent
@@ -161,6 +162,18 @@ def test_the_stem_allocates_in_its_first_run_only(counter, tmp_path):
     created, first, *later = counts(
         counter, tmp_path, stem_model(stem_constants(3, 16)).SerializeToString(), {'X': image}, 1
     )
+    assert first > created > 0 and later == [first] * (RUNS - 1)
+
+
+def test_the_alignment_of_regions_allocates_in_its_first_run_only(counter, tmp_path):
+    rng = np.random.default_rng(0)
+    feeds = {
+        'X': rng.normal(size=(1, 20, 30, 16)).astype(np.float32),
+        'rois': np.float32([[0, 0, 20, 10], [3, 4, 9, 15]]),
+        'batch_indices': np.zeros(2, np.int64),
+    }
+    model = roi_align_model(output_height=3, output_width=3, spatial_scale=1.0).SerializeToString()
+    created, first, *later = counts(counter, tmp_path, model, feeds, 1)
     assert first > created > 0 and later == [first] * (RUNS - 1)
 
 

@@ -43,7 +43,7 @@ def test_a_checkpoint_becomes_a_file_that_runs(run_tool, folder):
         'Compared with PyTorch on 2 given images',
         'Best class the same on 2 of 2 images',
         'Half precision against single precision on 2 given images',
-        '--fast: this model has no stem that we have a kernel for; ONNX Runtime may use its blocked layout',
+        '--fast: this model has no stem and no regions that we have a kernel for; ONNX Runtime may use its blocked',
         'The file with --fast against the exact one on 2 given images',
     ):
         assert words in done.stdout, words

@@ -41,9 +41,10 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
     print_export(result, source, console)
     if result.half_stem is not None:
         console.print(_half_stem_note(), highlight=False, soft_wrap=True)
-    if options.fast and b'RealStem' not in result.data:
+    if options.fast and not any(name in result.data for name in (b'RealRoiAlign', b'RealStem')):
         console.print(
-            '--fast: this model has no stem that we have a kernel for; ONNX Runtime may use its blocked layout.',
+            '--fast: this model has no stem and no regions that we have a kernel for; ONNX Runtime may use its '
+            'blocked layout.',
             highlight=False,
             soft_wrap=True,
         )

@@ -10,7 +10,7 @@ from .layout import CONVOLUTIONS, TO_FIRST, Mover, growth, is_transpose, maps, r
 Region = set[ir.Node]
 
 
-def channels_last(model: onnx.ModelProto) -> onnx.ModelProto:
+def channels_last(model: onnx.ModelProto, *, regions: bool = False) -> onnx.ModelProto:
     """Let regions of binary convolutions work with the channels last, where their kernels are faster.
 
     A region grows from the convolutions over standard operators that do the same in either order: elementwise ones,
@@ -21,10 +21,11 @@ def channels_last(model: onnx.ModelProto) -> onnx.ModelProto:
     binary convolutions give: sizes of images are free, so channels are counted.
 
     Values stay as they are to the last bit, but for real sums, those of a mean over all positions and of a 1x1
-    convolution, which ONNX Runtime may take in another order.
+    convolution, which ONNX Runtime may take in another order, and with ``regions`` those of ``RoiAlign``.
 
     Args:
         model: from :func:`rebnn_mm.export.fuse`; it is not changed.
+        regions: take in ``RoiAlign``, which becomes ``RealRoiAlign``.
 
     Returns:
         onnx.ModelProto: the same object if nothing is worth it.
@@ -39,11 +40,11 @@ def channels_last(model: onnx.ModelProto) -> onnx.ModelProto:
         >>> [node.op_type for node in channels_last(model).graph.node]
         ['Transpose', 'BinaryBlock', 'PackedBinaryBlock', 'PackedBinaryBlock', 'PackedBinaryBlock', 'Transpose']
     """
-    return changed(model, _move)
+    return changed(model, lambda graph: _move(graph, regions))
 
 
-def _move(graph: ir.Graph) -> bool:
-    region = _worth_it(_grown(graph))
+def _move(graph: ir.Graph, regions: bool) -> bool:
+    region = _worth_it(_grown(graph, regions))
     if not region:
         return False
     mover = Mover(graph)
@@ -56,10 +57,12 @@ def _move(graph: ir.Graph) -> bool:
     return True
 
 
-def _grown(graph: ir.Graph) -> Region:
+def _grown(graph: ir.Graph, regions: bool) -> Region:
     """Every node that could work with the channels last."""
     region = {node for node in graph if _is_convolution(node)}
     candidates = [(node, grows) for node in graph if (grows := growth(node)) is not None]
+    if not regions:
+        candidates = [(node, grows) for node, grows in candidates if node.op_type != 'RoiAlign']
     size = -1
     while len(region) != size:
         size = len(region)
@@ -79,7 +82,8 @@ def _grown(graph: ir.Graph) -> Region:
 
 def _is_image(value: ir.Value) -> bool:
     node = value.producer()
-    return (node is not None and node.op_type == 'RealStem') or (value.shape is not None and len(value.shape) == 4)
+    makes_one = node is not None and node.op_type in ('RealStem', 'RoiAlign')
+    return makes_one or (value.shape is not None and len(value.shape) == 4)
 
 
 def _worth_it(region: Region) -> Region:

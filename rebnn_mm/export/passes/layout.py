@@ -1,5 +1,7 @@
 """What each operator becomes when its images have the channels last."""
 
+from typing import Any
+
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
@@ -28,9 +30,11 @@ SAME_SIZE = (
 )
 """Standard operators that work in either order and give as many numbers as they read."""
 
-FIRST_ONLY = ('AveragePool', 'Clip', 'Conv', 'Resize')
+FIRST_ONLY = ('AveragePool', 'Clip', 'Conv', 'Resize', 'RoiAlign')
 """Of their inputs only the first is an image."""
 
+ROI_ALIGN: dict[str, Any] = {'output_height': 1, 'output_width': 1, 'spatial_scale': 1.0}
+"""Attributes of ``RoiAlign`` that ``RealRoiAlign`` wants written out, with their defaults."""
 
 PLAIN = {key: DEFAULTS[key] for key in ('dilations', 'pads', 'auto_pad', 'group', 'count_include_pad')}
 """Attributes of a convolution or pooling without border, dilation and groups."""
@@ -44,6 +48,8 @@ def growth(node: ir.Node) -> int | None:
         return None
     if node.op_type in SAME_SIZE:
         return 0
+    if node.op_type == 'RoiAlign':
+        return 0 if 'mode' not in node.attributes or node.attributes['mode'].as_string() == 'avg' else None
     if node.op_type == 'Resize':
         return 1 if 'axes' not in node.attributes and (len(node.inputs) < 2 or node.inputs[1] is None) else None
     if node.op_type == 'AveragePool':
@@ -102,6 +108,8 @@ class Mover:
             self._turn_sizes(node)
         elif node.op_type == 'AveragePool':
             node = self._pooled(node)
+        elif node.op_type == 'RoiAlign':
+            node = self._aligned(node)
         elif node.op_type == 'Conv':
             node = self._multiplied(node)
         self._give_first(node)
@@ -144,6 +152,10 @@ class Mover:
     def _pooled(self, node: ir.Node) -> ir.Node:
         options = {'ceil_mode': node.attributes['ceil_mode'].as_int() if 'ceil_mode' in node.attributes else 0}
         return self._exchanged(node, operator('RealAveragePool', node.inputs[:1], options, node.name))
+
+    def _aligned(self, node: ir.Node) -> ir.Node:
+        options = {name: attribute.value for name, attribute in node.attributes.items() if name != 'mode'}
+        return self._exchanged(node, operator('RealRoiAlign', node.inputs, ROI_ALIGN | options, node.name))
 
     def _multiplied(self, node: ir.Node) -> ir.Node:
         x, weight, *bias = node.inputs

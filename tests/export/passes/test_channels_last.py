@@ -147,3 +147,39 @@ def test_what_would_cost_more_than_it_gains_stays():
 def test_a_graph_without_binary_convolutions_stays():
     model = parsed('g (float[1, 8, 4, 4] x) => (float[1, 8, 4, 4] y) { y = Relu (x) }')
     assert channels_last(model) is model
+
+
+ALIGNED = (
+    'RoiAlign <output_height = 4, output_width = 4, sampling_ratio = 2, spatial_scale = 0.5, '
+    'coordinate_transformation_mode = "output_half_pixel"> (a, rois, images)'
+)
+
+
+def regions(behind):
+    """A convolution and the alignment of three regions, in front of something."""
+    body = f'a = CONV (x, w, zeros, ones, zeros) d = {ALIGNED} {behind}'
+    constants = 'float[3, 4] rois = {0, 0, 8, 8, 1, 2, 5, 7, -3, 0, 4, 9}, int64[3] images = {0, 0, 0}'
+    body = body.replace('CONV', 'rebnn.BinaryConv <channels = 8, layout = "NCHW">')
+    return parsed(f'g (float[1, 8, 4, 4] x) => (float[a, b, c, d] y) <{CONSTANTS}, {constants}> {{{body}}}')
+
+
+def test_the_alignment_of_regions_is_taken_in_where_it_is_allowed():
+    pooled = 'p = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (d) y = CONV (p, w, zeros, ones, zeros)'
+    before = regions(pooled)
+    exact, after = channels_last(before), channels_last(before, regions=True)
+    assert kinds(exact)['RoiAlign'] == 1 and kinds(exact)['RealRoiAlign'] == 0
+    count = kinds(after)
+    assert (count['RealRoiAlign'], count['RealAveragePool'], count['RoiAlign'], count['Transpose']) == (1, 1, 0, 2)
+    x = {'x': np.random.default_rng(0).normal(size=(1, 8, 4, 4)).astype(np.float32)}
+    wanted, found = run(before, x)[0], run(after, x)[0]
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+    if library_available():
+        (ours,) = open_session(after.SerializeToString(), library=True).run(None, x)
+        np.testing.assert_allclose(ours, wanted, rtol=0, atol=1e-5)
+
+
+def test_the_largest_of_a_bin_stays_with_the_standard_operator():
+    model = regions('y = CONV (d, w, zeros, ones, zeros)')
+    (node,) = (node for node in model.graph.node if node.op_type == 'RoiAlign')
+    node.attribute.append(onnx.helper.make_attribute('mode', 'max'))
+    assert kinds(channels_last(model, regions=True))['RoiAlign'] == 1
