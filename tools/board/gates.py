@@ -132,11 +132,12 @@ def model_gates(folder: Path) -> list[Gate]:
     print(f'{"":40}' + ''.join(f'{kind:>13}' for kind in CLASSES))
     gates = []
     packed, fast = 'resnet18_packed.onnx', 'resnet18_packed_fast.onnx'
-    half = 'resnet18_packed_half_stem.onnx'
+    half, int8 = 'resnet18_packed_half_stem.onnx', 'resnet18_packed_int8.onnx'
     for model, isa, core in (
         ('resnet18_real.onnx', 'neon', PLAIN_CORE),
         *((packed, 'neon', PLAIN_CORE), (fast, 'neon', PLAIN_CORE), (fast, 'neon_a55', PLAIN_CORE)),
         (half, 'neon', HALF_CORE),
+        *((int8, 'neon', PLAIN_CORE), (int8, 'neon', HALF_CORE)),
     ):
         totals = count_model(folder, isa, model, core)
         total = sum_of(totals)

@@ -3,7 +3,8 @@
 python tools/board/make_models.py FOLDER
 
 The packed ones are that of configs/resnet18_rebnn_two_stage_imagenet.py, exact and as ``tools/export.py --fast``
-writes it, also with ``--half-stem``; the real one is torchvision's ResNet-18.
+writes it, also with ``--half-stem`` and with ``--int8 --int8-layers all``, calibrated on noise; the real one is
+torchvision's ResNet-18.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from torch import nn
 from torchvision.models import resnet18
 
 import rebnn_mm
+from rebnn_mm.benchmark.files import PREPROCESS
+from rebnn_mm.export.examples import noise
 from rebnn_mm.export.exporter import export, write
 from rebnn_mm.export.options import Options
 
@@ -29,6 +32,7 @@ PACKED = {
     'resnet18_packed.onnx': Options(),
     'resnet18_packed_fast.onnx': Options(fast=True),
     'resnet18_packed_half_stem.onnx': Options(fast=True, half_stem=True),
+    'resnet18_packed_int8.onnx': Options(fast=True, int8='all'),
 }
 """Options of the exporter by the name of the file."""
 
@@ -53,7 +57,9 @@ def main() -> None:
     torch.manual_seed(0)
     packed = randomised(MODELS.build(Config.fromfile(CONFIG).model))
     for name, options in PACKED.items():
-        write(export(packed, options, config=CONFIG.name, size=SIZE).data, folder / name)
+        calibration = noise(PREPROCESS, SIZE) if options.int8 else ()
+        exported = export(packed, options, config=CONFIG.name, size=SIZE, calibration=calibration)
+        write(exported.data, folder / name)
     program = torch.onnx.export(
         randomised(resnet18()), (torch.zeros(1, 3, *SIZE),), dynamo=True, opset_version=18, verbose=False
     )
