@@ -167,6 +167,8 @@ def unsupported_classifier(model: nn.Module) -> str:
 def classifier_graph(model: nn.Module, example: Tensor) -> onnx.ModelProto:
     """The graph of a classifier: ``image`` to ``scores``, of any number of images and of any size the model takes.
 
+    A model in which paddings depend on one another, as EfficientNet's, gets a graph for the size of the example.
+
     Args:
         model: a classifier in eval mode, as a rule packed by :func:`rebnn_mm.export.pack`.
         example: at least two images, (N, C, H, W).
@@ -177,7 +179,26 @@ def classifier_graph(model: nn.Module, example: Tensor) -> onnx.ModelProto:
     reason = unsupported_classifier(model)
     if reason:
         raise ValueError(f'{type(model).__name__} cannot be exported with scores as outputs: {reason}.')
-    return trace_images(ClassifierScores(model), example, ['scores'])
+    return trace_images(ClassifierScores(model), example, ['scores'], any_size=not nests_padding(model))
+
+
+def nests_padding(model: nn.Module) -> bool:
+    """Whether more than one layer that halves a map pads it by what its size needs.
+
+    Each such size is a formula of the one before it, which torch.export does not simplify within minutes.
+
+    Example:
+        >>> from mmcv.cnn.bricks import Conv2dAdaptivePadding
+        >>> halve = Conv2dAdaptivePadding(3, 3, 3, stride=2)
+        >>> nests_padding(halve), nests_padding(nn.Sequential(halve, Conv2dAdaptivePadding(3, 3, 3, stride=2)))
+        (False, True)
+    """
+    if find_spec('mmcv') is None:
+        return False
+    from mmcv.cnn.bricks import Conv2dAdaptivePadding
+
+    kinds = (layer for layer in model.modules() if isinstance(layer, Conv2dAdaptivePadding))
+    return sum(max(layer.stride) > 1 for layer in kinds) > 1
 
 
 class TextLogits(nn.Module):

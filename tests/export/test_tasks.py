@@ -1,6 +1,7 @@
 import onnx
 import pytest
 import torch
+from mmcv.cnn.bricks import Conv2dAdaptivePadding
 from mmengine.registry import DefaultScope
 from torch import nn
 
@@ -112,3 +113,12 @@ def test_signs_of_gelu_as_in_pytorch_where_it_saturates(tmp_path):
     assert found.flipped.flipped <= 2 and found.difference < 1e-2
     (text, *_) = random_texts(model)
     assert text_logits(model, text).shape == (3, 3)
+
+
+@pytest.mark.parametrize(('halvings', 'free'), [(1, True), (2, False)])
+def test_paddings_that_depend_on_one_another_are_exported_for_one_size(halvings, free):
+    model = tiny_classifier()
+    layers = [Conv2dAdaptivePadding(3, 3, 3, stride=2) for _ in range(halvings)]
+    model.backbone = nn.Sequential(*layers, model.backbone)
+    shape = classifier_graph(model.eval(), torch.zeros(2, 3, 16, 12)).graph.input[0].type.tensor_type.shape
+    assert [dim.dim_value for dim in shape.dim] == [0, 3, *((0, 0) if free else (16, 12))]
