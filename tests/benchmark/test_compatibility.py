@@ -4,12 +4,23 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import torch
 from mmengine.config import Config
+from torch import nn
 
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
-from rebnn_mm.benchmark.compatibility import STOCK, binary_config, checked, markdown, stock_config, swap, train
+from rebnn_mm.benchmark.compatibility import (
+    STOCK,
+    binary_config,
+    checked,
+    keep_anchors,
+    markdown,
+    stock_config,
+    swap,
+    train,
+)
 
 
 def small(**backbone):
@@ -75,3 +86,14 @@ def test_boxes_and_masks_are_where_a_detector_wants_them(tmp_path):
     real, cfg = stock_config('mmdet::rtmdet/rtmdet_tiny_8xb32-300e_coco', 64)
     assert cfg.model.real == real.model.type == 'RTMDet'
     assert swap(real, cfg, 64, tmp_path)['binary'] == 59
+
+
+def test_a_proposal_head_gives_its_anchors_and_scores_that_differ():
+    from mmdet.models import RPNHead
+
+    model = nn.Module()
+    model.rpn_head = RPNHead(in_channels=4, feat_channels=4)
+    nn.init.normal_(model.rpn_head.rpn_cls.weight)
+    nn.init.normal_(model.rpn_head.rpn_reg.weight)
+    scores, moves = keep_anchors(model).rpn_head([torch.randn(1, 4, 8, 8, generator=torch.Generator().manual_seed(0))])
+    assert not moves[0].any() and scores[0].unique().numel() > 8
