@@ -14,6 +14,7 @@ from torch import Tensor
 
 from rebnn_mm.export.detection.boxes import decode, image_corners, large_enough, priors, suppress
 from rebnn_mm.export.detection.graph import GraphBuilder
+from rebnn_mm.models.detection import ClampedSSDAnchorGenerator
 
 from .detectors import ONE_ANCHOR, RETINA_ANCHORS, computed
 
@@ -81,7 +82,7 @@ GENERATORS = {
     'retina': RETINA_ANCHORS,
     'atss': ONE_ANCHOR,
     'ssd': SSD,
-    'clamped': {**SSD, 'type': 'ClampedSSDAnchorGenerator', 'input_size': 300},
+    'clamped': {**SSD, 'type': ClampedSSDAnchorGenerator, 'input_size': 300},
     'not square': dict(type='AnchorGenerator', scales=[2, 3], ratios=[0.3, 1.7], strides=[(12, 7)], center_offset=0.5),
     'points': dict(type='MlvlPointGenerator', strides=[8, (16, 24)], offset=0.5),
     'corners': dict(type='MlvlPointGenerator', strides=[8], offset=0),
