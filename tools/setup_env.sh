@@ -136,7 +136,7 @@ say '3/7 mmengine, and what mmcv needs to be imported'
 # shellcheck disable=SC2046
 install --quiet $(pins 'numpy|onedl-mmengine|opencv-python-headless')
 
-say '4/7 mmcv: its ops are compiled, about 11 minutes on 2 cores the first time; pip keeps the result'
+say '4/7 mmcv: its ops are compiled, 2 to 7 minutes on 2 cores the first time; pip keeps the result'
 install_mmcv
 
 say '5/7 mmdet, mmpretrain, rebnn_mm with its compiled runtime, and its development tools: about 2 minutes'
