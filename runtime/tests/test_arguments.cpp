@@ -163,6 +163,75 @@ void Runs(const rebnn_conv* conv) {
   CHECK(y[32 * 8 * 8] == 3.0f, "a value behind the output was written");
 }
 
+void Regions() {
+  constexpr int64_t kSide = 8, kChannels = 3, kRegions = 2, kBins = 2;
+  const std::vector<float> x(kSide * kSide * kChannels, 1.0f);
+  const std::vector<int64_t> images(kRegions), behind(kRegions, 1), before(kRegions, -1);
+  const std::vector<float> rois = {0, 0, 4, 4, 1, 1, 7, 7};
+  const std::vector<float> wide = {0, 0, 4, 4, 0, 0, 1 << 21, 4}, nowhere = {0, NAN, 4, 4, 1, 1, 7, 7};
+  std::vector<float> y(kRegions * kBins * kBins * kChannels, 3.0f);
+  const rebnn_roi_align_io good = {1, kSide, kSide, kChannels, kRegions, {kBins, kBins}, 0, 1.0f, 1,
+                                   x.data(), rois.data(), images.data(), y.data()};
+  const struct {
+    const char* words;
+    std::function<void(rebnn_roi_align_io&)> change;
+  } wrong_sizes[] = {
+      {"n is -1", [](auto& io) { io.n = -1; }},
+      {"the map's height is 0", [](auto& io) { io.h = 0; }},
+      {"the map's width is 9223372036854775807", [](auto& io) { io.w = kHuge; }},
+      {"channels is -3", [](auto& io) { io.channels = -3; }},
+      {"the number of regions is -1", [](auto& io) { io.regions = -1; }},
+      {"the output's height is 0", [](auto& io) { io.bins[0] = 0; }},
+      {"the output's width is 65537", [](auto& io) { io.bins[1] = 65537; }},
+      {"sampling_ratio is -1", [](auto& io) { io.sampling_ratio = -1; }},
+      {"larger than memory can be", [](auto& io) { io.n = io.h = io.w = 2147483647; }},
+      {"spatial_scale is 0", [](auto& io) { io.spatial_scale = 0.0f; }},
+      {"spatial_scale is nan", [](auto& io) { io.spatial_scale = NAN; }},
+  }, wrong_regions[] = {
+      {"region 0 is of image 1, but there are 1", [&](auto& io) { io.batch_indices = behind.data(); }},
+      {"region 0 is of image -1", [&](auto& io) { io.batch_indices = before.data(); }},
+      {"region 1 reaches from 0 to 2.09715e+06", [&](auto& io) { io.rois = wide.data(); }},
+      {"region 0 reaches from nan to 4", [&](auto& io) { io.rois = nowhere.data(); }},
+      {"rois is NULL", [](auto& io) { io.rois = nullptr; }},
+      {"batch_indices is NULL", [](auto& io) { io.batch_indices = nullptr; }},
+      {"x is NULL", [](auto& io) { io.x = nullptr; }},
+      {"y is NULL", [](auto& io) { io.y = nullptr; }},
+  };
+  size_t needed = 0;
+  CHECK(rebnn_roi_align_scratch_size(&good, 1, &needed) == REBNN_OK, "%s", rebnn_last_error());
+  const Scratch scratch(needed);
+  char* memory = static_cast<char*>(scratch.get());
+  for (const auto& one : wrong_sizes) {
+    rebnn_roi_align_io io = good;
+    one.change(io);
+    size_t bytes = 7;
+    Says(rebnn_roi_align_scratch_size(&io, 1, &bytes), one.words);
+    CHECK(bytes == 7, "bytes is set in spite of the error");
+    Says(rebnn_roi_align_run(&io, memory, needed, nullptr), one.words);
+  }
+  for (const auto& one : wrong_regions) {
+    rebnn_roi_align_io io = good;
+    one.change(io);
+    Says(rebnn_roi_align_run(&io, memory, needed, nullptr), one.words);
+  }
+  const rebnn_parallel nothing = {};
+  Says(rebnn_roi_align_scratch_size(nullptr, 1, &needed), "an argument is NULL");
+  Says(rebnn_roi_align_scratch_size(&good, 1, nullptr), "an argument is NULL");
+  Says(rebnn_roi_align_run(nullptr, memory, needed, nullptr), "io is NULL");
+  Says(rebnn_roi_align_run(&good, memory, needed, &nothing), "parallel has no run function");
+  Says(rebnn_roi_align_run(&good, memory, needed - 1, nullptr), "but this run needs");
+  Says(rebnn_roi_align_run(&good, nullptr, needed, nullptr), "scratch is NULL");
+  Says(rebnn_roi_align_run(&good, memory + 32, needed, nullptr), "scratch is not aligned");
+  for (float value : y) CHECK(value == 3.0f, "an output was written in spite of the error");
+
+  rebnn_roi_align_io none = good;
+  none.regions = 0;
+  none.rois = nullptr;
+  CHECK(rebnn_roi_align_run(&none, nullptr, 0, nullptr) == REBNN_OK, "%s", rebnn_last_error());
+  CHECK(rebnn_roi_align_run(&good, memory, needed, nullptr) == REBNN_OK, "%s", rebnn_last_error());
+  for (float value : y) CHECK(value == 1.0f, "a map of ones gives %g", static_cast<double>(value));
+}
+
 }  // namespace
 
 int main() {
@@ -176,5 +245,6 @@ int main() {
   Sizes(conv);
   Runs(conv);
   rebnn_conv_destroy(conv);
+  Regions();
   std::printf("every wrong argument gives its sentence\n");
 }
