@@ -1,7 +1,7 @@
 """Make a checkpoint of a packed model: it scores the same in PyTorch, and can be trained on.
 
     rebnn unpack zoo:blood-cells blood_cells.pth --images data/bccd/images
-    rebnn test rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py blood_cells.pth
+    rebnn test rebnn_mm::bccd/faster_rcnn_r18_rebnn_taught_bccd.py blood_cells.pth
     rebnn train my_config.py --cfg-options load_from=blood_cells.pth
 
 Latent weights stand at plus or minus the scaling factor of their channel. A packed file does not hold what batch norms

@@ -71,14 +71,18 @@ def unpack(model: nn.Module, file: onnx.ModelProto) -> list[str]:
     probe = pack(model)
     _number(probe.model, model)
     fast = any(node.op_type in ('RealRoiAlign', 'RealStem') for node in file.graph.node)
+    wrong = []
     for fused in (True, False):
         options = Options(fast=fast, fused=fused)
         places = constants(_graph(probe, task, options))
         missing = [place for place, value in places.items() if place not in stored or stored[place].size != value.size]
-        if not missing:
+        unknown = [place for place in stored if place not in places]
+        if not missing and not unknown:
             break
+        reason = 'has no constant of that size' if missing else 'has a constant that the network has not'
+        wrong.append(f'the file {reason}, {" ".join([*missing, *unknown][0])}, so it is of another network.')
     else:
-        raise ValueError(f'the file has no constant {" ".join(missing[0])} of that size, so it is of another network.')
+        raise ValueError(wrong[0])
     found = _read_back(probe.model, places, stored)
     left = _fill(model, probe, found, stored)
     _check(constants(_graph(pack(model), task, options)), stored)

@@ -63,6 +63,13 @@ def test_a_network_comes_back(pair):
     assert not torch.allclose(outputs(Small()), outputs(trained), rtol=0, atol=0.1)
 
 
+def test_a_file_with_more_than_the_network_is_refused(pair):
+    fewer = Small()
+    fewer.last = nn.Identity()
+    with pytest.raises(ValueError, match=r'^the file has a constant that the network has not, .*, so it is of another'):
+        unpack(fewer, packed(pair[0]))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize('method', OTHERS)
 def test_one_of_another_method_comes_back(method):
@@ -174,7 +181,7 @@ def test_the_zoos_detector_comes_back(name):
     from rebnn_mm.export.preprocess import preprocessing
     from rebnn_mm.export.tasks import task_of, torch_outputs
 
-    cfg = get_config('rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py')
+    cfg = get_config('rebnn_mm::bccd/faster_rcnn_r18_rebnn_taught_bccd.py')
     init_default_scope('mmdet')
     model = MODELS.build(cfg.model)
     unpack(model, onnx.load(zoo_path(name)))
@@ -182,7 +189,8 @@ def test_the_zoos_detector_comes_back(name):
     file = load(f'zoo:{name}')
     boxes, scores, labels = torch_outputs(model, task_of(model), prepared(preprocessing(cfg)[0], photo))
     theirs = file(photo)
-    assert np.bincount(labels[scores > 0.5]).tolist() == np.bincount(theirs.labels[theirs.scores > 0.5]).tolist()
+    counts = [np.bincount(labels[scores > 0.5]), np.bincount(theirs.labels[theirs.scores > 0.5])]
+    assert abs(counts[0] - counts[1]).sum() <= 1, 'more than one score has crossed 0.5'
     ours = 2 * boxes[scores > 0.9]  # the photograph is twice as large as what the network sees
     nearest = np.abs(ours[:, None] - theirs.boxes).max(axis=2).min(axis=1)
     assert len(ours) >= 9 and nearest.max() < 12
