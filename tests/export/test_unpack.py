@@ -66,7 +66,7 @@ def test_a_network_comes_back(pair):
 def test_a_file_with_more_than_the_network_is_refused(pair):
     fewer = Small()
     fewer.last = nn.Identity()
-    with pytest.raises(ValueError, match=r'^the file has a constant that the network has not, .*, so it is of another'):
+    with pytest.raises(ValueError, match=r'^the file has a constant that the network has not, .*, so it is'):
         unpack(fewer, packed(pair[0]))
 
 
