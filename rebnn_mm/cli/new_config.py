@@ -3,6 +3,9 @@
     rebnn new-config --data my_images --out my.py
     rebnn train my.py
 
+    rebnn new-config --data my_images --out my.py --taught
+    rebnn train my_teacher.py && rebnn train my.py
+
 The folder holds images and either JSON files of COCO's form or XML files of VOC, at any depth. Annotations are not
 changed: what is trained on is written beside the config, as my_train.json and my_val.json.
 """
@@ -26,6 +29,8 @@ from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
 from rebnn_mm.utils.config_file import missing_config
 
 BASE = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py'
+TAUGHT = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_taught_bccd.py'
+TEACHER = 'rebnn_mm::bccd/faster_rcnn_r18_teacher_bccd.py'
 EDGES = (320, 480, 640)
 """Long edges of the network's input that are tried: the first at which few objects are small."""
 
@@ -87,7 +92,14 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--data', type=Path, required=True, help='folder with images and annotations')
     parser.add_argument('--out', type=Path, help='config to write; default: <folder name>.py here')
-    parser.add_argument('--base', default=BASE, help='detector to start from; default: %(default)s')
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument('--base', default=BASE, help='detector to start from; default: %(default)s')
+    kind.add_argument(
+        '--taught',
+        action='store_true',
+        help='write two configs, a real-valued teacher and the 1-bit detector that it starts and teaches: more '
+        'accurate, for twice the training',
+    )
     for split in SPLITS:
         parser.add_argument(f'--{split}', type=Path, help=f"COCO's file for {split}, where its name does not say it")
     parser.add_argument(
@@ -101,10 +113,13 @@ def main() -> None:
     args = parse_args()
     out = args.out or Path(f'{args.data.resolve().name}.py')
     stop_if(None if out.suffix == '.py' else f'--out {out} must end in .py.')
-    stop_if(unwritable(out) or missing_config(args.base))
+    teacher = out.with_name(f'{out.stem}_teacher.py')
+    bases = {teacher: TEACHER, out: TAUGHT} if args.taught else {out: args.base}
+    for path, base in bases.items():
+        stop_if(unwritable(path) or missing_config(base))
     given = {split: path for split in SPLITS if (path := getattr(args, split)) is not None}
-    base = Config.fromfile(config_file(args.base))
-    stop_if(None if base.get('model') else f'{args.base} has no model; name the config of a detector.')
+    configs = {path: Config.fromfile(config_file(base)) for path, base in bases.items()}
+    stop_if(None if configs[out].get('model') else f'{args.base} has no model; name the config of a detector.')
     try:
         data = read_annotated(args.data, given)
     except BadAnnotations as error:
@@ -112,7 +127,9 @@ def main() -> None:
     scale = tuple(args.size) if args.size else input_size(data)
     sides = input_sides(data, scale)
     labels = [box.name for box in data.boxes('train')]
-    model, anchors = model_changes(base, len(data.classes), sides, labels)
+    model, anchors = model_changes(configs[out], len(data.classes), sides, labels)
+    epochs = epochs_of(configs[out], len(data.splits['train']), args.epochs)
+    learns = {'teacher': str(teacher.resolve()), 'teacher_checkpoint': f'work_dirs/{teacher.stem}/epoch_{epochs}.pth'}
     annotations = f'{out.resolve().with_suffix("")}_'
     for split, photos in data.splits.items():
         Path(f'{annotations}{split}.json').write_text(json.dumps(as_coco(photos, data.classes)))
@@ -120,22 +137,24 @@ def main() -> None:
         f'{len(photos)} images with {len(data.boxes(split))} boxes for {split}'
         for split, photos in data.splits.items()
     ]
-    out.write_text(
-        CONFIG.format(
-            folder=data.folder,
-            counts=', '.join(counts),
-            base=args.base if '::' in args.base else str(Path(args.base).resolve()),
-            root=f'{data.folder}/',
-            annotations=annotations,
-            classes=data.classes,
-            scale=scale,
-            test=f'{"test" if "test" in data.splits else "val"}.json',
-            model=_arguments(model),
-            schedule=schedule(base, len(data.splits['train']), args.epochs),
+    for path, base in bases.items():
+        path.write_text(
+            CONFIG.format(
+                folder=data.folder,
+                counts=', '.join(counts),
+                base=base if '::' in base else str(Path(base).resolve()),
+                root=f'{data.folder}/',
+                annotations=annotations,
+                classes=data.classes,
+                scale=scale,
+                test=f'{"test" if "test" in data.splits else "val"}.json',
+                model=_arguments({**learns, **model} if args.taught and path == out else model),
+                schedule='' if epochs is None else schedule(configs[path], epochs),
+            )
         )
-    )
     report(data, scale, sides, anchors)
-    print(f'config: {out}\nnext:   rebnn train {out}')
+    print('\n'.join(f'config: {path}' for path in bases))
+    print('next:   ' + ' && '.join(f'rebnn train {path}' for path in bases))
 
 
 def input_size(data: Annotated) -> tuple[int, int]:
@@ -194,23 +213,25 @@ def model_changes(
     return changes, (old, new)
 
 
-def schedule(base: Config, images: int, epochs: int | None) -> str:
-    """The lines that set the number of epochs; none if the base counts iterations and no number is asked for."""
-    loop, before = base.get('train_cfg') or {}, (base.get('train_cfg') or {}).get('max_epochs')
-    if before is None:
-        stop_if(
-            None if epochs is None else '--epochs: the base counts iterations; set train_cfg.max_iters in the config.'
-        )
-        return ''
-    batch = base.train_dataloader.get('batch_size', 1)
-    epochs = epochs or max(12, math.ceil(STEPS * batch / images))
+def epochs_of(base: Config, images: int, asked: int | None) -> int | None:
+    """The number of epochs; None if the base counts iterations and no number is asked for."""
+    if (base.get('train_cfg') or {}).get('max_epochs') is None:
+        problem = '--epochs: the base counts iterations; set train_cfg.max_iters in the config.'
+        stop_if(None if asked is None else problem)
+        return None
+    return asked or max(12, math.ceil(STEPS * base.train_dataloader.get('batch_size', 1) / images))
+
+
+def schedule(base: Config, epochs: int) -> str:
+    """The lines that set the number of epochs."""
+    before = base.train_cfg.max_epochs
     steps = [dict(step) for step in base.get('param_scheduler') or ()]
     for step in steps:
         if step.get('by_epoch', True) and step.get('end') == before:
             step['end'] = epochs
         if step.get('by_epoch', True) and 'milestones' in step:
             step['milestones'] = sorted({max(1, round(at * epochs / before)) for at in step['milestones']})
-    interval = max(1, min(epochs // 6, loop.get('val_interval', 1) * epochs // before))
+    interval = max(1, min(epochs // 6, base.train_cfg.get('val_interval', 1) * epochs // before))
     lines = [f'train_cfg = dict(max_epochs={epochs}, val_interval={interval})']
     lines += ['param_scheduler = [', *(f'    dict({_arguments(step)}),' for step in steps), ']']
     lines += [f'default_hooks = dict(checkpoint=dict(interval={interval}, max_keep_ckpts=2))']

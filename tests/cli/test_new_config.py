@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from mmengine.config import Config
-from mmengine.registry import DATASETS, init_default_scope
+from mmengine.registry import DATASETS, MODELS, init_default_scope
 
 pytest.importorskip('mmdet')
 
@@ -93,6 +93,30 @@ def test_what_is_asked_for_goes_before(tmp_path):
     assert cfg.param_scheduler[-1].milestones == [1, 2] or cfg.param_scheduler[-1].get('end') == 2
 
 
+def test_a_taught_detector_is_two_configs_that_fit(tmp_path, capsys):
+    student = write(tmp_path / 'mine.py', '--taught')
+    teacher = Config.fromfile(tmp_path / 'mine_teacher.py')
+    assert (
+        f'rebnn train {tmp_path / "mine_teacher.py"} && rebnn train {tmp_path / "mine.py"}' in capsys.readouterr().out
+    )
+    assert student.model.teacher_checkpoint == f'work_dirs/mine_teacher/epoch_{teacher.train_cfg.max_epochs}.pth'
+    assert student.train_dataloader == teacher.train_dataloader and student.train_cfg == teacher.train_cfg
+    init_default_scope('mmdet')
+    model, alone = MODELS.build(student.model), MODELS.build(teacher.model)
+    theirs = {name: value.shape for name, value in alone.state_dict().items()}
+    assert {name: value.shape for name, value in model.teacher.state_dict().items()} == theirs
+    shapes = {name: value.shape for name, value in model.state_dict().items()}
+    assert shapes['backbone.layer1.0.conv1.weight'] == theirs['backbone.layer1.0.conv1.weight']
+    assert shapes['rpn_head.rpn_cls.weight'] == theirs['rpn_head.rpn_cls.weight']
+    assert model.roi_head.bbox_head.num_classes == 53 and alone.roi_head.bbox_head.num_classes == 53
+
+
+def test_a_taught_detector_has_a_base_of_its_own(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        write(tmp_path / 'mine.py', '--taught', '--base', 'rebnn_mm::faster_rcnn_r18_rebnn_coco.py')
+    assert 'not allowed with argument' in capsys.readouterr().err and not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ('change', 'words'),
     [
@@ -100,6 +124,7 @@ def test_what_is_asked_for_goes_before(tmp_path):
         (['--data', 'nowhere'], 'there is no folder '),
         (['--base', 'rebnn_mm::resnet18_rebnn_imagenet.py'], 'name the config of a detector as --base'),
         (['--base', 'rebnn_mm::nothing.py'], 'no config file at rebnn_mm::nothing.py.'),
+        (['--base', 'rebnn_mm::ssd300_vgg16_rebnn_coco.py', '--epochs', '3'], '--epochs: the base counts iterations'),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(change, words, monkeypatch, capsys, tmp_path):
@@ -124,3 +149,14 @@ def test_it_trains_and_exports(cfg, out, tmp_path):
         'rebnn_command.py', 'export', out, tmp_path / 'epoch_1.pth', '-o', tmp_path / 'x.onnx', cwd=tmp_path
     )
     assert done.returncode == 0 and 'Wrote' in done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_a_taught_detector_trains_after_its_teacher(tmp_path):
+    write(tmp_path / 'mine.py', '--taught', '--epochs', 1)
+    few = ('train_dataloader.dataset.indices=4', 'val_dataloader.dataset.indices=2')
+    small = ('model.train_cfg.rpn_proposal.max_per_img=20', 'model.test_cfg.rpn.max_per_img=20')
+    for config in ('mine_teacher.py', 'mine.py'):
+        done = run_script('rebnn_command.py', 'train', config, '--cfg-options', *few, *small, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / 'work_dirs/mine/epoch_1.pth').is_file()
