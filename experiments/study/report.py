@@ -1,15 +1,14 @@
-"""Write the tables and figures of docs/results.md from the records of finished runs.
+"""Write the tables and figures of docs/results.md and docs/gamma.md from the records of finished runs.
 
     python -m experiments.study.report
 
-Only the parts between the markers of the page are replaced; experiments/results.csv gets a line for every run, and
+Only the parts between the markers of the pages are replaced; experiments/results.csv gets a line for every run, and
 docs/images the figures. It trains nothing and takes seconds.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -62,7 +61,7 @@ LAYERS = ('backbone.layer1.0.conv1', 'backbone.layer2.1.conv1', 'backbone.layer3
 
 
 def replace_sections(page: str, sections: Mapping[str, str]) -> str:
-    r"""The page with new text between its markers.
+    r"""The text of a page with new text between its markers.
 
     A part stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``, each on a line of its own.
 
@@ -90,6 +89,21 @@ def replace_sections(page: str, sections: Mapping[str, str]) -> str:
     return page
 
 
+def on_pages(pages: list[str], sections: Mapping[str, str]) -> list[str]:
+    """:func:`replace_sections` for several pages, each part on the first that has its markers.
+
+    Raises:
+        ValueError: no page has the markers of a part, or one has them twice.
+    """
+    place = {
+        name: next((at for at, page in enumerate(pages) if f'<!-- begin {name} -->\n' in page), 0) for name in sections
+    }
+    return [
+        replace_sections(page, {name: text for name, text in sections.items() if place[name] == at})
+        for at, page in enumerate(pages)
+    ]
+
+
 def oscillation_table(settings: dict[str, list[dict[str, Any]]]) -> str:
     """Flips in the first, middle and last epoch, and where final latent weights stand; means over the seeds."""
     lines = [
@@ -115,7 +129,7 @@ def mean_flips(records: list[dict[str, Any]], count: str, epoch: int) -> float:
     return estimate([value for value in values if value is not None]).mean
 
 
-def oscillation_section(methods: Experiment, store: RecordStore, images: Path, page: Path) -> str:
+def oscillation_section(methods: Experiment, store: RecordStore, images: Path) -> str:
     """The table and both figures of the methods whose oscillation the paper compares."""
     found = {result.row.name: result for result in row_results(methods, store)}
     settings = {
@@ -126,15 +140,14 @@ def oscillation_section(methods: Experiment, store: RecordStore, images: Path, p
     with figure_style():
         save_picture(draw_flips(settings, LAYERS), images / 'experiment_flips.png', dpi=DPI)
         save_picture(draw_histograms(settings, LAYERS), images / 'experiment_weights.png', dpi=DPI)
-    folder = os.path.relpath(images, page.parent)
     return (
         f'{oscillation_table(settings)}\n'
-        f'![Sequential flips of three layers by epoch]({folder}/experiment_flips.png)\n\n'
-        f'![Final latent weights of three layers]({folder}/experiment_weights.png)\n'
+        f'![Sequential flips of three layers by epoch]({images.name}/experiment_flips.png)\n\n'
+        f'![Final latent weights of three layers]({images.name}/experiment_weights.png)\n'
     )
 
 
-def overview_section(lists: dict[str, Experiment], store: RecordStore, images: Path, page: Path) -> str:
+def overview_section(lists: dict[str, Experiment], store: RecordStore, images: Path) -> str:
     """The figure with the differences of the lists in :data:`OVERVIEW`."""
     panels = {}
     for name, value, title in OVERVIEW:
@@ -143,36 +156,42 @@ def overview_section(lists: dict[str, Experiment], store: RecordStore, images: P
         panels[title] = {r.row.label: found[r.row.name] for r in results if r.row.name in found}
     with figure_style():
         save_picture(draw_differences(panels), images / 'experiment_differences.png', dpi=DPI)
-    folder = os.path.relpath(images, page.parent)
-    return f'![Differences with their intervals, by list]({folder}/experiment_differences.png)\n'
+    return f'![Differences with their intervals, by list]({images.name}/experiment_differences.png)\n'
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--records', type=Path, default=ROOT / 'experiments' / 'records', help='folder of the records')
-    parser.add_argument('--page', type=Path, default=ROOT / 'docs' / 'results.md', help='page to write into')
+    parser.add_argument(
+        '--pages',
+        type=Path,
+        nargs='+',
+        default=[ROOT / 'docs' / 'results.md', ROOT / 'docs' / 'gamma.md'],
+        help='pages of one folder to write into, each part where its markers are',
+    )
     parser.add_argument('--csv', type=Path, default=ROOT / 'experiments' / 'results.csv', help='table to write')
     args = parser.parse_args()
 
-    stop_if(None if args.page.is_file() else f'there is no page {args.page}. Name one with the markers in it.')
+    for page in args.pages:
+        stop_if(None if page.is_file() else f'there is no page {page}. Name one with the markers in it.')
     store = RecordStore(args.records)
     lists = {name: read_experiment(ROOT / 'experiments' / f'{name}.py') for name in TABLES}
+    images = args.pages[0].parent / 'images'
     sections = {}
     try:
         for name, (reference, scale) in TABLES.items():
             table = markdown_table(lists[name], store, reference, scale)
             sections[f'experiment {name}'] = f'{table}\n{provenance_text(lists[name], store)}'.lstrip()
-        sections['experiment oscillation'] = oscillation_section(
-            lists['methods'], store, args.page.parent / 'images', args.page
-        )
-        sections['experiment overview'] = overview_section(lists, store, args.page.parent / 'images', args.page)
-        text = replace_sections(args.page.read_text(), sections)
+        sections['experiment oscillation'] = oscillation_section(lists['methods'], store, images)
+        sections['experiment overview'] = overview_section(lists, store, images)
+        texts = on_pages([page.read_text() for page in args.pages], sections)
     except ValueError as error:
         stop_if(str(error))
-    args.page.write_text(text)
+    for page, text in zip(args.pages, texts, strict=True):
+        page.write_text(text)
     args.csv.write_text(csv_table(list(lists.values()), store))
     done = sum(record['status'] == 'finished' for record in store)
-    print(f'{args.page}: {len(sections)} parts, {done} finished runs; {args.csv}')
+    print(f'{", ".join(map(str, args.pages))}: {len(sections)} parts, {done} finished runs; {args.csv}')
 
 
 if __name__ == '__main__':
