@@ -21,7 +21,7 @@ done
 
 cmake -S "$source" -B "$build" -DREBNN_BUILD_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
   -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ > /dev/null
-cmake --build "$build" --target test_sums test_steps test_stem test_threads test_arguments fuzz_conv test_image test_text > /dev/null
+cmake --build "$build" --target test_sums test_steps test_stem test_threads test_arguments test_regions fuzz_conv test_image test_text > /dev/null
 
 run() {
   REBNN_ISA=$isa qemu-aarch64 -cpu "$cpu" -L /usr/aarch64-linux-gnu "$build/tests/$1" "${@:2}"
@@ -37,6 +37,7 @@ for cpu in cortex-a53 cortex-a72 cortex-a76 max; do
     run test_stem
     run test_threads
     run test_arguments
+    run test_regions "$((fuzz / 10))" 1
     run fuzz_conv "$fuzz" 1
     run test_text "$every" "$((fuzz / 10))" 1
     run test_image "$((fuzz / 10))" 1

@@ -75,6 +75,7 @@ def plain() -> Path:
         'test_threads',
         'test_arguments',
         'test_image',
+        'test_regions',
         'test_text',
         'bench_conv',
     ]
@@ -88,7 +89,7 @@ def address(tmp_path_factory) -> Path:
     require_sanitizer('address,undefined', tmp_path_factory.mktemp('address'))
     return build(
         BUILDS / 'address',
-        ['fuzz_conv', 'test_arguments', 'test_image', 'test_stem', 'test_text', 'test_threads'],
+        ['fuzz_conv', 'test_arguments', 'test_image', 'test_regions', 'test_stem', 'test_text', 'test_threads'],
         'address,undefined',
     )
 
@@ -134,6 +135,17 @@ def test_attention_and_embedding_equal_integer_arithmetic(plain, isa):
 @pytest.mark.parametrize('isa', ISAS)
 def test_images_equal_scalar_code(plain, isa):
     assert 'every number is equal' in run_program(plain / 'tests' / 'test_image', isa, 300, 1)
+
+
+@pytest.mark.parametrize('isa', ISAS)
+def test_regions_equal_sums_over_their_samples(plain, isa):
+    assert '100 cases' in run_program(plain / 'tests' / 'test_regions', isa, 100, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('isa', ISAS)
+def test_regions_under_address_sanitizer(address, isa):
+    assert '500 cases' in run_program(address / 'tests' / 'test_regions', isa, 500, 2)
 
 
 @pytest.mark.slow
