@@ -102,35 +102,11 @@ NUMBERS = {'score': 1, 'ms': 0, 'megabytes': 1}
 def paint(packed: Path, work_dir: Path, out: Path) -> None:
     """An unseen photograph with the boxes of its annotations and those of the packed file, and the score by epoch."""
     from matplotlib import pyplot
-    from PIL import Image
 
-    dataset = Config.fromfile(BLOOD_CELLS).test_dataloader.dataset
-    about = json.loads(Path(dataset.data_root, dataset.ann_file).read_text())
-    # The one with the most kinds of cells, then the most cells.
-    boxes: dict[int, list[dict[str, Any]]] = {entry['id']: [] for entry in about['images']}
-    for box in about['annotations']:
-        boxes[box['image_id']].append(box)
-    first = max(about['images'], key=lambda e: (len({b['category_id'] for b in boxes[e['id']]}), len(boxes[e['id']])))
-    picture = Image.open(Path(dataset.data_root, dataset.data_prefix.img, first['file_name']))
-    detector = load(packed)
-    found = detector(picture).at_least(0.5)
-    ids = [category['id'] for category in about['categories']]
-    corners = np.array([box['bbox'] for box in boxes[first['id']]], np.float32)
-    corners[:, 2:] += corners[:, :2]
-    labels = np.array([ids.index(box['category_id']) for box in boxes[first['id']]])
-    truth = Detections(corners, np.ones(len(labels), np.float32), labels, found.classes)
     curve = collect(read_entries(sorted(work_dir.glob('*/vis_data/scalars.json'))), ('_mAP', '_mAP_50'))
     with figure_style():
         figure, panels = pyplot.subplots(1, 3, figsize=(12, 3.2), width_ratios=[4, 4, 3])
-        for panel, objects, title in ((panels[0], truth, 'annotated'), (panels[1], found, 'found by the packed file')):
-            panel.imshow(picture)
-            panel.set(title=title, xticks=[], yticks=[])
-            panel.grid(visible=False)
-            for (x1, y1, x2, y2), label in zip(objects.boxes, objects.labels, strict=True):
-                frame = pyplot.Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor=COLOURS[label])
-                panel.add_patch(frame)
-        lines = [pyplot.Line2D([], [], color=COLOURS[number], label=name) for number, name in enumerate(found.classes)]
-        panels[1].legend(handles=lines, loc='upper center', bbox_to_anchor=(0.5, -0.02), ncols=3)
+        draw_cells(panels[:2], load(packed))
         for key, name in (('coco/bbox_mAP_50', 'AP50'), ('coco/bbox_mAP', 'AP')):
             steps, values = curve.get(key, ([], []))
             panels[2].plot(steps, [100 * value for value in values], marker='o', label=name)
@@ -138,6 +114,36 @@ def paint(packed: Path, work_dir: Path, out: Path) -> None:
         panels[2].legend()
         figure.savefig(out, dpi=150)
         pyplot.close(figure)
+
+
+def draw_cells(panels: Any, detector: Any) -> None:
+    """Draw an unseen photograph twice: with the boxes of its annotations, and with those that a packed file finds."""
+    from matplotlib import pyplot
+    from PIL import Image
+
+    dataset = Config.fromfile(ROOT / BLOOD_CELLS).test_dataloader.dataset
+    folder = ROOT / dataset.data_root
+    about = json.loads((folder / dataset.ann_file).read_text())
+    # The one with the most kinds of cells, then the most cells.
+    boxes: dict[int, list[dict[str, Any]]] = {entry['id']: [] for entry in about['images']}
+    for box in about['annotations']:
+        boxes[box['image_id']].append(box)
+    first = max(about['images'], key=lambda e: (len({b['category_id'] for b in boxes[e['id']]}), len(boxes[e['id']])))
+    picture = Image.open(folder / dataset.data_prefix.img / first['file_name'])
+    found = detector(picture).at_least(0.5)
+    ids = [category['id'] for category in about['categories']]
+    corners = np.array([box['bbox'] for box in boxes[first['id']]], np.float32)
+    corners[:, 2:] += corners[:, :2]
+    labels = np.array([ids.index(box['category_id']) for box in boxes[first['id']]])
+    truth = Detections(corners, np.ones(len(labels), np.float32), labels, found.classes)
+    for panel, objects, title in ((panels[0], truth, 'annotated'), (panels[1], found, 'found by the packed file')):
+        panel.imshow(picture)
+        panel.set(title=title, xticks=[], yticks=[])
+        panel.grid(visible=False)
+        for (x1, y1, x2, y2), label in zip(objects.boxes, objects.labels, strict=True):
+            panel.add_patch(pyplot.Rectangle((x1, y1), x2 - x1, y2 - y1, fill=False, edgecolor=COLOURS[label]))
+    lines = [pyplot.Line2D([], [], color=COLOURS[number], label=name) for number, name in enumerate(found.classes)]
+    panels[1].legend(handles=lines, loc='upper center', bbox_to_anchor=(0.5, -0.02), ncols=3)
 
 
 def learn_coco(work_dir: Path, options: list[str]) -> list[tuple[str, Path]]:

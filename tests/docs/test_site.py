@@ -67,6 +67,19 @@ def test_the_landing_page_begins_with_picture_commands_and_table():
     assert places == sorted(places)
 
 
+def test_the_landing_picture_draws_the_numbers_of_the_decision_page():
+    from tools.docs.landing_picture import points
+
+    rows = (
+        '1 bit, fast, rest int8 | 54.9 | **21.1** | **1.84**',
+        'fp32 | 54.1 | 278 | 47.1',
+        'fp32, int8 | 53.8 | 88 | 12',
+    )
+    page = '\n'.join(f'| {row} |' for row in rows)
+    assert points(page)['1 bit, the rest int8'] == (54.9, 21.1, 1.84)
+    assert list(points((ROOT / 'docs/choose.md').read_text())) == list(points(page))
+
+
 @pytest.mark.parametrize('page', [page for page in PAGES if page.startswith('docs/api/')])
 def test_what_the_api_pages_document_exists(page):
     for name in re.findall(r'^::: (\S+)$', (ROOT / page).read_text(), flags=re.MULTILINE):

@@ -451,7 +451,10 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('config', nargs='?', help='config of a detector or classifier with 1-bit layers')
     parser.add_argument(
-        '--table', nargs='*', choices=list(ROWS), help='in place of a config: lines of the table in docs/training_cost.md'
+        '--table',
+        nargs='*',
+        choices=list(ROWS),
+        help='in place of a config: lines of the table of docs/training_cost.md',
     )
     parser.add_argument('--variants', nargs='+', choices=list(VARIANTS), default=list(VARIANTS), help='default: all')
     parser.add_argument('--rounds', type=int, default=20, help='measured iterations of each variant')
