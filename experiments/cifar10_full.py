@@ -1,0 +1,44 @@
+# The whole of CIFAR-10 over 100 epochs, about half a published length: the resilient gradient and none, two methods
+# beside it, the real-valued network, and what a better recipe gives. Latent weights at rates at which signs move.
+_base_ = './_base_/cifar10_cpu.py'
+
+title = 'CIFAR-10 at length'
+seeds = [0, 1]
+budget = {'train_cfg.max_epochs': 100, 'param_scheduler.end': 100, 'train_dataloader.dataset.indices': None}
+options = {
+    'train_cfg.val_interval': 10,
+    'default_hooks.logger.interval': 78,
+    'default_hooks.checkpoint.max_keep_ckpts': 1,
+}
+half = {'train_cfg.max_epochs': 50, 'param_scheduler.end': 50}
+folder = 'configs/cifar10/cpu'
+conv = 'model.backbone.conv_cfg'
+latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
+moving = {f'{latent}.relative': True, f'{latent}.lr_mult': 1}
+rebnn = dict(config=f'{folder}/resnet20_rebnn_cifar10_cpu.py')
+borders = {f'{conv}.pad_value': -1}
+runs = [
+    dict(name='full_rebnn', label='ReBNN', options=moving, **rebnn),
+    dict(name='full_none', label='ReBNN with gamma 0', options={**moving, f'{conv}.gamma': 0}, **rebnn),
+    dict(name='full_react', label='ReActNet', config=f'{folder}/resnet20_react_cifar10_cpu.py', options=moving),
+    dict(name='full_adabin', label='AdaBin', config=f'{folder}/resnet20_adabin_cifar10_cpu.py', options=moving),
+    dict(name='full_real', label='real-valued twin', config=f'{folder}/resnet20_cifar10_cpu.py'),
+    dict(name='full_borders', label='ReBNN, borders of -1', options={**moving, **borders}, **rebnn),
+    dict(
+        name='full_stage1',
+        label='first stage with a teacher, half the epochs',
+        config=f'{folder}/resnet20_react_stage1_cifar10_cpu.py',
+        options=borders,
+        budget=half,
+        table=False,
+    ),
+    dict(
+        name='full_two_stage',
+        label='ReBNN, borders of -1, two stages with a teacher, half the epochs each',
+        config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
+        options={**moving, **borders},
+        budget=half,
+        start='full_stage1',
+    ),
+]
+del half, folder, conv, latent, moving, rebnn, borders
