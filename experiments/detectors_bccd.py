@@ -19,6 +19,17 @@ two_stage = f'{folder}/faster_rcnn_r18_rebnn_two_stage_bccd.py'
 real = f'{folder}/faster_rcnn_r18_teacher_bccd.py'
 stage1 = f'{folder}/faster_rcnn_r18_react_stage1_bccd.py'
 shortcut = {'model.rpn_head.block': 'react'}
+# What a user would take in place of one bit: half the channels, to be quantised to int8.
+narrow = {
+    'model.backbone.base_channels': 32,
+    'model.rpn_head.in_channels': 128,
+    'model.rpn_head.feat_channels': 128,
+    'model.roi_head.shared_head': dict(
+        type='ReBNNResLayer', depth=18, stage=3, stride=2, base_channels=32, block='relu', conv_cfg=None, _delete_=True
+    ),
+    'model.roi_head.bbox_roi_extractor.out_channels': 128,
+    'model.roi_head.bbox_head.in_channels': 256,
+}
 runs = [
     dict(name='teacher', label='the teacher: real-valued, same blocks (1)', config=real),
     dict(name='taught', label='ReBNN, started and taught (1 + 1)', config=taught, options=moving, teacher='teacher'),
@@ -31,6 +42,13 @@ runs = [
         budget=long,
     ),
     dict(name='twin_long', label='real-valued twin (2)', config=f'{folder}/faster_rcnn_r18_bccd.py', budget=long),
+    dict(
+        name='narrow_long',
+        label='real-valued, half the channels (2)',
+        config=f'{folder}/faster_rcnn_r18_bccd.py',
+        options=narrow,
+        budget=long,
+    ),
     dict(name='real_long', label='real-valued, same blocks (2)', config=real, budget=long),
     dict(
         name='stage1',
@@ -80,4 +98,4 @@ runs = [
         seeds=[0],
     ),
 ]
-del folder, latent, moving, part, long, half, short, rebnn, taught, two_stage, real, stage1, shortcut
+del folder, latent, moving, part, long, half, short, rebnn, taught, two_stage, real, stage1, shortcut, narrow
