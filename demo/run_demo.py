@@ -94,8 +94,9 @@ def show(scores: dict[str, float], checkpoint: Path, packed: list[dict[str, Any]
         table.add_row(f'real-valued twin, {label} *', *(number.strip('*') for number in numbers))
     Console(width=100).print(table)
     print(
-        '* trained for 48 epochs, those of a teacher counted; the figures of the twin are those of docs/choose.md, perhaps of another machine.'
+        '* trained for 48 epochs, those of a teacher counted; the figures of the twin are those of docs/choose.md, perhaps'
     )
+    print('  of another machine.')
 
 
 NUMBERS = {'score': 1, 'ms': 0, 'megabytes': 1}
