@@ -93,10 +93,8 @@ def show(scores: dict[str, float], checkpoint: Path, packed: list[dict[str, Any]
     for label, *numbers in (line.strip('| ').split(' | ') for line in page.splitlines() if line.startswith('| fp32')):
         table.add_row(f'real-valued twin, {label} *', *(number.strip('*') for number in numbers))
     Console(width=100).print(table)
-    print(
-        '* trained for 48 epochs, those of a teacher counted; the figures of the twin are those of docs/choose.md, perhaps'
-    )
-    print('  of another machine.')
+    print('* trained for 48 epochs, those of a teacher counted. The figures of the twin are those of docs/choose.md,')
+    print('  perhaps of another machine.')
 
 
 NUMBERS = {'score': 1, 'ms': 0, 'megabytes': 1}
