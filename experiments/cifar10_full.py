@@ -1,15 +1,11 @@
 # The whole of CIFAR-10 over 100 epochs, about half a published length: the resilient gradient and none, two methods
 # beside it, the real-valued network, and what a better recipe gives. Latent weights at rates at which signs move.
-_base_ = './_base_/cifar10_cpu.py'
+_base_ = './_base_/cifar10_whole.py'
 
 title = 'CIFAR-10 at length'
 seeds = [0, 1]
-budget = {'train_cfg.max_epochs': 100, 'param_scheduler.end': 100, 'train_dataloader.dataset.indices': None}
-options = {
-    'train_cfg.val_interval': 10,
-    'default_hooks.logger.interval': 78,
-    'default_hooks.checkpoint.max_keep_ckpts': 1,
-}
+budget = {'train_cfg.max_epochs': 100, 'param_scheduler.end': 100}
+options = {'default_hooks.logger.interval': 390, 'default_hooks.checkpoint.interval': 1}
 half = {'train_cfg.max_epochs': 50, 'param_scheduler.end': 50}
 folder = 'configs/cifar10/cpu'
 conv = 'model.backbone.conv_cfg'

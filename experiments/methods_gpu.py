@@ -1,6 +1,6 @@
 # Every method of the paper's tables, and others since 2020, in ResNet-20 and ResNet-18 on the whole of CIFAR-10, 200
 # epochs. For a GPU.
-_base_ = './_base_/cifar10_gpu.py'
+_base_ = './_base_/cifar10_whole.py'
 
 title = 'Every method on the whole of CIFAR-10'
 methods = dict(

@@ -49,7 +49,10 @@ def amp_problem(cfg: Config) -> str | None:
     """One sentence if the config wants mixed precision where mmengine has none, ``None`` otherwise."""
     if cfg.optim_wrapper.get('type') != 'AmpOptimWrapper' or get_device() not in ('cpu', 'mps'):
         return None
-    return f'automatic mixed precision needs a GPU, and this machine offers {get_device()}. Train without --amp.'
+    return (
+        f'automatic mixed precision of mmengine needs a GPU, and this machine offers {get_device()}. Train without '
+        "--amp, or, on a processor with AVX512_BF16 or AMX, with optim_wrapper.type='Bfloat16OptimWrapper'."
+    )
 
 
 def apply_flags(cfg: Config, args: argparse.Namespace) -> None:

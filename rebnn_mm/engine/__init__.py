@@ -1,6 +1,7 @@
 """What carries a method through training: optimizer hooks, the mmengine hooks and the parameter groups."""
 
 from .bert_optimization import BertAdam, WarmupLinearLR
+from .bfloat16_optim_wrapper import Bfloat16OptimWrapper
 from .bidet_hook import BiDetLossHook
 from .binary_hook import BinaryHook
 from .compile_hook import CompileHook
@@ -16,6 +17,7 @@ from .weight_recorder_hook import BinaryWeightRecorderHook
 
 __all__ = [
     'BertAdam',
+    'Bfloat16OptimWrapper',
     'BiDetLossHook',
     'BinaryHook',
     'BinaryWeightRecorderHook',

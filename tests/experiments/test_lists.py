@@ -88,11 +88,12 @@ def test_rebnn_is_one_run_in_both_lists():
     assert keys[0] == keys[1]
 
 
-def test_on_a_gpu_the_images_are_one_tensor_and_the_network_computes_in_bf16():
-    cfg = config(LISTS['methods_gpu'].runs(seeds=[0], names=['resnet20_rebnn'])[0].stem)
+@pytest.mark.parametrize(('name', 'run'), [('methods_gpu', 'resnet20_rebnn'), ('cifar10_full', 'full_rebnn')])
+def test_on_the_whole_set_the_images_are_one_tensor_and_the_network_computes_in_bfloat16(name, run):
+    cfg = config(LISTS[name].runs(seeds=[0], names=[run])[0].stem)
     assert cfg.train_dataloader.dataset.type == cfg.val_dataloader.dataset.type == 'CIFAR10Resident'
     assert 'pipeline' not in cfg.train_dataloader.dataset and '_delete_' not in cfg.train_dataloader
-    assert (cfg.optim_wrapper.type, cfg.optim_wrapper.dtype) == ('AmpOptimWrapper', 'bfloat16')
+    assert cfg.optim_wrapper.type == 'Bfloat16OptimWrapper'
     assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
     loaders = [RUNS[stem].build_config(ROOT).train_dataloader.dataset.type for stem in list(RUNS) if 'recu' in stem]
     assert set(loaders) == {'CIFAR10Archive', 'CIFAR10Resident'}

@@ -1,5 +1,5 @@
-# What all runs on the whole of CIFAR-10 share, for a GPU: the images lie on it as one tensor, the network is compiled,
-# and computes in bf16 where autocast allows; binarisation stays in float32. Not run yet: there was no GPU.
+# What all runs on the whole of CIFAR-10 share: the images lie on the device as one tensor, the network is compiled
+# and computes in bfloat16 where autocast allows; binarisation stays in float32. Not run on a GPU yet: there was none.
 score = 'accuracy/top1'
 seeds = [0, 1, 2]
 budget = {'train_cfg.max_epochs': 200}
@@ -19,8 +19,7 @@ options = {
         dataset=dict(split='test', **images),
         **loader,
     ),
-    'optim_wrapper.type': 'AmpOptimWrapper',
-    'optim_wrapper.dtype': 'bfloat16',
+    'optim_wrapper.type': 'Bfloat16OptimWrapper',
     'train_cfg.val_interval': 10,
     'default_hooks.logger.interval': 100,
     'default_hooks.checkpoint.interval': 10,
