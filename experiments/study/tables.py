@@ -134,7 +134,9 @@ def row_differences(
     )
 
 
-def markdown_table(experiment: Experiment, store: RecordStore, reference: str | None = None, scale: float = 1) -> str:
+def markdown_table(
+    experiment: Experiment, store: RecordStore, reference: str | None = None, scale: float = 1, signs: bool = True
+) -> str:
     """Score with interval, difference to a reference, flips, gamma, cost and the paper's number of every row.
 
     Rows that are neither run nor in the paper are left out; where no row is run there is no table.
@@ -144,6 +146,7 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
         store: the records.
         reference: name of the row that the differences are to, seed by seed; None leaves them out.
         scale: factor that makes percent of the score.
+        signs: show flips per step and gamma, too, and not only the flips of the run.
     """
     results = row_results(experiment, store)
     if not any(result.records for result in results):
@@ -154,9 +157,12 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
     if base is not None:
         head.append(f'difference to {base.row.label}')
     head[2:2] = [f'{short(name)}, %' for name in experiment.also]
-    head += ['sequential flips per step, %', 'flips per step, %', 'flips of the run, % of the weights']
+    if signs:
+        head += ['sequential flips per step, %', 'flips per step, %']
+    head.append('flips of the run, % of the weights')
     # Where one row has a gamma there is nothing to compare.
-    with_gamma = sum(any(curve_mean(r, GAMMA) is not None for r in found.records.values()) for found in results) > 1
+    gammas = sum(any(curve_mean(r, GAMMA) is not None for r in found.records.values()) for found in results)
+    with_gamma = signs and gammas > 1
     if with_gamma:
         head += ['mean gamma, 1e-6', 'channels on the lower bound, %']
     head.append('min of processor time')
@@ -177,9 +183,10 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
             difference = to_base.get(result.row.name)
             sign = '+' if difference and difference.mean >= 0 else ''
             cells.append(f'{sign}{difference.text()}: {difference.verdict()}' if difference else '')
-        cells += [
-            _mean([flip_percent(record, count) for record in records]) for count in ('sequential_flips', 'flips')
-        ]
+        if signs:
+            cells += [
+                _mean([flip_percent(record, count) for record in records]) for count in ('sequential_flips', 'flips')
+            ]
         cells.append(_mean([flips_of_run(record) for record in records]))
         if with_gamma:
             cells += [_mean([curve_mean(record, name) for record in records]) for name in (GAMMA, AT_LOWER)]
@@ -191,27 +198,24 @@ def markdown_table(experiment: Experiment, store: RecordStore, reference: str | 
 
 
 def provenance_text(experiment: Experiment, store: RecordStore) -> str:
-    """One paragraph: how many runs there are, where and when they were made, with which versions, and what is left."""
+    """One paragraph: how many runs there are, where, when and how they were made, and how many rows are left."""
     runs = experiment.runs()
     records = [record for record in map(store.finished, runs) if record is not None]
-    waiting = '; '.join(found.row.label for found in row_results(experiment, store) if not found.records)
+    waiting = sum(not found.records for found in row_results(experiment, store))
     if not records:
-        return f'0 of {len(runs)} runs are done: {waiting}.\n'
+        return f'None of {len(runs)} runs is done.\n'
     made = [record['made'] for record in records]
-    versions = {name: version for m in made for name, version in m['versions'].items()}
+    dates = sorted({m['date'] for m in made})
     cpu = sum(record['cost']['cpu_s'] for record in records) / 3600
-    wall = sum(record['cost']['wall_s'] for record in records) / 3600
     parts = [
-        f'{len(records)} of {len(runs)} runs are done, {_listed(m["date"] for m in made)}; '
-        f'commit {_listed(m["commit"] + (" (changed)" if m["changed"] else "") for m in made)}; '
-        f'{_listed(m["hardware"] for m in made)}, {_listed(m["device"] for m in made)}, '
-        f'{_listed(m["threads"] or "default" for m in made)} thread(s) per run, other work going on.',
-        f'{cpu:.1f} h of processor time, {wall:.1f} h by the clock added up over the runs.',
-        f'{", ".join(f"{name} {version}" for name, version in sorted(versions.items()))}.',
-        f'Command: `snakemake -s experiments/Snakefile --cores 2 {experiment.name}`.',
+        f'{len(records)} of {len(runs)} runs are done'
+        + (f', rows without any are left out ({waiting})' if waiting else '')
+        + f'; {" to ".join(dict.fromkeys((dates[0], dates[-1])))}, {_listed(m["hardware"] for m in made)}, '
+        f'{_listed(m["device"] for m in made)}, {_listed(m["threads"] or "default" for m in made)} thread(s) per run, '
+        f'other work going on; torch {_listed(m["versions"]["torch"] for m in made)}; {cpu:.1f} h of processor time. '
+        'Seeds, commits and all versions: [results.csv](../experiments/results.csv).',
+        f'`snakemake -s experiments/Snakefile --cores 2 {experiment.name}`',
     ]
-    if waiting:
-        parts.append(f'Not run yet: {waiting}.')
     return ' '.join(parts) + '\n'
 
 
