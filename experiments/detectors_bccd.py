@@ -30,6 +30,20 @@ narrow = {
     'model.roi_head.bbox_roi_extractor.out_channels': 128,
     'model.roi_head.bbox_head.in_channels': 256,
 }
+# The same with the teacher of the 1-bit network. Of its losses those that compare maps of other widths stay out.
+narrow_taught = {
+    **narrow,
+    'model.backbone.conv_cfg': None,
+    'model.backbone.block': 'relu',
+    'model.rpn_head.conv_cfg': None,
+    'model.rpn_head.block': None,
+    'model.start_from_teacher': False,
+    'model.losses': [
+        dict(type='DKDLoss'),
+        dict(type='ObjectnessLoss'),
+        dict(type='AttentionTransferLoss', modules=['backbone', 'roi_head.shared_head']),
+    ],
+}
 runs = [
     dict(name='teacher', label='the teacher: real-valued, same blocks (1)', config=real),
     dict(name='taught', label='ReBNN, started and taught (1 + 1)', config=taught, options=moving, teacher='teacher'),
@@ -48,6 +62,13 @@ runs = [
         config=f'{folder}/faster_rcnn_r18_bccd.py',
         options=narrow,
         budget=long,
+    ),
+    dict(
+        name='narrow_taught',
+        label='real-valued, half the channels, taught (1 + 1)',
+        config=taught,
+        options=narrow_taught,
+        teacher='teacher',
     ),
     dict(name='real_long', label='real-valued, same blocks (2)', config=real, budget=long),
     dict(
@@ -98,4 +119,5 @@ runs = [
         seeds=[0],
     ),
 ]
-del folder, latent, moving, part, long, half, short, rebnn, taught, two_stage, real, stage1, shortcut, narrow
+del folder, latent, moving, part, long, half, short, rebnn, taught, two_stage, real, stage1, shortcut
+del narrow, narrow_taught

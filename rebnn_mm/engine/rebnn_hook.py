@@ -18,6 +18,9 @@ CHECKPOINT_KEY = 'rebnn_counts'
 SHARE_TO_WARN_AT = 0.1
 """A reconstruction term above this share of the task's gradient, over an interval of the log, is warned about."""
 
+MASKED_TO_WARN_AT = 0.05
+"""A layer with more than this share of its latent weights beyond 1 is warned about."""
+
 STEPS_TO_MOVE_IN = 200
 """A layer without a flip in so many first steps is warned about."""
 
@@ -30,8 +33,8 @@ class ReBNNHook(BinaryHook):
 
     - Around every optimizer step: the reconstruction term and the update of gamma
       (:class:`rebnn_mm.engine.ResilientGradient`).
-    - Once each: a warning with the fix when the reconstruction term drowns the task's gradient in a layer, and when
-      layers do not flip a sign early in training.
+    - Once each: a warning with the fix when the reconstruction term drowns the task's gradient in a layer, when
+      layers do not flip a sign early in training, and when latent weights have grown beyond where they get a gradient.
     - Every ``interval`` iterations: the numbers of :meth:`ResilientGradient.statistics` under ``rebnn/``, into the log
       and every visualizer backend.
 
@@ -97,6 +100,14 @@ class ReBNNHook(BinaryHook):
                 'share',
                 f"the reconstruction term is {100 * share:.0f} % of the task's gradient in layer {name!r}, so signs "
                 "stay where they are. Use gamma='adaptive' with max_share=0.01 (the default), or a smaller gamma.",
+            )
+        name, share = max(resilient.masked_shares.items(), key=lambda item: item[1], default=('', 0.0))
+        if share > MASKED_TO_WARN_AT:
+            self._warn_once(
+                'masked',
+                f'{100 * share:.0f} % of the latent weights of layer {name!r} have grown beyond 1, where they get no '
+                'gradient of the task, so their signs stay. Lower the rate of latent weights, for instance to a fifth of '
+                'what it is: optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=0.2))).',
             )
         unmoved = resilient.unmoved(STEPS_TO_MOVE_IN)
         if unmoved and _past_warm_up(runner):

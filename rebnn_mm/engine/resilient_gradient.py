@@ -66,6 +66,8 @@ class ResilientGradient:
             layer.quantizer.start(layer.weight)
         self.term_shares: dict[str, float] = {}
         """By layer, the share that ``statistics`` found last; without layers that have no term."""
+        self.masked_shares: dict[str, float] = {}
+        """By layer, the share of weights beyond 1 that ``statistics`` found last."""
         self._attached: list[ResilientLayer] = []
         self._handles: list[Any] = []
 
@@ -148,7 +150,8 @@ class ResilientGradient:
             - ``gamma_mean_x1e6``: mean of gamma over all channels, in millionths;
             - ``gamma_at_lower_percent``, ``gamma_at_upper_percent``: channels on each bound, in percent of those that
               have bounds;
-            - ``alpha_over_mean_abs_w``: mean over all channels of alpha over the mean of |w|.
+            - ``alpha_over_mean_abs_w``: mean over all channels of alpha over the mean of |w|;
+            - ``masked_percent``: latent weights beyond 1, which get no gradient of the task, in percent.
         """
         if not self._layers:
             return {}
@@ -167,6 +170,7 @@ class ResilientGradient:
         counts = [layer.counts for layer in self.layers]
         flips, backs = torch.stack([count.flips for count in counts]).sum(dim=0).tolist()
         self.term_shares = self._take_term_shares()
+        self.masked_shares = self._find_masked_shares()
         seen = max(sum(count.weights * count.steps for count in counts), 1)
         for count in counts:
             count.clear()
@@ -176,6 +180,9 @@ class ResilientGradient:
             'flips_so_far_percent': self.flips_so_far_percent,
             'gamma_mean_x1e6': 1e6 * gamma_mean,
             'alpha_over_mean_abs_w': ratio_mean,
+            'masked_percent': 100
+            * sum(self.masked_shares[layer.name] * layer.counts.weights for layer in self.layers)
+            / sum(count.weights for count in counts),
         }
         if self.term_shares:
             shares = sorted(self.term_shares.values())
@@ -203,6 +210,13 @@ class ResilientGradient:
         # A layer without any task gradient gets no term.
         shares = (squares[:, 1] / squares[:, 0].clamp(min=torch.finfo(squares.dtype).tiny)).sqrt().tolist()
         return dict(zip((layer.name for layer in layers), shares, strict=True))
+
+    def _find_masked_shares(self) -> dict[str, float]:
+        beyond = [
+            (layer.quantizer.latent(layer.weight).abs() > 1).double().mean() * (layer.quantizer.variant == 'paper')
+            for layer in self.layers
+        ]
+        return dict(zip((layer.name for layer in self.layers), torch.stack(beyond).tolist(), strict=True))
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
         """Counts and open flip windows by layer."""

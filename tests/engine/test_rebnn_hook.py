@@ -143,6 +143,7 @@ def test_statistics_reach_log_and_visualizer(tmp_path):
         'gamma_at_lower_percent',
         'gamma_at_upper_percent',
         'alpha_over_mean_abs_w',
+        'masked_percent',
     ]
     (scalars,) = (tmp_path / 'run').glob('*/vis_data/scalars.json')
     rows = [json.loads(line) for line in scalars.read_text().splitlines()]
@@ -182,6 +183,16 @@ def test_drowning_term_and_frozen_signs_are_warned_about_once(tmp_path):
     assert text.count('have not flipped a sign since training began (') == 1 and 'conv2' in text
     trained(tmp_path / 'fine', epochs=2)
     assert "task's gradient in layer" not in log_text(tmp_path / 'fine')
+
+
+def test_weights_that_have_outgrown_their_gradient_are_warned_about_once(tmp_path):
+    model = SmallClassifier()
+    model.conv1.weight.data[:4].clamp_(min=0.01).mul_(1000)
+    trained(tmp_path / 'run', model, epochs=2)
+    text = log_text(tmp_path / 'run')
+    assert text.count("50 % of the latent weights of layer 'conv1' have grown beyond 1") == 1 and 'lr_mult=0.2' in text
+    trained(tmp_path / 'fine', epochs=2)
+    assert 'beyond 1' not in log_text(tmp_path / 'fine')
 
 
 def test_layer_table_is_logged_once(tmp_path):

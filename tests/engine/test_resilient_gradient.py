@@ -424,6 +424,21 @@ def test_statistics_of_bounds_gamma_and_alpha():
     assert 'gamma_at_lower_percent' not in ResilientGradient(TwoLayers(gamma=1e-4)).statistics()
 
 
+def test_weights_beyond_the_mask_are_counted():
+    model = TwoLayers()
+    model.conv.weight.data.clamp_(-1, 1)
+    model.linear.weight.data.fill_(0.5)[0] = 2.0
+    resilient = ResilientGradient(model)
+    masked = resilient.statistics()['masked_percent']
+    assert resilient.masked_shares == {'conv': 0.0, 'linear': pytest.approx(1 / len(model.linear.weight))}
+    weights = model.conv.weight.numel() + model.linear.weight.numel()
+    assert masked == pytest.approx(100 * model.linear.weight[0].numel() / weights)
+    # The released code has no mask.
+    model = TwoLayers(variant='official')
+    model.linear.weight.data.fill_(2.0)
+    assert ResilientGradient(model).statistics()['masked_percent'] == 0
+
+
 def test_released_variant_has_a_constant_gamma_and_its_own_gradient():
     model = TwoLayers(variant='official')
     start = state(model)
