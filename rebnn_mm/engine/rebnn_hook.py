@@ -106,8 +106,8 @@ class ReBNNHook(BinaryHook):
             self._warn_once(
                 'masked',
                 f'{100 * share:.0f} % of the latent weights of layer {name!r} have grown beyond 1, where they get no '
-                'gradient of the task, so their signs stay. Lower the rate of latent weights, for instance to a fifth of '
-                'what it is: optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=0.2))).',
+                'gradient of the task, so their signs stay. Lower the rate of latent weights, say to a fifth of what '
+                'it is: optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=0.2))).',
             )
         unmoved = resilient.unmoved(STEPS_TO_MOVE_IN)
         if unmoved and _past_warm_up(runner):
