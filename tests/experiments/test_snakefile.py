@@ -90,6 +90,11 @@ def test_runs_are_trained_and_recorded_and_a_failure_stops_no_other(place, class
     assert found['after']['start'] == found['good']['key']
     assert found['good']['made']['command'].startswith('snakemake -s experiments/Snakefile')
     assert found['good']['made']['versions']['torch'] and found['good']['made']['workers'] == 2
+    (record,) = (place / 'lists/records').glob('after*')
+    record.rename(place / 'after.json')
+    fewer = planned(snakemake(place, 'tiny', '--dry-run', '--cores', '1', config=['seeds=0', 'only=after']))
+    assert [Path(path).name for path in fewer] == [record.name]
+    (place / 'after.json').rename(record)
     shutil.rmtree(place / 'work')
     again = snakemake(place, 'tiny', config=['seeds=0', 'only=good,after'])
     assert again.returncode == 0 and not (place / 'work').exists()
