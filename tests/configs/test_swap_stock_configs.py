@@ -125,6 +125,15 @@ def test_swapped_detector_learns(base, binary, places, count, real, detection_ba
     check(runner, watch, count, real)
 
 
+def test_towers_with_shortcuts_learn(detection_batch, tmp_path):
+    base, binary, (*places, _), count, real = DETECTORS[2]
+    towers = "bbox_head=dict(type='rebnn_mm.BinaryTowers', head=_base_.model.bbox_head.type, conv_cfg=binary)"
+    cfg = swapped(base, binary, [*places, towers], tmp_path)
+    runner, watch = train_one_step(cfg, separate(detection_batch), tmp_path)
+    assert type(runner.model.bbox_head).__name__ == 'RetinaHead'
+    check(runner, watch, count, real)
+
+
 def test_without_calibration_layers_behind_a_relu_see_a_constant(detection_batch, tmp_path):
     """The control of the test above: the same check finds what it is there to find."""
     base, binary, places, *_ = DETECTORS[2]

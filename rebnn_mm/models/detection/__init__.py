@@ -2,7 +2,7 @@
 
 from .anchors import ClampedSSDAnchorGenerator
 from .bidet import BiDetBBoxHead, BiDetRoIHead, BiDetRPNHead, BiDetSSDHead
-from .heads import BinaryRPNHead, FixedSSDHead
+from .heads import BinaryRPNHead, FixedSSDHead, build_binary_towers
 from .teacher_student_detector import TeacherStudentDetector
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     'ClampedSSDAnchorGenerator',
     'FixedSSDHead',
     'TeacherStudentDetector',
+    'build_binary_towers',
 ]

@@ -1,4 +1,4 @@
-"""The region proposal head with a binary 3x3 convolution, and mmdet's SSD head, able to predict."""
+"""Dense heads with binary convolutions, proposals' and one-stage detectors', and mmdet's SSD head, able to predict."""
 
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -72,6 +72,71 @@ class BinaryRPNHead(RPNHead):
         """Objectness (N, anchors, H, W) and box deltas (N, 4 * anchors, H, W) of one level (N, in_channels, H, W)."""
         x = self.rpn_conv(x)
         return self.rpn_cls(x), self.rpn_reg(x)
+
+
+TOWERS = ('cls_convs', 'reg_convs')
+"""What mmdet's one-stage heads call the stacks of convolutions in front of their predictors."""
+
+
+@MODELS.register_module(name='BinaryTowers')
+def build_binary_towers(
+    head: str,
+    conv_cfg: Config | None = dict(type='ReBNNConv2d'),
+    norm_cfg: Config = dict(type='BN'),
+    block: str | Config = 'react',
+    **kwargs: Any,
+) -> nn.Module:
+    """Build a one-stage head of mmdet with a :class:`rebnn_mm.models.BinaryUnit` for each convolution of its towers.
+
+    mmdet's towers are convolution and ReLU, four in a row. With binary convolutions each of them would see nothing but
+    the counts of the one before; a shortcut around each carries the features on. Predictors stay real. What is built
+    has the class of mmdet's head: losses, prediction and export are its own. Levels share the towers, norms included.
+
+    Args:
+        head: the ``type`` that the head had, such as ``'RetinaHead'``, ``'FCOSHead'`` or ``'ATSSHead'``.
+        conv_cfg: the convolutions of the towers; None makes them real and keeps the shortcuts.
+        norm_cfg: the norm behind each of them.
+        block: block style, with one shortcut per convolution. Where channels change the shortcut is a real 1x1
+            convolution.
+        **kwargs: arguments of the head.
+
+    Raises:
+        ValueError: the head has no towers of plain 3x3 convolutions.
+
+    Example:
+        >>> import mmdet.models
+        >>> anchors = dict(type='AnchorGenerator', scales=[8], ratios=[1.0], strides=[8])
+        >>> head = build_binary_towers(
+        ...     'mmdet.RetinaHead', num_classes=3, in_channels=8, feat_channels=8, anchor_generator=anchors)
+        >>> type(head).__name__, [type(layer).__name__ for layer in head.cls_convs]
+        ('RetinaHead', ['BinaryUnit', 'BinaryUnit', 'BinaryUnit', 'BinaryUnit'])
+    """
+    style, options = block_style(block)
+    built: Any = MODELS.build(dict(kwargs, type=head))
+    for name in TOWERS:
+        tower: Any = getattr(built, name, None)
+        if not isinstance(tower, nn.ModuleList) or not all(map(_is_plain_3x3, tower)):
+            raise ValueError(
+                f'BinaryTowers: {head} has no {name!r} of plain 3x3 convolutions. Use a head that has, such as '
+                'RetinaHead, FCOSHead, ATSSHead or GFLHead, or rebnn_mm.Binarized for the layers of any model.'
+            )
+        for index, layer in enumerate(tower):
+            tower[index] = BinaryUnit(style, *_channels(layer), conv_cfg=conv_cfg, norm_cfg=norm_cfg, **options)
+    return built
+
+
+def _channels(layer: Any) -> tuple[int, int]:
+    return layer.in_channels, layer.out_channels
+
+
+def _is_plain_3x3(layer: nn.Module) -> bool:
+    """Whether a layer is a convolution as a unit makes it; a deformable one has another class."""
+    if not isinstance(layer, ConvModule) or type(layer.conv) is not nn.Conv2d:
+        return False
+    conv = layer.conv
+    return (conv.kernel_size, conv.stride, conv.padding, conv.dilation, conv.groups) == (
+        (3, 3), (1, 1), (1, 1), (1, 1), 1
+    )  # fmt: skip
 
 
 @MODELS.register_module()

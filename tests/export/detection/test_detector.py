@@ -46,6 +46,9 @@ DETECTORS = {
     'RetinaNet': lambda: one_stage(
         dict(type='RetinaHead', conv_cfg=BINARY, anchor_generator=RETINA_ANCHORS, bbox_coder=DELTAS)
     ),
+    'towers': lambda: one_stage(
+        dict(type='rebnn_mm.BinaryTowers', head='RetinaHead', anchor_generator=RETINA_ANCHORS, bbox_coder=DELTAS)
+    ),
     'FCOS': lambda: one_stage(dict(type='FCOSHead', strides=[4, 8, 16], norm_cfg=dict(type='BN')), 'FCOS'),
 }
 

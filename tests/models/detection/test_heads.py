@@ -9,9 +9,9 @@ from rebnn_mm.models import BinaryUnit
 
 pytest.importorskip('mmdet')
 
-from mmdet.models.dense_heads import SSDHead
+from mmdet.models.dense_heads import FCOSHead, RetinaHead, SSDHead
 
-from rebnn_mm.models.detection import BinaryRPNHead, FixedSSDHead
+from rebnn_mm.models.detection import BinaryRPNHead, FixedSSDHead, build_binary_towers
 
 SSD = dict(
     num_classes=3,
@@ -127,3 +127,72 @@ def test_with_a_block_style_the_head_without_one_fits_into_it():
     keys = styled.state_dict().keys()
     assert plain.state_dict().keys() < keys
     assert {key.split('.')[2] for key in keys - plain.state_dict().keys()} == {'act'}
+
+
+TOWERS = {
+    'RetinaHead': (
+        RetinaHead,
+        dict(anchor_generator=dict(type='AnchorGenerator', scales=[4], ratios=[0.5, 2.0], strides=[8, 16])),
+        ('retina_cls', 'retina_reg'),
+    ),
+    'FCOSHead': (FCOSHead, dict(strides=[8, 16]), ('conv_cls', 'conv_reg', 'conv_centerness')),
+}
+
+
+def towers(head: str, **options) -> nn.Module:
+    cfg = dict(num_classes=3, in_channels=32, feat_channels=32, stacked_convs=2, **TOWERS[head][1])
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        return MODELS.build(dict(type='rebnn_mm.BinaryTowers', head=head, **{**cfg, **options}))
+
+
+@pytest.mark.parametrize('name', TOWERS)
+def test_towers_are_binary_with_a_shortcut_each_and_predictors_real(name):
+    head, (kind, _, predictors) = towers(name), TOWERS[name]
+    assert type(head) is kind
+    for tower in (head.cls_convs, head.reg_convs):
+        assert [type(unit) for unit in tower] == [BinaryUnit] * 2
+        assert all(unit.conv.binary and unit.shortcut and isinstance(unit.act, RPReLU) for unit in tower)
+    assert all(type(head.get_submodule(predictor)) is nn.Conv2d for predictor in predictors)
+    maps = head((torch.randn(2, 32, 8, 8), torch.randn(2, 32, 4, 4)))
+    assert [level.shape[-1] for level in maps[0]] == [8, 4]
+
+
+def test_features_reach_the_predictors_of_a_tower_and_not_only_counts():
+    head = towers('RetinaHead').eval()
+    for unit in head.cls_convs:
+        unit.bn.weight.data.zero_()
+    x = torch.rand(1, 32, 6, 6)
+    features = x
+    for unit in head.cls_convs:
+        features = unit(features)
+    torch.testing.assert_close(features, x)
+
+
+def test_channels_of_the_neck_may_differ_and_options_reach_the_units():
+    style = dict(in_channels=4, conv_cfg=dict(type='XNORConv2d'), norm_cfg=dict(type='GN', num_groups=2))
+    head = towers('RetinaHead', block='bireal', **style)
+    first, second = head.cls_convs
+    assert (first.conv.in_channels, second.conv.in_channels) == (4, 32) and type(first.conv).__name__ == 'XNORConv2d'
+    assert isinstance(second.bn, nn.GroupNorm) and not isinstance(second.act, RPReLU)
+    assert type(towers('RetinaHead', conv_cfg=None).cls_convs[0].conv) is nn.Conv2d
+
+
+def test_towers_start_as_mmdet_starts_them():
+    head = towers('RetinaHead', in_channels=256, feat_channels=256)
+    head.init_weights()
+    assert head.cls_convs[0].conv.weight.std().item() == pytest.approx(0.01, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ('head', 'options'),
+    [
+        ('YOLOXHead', dict(in_channels=8, feat_channels=8, strides=[8, 16])),
+        ('FCOSHead', dict(in_channels=8, strides=[8, 16], dcn_on_last_conv=True)),
+    ],
+)
+def test_heads_without_plain_towers_are_refused(head, options):
+    with (
+        DefaultScope.overwrite_default_scope('mmdet'),
+        pytest.raises(ValueError, match=f'BinaryTowers: {head} has no'),
+    ):
+        build_binary_towers(head, num_classes=3, **options)
