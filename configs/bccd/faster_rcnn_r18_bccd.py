@@ -1,6 +1,7 @@
 _base_ = [
     '../_base_/models/faster_rcnn_r18_c4.py',
     '../_base_/datasets/bccd_detection_320x240.py',
+    '../_base_/schedules/bccd_24e.py',
     'mmdet::_base_/default_runtime.py',
 ]
 
@@ -20,13 +21,3 @@ model = dict(
     ),
     test_cfg=dict(rpn=dict(nms_pre=600, max_per_img=100)),
 )
-
-optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='Adam', lr=5e-4), clip_grad=dict(max_norm=35))
-max_epochs = 24
-param_scheduler = [
-    dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=50),
-    dict(type='LinearLR', start_factor=1, end_factor=0, by_epoch=True, end=max_epochs, convert_to_iter_based=True),
-]
-train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=max_epochs, val_interval=4)
-val_cfg = dict(type='ValLoop')
-test_cfg = dict(type='TestLoop')

@@ -88,3 +88,15 @@ def test_bidet_has_the_losses_of_its_coco_config(load_config):
     assert ours.rpn_head.sample_sigma == theirs.rpn_head.sample_sigma
     assert ours.roi_head.suppression == theirs.roi_head.suppression
     assert ours.roi_head.bbox_head.type == theirs.roi_head.bbox_head.type
+
+
+def test_the_one_stage_detector_has_binary_towers_and_a_twin_of_the_same_schedule(load_config):
+    ours, twin = (load_config(f'bccd/retinanet_r18_{name}bccd') for name in ('rebnn_', ''))
+    model = MODELS.build(ours.model)
+    binary = [name for name, m in model.named_modules() if isinstance(m, BinaryConv2d) and m.binary]
+    parts = [sum(name.startswith(part) for name in binary) for part in ('backbone', 'bbox_head.cls', 'bbox_head.reg')]
+    assert parts == [16, 4, 4] and len(binary) == 24
+    for key in ('train_dataloader', 'val_dataloader', 'param_scheduler', 'train_cfg', 'val_evaluator'):
+        assert ours[key] == twin[key] == config(load_config, 'rebnn')[key], key
+    assert ours.optim_wrapper.optimizer == twin.optim_wrapper.optimizer
+    assert not any(isinstance(m, BinaryConv2d) for m in MODELS.build(twin.model).modules())

@@ -84,6 +84,7 @@ def build_binary_towers(
     conv_cfg: Config | None = dict(type='ReBNNConv2d'),
     norm_cfg: Config = dict(type='BN'),
     block: str | Config = 'react',
+    shortcut: bool = True,
     **kwargs: Any,
 ) -> nn.Module:
     """Build a one-stage head of mmdet with a :class:`rebnn_mm.models.BinaryUnit` for each convolution of its towers.
@@ -98,6 +99,7 @@ def build_binary_towers(
         norm_cfg: the norm behind each of them.
         block: block style, with one shortcut per convolution. Where channels change the shortcut is a real 1x1
             convolution.
+        shortcut: False leaves the shortcuts out; with ``block='relu'`` the towers are then mmdet's own.
         **kwargs: arguments of the head.
 
     Raises:
@@ -121,7 +123,8 @@ def build_binary_towers(
                 'RetinaHead, FCOSHead, ATSSHead or GFLHead, or rebnn_mm.Binarized for the layers of any model.'
             )
         for index, layer in enumerate(tower):
-            tower[index] = BinaryUnit(style, *_channels(layer), conv_cfg=conv_cfg, norm_cfg=norm_cfg, **options)
+            units: Config = dict(shortcut=shortcut, conv_cfg=conv_cfg, norm_cfg=norm_cfg, **options)
+            tower[index] = BinaryUnit(style, *_channels(layer), **units)
     return built
 
 

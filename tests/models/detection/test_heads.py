@@ -174,7 +174,8 @@ def test_channels_of_the_neck_may_differ_and_options_reach_the_units():
     first, second = head.cls_convs
     assert (first.conv.in_channels, second.conv.in_channels) == (4, 32) and type(first.conv).__name__ == 'XNORConv2d'
     assert isinstance(second.bn, nn.GroupNorm) and not isinstance(second.act, RPReLU)
-    assert type(towers('RetinaHead', conv_cfg=None).cls_convs[0].conv) is nn.Conv2d
+    (unit, _) = towers('RetinaHead', conv_cfg=None, block='relu', shortcut=False).cls_convs
+    assert type(unit.conv) is nn.Conv2d and not unit.shortcut and isinstance(unit.act, nn.ReLU)
 
 
 def test_towers_start_as_mmdet_starts_them():

@@ -1,0 +1,21 @@
+# Blood cells with a one-stage detector: what shortcuts in the towers of its head are worth to one bit.
+_base_ = './signs_bccd.py'
+
+title = 'One stage, blood cells'
+seeds = [0, 1]
+rebnn = 'configs/bccd/retinanet_r18_rebnn_bccd.py'
+hooks = [
+    dict(type='BinaryWeightRecorderHook', layers=[]),
+    dict(type='BinaryCompileHook', part='backbone'),
+]
+runs = [
+    dict(name='towers', label='ReBNN, a shortcut per convolution', config=rebnn),
+    dict(
+        name='towers_stock',
+        label="ReBNN, mmdet's towers",
+        config=rebnn,
+        options={'model.bbox_head.block': 'relu', 'model.bbox_head.shortcut': False},
+    ),
+    dict(name='towers_real', label='real-valued', config='configs/bccd/retinanet_r18_bccd.py'),
+]
+del rebnn
