@@ -10,9 +10,7 @@ half = {'train_cfg.max_epochs': 50, 'param_scheduler.end': 50}
 folder = 'configs/cifar10/cpu'
 conv = 'model.backbone.conv_cfg'
 latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
-# At the rate of signs.py a sixth of the weights of the first stage stand beyond 1 after seven epochs, where the
-# estimator passes no gradient and signs stay what they are. At a fifth of it they stay inside for all of 100.
-moving = {f'{latent}.relative': True, f'{latent}.lr_mult': 0.2}
+moving = {f'{latent}.relative': True, f'{latent}.lr_mult': 1}
 rebnn = dict(config=f'{folder}/resnet20_rebnn_cifar10_cpu.py')
 borders = {f'{conv}.pad_value': -1}
 runs = [

@@ -84,11 +84,12 @@ class BinaryHook(Hook):
         self.driver = MethodDriver(model)
         for wrapper in wrappers:
             self.driver.attach(wrapper.optimizer, resumed=runner.iter > 0)
-            rates = apply_relative_rates(wrapper.optimizer, _schedulers(runner, wrapper))
+            steps = runner.max_iters // getattr(wrapper, '_accumulative_counts', 1)
+            rates = apply_relative_rates(wrapper.optimizer, _schedulers(runner, wrapper), steps)
             if rates is not None:
                 print_log(
                     f'{type(self).__name__}: latent weights train at rates of {rates[0]:.2g} to {rates[1]:.2g}, in '
-                    'proportion to the mean magnitude of each layer.',
+                    'proportion to the mean magnitude of each layer and not more than the number of steps allows.',
                     logger='current',
                 )
         if self.calibrate:

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from mmengine.optim import MultiStepLR
+from mmengine.optim import LinearLR, MultiStepLR
 from torch import nn
 
 from rebnn_mm.engine import ReBNNOptimWrapperConstructor
@@ -117,6 +117,36 @@ def test_rates_follow_the_magnitude_of_each_layer_once():
         rates.append([g['lr'] for g in wrapper.optimizer.param_groups if g['role'] == 'latent weight'])
     assert rates == [pytest.approx(row) for row in ([0.2, 2.0], [0.2, 2.0], [0.02, 0.2])]
     assert wrapper.optimizer.param_groups[0]['lr'] == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ('optimizer', 'rates'),
+    [
+        (dict(type='Adam', lr=0.1), (0.05, 0.05)),
+        (dict(type='AdamW', lr=0.01), (0.02, 0.05)),
+        (dict(type='SGD', lr=0.1), (0.2, 2.0)),
+    ],
+)
+def test_in_a_long_training_adam_does_not_carry_weights_away(optimizer, rates):
+    wrapper = ReBNNOptimWrapperConstructor({'optimizer': optimizer})(two_layers())
+    scheduler = LinearLR(wrapper, start_factor=0.1, by_epoch=False, end=10)
+    assert apply_relative_rates(wrapper.optimizer, [scheduler], steps=100) == pytest.approx(rates)
+    latent = [g for g in wrapper.optimizer.param_groups if g['role'] == 'latent weight']
+    assert [g['lr'] for g in latent] == pytest.approx([0.1 * rate for rate in rates])
+    for _ in range(9):
+        wrapper.step()
+        scheduler.step()
+    assert [g['lr'] for g in latent] == pytest.approx(rates)
+
+
+@pytest.mark.parametrize('counts', [1, 2])
+def test_the_hook_knows_how_many_steps_a_training_has(tmp_path, counts):
+    model = SmallClassifier()
+    model.conv1.weight.data.fill_(1.0)
+    wrapper = dict(type='OptimWrapper', accumulative_counts=counts, optimizer=dict(type='Adam', lr=0.1))
+    runner = trained(tmp_path / 'run', model, optim_wrapper=wrapper, epochs=4)
+    (group,) = (g for g in runner.optim_wrapper.optimizer.param_groups if g['params'][0] is model.conv1.weight)
+    assert group['lr'] == pytest.approx(0.5 / (16 / counts) ** 0.5)
 
 
 def test_rates_that_need_not_follow_are_kept():
