@@ -1,5 +1,6 @@
 """Hooks that only comparisons name: other starts of alpha and other rules for gamma in ReBNN layers."""
 
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 import torch
@@ -11,7 +12,7 @@ from torch.optim import Optimizer
 
 from rebnn_mm.engine import CompileHook
 from rebnn_mm.engine.binary_hook import has_epochs, optim_wrappers, unwrapped
-from rebnn_mm.functional import channel_dims, scaled_sign
+from rebnn_mm.functional import channel_dims, per_channel, scaled_sign
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.methods import ReBNNWeight
 
@@ -119,8 +120,21 @@ class ReBNNGammaGrowthHook(Hook):
         return [quantizer for quantizer in found if not isinstance(quantizer.gamma_mode, str) and quantizer.gamma_mode]
 
 
+class StepHook(Hook):
+    """Has step hooks of optimizers, and takes them away when training is over."""
+
+    def __init__(self) -> None:
+        self._handles: list[Any] = []
+
+    def after_train(self, runner: Runner) -> None:
+        """Take the step hooks away."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+
 @HOOKS.register_module()
-class ReBNNGammaShareHook(Hook):
+class ReBNNGammaShareHook(StepHook):
     r"""Renews gamma of ReBNN layers before every step, from the sizes of the two gradients it stands between.
 
     .. math::
@@ -148,8 +162,8 @@ class ReBNNGammaShareHook(Hook):
     def __init__(self, share: float) -> None:
         if not share > 0:
             raise ValueError(f'ReBNNGammaShareHook: share={share} must be above 0.')
+        super().__init__()
         self.share = share
-        self._handles: list[Any] = []
 
     def gamma(self, weight: Tensor, alpha: Tensor, grad: Tensor) -> Tensor:
         """Gamma of each channel.
@@ -167,16 +181,7 @@ class ReBNNGammaShareHook(Hook):
 
     def before_train(self, runner: Runner) -> None:
         """Look for layers and stand before their optimizers."""
-        layers = [
-            (module.weight, module.weight_quantizer)
-            for module in unwrapped(runner.model).modules()
-            if isinstance(module, BinaryLayer) and _has_number(module.weight_quantizer)
-        ]
-        if not layers:
-            raise ValueError(
-                'ReBNNGammaShareHook: no layer has a number above 0 as gamma. Set one in the config, such as '
-                "conv_cfg=dict(type='ReBNNConv2d', gamma=1e-5)."
-            )
+        layers = _numbered(runner, 'ReBNNGammaShareHook')
 
         @torch.no_grad()
         def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -188,11 +193,181 @@ class ReBNNGammaShareHook(Hook):
         for wrapper in optim_wrappers(runner):
             self._handles.append(wrapper.optimizer.register_step_pre_hook(before_step))
 
-    def after_train(self, runner: Runner) -> None:
-        """Take the step hooks away."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+
+@HOOKS.register_module()
+class ReBNNOscillationHook(StepHook):
+    r"""Renews gamma of ReBNN layers from signs that went there and back, counted over many steps.
+
+    .. math::
+        \gamma_i = \frac{S_i}{M} \max_j |G_{ij}|
+
+    with :math:`S_i` the sequential flips (flipped by this step and by the one before) of the M weights of channel i in
+    a window of steps. It is Eq. 14 with what Eq. 12 calls oscillation in place of all flips, most of which are signs
+    on their way; over a window, because in one step most channels have none. No bounds. For layers with a number above
+    0 as gamma, whose value holds until the first window is over; a resumed run begins a new window.
+
+    Args:
+        window: optimizer steps, at least 2.
+
+    Raises:
+        ValueError: ``window`` is below 2, or no layer has a number above 0 as gamma.
+
+    Example:
+        >>> ReBNNOscillationHook(window=100).window
+        100
+    """
+
+    # Before the method's hook, so that the gradient is still that of the task.
+    priority = 40
+
+    def __init__(self, window: int = 100) -> None:
+        if window < 2:
+            raise ValueError(f'ReBNNOscillationHook: window={window} must be at least 2 steps.')
+        super().__init__()
+        self.window = window
+
+    def before_train(self, runner: Runner) -> None:
+        """Look for layers and stand around the steps of their optimizers."""
+        layers = _numbered(runner, 'ReBNNOscillationHook')
+        self._handles += _around_steps(runner, [_Oscillation(*layer, self.window) for layer in layers])
+
+
+class _Oscillation:
+    """Gamma of one layer by its sequential flips."""
+
+    def __init__(self, weight: Tensor, quantizer: ReBNNWeight, window: int) -> None:
+        self.weight, self.quantizer, self.window = weight, quantizer, window
+        self.negative = quantizer.latent(weight) < 0
+        self.changed = torch.zeros_like(self.negative)
+        self.count = torch.zeros(len(weight), device=weight.device)
+        self.steps = 0
+        self.largest = self.count
+
+    def before(self) -> None:
+        assert self.weight.grad is not None
+        self.largest = self.weight.grad.abs().amax(dim=channel_dims(self.weight)) / self.quantizer.alpha
+
+    def after(self) -> None:
+        negative = self.quantizer.latent(self.weight) < 0
+        changed = negative ^ self.negative
+        self.count += (changed & self.changed).sum(dim=channel_dims(self.weight))
+        self.negative, self.changed = negative, changed
+        self.steps += 1
+        if self.steps == self.window:
+            self.quantizer.gamma.copy_(self.count / self.weight[0].numel() * self.largest)
+            self.count.zero_()
+            self.steps = 0
+
+
+@HOOKS.register_module()
+class ReBNNHoldHook(StepHook):
+    r"""Adds the reconstruction term to those weights only whose sign went to and fro in the last window of steps.
+
+    .. math::
+        \delta_{ij} \mathrel{+}= s \, \rho_i \, \frac{w_{ij} - \alpha_i b_{ij}}{\alpha_i} \quad
+        \text{where sign } j \text{ flipped at least twice}
+
+    with :math:`\rho_i` the root mean square of the channel's task gradient. One gamma for a channel also holds back
+    the signs that have to move once; here it is a matter of the weight. For layers with gamma 0, whose own term is
+    absent; a resumed run begins a new window.
+
+    Args:
+        window: optimizer steps, at least 2.
+        share: s, above 0. 1 is as strong as the task for a weight at zero.
+
+    Raises:
+        ValueError: an argument is out of range, or no layer has a gamma of 0.
+
+    Example:
+        >>> ReBNNHoldHook(window=100, share=0.5).share
+        0.5
+    """
+
+    # Behind the method's hook, which masks the gradient.
+    priority = 60
+
+    def __init__(self, window: int = 100, share: float = 0.5) -> None:
+        if window < 2 or not share > 0:
+            raise ValueError(f'ReBNNHoldHook: window={window} must be at least 2 steps and share={share} above 0.')
+        super().__init__()
+        self.window, self.share = window, share
+
+    def before_train(self, runner: Runner) -> None:
+        """Look for layers and stand around the steps of their optimizers."""
+        layers = _numbered(runner, 'ReBNNHoldHook', zero=True)
+        self._handles += _around_steps(runner, [_Held(*layer, self.window, self.share) for layer in layers])
+
+
+class _Held:
+    """The weights of one layer that went to and fro."""
+
+    def __init__(self, weight: Tensor, quantizer: ReBNNWeight, window: int, share: float) -> None:
+        self.weight, self.quantizer, self.window, self.share = weight, quantizer, window, share
+        self.negative = quantizer.latent(weight) < 0
+        self.flips = torch.zeros_like(self.negative, dtype=torch.uint8)
+        self.held = torch.zeros_like(self.negative)
+        self.steps = 0
+
+    def before(self) -> None:
+        grad, alpha = self.weight.grad, self.quantizer.alpha
+        assert grad is not None
+        latent = self.quantizer.latent(self.weight)
+        size = grad.square().mean(dim=channel_dims(grad)).sqrt() / alpha
+        grad.add_((latent - scaled_sign(latent, alpha)) * self.held * per_channel(self.share * size, grad))
+
+    def after(self) -> None:
+        negative = self.quantizer.latent(self.weight) < 0
+        self.flips += negative ^ self.negative
+        self.negative = negative
+        self.steps += 1
+        if self.steps == self.window:
+            self.held = self.flips >= 2
+            self.flips.zero_()
+            self.steps = 0
+
+
+def _around_steps(runner: Runner, layers: Sequence[_Oscillation | _Held]) -> list[Any]:
+    """Have layers look at every step that moves them; gives what takes the hooks away."""
+
+    def moved(stepping: Optimizer) -> list[_Oscillation | _Held]:
+        held = {id(parameter) for group in stepping.param_groups for parameter in group['params']}
+        return [layer for layer in layers if layer.weight.grad is not None and id(layer.weight) in held]
+
+    @torch.no_grad()
+    def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        for layer in moved(stepping):
+            layer.before()
+
+    @torch.no_grad()
+    def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        for layer in moved(stepping):
+            layer.after()
+
+    optimizers = [wrapper.optimizer for wrapper in optim_wrappers(runner)]
+    return [
+        handle
+        for optimizer in optimizers
+        for handle in (
+            optimizer.register_step_pre_hook(before_step),
+            optimizer.register_step_post_hook(after_step),
+        )
+    ]
+
+
+def _numbered(runner: Runner, name: str, zero: bool = False) -> list[tuple[Tensor, ReBNNWeight]]:
+    """Weights and quantizers of the layers whose gamma is a number above 0, or 0."""
+    found = [
+        (module.weight, module.weight_quantizer)
+        for module in unwrapped(runner.model).modules()
+        if isinstance(module, BinaryLayer) and isinstance(module.weight_quantizer, ReBNNWeight)
+    ]
+    layers = [(weight, q) for weight, q in found if (q.gamma_mode == 0 if zero else _has_number(q))]
+    if not layers:
+        raise ValueError(
+            f'{name}: no layer has {"0" if zero else "a number above 0"} as gamma. Set one in the config, such as '
+            f"conv_cfg=dict(type='ReBNNConv2d', gamma={0 if zero else 1e-5})."
+        )
+    return layers
 
 
 def _has_number(quantizer: nn.Module | None) -> TypeGuard[ReBNNWeight]:

@@ -4,8 +4,16 @@ import pytest
 import torch
 from mmengine.hooks import Hook
 
-from experiments.study.hooks import ReBNNAlphaStartHook, ReBNNGammaGrowthHook, ReBNNGammaShareHook
-from rebnn_mm.methods import BNNConv2d
+from experiments.study.hooks import (
+    ReBNNAlphaStartHook,
+    ReBNNGammaGrowthHook,
+    ReBNNGammaShareHook,
+    ReBNNHoldHook,
+    ReBNNOscillationHook,
+    _Held,
+    _Oscillation,
+)
+from rebnn_mm.methods import BNNConv2d, ReBNNWeight
 from tests.engine.small_runner import SmallClassifier, trained
 
 REBNN = dict(type='ReBNNHook')
@@ -169,3 +177,68 @@ def test_without_a_number_there_is_nothing_to_renew(tmp_path, small):
 def test_a_share_that_is_none(share):
     with pytest.raises(ValueError, match='must be above 0'):
         ReBNNGammaShareHook(share)
+
+
+# Signs of the two weights of two channels after each of four steps, from (+, +) in both: one weight goes to and fro in
+# every step, one flips once, one goes and comes back later, one stays.
+WALK = ([[-1.0, 1.0], [-1.0, 1.0]], [[1.0, 1.0], [-1.0, 1.0]], [[-1.0, -1.0], [1.0, 1.0]], [[1.0, -1.0], [1.0, 1.0]])
+
+
+def walked(kind, quantizer, *options, steps=4):
+    weight = torch.ones(2, 2, requires_grad=True)
+    weight.grad = torch.tensor([[3.0, -4.0], [1.0, 1.0]])
+    layer = kind(weight, quantizer, *options)
+    with torch.no_grad():
+        for signs in WALK[:steps]:
+            layer.before()
+            weight.copy_(torch.tensor(signs))
+            layer.after()
+    return layer
+
+
+def test_gamma_counts_what_comes_straight_back_over_a_window():
+    quantizer = ReBNNWeight((2, 2), gamma=0.5)
+    quantizer.alpha.data.copy_(torch.tensor([2.0, 1.0]))
+    walked(_Oscillation, quantizer, 4, steps=3)
+    assert quantizer.gamma.tolist() == [0.5, 0.5]  # the window is still open
+    walked(_Oscillation, quantizer, 4)
+    # Three of the four flips of the first weight undo the one before; the largest |G| of its channel is 4 / 2.
+    assert quantizer.gamma.tolist() == [3 / 2 * 2.0, 0.0]
+
+
+def test_only_what_went_to_and_fro_is_held():
+    quantizer = ReBNNWeight((2, 2), gamma=0)
+    quantizer.alpha.data.copy_(torch.tensor([0.5, 0.25]))
+    layer = walked(_Held, quantizer, 4, 0.1)
+    assert layer.held.tolist() == [[True, False], [True, False]]
+    with torch.no_grad():
+        layer.weight.grad = torch.tensor([[3.0, -4.0], [1.0, 1.0]])
+        layer.before()
+    # (w - alpha b) / alpha is 1 and 3; the root mean squares of the gradients are sqrt(12.5) and 1.
+    expected = torch.tensor([[3 + 0.1 * 12.5**0.5, -4.0], [1 + 0.1 * 3, 1.0]])
+    torch.testing.assert_close(layer.weight.grad, expected)
+
+
+def test_both_forms_act_in_a_training(tmp_path):
+    wrapper = dict(optimizer=dict(type='SGD', lr=0.5))
+    options = dict(epochs=4, optim_wrapper=wrapper)
+    plain = trained(tmp_path / 'plain', model(0.0), **options, **hooks())
+    held = trained(tmp_path / 'held', model(0.0), **options, **hooks(dict(type='ReBNNHoldHook', window=4)))
+    assert not torch.equal(plain.model.conv1.weight, held.model.conv1.weight)
+    counted = model(1e-3)
+    trained(tmp_path / 'counted', counted, **options, **hooks(dict(type='ReBNNOscillationHook', window=4)))
+    assert (counted.conv1.weight_quantizer.gamma != 1e-3).any()
+
+
+@pytest.mark.parametrize(
+    ('hook', 'gamma', 'message'),
+    [
+        (ReBNNOscillationHook, 0.0, 'no layer has a number above 0 as gamma'),
+        (ReBNNHoldHook, 1.0, 'no layer has 0 as gamma'),
+    ],
+)
+def test_forms_without_their_layers_are_refused(tmp_path, hook, gamma, message):
+    with pytest.raises(ValueError, match=message):
+        trained(tmp_path / 'run', model(gamma), **hooks(dict(type=hook.__name__)))
+    with pytest.raises(ValueError, match='at least 2 steps'):
+        hook(window=1)
