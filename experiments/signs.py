@@ -27,10 +27,10 @@ runs = [
         seeds=three,
     ),
     # Two forms that measure oscillation over many steps, chosen before any run. Eq. 14 counts flips, of which 96 % are
-    # signs on their way, so it holds back what has to move; and at 0.3 % of the weights a step times a gradient of 1e-3
-    # it gives less than its lower bound. The first form counts what comes straight back, over 100 steps, which makes
+    # signs on their way, so it holds back what has to move; and 0.3 % of the weights a step times a gradient of 1e-3
+    # gives less than its lower bound. The first form counts what comes straight back, over 100 steps, which makes
     # the share about as large as Eq. 14 would need. The second asks each weight: one gamma for a channel cannot tell
-    # those that waver from those that move. It holds them half as strongly as the task pulls, as 1 % did nothing.
+    # what wavers from what moves. It holds such weights half as strongly as the task pulls, as 1 % did nothing.
     dict(
         name='moving_oscillation',
         label='moving, Eq. 14 by signs there and back in 100 steps, no bounds',
