@@ -21,6 +21,13 @@ runs = [
     dict(name='full_real', label='real-valued twin', config=f'{folder}/resnet20_cifar10_cpu.py'),
     dict(name='full_borders', label='ReBNN, borders of -1', options={**moving, **borders}, **rebnn),
     dict(
+        name='full_ema',
+        label='ReBNN, EMA over 1,000 steps',
+        options=moving,
+        hooks=[dict(type='EMAHook', momentum=1e-3, update_buffers=True)],
+        **rebnn,
+    ),
+    dict(
         name='full_stage1',
         label='first stage with a teacher, half the epochs',
         config=f'{folder}/resnet20_react_stage1_cifar10_cpu.py',
