@@ -1,5 +1,6 @@
-# The whole of CIFAR-10 over 100 epochs, about half a published length: the resilient gradient and none, two methods
-# beside it, the real-valued network, and what a better recipe gives. Latent weights at rates at which signs move.
+# The whole of CIFAR-10 over 100 epochs, where published ones take 400 to 1,000: the resilient gradient and none, two
+# methods beside it, the real-valued network, and what a better recipe gives. Latent weights train at rates at which
+# signs move.
 _base_ = './_base_/cifar10_whole.py'
 
 title = 'CIFAR-10 at length'

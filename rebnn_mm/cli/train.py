@@ -46,12 +46,20 @@ def parse_args() -> argparse.Namespace:
 
 
 def amp_problem(cfg: Config) -> str | None:
-    """One sentence if the config wants mixed precision where mmengine has none, ``None`` otherwise."""
-    if cfg.optim_wrapper.get('type') != 'AmpOptimWrapper' or get_device() not in ('cpu', 'mps'):
+    """One sentence if the config wants mixed precision where it cannot be had, ``None`` otherwise."""
+    kind = str(cfg.optim_wrapper.get('type')).removeprefix('rebnn_mm.')
+    if kind not in ('AmpOptimWrapper', 'Bfloat16OptimWrapper') or get_device() not in ('cpu', 'mps'):
         return None
+    if kind == 'Bfloat16OptimWrapper':
+        return (
+            "optim_wrapper.type='Bfloat16OptimWrapper': mmcv's NMS behind a proposal head takes no bfloat16 on a "
+            "processor. Train this detector with type='OptimWrapper'."
+            if 'rpn_head' in cfg.model
+            else None
+        )
     return (
         f'automatic mixed precision of mmengine needs a GPU, and this machine offers {get_device()}. Train without '
-        "--amp, or, on a processor with AVX512_BF16 or AMX, with optim_wrapper.type='Bfloat16OptimWrapper'."
+        "--amp, or, on a processor with AVX512_BF16, with optim_wrapper.type='Bfloat16OptimWrapper'."
     )
 
 

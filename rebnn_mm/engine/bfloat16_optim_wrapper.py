@@ -14,9 +14,10 @@ from torch import nn
 class Bfloat16OptimWrapper(OptimWrapper):
     """Runs the forward pass under ``torch.autocast`` in bfloat16, on whatever device mmengine trains on.
 
-    mmengine's ``AmpOptimWrapper`` needs a GPU. Processors with AVX512_BF16 or AMX multiply bfloat16 faster than
-    float32, too; others take longer with it. bfloat16 has the exponents of float32, so losses are not scaled. Latent
+    mmengine's ``AmpOptimWrapper`` needs a GPU. A processor with AVX512_BF16 multiplies bfloat16 faster than float32,
+    too; one without takes longer with it. bfloat16 has the exponents of float32, so losses are not scaled. Latent
     weights, their gradients and the resilient gradient stay in float32, and so does evaluation.
+    For classifiers and one-stage detectors: mmcv's NMS behind a proposal head takes no bfloat16 on a processor.
 
     In a config: ``optim_wrapper = dict(type='Bfloat16OptimWrapper', ...)``, all else as for ``OptimWrapper``.
 

@@ -117,19 +117,16 @@ def build_binary_towers(
     built: Any = MODELS.build(dict(kwargs, type=head))
     for name in TOWERS:
         tower: Any = getattr(built, name, None)
-        if not isinstance(tower, nn.ModuleList) or not all(map(_is_plain_3x3, tower)):
+        plain = isinstance(tower, nn.ModuleList) and all(map(_is_plain_3x3, tower))
+        if not plain:
             raise ValueError(
                 f'BinaryTowers: {head} has no {name!r} of plain 3x3 convolutions. Use a head that has, such as '
                 'RetinaHead, FCOSHead, ATSSHead or GFLHead, or rebnn_mm.Binarized for the layers of any model.'
             )
         for index, layer in enumerate(tower):
             units: Config = dict(shortcut=shortcut, conv_cfg=conv_cfg, norm_cfg=norm_cfg, **options)
-            tower[index] = BinaryUnit(style, *_channels(layer), **units)
+            tower[index] = BinaryUnit(style, layer.in_channels, layer.out_channels, **units)
     return built
-
-
-def _channels(layer: Any) -> tuple[int, int]:
-    return layer.in_channels, layer.out_channels
 
 
 def _is_plain_3x3(layer: nn.Module) -> bool:
