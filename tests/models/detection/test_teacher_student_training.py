@@ -80,6 +80,18 @@ def test_average_is_saved_without_the_teacher(teacher_file, tmp_path):
     assert not [key for key in saved['ema_state_dict'] if 'teacher' in key]
 
 
+def test_statistics_of_norms_taken_anew(teacher_file, tmp_path):
+    """mmpretrain's hook sets those of the student to the means over the images, and leaves the teacher's."""
+    pytest.importorskip('mmpretrain')
+    hook = dict(type='mmpretrain.PreciseBNHook', num_samples=4)
+    model = train(raw(teacher_file), tmp_path / 'run', epochs=1, custom_hooks=[hook]).model
+    images = model.data_preprocessor(pseudo_collate([sample(index) for index in range(4)]))['inputs']
+    mean = model.backbone.conv1(images).mean((0, 2, 3))
+    assert torch.allclose(model.backbone.bn1.running_mean, mean, atol=1e-4)
+    saved = torch.load(teacher_file)['state_dict']
+    assert all(torch.equal(value, saved[name]) for name, value in model.teacher.state_dict().items())
+
+
 def _ddp_worker(rank, teacher_file, folder):
     model = raw(teacher_file)
     wrapped = MMDistributedDataParallel(model)
