@@ -74,7 +74,7 @@ def test_the_landing_picture_draws_the_numbers_of_the_decision_page():
         '1 bit, fast, rest int8 | 54.9 | **21.1** | **1.84**',
         'fp32 | 54.1 | 278 | 47.1',
         'fp32, int8 | 53.8 | 88 | 12',
-        'half as wide, fp32, int8 | 52.1 | 28 | 3.05',
+        'half as wide, taught, fp32, int8 | 52.1 | 28 | 3.05',
     )
     page = '\n'.join(f'| {row} |' for row in rows)
     assert points(page)['1 bit, the rest int8'] == (54.9, 21.1, 1.84)
