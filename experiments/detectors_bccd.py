@@ -118,6 +118,15 @@ runs = [
         teacher='teacher',
         seeds=[0],
     ),
+    # Faster where a processor multiplies bfloat16; is it as good?
+    dict(
+        name='taught_bfloat16',
+        label='ReBNN, started and taught, in bfloat16 (1 + 1)',
+        config=taught,
+        options={**moving, 'optim_wrapper.type': 'Bfloat16OptimWrapper'},
+        teacher='teacher',
+        seeds=[1],
+    ),
 ]
 del folder, latent, moving, part, long, half, short, rebnn, taught, two_stage, real, stage1, shortcut
 del narrow, narrow_taught

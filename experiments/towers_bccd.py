@@ -3,6 +3,7 @@ _base_ = './signs_bccd.py'
 
 title = 'One stage, blood cells'
 seeds = [0, 1]
+options = {'optim_wrapper.type': 'Bfloat16OptimWrapper'}
 rebnn = 'configs/bccd/retinanet_r18_rebnn_bccd.py'
 hooks = [
     dict(type='BinaryWeightRecorderHook', layers=[]),

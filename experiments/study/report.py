@@ -47,6 +47,7 @@ TABLES = {
     'cifar10_full': ('full_none', 1, True),
     'detectors_bccd': ('twin_long', 100, False),
     'detectors_kangaroo': ('twin_long', 100, False),
+    'towers_bccd': ('towers_real', 100, True),
 }
 
 # What the overview draws: the list, what of its records, and the text under the panel.

@@ -47,20 +47,12 @@ def parse_args() -> argparse.Namespace:
 
 def amp_problem(cfg: Config) -> str | None:
     """One sentence if the config wants mixed precision where it cannot be had, ``None`` otherwise."""
-    kind = str(cfg.optim_wrapper.get('type')).removeprefix('rebnn_mm.')
-    if get_device() not in ('cpu', 'mps'):
+    if cfg.optim_wrapper.get('type') != 'AmpOptimWrapper' or get_device() not in ('cpu', 'mps'):
         return None
-    if kind == 'AmpOptimWrapper':
-        return (
-            f'automatic mixed precision of mmengine needs a GPU, and this machine offers {get_device()}. Train '
-            "without --amp, or, on a processor with AVX512_BF16, with optim_wrapper.type='Bfloat16OptimWrapper'."
-        )
-    if kind == 'Bfloat16OptimWrapper' and 'rpn_head' in cfg.model:
-        return (
-            "optim_wrapper.type='Bfloat16OptimWrapper': mmcv's NMS behind a proposal head takes no bfloat16 on a "
-            "processor. Train this detector with type='OptimWrapper'."
-        )
-    return None
+    return (
+        f'automatic mixed precision of mmengine needs a GPU, and this machine offers {get_device()}. Train '
+        "without --amp, or, on a processor with AVX512_BF16, with optim_wrapper.type='Bfloat16OptimWrapper'."
+    )
 
 
 def apply_flags(cfg: Config, args: argparse.Namespace) -> None:

@@ -1,13 +1,34 @@
 """The mmengine optimizer wrapper that trains in bfloat16 on a processor, too."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from itertools import chain
+from typing import Any
 
 import torch
 from mmengine.device import get_device
 from mmengine.optim import OptimWrapper
 from mmengine.registry import OPTIM_WRAPPERS
 from torch import nn
+
+from rebnn_mm.models.fixed_teacher import FixedTeacher
+
+
+def _in_float32(value: Any) -> Any:
+    """``value`` with the bfloat16 tensors in it, in whatever lists and tuples, as float32."""
+    if isinstance(value, torch.Tensor):
+        return value.float() if value.dtype == torch.bfloat16 else value
+    if isinstance(value, (list, tuple)):
+        return type(value)(_in_float32(part) for part in value)
+    return value
+
+
+def _inputs_in_float32(module: nn.Module, inputs: tuple) -> tuple:
+    return _in_float32(inputs)
+
+
+def _output_in_float32(module: nn.Module, inputs: tuple, output: Any) -> Any:
+    return _in_float32(output)
 
 
 @OPTIM_WRAPPERS.register_module()
@@ -17,7 +38,10 @@ class Bfloat16OptimWrapper(OptimWrapper):
     mmengine's ``AmpOptimWrapper`` needs a GPU. A processor with AVX512_BF16 multiplies bfloat16 faster than float32,
     too; one without takes longer with it. bfloat16 has the exponents of float32, so losses are not scaled. Latent
     weights, their gradients and the resilient gradient stay in float32, and so does evaluation.
-    For classifiers and one-stage detectors: mmcv's NMS behind a proposal head takes no bfloat16 on a processor.
+
+    Boxes stay in float32: eight bits would place them to two pixels, and mmcv's operators on boxes take none. What
+    mmdet's heads give back is cast to float32 (whatever has ``predict_by_feat``), and so is what regions are cut from
+    (whatever has ``roi_layers``).
 
     In a config: ``optim_wrapper = dict(type='Bfloat16OptimWrapper', ...)``, all else as for ``OptimWrapper``.
 
@@ -32,5 +56,13 @@ class Bfloat16OptimWrapper(OptimWrapper):
     @contextmanager
     def optim_context(self, model: nn.Module) -> Iterator[None]:
         """Around the forward pass: autocast, and no exchange of gradients while they are accumulated."""
-        with super().optim_context(model), torch.autocast(get_device(), dtype=torch.bfloat16):
+        with ExitStack() as stack:
+            teachers = [part.teacher for part in model.modules() if isinstance(part, FixedTeacher)]
+            for module in chain(*(whole.modules() for whole in (model, *teachers))):
+                if hasattr(module, 'predict_by_feat'):
+                    stack.enter_context(module.register_forward_hook(_output_in_float32))
+                if hasattr(module, 'roi_layers'):
+                    stack.enter_context(module.register_forward_pre_hook(_inputs_in_float32))
+            stack.enter_context(super().optim_context(model))
+            stack.enter_context(torch.autocast(get_device(), dtype=torch.bfloat16))
             yield

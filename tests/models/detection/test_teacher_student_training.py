@@ -9,10 +9,10 @@ from torch.utils.data import Dataset
 pytest.importorskip('mmdet')
 
 
-from rebnn_mm.engine import ResilientGradient
+from rebnn_mm.engine import Bfloat16OptimWrapper, ResilientGradient
 from tests import two_processes
 
-from .taught_samples import built, c4, sample, taught
+from .taught_samples import built, c4, sample, taught, total
 
 # Some tests look at a loss only and never step.
 pytestmark = pytest.mark.filterwarnings('ignore:.*trained without the resilient gradient')
@@ -111,3 +111,31 @@ def test_two_processes_keep_one_student(teacher_file, tmp_path):
     assert all(torch.equal(value, second['parameters'][name]) for name, value in first['parameters'].items())
     saved = torch.load(teacher_file)['state_dict']
     assert all(torch.equal(value, saved[name]) for name, value in second['teacher'].items())
+
+
+def test_boxes_of_both_detectors_stay_in_float32_where_the_rest_is_bfloat16(build):
+    model = build()
+    wrapper = Bfloat16OptimWrapper(optimizer=torch.optim.SGD(model.parameters(), lr=0.01))
+    seen = set()
+    for name, detector in (('student', model), ('teacher', model.teacher)):
+        detector.backbone.register_forward_hook(
+            lambda module, inputs, maps, name=name: seen.add((name, 'maps', maps[0].dtype))
+        )
+        detector.roi_head.bbox_roi_extractor.roi_layers[0].register_forward_pre_hook(
+            lambda module, inputs, name=name: seen.add((name, 'regions', *(each.dtype for each in inputs)))
+        )
+    hooks = [len(module._forward_hooks) for module in model.modules()]
+    with wrapper.optim_context(model):
+        loss = total(model)
+    full = total(build())
+    assert seen == {
+        entry
+        for name in ('student', 'teacher')
+        for entry in ((name, 'maps', torch.bfloat16), (name, 'regions', torch.float32, torch.float32))
+    }
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, full, rtol=0.05, atol=0)
+    assert hooks == [len(module._forward_hooks) for module in model.modules()]
+    before = model.rpn_head.rpn_reg.weight.clone()
+    wrapper.update_params(loss)
+    assert not torch.equal(before, model.rpn_head.rpn_reg.weight)
