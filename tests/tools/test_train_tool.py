@@ -1,11 +1,12 @@
 import argparse
-import importlib
 import shutil
 from pathlib import Path
 
 import pytest
 import torch
 from mmengine.config import Config
+
+from rebnn_mm.cli import train
 
 TOOL = 'tools/train.py'
 ROOT = Path(__file__).parents[2]
@@ -97,8 +98,9 @@ def test_fused_optimizer_with_amp_is_refused(run_tool, detector_config, tmp_path
     hooked = tmp_path / 'hooked.py'
     hooked.write_text(detector_config.read_text() + "custom_hooks = [dict(type='ReBNNHook')]\n")
     done = run_tool(
-        TOOL, hooked, '--work-dir', tmp_path, '--amp', '--cfg-options', 'optim_wrapper.optimizer.fused=True'
-    )
+        TOOL, hooked, '--work-dir', tmp_path,
+        '--cfg-options', 'optim_wrapper.type=AmpOptimWrapper', 'optim_wrapper.optimizer.fused=True',
+    )  # fmt: skip
     one_sentence(done, 'a fused optimizer with AMP', 'optim_wrapper.optimizer.fused=False')
 
 
@@ -109,17 +111,58 @@ def test_conv_cfg_where_there_is_none(run_tool, detector_config, tmp_path):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason='needs a machine without a GPU')
 def test_amp_without_a_gpu(run_tool, detector_config, tmp_path):
-    done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, '--amp')
-    one_sentence(done, 'needs a GPU', 'without --amp')
+    options = ('--cfg-options', 'optim_wrapper.type=AmpOptimWrapper')
+    done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, *options)
+    one_sentence(done, 'needs a GPU or a processor with AVX512_BF16', 'without --amp')
 
 
-def test_amp_keeps_constructor_and_hook():
-    tool = importlib.import_module('rebnn_mm.cli.train')
-    cfg = Config.fromfile(ROOT / 'configs/faster_rcnn_r18_rebnn_coco.py')
-    tool.apply_flags(cfg, argparse.Namespace(amp=True, auto_scale_lr=False, resume=None))
-    assert cfg.optim_wrapper.type == 'AmpOptimWrapper' and cfg.optim_wrapper.loss_scale == 'dynamic'
+@pytest.mark.parametrize(
+    ('device', 'bfloat16', 'wrapper', 'scale'),
+    [
+        ('cuda', True, 'AmpOptimWrapper', 'dynamic'),
+        ('cpu', True, 'Bfloat16OptimWrapper', None),
+        ('cpu', False, 'AmpOptimWrapper', 'dynamic'),  # refused after that
+        ('mps', False, 'AmpOptimWrapper', 'dynamic'),
+    ],
+)
+def test_amp_is_what_the_device_offers(monkeypatch, device, bfloat16, wrapper, scale):
+    monkeypatch.setattr(train, 'get_device', lambda: device)
+    monkeypatch.setattr(train, 'multiplies_bfloat16', lambda: bfloat16)
+    cfg = flagged('configs/faster_rcnn_r18_rebnn_coco.py', amp=True)
+    assert cfg.optim_wrapper.type == wrapper and cfg.optim_wrapper.get('loss_scale') == scale
     assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
     assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook']
+    assert (train.amp_problem(cfg) is None) is (device == 'cuda' or wrapper == 'Bfloat16OptimWrapper')
+
+
+@pytest.mark.parametrize(
+    ('config', 'parts'),
+    [
+        ('bccd/faster_rcnn_r18_rebnn_bccd', ['backbone', 'roi_head.shared_head']),
+        ('bccd/retinanet_r18_rebnn_bccd', ['backbone']),
+        ('cifar10/cpu/resnet20_rebnn_cifar10_cpu', ['backbone']),
+    ],
+)
+def test_compile_adds_hooks_to_those_of_the_config(config, parts):
+    hooks = flagged(f'configs/{config}.py', compile=True).custom_hooks
+    assert hooks[0].type == 'ReBNNHook'
+    assert [dict(hook) for hook in hooks[1:]] == [dict(type='CompileHook', part=part) for part in parts]
+
+
+def test_compile_needs_a_backbone(capsys):
+    with pytest.raises(SystemExit):
+        flagged('configs/faster_rcnn_r18_rebnn_coco.py', compile=True, without='backbone')
+    assert "custom_hooks=[dict(type='CompileHook', part=...)]" in capsys.readouterr().err
+
+
+def flagged(config, *, without=None, **flags):
+    cfg = Config.fromfile(ROOT / config)
+    if without:
+        del cfg.model[without]
+        del cfg.model.roi_head['shared_head']
+    given = dict(amp=False, compile=False, auto_scale_lr=False, resume=None) | flags
+    train.apply_flags(cfg, argparse.Namespace(**given))
+    return cfg
 
 
 @pytest.mark.parametrize(
