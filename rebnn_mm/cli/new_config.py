@@ -130,6 +130,7 @@ def main() -> None:
     model, anchors = model_changes(configs[out], len(data.classes), sides, labels)
     epochs = epochs_of(configs[out], len(data.splits['train']), args.epochs)
     learns = {'teacher': str(teacher.resolve()), 'teacher_checkpoint': f'work_dirs/{teacher.stem}/epoch_{epochs}.pth'}
+    out.parent.mkdir(parents=True, exist_ok=True)
     annotations = f'{out.resolve().with_suffix("")}_'
     for split, photos in data.splits.items():
         Path(f'{annotations}{split}.json').write_text(json.dumps(as_coco(photos, data.classes)))

@@ -37,11 +37,6 @@ def parse_args() -> argparse.Namespace:
         'Bfloat16OptimWrapper',
     )
     parser.add_argument(
-        '--compile',
-        action='store_true',
-        help='compile backbone and shared head for training (CompileHook): half a minute more at the start',
-    )
-    parser.add_argument(
         '--auto-scale-lr',
         action='store_true',
         help='scale the learning rate by batch size / auto_scale_lr.base_batch_size',
@@ -73,22 +68,13 @@ def multiplies_bfloat16() -> bool:
 
 
 def apply_flags(cfg: Config, args: argparse.Namespace) -> None:
-    """Write ``--amp``, ``--compile``, ``--auto-scale-lr`` and ``--resume`` into the config."""
+    """Write ``--amp``, ``--auto-scale-lr`` and ``--resume`` into the config."""
     if args.amp and get_device() == 'cpu' and multiplies_bfloat16():
         cfg.optim_wrapper.type = 'Bfloat16OptimWrapper'
         cfg.optim_wrapper.pop('loss_scale', None)
     elif args.amp:
         cfg.optim_wrapper.type = 'AmpOptimWrapper'
         cfg.optim_wrapper.loss_scale = 'dynamic'
-    if args.compile:
-        parts = ['backbone'] if cfg.model.get('backbone') else []
-        parts += ['roi_head.shared_head'] if (cfg.model.get('roi_head') or {}).get('shared_head') else []
-        if not parts:
-            stop_if(
-                '--compile: the model has no backbone. Name the part to compile in the config instead: '
-                "custom_hooks=[dict(type='CompileHook', part=...)]."
-            )
-        cfg.custom_hooks = [*(cfg.get('custom_hooks') or ()), *(dict(type='CompileHook', part=part) for part in parts)]
     if args.auto_scale_lr:
         if 'base_batch_size' not in (cfg.get('auto_scale_lr') or {}):
             stop_if(

@@ -78,6 +78,7 @@ def main() -> None:
         # images are found by what finds those of the exporter's flag
         stop_if(f'{path}: {error}'.replace('--int8', '--images'))
     meta = dict(dataset_meta=dict(classes=metadata.classes), cfg=cfg.pretty_text)
+    args.checkpoint.parent.mkdir(parents=True, exist_ok=True)
     torch.save(dict(meta=meta, state_dict=model.state_dict()), args.checkpoint)
     print(f'{args.checkpoint}: {len(model.state_dict())} tensors from {path.name}, checked against the file')
     if left:

@@ -18,6 +18,8 @@ class CompileHook(Hook):
     compiler joins. mmengine's own ``compile`` option covers ``train_step`` with the optimizer in it, which PyTorch
     2.13 does not compile together with hooks on ``optimizer.step``; those of the resilient gradient are such hooks.
     Numbers differ from those without the hook by rounding only, and so do trainings in the end.
+    It pays where all inputs are of one size, as mmdet's ``BatchFixedSizePad`` makes them: each new one is compiled
+    again.
 
     Args:
         part: name of the submodule to compile, for instance ``'backbone'``.

@@ -28,7 +28,7 @@ def write(out: Path, *arguments: object) -> Config:
 
 @pytest.fixture(scope='module')
 def out(tmp_path_factory):
-    return tmp_path_factory.mktemp('new') / 'mine.py'
+    return tmp_path_factory.mktemp('new') / 'folder' / 'mine.py'
 
 
 @pytest.fixture(scope='module')

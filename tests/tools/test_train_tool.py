@@ -128,41 +128,12 @@ def test_amp_without_a_gpu(run_tool, detector_config, tmp_path):
 def test_amp_is_what_the_device_offers(monkeypatch, device, bfloat16, wrapper, scale):
     monkeypatch.setattr(train, 'get_device', lambda: device)
     monkeypatch.setattr(train, 'multiplies_bfloat16', lambda: bfloat16)
-    cfg = flagged('configs/faster_rcnn_r18_rebnn_coco.py', amp=True)
+    cfg = Config.fromfile(ROOT / 'configs/faster_rcnn_r18_rebnn_coco.py')
+    train.apply_flags(cfg, argparse.Namespace(amp=True, auto_scale_lr=False, resume=None))
     assert cfg.optim_wrapper.type == wrapper and cfg.optim_wrapper.get('loss_scale') == scale
     assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
     assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook']
     assert (train.amp_problem(cfg) is None) is (device == 'cuda' or wrapper == 'Bfloat16OptimWrapper')
-
-
-@pytest.mark.parametrize(
-    ('config', 'parts'),
-    [
-        ('bccd/faster_rcnn_r18_rebnn_bccd', ['backbone', 'roi_head.shared_head']),
-        ('bccd/retinanet_r18_rebnn_bccd', ['backbone']),
-        ('cifar10/cpu/resnet20_rebnn_cifar10_cpu', ['backbone']),
-    ],
-)
-def test_compile_adds_hooks_to_those_of_the_config(config, parts):
-    hooks = flagged(f'configs/{config}.py', compile=True).custom_hooks
-    assert hooks[0].type == 'ReBNNHook'
-    assert [dict(hook) for hook in hooks[1:]] == [dict(type='CompileHook', part=part) for part in parts]
-
-
-def test_compile_needs_a_backbone(capsys):
-    with pytest.raises(SystemExit):
-        flagged('configs/faster_rcnn_r18_rebnn_coco.py', compile=True, without='backbone')
-    assert "custom_hooks=[dict(type='CompileHook', part=...)]" in capsys.readouterr().err
-
-
-def flagged(config, *, without=None, **flags):
-    cfg = Config.fromfile(ROOT / config)
-    if without:
-        del cfg.model[without]
-        del cfg.model.roi_head['shared_head']
-    given = dict(amp=False, compile=False, auto_scale_lr=False, resume=None) | flags
-    train.apply_flags(cfg, argparse.Namespace(**given))
-    return cfg
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def run(monkeypatch, capsys):
 
 
 def test_a_file_becomes_a_checkpoint_whose_norms_know_the_images(run, tmp_path):
-    config, file, out = tmp_path / 'small.py', tmp_path / 'small.onnx', tmp_path / 'small.pth'
+    config, file, out = tmp_path / 'small.py', tmp_path / 'small.onnx', tmp_path / 'new' / 'small.pth'
     config.write_text(CONFIG)
     cfg = Config.fromfile(config)
     init_default_scope('mmpretrain')
