@@ -56,8 +56,9 @@ def amp_problem(cfg: Config) -> str | None:
     if cfg.optim_wrapper.get('type') != 'AmpOptimWrapper' or get_device() not in ('cpu', 'mps'):
         return None
     return (
-        'automatic mixed precision needs a GPU or a processor with AVX512_BF16 or AMX, and this machine has neither. '
-        "Train without --amp and without optim_wrapper.type='AmpOptimWrapper'."
+        f'AmpOptimWrapper, the mixed precision of mmengine, needs a GPU, and this machine offers {get_device()}. Train '
+        "with optim_wrapper.type='OptimWrapper' and without --amp; on a processor with AVX512_BF16 or AMX, --amp takes "
+        'bfloat16 instead.'
     )
 
 
@@ -71,7 +72,8 @@ def apply_flags(cfg: Config, args: argparse.Namespace) -> None:
     """Write ``--amp``, ``--auto-scale-lr`` and ``--resume`` into the config."""
     if args.amp and get_device() == 'cpu' and multiplies_bfloat16():
         cfg.optim_wrapper.type = 'Bfloat16OptimWrapper'
-        cfg.optim_wrapper.pop('loss_scale', None)
+        for key in ('loss_scale', 'dtype'):  # of AmpOptimWrapper
+            cfg.optim_wrapper.pop(key, None)
     elif args.amp:
         cfg.optim_wrapper.type = 'AmpOptimWrapper'
         cfg.optim_wrapper.loss_scale = 'dynamic'

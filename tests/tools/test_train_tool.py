@@ -113,7 +113,7 @@ def test_conv_cfg_where_there_is_none(run_tool, detector_config, tmp_path):
 def test_amp_without_a_gpu(run_tool, detector_config, tmp_path):
     options = ('--cfg-options', 'optim_wrapper.type=AmpOptimWrapper')
     done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, *options)
-    one_sentence(done, 'needs a GPU or a processor with AVX512_BF16', 'without --amp')
+    one_sentence(done, 'AmpOptimWrapper, the mixed precision of mmengine, needs a GPU', 'AVX512_BF16')
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,10 @@ def test_amp_is_what_the_device_offers(monkeypatch, device, bfloat16, wrapper, s
     monkeypatch.setattr(train, 'get_device', lambda: device)
     monkeypatch.setattr(train, 'multiplies_bfloat16', lambda: bfloat16)
     cfg = Config.fromfile(ROOT / 'configs/faster_rcnn_r18_rebnn_coco.py')
+    cfg.optim_wrapper.dtype = 'float16'
     train.apply_flags(cfg, argparse.Namespace(amp=True, auto_scale_lr=False, resume=None))
     assert cfg.optim_wrapper.type == wrapper and cfg.optim_wrapper.get('loss_scale') == scale
+    assert ('dtype' in cfg.optim_wrapper) is (wrapper == 'AmpOptimWrapper')
     assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
     assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook']
     assert (train.amp_problem(cfg) is None) is (device == 'cuda' or wrapper == 'Bfloat16OptimWrapper')
