@@ -56,9 +56,9 @@ def amp_problem(cfg: Config) -> str | None:
     if cfg.optim_wrapper.get('type') != 'AmpOptimWrapper' or get_device() not in ('cpu', 'mps'):
         return None
     return (
-        f'AmpOptimWrapper, the mixed precision of mmengine, needs a GPU, and this machine offers {get_device()}. Train '
-        "with optim_wrapper.type='OptimWrapper' and without --amp; on a processor with AVX512_BF16 or AMX, --amp takes "
-        'bfloat16 instead.'
+        'AmpOptimWrapper, the mixed precision of mmengine, needs a GPU, and this machine offers '
+        f"{get_device()}. Train with optim_wrapper.type='OptimWrapper' and without --amp; on a processor with "
+        'AVX512_BF16 or AMX, --amp takes bfloat16 instead.'
     )
 
 
