@@ -44,6 +44,16 @@ narrow_taught = {
         dict(type='AttentionTransferLoss', modules=['backbone', 'roi_head.shared_head']),
     ],
 }
+# One and a half times the channels, for those who would spend more megabytes on one bit.
+wide = {
+    'model.backbone.base_channels': 96,
+    'model.rpn_head.in_channels': 384,
+    'model.rpn_head.feat_channels': 384,
+    'model.roi_head.shared_head.base_channels': 96,
+    'model.roi_head.bbox_roi_extractor.out_channels': 384,
+    'model.roi_head.bbox_head.in_channels': 768,
+    'optim_wrapper.type': 'Bfloat16OptimWrapper',
+}
 runs = [
     dict(name='teacher', label='the teacher: real-valued, same blocks (1)', config=real),
     dict(name='taught', label='ReBNN, started and taught (1 + 1)', config=taught, options=moving, teacher='teacher'),
@@ -127,6 +137,21 @@ runs = [
         teacher='teacher',
         seeds=[1],
     ),
+    dict(
+        name='wide_teacher',
+        label='the teacher, 1.5 times the channels, in bfloat16 (1)',
+        config=real,
+        options=wide,
+        seeds=[1],
+    ),
+    dict(
+        name='wide_taught',
+        label='ReBNN, 1.5 times the channels, started and taught, in bfloat16 (1 + 1)',
+        config=taught,
+        options={**moving, **wide},
+        teacher='wide_teacher',
+        seeds=[1],
+    ),
 ]
 del folder, latent, moving, part, long, half, short, rebnn, taught, two_stage, real, stage1, shortcut
-del narrow, narrow_taught
+del narrow, narrow_taught, wide
