@@ -27,9 +27,39 @@ class Call(NamedTuple):
     result: Any
 
 
+class Calls(dict[str, list[Call]]):
+    """The calls of modules and methods by their dotted names, in order.
+
+    Where some were made with gradients, those without are left out: samplers such as OHEM's try a head before it is
+    trained.
+
+    Example:
+        >>> calls = Calls()
+        >>> with torch.no_grad():
+        ...     calls.note('head', (), 'tried')
+        >>> calls.note('head', (), 'trained')
+        >>> calls['head']
+        [Call(arguments=(), result='trained')]
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._learning: set[str] = set()
+
+    def note(self, name: str, arguments: tuple[Any, ...], result: Any) -> None:
+        """Add a call."""
+        learns = torch.is_grad_enabled()
+        if name in self._learning and not learns:
+            return
+        if learns and name not in self._learning:
+            self._learning.add(name)
+            self.pop(name, None)
+        self.setdefault(name, []).append(Call(arguments, result))
+
+
 @contextmanager
-def noted_calls(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, Call]]:
-    """Note the first call of modules and methods of a model, by their dotted names.
+def noted_calls(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
+    """Note the calls of modules and methods of a model, by their dotted names.
 
     Hooks would be overlooked by a module that is compiled, and would have binary layers keep more for the backward
     pass (:mod:`rebnn_mm.functional.replay`).
@@ -38,16 +68,16 @@ def noted_calls(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, Ca
         >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
         >>> with noted_calls(model, ['0']) as calls:
         ...     y = model(torch.ones(1, 2))
-        >>> calls['0'].result.shape
+        >>> calls['0'][0].result.shape
         torch.Size([1, 3])
     """
-    calls: dict[str, Call] = {}
+    calls = Calls()
     replaced: list[tuple[dict[str, Any], str, Any]] = []
 
     def noting(name: str, call: Any) -> Any:
         def noted(*args: Any, **kwargs: Any) -> Any:
             result = call(*args, **kwargs)
-            calls.setdefault(name, Call(args, result))
+            calls.note(name, args, result)
             return result
 
         return noted
@@ -70,9 +100,22 @@ def noted_calls(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, Ca
                 attributes[last] = before
 
 
-def as_maps(result: Any) -> tuple[Tensor, ...]:
-    """What a module gave, one map or several, as a tuple."""
-    return (result,) if isinstance(result, Tensor) else tuple(result)
+def as_maps(calls: Iterable[Call]) -> tuple[Tensor, ...]:
+    """What a module gave in its calls, one map or several in each, as a tuple."""
+    return tuple(
+        each for call in calls for each in ((call.result,) if isinstance(call.result, Tensor) else tuple(call.result))
+    )
+
+
+def normalises(preprocessor: nn.Module) -> bool:
+    """Whether images are normalised there, with a mean or without; otherwise they come so from elsewhere.
+
+    Example:
+        >>> from mmengine.model import BaseDataPreprocessor, ImgDataPreprocessor
+        >>> normalises(ImgDataPreprocessor()), normalises(BaseDataPreprocessor())
+        (True, False)
+    """
+    return hasattr(preprocessor, '_enable_normalize')
 
 
 class FixedTeacher:
@@ -130,7 +173,8 @@ class ConfiguredTeacher(FixedTeacher):
                 is not here is the one that comes with the package.
             checkpoint: its weights; may be None where the dict has an ``init_cfg``.
             registry: what builds it.
-            images: options of the student's ``data_preprocessor`` that both have to agree on, with their values.
+            images: options of the student's ``data_preprocessor`` that both have to agree on, with their values; None
+                for one that it does without.
 
         Raises:
             ValueError: there is no such config, the teacher has no weights, or its images are normalised otherwise.
@@ -147,9 +191,10 @@ class ConfiguredTeacher(FixedTeacher):
 
     def init_weights(self) -> None:
         """Initialise the student and read the teacher's weights; the runner does it at the start of training."""
+        initialised: bool = self.is_init  # type: ignore[attr-defined]
         super().init_weights()  # type: ignore[misc]
         self.prepare_teacher()
-        if self.start_from_teacher:
+        if self.start_from_teacher and not initialised:
             self._take_weights_of_teacher()
 
     def prepare_teacher(self) -> None:
@@ -208,15 +253,15 @@ class ConfiguredTeacher(FixedTeacher):
                         f'{loss} compares {name!r}, which the {who} does not have. Its parts: {parts}.'
                     ) from None
 
-    def check_called(self, names: Iterable[str], called: Collection[str]) -> None:
-        """Refuse a comparison of what a forward pass in training does not reach.
+    def check_called(self, names: Iterable[str], called: Collection[str], who: str = 'training') -> None:
+        """Refuse a comparison of what a forward pass in training, or of the teacher, does not reach.
 
         Raises:
             ValueError: one of ``names`` is not in ``called``.
         """
         for name in sorted(set(names) - set(called)):
             raise self.teacher_error(
-                f'training does not call {name}, so nothing of it can be compared. Name another module in losses; a '
+                f'{who} does not call {name}, so nothing of it can be compared. Name another module in losses; a '
                 'part that is compiled has to be compared as a whole.'
             )
 
@@ -230,7 +275,7 @@ class ConfiguredTeacher(FixedTeacher):
         for name, found in maps.items():
             around = student.get_submodule(name.rpartition('.')[0])
             learns = torch.is_grad_enabled() and any(p.requires_grad for p in around.parameters())
-            if learns and not any(x.requires_grad for x in found):
+            if learns and not any(getattr(x, 'requires_grad', True) for x in found):
                 raise self.teacher_error(
                     f'the output of {name} has no gradient, because it is computed a second time for the backward '
                     "pass. Compare the block that it is in, or set memory='plain' in conv_cfg."
@@ -241,8 +286,13 @@ class ConfiguredTeacher(FixedTeacher):
         if isinstance(teacher, Mapping):
             # Detectors write into the configs of their heads.
             return ConfigDict(copy.deepcopy(dict(teacher))), teacher.get('data_preprocessor') or {}
+        if not isinstance(teacher, str):
+            raise self.teacher_error(f'teacher={teacher!r} is neither a config file nor the dict of a model.')
         if '::' in teacher:
-            config = get_config(teacher)
+            try:
+                config = get_config(teacher)
+            except (FileNotFoundError, ValueError, ImportError) as error:
+                raise self.teacher_error(f'teacher={teacher!r} is no config of a library: {error}.') from error
         else:
             path = Path(teacher)
             if not path.is_file() and path.parts[:1] == ('configs',):
@@ -256,11 +306,11 @@ class ConfiguredTeacher(FixedTeacher):
         return model, model.get('data_preprocessor') or config.get('data_preprocessor') or {}
 
     def _check_same_images(self, images: Mapping[str, Any], preprocessing: Mapping[str, Any]) -> None:
-        for name, value in images.items():
-            if preprocessing.get(name) is None:
-                continue
-            pair = value, preprocessing[name]
-            ours, theirs = (torch.as_tensor(x).float().flatten().tolist() for x in pair)
+        # A teacher whose dict says nothing of its images is given those of the student.
+        for name, value in images.items() if preprocessing else ():
+            # A switch that is left out is off.
+            pair = value, preprocessing.get(name, False if isinstance(value, bool) else None)
+            ours, theirs = (None if x is None else torch.as_tensor(x).float().flatten().tolist() for x in pair)
             if ours != theirs:
                 raise self.teacher_error(
                     f'the teacher was trained with {name}={theirs} in its data_preprocessor, but sees the images of '

@@ -46,6 +46,7 @@ BUILDERS = ('mmengine.registry.build_functions', 'mmcv.cnn.bricks.')
 """The modules whose functions ``build_...`` make an object from a dict with ``type``."""
 
 UNEXPECTED = re.compile(r"got an unexpected keyword argument '(\w+)'")
+MISSING = re.compile(r'missing \d+ required [\w-]+ arguments?: (.+)')
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
@@ -74,8 +75,9 @@ class Build(NamedTuple):
 def explained(cfg: Config | None = None, output: str | Path | None = None) -> Iterator[None]:
     """Turn the user's mistakes that show in the block into one sentence each; any other exception passes.
 
-    They are: a ``type`` that no registry has, an option that the class of a ``type`` does not take, a dict without
-    ``type``, a value that a class of ours refuses, a checkpoint that cannot be read, a disk that cannot be written.
+    They are: a ``type`` that no registry has, an option that the class of a ``type`` does not take or needs and does
+    not get, a dict without ``type``, a value that a class of ours refuses, a checkpoint that cannot be
+    read, a disk that cannot be written.
 
     Args:
         cfg: the config in use, to name the key.
@@ -179,6 +181,10 @@ def _sentence(error: Exception, cfg: Config | None, output: str | Path | None) -
         return None
     if isinstance(error, KeyError) and _build(last) is not None:
         return _unknown_type(build, last.tb_frame.f_locals['cfg'], cfg)
+    missing = MISSING.search(str(error)) if isinstance(error, TypeError) and _build(last) is not None else None
+    if missing:
+        key = _key_in(cfg, lambda value: isinstance(value, Mapping) and value.get('type') == build.kind)
+        return f'{key or "a dict"} with type={_name_of(build.kind)!r} lacks {missing[1]}, which it needs.'
     rejected = UNEXPECTED.search(str(error)) if isinstance(error, TypeError) else None
     return _unknown_option(build, rejected[1], cfg) if rejected else None
 
@@ -210,6 +216,10 @@ def _unknown_type(build: Build, built: Any, cfg: Config | None) -> str | None:
         f'{key or "type"}={build.kind!r} is not registered ({build.registry.name}). '
         f'{near or "Correct the name, or import the module that registers it (custom_imports)."}'
     )
+
+
+def _name_of(kind: Any) -> str:
+    return kind if isinstance(kind, str) else kind.__name__
 
 
 def _unknown_option(build: Build, option: str, cfg: Config | None) -> str | None:

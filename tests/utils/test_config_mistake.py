@@ -64,6 +64,12 @@ def test_anything_else_that_a_registry_builds():
     assert found.startswith("custom_hooks.1 of type LoggerHook: no option 'intervl'. Did you mean 'interval'?")
 
 
+def test_an_option_that_is_needed():
+    loss = dict(type='PKDLoss')
+    found = sentence(lambda: MODELS.build(loss), Config(dict(model=dict(losses=[loss]))))
+    assert found == "model.losses.0 with type='PKDLoss' lacks 'modules', which it needs."
+
+
 def test_a_name_of_another_scope():
     pytest.importorskip('mmdet')
     assert MODELS.get('mmdet.FCOSHead') is not None

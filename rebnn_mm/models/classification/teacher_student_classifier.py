@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rebnn_mm.registry import MODELS
 
-from ..fixed_teacher import ConfiguredTeacher, as_maps, noted_calls
+from ..fixed_teacher import ConfiguredTeacher, as_maps, normalises, noted_calls
 from ..losses import DetectorOutput, MapLoss
 
 
@@ -73,8 +73,7 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
     ) -> None:
         super().__init__(*args, **kwargs)
         own = self.data_preprocessor
-        # Without a mean there, images come normalised from elsewhere.
-        images = {name: getattr(own, name) for name in ('mean', 'std', 'to_rgb')} if hasattr(own, 'mean') else {}
+        images = {name: getattr(own, name, None) for name in ('mean', 'std', 'to_rgb')} if normalises(own) else {}
         self.build_teacher(teacher, teacher_checkpoint, MMPRETRAIN_MODELS, images)
         self.check_same_classes(*(getattr(model.head, 'num_classes', None) for model in (self, self.teacher)))
         self.teacher_loss = MMPRETRAIN_MODELS.build(teacher_loss)
@@ -113,9 +112,7 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
                 losses[f'label_{name}'] = value * self.label_weight if 'loss' in name else value
         if names:
             self.check_called(names, ours.keys() & theirs.keys())
-            student, teacher = (
-                {name: as_maps(call.result) for name, call in calls.items()} for calls in (ours, theirs)
-            )
+            student, teacher = ({name: as_maps(made) for name, made in calls.items()} for calls in (ours, theirs))
             self.check_history(student)
             for loss in map_losses:
                 for name, value in loss(DetectorOutput(student), DetectorOutput(teacher)).items():

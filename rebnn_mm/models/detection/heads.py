@@ -114,7 +114,8 @@ def build_binary_towers(
         ('RetinaHead', ['BinaryUnit', 'BinaryUnit', 'BinaryUnit', 'BinaryUnit'])
     """
     style, options = block_style(block)
-    built: Any = MODELS.build(dict(kwargs, type=head))
+    # The norms of the towers that are replaced: FCOS's default has 32 groups, whatever the channels.
+    built: Any = MODELS.build(dict(kwargs, type=head, norm_cfg=norm_cfg))
     for name in TOWERS:
         tower: Any = getattr(built, name, None)
         plain = isinstance(tower, nn.ModuleList) and all(map(_is_plain_3x3, tower))

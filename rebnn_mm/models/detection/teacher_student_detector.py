@@ -1,13 +1,12 @@
 """A detector that learns from another one."""
 
+import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from mmdet.models.dense_heads.base_dense_head import BaseDenseHead
 from mmdet.models.detectors.base import BaseDetector
-from mmdet.models.roi_heads import StandardRoIHead
 from mmdet.registry import MODELS as MMDET_MODELS
 from mmdet.structures import SampleList
 from mmdet.structures.bbox import get_box_tensor
@@ -17,34 +16,34 @@ from torch import Tensor, nn
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.registry import MODELS
 
-from ..fixed_teacher import Call, ConfiguredTeacher, as_maps, noted_calls
+from ..fixed_teacher import Call, Calls, ConfiguredTeacher, as_maps, normalises, noted_calls
 from ..losses.detector_comparison import (
     DetectorComparisonLoss,
     DetectorOutput,
-    Points,
     Product,
     Regions,
     Targets,
     is_within,
 )
+from .compared_heads import PLACES, has_place, last_head, meaning_of, places_of, points_of
 
 
 @contextmanager
-def watched_layers(model: nn.Module, names: Iterable[str]) -> Iterator[dict[str, Call]]:
-    """Note the first call of layers with their history, also inside of what is otherwise computed a second time.
+def watched_layers(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
+    """Note the calls of layers with their history, also inside of what is otherwise computed a second time.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(2, 3))
         >>> with watched_layers(model, ['0']) as calls:
         ...     y = model(torch.ones(1, 2))
-        >>> calls['0'].result is y
+        >>> calls['0'][0].result is y
         True
     """
-    calls: dict[str, Call] = {}
+    calls = Calls()
 
     def watch(name: str) -> Any:
         return model.get_submodule(name).register_forward_hook(
-            lambda layer, arguments, result: calls.setdefault(name, Call(arguments, result)) and None
+            lambda layer, arguments, result: calls.note(name, arguments, result)
         )
 
     handles = [watch(name) for name in names]
@@ -71,6 +70,8 @@ def product_of(layer: Any, call: Call) -> Product:
     size = x.detach().float().flatten(1).norm(dim=1) * weight.detach().float().norm()
     return Product(values, size, None if factor is None else factor.flatten())
 
+
+_Calls = Mapping[str, list[Call]]
 
 _taught: dict[tuple[type, type], type] = {}
 
@@ -156,15 +157,19 @@ class TeacherStudentDetector(ConfiguredTeacher):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
+        if isinstance(losses, Mapping):
+            raise self.teacher_error('losses is one loss; it is to be a list of them: losses=[dict(...)].')
         if not losses and not start_from_teacher:
             raise self.teacher_error(
                 'losses is empty, so nothing is learned from the teacher. Name a loss, or start_from_teacher=True.'
             )
         own: Any = self.data_preprocessor  # type: ignore[attr-defined]
-        # Without a mean there, images come normalised from elsewhere.
-        images = dict(mean=own.mean, std=own.std, bgr_to_rgb=own._channel_conversion) if hasattr(own, 'mean') else {}
+        images = {}
+        if normalises(own):
+            mean, std = getattr(own, 'mean', None), getattr(own, 'std', None)
+            images = dict(mean=mean, std=std, bgr_to_rgb=own._channel_conversion)
         self.build_teacher(teacher, teacher_checkpoint, MMDET_MODELS, images)
-        self.check_same_classes(*(getattr(_last_head(model), 'num_classes', None) for model in (self, self.teacher)))
+        self.check_same_classes(*(getattr(last_head(model), 'num_classes', None) for model in (self, self.teacher)))
         self.start_from_teacher = start_from_teacher
         built = [ROOT_MODELS.build(dict(loss)) for loss in losses]
         for loss in built:
@@ -189,10 +194,10 @@ class TeacherStudentDetector(ConfiguredTeacher):
         with noted_calls(student, names) as calls, watched_layers(student, layers) as passes:
             losses: dict[str, Any] = super().loss(batch_inputs, batch_data_samples)  # type: ignore[misc]
         self.check_called(names | set(layers), calls.keys() | passes.keys())
-        results = {name: call.result for name, call in calls.items()}
-        ours = _output(student, results, needs, maps, passes)
+        results = {name: made[-1].result for name, made in calls.items()}
+        ours = _output(student, results, needs, {name: calls[name] for name in maps}, passes)
         self.check_history(ours.maps)
-        rois = calls['roi_head._bbox_forward'].arguments[1] if 'regions' in needs else None
+        rois = calls['roi_head._bbox_forward'][-1].arguments[1] if 'regions' in needs else None
         theirs = self._teacher_output(batch_inputs, rois)
         targets = Targets(
             objects=[get_box_tensor(sample.gt_instances.bboxes) for sample in batch_data_samples],
@@ -214,24 +219,26 @@ class TeacherStudentDetector(ConfiguredTeacher):
         needs, maps = self._compared()
         results: dict[str, Any] = {}
         layers = self._compared_layers()
+        # A head runs for what it predicts, and for what is in it.
+        heads = {name.partition('.')[0] for name in (*maps, *layers)}
         with noted_calls(teacher, maps) as calls, watched_layers(teacher, layers) as passes:
             features = teacher.extract_feat(images)
-            if 'points' in needs:
+            if 'points' in needs or 'bbox_head' in heads:
                 # The form that losses are computed of; some heads (FCOS) scale their boxes for predictions.
                 teacher.bbox_head.training = True
                 results['bbox_head'] = teacher.bbox_head(features)
                 teacher.bbox_head.training = False
-            if 'proposals' in needs:
+            if 'proposals' in needs or 'rpn_head' in heads:
                 results['rpn_head'] = teacher.rpn_head(features)
             if rois is not None:
                 results['roi_head._bbox_forward'] = teacher.roi_head._bbox_forward(features, rois)
-        results |= {name: call.result for name, call in calls.items()}
-        return _output(teacher, results, needs, maps, passes)
+        self.check_called({*maps, *layers}, calls.keys() | passes.keys(), 'the teacher')
+        return _output(teacher, results, needs, calls, passes)
 
     def _compared(self) -> tuple[set[str], list[str]]:
         """Fields of :class:`DetectorOutput`, and names of modules, that the losses compare."""
         losses: Any = self.teacher_losses
-        needs = {place for loss in losses for place in _places(loss)}
+        needs = {place for loss in losses for place in places_of(loss)}
         return needs, list(dict.fromkeys(name for loss in losses for name in loss.compared))
 
     def _compared_layers(self) -> list[str]:
@@ -241,6 +248,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
         return [name for name, layer in student.named_modules() if _is_binary(layer) and is_within(name, parts)]
 
     def _check_layers(self) -> None:
+        """Refuse layers that cannot be compared one by one."""
         student: Any = self
         for part in sorted({part for loss in student.teacher_losses for part in loss.parts}):
             if not any(map(_is_binary, student.get_submodule(part).modules())):
@@ -249,6 +257,12 @@ class TeacherStudentDetector(ConfiguredTeacher):
                 )
         for name in self._compared_layers():
             layer = student.get_submodule(name)
+            for part in _around(name):
+                if getattr(student.get_submodule(part), 'with_cp', False):
+                    raise self.teacher_error(
+                        f'the layer {name} is compared, and {part} computes it a second time for the backward pass. '
+                        'Set with_cp=False there, or take the loss of its layers out of losses.'
+                    )
             if layer.weight_quantizer is not None and not layer.weight_quantizer.has_codes:
                 raise self.teacher_error(
                     f'the layer {name} is compared, and {type(layer.weight_quantizer).__name__} gives it no signs '
@@ -264,8 +278,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
     def _check_not_compiled(self, layers: Sequence[str]) -> None:
         student: Any = self
         for name in layers:
-            steps = name.split('.')
-            for part in ('.'.join(steps[:end]) for end in range(1, len(steps) + 1)):
+            for part in _around(name):
                 if student.get_submodule(part)._compiled_call_impl is not None:
                     raise self.teacher_error(
                         f'the layer {name} is compared, and cannot be seen in {part}, which is compiled. Take the '
@@ -279,69 +292,47 @@ class TeacherStudentDetector(ConfiguredTeacher):
         self.check_modules(name, (*loss.compared, *loss.parts))
         models: dict[str, Any] = dict(student=self, teacher=self.teacher)
         for who, model in models.items():
-            for place in _places(loss):
-                if not _has(model, place):
+            for place in places_of(loss):
+                if not has_place(model, place):
                     raise self.teacher_error(
                         f'{name} compares {PLACES[place]}, which the {who} does not have. Leave this loss out'
                         f'{", or take a teacher of the same kind" if who == "teacher" else ""}.'
                     )
-
-
-PLACES = dict(
-    points='class scores of a one-stage head (bbox_head)',
-    proposals='objectness of a region proposal head (rpn_head with anchors)',
-    regions='regions of a second stage (a StandardRoIHead)',
-)
-"""What the losses compare, in words."""
+        ours, theirs = (meaning_of(model, loss) for model in (self, self.teacher))
+        for what in ours:
+            # Scores of cells and of one anchor in each can be compared.
+            if ours[what] and theirs[what] and ours[what] != theirs[what]:
+                pair = ', those of the teacher '.join(map(reprlib.repr, (ours[what], theirs[what])))
+                raise self.teacher_error(
+                    f'{name} compares what heads predict, and the {what} of the student are {pair}. Take a teacher '
+                    'with the same ones, or leave this loss out.'
+                )
 
 
 def _is_binary(layer: nn.Module) -> bool:
     return isinstance(layer, BinaryLayer) and layer.binary
 
 
-def _places(loss: DetectorComparisonLoss) -> list[str]:
-    """Fields of :class:`DetectorOutput` that have to be there; modules of ``roi_head`` run on its regions."""
-    regions = loss.needs == 'regions' or any(
-        name.partition('.')[0] == 'roi_head' for name in (*loss.compared, *loss.parts)
-    )
-    return [place for place in PLACES if place == loss.needs or (place == 'regions' and regions)]
+def _around(name: str) -> list[str]:
+    """A module and all that it is in, outermost first."""
+    steps = name.split('.')
+    return ['.'.join(steps[:end]) for end in range(1, len(steps) + 1)]
 
 
-def _has(model: Any, place: str) -> bool:
-    if place == 'regions':
-        return isinstance(getattr(model, 'roi_head', None), StandardRoIHead)
-    head = getattr(model, 'bbox_head' if place == 'points' else 'rpn_head', None)
-    return isinstance(head, BaseDenseHead) and (place == 'points' or hasattr(head, 'get_targets'))
-
-
-def _last_head(model: Any) -> Any:
-    """The head that tells classes."""
-    return getattr(getattr(model, 'roi_head', model), 'bbox_head', None)
-
-
-def _output(
-    model: Any, results: Mapping[str, Any], needs: set[str], maps: Sequence[str], layers: Mapping[str, Call]
-) -> DetectorOutput:
+def _output(model: Any, results: Mapping[str, Any], needs: set[str], maps: _Calls, layers: _Calls) -> DetectorOutput:
     regions = results.get('roi_head._bbox_forward')
     return DetectorOutput(
-        maps={name: as_maps(results[name]) for name in maps},
-        points=_points(model.bbox_head, results['bbox_head']) if 'points' in needs else None,
-        proposals=_points(model.rpn_head, results['rpn_head']) if 'proposals' in needs else None,
+        maps={name: as_maps(_seen_by_both(name, calls)) for name, calls in maps.items()},
+        points=points_of(model.bbox_head, results['bbox_head']) if 'points' in needs else None,
+        proposals=points_of(model.rpn_head, results['rpn_head']) if 'proposals' in needs else None,
         regions=None if regions is None else Regions(regions['cls_score'], regions['bbox_pred']),
-        layers={name: product_of(model.get_submodule(name), call) for name, call in layers.items()},
+        layers={
+            name: [product_of(model.get_submodule(name), call) for call in _seen_by_both(name, calls)]
+            for name, calls in layers.items()
+        },
     )
 
 
-def _points(head: Any, predictions: Sequence[Sequence[Tensor]]) -> Points:
-    """Every level's (N, anchors * values, H, W) as one (N, points, values)."""
-    classes = head.cls_out_channels
-    scores, boxes = predictions[0], predictions[1]
-    anchors = [level.shape[1] // classes for level in scores]
-    sizes = [level.shape[1] // count for level, count in zip(boxes, anchors, strict=True)]
-
-    def by_point(levels: Sequence[Tensor], values: Sequence[int]) -> Tensor:
-        return torch.cat(
-            [x.permute(0, 2, 3, 1).reshape(len(x), -1, size) for x, size in zip(levels, values, strict=True)], dim=1
-        )
-
-    return Points(by_point(scores, [classes] * len(scores)), by_point(boxes, sizes), head.use_sigmoid_cls)
+def _seen_by_both(name: str, calls: list[Call]) -> list[Call]:
+    """The calls that both detectors make: the second stage runs again, for masks, where the teacher is not asked."""
+    return calls[:1] if is_within(name, ['roi_head']) else calls

@@ -18,8 +18,14 @@ class ComparisonLoss(nn.Module):
         """Refuse tensors that cannot be compared.
 
         Raises:
-            ValueError: their shapes differ.
+            ValueError: their shapes differ, or they are no tensors.
         """
+        for found in (student, teacher):
+            if not isinstance(found, Tensor):
+                raise ValueError(
+                    f'{type(self).__name__}: {what} are a {type(found).__name__}, not one tensor, in this head. Leave '
+                    'this loss out.'
+                )
         if student.shape != teacher.shape:
             raise ValueError(
                 f'{type(self).__name__}: {what} of the student have the shape {tuple(student.shape)}, those of the '

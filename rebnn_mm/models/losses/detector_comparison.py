@@ -52,19 +52,20 @@ class DetectorOutput(NamedTuple):
     """One forward pass of a detector in training; what no loss asks for may be missing.
 
     Attributes:
-        maps: outputs of modules by their dotted name, each a tuple of tensors (N, C, H, W), one per level; for what
-            runs on regions (R, C, h, w).
+        maps: outputs of modules by their dotted name, each a tuple of tensors (N, C, H, W), one per level, also where
+            a module runs on each level in turn; for what runs on regions (R, C, h, w).
         points: of the one-stage detector's head.
         proposals: of the region proposal head.
         regions: of the second stage.
-        layers: what the student's binary layers, and the teacher's of the same name, computed, by that name.
+        layers: what the student's binary layers, and the teacher's of the same name, computed, by that name; a product
+            for each level that the layer runs on.
     """
 
     maps: Mapping[str, tuple[Tensor, ...]]
     points: Points | None = None
     proposals: Points | None = None
     regions: Regions | None = None
-    layers: Mapping[str, Product] = {}  # of a tuple, which nobody changes
+    layers: Mapping[str, Sequence[Product]] = {}  # of a tuple, which nobody changes
 
 
 class Targets(NamedTuple):
@@ -101,8 +102,14 @@ class DetectorComparisonLoss(ComparisonLoss):
     needs: ClassVar[str | None] = None
     """The field of :class:`DetectorOutput` that is compared, beside ``maps``."""
 
+    boxes: ClassVar[bool] = False
+    """Whether boxes are compared, which have to be in the same units."""
+
     def __init__(self, weight: float = 1.0, modules: Sequence[str] = (), parts: Sequence[str] = ()) -> None:
         super().__init__(weight)
+        for name, value in dict(modules=modules, parts=parts).items():
+            if isinstance(value, str):
+                raise ValueError(f'{type(self).__name__}: {name}={value!r} is to be a list: {name}=[{value!r}].')
         self.compared = tuple(modules)
         self.parts = tuple(parts)
 
@@ -125,9 +132,10 @@ class DetectorComparisonLoss(ComparisonLoss):
                     f'{len(theirs)}. Take a teacher of the same levels, or leave this module out.'
                 )
             for level, (a, b) in enumerate(zip(ours, theirs, strict=True)):
-                if a.dim() != 4:
+                if not isinstance(a, Tensor) or a.dim() != 4:
+                    what = f'the shape {tuple(a.shape)}' if isinstance(a, Tensor) else f'a {type(a).__name__}'
                     raise ValueError(
-                        f'{type(self).__name__}: {name} gives the shape {tuple(a.shape)}, which is no map '
+                        f'{type(self).__name__}: {name} gives {what}, which is no map '
                         '(N, C, H, W). Name a module in front of it.'
                     )
                 self.check_shapes(a, b, f'maps of {name}')

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 import torch
+from mmengine.dist import all_reduce
 from mmengine.registry import MODELS
 from torch import Tensor
 from torch.nn import functional
@@ -155,8 +156,8 @@ def point_divergence(student: Points, teacher: Points, power: float = 1.0) -> Te
 
     .. math:: L = \frac{1}{n} \sum_i f_i \, \mathrm{KL}(p_i^T \| p_i^S)
 
-    with f its probability that there is an object. A probability grows where the teacher's is larger. The many points
-    that both call background count for little in either form.
+    with f its probability that there is an object; with several processes n has the mean of their sums. A probability
+    grows where the teacher's is larger. The many points that both call background count for little in either form.
 
     Args:
         student: of the student.
@@ -183,7 +184,14 @@ def point_divergence(student: Points, teacher: Points, power: float = 1.0) -> Te
             ours.log_softmax(dim=-1), theirs.log_softmax(dim=-1), reduction='none', log_target=True
         )
         total = (objects * terms.sum(dim=-1)).sum()
-    return total / objects.sum().clamp(min=1)
+    return total / _mean_over_processes(objects.sum()).clamp(min=1)
+
+
+def _mean_over_processes(total: Tensor) -> Tensor:
+    """So that the mean of the processes' gradients is that of one process with all images."""
+    mean = total.detach().clone()
+    all_reduce(mean, 'mean')
+    return mean
 
 
 def foreground(points: Points) -> Tensor:
@@ -208,7 +216,8 @@ class DenseScoreLoss(DetectorComparisonLoss):
         power: exponent of the gap, for heads with sigmoids.
 
     Raises:
-        ValueError: in the forward pass, if the student has other points or classes than the teacher.
+        ValueError: a power between 0 and 1, whose gradient is infinite where both agree, or below; in the forward
+            pass, if the student has other points or classes than the teacher.
 
     Example:
         >>> points = Points(torch.zeros(1, 6, 2), torch.zeros(1, 6, 4), sigmoid=True)
@@ -220,6 +229,8 @@ class DenseScoreLoss(DetectorComparisonLoss):
 
     def __init__(self, weight: float = 1.0, power: float = 1.0) -> None:
         super().__init__(weight)
+        if power != 0 and power < 1:
+            raise ValueError(f'DenseScoreLoss: power={power} has no gradient where both agree. Take 0, or 1 or more.')
         self.power = power
 
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
@@ -248,7 +259,7 @@ def weighted_box_distance(student: Tensor, teacher: Tensor, weights: Tensor) -> 
     """
     ours, theirs = at_least_float32(student), at_least_float32(teacher).detach()
     distances = (ours - theirs).abs().mean(dim=-1)
-    return (weights * distances).sum() / weights.sum().clamp(min=1)
+    return (weights * distances).sum() / _mean_over_processes(weights.sum()).clamp(min=1)
 
 
 @MODELS.register_module()
@@ -271,6 +282,7 @@ class DenseBoxLoss(DetectorComparisonLoss):
     """
 
     needs: ClassVar[str | None] = 'points'
+    boxes: ClassVar[bool] = True
 
     def __init__(self, weight: float = 1.0) -> None:
         super().__init__(weight)
@@ -304,6 +316,7 @@ class RegionBoxLoss(DetectorComparisonLoss):
     """
 
     needs: ClassVar[str | None] = 'regions'
+    boxes: ClassVar[bool] = True
 
     def __init__(self, weight: float = 1.0) -> None:
         super().__init__(weight)

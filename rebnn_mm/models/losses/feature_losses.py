@@ -397,8 +397,8 @@ def amplitude_distance(student: Product, teacher: Product) -> Tensor:
 class LayerwiseLoss(DetectorComparisonLoss):
     """Compares every binary layer with the teacher's real one: :func:`angle_distance`, :func:`amplitude_distance`.
 
-    The means over the layers. It looks at the layers by hooks, so for the backward pass they keep what PyTorch keeps
-    (``memory='plain'``), and they cannot be in a part that is compiled.
+    The means over the layers, and over the levels that a layer runs on. It looks at the layers by hooks, so for the
+    backward pass they keep what PyTorch keeps (``memory='plain'``), and they cannot be in a part that is compiled.
 
     Args:
         parts: whose binary layers are compared; the teacher has real ones of the same names and shapes.
@@ -412,7 +412,7 @@ class LayerwiseLoss(DetectorComparisonLoss):
 
     Example:
         >>> ours = Product(torch.ones(1, 2, 1, 1), torch.ones(1), torch.ones(2))
-        >>> output = DetectorOutput({}, layers={'backbone.conv': ours})
+        >>> output = DetectorOutput({}, layers={'backbone.conv': [ours]})
         >>> LayerwiseLoss(['backbone'])(output, output, Targets())
         {'loss_angle': tensor(0.), 'loss_amplitude': tensor(0.)}
     """
@@ -423,7 +423,12 @@ class LayerwiseLoss(DetectorComparisonLoss):
 
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
         """``loss_angle`` and ``loss_amplitude``."""
-        pairs = [(x, teacher.layers[name]) for name, x in student.layers.items() if is_within(name, self.parts)]
+        pairs = [
+            pair
+            for name, products in student.layers.items()
+            if is_within(name, self.parts)
+            for pair in zip(products, teacher.layers[name], strict=True)
+        ]
         for ours, theirs in pairs:
             self.check_shapes(ours.values, theirs.values, 'products of a layer')
         angles = torch.stack([angle_distance(*pair) for pair in pairs]).mean()

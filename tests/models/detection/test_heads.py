@@ -9,7 +9,7 @@ from rebnn_mm.models import BinaryUnit
 
 pytest.importorskip('mmdet')
 
-from mmdet.models.dense_heads import FCOSHead, RetinaHead, SSDHead
+from mmdet.models.dense_heads import ATSSHead, FCOSHead, RetinaHead, SSDHead
 
 from rebnn_mm.models.detection import BinaryRPNHead, FixedSSDHead, build_binary_towers
 
@@ -136,11 +136,17 @@ TOWERS = {
         ('retina_cls', 'retina_reg'),
     ),
     'FCOSHead': (FCOSHead, dict(strides=[8, 16]), ('conv_cls', 'conv_reg', 'conv_centerness')),
+    'ATSSHead': (
+        ATSSHead,
+        dict(anchor_generator=dict(type='AnchorGenerator', scales=[4], ratios=[1.0], strides=[8, 16])),
+        ('atss_cls', 'atss_reg', 'atss_centerness'),
+    ),
 }
 
 
 def towers(head: str, **options) -> nn.Module:
-    cfg = dict(num_classes=3, in_channels=32, feat_channels=32, stacked_convs=2, **TOWERS[head][1])
+    # The norm that FCOS and ATSS have without ours would take multiples of 32 only.
+    cfg = dict(num_classes=3, in_channels=24, feat_channels=24, stacked_convs=2, **TOWERS[head][1])
     with DefaultScope.overwrite_default_scope('mmdet'):
         return MODELS.build(dict(type='rebnn_mm.BinaryTowers', head=head, **{**cfg, **options}))
 
@@ -153,7 +159,7 @@ def test_towers_are_binary_with_a_shortcut_each_and_predictors_real(name):
         assert [type(unit) for unit in tower] == [BinaryUnit] * 2
         assert all(unit.conv.binary and unit.shortcut and isinstance(unit.act, RPReLU) for unit in tower)
     assert all(type(head.get_submodule(predictor)) is nn.Conv2d for predictor in predictors)
-    maps = head((torch.randn(2, 32, 8, 8), torch.randn(2, 32, 4, 4)))
+    maps = head((torch.randn(2, 24, 8, 8), torch.randn(2, 24, 4, 4)))
     assert [level.shape[-1] for level in maps[0]] == [8, 4]
 
 
@@ -161,7 +167,7 @@ def test_features_reach_the_predictors_of_a_tower_and_not_only_counts():
     head = towers('RetinaHead').eval()
     for unit in head.cls_convs:
         unit.bn.weight.data.zero_()
-    x = torch.rand(1, 32, 6, 6)
+    x = torch.rand(1, 24, 6, 6)
     features = x
     for unit in head.cls_convs:
         features = unit(features)
@@ -172,7 +178,7 @@ def test_channels_of_the_neck_may_differ_and_options_reach_the_units():
     style = dict(in_channels=4, conv_cfg=dict(type='XNORConv2d'), norm_cfg=dict(type='GN', num_groups=2))
     head = towers('RetinaHead', block='bireal', **style)
     first, second = head.cls_convs
-    assert (first.conv.in_channels, second.conv.in_channels) == (4, 32) and type(first.conv).__name__ == 'XNORConv2d'
+    assert (first.conv.in_channels, second.conv.in_channels) == (4, 24) and type(first.conv).__name__ == 'XNORConv2d'
     assert isinstance(second.bn, nn.GroupNorm) and not isinstance(second.act, RPReLU)
     (unit, _) = towers('RetinaHead', conv_cfg=None, block='relu', shortcut=False).cls_convs
     assert type(unit.conv) is nn.Conv2d and not unit.shortcut and isinstance(unit.act, nn.ReLU)

@@ -13,9 +13,10 @@ from mmdet.models.detectors import FasterRCNN, RetinaNet
 from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.models.detection import TeacherStudentDetector
-from rebnn_mm.models.detection.teacher_student_detector import _points, product_of, watched_layers
+from rebnn_mm.models.detection.teacher_student_detector import product_of, watched_layers
 from rebnn_mm.models.fixed_teacher import noted_calls
 from rebnn_mm.models.losses import standardised_distance
+from rebnn_mm.models.losses.feature_losses import angle_distance
 
 from .taught_samples import (
     BINARY,
@@ -86,9 +87,9 @@ def test_scores_on_regions_are_those_of_the_teacher_alone(build, teacher_file):
     batch = model.data_preprocessor(pseudo_collate([sample(0), sample(1)]), training=True)
     with torch.no_grad():
         maps = teacher.extract_feat(batch['inputs'])
-        theirs = teacher.roi_head._bbox_forward(maps, calls['roi_head._bbox_forward'].arguments[1])
-    ours = calls['roi_head._bbox_forward'].result['cls_score'].detach()
-    labels = calls['roi_head.bbox_head.get_targets'].result[0]
+        theirs = teacher.roi_head._bbox_forward(maps, calls['roi_head._bbox_forward'][0].arguments[1])
+    ours = calls['roi_head._bbox_forward'][0].result['cls_score'].detach()
+    labels = calls['roi_head.bbox_head.get_targets'][0].result[0]
     assert set(labels.tolist()) >= {0, CLASSES}
     p_s, p_t = (scores.softmax(1) for scores in (ours, theirs['cls_score']))
     rows = torch.arange(len(labels))
@@ -98,7 +99,7 @@ def test_scores_on_regions_are_those_of_the_teacher_alone(build, teacher_file):
     q_s, q_t = (p[others].view(len(labels), -1) / (1 - y)[:, None] for p, y in ((p_s, y_s), (p_t, y_t)))
     expected = (of_label + 0.25 * (q_t * (q_t / q_s).log()).sum(1)).mean()
     torch.testing.assert_close(losses['loss_dkd'].detach(), expected, rtol=1e-4, atol=1e-5)
-    distance = standardised_distance(calls['backbone'].result[0].detach(), maps[0])
+    distance = standardised_distance(calls['backbone'][0].result[0].detach(), maps[0])
     torch.testing.assert_close(losses['loss_pkd_backbone'].detach(), distance)
 
 
@@ -206,15 +207,12 @@ def test_one_stage_students(detector, tmp_path):
     assert all(float(losses[name]) == pytest.approx(0, abs=1e-5) for name in compared)
 
 
-def test_levels_and_anchors_lie_behind_each_other_as_in_the_head():
-    model = built(retina(None))
-    torch.manual_seed(0)
-    scores = [torch.randn(2, CLASSES, 8, 8), torch.randn(2, CLASSES, 4, 4)]
-    boxes = [torch.randn(2, 4, 8, 8), torch.randn(2, 4, 4, 4)]
-    points = _points(model.bbox_head, (scores, boxes))
-    assert points.scores.shape == (2, 80, CLASSES) and points.boxes.shape == (2, 80, 4) and points.sigmoid
-    assert torch.equal(points.scores[1, 64 + 4 * 2 + 3], scores[1][1, :, 2, 3])
-    assert torch.equal(points.boxes[0, 8 * 5 + 7], boxes[0][0, :, 5, 7])
+def test_started_once(build):
+    model = build(start_from_teacher=True)
+    with torch.no_grad():
+        model.backbone.conv1.weight.fill_(5)
+    model.init_weights()
+    assert (model.backbone.conv1.weight == 5).all()
 
 
 @pytest.mark.slow
@@ -234,6 +232,58 @@ def test_a_compiled_part_is_compared_as_well(build):
 LAYERWISE = [dict(type='LayerwiseLoss', parts=['backbone.layer2', 'roi_head'])]
 
 
+def test_what_is_in_a_head_is_compared_without_its_predictions(build):
+    losses = [
+        dict(type='LayerwiseLoss', parts=['rpn_head']),
+        dict(type='PKDLoss', modules=['rpn_head.rpn_conv', 'backbone']),
+    ]
+    found = losses_of(build(losses=losses))
+    assert found['loss_angle'] > 0 and found['loss_pkd_rpn_head.rpn_conv'] > 0
+    with pytest.raises(ValueError, match='PKDLoss: rpn_head gives a list, which is no map'):
+        losses_of(build(losses=[dict(type='PKDLoss', modules=['rpn_head'])]))
+
+
+def test_every_level_that_a_tower_runs_on_is_compared(tmp_path):
+    losses = [
+        dict(type='LayerwiseLoss', parts=['bbox_head.cls_convs']),
+        dict(type='PKDLoss', modules=['bbox_head.cls_convs.0']),
+    ]
+    path = save_teacher(retina(None), tmp_path / 'teacher.pth')
+    model = built(taught(path, retina(), retina(None), losses=losses))
+    model.init_weights()
+    model.train()
+    layers = ['bbox_head.cls_convs.0.conv']
+    with watched_layers(model, layers) as calls, watched_layers(model.teacher, layers) as passes:
+        found = losses_of(model)
+    ours, theirs = (
+        [product_of(net.get_submodule(layers[0]), call) for call in made[layers[0]]]
+        for net, made in ((model, calls), (model.teacher, passes))
+    )
+    assert [x.values.shape[2] for x in ours] == [8, 4]
+    expected = sum(angle_distance(*pair) for pair in zip(ours, theirs, strict=True)) / 2
+    torch.testing.assert_close(found['loss_angle'], expected)
+    assert {'loss_pkd_bbox_head.cls_convs.0_0', 'loss_pkd_bbox_head.cls_convs.0_1'} < found.keys()
+
+
+def test_regions_are_those_that_are_trained_on_where_a_sampler_tries_the_head_before(build):
+    student = c4()
+    student['train_cfg']['rcnn']['sampler'] = dict(
+        type='OHEMSampler', num=8, pos_fraction=0.25, neg_pos_ub=-1, add_gt_as_proposals=True
+    )
+    losses = [
+        dict(type='DKDLoss'),
+        dict(type='RegionBoxLoss'),
+        dict(type='PKDLoss', modules=['roi_head.shared_head']),
+    ]
+    model = build(student=student, losses=losses)
+    with noted_calls(model, ['roi_head._bbox_forward', 'roi_head.bbox_head.get_targets']) as calls:
+        found = losses_of(model)
+    (made,) = calls['roi_head._bbox_forward']
+    assert len(made.arguments[1]) == len(calls['roi_head.bbox_head.get_targets'][0].result[0]) == 16
+    for name in ('loss_dkd', 'loss_region_boxes', 'loss_pkd_roi_head.shared_head'):
+        assert found[name].requires_grad and found[name] > 0
+
+
 def test_layers_are_compared_with_those_of_the_teacher(build):
     """Against both products written out, for the first layer; its input is that of the plain network."""
     model = build(losses=LAYERWISE, start_from_teacher=True)
@@ -243,14 +293,14 @@ def test_layers_are_compared_with_those_of_the_teacher(build):
     ours, theirs = model.backbone.layer2[0].conv1, model.teacher.backbone.layer2[0].conv1
     with watched_layers(model, names) as calls, watched_layers(model.teacher, names) as passes:
         losses = losses_of(model)
-    signs, weight = calls[names[0]].arguments[0].detach().sign(), ours.weight.detach().sign()
-    found = product_of(ours, calls[names[0]])
+    signs, weight = calls[names[0]][0].arguments[0].detach().sign(), ours.weight.detach().sign()
+    found = product_of(ours, calls[names[0]][0])
     sums = nn.functional.conv2d(signs, weight, stride=2, padding=1)
     torch.testing.assert_close(found.values.detach(), sums, rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(found.size, torch.full((2,), float(signs[0].numel() * weight.numel()) ** 0.5))
     torch.testing.assert_close(found.factor, ours.weight_quantizer.alpha.flatten())
-    real = product_of(theirs, passes[names[0]])
-    x = passes[names[0]].arguments[0]
+    real = product_of(theirs, passes[names[0]][0])
+    x = passes[names[0]][0].arguments[0]
     torch.testing.assert_close(real.values, nn.functional.conv2d(x, theirs.weight, stride=2, padding=1))
     torch.testing.assert_close(real.size[1], x[1].norm() * theirs.weight.norm())
     assert real.factor is None and not real.values.requires_grad
@@ -290,7 +340,7 @@ def test_noted_calls_leave_no_trace():
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert calls.keys() == {'0', '1.extra_repr'} and torch.equal(calls['0'].arguments[0], torch.ones(1, 2))
+    assert calls.keys() == {'0', '1.extra_repr'} and torch.equal(calls['0'][0].arguments[0], torch.ones(1, 2))
     assert [dict(module.__dict__) for module in model.modules()] == before
 
 
@@ -305,8 +355,32 @@ def test_teacher_from_a_config_file(teacher_file, tmp_path):
 
 def test_a_shipped_config_is_found_from_anywhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    model = built(taught('not/there.pth', {**c4(), 'data_preprocessor': None}, 'configs/bccd/faster_rcnn_r18_bccd.py'))
+    losses = [dict(type='PKDLoss', modules=['backbone'])]
+    student = {**c4(), 'data_preprocessor': None}
+    model = built(taught('not/there.pth', student, 'configs/bccd/faster_rcnn_r18_bccd.py', losses=losses))
     assert model.teacher.backbone.depth == 18
+
+
+def with_rpn(scales):
+    cfg = deepcopy(c4(None))
+    cfg['rpn_head']['anchor_generator']['scales'] = scales
+    return cfg
+
+
+def with_stds(value):
+    cfg = deepcopy(c4(None))
+    cfg['roi_head']['bbox_head']['bbox_coder'] = dict(type='DeltaXYWHBBoxCoder', target_stds=[value] * 4)
+    return cfg
+
+
+def with_softmax(conv_cfg=BINARY):
+    return c4(conv_cfg, loss_cls=dict(type='CrossEntropyLoss', use_sigmoid=False))
+
+
+def checkpointed():
+    cfg = deepcopy(c4())
+    cfg['backbone']['with_cp'] = True
+    return cfg
 
 
 @pytest.mark.parametrize(
@@ -323,6 +397,37 @@ def test_a_shipped_config_is_found_from_anywhere(tmp_path, monkeypatch):
         (
             dict(teacher={**c4(None), 'data_preprocessor': dict(IMAGES, bgr_to_rgb=False)}),
             r'trained with bgr_to_rgb=\[0.0\].*whose bgr_to_rgb is \[1.0\]',
+        ),
+        (
+            dict(teacher={**c4(None), 'data_preprocessor': {k: v for k, v in IMAGES.items() if k != 'bgr_to_rgb'}}),
+            r'trained with bgr_to_rgb=\[0.0\].*whose bgr_to_rgb is \[1.0\]',
+        ),
+        (
+            dict(teacher={**c4(None), 'data_preprocessor': dict(type='DetDataPreprocessor')}),
+            r'trained with mean=None.*whose mean is \[120.0, 110.0, 100.0\]',
+        ),
+        (
+            dict(student={**c4(), 'data_preprocessor': dict(type='DetDataPreprocessor')}),
+            r'trained with mean=\[120.0, 110.0, 100.0\].*whose mean is None',
+        ),
+        (dict(teacher=7), 'teacher=7 is neither a config file nor the dict of a model'),
+        (dict(teacher='mmdet::retinanet/retinanet_r5.py'), 'retinanet_r5.py. is no config of a library'),
+        (dict(losses=dict(type='DKDLoss')), r'losses is one loss; it is to be a list'),
+        (
+            dict(losses=[dict(type='ObjectnessLoss')], teacher=with_rpn(scales=[3, 6])),
+            'ObjectnessLoss compares what heads predict, and the anchors of the student are .* leave this loss out',
+        ),
+        (
+            dict(losses=[dict(type='RegionBoxLoss')], teacher=with_stds(0.5)),
+            'RegionBoxLoss compares what heads predict, and the units of boxes of the student are .*DeltaXYWH',
+        ),
+        (
+            dict(losses=[dict(type='ObjectnessLoss')], student=with_softmax(), teacher=with_softmax(None)),
+            r'ObjectnessLoss compares objectness of .*\(an rpn_head with anchors and sigmoids\), which the student',
+        ),
+        (
+            dict(losses=LAYERWISE, student=checkpointed()),
+            'layer backbone.layer2.0.conv1 is compared, and backbone.layer2.0 computes it .*with_cp=False',
         ),
         (dict(teacher=c4(None, width=8)), r'fills \d+ of the \d+ parameters of the teacher; not'),
         (dict(student=dict(c4(), type='FasterRCN')), "student='FasterRCN' is no detector of mmdet"),

@@ -60,12 +60,15 @@ def raw(teacher_file, **options):
 
 
 def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(teacher_file, tmp_path):
-    straight = train(raw(teacher_file, start_from_teacher=True), tmp_path / 'straight', epochs=1)
+    # The sampler of regions draws.
+    hooks = [dict(type='IterSeedHook')]
+    straight = train(raw(teacher_file, start_from_teacher=True), tmp_path / 'straight', epochs=2, custom_hooks=hooks)
     state = straight.model.state_dict()
     resumed = train(
         raw(teacher_file, start_from_teacher=True),
         tmp_path / 'resumed',
-        epochs=1,
+        epochs=2,
+        custom_hooks=hooks,
         load_from=str(tmp_path / 'straight' / 'epoch_1.pth'),
         resume=True,
     )

@@ -4,6 +4,7 @@ from torch.nn import functional
 
 from rebnn_mm.models.losses.detector_comparison import DetectorOutput, Points, Regions, Targets
 from rebnn_mm.models.losses.detector_losses import (
+    DenseScoreLoss,
     ObjectnessLoss,
     RegionBoxLoss,
     decoupled_scores,
@@ -11,6 +12,7 @@ from rebnn_mm.models.losses.detector_losses import (
     point_divergence,
     weighted_box_distance,
 )
+from tests import two_processes
 from tests.tolerances import FLOAT64_EXACT
 
 
@@ -120,3 +122,36 @@ def test_region_boxes_are_weighted_by_class(draw, classes_share):
     distance = (boxes[0] - boxes[1]).abs().view(6, -1, 4).mean(2)
     weights = p.sum(1, keepdim=True) if classes_share else p
     torch.testing.assert_close(found, (weights * distance).sum() / weights.sum().clamp(min=1))
+
+
+def dense_points(images):
+    generator = torch.Generator().manual_seed(3)
+    ours, theirs = (
+        Points(torch.randn(2, 50, 3, generator=generator), torch.randn(2, 50, 4, generator=generator), True)
+        for _ in 'st'
+    )
+    # Ten sure points in the first image, none in the second.
+    scores = torch.full_like(theirs.scores, -9.0)
+    scores[0, :10] = 9.0
+    return [Points(x.scores[images], x.boxes[images], True) for x in (ours, theirs._replace(scores=scores))]
+
+
+def dense_losses(images):
+    ours, theirs = dense_points(images)
+    return [point_divergence(ours, theirs), weighted_box_distance(ours.boxes, theirs.boxes, foreground(theirs))]
+
+
+def _losses_of_a_process(rank, folder):
+    torch.save(dense_losses([rank]), f'{folder}/{rank}')
+
+
+def test_two_processes_weight_points_as_one_with_all_images(tmp_path):
+    two_processes.run(_losses_of_a_process, str(tmp_path))
+    # One process has twice the images for its mean over objects, DDP takes the mean of the gradients.
+    both = [(a + b) / 2 for a, b in zip(*(torch.load(tmp_path / str(rank)) for rank in (0, 1)), strict=True)]
+    torch.testing.assert_close(both, dense_losses([0, 1]))
+
+
+def test_a_power_without_a_gradient_is_refused():
+    with pytest.raises(ValueError, match=r'power=0\.5 has no gradient where both agree'):
+        DenseScoreLoss(power=0.5)

@@ -196,12 +196,14 @@ def test_amplitude_moves_the_factor_and_nothing_else(draw):
 
 
 def test_layers_of_the_named_parts_count_alike(draw):
-    ours, theirs = ({name: Product(draw(2, 3, 2, 2), torch.ones(2)) for name in ('a.x', 'a.y', 'ab.z')} for _ in 'st')
+    ours, theirs = (
+        {name: [Product(draw(2, 3, 2, 2), torch.ones(2))] for name in ('a.x', 'a.y', 'ab.z')} for _ in 'st'
+    )
     losses = LayerwiseLoss(['a'], weight=3.0)(
         DetectorOutput({}, layers=ours), DetectorOutput({}, layers=theirs), Targets()
     )
-    expected = 3 * sum(angle_distance(ours[name], theirs[name]) for name in ('a.x', 'a.y')) / 2
+    expected = 3 * sum(angle_distance(ours[name][0], theirs[name][0]) for name in ('a.x', 'a.y')) / 2
     torch.testing.assert_close(losses['loss_angle'], expected)
-    theirs['a.x'] = Product(draw(2, 4, 2, 2), torch.ones(2))
+    theirs['a.x'] = [Product(draw(2, 4, 2, 2), torch.ones(2))]
     with pytest.raises(ValueError, match='LayerwiseLoss: products of a layer of the student have the shape'):
         LayerwiseLoss(['a'])(DetectorOutput({}, layers=ours), DetectorOutput({}, layers=theirs), Targets())

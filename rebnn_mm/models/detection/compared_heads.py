@@ -1,0 +1,87 @@
+"""What losses compare of a detector's heads: whether it is there, what it means, in which form."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from mmdet.models.dense_heads import AnchorHead
+from mmdet.models.dense_heads.base_dense_head import BaseDenseHead
+from mmdet.models.roi_heads import StandardRoIHead
+from torch import Tensor
+
+from ..losses.detector_comparison import DetectorComparisonLoss, Points
+
+PLACES = dict(
+    points='class scores of a one-stage head (bbox_head)',
+    proposals='objectness of a region proposal head (an rpn_head with anchors and sigmoids)',
+    regions='regions of a second stage (a StandardRoIHead)',
+)
+"""What the losses compare, in words."""
+
+UNITS = ('means', 'stds', 'norm_on_bbox')
+"""Attributes of coders and heads on which the numbers of a box depend."""
+
+
+def places_of(loss: DetectorComparisonLoss) -> list[str]:
+    """Fields of :class:`DetectorOutput` that have to be there; modules of ``roi_head`` run on its regions."""
+    regions = loss.needs == 'regions' or any(
+        name.partition('.')[0] == 'roi_head' for name in (*loss.compared, *loss.parts)
+    )
+    return [place for place in PLACES if place == loss.needs or (place == 'regions' and regions)]
+
+
+def has_place(model: Any, place: str) -> bool:
+    """Whether a detector has what is compared there, in a form that can be."""
+    if place == 'regions':
+        return isinstance(getattr(model, 'roi_head', None), StandardRoIHead)
+    if place == 'points':
+        head = getattr(model, 'bbox_head', None)
+        return isinstance(head, BaseDenseHead) and hasattr(head, 'cls_out_channels')
+    head = getattr(model, 'rpn_head', None)
+    # Others sample otherwise, and give something else for weights of the sampled anchors.
+    plain = isinstance(head, AnchorHead) and type(head).get_targets is AnchorHead.get_targets
+    return plain and getattr(head, 'use_sigmoid_cls', False)
+
+
+def meaning_of(model: Any, loss: DetectorComparisonLoss) -> dict[str, Any]:
+    """What the numbers depend on that a loss compares, beside their shape."""
+    head: Any = model.rpn_head if loss.needs == 'proposals' else last_head(model)
+    meaning: dict[str, Any] = {}
+    if loss.needs in ('points', 'proposals'):
+        priors = getattr(head, 'prior_generator', None)
+        meaning['strides'] = [tuple(stride) for stride in getattr(priors, 'strides', ())]
+        meaning['anchors'] = [base.tolist() for base in getattr(priors, 'base_anchors', ())]
+    if loss.boxes:
+        coder = getattr(head, 'bbox_coder', None)
+        named = {key: getattr(part, key) for key in UNITS for part in (coder, head) if hasattr(part, key)}
+        meaning['units of boxes'] = [type(coder).__name__, named]
+    return meaning
+
+
+def last_head(model: Any) -> Any:
+    """The head that tells classes."""
+    return getattr(getattr(model, 'roi_head', model), 'bbox_head', None)
+
+
+def points_of(head: Any, predictions: Sequence[Sequence[Tensor]]) -> Points:
+    """Every level's (N, anchors * values, H, W) as one (N, points, values).
+
+    Raises:
+        ValueError: the head predicts the boxes of a level in several tensors.
+    """
+    classes = head.cls_out_channels
+    scores, boxes = predictions[0], predictions[1]
+    if not all(isinstance(level, Tensor) for level in (*scores, *boxes)):
+        raise ValueError(
+            f'{type(head).__name__} predicts a level in several tensors, which is not compared. Leave the losses of '
+            'its scores and boxes out, or compare maps.'
+        )
+    anchors = [level.shape[1] // classes for level in scores]
+    sizes = [level.shape[1] // count for level, count in zip(boxes, anchors, strict=True)]
+
+    def by_point(levels: Sequence[Tensor], values: Sequence[int]) -> Tensor:
+        return torch.cat(
+            [x.permute(0, 2, 3, 1).reshape(len(x), -1, size) for x, size in zip(levels, values, strict=True)], dim=1
+        )
+
+    return Points(by_point(scores, [classes] * len(scores)), by_point(boxes, sizes), head.use_sigmoid_cls)

@@ -1,0 +1,35 @@
+import pytest
+import torch
+
+pytest.importorskip('mmdet')
+
+from rebnn_mm.models.detection.compared_heads import points_of
+
+from .taught_samples import CLASSES, built, fcos, retina, taught
+
+
+def test_levels_and_anchors_lie_behind_each_other_as_in_the_head():
+    model = built(retina(None))
+    torch.manual_seed(0)
+    scores = [torch.randn(2, CLASSES, 8, 8), torch.randn(2, CLASSES, 4, 4)]
+    boxes = [torch.randn(2, 4, 8, 8), torch.randn(2, 4, 4, 4)]
+    points = points_of(model.bbox_head, (scores, boxes))
+    assert points.scores.shape == (2, 80, CLASSES) and points.boxes.shape == (2, 80, 4) and points.sigmoid
+    assert torch.equal(points.scores[1, 64 + 4 * 2 + 3], scores[1][1, :, 2, 3])
+    assert torch.equal(points.boxes[0, 8 * 5 + 7], boxes[0][0, :, 5, 7])
+
+
+def test_boxes_in_other_units_are_refused():
+    other = fcos(None)
+    other['bbox_head']['norm_on_bbox'] = False
+    with pytest.raises(ValueError, match=r"DenseBoxLoss compares .* units of boxes .*'norm_on_bbox': False"):
+        built(taught('not/there.pth', fcos(), other, losses=[dict(type='DenseBoxLoss')]))
+    # Scores of the same places can be.
+    built(taught('not/there.pth', fcos(), other, losses=[dict(type='DenseScoreLoss')]))
+
+
+def test_a_level_in_several_tensors_is_refused():
+    head = built(retina(None)).bbox_head
+    level = torch.zeros(1, CLASSES, 4, 4)
+    with pytest.raises(ValueError, match='RetinaHead predicts a level in several tensors'):
+        points_of(head, ([level], [(level, level)]))
