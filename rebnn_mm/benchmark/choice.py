@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -35,14 +36,18 @@ class Point(NamedTuple):
 def front(points: Sequence[Point], cost: Cost) -> list[Point]:
     """The points that no other beats: none scores at least as much at less cost, or more at the same; cheapest first.
 
+    Of several with equal score and cost none beats the others. A score that is no number beats nothing.
+
     Example:
         >>> points = [Point('a', 50, 10, 2), Point('b', 49, 12, 1), Point('c', 52, 30, 40)]
         >>> [point.label for point in front(points, 'ms')], [point.label for point in front(points, 'megabytes')]
         (['a', 'c'], ['b', 'a', 'c'])
     """
     found: list[Point] = []
-    for point in sorted(points, key=lambda p: (getattr(p, cost), -p.score)):
-        if not found or point.score > found[-1].score:
+    numbers = [point for point in points if not math.isnan(point.score)]
+    for point in sorted(numbers, key=lambda p: (getattr(p, cost), -p.score)):
+        equal = found and (point.score, getattr(point, cost)) == (found[-1].score, getattr(found[-1], cost))
+        if not found or equal or point.score > found[-1].score:
             found.append(point)
     return found
 
@@ -62,7 +67,9 @@ def markdown(points: Sequence[Point], metric: str) -> list[str]:
         text = f'{getattr(point, cost):.3g}'
         return f'**{text}**' if point in best[cost] else text
 
-    rows = [f'| {p.label} | {p.score:.1f} | {cell(p, "ms")} | {cell(p, "megabytes")} |' for p in points]
+    rows = [
+        f'| {p.label.replace("|", "/")} | {p.score:.1f} | {cell(p, "ms")} | {cell(p, "megabytes")} |' for p in points
+    ]
     return [f'| file | {metric} | ms | MB |', '|---|---|---|---|', *rows]
 
 
@@ -134,9 +141,10 @@ def int8_of(path: Path, examples: Sequence[Image]) -> bytes:
     file = read_onnx(path.read_bytes())
     if file.binary_weights:
         raise ValueError(f'{path} holds binary layers: its rest becomes int8 by tools/export.py --int8.')
+    if not len(examples):
+        raise ValueError(f'{path}: there is no image to calibrate int8 on.')
     inputs = onnx.load(path)
-    feeds = [feeds_of(inputs, example) for example in examples]
-    model = quantised(path, examples[0].valid_size, feeds)
+    model = quantised(path, examples[0].valid_size, (feeds_of(inputs, example) for example in examples))
     metadata = {key: text for key, text in file.metadata.items() if key != DIGEST_KEY}
     onnx.helper.set_model_props(model, metadata)
     return seal(model.SerializeToString())

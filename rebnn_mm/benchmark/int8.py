@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,9 @@ and scores."""
 CALIBRATION_IMAGES = 8
 
 
-def quantised(real: Path, size: tuple[int, int], images: list[dict[str, np.ndarray]] | None = None) -> onnx.ModelProto:
+def quantised(
+    real: Path, size: tuple[int, int], images: Iterable[dict[str, np.ndarray]] | None = None
+) -> onnx.ModelProto:
     """The network by static quantisation: QDQ, weights per channel in int8, activations in uint8 by their range.
 
     Args:
@@ -46,19 +49,24 @@ def quantised(real: Path, size: tuple[int, int], images: list[dict[str, np.ndarr
         nodes = [node for node in model.graph.node if node.name in names]
         ranged.write_bytes(watched(model, values_of(model, nodes)))
         session = timed_session(ranged, packed=False, threads=1)
-        feeds = images or (noise_feeds(session, size, seed) for seed in range(CALIBRATION_IMAGES))
+        feeds = (
+            images if images is not None else (noise_feeds(session, size, seed) for seed in range(CALIBRATION_IMAGES))
+        )
         ranges = calibrated(session, values_of(model, nodes), feeds)
     return inserted(model, names, ranges, reduced=saturates())
 
 
 def layers(model: onnx.ModelProto) -> list[str]:
-    """Names of the nodes that are quantised."""
+    """Names of the nodes that are quantised; a Clip only behind one of them, as decoding boxes has others."""
     readers: dict[str, list[str]] = {}
     for node in model.graph.node:
         for name in node.input:
             readers.setdefault(name, []).append(node.op_type)
-    return [
-        node.name
-        for node in model.graph.node
-        if node.op_type in LAYERS or (node.op_type == 'Add' and readers.get(node.output[0]) == ['Relu'])
-    ]
+    names: list[str] = []
+    made: set[str] = set()
+    for node in model.graph.node:
+        is_layer = node.op_type in LAYERS or (node.op_type == 'Add' and readers.get(node.output[0]) == ['Relu'])
+        if is_layer and (node.op_type != 'Clip' or node.input[0] in made):
+            names.append(node.name)
+            made.update(node.output)
+    return names

@@ -42,6 +42,7 @@ from rebnn_mm.deploy.measurement import (
     warnings_of,
 )
 from rebnn_mm.deploy.native import LibraryError, library_file
+from rebnn_mm.deploy.run import positive
 from rebnn_mm.utils.command_line import stop_if
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -226,10 +227,3 @@ def where(job: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
 def abi() -> int:
     """The version of the interface of librebnn."""
     return int(ctypes.CDLL(str(library_file('librebnn'))).rebnn_abi_version())
-
-
-def positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError('must be at least 1')
-    return value

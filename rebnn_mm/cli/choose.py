@@ -18,7 +18,7 @@ import os
 import statistics
 import tempfile
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from datetime import datetime, timezone
 from pathlib import Path
@@ -32,15 +32,26 @@ from rich.console import Console
 from rebnn_mm.benchmark.choice import Point, draw, int8_of, markdown, renewed
 from rebnn_mm.benchmark.timing import timed_session
 from rebnn_mm.deploy import load
+from rebnn_mm.deploy.loading import located
 from rebnn_mm.deploy.measurement import describe_cpu, measure, pin, versions
 from rebnn_mm.deploy.model import PackedModel
 from rebnn_mm.deploy.native import LibraryError
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.preprocess import Prepared
+from rebnn_mm.deploy.run import positive
 from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.calibration import CalibrationImages, dataset_images
-from rebnn_mm.utils.command_line import config_file, given_command, load_config, stop_if, unwritable
-from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.command_line import (
+    config_file,
+    given_command,
+    load_config,
+    stop_if,
+    stopping_on_mistakes,
+    unwritable,
+)
+from rebnn_mm.utils.dataset_check import data_paths, missing_data
+
+PICTURES = ('.png', '.svg')
 
 IMAGES = 8
 """Test images that are timed."""
@@ -57,8 +68,10 @@ def parse_args() -> argparse.Namespace:
         '--int8-of', nargs='+', default=[], metavar='LABEL', help="real-valued files: add ONNX Runtime's int8 of them"
     )
     parser.add_argument('--metric', help=f'key of the score; default: {" or ".join(METRICS)}')
-    parser.add_argument('--threads', type=int, default=1, help='default: %(default)s')
-    parser.add_argument('--rounds', type=int, default=5, help=f'runs of each of {IMAGES} images; default: %(default)s')
+    parser.add_argument('--threads', type=positive, default=1, help='default: %(default)s')
+    parser.add_argument(
+        '--rounds', type=positive, default=5, help=f'runs of each of {IMAGES} images; default: %(default)s'
+    )
     parser.add_argument('--json', type=Path, default=Path('work_dirs/choose.json'), help='default: %(default)s')
     parser.add_argument('--picture', type=Path, help='.png or .svg')
     parser.add_argument('--update', type=Path, metavar='PAGE', help='Markdown whose table is renewed')
@@ -74,28 +87,33 @@ def main() -> None:
     warnings.simplefilter('ignore')
     for path in filter(None, (args.json, args.picture, args.update)):
         stop_if(unwritable(path))
-    page = args.update.read_text(encoding='utf-8') if args.update else ''
+    if args.picture and args.picture.suffix not in PICTURES:
+        stop_if(f'--picture {args.picture}: the name has to end in {" or ".join(PICTURES)}.')
     try:
         if args.update:
-            renewed(page, '')
-    except ValueError as error:
-        stop_if(f'{args.update}: {error}')
+            renewed(args.update.read_text(encoding='utf-8'), '')
+    except (ValueError, OSError) as error:
+        stop_if(f'--update {args.update}: {error}')
     cfg = load_config(args)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
+    stop_if(None if cfg.get('test_dataloader') else f'{args.config} has no test_dataloader, so no test set.')
     stop_if(missing_data(cfg, ['test']))
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
-        report = compare(cfg, args, console)
+        with stopping_on_mistakes(cfg):
+            report = compare(cfg, args, console)
     except (ValueError, OSError, LibraryError) as error:
         stop_if(str(error))
     points = [Point(**entry) for entry in report['points']]
     name, _ = METRICS.get(report['metric'], (report['metric'], 1))
-    if args.picture:
-        draw(points, name, args.picture)
     table = '\n'.join(markdown(points, name)) + '\n'
+    print(table, end='', flush=True)
+    if args.picture:
+        args.picture.parent.mkdir(parents=True, exist_ok=True)
+        draw(points, name, args.picture)
     if args.update:
+        page = args.update.read_text(encoding='utf-8')
         args.update.write_text(renewed(page, f'{table}\n{conditions(report)}\n'), encoding='utf-8')
-    print(table, end='')
 
 
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -108,21 +126,27 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     unknown = next((label for label in args.int8_of if label not in files), None)
     if unknown is not None:
         raise ValueError(f'--int8-of {unknown}: the files are called {", ".join(files)}.')
+    taken = next((label for label in args.int8_of if f'{label}, int8' in files), None)
+    if taken is not None:
+        raise ValueError(f"--int8-of {taken} makes '{taken}, int8', which is given: call that file otherwise.")
+    report = kept(args.json)
     with tempfile.TemporaryDirectory() as folder:
-        for label in args.int8_of:
+        for number, label in enumerate(dict.fromkeys(args.int8_of)):
             console.print(f'... quantising {label}')
-            path = Path(folder, f'{files[label].stem}_int8.onnx')
+            path = Path(folder, f'{number}.onnx')
             path.write_bytes(int8_of(files[label], calibration_images(cfg, files[label])))
             files[f'{label}, int8'] = path
-        report = json.loads(args.json.read_text()) if args.json.is_file() else {}
         scores = report.setdefault('scores', {})
         keys = {label: key_of(path, cfg) for label, path in files.items()}
         for label, path in files.items():
             if keys[label] not in scores:
                 console.print(f'... scoring {label}')
-                scores[keys[label]] = score(cfg, path.read_bytes())
+                try:
+                    scores[keys[label]] = score(cfg, path.read_bytes())
+                except ValueError as error:
+                    raise ValueError(f'{label}: {error}') from error
                 write(args.json, report)
-        metric = metric_of(scores[next(iter(keys.values()))], args.metric)
+        metric = metric_of({label: scores[key] for label, key in keys.items()}, args.metric)
         console.print(f'... timing {len(files)} files in turns')
         times = timed(cfg, files, args)
         sizes = {label: round(path.stat().st_size / 1e6, 3) for label, path in files.items()}
@@ -154,7 +178,7 @@ def labelled(given: list[str]) -> dict[str, Path]:
         label, equals, path = text.partition('=')
         if not equals or not label or label in files:
             raise ValueError(f'{text}: give each file a label of its own, as in "1 bit=model.onnx".')
-        files[label] = Path(path)
+        files[label] = Path(located(path))
         if not isinstance(load(path), PackedModel):  # which also says what is wrong with a file, before the work
             raise ValueError(f'{path} takes texts, and only models of images are compared here.')
     return files
@@ -176,20 +200,48 @@ def calibration_images(cfg: Config, path: Path) -> CalibrationImages:
         return CalibrationImages(steps, dataset_images(cfg.train_dataloader.dataset))
 
 
-def key_of(path: Path, cfg: Config) -> str:
-    """What a score depends on: the file and the test set."""
-    return hashlib.sha256(path.read_bytes() + repr(cfg.test_dataloader.dataset).encode()).hexdigest()[:16]
-
-
-def metric_of(scores: dict[str, float], wanted: str | None) -> str:
-    """The key of the score that counts.
+def kept(path: Path) -> dict[str, Any]:
+    """What an earlier call has written.
 
     Raises:
-        ValueError: there is no such score.
+        ValueError: the file is none of ours.
     """
-    found = next((key for key in ([wanted] if wanted else METRICS) if key in scores), None)
+    try:
+        report = json.loads(path.read_text(encoding='utf-8')) if path.is_file() else {}
+        if isinstance(report, dict) and isinstance(report.get('scores', {}), dict):
+            return report
+    except ValueError:
+        pass
+    raise ValueError(f'--json {path} is no file that this program has written: name another, or remove it.')
+
+
+def key_of(path: Path, cfg: Config) -> str:
+    """What a score depends on: the file, the test set with its annotations, and the evaluator."""
+    digest = hashlib.sha256(path.read_bytes())
+    digest.update(repr((cfg.test_dataloader.dataset, cfg.test_evaluator)).encode())
+    for entry in data_paths(cfg, ['test']):
+        if Path(entry.path).is_file():
+            digest.update(Path(entry.path).read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def metric_of(scores: Mapping[str, Mapping[str, float]], wanted: str | None) -> str:
+    """The key of the score that counts, which all files have.
+
+    Args:
+        scores: by label.
+        wanted: the key that is asked for.
+
+    Raises:
+        ValueError: there is no such score, or a file has none; mmdet gives none to a detector that finds nothing.
+    """
+    known = list(dict.fromkeys(key for own in scores.values() for key in own))
+    found = next((key for key in ([wanted] if wanted else METRICS) if key in known), None)
     if found is None:
-        raise ValueError(f'there is no {wanted or " or ".join(METRICS)}; choose by --metric from {", ".join(scores)}.')
+        raise ValueError(f'there is no {wanted or " or ".join(METRICS)}; choose by --metric from {", ".join(known)}.')
+    silent = next((label for label, own in scores.items() if found not in own), None)
+    if silent is not None:
+        raise ValueError(f'{silent} has no {found}: it finds nothing on the test set. Leave it out.')
     return found
 
 

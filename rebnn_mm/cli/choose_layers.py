@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import hashlib
 import json
 import warnings
 from datetime import datetime, timezone
@@ -29,6 +30,7 @@ from torch import nn
 from rebnn_mm.analysis.bit_worth import Worth, keep_real, markdown, parts_of, proposal, with_real_weights
 from rebnn_mm.cli.choose import METRICS, conditions, metric_of, timed, write
 from rebnn_mm.deploy.measurement import describe_cpu, versions
+from rebnn_mm.deploy.run import positive
 from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.exporter import write as write_whole
@@ -57,7 +59,9 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('config', type=config_file, help='config of the 1-bit network')
     parser.add_argument('checkpoint', help='its trained weights')
-    parser.add_argument('--epochs', type=int, default=1, help='each network is trained on for; default: %(default)s')
+    parser.add_argument(
+        '--epochs', type=positive, default=1, help='each network is trained on for; default: %(default)s'
+    )
     parser.add_argument(
         '--lr-mult',
         type=float,
@@ -69,8 +73,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--ms', type=float, help='propose real parts for so many more milliseconds at most')
     parser.add_argument('--megabytes', type=float, help='and for so many more megabytes')
     parser.add_argument('--precision', choices=PRECISIONS, default='int8', help='of real parts; default: %(default)s')
-    parser.add_argument('--threads', type=int, default=1, help='while timing; default: %(default)s')
-    parser.add_argument('--rounds', type=int, default=5, help='runs of each image; default: %(default)s')
+    parser.add_argument('--threads', type=positive, default=1, help='while timing; default: %(default)s')
+    parser.add_argument('--rounds', type=positive, default=5, help='runs of each image; default: %(default)s')
     add_common_arguments(parser)
     return parser.parse_args()
 
@@ -89,11 +93,11 @@ def main() -> None:
         with stopping_on_mistakes(cfg):
             report = compare(cfg, args, console)
         worths = [Worth(**entry) for entry in report['parts']]
+        print('\n'.join(markdown(worths, METRICS.get(report['metric'], (report['metric'], 1))[0])))
+        print(f'\nWith nothing real: {report["score"]:.1f}. {conditions(report)}', flush=True)
         chosen = proposal(worths, args.precision, ms=args.ms, megabytes=args.megabytes)
     except (ValueError, OSError) as error:
         stop_if(str(error))
-    print('\n'.join(markdown(worths, METRICS.get(report['metric'], (report['metric'], 1))[0])))
-    print(f'\nWith nothing real: {report["score"]:.1f}. {conditions(report)}')
     print(proposed(chosen, args, report['layers']))
 
 
@@ -112,7 +116,9 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     if not parts:
         raise ValueError(f'{args.config} has no binary layers, so there is nothing to choose.')
     folder = Path(cfg.work_dir)
-    _same_settings(folder, args)
+    _same_settings(folder, cfg, args)
+    validation = _on_validation(cfg)
+    metric = ''
     files: dict[str, Path] = {}
     scores: dict[str, dict[str, float]] = {}
     for number, (part, names) in enumerate({NOTHING: [], **parts}.items()):
@@ -122,11 +128,11 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         checkpoint = trained(planned, own)
         for precision, path in packed(checkpoint, own).items():
             files[f'{part}, {precision}'] = path
-        scores[part] = scored(cfg, own)
+        scores[part] = scored(validation, own)
+        metric = metric or metric_of(scores, args.metric)
     console.print(f'... timing {len(files)} files in turns')
-    times = timed(cfg, files, args)
+    times = timed(validation, files, args)
     sizes = {label: path.stat().st_size / 1e6 for label, path in files.items()}
-    metric = metric_of(scores[NOTHING], args.metric)
     factor = METRICS.get(metric, ('', 1))[1]
 
     def more(values: dict[str, float], part: str) -> dict[str, float]:
@@ -137,7 +143,8 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
             part,
             len(names),
             sum(model.get_submodule(name).weight.numel() for name in names),
-            round(factor * (scores[part][metric] - scores[NOTHING][metric]), 2),
+            # mmdet gives a detector that finds nothing no score.
+            round(factor * (scores[part].get(metric, 0.0) - scores[NOTHING][metric]), 2),
             more(times, part),
             more(sizes, part),
         )
@@ -158,19 +165,31 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     return report
 
 
-def _same_settings(folder: Path, args: argparse.Namespace) -> None:
+def _on_validation(cfg: Config) -> Config:
+    """The config with its validation set for the test set."""
+    cfg = copy.deepcopy(cfg)
+    cfg.test_dataloader, cfg.test_evaluator, cfg.test_cfg = cfg.val_dataloader, cfg.val_evaluator, dict()
+    return cfg
+
+
+def _same_settings(folder: Path, cfg: Config, args: argparse.Namespace) -> None:
     """Note what the networks depend on.
 
     Raises:
         ValueError: those in the folder were made otherwise.
     """
     path = folder / 'settings.json'
-    given = {key: str(vars(args)[key]) for key in ('config', 'checkpoint', 'epochs', 'lr_mult', 'cfg_options')}
+    given = {key: str(vars(args)[key]) for key in ('epochs', 'lr_mult', 'cfg_options')}
+    settings = {key: value for key, value in cfg.items() if key != 'work_dir'}
+    contents = {'config': repr(settings).encode(), 'checkpoint': Path(args.checkpoint).read_bytes()}
+    for key, content in contents.items():
+        given[key] = f'{vars(args)[key]} (SHA-256 {hashlib.sha256(content).hexdigest()[:12]})'
     before = json.loads(path.read_text()) if path.is_file() else given
-    other = next((key for key in given if given[key] != before[key]), None)
+    other = next((key for key in given if given[key] != before.get(key)), None)
     if other is not None:
         raise ValueError(
-            f'{folder} holds networks made with {other} {before[other]}, not {given[other]}: name another --work-dir.'
+            f'{folder} holds networks made with {other} {before.get(other)}, not {given[other]}: name another '
+            '--work-dir.'
         )
     write(path, given)
 
@@ -197,6 +216,9 @@ def plan(cfg: Config, args: argparse.Namespace, folder: Path, model: nn.Module, 
     torch.save({'state_dict': with_real_weights(state.get('state_dict', state), model, names)}, start)
     loop.update(max_epochs=args.epochs, val_begin=args.epochs + 1)
     planned.optim_wrapper.optimizer.lr *= args.lr_mult
+    # Networks of other seeds would differ by more than their parts.
+    randomness = dict(planned.get('randomness') or {})
+    planned.randomness = {**randomness, 'seed': randomness.get('seed') or 0}
     planned.param_scheduler = [
         dict(type='LinearLR', start_factor=1.0, end_factor=0.0, end=args.epochs, convert_to_iter_based=True)
     ]
@@ -210,9 +232,11 @@ def plan(cfg: Config, args: argparse.Namespace, folder: Path, model: nn.Module, 
 def trained(planned: Config, folder: Path) -> Path:
     """The last checkpoint; what is finished is not repeated, and what was stopped goes on."""
     last = folder / f'epoch_{planned.train_cfg.max_epochs}.pth'
-    if not last.is_file():
+    # A file that is there may be half of one; mmengine names the last that is whole.
+    whole = find_latest_checkpoint(str(folder))
+    if whole is None or Path(whole).name != last.name:
         planned = copy.deepcopy(planned)
-        if find_latest_checkpoint(str(folder)) is not None:
+        if whole is not None:
             planned.resume, planned.load_from = True, None
         Runner.from_cfg(planned).train()
     return last
@@ -239,11 +263,9 @@ def packed(checkpoint: Path, folder: Path) -> dict[str, Path]:
 
 
 def scored(cfg: Config, folder: Path) -> dict[str, float]:
-    """Scores of the file in fp32 on the validation set."""
+    """Scores of the file in fp32 on the test set of the config."""
     path = folder / 'scores.json'
     if not path.is_file():
-        cfg = copy.deepcopy(cfg)
-        cfg.test_dataloader, cfg.test_evaluator, cfg.test_cfg = cfg.val_dataloader, cfg.val_evaluator, dict()
         write(path, score(cfg, (folder / f'{PRECISIONS[0]}.onnx').read_bytes()))
     return json.loads(path.read_text())
 

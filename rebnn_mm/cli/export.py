@@ -47,9 +47,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--int8-layers',
         choices=TIERS,
-        default=TIERS[0],
         help='with --int8: heads (what never becomes a sign), all (shortcuts and others, too), stem (the first layer, '
-        'too); default: %(default)s',
+        f'too); default: {TIERS[0]}',
     )
     parser.add_argument(
         '--score',
@@ -102,6 +101,8 @@ def main() -> None:
         stop_if(f'--format {args.format} does not exist; there are {", ".join(ENGINES)}.')
     if args.score and args.int8 is None:
         stop_if('--score compares a file with --int8 and without it; give both.')
+    if args.int8_layers and args.int8 is None:
+        stop_if('--int8-layers chooses among the layers of --int8; give both.')
     if not args.out.parent.is_dir():
         stop_if(f'there is no folder {args.out.parent} to write into.')
     stop_if(unwritable(args.out))
@@ -119,7 +120,7 @@ def main() -> None:
             if args.score:
                 source = source._replace(score=scorer(args))
             options = Options(
-                int8=PLAIN.int8 if args.int8 is None else args.int8_layers,
+                int8=PLAIN.int8 if args.int8 is None else args.int8_layers or TIERS[0],
                 **{option.name: getattr(args, option.name) for option in SWITCHES},
             )
             ENGINES[args.format].writer()(source, args.out, options, console)

@@ -47,7 +47,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument('model', help='packed model, written by rebnn export, zoo:<name> or hf:owner/name')
     parser.add_argument('input', help='image file, or the text for a model of texts')
     parser.add_argument('more', nargs='*', help='further images; any may be a folder, a video file or camera:0')
-    parser.add_argument('--batch', type=_count, default=1, help='how many of them at a time; default: %(default)s')
+    parser.add_argument('--batch', type=positive, default=1, help='how many of them at a time; default: %(default)s')
     parser.add_argument('--pair', metavar='TEXT', help='second text, for a model of pairs')
     parser.add_argument(
         '--out',
@@ -57,16 +57,18 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         '--score-thr', type=_share, default=0.3, help='lowest score of an object, 0 to 1; default: %(default)s'
     )
-    parser.add_argument('--top', type=_count, default=5, help='how many classes of a classifier; default: %(default)s')
+    parser.add_argument(
+        '--top', type=positive, default=5, help='how many classes of a classifier; default: %(default)s'
+    )
     parser.add_argument(
         '--threads',
-        type=_count,
+        type=positive,
         default=1,
         help='threads for the image, or how many of several images at the same time; default: %(default)s',
     )
     parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
     parser.add_argument(
-        '--time', type=_count, nargs='?', const=20, metavar='RUNS', help='time so many runs, by default %(const)s'
+        '--time', type=positive, nargs='?', const=20, metavar='RUNS', help='time so many runs, by default %(const)s'
     )
     parser.add_argument('--list', action=_ListZoo, help='list the models that come along, and end')
     parser.add_argument('--version', action='version', version=_versions(), help='print versions and end')
@@ -200,7 +202,8 @@ def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[
 Result = list[Label] | Detections | dict[str, np.ndarray]
 
 
-def _count(text: str) -> int:
+def positive(text: str) -> int:
+    """A number of an argument that counts something."""
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError('must be at least 1')

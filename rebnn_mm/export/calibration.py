@@ -106,7 +106,7 @@ def dataset_images(dataset: Mapping[str, Any], at_most: int = MOST) -> list[Path
         at_most: so many.
 
     Raises:
-        ValueError: it names no image files.
+        ValueError: it names no image files, or has none.
     """
     images: list[Path | np.ndarray] = []
     for _, leaf in leaf_datasets(dataset, 'dataset'):
@@ -117,6 +117,8 @@ def dataset_images(dataset: Mapping[str, Any], at_most: int = MOST) -> list[Path
             if image is None:
                 raise ValueError(f'{type(built).__name__} names no image files.')
             images.append(image if isinstance(image, np.ndarray) else Path(image))
+    if not images:
+        raise ValueError(f'{dataset.get("type")} is empty: {dataset.get("ann_file") or dataset.get("data_root")}.')
     return images
 
 

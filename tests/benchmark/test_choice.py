@@ -24,6 +24,13 @@ def test_front_holds_what_no_other_beats(order):
         assert [point.label for point in front(POINTS[::order], cost)] == ['1 bit', 'int8']
 
 
+def test_equal_files_are_both_on_the_front_and_no_number_is_on_none():
+    twice = [Point('a', 50.0, 10.0, 2.0), Point('b', 50.0, 12.0, 2.0), Point('none', float('nan'), 1.0, 1.0)]
+    for points in (twice, twice[::-1]):
+        assert {point.label for point in front(points, 'megabytes')} == {'a', 'b'}
+        assert [point.label for point in front(points, 'ms')] == ['a']
+
+
 def test_table_marks_both_fronts():
     rows = markdown([*POINTS, Point('small', 50.0, 50.0, 1.0)], 'AP')
     assert rows[2] == '| 1 bit | 52.8 | **40** | **2.4** |'

@@ -11,7 +11,7 @@ pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
 from rebnn_mm.benchmark.choice import int8_of
-from rebnn_mm.cli.choose import main
+from rebnn_mm.cli.choose import key_of, main, metric_of
 from rebnn_mm.deploy import TextClassifier, load
 from rebnn_mm.export.exporter import export, write
 from tests.export.conftest import tiny_classifier, tiny_parts
@@ -33,9 +33,12 @@ def files(classifier):
     """The packed file of the folder and a real-valued one of the same structure."""
     backbone = tiny_parts()['backbone'] | dict(conv_cfg=None)
     model = tiny_classifier(backbone=backbone, head=dict(type='LinearClsHead', num_classes=10, in_channels=8))
+    backbone = backbone | dict(base_channels=2 * backbone['base_channels'])
+    wide = tiny_classifier(backbone=backbone, head=dict(type='LinearClsHead', num_classes=10, in_channels=16))
     names = load(classifier / 'tiny.onnx').classes
     about = dict(preprocess=dict(channels='bgr', **NORMAL), classes=names, size=(32, 32))
     write(export(model, **about).data, classifier / 'real.onnx')
+    write(export(wide, **about).data, classifier / 'wide.onnx')
     cfg = Config.fromfile(classifier / 'tiny.py')
     cfg.train_dataloader = cfg.test_dataloader
     cfg.dump(classifier / 'trained.py')
@@ -95,14 +98,61 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
             '--int8-of takes images of the training set, and the config has none',
         ),
         (['a={folder}/tiny.onnx', '--metric', 'AP'], 'there is no AP; choose by --metric from accuracy/top1'),
+        (['a={folder}/tiny.onnx', '--picture', 'a.gif'], '--picture a.gif: the name has to end in .png or .svg'),
+        (['a={folder}/tiny.onnx', '--update', '{folder}/no.md'], 'no.md: [Errno 2] No such file'),
+        (
+            ['a={folder}/tiny.onnx', '--json', '{folder}/tiny.onnx'],
+            'tiny.onnx is no file that this program has written',
+        ),
+        (['a={folder}/tiny.onnx', '--rounds', '0'], 'argument --rounds: must be at least 1'),
+        (
+            ['a={folder}/tiny.onnx', 'a, int8={folder}/real.onnx', '--int8-of', 'a'],
+            "--int8-of a makes 'a, int8', which is given",
+        ),
+        (['a={folder}/tiny.onnx', '--cfg-options', 'test_dataloader=None'], 'has no test_dataloader, so no test set'),
+        (['a={folder}/tiny.onnx', '--cfg-options', 'test_evaluator.type=Acuracy'], "Did you mean 'Accuracy'?"),
+        (['a=zoo:nothing'], 'nothing'),
     ],
 )
 def test_mistakes_are_one_sentence(files, arguments, message, tmp_path, capsys):
     given = [text.format(folder=files) for text in arguments]
     with pytest.raises(SystemExit):
-        choose(files / 'tiny.py', *given, '--json', tmp_path / 'choose.json')
+        choose(files / 'tiny.py', '--json', tmp_path / 'choose.json', *given)
     (line,) = capsys.readouterr().err.strip().splitlines()[-1:]
     assert message in line
+
+
+def test_int8_of_two_files_of_one_name(files, tmp_path, capsys):
+    for folder, model in (('a', files / 'real.onnx'), ('b', files / 'wide.onnx')):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / 'real.onnx').write_bytes(model.read_bytes())
+    given = [f'{label}={tmp_path / label / "real.onnx"}' for label in 'ab']
+    choose(
+        files / 'trained.py', *given, '--int8-of', 'a', 'b', '--rounds', 1, '--json', tmp_path / 'new' / 'choose.json'
+    )
+    a, b = json.loads((tmp_path / 'new' / 'choose.json').read_text())['points'][2:]
+    assert (a['label'], b['label']) == ('a, int8', 'b, int8') and a['megabytes'] != b['megabytes']
+
+
+def test_a_score_depends_on_the_evaluator_and_on_the_annotations(files, tmp_path):
+    cfg = Config.fromfile(files / 'tiny.py')
+    labels = tmp_path / 'labels.json'
+    labels.write_text('1')
+    cfg.test_dataloader.dataset.ann_file = str(labels)
+    cfg.test_dataloader.dataset.data_root = ''
+    keys = [key_of(files / 'tiny.onnx', cfg)]
+    labels.write_text('2')
+    keys.append(key_of(files / 'tiny.onnx', cfg))
+    cfg.test_evaluator.topk = (1, 5)
+    keys.append(key_of(files / 'tiny.onnx', cfg))
+    keys.append(key_of(files / 'real.onnx', cfg))
+    assert len(set(keys)) == 4
+
+
+def test_a_file_that_finds_nothing_is_named():
+    scores = {'dead': {}, 'alive': {'coco/bbox_mAP': 0.5}}
+    with pytest.raises(ValueError, match='dead has no coco/bbox_mAP: it finds nothing on the test set'):
+        metric_of(scores, None)
 
 
 def test_what_is_binary_is_not_quantised_that_way(files):

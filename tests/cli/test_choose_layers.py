@@ -72,6 +72,19 @@ def test_a_part_is_made_real_and_proposed_if_it_pays(trained, capsys):
     with pytest.raises(SystemExit):
         choose(trained, '--work-dir', work, '--epochs', 2)
     assert 'holds networks made with epochs 1, not 2: name another --work-dir' in capsys.readouterr().err
+    # Both networks draw alike.
+    plans = [Config.fromfile(work / own / 'planned.py') for own in ('nothing', 'backbone.layer1')]
+    assert [plan.randomness['seed'] for plan in plans] == [0, 0]
+    # Half a checkpoint is none.
+    (work / 'nothing' / 'last_checkpoint').unlink()
+    before = (work / 'nothing' / 'epoch_1.pth').read_bytes()
+    (work / 'nothing' / 'epoch_1.pth').write_bytes(before[:100])
+    choose(trained, '--work-dir', work)
+    assert len((work / 'nothing' / 'epoch_1.pth').read_bytes()) > 100
+    (trained / 'tiny.pth').write_bytes((trained / 'tiny.pth').read_bytes() + b' ')
+    with pytest.raises(SystemExit):
+        choose(trained, '--work-dir', work)
+    assert 'holds networks made with checkpoint' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,7 @@ test_cfg = dict()
         (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'tiny.py'], 'tiny.py cannot be read as an image'),
         (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8'], 'the config has no train_dataloader to take images from'),
         (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--score'], '--score compares a file with --int8 and without it'),
+        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8-layers', 'all'], '--int8-layers chooses among the layers of'),
         (
             ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'tiny.py', '--score'],
             'tiny.py has no test_dataloader and test_evaluator, so there is nothing to score on',
