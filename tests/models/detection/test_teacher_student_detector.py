@@ -23,6 +23,7 @@ from .taught_samples import (
     CLASSES,
     IMAGES,
     ONE_STAGE,
+    TWO_STAGE,
     built,
     c4,
     fcos,
@@ -461,6 +462,21 @@ def checkpointed():
 def test_errors_say_what_to_do(build, options, message):
     with pytest.raises(ValueError, match=message):
         build(**options)
+
+
+@pytest.mark.parametrize(('detector', 'losses'), [(retina, ONE_STAGE), (c4, TWO_STAGE)])
+def test_a_student_that_is_made_binary_as_a_whole(detector, losses, tmp_path):
+    path = save_teacher(detector(None), tmp_path / 'teacher.pth')
+    cfg = taught(path, detector(None), detector(None), losses=losses, start_from_teacher=True)
+    whole = dict(type='rebnn_mm.Binarized', real='rebnn_mm.TeacherStudentDetector', conv=BINARY)
+    model = built({**cfg, **whole})
+    model.init_weights()
+    binary = [sum(isinstance(layer, BinaryConv2d) for layer in net.modules()) for net in (model, model.teacher)]
+    assert binary[0] > 8 and binary[1] == 0
+    assert torch.equal(model.backbone.layer2[0].conv1.weight, model.teacher.backbone.layer2[0].conv1.weight)
+    found = losses_of(model.train())
+    compared = [value for name, value in found.items() if name.startswith(('loss_dkd', 'loss_dense', 'loss_pkd'))]
+    assert len(compared) > 1 and all(value > 0 for value in compared)
 
 
 def test_what_training_does_not_call_cannot_be_compared(build):
