@@ -138,6 +138,15 @@ runs = [
         seeds=[1],
     ),
     dict(
+        name='taught_ema',
+        label='the same with weights averaged over 200 steps (1 + 1)',
+        config=taught,
+        options={**moving, 'optim_wrapper.type': 'Bfloat16OptimWrapper'},
+        hooks=[dict(type='EMAHook', momentum=5e-3, update_buffers=True)],
+        teacher='teacher',
+        seeds=[1],
+    ),
+    dict(
         name='wide_teacher',
         label='the teacher, 1.5 times the channels, in bfloat16 (1)',
         config=real,
