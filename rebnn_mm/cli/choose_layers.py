@@ -84,6 +84,7 @@ def main() -> None:
     warnings.simplefilter('ignore')
     cfg = load_config(args)
     cfg.work_dir = f'{cfg.work_dir}/choose_layers' if args.work_dir is None else cfg.work_dir
+    stop_if(None if cfg.get('val_dataloader') else f'{args.config} has no val_dataloader to score on.')
     stop_if(missing_data(cfg, ['train', 'val']))
     stop_if(missing_checkpoint(args.checkpoint))
     stop_on_broken_environment(cfg)
