@@ -107,17 +107,6 @@ def as_maps(calls: Iterable[Call]) -> tuple[Tensor, ...]:
     )
 
 
-def normalises(preprocessor: nn.Module) -> bool:
-    """Whether images are normalised there, with a mean or without; otherwise they come so from elsewhere.
-
-    Example:
-        >>> from mmengine.model import BaseDataPreprocessor, ImgDataPreprocessor
-        >>> normalises(ImgDataPreprocessor()), normalises(BaseDataPreprocessor())
-        (True, False)
-    """
-    return hasattr(preprocessor, '_enable_normalize')
-
-
 class FixedTeacher:
     """Mixin, named in front of ``nn.Module``, of a model that learns from another one.
 

@@ -148,6 +148,7 @@ test_cfg = dict()
         'no image to calibrate on',
         'training set',
         'score alone',
+        'layers of int8 alone',
         'nothing to score on',
         'another engine',
     ],

@@ -24,7 +24,7 @@ SHOWN = {
 
 def points(page: str) -> dict[str, tuple[float, float, float]]:
     """AP, milliseconds and megabytes of the files in :data:`SHOWN`, by what the picture calls them."""
-    rows = re.findall(r'^\| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$', page.replace('**', ''), flags=re.MULTILINE)
+    rows = re.findall(r'^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$', page.replace('**', ''), flags=re.MULTILINE)
     found = {label: numbers for label, *numbers in rows if label in SHOWN}
     return {name: tuple(map(float, found[label])) for label, name in SHOWN.items()}  # type: ignore[misc]
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rebnn_mm.registry import MODELS
 
-from ..fixed_teacher import ConfiguredTeacher, as_maps, normalises, noted_calls
+from ..fixed_teacher import ConfiguredTeacher, as_maps, noted_calls
 from ..losses import DetectorOutput, MapLoss
 
 
@@ -73,7 +73,8 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
     ) -> None:
         super().__init__(*args, **kwargs)
         own = self.data_preprocessor
-        images = {name: getattr(own, name, None) for name in ('mean', 'std', 'to_rgb')} if normalises(own) else {}
+        # Without a mean there, images come normalised from elsewhere.
+        images = {name: getattr(own, name) for name in ('mean', 'std', 'to_rgb')} if hasattr(own, 'mean') else {}
         self.build_teacher(teacher, teacher_checkpoint, MMPRETRAIN_MODELS, images)
         self.check_same_classes(*(getattr(model.head, 'num_classes', None) for model in (self, self.teacher)))
         self.teacher_loss = MMPRETRAIN_MODELS.build(teacher_loss)

@@ -10,13 +10,14 @@ from mmdet.models.detectors.base import BaseDetector
 from mmdet.registry import MODELS as MMDET_MODELS
 from mmdet.structures import SampleList
 from mmdet.structures.bbox import get_box_tensor
+from mmengine.model import ImgDataPreprocessor
 from mmengine.registry import MODELS as ROOT_MODELS
 from torch import Tensor, nn
 
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.registry import MODELS
 
-from ..fixed_teacher import Call, Calls, ConfiguredTeacher, as_maps, normalises, noted_calls
+from ..fixed_teacher import Call, Calls, ConfiguredTeacher, as_maps, noted_calls
 from ..losses.detector_comparison import (
     DetectorComparisonLoss,
     DetectorOutput,
@@ -165,7 +166,8 @@ class TeacherStudentDetector(ConfiguredTeacher):
             )
         own: Any = self.data_preprocessor  # type: ignore[attr-defined]
         images = {}
-        if normalises(own):
+        # One that only moves images to the device leaves open how they are normalised.
+        if isinstance(own, ImgDataPreprocessor):
             mean, std = getattr(own, 'mean', None), getattr(own, 'std', None)
             images = dict(mean=mean, std=std, bgr_to_rgb=own._channel_conversion)
         self.build_teacher(teacher, teacher_checkpoint, MMDET_MODELS, images)
