@@ -90,8 +90,8 @@ def show(scores: dict[str, float], checkpoint: Path, packed: list[dict[str, Any]
     for point in packed:
         table.add_row(point['label'], *(f'{point[key]:.{digits}f}' for key, digits in NUMBERS.items()))
     page = (ROOT / 'docs/choose.md').read_text(encoding='utf-8')
-    written = page[page.index('<!-- begin choice -->') : page.index('<!-- end choice -->')]
-    for label, *numbers in (line.strip('| ').split(' | ') for line in written.splitlines() if line.startswith('| fp32')):
+    page = page[page.index('<!-- begin choice -->') : page.index('<!-- end choice -->')]
+    for label, *numbers in (line.strip('| ').split(' | ') for line in page.splitlines() if line.startswith('| fp32')):
         table.add_row(f'real-valued twin, {label} *', *(number.strip('*') for number in numbers))
     Console(width=100).print(table)
     print('* trained for 48 epochs, those of a teacher counted. The figures of the twin are those of docs/choose.md,')
