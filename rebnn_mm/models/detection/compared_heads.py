@@ -54,7 +54,9 @@ def meaning_of(model: Any, loss: DetectorComparisonLoss) -> dict[str, Any]:
     if loss.boxes:
         coder = getattr(head, 'bbox_coder', None)
         named = {key: getattr(part, key) for key in UNITS for part in (coder, head) if hasattr(part, key)}
-        meaning['units of boxes'] = [type(coder).__name__, named]
+        # A config gives lists where a class has tuples for default.
+        units = {key: tuple(value) if isinstance(value, list) else value for key, value in named.items()}
+        meaning['units of boxes'] = [type(coder).__name__, units]
     return meaning
 
 

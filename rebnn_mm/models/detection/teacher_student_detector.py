@@ -72,8 +72,6 @@ def product_of(layer: Any, call: Call) -> Product:
     return Product(values, size, None if factor is None else factor.flatten())
 
 
-_Calls = Mapping[str, list[Call]]
-
 _taught: dict[tuple[type, type], type] = {}
 
 
@@ -321,7 +319,13 @@ def _around(name: str) -> list[str]:
     return ['.'.join(steps[:end]) for end in range(1, len(steps) + 1)]
 
 
-def _output(model: Any, results: Mapping[str, Any], needs: set[str], maps: _Calls, layers: _Calls) -> DetectorOutput:
+def _output(
+    model: Any,
+    results: Mapping[str, Any],
+    needs: set[str],
+    maps: Mapping[str, list[Call]],
+    layers: Mapping[str, list[Call]],
+) -> DetectorOutput:
     regions = results.get('roi_head._bbox_forward')
     return DetectorOutput(
         maps={name: as_maps(_seen_by_both(name, calls)) for name, calls in maps.items()},

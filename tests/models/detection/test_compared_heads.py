@@ -33,3 +33,14 @@ def test_a_level_in_several_tensors_is_refused():
     level = torch.zeros(1, CLASSES, 4, 4)
     with pytest.raises(ValueError, match='RetinaHead predicts a level in several tensors'):
         points_of(head, ([level], [(level, level)]))
+
+
+def test_lists_of_a_config_are_the_tuples_of_a_default():
+    teacher = retina(None)
+    teacher['bbox_head']['bbox_coder'] = dict(
+        type='DeltaXYWHBBoxCoder', target_means=[0, 0, 0, 0], target_stds=[1.0, 1.0, 1.0, 1.0]
+    )
+    built(taught('not/there.pth', retina(), teacher, losses=[dict(type='DenseBoxLoss')]))
+    teacher['bbox_head']['bbox_coder']['target_stds'] = [0.5] * 4
+    with pytest.raises(ValueError, match='units of boxes of the student are'):
+        built(taught('not/there.pth', retina(), teacher, losses=[dict(type='DenseBoxLoss')]))
