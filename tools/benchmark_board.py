@@ -23,16 +23,17 @@ from rebnn_mm.deploy import load
 from rebnn_mm.deploy.errors import DeployError, first_sentence
 from rebnn_mm.deploy.measurement import conditions, describe_cpu, measure, pin, statistics_of, versions, warnings_of
 from rebnn_mm.deploy.model import PackedModel
+from rebnn_mm.deploy.run import positive
 
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('model', type=Path, help='packed model for images, written by tools/export.py')
     parser.add_argument('--against', type=Path, help='the real-valued network, an ONNX file with one image input')
-    parser.add_argument('--size', type=_positive, nargs=2, default=(224, 224), metavar=('H', 'W'), help='of the photo')
+    parser.add_argument('--size', type=positive, nargs=2, default=(224, 224), metavar=('H', 'W'), help='of the photo')
     parser.add_argument('--core', type=int, help='processor to run on; default: the last of the fastest ones')
-    parser.add_argument('--threads', type=_positive, default=1, help='more than one: not bound to a processor')
-    parser.add_argument('--runs', type=_positive, default=50, help='timed runs of each model; default: %(default)s')
+    parser.add_argument('--threads', type=positive, default=1, help='more than one: not bound to a processor')
+    parser.add_argument('--runs', type=positive, default=50, help='timed runs of each model; default: %(default)s')
     parser.add_argument('--warm-up', type=float, default=3, metavar='SECONDS', help='default: %(default)s')
     parser.add_argument('--json', type=Path, help='file to write everything to')
     return parser.parse_args()
@@ -136,13 +137,6 @@ def table(report: dict[str, Any]) -> list[str]:
         packed, real = (row['median_ms'] for row in report['models'])
         lines.append(f'{"ratio of the medians":40}{real / packed:8.2f}')
     return [*lines, *(f'Warning: {text}' for text in report['warnings'])]
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError('must be at least 1')
-    return value
 
 
 if __name__ == '__main__':
