@@ -8,8 +8,10 @@ seeds = [0, 1, 2]
 folder = 'configs/bccd'
 latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
 moving = {f'{latent}.relative': True, f'{latent}.lr_mult': 4}
+borders = {}
 for part in ('backbone', 'rpn_head', 'roi_head.shared_head'):
     moving[f'model.{part}.conv_cfg.max_share'] = 0.01
+    borders[f'model.{part}.conv_cfg.pad_value'] = -1
 long = {'train_cfg.max_epochs': 48, 'param_scheduler.1.end': 48}
 half = {'train_cfg.max_epochs': 12, 'param_scheduler.1.end': 12}
 short = {'train_cfg.val_interval': 6}
@@ -161,6 +163,14 @@ runs = [
         teacher='wide_teacher',
         seeds=[1],
     ),
+    dict(
+        name='wide_borders',
+        label='the same with borders of -1 (1 + 1)',
+        config=taught,
+        options={**moving, **wide, **borders},
+        teacher='wide_teacher',
+        seeds=[1],
+    ),
 ]
-del folder, latent, moving, part, long, half, short, rebnn, taught, two_stage, real, stage1, shortcut
+del folder, latent, moving, borders, part, long, half, short, rebnn, taught, two_stage, real, stage1, shortcut
 del narrow, narrow_taught, wide

@@ -20,24 +20,6 @@ Image: TypeAlias = 'np.ndarray | str | PathLike[str] | bytes | PIL.Image.Image'
 """What a model takes: see :func:`as_image`."""
 
 
-def check_image(image: object) -> None:
-    """Refuse what is not a uint8 image [H, W, 3] with at least one pixel.
-
-    Raises:
-        ImageError: and says what it is instead.
-
-    Example:
-        >>> check_image(np.zeros((8, 8, 3), np.uint8))
-    """
-    if not isinstance(image, np.ndarray):
-        raise ImageError(f'an image must be a NumPy array or the path of a file, not {type(image).__name__}')
-    if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or image.size == 0:
-        raise ImageError(
-            f'an image must be an array of uint8 with the shape [height, width, 3] in RGB order, not of {image.dtype} '
-            f'with the shape {list(image.shape)}'
-        )
-
-
 def as_image(image: Any) -> np.ndarray:
     """An image in any form that people have, as uint8 [H, W, 3] in RGB order.
 
