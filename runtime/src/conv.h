@@ -65,8 +65,11 @@ struct rebnn_conv {
   int64_t block_bytes;
   // [group][block][tap][word][lane], lanes beyond the last output channel are 0.
   uint8_t* weights;
-  // Sum of each tap's signs, [group][block * lanes / kGroup][tap][kGroup]; NULL where the border adds nothing.
-  int32_t* tap_sums;
+  // What a border under the taps above row and left of column adds to each channel, for every row and column up to and
+  // with the kernel's sides: [group][block * lanes / kGroup][row][column][kGroup]; NULL where borders add nothing. A
+  // rectangle of taps is four of them.
+  int32_t* border_sums;
+  int64_t border_corners;  // rows times columns
 };
 
 #endif  // REBNN_SRC_CONV_H_

@@ -272,7 +272,8 @@ struct Engine {
     const Axis horizontal(d, 1, run.io->w);
     const uint8_t* weights =
         conv.weights + (g * conv.blocks + lane_group * kGroup / Isa::kBlockLanes) * conv.block_bytes;
-    const int32_t* tap_sums = conv.tap_sums ? conv.tap_sums + (g * groups + lane_group) * conv.taps * kGroup : nullptr;
+    const int64_t first_group = g * groups + lane_group;
+    const int32_t* border = conv.border_sums ? conv.border_sums + first_group * conv.border_corners * kGroup : nullptr;
     TileInput in;
     in.block_bytes = conv.block_bytes;
     for (int64_t top = first; top < last;) {
@@ -294,7 +295,7 @@ struct Engine {
           in.words *= in.cols;
           in.cols = Smaller(in.cols, 1);
         }
-        SetBase<Q>(conv, rows, cols, tap_sums, out.base);
+        SetBase<Q>(conv, rows, cols, border, out.base);
         const int64_t width = right - left;
         const int64_t count = (bottom - top) * width;
         const int64_t tiles = (count + Isa::kMaxPixels - 1) / Isa::kMaxPixels;
@@ -328,19 +329,23 @@ struct Engine {
 
   // The sums where no bit differs: one for each product inside the image, and the border's own.
   template <int Q>
-  static void SetBase(const rebnn_conv& conv, const Taps& rows, const Taps& cols, const int32_t* tap_sums,
+  static void SetBase(const rebnn_conv& conv, const Taps& rows, const Taps& cols, const int32_t* border,
                       int32_t* base) {
-    const int64_t kernel_w = conv.desc.kernel[1];
     const int64_t inside = (rows.last - rows.first) * (cols.last - cols.first);
     for (int i = 0; i < Q * kGroup; ++i) base[i] = static_cast<int32_t>(inside * conv.group_in);
-    if (!tap_sums || inside == conv.taps) return;
+    if (!border || inside == conv.taps) return;
+    const auto corner = [&](int64_t row, int64_t col) {
+      return border + (row * (conv.desc.kernel[1] + 1) + col) * kGroup;
+    };
+    const int32_t* all = corner(conv.desc.kernel[0], conv.desc.kernel[1]);
+    const int32_t* above = corner(rows.first, cols.last);
+    const int32_t* left = corner(rows.last, cols.first);
+    const int32_t* both = corner(rows.first, cols.first);
+    const int32_t* within = corner(rows.last, cols.last);
     for (int q = 0; q < Q; ++q) {
-      for (int64_t tap = 0; tap < conv.taps; ++tap) {
-        const int64_t row = tap / kernel_w;
-        const int64_t col = tap % kernel_w;
-        if (row >= rows.first && row < rows.last && col >= cols.first && col < cols.last) continue;
-        const int32_t* sums = tap_sums + (q * conv.taps + tap) * kGroup;
-        for (int i = 0; i < kGroup; ++i) base[q * kGroup + i] += conv.desc.pad_value * sums[i];
+      const int64_t from = q * conv.border_corners * kGroup;
+      for (int64_t i = 0; i < kGroup; ++i) {
+        base[q * kGroup + i] += all[from + i] - (within[from + i] - above[from + i] - left[from + i] + both[from + i]);
       }
     }
   }

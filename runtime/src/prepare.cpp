@@ -101,19 +101,26 @@ void PairWeights(rebnn_conv* conv, int64_t weight_bytes) {
   }
 }
 
-void SumTaps(rebnn_conv* conv, const uint8_t* weights) {
+void SumBorders(rebnn_conv* conv, const uint8_t* weights) {
   const int64_t groups = conv->blocks * conv->kernels->block_lanes / kGroup;
   const int64_t bytes = CeilDiv(conv->group_in, 8);
+  const int64_t kernel_h = conv->desc.kernel[0], kernel_w = conv->desc.kernel[1];
+  const int64_t row = (kernel_w + 1) * kGroup;
   for (int64_t o = 0; o < conv->desc.out_channels; ++o) {
     const int64_t g = o / conv->group_out;
     const int64_t lane = o % conv->group_out;
-    for (int64_t tap = 0; tap < conv->taps; ++tap) {
-      int64_t negative = 0;
-      for (int64_t b = 0; b < bytes; ++b) {
-        for (int bits = weights[(o * conv->taps + tap) * bytes + b]; bits; bits &= bits - 1) ++negative;
+    int32_t* sums = conv->border_sums + (g * groups + lane / kGroup) * conv->border_corners * kGroup + lane % kGroup;
+    const uint8_t* tap = weights + o * conv->taps * bytes;
+    for (int64_t i = 0; i < kernel_h; ++i) {
+      for (int64_t j = 0; j < kernel_w; ++j, tap += bytes) {
+        int64_t negative = 0;
+        for (int64_t b = 0; b < bytes; ++b) {
+          for (int bits = tap[b]; bits; bits &= bits - 1) ++negative;
+        }
+        int32_t* corner = sums + i * row + j * kGroup;
+        corner[row + kGroup] = corner[row] + corner[kGroup] - corner[0] +
+                               conv->desc.pad_value * static_cast<int32_t>(conv->group_in - 2 * negative);
       }
-      conv->tap_sums[((g * groups + lane / kGroup) * conv->taps + tap) * kGroup + lane % kGroup] =
-          static_cast<int32_t>(conv->group_in - 2 * negative);
     }
   }
 }
@@ -138,15 +145,16 @@ rebnn_status Create(const rebnn_conv_desc& desc, const uint8_t* weights, size_t 
   const int64_t blocks = CeilDiv(group_out, kernels->block_lanes);
   const int64_t block_bytes = Product({taps, words, kernels->word_bytes, kernels->block_lanes});
   const int64_t weight_bytes = block_bytes < 0 ? -1 : Product({desc.group, blocks, block_bytes});
+  const int64_t corners = (desc.kernel[0] + 1) * (desc.kernel[1] + 1);
   const int64_t sum_bytes =
-      Product({desc.group, blocks, kernels->block_lanes, taps, static_cast<int64_t>(sizeof(int32_t))});
+      Product({desc.group, blocks, kernels->block_lanes, corners, static_cast<int64_t>(sizeof(int32_t))});
   const bool bordered = desc.pad_value != 0 && (desc.pad[0] | desc.pad[1] | desc.pad[2] | desc.pad[3]) != 0;
   rebnn_conv* conv = static_cast<rebnn_conv*>(std::calloc(1, sizeof(rebnn_conv)));
   if (conv && weight_bytes >= 0 && sum_bytes >= 0) {
     conv->weights = static_cast<uint8_t*>(AllocateAligned(weight_bytes));
-    if (bordered) conv->tap_sums = static_cast<int32_t*>(AllocateAligned(sum_bytes));
+    if (bordered) conv->border_sums = static_cast<int32_t*>(AllocateAligned(sum_bytes));
   }
-  if (!conv || !conv->weights || (bordered && !conv->tap_sums)) {
+  if (!conv || !conv->weights || (bordered && !conv->border_sums)) {
     rebnn_conv_destroy(conv);
     return Fail(REBNN_OUT_OF_MEMORY, "rebnn_conv_create: no memory for the weights of %lld output channels.",
                 static_cast<long long>(desc.out_channels));
@@ -161,6 +169,7 @@ rebnn_status Create(const rebnn_conv_desc& desc, const uint8_t* weights, size_t 
   conv->tap_bytes = words * kernels->word_bytes;
   conv->blocks = blocks;
   conv->block_bytes = block_bytes;
+  conv->border_corners = corners;
   if (rebnn_status status = CheckFilling(*conv, weights)) {
     rebnn_conv_destroy(conv);
     return status;
@@ -169,8 +178,8 @@ rebnn_status Create(const rebnn_conv_desc& desc, const uint8_t* weights, size_t 
   ArrangeWeights(conv, weights);
   if (conv->paired) PairWeights(conv, weight_bytes);
   if (bordered) {
-    std::memset(conv->tap_sums, 0, sum_bytes);
-    SumTaps(conv, weights);
+    std::memset(conv->border_sums, 0, sum_bytes);
+    SumBorders(conv, weights);
   }
   *result = conv;
   return REBNN_OK;
@@ -191,6 +200,6 @@ rebnn_status rebnn_conv_create(const rebnn_conv_desc* desc, const uint8_t* weigh
 void rebnn_conv_destroy(rebnn_conv* conv) {
   if (!conv) return;
   rebnn::FreeAligned(conv->weights);
-  rebnn::FreeAligned(conv->tap_sums);
+  rebnn::FreeAligned(conv->border_sums);
   std::free(conv);
 }
