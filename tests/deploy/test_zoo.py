@@ -72,6 +72,6 @@ def test_the_command_shows_a_card_and_a_path(capsys):
     main(['zoo:blood-cells', '--json'])
     assert json.loads(capsys.readouterr().out) == cards()[0]
     main(['blood-cells'])
-    assert 'AP 55.2, AP50 86.8' in capsys.readouterr().out
+    assert 'AP 55.3, AP50 86.9' in capsys.readouterr().out
     with pytest.raises(SystemExit, match="^rebnn zoo: the zoo has no 'cats'"):
         main(['cats'])
