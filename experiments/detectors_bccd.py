@@ -140,8 +140,16 @@ runs = [
         seeds=[1],
     ),
     dict(
+        name='taught_by_long',
+        label='ReBNN, started and taught, in bfloat16, by a teacher of twice the length (2 + 1)',
+        config=taught,
+        options={**moving, 'optim_wrapper.type': 'Bfloat16OptimWrapper'},
+        teacher='real_long',
+        seeds=[1],
+    ),
+    dict(
         name='taught_ema',
-        label='the same with weights averaged over 200 steps (1 + 1)',
+        label='ReBNN, started and taught, in bfloat16, weights averaged over 200 steps (1 + 1)',
         config=taught,
         options={**moving, 'optim_wrapper.type': 'Bfloat16OptimWrapper'},
         hooks=[dict(type='EMAHook', momentum=5e-3, update_buffers=True)],
