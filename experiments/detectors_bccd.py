@@ -173,7 +173,7 @@ runs = [
     ),
     dict(
         name='wide_borders',
-        label='the same with borders of -1 (1 + 1)',
+        label='ReBNN, 1.5 times the channels, borders of -1, started and taught, in bfloat16 (1 + 1)',
         config=taught,
         options={**moving, **wide, **borders},
         teacher='wide_teacher',
