@@ -56,6 +56,12 @@ wide = {
     'model.roi_head.bbox_head.in_channels': 768,
     'optim_wrapper.type': 'Bfloat16OptimWrapper',
 }
+# What each part costs: real from the start, everything else 1-bit.
+kept = {
+    part: {f'model.{part}.conv_cfg.keep_real': ['downsample', 'shortcut', part]}
+    for part in ('backbone', 'rpn_head', 'roi_head.shared_head')
+}
+bfloat16 = {**moving, 'optim_wrapper.type': 'Bfloat16OptimWrapper'}
 runs = [
     dict(name='teacher', label='the teacher: real-valued, same blocks (1)', config=real),
     dict(name='taught', label='ReBNN, started and taught (1 + 1)', config=taught, options=moving, teacher='teacher'),
@@ -135,7 +141,7 @@ runs = [
         name='taught_bfloat16',
         label='ReBNN, started and taught, in bfloat16 (1 + 1)',
         config=taught,
-        options={**moving, 'optim_wrapper.type': 'Bfloat16OptimWrapper'},
+        options=bfloat16,
         teacher='teacher',
         seeds=[1],
     ),
@@ -143,7 +149,7 @@ runs = [
         name='taught_by_long',
         label='ReBNN, started and taught, in bfloat16, by a teacher of twice the length (2 + 1)',
         config=taught,
-        options={**moving, 'optim_wrapper.type': 'Bfloat16OptimWrapper'},
+        options=bfloat16,
         teacher='real_long',
         seeds=[1],
     ),
@@ -151,8 +157,49 @@ runs = [
         name='taught_ema',
         label='ReBNN, started and taught, in bfloat16, weights averaged over 200 steps (1 + 1)',
         config=taught,
-        options={**moving, 'optim_wrapper.type': 'Bfloat16OptimWrapper'},
+        options=bfloat16,
         hooks=[dict(type='EMAHook', momentum=5e-3, update_buffers=True)],
+        teacher='teacher',
+        seeds=[1],
+    ),
+    dict(
+        name='taught_long',
+        label='ReBNN, started and taught, in bfloat16, twice the length (1 + 2)',
+        config=taught,
+        options=bfloat16,
+        budget=long,
+        teacher='teacher',
+        seeds=[1],
+    ),
+    dict(
+        name='shared_head_real',
+        label='ReBNN but for a real shared head, started and taught, in bfloat16 (1 + 1)',
+        config=taught,
+        options={**bfloat16, **kept['roi_head.shared_head']},
+        teacher='teacher',
+        seeds=[1],
+    ),
+    dict(
+        name='backbone_real',
+        label='ReBNN but for a real backbone, started and taught, in bfloat16 (1 + 1)',
+        config=taught,
+        options={**bfloat16, **kept['backbone']},
+        teacher='teacher',
+        seeds=[1],
+    ),
+    dict(
+        name='rpn_head_real',
+        label='ReBNN but for a real proposal head, started and taught, in bfloat16 (1 + 1)',
+        config=taught,
+        options={**bfloat16, **kept['rpn_head']},
+        teacher='teacher',
+        seeds=[1],
+    ),
+    dict(
+        name='all_real',
+        label='all of them real, started and taught, in bfloat16 (1 + 1)',
+        config=taught,
+        options={**bfloat16, **kept['backbone'], **kept['rpn_head'], **kept['roi_head.shared_head']},
         teacher='teacher',
         seeds=[1],
     ),
@@ -181,4 +228,4 @@ runs = [
     ),
 ]
 del folder, latent, moving, borders, part, long, half, short, rebnn, taught, two_stage, real, stage1, shortcut
-del narrow, narrow_taught, wide
+del narrow, narrow_taught, wide, kept, bfloat16

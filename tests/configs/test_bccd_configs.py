@@ -90,8 +90,9 @@ def test_bidet_has_the_losses_of_its_coco_config(load_config):
     assert ours.roi_head.bbox_head.type == theirs.roi_head.bbox_head.type
 
 
-def test_the_one_stage_detector_has_binary_towers_and_a_twin_of_the_same_schedule(load_config):
-    ours, twin = (load_config(f'bccd/retinanet_r18_{name}bccd') for name in ('rebnn_', ''))
+@pytest.mark.parametrize('detector', ['retinanet', 'atss'])
+def test_a_one_stage_detector_has_binary_towers_and_a_twin_of_the_same_schedule(detector, load_config):
+    ours, twin = (load_config(f'bccd/{detector}_r18_{name}bccd') for name in ('rebnn_', ''))
     model = MODELS.build(ours.model)
     binary = [name for name, m in model.named_modules() if isinstance(m, BinaryConv2d) and m.binary]
     parts = [sum(name.startswith(part) for name in binary) for part in ('backbone', 'bbox_head.cls', 'bbox_head.reg')]

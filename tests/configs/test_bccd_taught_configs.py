@@ -73,6 +73,30 @@ def test_a_student_starts_from_the_teacher_and_learns(build, teacher_file, detec
     assert total.isfinite() and all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
+def test_a_student_of_one_stage_starts_from_its_teacher_and_learns(load_config, tmp_path, detection_batch):
+    teacher, taught = (load_config(f'bccd/atss_r18_{name}_bccd').model for name in ('teacher', 'rebnn_taught'))
+    assert taught.teacher == 'configs/bccd/atss_r18_teacher_bccd.py'
+    for model in (teacher, taught):
+        model.backbone.base_channels = 8
+        model.neck.update(in_channels=[16, 32, 64], out_channels=8)
+        model.bbox_head.update(in_channels=8, feat_channels=8)
+    torch.manual_seed(0)
+    theirs = MODELS.build(teacher)
+    theirs.init_weights()
+    save_checkpoint(dict(state_dict=theirs.state_dict()), str(tmp_path / 'teacher.pth'))
+    taught.update(teacher=teacher, teacher_checkpoint=str(tmp_path / 'teacher.pth'))
+    model = MODELS.build(taught)
+    model.init_weights()
+    assert bits(model) == {(1, 1)} and bits(theirs) == set()
+    state = model.state_dict()
+    assert all(torch.equal(state[key], value) for key, value in theirs.state_dict().items())
+    losses = model.train()(**model.data_preprocessor(detection_batch, training=True), mode='loss')
+    assert losses.keys() >= {'loss_dense_scores', 'loss_dense_boxes', 'loss_pkd_backbone', 'loss_pkd_neck'}
+    total, _ = model.parse_losses(losses)
+    total.backward()
+    assert total.isfinite() and all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
 def test_the_second_stage_starts_from_the_first(build, tmp_path):
     first = build(STAGE1)
     with torch.no_grad():
