@@ -26,11 +26,10 @@ from rich.table import Table
 from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, equal_classes, fit_of
 from rebnn_mm.datasets.annotated_folder import SPLITS, Annotated, BadAnnotations, as_coco, read_annotated
 from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
-from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.config_file import SCOPE, config_path, missing_config
 
 BASE = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py'
 TAUGHT = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_taught_bccd.py'
-TEACHER = 'rebnn_mm::bccd/faster_rcnn_r18_teacher_bccd.py'
 EDGES = (320, 480, 640)
 """Long edges of the network's input that are tried: the first at which few objects are small."""
 
@@ -96,7 +95,9 @@ def parse_args() -> argparse.Namespace:
     kind.add_argument('--base', default=BASE, help='detector to start from; default: %(default)s')
     kind.add_argument(
         '--taught',
-        action='store_true',
+        dest='base',
+        action='store_const',
+        const=TAUGHT,
         help='write two configs, a real-valued teacher and the 1-bit detector that it starts and teaches: more '
         'accurate, for twice the training',
     )
@@ -113,13 +114,17 @@ def main() -> None:
     args = parse_args()
     out = args.out or Path(f'{args.data.resolve().name}.py')
     stop_if(None if out.suffix == '.py' else f'--out {out} must end in .py.')
-    teacher = out.with_name(f'{out.stem}_teacher.py')
-    bases = {teacher: TEACHER, out: TAUGHT} if args.taught else {out: args.base}
-    for path, base in bases.items():
-        stop_if(unwritable(path) or missing_config(base))
-    given = {split: path for split in SPLITS if (path := getattr(args, split)) is not None}
-    configs = {path: Config.fromfile(config_file(base)) for path, base in bases.items()}
+    stop_if(unwritable(out) or missing_config(args.base))
+    bases, configs = {out: args.base}, {out: Config.fromfile(config_file(args.base))}
     stop_if(None if configs[out].get('model') else f'{args.base} has no model; name the config of a detector.')
+    teacher_base, teacher = configs[out].model.get('teacher'), out.with_name(f'{out.stem}_teacher.py')
+    taught = isinstance(teacher_base, str)
+    if taught:
+        # Trained first, so written first.
+        bases = {teacher: shipped(teacher_base), **bases}
+        stop_if(unwritable(teacher) or missing_config(bases[teacher]))
+        configs[teacher] = Config.fromfile(config_file(bases[teacher]))
+    given = {split: path for split in SPLITS if (path := getattr(args, split)) is not None}
     try:
         data = read_annotated(args.data, given)
     except BadAnnotations as error:
@@ -127,9 +132,16 @@ def main() -> None:
     scale = tuple(args.size) if args.size else input_size(data)
     sides = input_sides(data, scale)
     labels = [box.name for box in data.boxes('train')]
-    model, anchors = model_changes(configs[out], len(data.classes), sides, labels)
+    changes = {path: model_changes(config, len(data.classes), sides, labels) for path, config in configs.items()}
+    models = {path: model for path, (model, _) in changes.items()}
     epochs = epochs_of(configs[out], len(data.splits['train']), args.epochs)
-    learns = {'teacher': str(teacher.resolve()), 'teacher_checkpoint': f'work_dirs/{teacher.stem}/epoch_{epochs}.pth'}
+    if taught:
+        problem = f'{args.base} or the config of its teacher counts iterations; use configs that count epochs.'
+        stop_if(None if all(config.train_cfg.get('max_epochs') for config in configs.values()) else problem)
+        models[out] |= {
+            'teacher': str(teacher.resolve()),
+            'teacher_checkpoint': f'work_dirs/{teacher.stem}/epoch_{epochs}.pth',
+        }
     out.parent.mkdir(parents=True, exist_ok=True)
     annotations = f'{out.resolve().with_suffix("")}_'
     for split, photos in data.splits.items():
@@ -149,13 +161,19 @@ def main() -> None:
                 classes=data.classes,
                 scale=scale,
                 test=f'{"test" if "test" in data.splits else "val"}.json',
-                model=_arguments({**learns, **model} if args.taught and path == out else model),
+                model=_arguments(models[path]),
                 schedule='' if epochs is None else schedule(configs[path], epochs),
             )
         )
-    report(data, scale, sides, anchors)
+    report(data, scale, sides, changes[out][1])
     print('\n'.join(f'config: {path}' for path in bases))
     print('next:   ' + ' && '.join(f'rebnn train {path}' for path in bases))
+
+
+def shipped(teacher: str) -> str:
+    """The name of a teacher's config that comes with the package, which models give as ``configs/...``; else as is."""
+    name = SCOPE + teacher.removeprefix('configs/')
+    return name if config_path(name).is_file() else teacher
 
 
 def input_size(data: Annotated) -> tuple[int, int]:
