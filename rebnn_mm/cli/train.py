@@ -6,13 +6,13 @@ rebnn train configs/faster_rcnn_r18_rebnn_coco.py
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner, find_latest_checkpoint
 
+from rebnn_mm.engine.bfloat16_optim_wrapper import multiplies_bfloat16
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.command_line import (
     add_common_arguments,
@@ -60,12 +60,6 @@ def amp_problem(cfg: Config) -> str | None:
         f"{get_device()}. Train with optim_wrapper.type='OptimWrapper' and without --amp; on a processor with "
         'AVX512_BF16 or AMX, --amp takes bfloat16 instead.'
     )
-
-
-def multiplies_bfloat16() -> bool:
-    """Whether this processor has instructions for bfloat16; without them it is slower than float32."""
-    flags = Path('/proc/cpuinfo')
-    return flags.is_file() and not {'avx512_bf16', 'amx_bf16'}.isdisjoint(flags.read_text().split())
 
 
 def apply_flags(cfg: Config, args: argparse.Namespace) -> None:

@@ -1,17 +1,26 @@
 """The mmengine optimizer wrapper that trains in bfloat16 on a processor, too."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import torch
 from mmengine.device import get_device
+from mmengine.logging import print_log
 from mmengine.optim import OptimWrapper
 from mmengine.registry import OPTIM_WRAPPERS
 from torch import nn
 
 from rebnn_mm.models.fixed_teacher import FixedTeacher
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this processor has instructions for bfloat16; without them it is slower than float32."""
+    flags = Path('/proc/cpuinfo')
+    return flags.is_file() and not {'avx512_bf16', 'amx_bf16'}.isdisjoint(flags.read_text().split())
 
 
 def _in_float32(value: Any) -> Any:
@@ -36,8 +45,9 @@ class Bfloat16OptimWrapper(OptimWrapper):
     """Runs the forward pass under ``torch.autocast`` in bfloat16, on whatever device mmengine trains on.
 
     mmengine's ``AmpOptimWrapper`` needs a GPU. A processor with AVX512_BF16 multiplies bfloat16 faster than float32,
-    too; one without takes longer with it. bfloat16 has the exponents of float32, so losses are not scaled. Latent
-    weights, their gradients and the resilient gradient stay in float32, and so does evaluation.
+    too; one without takes several times longer with it, and a warning says so. bfloat16 has the exponents of float32,
+    so losses are not scaled. Latent weights, their gradients and the resilient gradient stay in float32, and so does
+    evaluation.
 
     Boxes stay in float32: eight bits would place them to two pixels, and mmcv's operators on boxes take none. What
     mmdet's heads give back is cast to float32 (whatever has ``predict_by_feat``), and so is what regions are cut from
@@ -52,6 +62,16 @@ class Bfloat16OptimWrapper(OptimWrapper):
         ...     layer(torch.ones(1, 4)).dtype
         torch.bfloat16
     """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if get_device() == 'cpu' and not multiplies_bfloat16():
+            print_log(
+                'Bfloat16OptimWrapper: this processor has no instructions for bfloat16 (AVX512_BF16 or AMX), so that '
+                "training takes several times longer than in float32. Use optim_wrapper.type='OptimWrapper' here.",
+                'current',
+                logging.WARNING,
+            )
 
     @contextmanager
     def optim_context(self, model: nn.Module) -> Iterator[None]:

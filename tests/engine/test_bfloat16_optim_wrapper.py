@@ -1,9 +1,10 @@
 """Mixed precision on a processor: what is rounded, what is not."""
 
+import pytest
 import torch
 from mmengine.hooks import Hook
 
-from rebnn_mm.engine import Bfloat16OptimWrapper
+from rebnn_mm.engine import Bfloat16OptimWrapper, bfloat16_optim_wrapper
 from tests.engine.small_runner import trained
 
 WRAPPER = dict(type='Bfloat16OptimWrapper', optimizer=dict(type='SGD', lr=0.05))
@@ -42,3 +43,13 @@ def test_accumulated_gradients_belong_to_one_step():
             loss = model(torch.ones(1, 4)).sum()
         wrapper.update_params(loss)
         assert torch.equal(model.weight, start) is not moved
+
+
+@pytest.mark.parametrize('fast', [True, False])
+def test_a_processor_that_is_slower_with_it_is_warned_of(fast, monkeypatch):
+    said = []
+    monkeypatch.setattr(bfloat16_optim_wrapper, 'multiplies_bfloat16', lambda: fast)
+    monkeypatch.setattr(bfloat16_optim_wrapper, 'get_device', lambda: 'cpu')
+    monkeypatch.setattr(bfloat16_optim_wrapper, 'print_log', lambda text, *rest: said.append(text))
+    Bfloat16OptimWrapper(optimizer=torch.optim.SGD(torch.nn.Linear(4, 2).parameters(), lr=1.0))
+    assert ['several times longer' in text for text in said] == ([] if fast else [True])
