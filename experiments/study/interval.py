@@ -126,5 +126,6 @@ def differences(
             continue
         spread = math.sqrt(variance * float(contrast @ inverse @ contrast)) if freedom else None
         half_width = None if spread is None else float(stats.t.ppf((1 + level) / 2, freedom)) * spread
-        found[name] = Estimate(float(contrast @ fitted), half_width, len(scores[name]))
+        # The last bits differ between processors, and would turn a tie such as 0.65 to either side.
+        found[name] = Estimate(round(float(contrast @ fitted), 9), half_width, len(scores[name]))
     return found

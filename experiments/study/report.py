@@ -47,7 +47,8 @@ TABLES = {
     'cifar10_full': ('full_none', 1, True),
     'detectors_bccd': ('twin_long', 100, False),
     'detectors_kangaroo': ('twin_long', 100, False),
-    'towers_bccd': ('towers_real', 100, True),
+    'towers_bccd': ('towers_real', 100, False),
+    'atss_bccd': ('atss_real_long', 100, False),
 }
 
 # What the overview draws: the list, what of its records, and the text under the panel.

@@ -1,0 +1,39 @@
+# Blood cells with one stage: a 1-bit ATSS that a real-valued one of its blocks starts and teaches. Labels as in
+# detectors_bccd.py.
+_base_ = './signs_bccd.py'
+
+title = 'ATSS, blood cells (unit: 24 epochs)'
+seeds = [0, 1]
+folder = 'configs/bccd'
+long = {'train_cfg.max_epochs': 48, 'param_scheduler.1.end': 48}
+hooks = [
+    dict(type='BinaryWeightRecorderHook', layers=[]),
+    dict(type='BinaryCompileHook', part='backbone'),
+]
+runs = [
+    dict(
+        name='atss_teacher',
+        label='the teacher: real-valued, same blocks (1)',
+        config=f'{folder}/atss_r18_teacher_bccd.py',
+    ),
+    dict(
+        name='atss_taught',
+        label='ReBNN, started and taught (1 + 1)',
+        config=f'{folder}/atss_r18_rebnn_taught_bccd.py',
+        teacher='atss_teacher',
+    ),
+    dict(name='atss_long', label='ReBNN (2)', config=f'{folder}/atss_r18_rebnn_bccd.py', budget=long),
+    dict(
+        name='atss_real_long',
+        label='real-valued twin (2)',
+        config=f'{folder}/atss_r18_bccd.py',
+        budget=long,
+    ),
+    dict(
+        name='atss_same_long',
+        label='real-valued, same blocks (2)',
+        config=f'{folder}/atss_r18_teacher_bccd.py',
+        budget=long,
+    ),
+]
+del folder, long
