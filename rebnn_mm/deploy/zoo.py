@@ -49,7 +49,7 @@ def cards() -> tuple[Card, ...]:
 
     Example:
         >>> [card['name'] for card in cards()]
-        ['blood-cells', 'blood-cells-int8']
+        ['blood-cells', 'blood-cells-int8', 'blood-cells-atss']
     """
     return tuple(json.loads((FOLDER / 'cards.json').read_text(encoding='utf-8')))
 
