@@ -67,6 +67,7 @@ def test_blood_cells_are_set_beside_trained_files_and_the_twin(blood_cells):
         'this one, packed',
         'zoo:blood-cells *',
         'zoo:blood-cells-int8 *',
+        'zoo:blood-cells-atss *',
         'real-valued twin, fp32 *',
         'real-valued twin, fp32, int8 *',
     ]
