@@ -56,7 +56,7 @@ wide = {
     'model.roi_head.bbox_head.in_channels': 768,
     'optim_wrapper.type': 'Bfloat16OptimWrapper',
 }
-# What each part costs: real from the start, everything else 1-bit.
+# What each part costs: real from the start, everything else 1-bit; beside the run `taught_bfloat16`.
 kept = {
     part: {f'model.{part}.conv_cfg.keep_real': ['downsample', 'shortcut', part]}
     for part in ('backbone', 'rpn_head', 'roi_head.shared_head')
@@ -173,33 +173,33 @@ runs = [
     ),
     dict(
         name='shared_head_real',
-        label='ReBNN but for a real shared head, started and taught (1 + 1)',
+        label='ReBNN but for a real shared head, started and taught, in bfloat16 (1 + 1)',
         config=taught,
-        options={**moving, **kept['roi_head.shared_head']},
+        options={**bfloat16, **kept['roi_head.shared_head']},
         teacher='teacher',
         seeds=[1],
     ),
     dict(
         name='backbone_real',
-        label='ReBNN but for a real backbone, started and taught (1 + 1)',
+        label='ReBNN but for a real backbone, started and taught, in bfloat16 (1 + 1)',
         config=taught,
-        options={**moving, **kept['backbone']},
+        options={**bfloat16, **kept['backbone']},
         teacher='teacher',
         seeds=[1],
     ),
     dict(
         name='rpn_head_real',
-        label='ReBNN but for a real proposal head, started and taught (1 + 1)',
+        label='ReBNN but for a real proposal head, started and taught, in bfloat16 (1 + 1)',
         config=taught,
-        options={**moving, **kept['rpn_head']},
+        options={**bfloat16, **kept['rpn_head']},
         teacher='teacher',
         seeds=[1],
     ),
     dict(
         name='all_real',
-        label='all of them real, started and taught (1 + 1)',
+        label='all of them real, started and taught, in bfloat16 (1 + 1)',
         config=taught,
-        options={**moving, **kept['backbone'], **kept['rpn_head'], **kept['roi_head.shared_head']},
+        options={**bfloat16, **kept['backbone'], **kept['rpn_head'], **kept['roi_head.shared_head']},
         teacher='teacher',
         seeds=[1],
     ),

@@ -1,0 +1,69 @@
+# A backbone's start: a classifier of small images, one folder for each class in data/classes/train and data/classes/val
+# (what torchvision calls an ImageFolder), sized for two CPU cores. data_root and num_classes are the data's.
+_base_ = 'mmpretrain::_base_/default_runtime.py'
+
+custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
+data_root = 'data/classes/'
+num_classes = 50
+max_epochs = 30
+model = dict(
+    type='ImageClassifier',
+    data_preprocessor=dict(
+        type='ClsDataPreprocessor',
+        num_classes=num_classes,
+        mean=[123.675, 116.28, 103.53],
+        std=[58.395, 57.12, 57.375],
+        to_rgb=True,
+    ),
+    neck=dict(type='GlobalAveragePooling'),
+    head=dict(
+        type='LinearClsHead',
+        num_classes=num_classes,
+        in_channels=512,
+        loss=dict(type='LabelSmoothLoss', label_smooth_val=0.1),
+    ),
+)
+train_dataloader = dict(
+    batch_size=128,
+    num_workers=0,
+    drop_last=True,
+    sampler=dict(type='DefaultSampler', shuffle=True),
+    dataset=dict(
+        type='CustomDataset',
+        data_root=data_root,
+        data_prefix='train',
+        pipeline=[
+            dict(type='LoadImageFromFile'),
+            dict(type='RandomResizedCrop', scale=64, crop_ratio_range=(0.25, 1.0)),
+            dict(type='RandomFlip', prob=0.5, direction='horizontal'),
+            dict(type='PackInputs'),
+        ],
+    ),
+)
+val_dataloader = dict(
+    batch_size=128,
+    num_workers=0,
+    sampler=dict(type='DefaultSampler', shuffle=False),
+    dataset=dict(
+        type='CustomDataset',
+        data_root=data_root,
+        data_prefix='val',
+        pipeline=[
+            dict(type='LoadImageFromFile'),
+            dict(type='Resize', scale=(64, 64)),
+            dict(type='PackInputs'),
+        ],
+    ),
+)
+test_dataloader = val_dataloader
+val_evaluator = dict(type='Accuracy', topk=(1, 5))
+test_evaluator = val_evaluator
+optim_wrapper = dict(optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05))
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=100),
+    dict(type='CosineAnnealingLR', by_epoch=True, T_max=max_epochs, convert_to_iter_based=True),
+]
+train_cfg = dict(by_epoch=True, max_epochs=max_epochs, val_interval=10)
+val_cfg = dict()
+test_cfg = dict()
+default_hooks = dict(logger=dict(interval=78), checkpoint=dict(interval=10, max_keep_ckpts=1))
