@@ -1,16 +1,13 @@
-# A backbone's start: a classifier of small images, one folder for each class in data/classes/train and data/classes/val
-# (what torchvision calls an ImageFolder), sized for two CPU cores. data_root and num_classes are the data's.
+# A backbone's start: a classifier of small images, sized for two CPU cores. In data/classes/train and data/classes/val
+# is one folder for each class, what torchvision calls an ImageFolder; model.head.num_classes is their number.
 _base_ = 'mmpretrain::_base_/default_runtime.py'
 
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
-data_root = 'data/classes/'
-num_classes = 50
 max_epochs = 30
 model = dict(
     type='ImageClassifier',
     data_preprocessor=dict(
         type='ClsDataPreprocessor',
-        num_classes=num_classes,
         mean=[123.675, 116.28, 103.53],
         std=[58.395, 57.12, 57.375],
         to_rgb=True,
@@ -18,7 +15,7 @@ model = dict(
     neck=dict(type='GlobalAveragePooling'),
     head=dict(
         type='LinearClsHead',
-        num_classes=num_classes,
+        num_classes=50,
         in_channels=512,
         loss=dict(type='LabelSmoothLoss', label_smooth_val=0.1),
     ),
@@ -30,7 +27,7 @@ train_dataloader = dict(
     sampler=dict(type='DefaultSampler', shuffle=True),
     dataset=dict(
         type='CustomDataset',
-        data_root=data_root,
+        data_root='data/classes',
         data_prefix='train',
         pipeline=[
             dict(type='LoadImageFromFile'),
@@ -46,7 +43,7 @@ val_dataloader = dict(
     sampler=dict(type='DefaultSampler', shuffle=False),
     dataset=dict(
         type='CustomDataset',
-        data_root=data_root,
+        data_root='data/classes',
         data_prefix='val',
         pipeline=[
             dict(type='LoadImageFromFile'),
