@@ -112,7 +112,7 @@ def constants(model: onnx.ModelProto) -> dict[Place, NDArray]:
                 continue
             if node.domain == DOMAIN:
                 found[node.name, node.op_type, str(number)] = value
-            elif value.dtype == np.float32 and value.size > 1:
+            elif value.dtype == np.float32 and (value.size > 1 or node.op_type == 'Conv'):
                 found[(name.removesuffix(DEQUANTISED),)] = value
     return found
 
@@ -225,6 +225,26 @@ def _read_back(
                 if bias.ndim:
                     found[f'{name.removesuffix("weight")}bias'] = np.zeros_like(mul)
                 break
+    for name, tensor in tensors.items():
+        if name in found or not name.endswith('.weight'):
+            continue
+        bias_name = f'{name.removesuffix("weight")}bias'
+        bias = tensors.get(bias_name, np.float32(0))
+        for scalar, value in tensors.items():
+            # a layer of several maps, each with a factor of its own, of which only the products are known
+            weight = find(tensor * value) if value.size == 1 else None
+            sums = find(bias * value) if weight and bias.ndim else None
+            if not weight or (bias.ndim and not sums):
+                continue
+            there = weight.back(stored[weight.place])
+            if name not in found:
+                # Halved and doubled: a factor of 1 would be left out of the graph, and its products named otherwise.
+                found[name], found[scalar] = there / 2, np.full_like(value, 2)
+                if sums:
+                    found[bias_name] = sums.back(stored[sums.place]) / 2
+            else:
+                ratio = np.vdot(there, found[name]) / np.vdot(found[name], found[name])
+                found[scalar] = np.full_like(value, ratio)
     return {name: torch.from_numpy(np.array(value, np.float32)) for name, value in found.items()}
 
 
@@ -307,13 +327,14 @@ def _check(ours: Mapping[Place, NDArray], stored: Mapping[Place, NDArray]) -> No
         ValueError: one is not.
     """
     for place, value in ours.items():
-        there = stored[place].reshape(value.shape)
-        same = np.array_equal(value, there) if value.dtype != np.float32 else _near(value, there)
-        if not same:
+        there = stored.get(place)
+        if there is None or not _near(value, there.reshape(value.shape)):
             raise ValueError(f'the constant {" ".join(place)} of the file does not come out of the unpacked network.')
 
 
 def _near(ours: NDArray, there: NDArray) -> bool:
+    if ours.dtype != np.float32:
+        return np.array_equal(ours, there)
     return bool(np.allclose(ours, there, rtol=CLOSE, atol=CLOSE * float(np.abs(there).max(initial=0))))
 
 
