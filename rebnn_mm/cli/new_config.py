@@ -6,6 +6,8 @@
     rebnn new-config --data my_images --out my.py --taught
     rebnn train my_teacher.py && rebnn train my.py
 
+    rebnn new-config --data my_images --out my.py --taught --start classifier.pth
+
 The folder holds images and either JSON files of COCO's form or XML files of VOC, at any depth. Annotations are not
 changed: what is trained on is written beside the config, as my_train.json and my_val.json.
 """
@@ -20,11 +22,14 @@ from typing import Any
 
 import numpy as np
 from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope
+from mmengine.runner import CheckpointLoader
 from rich.console import Console
 from rich.table import Table
 
 from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, equal_classes, fit_of
 from rebnn_mm.datasets.annotated_folder import SPLITS, Annotated, BadAnnotations, as_coco, read_annotated
+from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint
 from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
 from rebnn_mm.utils.config_file import SCOPE, config_path, missing_config
 
@@ -106,6 +111,13 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--size', nargs=2, type=int, metavar=('W', 'H'), help="largest size of the network's input; default: from data"
     )
+    parser.add_argument(
+        '--start',
+        type=Path,
+        metavar='CHECKPOINT',
+        help='a classifier of the same blocks that the detector starts from, or its teacher: better where there '
+        'are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one',
+    )
     parser.add_argument('--epochs', type=int, help=f'default: as many as make {STEPS} steps')
     return parser.parse_args()
 
@@ -135,6 +147,9 @@ def main() -> None:
     changes = {path: model_changes(config, len(data.classes), sides, labels) for path, config in configs.items()}
     models = {path: model for path, (model, _) in changes.items()}
     epochs = epochs_of(configs[out], len(data.splits['train']), args.epochs)
+    if args.start:
+        first = next(iter(bases))
+        merge(models[first], start_changes(configs[first], bases[first], args.start))
     if taught:
         problem = f'{args.base} or the config of its teacher counts iterations; use configs that count epochs.'
         stop_if(None if all(config.train_cfg.get('max_epochs') for config in configs.values()) else problem)
@@ -168,6 +183,46 @@ def main() -> None:
     report(data, scale, sides, changes[out][1])
     print('\n'.join(f'config: {path}' for path in bases))
     print('next:   ' + ' && '.join(f'rebnn train {path}' for path in bases))
+
+
+def start_changes(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
+    """What lets the backbone, and the shared head of a C4 detector, start from a classifier."""
+    stop_if(missing_checkpoint(str(checkpoint)))
+    content = CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu')
+    state = content.get('state_dict', content)
+    learned = {key.removeprefix('backbone.'): value for key, value in state.items() if key.startswith('backbone.')}
+    changes: dict[str, Any] = {}
+    for path in (('backbone',), ('roi_head', 'shared_head')):
+        part: Any = base.model
+        for key in path:
+            part = part.get(key) if isinstance(part, dict) else None
+        if part is None:
+            continue
+        with DefaultScope.overwrite_default_scope(base.get('default_scope', 'mmdet')):
+            match = match_keys(MODELS.build(part), learned)
+        wrong = [key for key in (*match.missing, *match.reshaped) if not QUANTIZER.match(key)]
+        if wrong:
+            stop_if(
+                f'--start {checkpoint} does not fit the {path[-1]} of {name}: of {len(match.matched) + len(wrong)} '
+                f'parameters it lacks {len(wrong)}, for instance {wrong[0]}. Name a classifier of the same blocks, '
+                'trained with mmpretrain.'
+            )
+        inner: Any = dict(type='Pretrained', checkpoint=str(checkpoint.resolve()), prefix='backbone.')
+        if 'init_cfg' in part:
+            inner['_delete_'] = True
+        for key in ('init_cfg', *reversed(path)):
+            inner = {key: inner}
+        merge(changes, inner)
+    return changes
+
+
+def merge(into: dict[str, Any], more: dict[str, Any]) -> None:
+    """Add entries of nested dicts."""
+    for key, value in more.items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            merge(into[key], value)
+        else:
+            into[key] = value
 
 
 def shipped(teacher: str) -> str:

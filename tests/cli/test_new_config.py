@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from mmengine.config import Config
 from mmengine.registry import DATASETS, MODELS, init_default_scope
 
@@ -116,6 +117,52 @@ def test_a_taught_detector_is_two_configs_that_fit(kind, tmp_path, capsys):
         assert cfg.get('roi_head', cfg).bbox_head.num_classes == 53
 
 
+@pytest.fixture(scope='module')
+def classifiers(tmp_path_factory) -> dict[str, Path]:
+    """Checkpoints of mmdet's blocks and of those of a teacher, no value where initialisation would put it."""
+    from mmdet.models import ResNet
+
+    from rebnn_mm.models import ReBNNResNet
+
+    folder, made = tmp_path_factory.mktemp('classifiers'), {}
+    for name, backbone in (('mmdet', ResNet(18)), ('teacher', ReBNNResNet(18, conv_cfg=None))):
+        state = {f'backbone.{key}': torch.rand_like(value.float()) for key, value in backbone.state_dict().items()}
+        torch.save(dict(state_dict={**state, 'head.fc.weight': torch.zeros(50, 512)}), folder / f'{name}.pth')
+        made[name] = folder / f'{name}.pth'
+    return made
+
+
+@pytest.mark.parametrize(
+    ('kind', 'blocks', 'first'),
+    [
+        (['--taught'], 'teacher', 'mine_teacher'),
+        (['--base', ATSS], 'teacher', 'mine_teacher'),
+        (['--base', 'rebnn_mm::bccd/faster_rcnn_r18_bccd.py'], 'mmdet', 'mine'),
+    ],
+    ids=['taught', 'one stage', 'twin'],
+)
+def test_a_detector_starts_from_a_classifier_of_its_blocks(kind, blocks, first, classifiers, tmp_path):
+    last = write(tmp_path / 'mine.py', *kind, '--start', classifiers[blocks])
+    init_default_scope('mmdet')
+    cfg = Config.fromfile(tmp_path / f'{first}.py').model
+    model = MODELS.build(cfg)
+    model.init_weights()
+    learned = torch.load(classifiers[blocks])['state_dict']
+    filled = {**model.backbone.state_dict()}
+    if 'roi_head' in cfg:
+        filled |= model.roi_head.shared_head.state_dict()
+    assert {f'backbone.{key}' for key in filled} == {key for key in learned if key.startswith('backbone.')}
+    assert all(torch.equal(value, learned[f'backbone.{key}'].to(value.dtype)) for key, value in filled.items())
+    assert first == 'mine' or 'init_cfg' not in last.model.backbone
+
+
+def test_a_classifier_of_other_blocks_is_refused(classifiers, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        write(tmp_path / 'mine.py', '--taught', '--start', classifiers['mmdet'])
+    assert 'does not fit the backbone of rebnn_mm::bccd/faster_rcnn_r18_teacher_bccd.py: of' in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_teacher_that_counts_iterations_is_refused(tmp_path, capsys):
     (tmp_path / 'base.py').write_text(f"_base_ = '{ATSS}'\nmodel = dict(teacher='{tmp_path}/other.py')\n")
     (tmp_path / 'other.py').write_text("_base_ = 'rebnn_mm::ssd300_vgg16_rebnn_coco.py'\n")
@@ -137,6 +184,7 @@ def test_a_taught_detector_has_a_base_of_its_own(tmp_path, capsys):
         (['--out', 'mine.txt'], 'must end in .py'),
         (['--data', 'nowhere'], 'there is no folder '),
         (['--base', 'rebnn_mm::resnet18_rebnn_imagenet.py'], 'name the config of a detector as --base'),
+        (['--start', 'nowhere.pth'], 'no checkpoint at nowhere.pth.'),
         (['--base', 'rebnn_mm::nothing.py'], 'no config file at rebnn_mm::nothing.py.'),
         (['--base', 'rebnn_mm::ssd300_vgg16_rebnn_coco.py', '--epochs', '3'], '--epochs: the base counts iterations'),
     ],
