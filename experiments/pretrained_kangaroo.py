@@ -1,7 +1,7 @@
 # Kangaroos, with backbones that first learnt to tell 50 classes of Tiny-ImageNet apart, each of its own blocks. The
-# checkpoints are made before, with data/classes as configs/_base_/pretrain_classes.py has it, seed 1:
-#     python tools/train.py configs/pretrain/resnet18_teacher_classes.py
-#     python tools/train.py configs/pretrain/resnet18_classes.py
+# checkpoints are made before, with data/classes as configs/_base_/pretrain_classes.py has it:
+#     python tools/train.py configs/pretrain/resnet18_teacher_classes.py --amp --cfg-options randomness.seed=1
+#     python tools/train.py configs/pretrain/resnet18_classes.py --amp --cfg-options randomness.seed=1
 # Labels say how long the detectors are trained, as in detectors_kangaroo.py.
 _base_ = './detectors_kangaroo.py'
 

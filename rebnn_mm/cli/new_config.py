@@ -30,7 +30,7 @@ from rich.table import Table
 from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, equal_classes, fit_of
 from rebnn_mm.datasets.annotated_folder import SPLITS, Annotated, BadAnnotations, as_coco, read_annotated
 from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint
-from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
+from rebnn_mm.utils.command_line import config_file, stop_if, stopping_on_mistakes, unwritable
 from rebnn_mm.utils.config_file import SCOPE, config_path, missing_config
 
 BASE = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py'
@@ -188,7 +188,8 @@ def main() -> None:
 def start_changes(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
     """What lets the backbone, and the shared head of a C4 detector, start from a classifier."""
     stop_if(missing_checkpoint(str(checkpoint)))
-    content = CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu')
+    with stopping_on_mistakes(base):
+        content = CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu')
     state = content.get('state_dict', content)
     learned = {key.removeprefix('backbone.'): value for key, value in state.items() if key.startswith('backbone.')}
     changes: dict[str, Any] = {}

@@ -156,6 +156,14 @@ def test_a_detector_starts_from_a_classifier_of_its_blocks(kind, blocks, first, 
     assert first == 'mine' or 'init_cfg' not in last.model.backbone
 
 
+def test_what_is_no_checkpoint_is_refused(tmp_path, capsys):
+    (tmp_path / 'cut.pth').write_bytes(b'no checkpoint')
+    with pytest.raises(SystemExit):
+        write(tmp_path / 'mine.py', '--taught', '--start', tmp_path / 'cut.pth')
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(tmp_path / 'cut.pth') in line and [path.name for path in tmp_path.iterdir()] == ['cut.pth']
+
+
 def test_a_classifier_of_other_blocks_is_refused(classifiers, tmp_path, capsys):
     with pytest.raises(SystemExit):
         write(tmp_path / 'mine.py', '--taught', '--start', classifiers['mmdet'])
