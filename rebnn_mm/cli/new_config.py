@@ -149,7 +149,9 @@ def main() -> None:
     epochs = epochs_of(configs[out], len(data.splits['train']), args.epochs)
     if args.start:
         first = next(iter(bases))
-        merge(models[first], start_changes(configs[first], bases[first], args.start))
+        model = Config(models[first])
+        model.merge_from_dict(start_of(configs[first], bases[first], args.start))
+        models[first] = model.to_dict()
     if taught:
         problem = f'{args.base} or the config of its teacher counts iterations; use configs that count epochs.'
         stop_if(None if all(config.train_cfg.get('max_epochs') for config in configs.values()) else problem)
@@ -185,8 +187,8 @@ def main() -> None:
     print('next:   ' + ' && '.join(f'rebnn train {path}' for path in bases))
 
 
-def start_changes(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
-    """What lets the backbone, and the shared head of a C4 detector, start from a classifier."""
+def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
+    """What lets the backbone, and the shared head of a C4 detector, start from a classifier, by dotted key."""
     stop_if(missing_checkpoint(str(checkpoint)))
     with stopping_on_mistakes(base):
         content = CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu')
@@ -208,22 +210,10 @@ def start_changes(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
                 f'parameters it lacks {len(wrong)}, for instance {wrong[0]}. Name a classifier of the same blocks, '
                 'trained with mmpretrain.'
             )
-        inner: Any = dict(type='Pretrained', checkpoint=str(checkpoint.resolve()), prefix='backbone.')
-        if 'init_cfg' in part:
-            inner['_delete_'] = True
-        for key in ('init_cfg', *reversed(path)):
-            inner = {key: inner}
-        merge(changes, inner)
+        start = dict(type='Pretrained', checkpoint=str(checkpoint.resolve()), prefix='backbone.')
+        # A base may have None there, which mmengine joins with nothing.
+        changes['.'.join((*path, 'init_cfg'))] = dict(start, _delete_=True) if 'init_cfg' in part else start
     return changes
-
-
-def merge(into: dict[str, Any], more: dict[str, Any]) -> None:
-    """Add entries of nested dicts."""
-    for key, value in more.items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            merge(into[key], value)
-        else:
-            into[key] = value
 
 
 def shipped(teacher: str) -> str:
