@@ -56,8 +56,11 @@ PICTURES = ('.png', '.svg')
 IMAGES = 8
 """Test images that are timed."""
 
-METRICS = {'coco/bbox_mAP': ('AP', 100), 'pascal_voc/mAP': ('AP50', 100), 'accuracy/top1': ('accuracy', 1)}
-"""Scores that are looked for, in this order, if none is named: their names, and what makes percent of them."""
+METRICS = {'coco/bbox_mAP': 'AP', 'pascal_voc/mAP': 'AP50', 'accuracy/top1': 'accuracy'}
+"""Scores that are looked for, in this order, if none is named, and their names."""
+
+SHARES = ('coco/', 'pascal_voc/')
+"""Begin the keys of scores from 0 to 1; mmpretrain's are percent."""
 
 
 def parse_args() -> argparse.Namespace:
@@ -105,7 +108,7 @@ def main() -> None:
     except (ValueError, OSError, LibraryError) as error:
         stop_if(str(error))
     points = [Point(**entry) for entry in report['points']]
-    name, _ = METRICS.get(report['metric'], (report['metric'], 1))
+    name = METRICS.get(report['metric'], report['metric'])
     table = '\n'.join(markdown(points, name)) + '\n'
     print(table, end='', flush=True)
     if args.picture:
@@ -150,7 +153,6 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         console.print(f'... timing {len(files)} files in turns')
         times = timed(cfg, files, args)
         sizes = {label: round(path.stat().st_size / 1e6, 3) for label, path in files.items()}
-    factor = METRICS.get(metric, ('', 1))[1]
     report |= {
         'metric': metric,
         'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
@@ -159,7 +161,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         'cpu': describe_cpu(None, Path('/')),
         'versions': versions(),
         'points': [
-            Point(label, round(factor * scores[keys[label]][metric], 2), times[label], sizes[label])._asdict()
+            Point(label, round(percent(metric, scores[keys[label]][metric]), 2), times[label], sizes[label])._asdict()
             for label in files
         ],
     }
@@ -225,6 +227,16 @@ def key_of(path: Path, cfg: Config) -> str:
     return digest.hexdigest()[:16]
 
 
+def percent(metric: str, score: float) -> float:
+    """A score in percent, by its key.
+
+    Example:
+        >>> percent('coco/bbox_mAP_50', 0.75), percent('accuracy/top5', 99.0)
+        (75.0, 99.0)
+    """
+    return 100 * score if metric.startswith(SHARES) else score
+
+
 def metric_of(scores: Mapping[str, Mapping[str, float]], wanted: str | None) -> str:
     """The key of the score that counts, which all files have.
 
@@ -253,8 +265,7 @@ def timed(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict
     for label, path in files.items():
         packed = load(path)
         assert isinstance(packed, PackedModel)
-        is_packed = bool(read_onnx(path.read_bytes()).binary_weights)
-        packed.session = timed_session(path, is_packed, args.threads)
+        packed.session = timed_session(path, read_onnx(path.read_bytes()).has_operators, args.threads)
         prepared = [packed.prepare(image if isinstance(image, np.ndarray) else str(image)) for image in images]
         runs[label] = one_after_the_other(packed, prepared)
     allowed = os.sched_getaffinity(0)

@@ -28,7 +28,7 @@ from rich.console import Console
 from torch import nn
 
 from rebnn_mm.analysis.bit_worth import Worth, keep_real, markdown, parts_of, proposal, with_real_weights
-from rebnn_mm.cli.choose import METRICS, conditions, metric_of, timed, write
+from rebnn_mm.cli.choose import METRICS, conditions, metric_of, percent, timed, write
 from rebnn_mm.deploy.measurement import describe_cpu, versions
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.evaluation.packed_predictor import score
@@ -94,7 +94,7 @@ def main() -> None:
         with stopping_on_mistakes(cfg):
             report = compare(cfg, args, console)
         worths = [Worth(**entry) for entry in report['parts']]
-        print('\n'.join(markdown(worths, METRICS.get(report['metric'], (report['metric'], 1))[0])))
+        print('\n'.join(markdown(worths, METRICS.get(report['metric'], report['metric']))))
         print(f'\nWith nothing real: {report["score"]:.1f}. {conditions(report)}', flush=True)
         chosen = proposal(worths, args.precision, ms=args.ms, megabytes=args.megabytes)
     except (ValueError, OSError) as error:
@@ -134,7 +134,6 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     console.print(f'... timing {len(files)} files in turns')
     times = timed(validation, files, args)
     sizes = {label: path.stat().st_size / 1e6 for label, path in files.items()}
-    factor = METRICS.get(metric, ('', 1))[1]
 
     def more(values: dict[str, float], part: str) -> dict[str, float]:
         return {kind: round(values[f'{part}, {kind}'] - values[f'{NOTHING}, {kind}'], 3) for kind in PRECISIONS}
@@ -145,7 +144,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
             len(names),
             sum(model.get_submodule(name).weight.numel() for name in names),
             # mmdet gives a detector that finds nothing no score.
-            round(factor * (scores[part].get(metric, 0.0) - scores[NOTHING][metric]), 2),
+            round(percent(metric, scores[part].get(metric, 0.0) - scores[NOTHING][metric]), 2),
             more(times, part),
             more(sizes, part),
         )
@@ -153,7 +152,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     ]
     report = {
         'metric': metric,
-        'score': round(factor * scores[NOTHING][metric], 2),
+        'score': round(percent(metric, scores[NOTHING][metric]), 2),
         'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
         'command': given_command(),
         'threads': args.threads,

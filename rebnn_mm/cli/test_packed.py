@@ -64,7 +64,8 @@ def main() -> None:
     stop_if(missing_data(cfg, ['test']))
     packed = load_packed(args)
     try:
-        runner = build_runner(cfg, packed)
+        with stopping_on_mistakes(cfg):
+            runner = build_runner(cfg, packed)
         if args.out is not None:
             runner.test_evaluator.metrics.append(DumpResults(out_file_path=args.out))
         note = None if isinstance(packed, RawModel | TextClassifier) else other_preparation(packed, cfg)

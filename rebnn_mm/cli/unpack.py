@@ -51,6 +51,8 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     from rebnn_mm.deploy.loading import load, located
+    from rebnn_mm.export.preprocess import preprocessing
+    from rebnn_mm.export.source import image_size
     from rebnn_mm.export.unpack import fit_norms, unpack
 
     try:
@@ -72,7 +74,8 @@ def main() -> None:
         examples = None if args.images is None else calibration_images(cfg, args.images)
         with explained(cfg):
             model = MODELS.build(cfg.model)
-        left = unpack(model, onnx.load(str(path)))
+        size = image_size(cfg, preprocessing(cfg).steps)
+        left = unpack(model, onnx.load(str(path)), size)
         seen = None if examples is None else fit_norms(model, lambda: passes(model, examples))
     except (ValueError, OSError) as error:
         # images are found by what finds those of the exporter's flag

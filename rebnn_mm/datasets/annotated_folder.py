@@ -14,9 +14,6 @@ from xml.etree import ElementTree
 from PIL import Image, ImageOps
 
 SPLITS = ('train', 'val', 'test')
-WORDS = {'train': ('train',), 'val': ('val',), 'test': ('test',)}
-"""What the name of a file of annotations has in it."""
-
 IMAGES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
 WRITTEN = {'description': 'written by rebnn new-config'}
 """Marks files of annotations that are our own, which a second call does not take for the user's."""
@@ -72,9 +69,9 @@ class BadAnnotations(ValueError):
 def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = None) -> Annotated:
     """Find the annotations of a folder, read them and check them against the images.
 
-    Files of COCO's form are known by their content and belong to the split that their name has in it; VOC's XML files
-    to those of ``ImageSets/Main``. Where nothing says what is for validation, a fifth of the images is, chosen by a
-    seed.
+    Files of COCO's form are known by their content and belong to the split that their name has in it, or with which
+    that of a folder begins; VOC's XML files to those of ``ImageSets/Main`` or of their folders. Where nothing says
+    what is for validation, a fifth of the images is, chosen by a seed.
 
     Args:
         folder: with images and annotations, at any depth.
@@ -178,8 +175,8 @@ def _coco_files(folder: Path) -> dict[str, Path]:
     for path in sorted(folder.rglob('*.json')):
         if not _is_coco(path):
             continue
-        word = next((split for split, words in WORDS.items() if any(word in path.stem.lower() for word in words)), '')
-        found.setdefault(word, []).append(path)
+        split = next((split for split in SPLITS if split in path.stem.lower()), '') or _split_of_folder(path, folder)
+        found.setdefault(split, []).append(path)
     several = next((paths for paths in found.values() if len(paths) > 1), None)
     if several is not None:
         raise BadAnnotations(
@@ -190,6 +187,12 @@ def _coco_files(folder: Path) -> dict[str, Path]:
     if '' in files and 'train' in files:
         del files['']
     return {split or 'train': path for split, path in files.items()}
+
+
+def _split_of_folder(path: Path, folder: Path) -> str:
+    """With which the name of the innermost folder begins that has one, such as ``valid``; '' if none has."""
+    names = [part.lower() for part in reversed(path.relative_to(folder).parts[:-1])]
+    return next((split for name in names for split in SPLITS if name.startswith(split)), '')
 
 
 def _is_coco(path: Path) -> bool:
@@ -220,7 +223,7 @@ def _read_coco(files: Mapping[str, Path], places: _Places) -> tuple[dict[str, li
                     wrong.append(f'annotation {entry.get("id")} has no box of four numbers')
                 else:
                     crowd = bool(entry.get('iscrowd'))
-                    left, top, width, height = entry['bbox']
+                    left, top, width, height = (float(side) for side in entry['bbox'])
                     box = Box(names[entry['category_id']], left, top, width, height, crowd)
                     boxes[entry['image_id']].append(box)
             photos = []
@@ -240,7 +243,7 @@ def _read_coco(files: Mapping[str, Path], places: _Places) -> tuple[dict[str, li
 
 
 def _read_voc(folder: Path, places: _Places) -> tuple[dict[str, list[Photo]], list[str]]:
-    photos: dict[str, Photo] = {}
+    photos: dict[Path, Photo] = {}
     wrong: list[str] = []
     for path in sorted(folder.rglob('*.xml')):
         try:
@@ -259,22 +262,33 @@ def _read_voc(folder: Path, places: _Places) -> tuple[dict[str, list[Photo]], li
             continue
         named = (root.findtext('filename') or '').strip()
         names = [named, *(f'{path.stem}{suffix}' for suffix in IMAGES)]
-        file = next((file for name in names if name and (file := places.find(name, path, 'train'))), None)
+        split = _split_of_folder(path, folder) or 'train'
+        file = next((file for name in names if name and (file := places.find(name, path, split))), None)
         if file is None:
             wrong.append(f'there is no image {named or path.stem} for {path}')
             continue
-        photos[path.stem] = places.photo(file, (size[0], size[1]), boxes, wrong)
+        photos[path] = places.photo(file, (size[0], size[1]), boxes, wrong)
     if not photos and not wrong:
         raise BadAnnotations(
             f"{folder} holds no annotations: neither a JSON file of COCO's form (images, annotations, categories) nor "
             'XML files of VOC.'
         )
     _stop_if_wrong(folder, wrong)
-    splits = {}
+    splits: dict[str, list[Photo]] = {}
+    by_stem: dict[str, list[Photo]] = {}
+    for path, photo in photos.items():
+        by_stem.setdefault(path.stem, []).append(photo)
     for split in SPLITS:
         listed = next(iter(sorted(folder.rglob(f'ImageSets/Main/{split}.txt'))), None)
         if listed is not None:
-            splits[split] = [photos[name] for name in listed.read_text().split() if name in photos]
+            stems = dict.fromkeys(listed.read_text().split())
+            splits[split] = [photo for stem in stems for photo in by_stem.get(stem, ())]
+    if not splits:
+        for path, photo in photos.items():
+            splits.setdefault(_split_of_folder(path, folder), []).append(photo)
+        if '' in splits and 'train' in splits:
+            places.notes += [f'are in no folder of a split and not used\t{photo.file}' for photo in splits.pop('')]
+        splits = {split or 'train': found for split, found in splits.items()}
     if not splits.get('train'):
         splits = {'train': list(photos.values())}
     return splits, sorted({box.name for photo in photos.values() for box in photo.boxes})

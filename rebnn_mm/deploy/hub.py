@@ -94,7 +94,7 @@ def save_pretrained(model: LoadedModel, folder: str | PathLike[str], card: Mappi
             ``licence``; None for the zoo's own card where the model is of the zoo.
 
     Raises:
-        ModelFileError: the card has another key, or the folder cannot be written.
+        ModelFileError: the card has another key, or the folder cannot be written, or holds another model or card.
     """
     source, folder = Path(model.name), Path(folder)
     if card is None:
@@ -103,6 +103,9 @@ def save_pretrained(model: LoadedModel, folder: str | PathLike[str], card: Mappi
     text = packed_card(model, card)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for name, content in ((FILE, source.read_bytes()), ('README.md', text.encode())):
+            if (folder / name).exists() and (folder / name).read_bytes() != content:
+                raise ModelFileError(f'{folder / name} is there already and another: remove it, or take a new folder')
         if not (folder / FILE).exists() or not source.samefile(folder / FILE):
             shutil.copyfile(source, folder / FILE)
         (folder / 'README.md').write_text(text, encoding='utf-8')

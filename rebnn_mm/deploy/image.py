@@ -40,7 +40,10 @@ def as_image(image: Any) -> np.ndarray:
         return read_image(image)
     pillow = sys.modules.get('PIL.Image')
     if pillow is not None and isinstance(image, pillow.Image):
-        return _from_pillow(image)
+        try:
+            return _from_pillow(image)
+        except (OSError, ValueError, SyntaxError, MemoryError) as error:
+            raise ImageError(f'the image of Pillow cannot be read ({first_sentence(error)})') from None
     if not isinstance(image, np.ndarray):
         raise ImageError(
             'an image must be the path of a file, its bytes, an image of Pillow or a NumPy array, not '

@@ -69,7 +69,7 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
         check_packed(file, metadata.packed_sha256)
     except ModelFileError as error:
         raise ModelFileError(f'{path}: {error}') from None
-    library = use_library and bool(file.binary_weights)
+    library = use_library and file.has_operators
     problem = library_problem() if library else ''
     if problem:
         warnings.warn(f'{problem} Without it this model runs many times slower.', RuntimeWarning, stacklevel=2)

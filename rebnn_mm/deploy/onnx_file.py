@@ -101,12 +101,14 @@ class OnnxFile:
     Attributes:
         metadata: the model's ``metadata_props``.
         initializers: the constants of its graph by name.
-        binary_weights: the name of the packed weight of each node of the domain ``rebnn``, by the node's name.
+        has_operators: whether a node is of the domain ``rebnn``, for which we have kernels.
+        binary_weights: the name of the packed weight of each such node that has one, by the node's name.
         digest_start: where the last field of the file begins, if it is the entry with the file's digest.
     """
 
     metadata: dict[str, str] = field(default_factory=dict)
     initializers: dict[str, Initializer] = field(default_factory=dict)
+    has_operators: bool = False
     binary_weights: dict[str, str] = field(default_factory=dict)
     digest_start: int | None = None
 
@@ -302,7 +304,10 @@ def _take(view: memoryview, message: OpenMessage, found: OnnxFile) -> None:
 
 def _take_node(view: memoryview, kept: dict[int, Field], found: OnnxFile) -> None:
     name, operator, domain = (_text(view, kept[number]) if number in kept else '' for number in (3, 4, 7))
-    if domain != 'rebnn' or operator in UNWEIGHTED:
+    if domain != 'rebnn':
+        return
+    found.has_operators = True
+    if operator in UNWEIGHTED:
         return
     node = name or f'{operator} {len(found.binary_weights)}'
     if SECOND_INPUT not in kept:

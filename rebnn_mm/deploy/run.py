@@ -115,6 +115,8 @@ def run(args: argparse.Namespace) -> Iterable[str]:
     several = len(sources) > 1 or is_several(args.input)
     # Each of several images has a thread of its own, which wastes less than threads that share an image.
     model = load(args.model, threads=1 if several else args.threads, use_library=not args.no_library)
+    if args.pair is not None and not isinstance(model, TextClassifier):
+        raise ImageError(f'--pair: {args.model} takes images')
     if several and not isinstance(model, TextClassifier):
         return run_several(args, model, sources)
     if args.more:
@@ -126,8 +128,6 @@ def run(args: argparse.Namespace) -> Iterable[str]:
         labels = model(text, top=args.top)
         lines = [json.dumps(_as_json(labels))] if args.json else _table(labels)
         return lines + _timed(args, lambda: model(text))
-    if args.pair is not None:
-        raise ImageError(f'--pair: {args.model} takes images')
     image = read_image(args.input)
     result = model(image, top=args.top) if isinstance(model, Classifier) else model(image)
     if isinstance(result, Detections):
@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> Iterable[str]:
             _save_outputs(result, args.out)
     times = _timed(args, lambda: model(image))
     if args.json:
-        return [json.dumps(_as_json(result)), *times]
+        return [json.dumps(_as_json(result))]
     lines = _table(result)
     if isinstance(result, Detections):
         lines.append(f'{len(result)} objects with a score of at least {args.score_thr:g} in {args.input}')
@@ -147,7 +147,7 @@ def run(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _timed(args: argparse.Namespace, run: Callable[[], object]) -> list[str]:
-    """What ``--time`` prints: of the whole call, preparation included, without reading the file."""
+    """What ``--time`` prints, to stderr beside JSON: of the whole call, with preparation, without reading the file."""
     if args.time is None:
         return []
     times = []
@@ -159,7 +159,10 @@ def _timed(args: argparse.Namespace, run: Callable[[], object]) -> list[str]:
     how = 'without our kernels' if args.no_library else 'with our kernels'
     threads = f'{args.threads} thread{"s" if args.threads > 1 else ""}'
     median, least, most = statistics.median(times), min(times), max(times)
-    return [f'{median:.2f} ms, median of {args.time} runs ({least:.2f} to {most:.2f}), {threads}, {how}']
+    line = f'{median:.2f} ms, median of {args.time} runs ({least:.2f} to {most:.2f}), {threads}, {how}'
+    if args.json:
+        print(line, file=sys.stderr)
+    return [] if args.json else [line]
 
 
 WARM_UP = 3

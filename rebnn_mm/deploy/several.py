@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def is_several(source: str) -> bool:
         >>> is_several('street.mp4'), is_several('camera:0'), is_several('street.jpg')
         (True, True, False)
     """
-    return source.startswith(CAMERA) or Path(source).suffix.lower() in VIDEOS or Path(source).is_dir()
+    return source.startswith(CAMERA) or Path(source).suffix.lower() in VIDEOS or os.path.isdir(source)
 
 
 def images_of(sources: Iterable[str]) -> Iterator[Named]:
@@ -38,7 +39,7 @@ def images_of(sources: Iterable[str]) -> Iterator[Named]:
     for source in sources:
         if source.startswith(CAMERA) or Path(source).suffix.lower() in VIDEOS:
             yield from _frames(source)
-        elif Path(source).is_dir():
+        elif os.path.isdir(source):
             names = sorted(path for path in Path(source).iterdir() if path.suffix.lower() in PICTURES)
             if not names:
                 raise ImageError(f'there is no image in the folder {source} ({", ".join(PICTURES)})')

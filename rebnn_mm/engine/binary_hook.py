@@ -174,7 +174,9 @@ class BinaryHook(Hook):
                 'to start the shifts of swapped layers. Use calibrate=False and rebnn_mm.layers.calibrate_shifts.'
             )
         count = min(size, len(dataset))
-        return loader.collate_fn([dataset[index * len(dataset) // count] for index in range(count)])
+        chosen = [index * len(dataset) // count for index in range(count)]
+        whole = getattr(dataset, '__getitems__', None)
+        return loader.collate_fn(whole(chosen) if whole else [dataset[index] for index in chosen])
 
 
 def unwrapped(model: nn.Module) -> nn.Module:

@@ -116,6 +116,9 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         self.role_options = _checked_roles(paramwise_cfg.pop('roles', {}))
         # Not empty, because mmengine would then put all parameters into one group; and shared layers count once there.
         super().__init__(optim_wrapper_cfg, {'bypass_duplicate': True, **paramwise_cfg})
+        self.optimizer_class = _optimizer_class(self.optimizer_cfg['type'])
+        if self.base_lr is None and any('lr_mult' in options for options in self.role_options.values()):
+            raise ValueError(f'{type(self).__name__}: lr_mult multiplies optimizer.lr, which is not given.')
 
     def add_params(
         self, params: list[dict[str, Any]], module: nn.Module, prefix: str = '', is_dcn_module: Any = None
@@ -163,13 +166,7 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
             return False
         if role == NORM and 'norm_decay_mult' in self.paramwise_cfg:
             return False
-        return self._has_decay()
-
-    def _has_decay(self) -> bool:
-        with OPTIMIZERS.switch_scope_and_registry(None) as registry:
-            kind = self.optimizer_cfg['type']
-            cls = registry.get(kind) if isinstance(kind, str) else kind
-        return 'weight_decay' in inspect.signature(cls).parameters
+        return 'weight_decay' in inspect.signature(self.optimizer_class).parameters
 
     def _described(self, groups: Sequence[dict[str, Any]]) -> str:
         parameters = [parameter for group in groups for parameter in group['params']]
@@ -222,7 +219,8 @@ def apply_relative_rates(
             if key in group:
                 group[key] *= factor
         for scheduler in schedulers:
-            if scheduler.param_name == 'lr':
+            # ReduceOnPlateauLR remembers none: it multiplies the rate of the group.
+            if scheduler.param_name == 'lr' and hasattr(scheduler, 'base_values'):
                 scheduler.base_values[index] *= factor
         rates.append(group.get('initial_lr', group['lr']))
     return (min(rates), max(rates)) if rates else None
@@ -235,6 +233,16 @@ def _described_together(groups: Sequence[dict[str, Any]]) -> list[list[dict[str,
         options = {key: value for key, value in group.items() if key != 'params'}
         lines.setdefault(repr(sorted(options.items())), []).append(group)
     return list(lines.values())
+
+
+def _optimizer_class(kind: Any) -> Any:
+    with OPTIMIZERS.switch_scope_and_registry(None) as registry:
+        found = registry.get(kind) if isinstance(kind, str) else kind
+        names = [*registry.module_dict, *OPTIMIZERS.module_dict]
+    if found is None:
+        (close,) = difflib.get_close_matches(kind, names, n=1, cutoff=0.0)
+        raise ValueError(f'no optimizer {kind!r} is registered; did you mean {close!r}?')
+    return found
 
 
 def _checked_roles(roles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

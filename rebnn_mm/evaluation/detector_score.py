@@ -116,7 +116,7 @@ def show(result: Score, console: Console) -> None:
         table.add_column(name)
     for metric, value in result.runs[REFERENCE].metrics.items():
         if isinstance(value, float):
-            table.add_row(metric, *(f'{run.metrics[metric]:.3f}' for run in result.runs.values()))
+            table.add_row(metric, *(f'{run.metrics.get(metric, np.nan):.3f}' for run in result.runs.values()))
     table.add_section()
     compared = [run.agreements for run in result.runs.values()]
     for label, cells in (

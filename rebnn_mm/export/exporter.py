@@ -20,7 +20,7 @@ from .convert import PackedModel, pack
 from .detection.stages import image_channels
 from .difference import Difference, difference_of
 from .examples import Example, Image, Text, feeds_of, noise, prepared
-from .int8 import Choice, Plan, planned
+from .int8 import TIERS, Choice, Plan, planned
 from .int8 import quantise_rest as quantise
 from .metadata import set_metadata
 from .options import PLAIN, Options
@@ -182,10 +182,15 @@ def export(
         raise ValueError('--fast is for models that take images; a text classifier has no layer that it makes faster.')
     if options.int8 and task.name == TEXT:
         raise ValueError('--int8 is for models that take images; export this one with --half.')
+    if options.int8 and options.int8 not in TIERS:
+        raise ValueError(f'int8={options.int8!r} is none of {", ".join(TIERS)}.')
     if options.reduce_range and not options.int8:
         raise ValueError('--reduce-range is an option of the layers that --int8 makes; give both.')
     progress('packing and tracing')
     traced, packed = unfused_graph(trained, task, size)
+    count = _class_count(traced, trained, task)
+    if classes and count not in (None, len(classes)):
+        raise ValueError(f'the model tells {count} classes apart, and {len(classes)} names of classes are given.')
     if task.name == TEXT:
         about: dict[str, Any] = {'tokenizer': tokenizer or {'max_length': longest_text(trained)}}
         # Random ones always: they have padding, as a batch has.
@@ -245,6 +250,14 @@ def write(data: bytes, path: str | Path) -> None:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def _class_count(graph: onnx.ModelProto, trained: nn.Module, task: Task) -> int | None:
+    """How many classes a classifier or a detector knows; None if that cannot be seen."""
+    if task.name == 'detection':
+        return getattr(getattr(getattr(trained, 'roi_head', trained), 'bbox_head', None), 'num_classes', None)
+    dims = graph.graph.output[0].type.tensor_type.shape.dim
+    return dims[-1].dim_value or None if task.name == 'classification' and dims else None
 
 
 def _counted(examples: Sequence[Example]) -> str:

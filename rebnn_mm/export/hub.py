@@ -13,12 +13,27 @@ from torch import nn
 
 from rebnn_mm.deploy.hub import card_text, check_card
 
+from .preprocess import test_dataset
 from .source import load_source
 
 TUPLE = 'tuple'
 SCOPES = ('mmengine', 'mmcv', 'mmdet', 'mmpretrain', 'rebnn_mm')
 PARTS = ('default_scope', 'model', 'test_dataloader')
 """What of a config goes along; of the data only how a test image is prepared."""
+
+STARTS = ('init_cfg', 'pretrained')
+"""Options of a part that say where its first weights come from."""
+
+STUDENTS = {'TeacherStudentDetector': None, 'TeacherStudentClassifier': 'ImageClassifier'}
+"""Models that learn from another one, and what each is without it; None for what ``student`` says."""
+
+TEACHING = (
+    'student', 'teacher', 'teacher_checkpoint', 'teacher_loss', 'label_weight', 'losses', 'start_from_teacher',
+)  # fmt: skip
+"""Options that those have besides."""
+
+FETCHING = ('trust_remote_code', 'teacher_ckpt', 'tokenizer_path', 'prototype', 'vision_encoder_weight')
+"""Options by which classes of mmdet and mmpretrain read code or pickles while they are built."""
 
 
 def to_json(value: Any) -> Any:
@@ -61,12 +76,12 @@ class HubModel(
     wrote it: a config names registered classes only.
 
     Args:
-        network: config with a ``model``; only :data:`PARTS` are kept.
+        network: config with a ``model``, of which :func:`kept` is kept.
         classes: names, by label.
         about: what the card says, by the keys of the zoo's cards (docs/zoo.md).
 
     Raises:
-        ValueError: the config names a class by its module.
+        ValueError: the config names a class by its module, or a file, an address or code that a class would read.
 
     Example:
         >>> from mmengine.config import Config
@@ -77,9 +92,17 @@ class HubModel(
 
     def __init__(self, network: Config, classes: Sequence[str] = (), about: Mapping[str, Any] | None = None) -> None:
         super().__init__()
-        strange = next((kind for kind in _types(network.to_dict()) if not _registered(kind)), None)
-        if strange is not None:
-            raise ValueError(f'the config names {strange!r}, which is no registered class; such a model is not built.')
+        network = kept(network)
+        for key, value in _entries(network.to_dict()):
+            if key in ('type', 'real') and not _registered(value):
+                raise ValueError(
+                    f'the config names {value!r}, which is no registered class; such a model is not built.'
+                )
+        for key, value in _entries(network.model.to_dict()):
+            if key in FETCHING or (isinstance(value, str) and re.search(r'[/\\:(]', value)):
+                raise ValueError(
+                    f'the config has {key}={value!r}: a model that reads anything else while it is built is not built.'
+                )
         self.cfg, self.classes, self.about = network, list(classes), dict(about or {})
         init_default_scope(network.get('default_scope') or 'mmengine')
         self.model = MODELS.build(network.model)
@@ -131,23 +154,43 @@ class HubModel(
 
 
 def kept(cfg: Config) -> Config:
-    """The parts of a config that say what a network is and how it is fed: no paths, no schedule."""
+    """The parts of a config that say what a network is and how it is fed: no paths, no schedule, no teacher.
+
+    Example:
+        >>> kept(Config(dict(model=dict(type='A', init_cfg=dict(type='Pretrained')), work_dir='/me')))
+        Config (path: None): {'model': {'type': 'A'}}
+    """
     parts = {key: cfg[key] for key in PARTS[:2] if cfg.get(key) is not None}
-    data = (cfg.get('test_dataloader') or {}).get('dataset') or {}
-    while 'pipeline' not in data and 'dataset' in data:
-        data = data['dataset']
+    if 'model' in parts:
+        parts['model'] = _untaught(parts['model'])
+    data = test_dataset(cfg)
     kept_data = {key: data[key] for key in ('type', 'metainfo', 'pipeline') if key in data}
     return Config({**parts, **({PARTS[2]: dict(dataset=kept_data)} if kept_data else {})})
 
 
-def _types(value: Any) -> Iterator[Any]:
-    """Every ``type`` in a config, and whatever else is built by it."""
+def _untaught(value: Any) -> Any:
+    """A part of a config without teachers and first weights."""
     if isinstance(value, Mapping):
-        yield from (value[key] for key in ('type', 'real') if key in value)
-        value = list(value.values())
-    if isinstance(value, list | tuple):
+        value = {key: item for key, item in value.items() if key not in STARTS}
+        for key in ('type', 'real'):
+            name = str(value.get(key)).rpartition('.')[2]
+            if name in STUDENTS:
+                own = STUDENTS[name] or value['student']
+                value = {name: item for name, item in value.items() if name not in TEACHING} | {key: own}
+        return {key: _untaught(item) for key, item in value.items()}
+    return type(value)(map(_untaught, value)) if isinstance(value, list | tuple) else value
+
+
+def _entries(value: Any) -> Iterator[tuple[str, Any]]:
+    """Every key in a config with its value; what is in a list has the list's key."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            inner = item if isinstance(item, list | tuple) else [item]
+            yield from ((key, part) for part in inner)
+            yield from (entry for part in inner for entry in _entries(part))
+    elif isinstance(value, list | tuple):
         for item in value:
-            yield from _types(item)
+            yield from _entries(item)
 
 
 def _registered(kind: Any) -> bool:

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 from mmengine.config import Config
 
+from rebnn_mm.utils.dataset_check import leaf_datasets
+
 IGNORED = ('LoadAnnotations', 'PackInputs', 'PackDetInputs', 'ToTensor', 'ImageToTensor', 'Collect')
 """Steps of a test pipeline that leave the image as it is."""
 
@@ -58,10 +60,36 @@ def preprocessing(cfg: Config) -> Preprocessing:
                     'then one crop, then one Pad. Shorten test_dataloader.dataset.pipeline for the export.'
                 )
             found[key] = value
+    if not pipeline:
+        notes.append('The config has no test pipeline: the file takes images of any size as they are, in RGB order.')
     found |= _normalisation(cfg, order)
     if 'letterbox' in found and found['channels'] != order:
         found['letterbox']['value'].reverse()
     return Preprocessing(found, notes)
+
+
+def test_dataset(cfg: Config) -> Mapping[str, Any]:
+    """The innermost data set that the config tests on, of several the first; empty if it has none.
+
+    Raises:
+        ValueError: it tests on several, which prepare their images in different ways.
+
+    Example:
+        >>> parts = [dict(type='A', pipeline=[]), dict(type='B', pipeline=[])]
+        >>> cfg = Config(dict(test_dataloader=dict(dataset=dict(type='ConcatDataset', datasets=parts))))
+        >>> test_dataset(cfg)['type']
+        'A'
+    """
+    split = next((name for name in ('test', 'val') if cfg.get(f'{name}_dataloader')), 'test')
+    key = f'{split}_dataloader.dataset'
+    given = (cfg.get(f'{split}_dataloader') or {}).get('dataset') or {}
+    (_, first), *others = leaf_datasets(given, key)
+    for name, other in others:
+        if other.get('pipeline') != first.get('pipeline'):
+            raise ValueError(
+                f'{name} prepares images otherwise than the first of {key}; a packed file does it in one way.'
+            )
+    return first
 
 
 def test_pipeline(cfg: Config) -> list[Mapping[str, Any]]:
@@ -71,10 +99,7 @@ def test_pipeline(cfg: Config) -> list[Mapping[str, Any]]:
         >>> test_pipeline(Config(dict(model=dict(type='A'))))
         []
     """
-    dataset = (cfg.get('test_dataloader') or cfg.get('val_dataloader') or {}).get('dataset') or {}
-    while 'dataset' in dataset and 'pipeline' not in dataset:
-        dataset = dataset['dataset']
-    return list(dataset.get('pipeline') or [])
+    return list(test_dataset(cfg).get('pipeline') or [])
 
 
 def _kind(step: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,13 +13,14 @@ from mmengine.registry import DATASETS, MODELS, init_default_scope
 from mmengine.runner import load_checkpoint
 from torch import nn
 
+from rebnn_mm.deploy.image import read_image
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.config_file import missing_config
 from rebnn_mm.utils.config_mistake import explained, misspelt_key
 
 from .calibration import CalibrationImages, image_files, training_images
 from .examples import Example, Text, prepared
-from .preprocess import preprocessing, test_pipeline
+from .preprocess import preprocessing, test_dataset, test_pipeline
 from .tasks import input_names, is_text_classifier, longest_text
 
 SIZE = (224, 224)
@@ -112,7 +113,7 @@ def load_source(
         model=model.eval(),
         config=Path(config).name,
         classes=classes,
-        examples=[prepared(steps, _read(path)) for path in images],
+        examples=[prepared(steps, read_image(path)) for path in images],
         preprocess=steps,
         notes=notes,
         size=size or image_size(cfg, steps),
@@ -135,7 +136,9 @@ def text_source(model: Any, config: str, cfg: Config, classes: Sequence[str], se
     """
     from rebnn_mm.datasets.tokenize_text import load_tokenizer
 
-    step = next((step for step in _steps(cfg) if str(step.get('type')).rpartition('.')[2] == 'TokenizeText'), {})
+    step = next(
+        (step for step in test_pipeline(cfg) if str(step.get('type')).rpartition('.')[2] == 'TokenizeText'), {}
+    )
     loaded = load_tokenizer(str(step.get('tokenizer') or model.source))
     longest = min(int(step.get('max_length') or longest_text(model)), longest_text(model))
     text = plain_tokenizer(loaded.backend_tokenizer)
@@ -195,20 +198,11 @@ def class_names(cfg: Config, checkpoint: Mapping[str, Any]) -> list[str]:
     for key in ('classes', 'CLASSES'):
         if meta.get(key):
             return [str(name) for name in meta[key]]
-    dataset = (cfg.get('test_dataloader') or {}).get('dataset') or {}
-    while 'dataset' in dataset:
-        dataset = dataset['dataset']
+    dataset = test_dataset(cfg)
     given = (dataset.get('metainfo') or {}).get('classes')
     if given:
         return [given] if isinstance(given, str) else [str(name) for name in given]
     return [str(name) for name in _own_classes(dataset.get('type'), cfg.get('default_scope'))]
-
-
-def _steps(cfg: Config) -> Iterator[Mapping[str, Any]]:
-    dataset = (cfg.get('test_dataloader') or {}).get('dataset') or {}
-    while 'pipeline' not in dataset and ('dataset' in dataset or dataset.get('datasets')):
-        dataset = dataset['dataset'] if 'dataset' in dataset else dataset['datasets'][0]
-    yield from dataset.get('pipeline') or ()
 
 
 def _tokens(tokenizer: Any, sentence: str, longest: int, names: Sequence[str]) -> Text:
@@ -221,14 +215,3 @@ def _own_classes(kind: Any, scope: str | None) -> Sequence[str]:
     with DATASETS.switch_scope_and_registry(scope) as registry:
         cls = registry.get(kind) if isinstance(kind, str) else kind
     return getattr(cls, 'METAINFO', {}).get('classes', ())
-
-
-def _read(path: str) -> np.ndarray:
-    import mmcv
-
-    if not Path(path).is_file():
-        raise ValueError(f'no image at {path}.')
-    image = mmcv.imread(path)
-    if image is None:
-        raise ValueError(f'{path} cannot be read as an image.')
-    return np.ascontiguousarray(image[..., ::-1])

@@ -22,6 +22,7 @@ from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.quantizers.base import ActivationQuantizer, WeightQuantizer
 
 from .convert import PackedModel, pack
+from .detection.stages import image_channels
 from .exporter import passes_of
 from .operators import DOMAIN
 from .options import Options
@@ -29,6 +30,7 @@ from .packed_layers import ChannelAffine, PackedLayer
 from .packing import unpack_bits
 from .passes import compact, to_half
 from .tasks import TEXT, Task, graph_of, task_of
+from .two_valued import two_values_of
 
 Place = tuple[str, ...]
 """Where a graph holds a constant: our node, its kind and the number of the input; else the constant's own name."""
@@ -36,10 +38,13 @@ Place = tuple[str, ...]
 CLOSE = 1e-5
 """Largest relative difference of a file's number and the same one out of the unpacked network."""
 
+SIZE = (64, 64)
+"""Of the image that a model is traced with where it takes any."""
+
 DEQUANTISED = '_DequantizeLinear_Output'
 
 
-def unpack(model: nn.Module, file: onnx.ModelProto) -> list[str]:
+def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE) -> list[str]:
     """Give a model the numbers of a packed file, so that it computes what the file does.
 
     Latent weights become their signs times the scaling factor of the channel. A batch norm gets mean 0 and variance
@@ -49,6 +54,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto) -> list[str]:
     Args:
         model: the network of the file's config, of any numbers; it is changed.
         file: written by :func:`rebnn_mm.export.export`.
+        size: height and width of an image that the model takes; most take any.
 
     Returns:
         Names of parameters that the file does not hold, which stay as they are: of parts that only train.
@@ -61,10 +67,10 @@ def unpack(model: nn.Module, file: onnx.ModelProto) -> list[str]:
         raise ValueError('text classifiers cannot be unpacked: the file holds no word embedding to train on.')
     for name, layer in model.named_modules():
         quantizer = layer.weight_quantizer if isinstance(layer, BinaryLayer) else None
-        if quantizer is not None and not quantizer.has_codes:
+        if quantizer is not None and (not quantizer.has_codes or two_values_of(layer) is not None):
             raise ValueError(
-                f'{type(layer).__name__} {name!r} cannot be unpacked: {type(quantizer).__name__} makes no signs '
-                'with a factor.'
+                f'{type(layer).__name__} {name!r} cannot be unpacked: {type(quantizer).__name__} and '
+                f'{type(layer.activation_quantizer).__name__} make no signs with a factor.'
             )
     model.eval()
     stored = constants(file)
@@ -74,7 +80,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto) -> list[str]:
     wrong = []
     for fused in (True, False):
         options = Options(fast=fast, fused=fused)
-        places = constants(_graph(probe, task, options))
+        places = constants(_graph(probe, task, options, size))
         missing = [place for place, value in places.items() if place not in stored or stored[place].size != value.size]
         unknown = [place for place in stored if place not in places]
         if not missing and not unknown:
@@ -85,7 +91,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto) -> list[str]:
         raise ValueError(wrong[0])
     found = _read_back(probe.model, places, stored)
     left = _fill(model, probe, found, stored)
-    _check(constants(_graph(pack(model), task, options)), stored)
+    _check(constants(_graph(pack(model), task, options, size)), stored)
     return left
 
 
@@ -137,17 +143,12 @@ def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | 
     return ((first.astype(np.int64) - zero.reshape(shape)) * scale.reshape(shape)).astype(np.float32)
 
 
-def _graph(packed: PackedModel, task: Task, options: Options) -> onnx.ModelProto:
-    channels = next((part.in_channels for part in packed.model.modules() if isinstance(part, nn.Conv2d)), 3)
-    graph = graph_of(packed.model, task, torch.zeros(1, channels, *SIZE))
+def _graph(packed: PackedModel, task: Task, options: Options, size: tuple[int, int]) -> onnx.ModelProto:
+    graph = graph_of(packed.model, task, torch.zeros(1, image_channels(packed.model), *size))
     for step in passes_of(task, options):
         if step not in (compact, to_half):
             graph = step(graph)
     return graph
-
-
-SIZE = (64, 64)
-"""Of the image that a classifier is traced with; the graph is for all sizes."""
 
 
 def _number(packed: nn.Module, model: nn.Module) -> None:

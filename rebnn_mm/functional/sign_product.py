@@ -21,7 +21,7 @@ class _ConvGradients(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, value: Tensor, geometry: Geometry) -> Tensor:
         ctx.save_for_backward(x, weight)
         ctx.geometry = geometry
-        return value.view_as(value)
+        return value.detach()
 
     @staticmethod
     @once_differentiable
@@ -60,7 +60,7 @@ class _LinearGradients(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, value: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)
-        return value.view_as(value)
+        return value.detach()
 
     @staticmethod
     @once_differentiable

@@ -280,7 +280,7 @@ class ConfiguredTeacher(FixedTeacher):
         if '::' in teacher:
             try:
                 config = get_config(teacher)
-            except (FileNotFoundError, ValueError, ImportError) as error:
+            except (AssertionError, FileNotFoundError, ValueError, ImportError) as error:
                 raise self.teacher_error(f'teacher={teacher!r} is no config of a library: {error}.') from error
         else:
             path = Path(teacher)

@@ -46,7 +46,7 @@ def voc(folder: Path, name: str, *boxes: tuple[str, int, int, int, int], size=(4
         '</object>'
         for kind, a, b, c, d in boxes
     )
-    target = folder / 'Annotations' / f'{name}.xml'
+    target = folder / f'{name}.xml' if (folder / f'{name}.png').is_file() else folder / 'Annotations' / f'{name}.xml'
     target.parent.mkdir(exist_ok=True)
     target.write_text(
         f'<annotation><filename>{name}.png</filename><size><width>{size[0]}</width><height>{size[1]}</height></size>'
@@ -99,6 +99,37 @@ def test_voc_in_its_own_layout(tmp_path):
     assert 'training images have no box and are not used (1, the first: JPEGImages/c.png)' in data.notes
 
 
+@pytest.mark.parametrize('form', ['coco', 'voc'])
+def test_splits_that_are_folders(tmp_path, form):
+    """As Roboflow exports them, names in each that another has as well."""
+    for split, count in (('train', 3), ('valid', 2), ('test', 1)):
+        for number in range(count):
+            picture(tmp_path / split / f'{number}.png')
+            if form == 'voc':
+                voc(tmp_path / split, str(number), (split, 1, 2, 11, 22))
+        if form == 'coco':
+            write(tmp_path / split, coco(count), '_annotations.coco.json')
+    data = read_annotated(tmp_path)
+    assert {split: [photo.file for photo in photos] for split, photos in data.splits.items()} == {
+        'train': ['train/0.png', 'train/1.png', 'train/2.png'],
+        'val': ['valid/0.png', 'valid/1.png'],
+        'test': ['test/0.png'],
+    }
+
+
+def test_images_of_one_name_in_two_folders(tmp_path):
+    for place in ('one', 'two'):
+        for number in range(3):
+            picture(tmp_path / place / f'{number}.png')
+            voc(tmp_path / place, str(number), (place, 1, 2, 11, 22))
+    data = read_annotated(tmp_path)
+    assert sum(map(len, data.splits.values())) == 6 and data.classes == ('one', 'two')
+    (tmp_path / 'two').rename(tmp_path / 'train')
+    data = read_annotated(tmp_path)
+    assert 'are in no folder of a split and not used (3, the first: one/0.png)' in data.notes
+    assert data.classes == ('two',)
+
+
 def test_boxes_are_mended_and_that_is_said(folder):
     entries = coco()['annotations']
     entries[0]['bbox'] = [35, 5, 20, 10]
@@ -135,6 +166,10 @@ def test_a_photograph_on_its_side_is_measured_upright(tmp_path):
         ),
         (dict(annotations=[dict(id=1, image_id=0, category_id=3, bbox=[0, 0, 1, 1])]), 'has the class 3, not in the'),
         (dict(annotations=[dict(id=1, image_id=0, category_id=7, bbox=[0, 0])]), 'has no box of four numbers'),
+        (
+            dict(annotations=[dict(id=1, image_id=0, category_id=7, bbox=[None] * 4)]),
+            r"is not of COCO's form \(TypeError: ",
+        ),
         (dict(categories=[dict(id=7)]), r"is not of COCO's form \(KeyError: 'name'\)"),
         (dict(images=[dict(id=0, file_name='gone.png')], annotations=[]), 'there is no image gone.png in '),
         (

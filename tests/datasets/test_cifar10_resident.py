@@ -1,6 +1,7 @@
 """Whole batches are those that the pipeline makes of single images."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from mmpretrain.models import ClsDataPreprocessor
 from mmpretrain.utils import register_all_modules
 
 from rebnn_mm.datasets import CIFAR10Resident
+from rebnn_mm.engine import BinaryHook
 from tests.datasets.test_cifar10_archive import archive, write_batch  # noqa: F401  a fixture
 
 register_all_modules(init_default_scope=False)
@@ -98,3 +100,9 @@ def test_a_seed_gives_the_same_batch(archive):  # noqa: F811
 def test_padding_below_zero(archive):  # noqa: F811
     with pytest.raises(ValueError, match='padding=-1 must be at least 0'):
         whole(archive, padding=-1)
+
+
+def test_shifts_of_swapped_layers_start_from_its_batches(archive):  # noqa: F811
+    runner = SimpleNamespace(train_dataloader=loader('cifar10_resident', archive, 'train')[1])
+    batch = BinaryHook()._sample_batch(runner)
+    assert batch['inputs'].shape == (6, 3, 32, 32) and len(batch['data_samples']) == 6

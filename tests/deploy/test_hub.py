@@ -139,6 +139,10 @@ def test_a_folder_goes_there_and_back_without_the_library(files, tmp_path, image
     with pytest.raises(ModelFileError, match='its task is classification, so it is a Classifier'):
         Detector.from_pretrained(tmp_path / 'cells')
     Classifier.from_pretrained(tmp_path / 'cells').save_pretrained(tmp_path / 'cells', CARD)
+    (tmp_path / 'cells' / 'README.md').write_text('mine')
+    with pytest.raises(ModelFileError, match=r'README.md is there already and another: remove it'):
+        model.save_pretrained(tmp_path / 'cells', CARD)
+    assert (tmp_path / 'cells' / 'README.md').read_text() == 'mine'
 
 
 def test_the_hub_reads_the_card(files, tmp_path):

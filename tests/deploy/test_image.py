@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from rebnn_mm.deploy.errors import ImageError
-from rebnn_mm.deploy.image import read_image, resize_bilinear
+from rebnn_mm.deploy.image import as_image, read_image, resize_bilinear
 
 PHOTOS = sorted((Path(__file__).parents[2] / 'demo/coco_sample').glob('*/*.jpg'))
 
@@ -72,6 +72,13 @@ def test_what_is_no_image(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(ImageError, match=r'broken.jpg cannot be read as an image \('):
         read_image(path)
+
+
+def test_an_image_of_pillow_whose_file_is_cut(tmp_path):
+    path = tmp_path / 'cut.jpg'
+    path.write_bytes(PHOTOS[0].read_bytes()[:-4000])
+    with Image.open(path) as image, pytest.raises(ImageError, match='the image of Pillow cannot be read'):
+        as_image(image)
 
 
 def test_no_file(tmp_path):

@@ -102,6 +102,9 @@ def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
         (['detector', 'empty'], 'there is no image in the folder '),
         (['detector', 'photo', 'nowhere.jpg'], 'rebnn-run: no image at nowhere.jpg'),
         (['detector', 'nowhere.mp4'], 'no video at nowhere.mp4'),
+        (['detector', 'photo', '--pair', 'b'], '--pair: '),
+        (['detector', 'photo', 'photo', '--pair', 'b'], '--pair: '),
+        (['detector', 'photo' * 60], 'rebnn-run: no image at photo'),
         (['detector', 'camera:front'], 'a camera has a number, such as camera:0'),
         (['detector', 'empty', '--out', 'nowhere'], 'several images go into a folder, and there is none'),
         (['classifier', 'empty', '--out', 'nowhere'], 'of several images only boxes are drawn'),
@@ -129,6 +132,8 @@ def test_runs_are_timed(rebnn_run, files, photo):
     )
     median, least, most = map(float, found.groups())
     assert code == 0 and 0 < least <= median <= most
+    _, out, err = rebnn_run(files['classifier'], photo, '--time', 1, '--json')
+    assert json.loads(out) and 'median of 1 runs' in err
 
 
 def test_the_list_and_the_versions_need_no_model(rebnn_run):

@@ -105,6 +105,25 @@ def two_layers():
     return model
 
 
+def test_an_optimizer_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match="^no optimizer 'AdmaW' is registered; did you mean 'AdamW'"):
+        ReBNNOptimWrapperConstructor(dict(optimizer=dict(type='AdmaW', lr=1e-3)))
+    with pytest.raises(ValueError, match=r'lr_mult multiplies optimizer.lr, which is not given'):
+        ReBNNOptimWrapperConstructor(dict(optimizer=dict(type='Adam')), dict(roles=dict(norm=dict(lr_mult=2))))
+
+
+def test_rates_follow_with_a_scheduler_that_remembers_none():
+    from mmengine.optim import OptimWrapper, ReduceOnPlateauLR
+
+    weight = nn.Parameter(torch.tensor([0.125, -0.0625]))
+    optimizer = torch.optim.SGD([dict(params=[weight], relative=True)], lr=0.1)
+    scheduler = ReduceOnPlateauLR(OptimWrapper(optimizer), monitor='loss', factor=0.5, patience=0)
+    assert apply_relative_rates(optimizer, [scheduler]) == (0.9375, 0.9375)
+    for loss in (1.0, 2.0):
+        scheduler.step(dict(loss=loss))
+    assert optimizer.param_groups[0]['lr'] == 0.9375 / 2
+
+
 def test_rates_follow_the_magnitude_of_each_layer_once():
     wrapper = ReBNNOptimWrapperConstructor({'optimizer': {'type': 'SGD', 'lr': 0.1}})(two_layers())
     scheduler = MultiStepLR(wrapper, milestones=[2], gamma=0.1, by_epoch=False)

@@ -98,6 +98,13 @@ def test_what_cannot_be_exported_is_said_before_anything_is_traced():
     with pytest.raises(ValueError, match="DoReFaConv2d '0' has weights of 4 bits"):
         export(nn.Sequential(DoReFaConv2d(8, 8, 3)), progress=steps.append)
     assert steps == ['packing and tracing']
+    with pytest.raises(ValueError, match=r"^int8='head' is none of heads, all, stem"):
+        export(nn.Conv2d(3, 8, 3), Options(int8='head'))
+
+
+def test_names_for_another_number_of_classes_are_refused(classifier):
+    with pytest.raises(ValueError, match='^the model tells 5 classes apart, and 2 names of classes are given'):
+        export(classifier, classes=['cat', 'dog'], size=(32, 32))
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

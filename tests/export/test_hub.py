@@ -9,7 +9,7 @@ import torch
 from mmengine.config import Config
 
 from rebnn_mm.cli import save_pretrained
-from rebnn_mm.export.hub import HubModel
+from rebnn_mm.export.hub import HubModel, kept
 
 CONFIG = """
 default_scope = 'mmpretrain'
@@ -120,3 +120,33 @@ def test_without_the_library_the_command_says_so(files, tmp_path, monkeypatch, c
     with pytest.raises(SystemExit):
         save_pretrained.main()
     assert "huggingface_hub is not installed. Run: pip install 'rebnn_mm[hub]'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('part', 'words'),
+    [
+        (dict(type='HuggingFaceClassifier', model_name='owner/name'), "model_name='owner/name'"),
+        (dict(type='HuggingFaceClassifier', model_name='.', trust_remote_code=True), 'trust_remote_code=True'),
+        (dict(type='mmdet.LAD', teacher_ckpt='here'), "teacher_ckpt='here'"),
+    ],
+    ids=['hub', 'code', 'pickle'],
+)
+def test_a_config_of_a_stranger_reads_nothing_else(part, words):
+    cfg = Config(dict(model=dict(type='ImageClassifier', backbone=part)))
+    with pytest.raises(ValueError, match=f'^the config has {words}: a model that reads anything else'):
+        HubModel(cfg)
+
+
+@pytest.mark.parametrize('real', [False, True], ids=['plain', 'binarized'])
+def test_a_teacher_and_first_weights_stay_at_home(real):
+    backbone = dict(type='A', init_cfg=dict(type='Pretrained', checkpoint='/me/a.pth'))
+    own = dict(backbone=backbone, neck=[dict(type='B', pretrained='/me/b.pth')])
+    teaching = dict(
+        student='FasterRCNN', teacher='/me/teacher.py', teacher_checkpoint='/me/t.pth', losses=[dict(type='C')]
+    )
+    kind = 'rebnn_mm.TeacherStudentDetector'
+    types = dict(type='rebnn_mm.Binarized', real=kind) if real else dict(type=kind)
+    left = dict(backbone=dict(type='A'), neck=[dict(type='B')])
+    assert kept(Config(dict(model=dict(**types, **own, **teaching)))).model.to_dict() == {
+        **types, 'real' if real else 'type': 'FasterRCNN', **left
+    }  # fmt: skip

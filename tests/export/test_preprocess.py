@@ -91,3 +91,21 @@ def test_a_letterbox_comes_behind_resize_and_crop_in_the_order_of_the_network():
     assert steps['letterbox'] == {'value': [3, 2, 1], 'size': [64, 32]}
     with pytest.raises(ValueError, match='has CenterCrop where the packed format has no place for it'):
         preprocessing(config(LOAD, pad, dict(type='CenterCrop', crop_size=8)))
+
+
+def test_several_test_sets_that_prepare_images_alike():
+    one = dict(type='CocoDataset', pipeline=[LOAD, dict(type='Resize', scale=(640, 480)), dict(type='PackDetInputs')])
+    cfg = Config(dict(test_dataloader=dict(dataset=dict(type='ConcatDataset', datasets=[one, one]))))
+    steps = preprocessing(cfg).steps
+    assert steps['resize'] == {'mode': 'exact', 'size': [640, 480]} and steps['channels'] == 'bgr'
+    cfg.test_dataloader.dataset.datasets[1].pipeline[1].scale = (320, 240)
+    with pytest.raises(
+        ValueError, match=r'^test_dataloader.dataset.datasets.1 prepares images otherwise than the first'
+    ):
+        preprocessing(cfg)
+
+
+def test_a_config_that_tests_on_nothing_is_noted():
+    assert preprocessing(Config(dict(model=dict(type='A')))).notes == [
+        'The config has no test pipeline: the file takes images of any size as they are, in RGB order.'
+    ]

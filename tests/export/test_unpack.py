@@ -16,6 +16,7 @@ from rebnn_mm.export.unpack import _fill_layer, fit_norms, unpack
 from rebnn_mm.models.blocks import RPReLU
 from rebnn_mm.quantizers.base import WeightQuantizer
 from rebnn_mm.registry import MODELS
+from tests.export.conftest import tiny_classifier
 from tests.export.networks import METHODS, lively
 
 WITHOUT_SCALE = ('OvSW', 'SiMaN')
@@ -113,12 +114,41 @@ def test_one_whose_factor_cannot_be_set_is_refused(method):
         unpack(Small(method), packed(lively(Small(method))))
 
 
-def test_a_method_of_two_free_values_is_refused():
+@pytest.mark.parametrize(
+    'layer',
+    [
+        dict(type='BinaryConv2d', weight='AdaBinWeight', activation='AdaBinActivation'),
+        dict(
+            type='DoReFaConv2d',
+            weight=dict(type='DoReFaWeight', bits=1),
+            activation=dict(type='DoReFaActivation', bits=1),
+        ),
+    ],
+    ids=['AdaBin', 'DoReFa'],
+)
+def test_a_method_of_two_free_values_is_refused(layer):
     model = Small()
-    adabin = dict(weight='AdaBinWeight', activation='AdaBinActivation')
-    model.conv = MODELS.build(dict(type='BinaryConv2d', in_channels=16, out_channels=16, kernel_size=3, **adabin))
-    with pytest.raises(ValueError, match=r"^BinaryConv2d 'conv' cannot be unpacked: AdaBinWeight makes no signs with"):
+    model.conv = MODELS.build(dict(**layer, in_channels=16, out_channels=16, kernel_size=3))
+    with pytest.raises(
+        ValueError, match=r"Conv2d 'conv' cannot be unpacked: \w+Weight and \w+Activation make no signs"
+    ):
         unpack(model, onnx.ModelProto())
+
+
+def test_a_network_of_one_image_size_comes_back():
+    pytest.importorskip('mmpretrain')
+    parts = dict(
+        backbone=dict(type='rebnn_mm.BinaryVGGSmall', base_channels=8),
+        neck=dict(type='FlattenNeck'),
+        head=dict(type='LinearClsHead', num_classes=4, in_channels=32 * 4 * 4),
+    )
+    trained, again = tiny_classifier(**parts), tiny_classifier(**parts)
+    for parameter in again.parameters():
+        nn.init.normal_(parameter)
+    unpack(again, onnx.load_from_string(export(trained, size=(32, 32)).data), (32, 32))
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        assert torch.allclose(again.eval()(images), trained.eval()(images), atol=1e-4)
 
 
 @pytest.mark.slow

@@ -38,3 +38,13 @@ def test_computes_only_the_gradients_that_are_wanted():
     x, w = torch.ones(1, 2, 3, 3), torch.ones(1, 2, 3, 3, requires_grad=True)
     conv_gradients(x, w, torch.zeros(1, 1, 1, 1), Geometry((1, 1), (0, 0), (1, 1), 1)).sum().backward()
     assert x.grad is None and w.grad.tolist() == torch.ones(1, 2, 3, 3).tolist()
+
+
+def test_what_comes_behind_may_work_in_place():
+    x, w = torch.randn(1, 2, 4, 4, requires_grad=True), torch.randn(3, 2, 3, 3, requires_grad=True)
+    value = torch.nn.functional.conv2d(x, w)
+    found = torch.autograd.grad(
+        conv_gradients(x, w, value.detach().clone(), Geometry((1, 1), (0, 0), (1, 1), 1)).relu_().sum(), (x, w)
+    )
+    for ours, theirs in zip(found, torch.autograd.grad(value.relu().sum(), (x, w)), strict=True):
+        torch.testing.assert_close(ours, theirs)

@@ -1,5 +1,6 @@
 """The packed file of docs/format.md: written, and what is printed about it."""
 
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
         progress=lambda step: console.print(f'... {step}', highlight=False),
         watch=_watch,
     )
+    write_whole(result.data, path)
     print_export(result, source, console)
     if result.half_stem is not None:
         console.print(_half_stem_note(), highlight=False, soft_wrap=True)
@@ -50,7 +52,6 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
         )
     if result.int8 is not None:
         print_int8(result, source, console)
-    write_whole(result.data, path)
     console.print(f'Wrote {path}.', highlight=False, soft_wrap=True)
 
 
@@ -132,7 +133,8 @@ def print_int8(result: Export, source: Source, console: Console) -> None:
         without, scores = source.score(before), source.score(result.data)
         table = Table('score', 'without --int8', 'with --int8')
         for name in without:
-            table.add_row(name, *(f'{found[name]:.4g}' for found in (without, scores)))
+            # mmdet gives no scores to a detector that finds nothing
+            table.add_row(name, *(f'{found.get(name, math.nan):.4g}' for found in (without, scores)))
         console.print(table)
 
 

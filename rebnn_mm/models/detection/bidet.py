@@ -7,7 +7,7 @@ from mmcv.ops import batched_nms
 from mmdet.models.roi_heads import StandardRoIHead
 from mmdet.models.roi_heads.bbox_heads import BBoxHead
 from mmdet.models.task_modules.samplers import SamplingResult
-from mmdet.models.utils import multi_apply, unpack_gt_instances
+from mmdet.models.utils import unpack_gt_instances
 from mmdet.registry import MODELS as MMDET_MODELS
 from mmdet.structures import SampleList
 from mmdet.structures.bbox import bbox2roi, get_box_tensor
@@ -131,13 +131,18 @@ class BiDetRPNHead(BinaryRPNHead):
         super().__init__(*args, conv_cfg=conv_cfg, **kwargs)
         self.sample_sigma = sample_sigma
         self.bottleneck = BiDetLoss(**bottleneck)
+        self._hidden: list[Tensor] | None = None
 
     def _init_layers(self) -> None:
         super()._init_layers()
         self.rpn_reg = nn.Conv2d(self.feat_channels, 2 * self.rpn_reg.out_channels, 1)
 
     def forward_single(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return self._predictions(self.rpn_conv(x))
+        hidden = self.rpn_conv(x)
+        if self._hidden is not None:
+            self._hidden.append(hidden)
+        sigma = self.sample_sigma if self.training else 0.0
+        return self.rpn_cls(hidden), sampled_location(self.rpn_reg(hidden), 1, sigma)
 
     def loss_and_predict(
         self, x: tuple[Tensor, ...], batch_data_samples: SampleList, proposal_cfg: Config | None = None
@@ -146,8 +151,10 @@ class BiDetRPNHead(BinaryRPNHead):
         if not self.bottleneck.active:
             return super().loss_and_predict(x, batch_data_samples, proposal_cfg)
         instances, ignored, metas = unpack_gt_instances(batch_data_samples)
-        hidden = [self.rpn_conv(level) for level in x]
-        scores, boxes = multi_apply(self._predictions, hidden)
+        hidden: list[Tensor] = []
+        self._hidden = hidden
+        scores, boxes = self(x)
+        self._hidden = None
         losses = self.loss_by_feat(scores, boxes, instances, metas, ignored)
         proposals = self._proposals(scores, boxes, metas, proposal_cfg)
         kept = [(found.scores, len(there)) for found, there in zip(proposals, instances, strict=True)]
@@ -155,10 +162,6 @@ class BiDetRPNHead(BinaryRPNHead):
         for found in proposals:
             found.scores = found.scores.detach()
         return losses, proposals
-
-    def _predictions(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        sigma = self.sample_sigma if self.training else 0.0
-        return self.rpn_cls(hidden), sampled_location(self.rpn_reg(hidden), 1, sigma)
 
     def _proposals(
         self, scores: list[Tensor], boxes: list[Tensor], metas: list[dict[str, Any]], cfg: Config | None

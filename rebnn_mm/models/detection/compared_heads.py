@@ -36,7 +36,9 @@ def has_place(model: Any, place: str) -> bool:
         return isinstance(getattr(model, 'roi_head', None), StandardRoIHead)
     if place == 'points':
         head = getattr(model, 'bbox_head', None)
-        return isinstance(head, BaseDenseHead) and hasattr(head, 'cls_out_channels')
+        # TOOD's head gives probabilities, where others give what a sigmoid makes them of.
+        logits = not getattr(getattr(head, 'loss_cls', None), 'activated', False)
+        return isinstance(head, BaseDenseHead) and hasattr(head, 'cls_out_channels') and logits
     head = getattr(model, 'rpn_head', None)
     # Others sample otherwise, and give something else for weights of the sampled anchors.
     plain = isinstance(head, AnchorHead) and type(head).get_targets is AnchorHead.get_targets

@@ -67,7 +67,9 @@ def product_of(layer: Any, call: Call) -> Product:
     if isinstance(layer, BinaryLayer) and layer.weight_quantizer is not None:
         weight, factor = layer.weight_quantizer.codes(weight)
         if factor is not None:
-            values = values / factor.detach().view(-1, 1, 1)
+            # A learned factor's gradient cancels, as the quotient does not depend on it.
+            learned = isinstance(factor, nn.Parameter)
+            values = values / (factor if learned else factor.detach()).view(-1, 1, 1)
     size = x.detach().float().flatten(1).norm(dim=1) * weight.detach().float().norm()
     return Product(values, size, None if factor is None else factor.flatten())
 
@@ -175,7 +177,8 @@ class TeacherStudentDetector(ConfiguredTeacher):
         for loss in built:
             self._check_loss(loss)
         self.teacher_losses = nn.ModuleList(built)
-        self._check_layers()
+        if any(map(_is_binary, self.modules())):  # type: ignore[attr-defined]
+            self._check_layers()
 
     def loss(self, batch_inputs: Tensor, batch_data_samples: SampleList) -> dict[str, Any]:
         """The detector's own losses and those that compare it with the teacher; terms of one name are added."""
@@ -246,6 +249,12 @@ class TeacherStudentDetector(ConfiguredTeacher):
         student: Any = self
         parts = {part for loss in student.teacher_losses for part in loss.parts}
         return [name for name, layer in student.named_modules() if _is_binary(layer) and is_within(name, parts)]
+
+    def prepare_teacher(self) -> None:
+        """As in the base class; layers may have become binary since the model was built."""
+        if not self.teacher_ready:
+            self._check_layers()
+        super().prepare_teacher()
 
     def _check_layers(self) -> None:
         """Refuse layers that cannot be compared one by one."""

@@ -155,3 +155,13 @@ def test_two_processes_of_which_one_has_no_objects(tmp_path):
         model(rank).backward()
         alone.append(gradients(model))
     torch.testing.assert_close(first, sum(alone) / 2, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize('active', [False, True])
+def test_who_watches_the_head_sees_its_outputs(active):
+    """As a teacher's loss does, and the wrapper that computes in bfloat16."""
+    head, seen = build(), []
+    head.bottleneck.active = active
+    head.register_forward_hook(lambda module, inputs, outputs: seen.append(outputs))
+    head.loss_and_predict(features(), samples([0], [0]), PROPOSALS)
+    assert len(seen) == 1 and seen[0][0][0].requires_grad

@@ -3,7 +3,7 @@ import torch
 
 pytest.importorskip('mmdet')
 
-from rebnn_mm.models.detection.compared_heads import points_of
+from rebnn_mm.models.detection.compared_heads import has_place, points_of
 
 from .taught_samples import CLASSES, built, fcos, retina, taught
 
@@ -26,6 +26,27 @@ def test_boxes_in_other_units_are_refused():
         built(taught('not/there.pth', fcos(), other, losses=[dict(type='DenseBoxLoss')]))
     # Scores of the same places can be.
     built(taught('not/there.pth', fcos(), other, losses=[dict(type='DenseScoreLoss')]))
+
+
+def test_probabilities_are_not_taken_for_what_becomes_them():
+    from mmdet.models import TOODHead
+
+    anchors = dict(type='AnchorGenerator', ratios=[1.0], octave_base_scale=8, scales_per_octave=1, strides=[8, 16])
+    loss = dict(type='QualityFocalLoss', use_sigmoid=True, activated=True)
+    head = TOODHead(
+        2,
+        8,
+        feat_channels=8,
+        stacked_convs=1,
+        num_dcn=0,
+        norm_cfg=dict(type='BN'),
+        anchor_generator=anchors,
+        loss_cls=loss,
+    )
+    model = built(retina(None))
+    assert has_place(model, 'points')
+    model.bbox_head = head
+    assert not has_place(model, 'points')
 
 
 def test_a_level_in_several_tensors_is_refused():

@@ -320,6 +320,19 @@ def test_layers_learn_from_those_of_the_teacher_in_the_form_that_keeps_sums(buil
     assert not any(module._forward_hooks for module in model.modules())
 
 
+def test_angles_pull_at_no_learned_factor(build):
+    model = build(losses=LAYERWISE)
+    losses_of(model)['loss_angle'].backward()
+    for name in model._compared_layers():
+        layer = model.get_submodule(name)
+        assert layer.weight.grad.any()
+        later = [other for other in model._compared_layers() if other.split('.')[0] == name.split('.')[0]][-1]
+        if name == later:
+            alpha = layer.weight_quantizer.alpha
+            size = (layer.weight.grad * layer.weight).abs().sum()
+            assert alpha.grad.abs().max() * alpha.max() < 1e-5 * size
+
+
 def test_layers_of_a_compiled_part_cannot_be_compared(build):
     model = build(losses=LAYERWISE)
     model.backbone.compile(backend='eager')
@@ -464,7 +477,7 @@ def test_errors_say_what_to_do(build, options, message):
         build(**options)
 
 
-@pytest.mark.parametrize(('detector', 'losses'), [(retina, ONE_STAGE), (c4, TWO_STAGE)])
+@pytest.mark.parametrize(('detector', 'losses'), [(retina, ONE_STAGE), (c4, TWO_STAGE), (c4, LAYERWISE)])
 def test_a_student_that_is_made_binary_as_a_whole(detector, losses, tmp_path):
     path = save_teacher(detector(None), tmp_path / 'teacher.pth')
     cfg = taught(path, detector(None), detector(None), losses=losses, start_from_teacher=True)
@@ -475,7 +488,9 @@ def test_a_student_that_is_made_binary_as_a_whole(detector, losses, tmp_path):
     assert binary[0] > 8 and binary[1] == 0
     assert torch.equal(model.backbone.layer2[0].conv1.weight, model.teacher.backbone.layer2[0].conv1.weight)
     found = losses_of(model.train())
-    compared = [value for name, value in found.items() if name.startswith(('loss_dkd', 'loss_dense', 'loss_pkd'))]
+    compared = [
+        value for name, value in found.items() if name.startswith(('loss_dkd', 'loss_dense', 'loss_pkd', 'loss_a'))
+    ]
     assert len(compared) > 1 and all(value > 0 for value in compared)
 
 
