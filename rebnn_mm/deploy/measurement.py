@@ -16,7 +16,7 @@ import onnxruntime
 
 from rebnn_mm.version import __version__
 
-from .native import library_file
+from .native import load_kernels
 
 BLOCK = 5
 """Two models take turns after so many runs, so that a clock that changes changes both."""
@@ -162,9 +162,8 @@ def versions() -> dict[str, str | None]:
 
 def kernels() -> str | None:
     """The instruction set that the library has chosen; None without the library."""
-    try:
-        name = ctypes.CDLL(str(library_file('librebnn'))).rebnn_isa
-    except (OSError, AttributeError):
+    name = getattr(load_kernels(), 'rebnn_isa', None)
+    if name is None:
         return None
     name.restype = ctypes.c_char_p
     chosen = name()

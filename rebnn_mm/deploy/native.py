@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import struct
 import sys
@@ -64,6 +65,20 @@ def library_path() -> Path:
             'where there is a C++ compiler and without REBNN_SKIP_RUNTIME.'
         )
     return path
+
+
+def load_kernels() -> ctypes.CDLL | None:
+    """``librebnn`` itself, which the operators call; None if it is not there or cannot be loaded.
+
+    Example:
+        >>> load_kernels() is not None
+        True
+    """
+    path = library_file('librebnn')
+    try:
+        return ctypes.CDLL(str(path)) if _is_whole(path) else None
+    except OSError:
+        return None
 
 
 def register(session_options: SessionOptions) -> Path:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .native import library_file
+from .native import load_kernels
 
 ABI = 4
 ALIGNMENT = 64
@@ -60,8 +60,8 @@ class _Image(ctypes.Structure):
 def kernels() -> ctypes.CDLL | None:
     """The library, or None if there is none that prepares images."""
     try:
-        found = ctypes.CDLL(str(library_file('librebnn')))
-        if found.rebnn_abi_version() != ABI:
+        found = load_kernels()
+        if found is None or found.rebnn_abi_version() != ABI:
             return None
         found.rebnn_last_error.restype = ctypes.c_char_p
         found.rebnn_image_rows.argtypes = (
@@ -69,7 +69,7 @@ def kernels() -> ctypes.CDLL | None:
             *(ctypes.c_void_p, ctypes.c_size_t),
         )
         found.rebnn_image_scratch_size.argtypes = ctypes.POINTER(_Image), ctypes.POINTER(ctypes.c_size_t)
-    except (OSError, AttributeError):
+    except AttributeError:
         return None
     return found
 
@@ -89,7 +89,7 @@ def prepared(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarray | 
     if library is None or max(*image.shape[:2], *steps.resized) > 1 << 28:
         return None
     if image.strides[1:] != (3, 1) or image.strides[0] < 3 * image.shape[1]:
-        image = np.ascontiguousarray(image)
+        image = image.copy()  # ascontiguousarray would keep the stride of a single row, which may be 0
     y = np.empty((1, 3, *steps.size), np.float32)
     io = _Image(
         *image.shape[:2],

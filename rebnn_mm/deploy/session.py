@@ -6,7 +6,7 @@ import ctypes
 
 import onnxruntime
 
-from .native import LibraryError, library_file, register
+from .native import LibraryError, load_kernels, register
 
 # These fold a factor or a summand into the weights of a convolution. The sums of a binary convolution would no longer
 # be whole numbers where its local function runs, and rounding would not follow the order that docs/format.md states.
@@ -95,10 +95,10 @@ def half_products() -> str | None:
         >>> half_products() in ('float16', 'bfloat16', 'float32', None)
         True
     """
-    path = library_file('librebnn')
-    if not path.is_file():
+    library = load_kernels()
+    if library is None:
         return None
-    name = ctypes.CDLL(str(path)).rebnn_stem_half_type
+    name = library.rebnn_stem_half_type
     name.restype = ctypes.c_char_p
     found = name()
     return None if found is None else str(found.decode())

@@ -128,13 +128,10 @@ struct Domain {
   RegisteredOp ops[kOperatorCount];
 };
 
-// Sessions keep pointers to the operators, so these and the domains last as long as the library is loaded.
+// Sessions keep pointers to the operators, so these and the domains are never freed: a session may outlive the
+// destructors of static objects.
 class Domains {
  public:
-  ~Domains() {
-    for (const auto& known : domains_) Api(known->table).ReleaseCustomOpDomain(known->domain);
-  }
-
   Status* AddTo(const ApiTable* table, SessionOptions* options) {
     const Api api(table);
     const size_t threads = PlannedThreads(api, options);
@@ -176,8 +173,10 @@ extern "C" REBNN_API rebnn::ort::Status* RegisterCustomOps(
     return ort::Api(base->GetApi(1)).CreateStatus(ort::kFail, text);
   }
   if (!rebnn_isa()) return ort::Api(table).CreateStatus(ort::kInvalidArgument, rebnn_last_error());
-  static ort::Domains domains;
   ort::Status* failed = nullptr;
-  ort::Status* thrown = ort::Guarded(table, [&] { failed = domains.AddTo(table, options); });
+  ort::Status* thrown = ort::Guarded(table, [&] {
+    static auto& domains = *new ort::Domains;
+    failed = domains.AddTo(table, options);
+  });
   return thrown ? thrown : failed;
 }

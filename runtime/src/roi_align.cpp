@@ -54,12 +54,16 @@ struct Extent {
   float start, size;
 };
 
-Extent ExtentOf(const rebnn_roi_align_io& io, int64_t region, int axis) {
+Extent GivenExtent(const rebnn_roi_align_io& io, int64_t region, int axis) {
   const float* corners = io.rois + 4 * region;
   const float offset = io.half_pixel ? 0.5f : 0.0f;
   const float start = corners[1 - axis] * io.spatial_scale - offset;
-  const float size = corners[3 - axis] * io.spatial_scale - offset - start;
-  return {start, io.half_pixel ? size : std::max(size, 1.0f)};
+  return {start, corners[3 - axis] * io.spatial_scale - offset - start};
+}
+
+Extent ExtentOf(const rebnn_roi_align_io& io, int64_t region, int axis) {
+  const Extent given = GivenExtent(io, region, axis);
+  return {given.start, io.half_pixel ? given.size : std::max(given.size, 1.0f)};
 }
 
 int64_t SamplesOf(const rebnn_roi_align_io& io, const Extent& extent, int axis) {
@@ -189,7 +193,7 @@ rebnn_status CheckRegions(const char* name, const rebnn_roi_align_io& io) {
                   static_cast<long long>(i), static_cast<long long>(io.batch_indices[i]), static_cast<long long>(io.n));
     }
     for (int axis = 0; axis < 2; ++axis) {
-      const Extent extent = ExtentOf(io, i, axis);
+      const Extent extent = GivenExtent(io, i, axis);
       if (!(std::fabs(extent.size) <= kMostPixels && std::isfinite(extent.start))) {
         return Fail(REBNN_INVALID_ARGUMENT,
                     "%s: region %lld reaches from %g to %g; its corners must be finite and at most %g pixels of the "

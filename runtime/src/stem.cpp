@@ -210,7 +210,7 @@ rebnn_status Create(const char* name, bool half, int64_t in_channels, int64_t ou
   if (!weights || !stem) return Fail(REBNN_INVALID_ARGUMENT, "%s: %s is NULL.", name, weights ? "stem" : "weights");
   const StemKernels* kernels = ChosenStem(half);
   if (!kernels) return REBNN_INVALID_ARGUMENT;
-  if (in_channels < 1 || in_channels * kPhases > kMaxDepth) {
+  if (in_channels < 1 || in_channels > kMaxDepth / kPhases) {
     return Fail(REBNN_INVALID_ARGUMENT, "%s: in_channels is %lld; it must be from 1 to %lld.", name,
                 static_cast<long long>(in_channels), static_cast<long long>(kMaxDepth / kPhases));
   }

@@ -168,7 +168,8 @@ void Regions() {
   const std::vector<float> x(kSide * kSide * kChannels, 1.0f);
   const std::vector<int64_t> images(kRegions), behind(kRegions, 1), before(kRegions, -1);
   const std::vector<float> rois = {0, 0, 4, 4, 1, 1, 7, 7};
-  const std::vector<float> wide = {0, 0, 4, 4, 0, 0, 1 << 21, 4}, nowhere = {0, NAN, 4, 4, 1, 1, 7, 7};
+  const std::vector<float> wide = {0, 0, 4, 4, 0, 0, 1 << 21, 4}, nowhere = {0, NAN, 4, 4, 1, 1, 7, 7},
+                           left = {0, 0, -3e6f, 4, 1, 1, 7, 7};
   std::vector<float> y(kRegions * kBins * kBins * kChannels, 3.0f);
   const rebnn_roi_align_io good = {1, kSide, kSide, kChannels, kRegions, {kBins, kBins}, 0, 1.0f, 1,
                                    x.data(), rois.data(), images.data(), y.data()};
@@ -192,6 +193,7 @@ void Regions() {
       {"region 0 is of image -1", [&](auto& io) { io.batch_indices = before.data(); }},
       {"region 1 reaches from 0 to 2.09715e+06", [&](auto& io) { io.rois = wide.data(); }},
       {"region 0 reaches from nan to 4", [&](auto& io) { io.rois = nowhere.data(); }},
+      {"region 0 reaches from 0 to -3e+06", [&](auto& io) { io.rois = left.data(), io.half_pixel = 0; }},
       {"rois is NULL", [](auto& io) { io.rois = nullptr; }},
       {"batch_indices is NULL", [](auto& io) { io.batch_indices = nullptr; }},
       {"x is NULL", [](auto& io) { io.x = nullptr; }},

@@ -167,6 +167,7 @@ void Refuses() {
           rebnn_last_error());
   };
   refused(rebnn_stem_create(5, 8, weights.data(), nullptr, nullptr, &made), "in_channels is 5");
+  refused(rebnn_stem_create(int64_t{1} << 62, 8, weights.data(), nullptr, nullptr, &made), "in_channels is 46116");
   refused(rebnn_stem_create(3, 0, weights.data(), nullptr, nullptr, &made), "out_channels is 0");
   refused(rebnn_stem_create(3, 8, nullptr, nullptr, nullptr, &made), "weights is NULL");
   CHECK(made == nullptr, "something was made");

@@ -51,6 +51,9 @@ def test_library_that_was_cut_off(monkeypatch, tmp_path, length):
     monkeypatch.setenv('REBNN_ORT_LIBRARY', str(other))
     with pytest.raises(native.LibraryError, match=f'^{other} is no complete shared library'):
         native.register(onnxruntime.SessionOptions())
+    (tmp_path / 'librebnn.so').write_bytes(native.library_file('librebnn').read_bytes()[:length])
+    monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
+    assert native.load_kernels() is None
 
 
 def test_library_that_has_no_operators(monkeypatch):

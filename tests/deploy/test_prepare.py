@@ -39,7 +39,8 @@ def test_threads_and_views_change_nothing(built, monkeypatch):
     monkeypatch.setattr(prepare, 'TASK_PIXELS', 100)
     steps_of = Preprocess.parse(STEPS['detector'])
     image = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
-    for view in (image, image[3:-2, 5:-7], image[:, ::-1], image[::2], image[::-1], image[..., ::-1]):
+    views = [image, image[3:-2, 5:-7], image[:, ::-1], image[::2], image[::-1], image[..., ::-1]]
+    for view in (*views, image[7][None], image[:, 7:8].transpose(1, 0, 2)):
         expected = prepared_by_numpy(view, steps_of.steps(view.shape[1], view.shape[0]))
         for threads in (1, 3):
             assert np.array_equal(steps_of(view, threads=threads).image, expected)
