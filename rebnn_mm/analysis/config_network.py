@@ -126,4 +126,7 @@ def _final_size(pipeline: Iterable[dict[str, Any]]) -> tuple[int, int, list[str]
 
 
 def _pair(size: int | tuple[int, int]) -> tuple[int, int]:
+    """Width and height; of a range of sizes the largest."""
+    if not isinstance(size, int) and isinstance(size[0], tuple | list):
+        size = max(size)
     return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))

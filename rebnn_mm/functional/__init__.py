@@ -23,6 +23,7 @@ from .resilient import (
 from .scaled_sign import scaled_sign, tensor_sign, tensor_sign_codes, zero_outside_one_
 from .sign import (
     checked_sharpness,
+    is_pair,
     sharpness_at,
     sign,
     sign_approx,
@@ -41,6 +42,7 @@ __all__ = [
     'checked_sharpness',
     'flip_count',
     'flip_share',
+    'is_pair',
     'limited',
     'max_gradient',
     'per_channel',

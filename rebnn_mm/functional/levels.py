@@ -37,8 +37,10 @@ def ternary_codes(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
     magnitude = weight.abs()
     threshold = THRESHOLD * magnitude.mean(dim=dims, keepdim=True)
     codes = (weight > threshold).to(weight.dtype) - (weight < -threshold).to(weight.dtype)
-    count = codes.abs().sum(dim=dims, keepdim=True).clamp(min=1)
-    return codes, (weight * codes).sum(dim=dims, keepdim=True) / count
+    # Half precision ends at 65,504.
+    exact = torch.promote_types(weight.dtype, torch.float32)
+    count = codes.abs().sum(dim=dims, keepdim=True, dtype=exact).clamp(min=1)
+    return codes, ((weight * codes).sum(dim=dims, keepdim=True, dtype=exact) / count).to(weight.dtype)
 
 
 def symmetric_codes(x: Tensor, limit: Tensor, bits: int) -> tuple[Tensor, Tensor]:

@@ -254,6 +254,17 @@ def sharpness_at(done: float, start: float = 1e-2, end: float = 10.0) -> float:
     return start * (end / start) ** done
 
 
+def is_pair(value: object) -> bool:
+    """Whether an option is two numbers.
+
+    Example:
+        >>> is_pair((0, 1.5)), is_pair(0.1), is_pair(('a', 'b'))
+        (True, False, False)
+    """
+    numbers = isinstance(value, tuple | list) and len(value) == 2
+    return numbers and all(isinstance(number, int | float) for number in value)  # type: ignore[attr-defined]
+
+
 def checked_sharpness(owner: str, t: tuple[float, float]) -> tuple[float, float]:
     """First and last value of the sharpness.
 
@@ -264,7 +275,7 @@ def checked_sharpness(owner: str, t: tuple[float, float]) -> tuple[float, float]
         >>> checked_sharpness('IRNetSign', (1e-3, 10))
         (0.001, 10)
     """
-    if len(t) != 2 or not 0 < t[0] <= t[1] < float('inf'):
+    if not is_pair(t) or not 0 < t[0] <= t[1] < float('inf'):
         raise ValueError(f'{owner}: t={t!r} must be (first, last) with 0 < first <= last')
     return t
 

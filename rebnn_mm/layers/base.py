@@ -65,9 +65,9 @@ class BinaryLayer(Named, nn.Module):
         memory: str = 'sums',
     ) -> None:
         """Second half of ``__init__``, once the torch layer exists."""
-        if isinstance(keep_real, str):
+        if not isinstance(keep_real, bool | list | tuple):
             raise ValueError(
-                f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, [{keep_real!r}]'
+                f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, [{str(keep_real)!r}]'
             )
         if memory not in MEMORY:
             raise ValueError(f'{type(self).__name__}: memory={memory!r} is unknown; use one of {", ".join(MEMORY)}')
@@ -83,7 +83,8 @@ class BinaryLayer(Named, nn.Module):
         self.weight_quantizer = build_weight_quantizer(weight, tuple(self.weight.shape))
         self.activation_quantizer = build_activation_quantizer(activation, channels, channel_dim)
         if self.weight_quantizer is not None:
-            self.weight_quantizer.init_from_weight(self.weight)
+            if not self.weight.is_meta:
+                self.weight_quantizer.init_from_weight(self.weight)
         elif self.activation_quantizer is None:
             self.stay_real('no quantizers')
         watch_names()
@@ -151,8 +152,11 @@ class BinaryLayer(Named, nn.Module):
         finally:
             self.__dict__['_weight_is_ours'] = True
         if self.weight_quantizer is not None and f'{prefix}weight' in state_dict:
+            quantizer = self.weight_quantizer
+            # Of another method's state what this one learns may be missing.
             own = f'{prefix}weight_quantizer.'
-            self.weight_quantizer.weight_loaded(self.weight, any(key.startswith(own) for key in state_dict))
+            names = dict(quantizer.named_parameters()) or quantizer.state_dict()
+            quantizer.weight_loaded(self.weight, any(own + name in state_dict for name in names))
 
     def _warn_if_not_driven(self) -> None:
         if self.weight_quantizer is not None and self.weight.requires_grad:

@@ -100,6 +100,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             raise ValueError(
                 f'{type(self).__name__}: pad_value={pad_value!r} must be 0, or -1 or +1 as one bit can hold'
             )
+        pad_value = int(pad_value)
         if pad_value and padding_mode != 'zeros':
             raise ValueError(
                 f"{type(self).__name__}: pad_value={pad_value} goes with padding_mode='zeros' only, which it fills; "

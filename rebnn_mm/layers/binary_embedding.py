@@ -1,5 +1,6 @@
 """The binary embedding that every method shares."""
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -8,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..quantizers.builder import QuantizerConfig
+from ..utils.options import unknown_options
 from .base import BinaryLayer
 
 
@@ -59,6 +61,9 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
         ):
             if kwargs.get(name):
                 raise ValueError(f'{type(self).__name__}: {name}={kwargs[name]} is not supported, because {why}')
+        strange = kwargs.keys() - inspect.signature(nn.Embedding).parameters.keys()
+        if strange:
+            raise unknown_options(type(self).__name__, strange, type(self), BinaryEmbedding)
         super().__init__(num_embeddings, embedding_dim, padding_idx, **kwargs)
         self._set_up(weight, None, embedding_dim, -1, keep_real)
         if 'device' in kwargs or 'dtype' in kwargs:

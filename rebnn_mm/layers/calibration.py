@@ -56,5 +56,6 @@ def calibrate_shifts(model: nn.Module, forward: Callable[[], Any]) -> list[str]:
 
 
 def _calibrate_once(module: nn.Module, args: tuple[Any, ...]) -> None:
-    if isinstance(module, ActivationQuantizer) and module.needs_calibration:
+    # A head may see no region.
+    if isinstance(module, ActivationQuantizer) and module.needs_calibration and args[0].numel():
         module.calibrate(args[0])

@@ -52,10 +52,13 @@ class AdaBinWeight(WeightQuantizer):
         return sign((weight - centre) / scale), scale.flatten(), centre.flatten()
 
     def _moments(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        centre = weight.mean(dim=channel_dims(weight), keepdim=True)
-        variance = (weight - centre).square().mean(dim=channel_dims(weight), keepdim=True)
+        # The square of a small deviation is no number of half precision.
+        exact = weight.to(torch.promote_types(weight.dtype, torch.float32))
+        centre = exact.mean(dim=channel_dims(weight), keepdim=True)
+        variance = (exact - centre).square().mean(dim=channel_dims(weight), keepdim=True)
         # The root of a constant filter's variance, 0, has no gradient.
-        return variance.clamp(min=torch.finfo(weight.dtype).tiny).sqrt(), centre
+        scale = variance.clamp(min=torch.finfo(exact.dtype).tiny).sqrt()
+        return scale.to(weight.dtype).clamp(min=torch.finfo(weight.dtype).tiny), centre.to(weight.dtype)
 
 
 @MODELS.register_module()

@@ -193,9 +193,10 @@ class ElasticActivation(ActivationQuantizer):
         self.alpha.fill_(start / max(self.levels[1], 1) ** 0.5)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        waits = self.needs_calibration
         super()._load_from_state_dict(state_dict, prefix, *args)
-        if f'{prefix}alpha' in state_dict:
-            self.needs_calibration = False
+        # A shift alone, of another method's layer, leaves the scale to be started.
+        self.needs_calibration = waits and f'{prefix}alpha' not in state_dict
 
     def extra_repr(self) -> str:
         return f'{super().extra_repr()}, bits={self.bits}'

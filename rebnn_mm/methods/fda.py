@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from ..functional import channel_mean_abs, per_channel, sign
+from ..functional import channel_mean_abs, is_pair, per_channel, sign
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, WeightQuantizer
 
@@ -107,7 +107,7 @@ def noise_factor(done: float) -> float:
 
 
 def _checked_terms(owner: str, terms: tuple[int, int]) -> tuple[int, int]:
-    if len(terms) != 2 or not 0 <= terms[0] <= terms[1]:
+    if not is_pair(terms) or not 0 <= terms[0] <= terms[1]:
         raise ValueError(f'{owner}: terms={terms!r} must be (first, last) with 0 <= first <= last')
     return terms
 

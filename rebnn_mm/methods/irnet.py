@@ -32,7 +32,7 @@ def libra(weight: Tensor) -> Tensor:
     .. math:: v_{ij} = \frac{w_{ij} - \bar w_i}{\sigma_i}, \quad
         \sigma_i = \sqrt{\frac{1}{M - 1} \sum_j (w_{ij} - \bar w_i)^2}
 
-    Mean and deviation take part in the gradient.
+    Mean and deviation take part in the gradient. They are computed in single precision at least.
 
     Args:
         weight: latent weight, shape (C_out, ...), M values per channel. A constant channel gives 0.
@@ -44,9 +44,9 @@ def libra(weight: Tensor) -> Tensor:
         tensor([[-1.,  0.,  1.],
                 [ 0.,  0.,  0.]])
     """
-    centred = channel_centred(weight)
+    centred = channel_centred(weight.to(torch.promote_types(weight.dtype, torch.float32)))
     squares = centred.square().sum(dim=channel_dims(weight), keepdim=True) / max(weight[0].numel() - 1, 1)
-    return centred * squares.clamp(min=torch.finfo(weight.dtype).tiny).rsqrt()
+    return (centred * squares.clamp(min=torch.finfo(centred.dtype).tiny).rsqrt()).to(weight.dtype)
 
 
 def power_of_two(values: Tensor) -> Tensor:

@@ -49,7 +49,8 @@ class OvSWWeight(WeightQuantizer):
     r"""Sign times a constant scale per channel; silent weights are moved at the optimizer's step.
 
     .. math::
-        \hat w = \alpha \circ sign(w), \quad \alpha_i = \overline{|v_i|}, \quad v = \frac{w - \bar w}{std(w)}
+        \hat w = \alpha \circ sign(w), \quad \alpha_i = \overline{|v_i|}, \quad
+        v = \frac{w - \bar w}{\sqrt{var(w) + 10^{-5}}}
         \qquad
         \frac{\partial L}{\partial w} = \alpha \circ \frac{\partial L}{\partial \hat w}
 

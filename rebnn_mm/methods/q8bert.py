@@ -101,6 +101,8 @@ class Q8BERTActivation(ActivationQuantizer):
 
     def quantize(self, x: Tensor) -> Tensor:
         """Quantize x, any shape; in training also follow its range."""
+        if not x.numel():
+            return x
         # Both branches are computed: to ask whether the range is 0 would wait for the accelerator.
         largest = x.detach().abs().amax().to(self.range.dtype)
         followed = self.decay * self.range + (1 - self.decay) * largest if self.training else self.range

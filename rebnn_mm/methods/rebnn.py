@@ -13,7 +13,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..functional import channel_centred, channel_dims, channel_mean_abs, per_channel, scaled_sign, sign
+from ..functional import channel_centred, channel_dims, channel_mean_abs, is_pair, per_channel, scaled_sign, sign
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.base import SHORTCUT_NAMES
 from ..quantizers import WeightQuantizer
@@ -216,7 +216,7 @@ def _checked_gamma(
         return RELEASED_CODE_GAMMA, None
     if bounds is None:
         return gamma, None
-    if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1]:
+    if not is_pair(bounds) or not 0 <= bounds[0] <= bounds[1]:
         raise ValueError(f'ReBNN: gamma_bounds={bounds!r} must be (lower, upper) with 0 <= lower <= upper, or None')
     return gamma, (float(bounds[0]), float(bounds[1]))
 

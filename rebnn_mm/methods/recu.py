@@ -12,7 +12,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..functional import channel_dims, channel_mean_abs, per_channel, sign, sign_approx
+from ..functional import channel_dims, channel_mean_abs, is_pair, per_channel, sign, sign_approx
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, WeightQuantizer
 
@@ -140,7 +140,7 @@ class ReCUWeight(WeightQuantizer):
 
     def __init__(self, weight_shape: tuple[int, ...], tau: tuple[float, float] = (0.85, 0.99)) -> None:
         super().__init__(weight_shape)
-        if len(tau) != 2 or not 0.5 <= tau[0] <= tau[1] <= 1:
+        if not is_pair(tau) or not 0.5 <= tau[0] <= tau[1] <= 1:
             raise ValueError(f'ReCUWeight: tau={tau!r} must be (first, last) with 0.5 <= first <= last <= 1')
         self.tau_range = tau
         self.alpha = nn.Parameter(torch.ones(weight_shape[0]))

@@ -85,7 +85,7 @@ class SiMaNWeight(WeightQuantizer):
         \hat w = \alpha \circ sign(|u| - \mathrm{median} |u|), \quad u = w - \bar w
         \qquad
         \frac{\partial L}{\partial v} = sign(v) \, \alpha \circ \frac{\partial L}{\partial \hat w}, \quad
-        v = \frac{u}{std(w)}
+        v = \frac{u}{\sqrt{var(w) + 10^{-5}}}
 
     The estimator is the identity into :math:`|v|`; that, the deviation and the mean have their true gradients. The
     paper has the values 0 and 1 for -1 and +1; its released code computes with these.

@@ -1,5 +1,6 @@
 """Quantizers from config dicts, with errors that say what exists, and checks of the options that several have."""
 
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ..registry import registered_class, registered_names
@@ -103,6 +104,8 @@ def _build(base: type[_Q], key: str, cfg: QuantizerConfig, **shape: Any) -> _Q |
 
 
 def _class_and_options(base: type[_Q], key: str, cfg: str | dict[str, Any]) -> tuple[type[_Q], dict[str, Any]]:
+    if not isinstance(cfg, str | Mapping):
+        raise ValueError(f'{key}={cfg!r} must be the name of a quantizer, a dict with its type, or None')
     options = {'type': cfg} if isinstance(cfg, str) else dict(cfg)
     if 'type' not in options:
         raise ValueError(f'{key}={cfg!r} has no type; name one of: {", ".join(registered_names(base))}')

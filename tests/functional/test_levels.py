@@ -44,3 +44,8 @@ def test_gradient_with_and_without_clip():
 
 def test_input_of_zeros_stays_zero():
     assert torch.equal(symmetric_round(torch.zeros(3), torch.tensor(0.0), bits=8), torch.zeros(3))
+
+
+def test_a_large_weight_in_half_precision():
+    codes, scale = ternary_codes(torch.full((768, 768), 0.25, dtype=torch.float16))
+    assert scale == 0.25 and scale.dtype == torch.float16 and bool(codes.all())

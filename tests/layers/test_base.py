@@ -197,3 +197,41 @@ def test_kernels_compute_what_a_method_of_ones_own_says(training):
     torch.testing.assert_close(conv(x), plain, atol=FLOAT32_ROUNDING, rtol=0)
     with torch.no_grad():
         torch.testing.assert_close(conv(x), plain, atol=FLOAT32_ROUNDING, rtol=0)
+
+
+@pytest.mark.parametrize('target', ['ReBNNLinear', 'ReCULinear', 'RBNNLinear'])
+def test_a_scale_starts_from_the_weights_of_another_methods_checkpoint(target):
+    """Whose quantizer has a state, too, but no scale."""
+    source = MODELS.build(dict(type='IRNetLinear', in_features=8, out_features=4))
+    with torch.no_grad():
+        source.weight.fill_(0.5)
+    layer = MODELS.build(dict(type=target, in_features=8, out_features=4))
+    layer.load_state_dict(source.state_dict(), strict=False)
+    layer.weight_quantizer.start(layer.weight)
+    assert torch.equal(layer.weight_quantizer.alpha.flatten(), torch.full((4,), 0.5))
+    own = MODELS.build(dict(type=target, in_features=8, out_features=4))
+    own.load_state_dict(layer.state_dict())
+    with torch.no_grad():
+        own.weight.fill_(2.0)
+    own.weight_quantizer.start(own.weight)
+    assert torch.equal(own.weight_quantizer.alpha.flatten(), torch.full((4,), 0.5))
+
+
+@pytest.mark.parametrize(
+    ('options', 'words'),
+    [
+        (dict(keep_real='conv1'), r"keep_real='conv1' must be a list of names, \['conv1'\]"),
+        (dict(keep_real=3), 'keep_real=3 must be a list of names'),
+        (dict(weight=3), 'weight=3 must be the name of a quantizer'),
+        (dict(gamma_bounds=2e-4), r'gamma_bounds=0.0002 must be \(lower, upper\)'),
+    ],
+)
+def test_options_of_another_kind_are_one_sentence(options, words):
+    with pytest.raises(ValueError, match=words):
+        MODELS.build(dict(type='ReBNNConv2d', in_channels=8, out_channels=8, kernel_size=3, **options))
+
+
+def test_a_layer_on_the_meta_device():
+    cfg = dict(type='ReBNNConv2d', in_channels=8, out_channels=8, kernel_size=3, device='meta', pad_value=-1.0)
+    layer = MODELS.build(cfg)
+    assert layer.weight_quantizer.alpha.is_meta and layer.pad_value == -1 and type(layer.pad_value) is int

@@ -51,3 +51,9 @@ def test_a_failing_forward_leaves_the_model_as_it_was():
     with pytest.raises(KeyError, match='data'):
         calibrate_shifts(model, fail)
     assert not any(module.training for module in model.modules())
+
+
+def test_an_empty_batch_starts_nothing():
+    conv = ReBNNConv2d(8, 4, 3, activation=dict(type='BinaryApproxSign', shift='mean'))
+    assert calibrate_shifts(conv, lambda: conv(torch.randn(0, 8, 5, 5))) == ['activation_quantizer']
+    assert not conv.activation_quantizer.shift.any()

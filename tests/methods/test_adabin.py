@@ -98,3 +98,9 @@ def test_activation_gradients_are_the_closed_form():
 def test_unknown_variant_is_refused():
     with pytest.raises(ValueError, match="variant='released' is unknown; use 'paper' or 'official'"):
         AdaBinActivation(3, variant='released')
+
+
+def test_small_weights_in_half_precision():
+    weight = (0.004 * torch.randn(4, 64, generator=torch.Generator().manual_seed(0))).half()
+    found, exact = AdaBinWeight((4, 64))(weight), AdaBinWeight((4, 64))(weight.float())
+    torch.testing.assert_close(found.float(), exact, atol=1e-5, rtol=1e-2)

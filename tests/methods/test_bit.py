@@ -92,3 +92,12 @@ def test_two_bits_have_four_levels():
 def test_bits_out_of_range_are_refused(bits):
     with pytest.raises(ValueError, match='BiTSign: bits=.* must be a whole number from 1 to 8'):
         BiTSign(1, bits=bits)
+
+
+def test_a_shift_of_another_method_leaves_the_scale_to_be_started():
+    layer = BinaryLinear(8, 4, activation=dict(type='BiTSign', shift='mean'))
+    other = BinaryLinear(8, 4, activation=dict(type='BinarySign', shift='mean'))
+    layer.load_state_dict(other.state_dict(), strict=False)
+    assert layer.activation_quantizer.needs_calibration
+    layer.load_state_dict(BinaryLinear(8, 4, activation=dict(type='BiTSign', shift='mean')).state_dict())
+    assert not layer.activation_quantizer.needs_calibration

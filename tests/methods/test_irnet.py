@@ -88,3 +88,8 @@ def test_inference_multiplies_by_powers_of_two_alone():
     conv = IRNetConv2d(8, 6, 3, bias=False)
     factor = conv.weight_quantizer.codes(conv.weight.detach())[1]
     assert all(math.frexp(value)[0] == 0.5 for value in factor.tolist())
+
+
+def test_small_weights_in_half_precision():
+    weight = 0.004 * torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(libra(weight.half()).float(), libra(weight.half().float()), atol=2e-3, rtol=1e-3)

@@ -61,3 +61,9 @@ def test_bits_out_of_range_are_refused(bits):
 def test_decay_out_of_range_is_refused():
     with pytest.raises(ValueError, match='decay=1 must be at least 0 and below 1'):
         Q8BERTActivation(3, decay=1)
+
+
+def test_an_empty_input_changes_nothing():
+    quantizer = Q8BERTActivation(8)
+    quantizer(torch.full((1, 8), 2.0))
+    assert quantizer(torch.zeros(0, 8)).shape == (0, 8) and quantizer.range == 2
