@@ -66,16 +66,15 @@ class BinaryLayer(Named, nn.Module):
     ) -> None:
         """Second half of ``__init__``, once the torch layer exists."""
         if not isinstance(keep_real, bool | list | tuple):
-            raise ValueError(
-                f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, [{str(keep_real)!r}]'
-            )
+            listed = [str(keep_real)]
+            raise ValueError(f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, {listed}')
         if memory not in MEMORY:
             raise ValueError(f'{type(self).__name__}: memory={memory!r} is unknown; use one of {", ".join(MEMORY)}')
         self.memory = memory
         self._knows_training_values = False
         self.layer_name = ''
         self.real_because = ''
-        self.keep_real = tuple(keep_real) if keep_real and keep_real is not True else ()
+        self.keep_real = () if isinstance(keep_real, bool) else tuple(keep_real)
         if weight == 'default':
             weight = self.method_weight
         if activation == 'default':
