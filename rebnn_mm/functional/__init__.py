@@ -32,6 +32,7 @@ from .sign import (
     sign_tanh,
     sign_within,
     step_ste,
+    straight_through,
 )
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     'sign_within',
     'standardised',
     'step_ste',
+    'straight_through',
     'symmetric_codes',
     'symmetric_round',
     'tensor_sign',

@@ -8,7 +8,7 @@ from torch.autograd.function import once_differentiable
 
 from .channel import channel_dims, per_channel, weight_dims
 from .native import scaled_sign_gradient
-from .sign import sign
+from .sign import sign, straight_through
 
 
 def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
@@ -97,18 +97,6 @@ def tensor_sign_codes(weight: Tensor, per: str = 'tensor', centred: bool = False
     return sign(weight - weight.mean() if centred else weight), scale
 
 
-class _TensorSign(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, per: str, centred: bool) -> Tensor:
-        signs, scale = tensor_sign_codes(weight, per, centred)
-        return signs.mul_(scale)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return grad, None, None
-
-
 def tensor_sign(weight: Tensor, per: str = 'tensor', centred: bool = False) -> Tensor:
     r"""Sign times the mean magnitude, with a gradient that passes unchanged.
 
@@ -135,4 +123,5 @@ def tensor_sign(weight: Tensor, per: str = 'tensor', centred: bool = False) -> T
         >>> w_hat.detach().tolist(), w.grad.tolist()
         ([[-1.5, -1.5], [3.5, 3.5]], [[1.0, 1.0], [1.0, 1.0]])
     """
-    return _TensorSign.apply(weight, per, centred)
+    signs, scale = tensor_sign_codes(weight.detach(), per, centred)
+    return straight_through(weight, signs.mul_(scale))

@@ -32,7 +32,7 @@ def sign(x: Tensor) -> Tensor:
     return torch.lt(x, 0, out=torch.empty_like(x, requires_grad=False)).mul_(-2).add_(1)
 
 
-def _keep_passing(ctx: Any, x: Tensor) -> None:
+def _keep_passing(ctx: Any, x: Tensor, width: float = 1.0) -> None:
     """Keep where the gradient passes, in one bit for each value.
 
     Not where it is asked for at once, in a pass that is done again, nor for a compiler, which keeps what it likes.
@@ -42,9 +42,10 @@ def _keep_passing(ctx: Any, x: Tensor) -> None:
         from . import bits  # looks for Triton
 
         ctx.layout = bits.layout(x)
-        ctx.save_for_backward(bits.pack(x, bits.WITHIN_ONE))
+        passes = bits.pack(x, bits.WITHIN_ONE) if width == 1 else bits.pack(x.abs() <= width, bits.TRUE)
+        ctx.save_for_backward(passes)
         return
-    ctx.save_for_backward(x.abs() <= 1)
+    ctx.save_for_backward(x.abs() <= width)
 
 
 def _passing(ctx: Any) -> Tensor:
@@ -56,41 +57,48 @@ def _passing(ctx: Any) -> Tensor:
     return bits.unpack_mask(passes, ctx.layout)
 
 
-class _SignSTE(torch.autograd.Function):
+class _StraightThrough(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        if ctx.needs_input_grad[0]:
-            _keep_passing(ctx, x)
-        return sign(x)
+    def forward(ctx: Any, x: Tensor, value: Tensor) -> Tensor:
+        return value.detach()
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        return grad_output * _passing(ctx)
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
+        return grad_output, None
 
 
-class _SignWithin(torch.autograd.Function):
+def straight_through(x: Tensor, value: Tensor) -> Tensor:
+    r"""A value in place of x, with the gradient of the identity.
+
+    .. math:: y = value, \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial y}
+
+    Args:
+        x: any shape.
+        value: what it was rounded to, of the same shape; made of ``x.detach()``.
+
+    Source: Bengio et al. 2013, the straight-through estimator.
+
+    Example:
+        >>> x = torch.tensor([0.4, 1.6], requires_grad=True)
+        >>> straight_through(x, x.detach().round()).sum().backward()
+        >>> x.grad
+        tensor([1., 1.])
+    """
+    return _StraightThrough.apply(x, value)
+
+
+class _SignSTE(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, width: float) -> Tensor:
-        ctx.save_for_backward(x.abs() <= width)
+        if ctx.needs_input_grad[0]:
+            _keep_passing(ctx, x, width)
         return sign(x)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        (passes,) = ctx.saved_tensors
-        return grad_output * passes, None
-
-
-class _SignIdentity(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return sign(x)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        return grad_output
+        return grad_output * _passing(ctx), None
 
 
 class _SignApprox(torch.autograd.Function):
@@ -139,7 +147,7 @@ def sign_ste(x: Tensor) -> Tensor:
         >>> x.grad
         tensor([0., 1., 1., 1.])
     """
-    return _SignSTE.apply(x)
+    return _SignSTE.apply(x, 1.0)
 
 
 def sign_within(x: Tensor, width: float) -> Tensor:
@@ -162,7 +170,7 @@ def sign_within(x: Tensor, width: float) -> Tensor:
         >>> x.grad
         tensor([0., 1., 1., 1.])
     """
-    return _SignWithin.apply(x, width)
+    return _SignSTE.apply(x, width)
 
 
 def sign_identity(x: Tensor) -> Tensor:
@@ -184,7 +192,7 @@ def sign_identity(x: Tensor) -> Tensor:
         >>> x.grad
         tensor([1., 1., 1.])
     """
-    return _SignIdentity.apply(x)
+    return straight_through(x, sign(x.detach()))
 
 
 def sign_approx(x: Tensor) -> Tensor:

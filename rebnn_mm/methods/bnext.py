@@ -8,27 +8,13 @@ from typing import Any, ClassVar
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from ..functional import sign
+from ..functional import sign, straight_through
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import WeightQuantizer
 
 HARD = 1e-7
 """A temperature below this one gives signs."""
-
-
-class _HardeningSign(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, temperature: Tensor) -> Tensor:
-        # Without asking for the temperature's value, which a GPU would have to be waited for.
-        soft = (weight / temperature.clamp(min=HARD)).clamp(-1, 1)
-        return torch.where(temperature < HARD, sign(weight), soft)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return grad, None
 
 
 def hardening_sign(weight: Tensor, temperature: Tensor) -> Tensor:
@@ -50,7 +36,10 @@ def hardening_sign(weight: Tensor, temperature: Tensor) -> Tensor:
         >>> hardening_sign(w, torch.tensor(0.5)), hardening_sign(w, torch.tensor(0.0))
         (tensor([-1.0000,  0.2000,  0.6000]), tensor([-1.,  1.,  1.]))
     """
-    return _HardeningSign.apply(weight, temperature)
+    latent = weight.detach()
+    # Without asking for the temperature's value, which a GPU would have to be waited for.
+    soft = (latent / temperature.clamp(min=HARD)).clamp(-1, 1)
+    return straight_through(weight, torch.where(temperature < HARD, sign(latent), soft))
 
 
 @MODELS.register_module()

@@ -4,28 +4,16 @@ Four bits each; others by ``weight=dict(type='DoReFaWeight', bits=2)``, ``activa
 bits=2)``.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from ..functional import sign, sign_identity
+from ..functional import sign, sign_identity, straight_through
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, WeightQuantizer, check_bits
-
-
-class _RoundSTE(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        return x.round()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return grad
 
 
 def uniform_levels(x: Tensor, bits: int) -> Tensor:
@@ -44,7 +32,8 @@ def uniform_levels(x: Tensor, bits: int) -> Tensor:
         >>> uniform_levels(torch.tensor([0., 0.4, 1.]), 2)
         tensor([0., 1., 3.])
     """
-    return _RoundSTE.apply(x * (2**bits - 1))
+    x = x * (2**bits - 1)
+    return straight_through(x, x.detach().round())
 
 
 def dorefa_unit_weight(weight: Tensor) -> Tensor:

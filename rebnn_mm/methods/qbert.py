@@ -3,28 +3,14 @@
 Its activations are those of Q8BERT.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from ..functional import straight_through
 from ..quantizers import WeightQuantizer, check_bits
-
-
-class _GroupedRound(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, groups: int, bits: int) -> Tensor:
-        rows = weight.reshape(groups, -1)
-        low, high = rows.amin(dim=1, keepdim=True), rows.amax(dim=1, keepdim=True)
-        step = ((high - low) / (2**bits - 1)).clamp(min=torch.finfo(weight.dtype).tiny)
-        return (((rows - low) / step).round_() * step + low).view_as(weight)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        return grad, None, None
 
 
 def grouped_round(weight: Tensor, groups: int, bits: int) -> Tensor:
@@ -50,7 +36,10 @@ def grouped_round(weight: Tensor, groups: int, bits: int) -> Tensor:
         tensor([[ 0.,  0.,  3.],
                 [-2.,  1.,  1.]])
     """
-    return _GroupedRound.apply(weight, groups, bits)
+    rows = weight.detach().reshape(groups, -1)
+    low, high = rows.amin(dim=1, keepdim=True), rows.amax(dim=1, keepdim=True)
+    step = ((high - low) / (2**bits - 1)).clamp(min=torch.finfo(weight.dtype).tiny)
+    return straight_through(weight, (((rows - low) / step).round_() * step + low).view_as(weight))
 
 
 @MODELS.register_module()
