@@ -6,11 +6,10 @@
 #include "error.h"
 #include "geometry.h"
 #include "isa.h"
+#include "memory.h"
 
 namespace rebnn {
 namespace {
-
-constexpr size_t kAlignment = 64;
 
 // Appends a part to the layout; -1 stands for more than memory can hold.
 int64_t Append(int64_t* end, int64_t bytes) {
@@ -140,13 +139,8 @@ rebnn_status rebnn_attention_run(const rebnn_attention_io* io, void* scratch, si
   if (io->batch == 0) return REBNN_OK;
   job.tasks = rebnn::Tasks(*io, threads);
   if (rebnn_status status = rebnn::CheckPointers(name, *io)) return status;
-  if (scratch_bytes < static_cast<size_t>(needed)) {
-    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch has %zu bytes, but this run needs %lld.", name,
-                       scratch_bytes, static_cast<long long>(needed));
-  }
-  if (!scratch || reinterpret_cast<uintptr_t>(scratch) % rebnn::kAlignment) {
-    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch is %s.", name,
-                       scratch ? "not aligned to 64 bytes" : "NULL");
+  if (rebnn_status status = rebnn::CheckScratch(name, scratch, scratch_bytes, static_cast<size_t>(needed))) {
+    return status;
   }
   if (job.tasks > 1) {
     parallel->run(parallel->pool, static_cast<size_t>(job.tasks), rebnn::HeadsTask, &job);

@@ -1,7 +1,10 @@
 #include "error.h"
 
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
+
+#include "memory.h"
 
 namespace {
 
@@ -17,6 +20,16 @@ rebnn_status Fail(rebnn_status status, const char* format, ...) {
   vsnprintf(sentence, sizeof sentence, format, values);
   va_end(values);
   return status;
+}
+
+rebnn_status CheckScratch(const char* name, const void* scratch, size_t bytes, size_t needed) {
+  if (bytes < needed) {
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: scratch has %zu bytes, but this run needs %zu.", name, bytes, needed);
+  }
+  if (!scratch || reinterpret_cast<uintptr_t>(scratch) % kAlignment) {
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: scratch is %s.", name, scratch ? "not aligned to 64 bytes" : "NULL");
+  }
+  return REBNN_OK;
 }
 
 }  // namespace rebnn

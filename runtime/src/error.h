@@ -2,6 +2,8 @@
 #ifndef REBNN_SRC_ERROR_H_
 #define REBNN_SRC_ERROR_H_
 
+#include <cstddef>
+
 #include "rebnn.h"
 
 namespace rebnn {
@@ -11,6 +13,9 @@ namespace rebnn {
 __attribute__((format(printf, 2, 3)))
 #endif
 rebnn_status Fail(rebnn_status status, const char* format, ...);
+
+// Refuses scratch memory that is NULL, not aligned, or smaller than a run needs.
+rebnn_status CheckScratch(const char* name, const void* scratch, size_t bytes, size_t needed);
 
 }  // namespace rebnn
 

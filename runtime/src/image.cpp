@@ -7,12 +7,12 @@
 #include "error.h"
 #include "geometry.h"
 #include "isa.h"
+#include "memory.h"
 
 namespace rebnn {
 namespace {
 
 constexpr int64_t kLargestSide = int64_t{1} << 28;  // three times that is an int32
-constexpr int64_t kAlignment = 64;
 constexpr int64_t kTableBytes = 3 * 256 * sizeof(float);
 
 const ImageKernels* ChosenImageKernels() {
@@ -49,7 +49,7 @@ int32_t Weight(float fraction) {
 
 int64_t Clipped(int64_t index, int64_t size) { return index < 0 ? 0 : index < size ? index : size - 1; }
 
-int64_t Aligned(int64_t bytes) { return CeilDiv(bytes, kAlignment) * kAlignment; }
+int64_t Aligned(int64_t bytes) { return CeilDiv(bytes, kAlignment) * static_cast<int64_t>(kAlignment); }
 
 struct Memory {
   int64_t column_bytes, line_bytes;
@@ -220,14 +220,8 @@ rebnn_status rebnn_image_rows(const rebnn_image_io* io, int64_t first, int64_t c
     return Fail(invalid, "%s: %s is NULL.", name, !io->image ? "image" : !io->fill ? "fill" : "y");
   }
   if (!io->mean != !io->std) return Fail(invalid, "%s: mean and std are both there or both NULL.", name);
-  const int64_t needed = Memory(io->crop[3]).Bytes();
-  if (!scratch || reinterpret_cast<uintptr_t>(scratch) % kAlignment != 0) {
-    return Fail(invalid, "%s: scratch is %s.", name, scratch ? "not aligned to 64 bytes" : "NULL");
-  }
-  if (scratch_bytes < static_cast<size_t>(needed)) {
-    return Fail(invalid, "%s: scratch has %zu bytes and must have %lld.", name, scratch_bytes,
-                static_cast<long long>(needed));
-  }
+  const auto needed = static_cast<size_t>(Memory(io->crop[3]).Bytes());
+  if (rebnn_status wrong = CheckScratch(name, scratch, scratch_bytes, needed)) return wrong;
   const ImageKernels* kernels = ChosenImageKernels();
   if (!kernels) return invalid;
   Rows rows(*io, *kernels, static_cast<uint8_t*>(scratch));

@@ -207,7 +207,7 @@ rebnn_status CheckRegions(const char* name, const rebnn_roi_align_io& io) {
 }
 
 // Bytes of scratch memory of all tasks.
-rebnn_status CheckScratch(const char* name, const rebnn_roi_align_io& io, size_t threads, int64_t* bytes) {
+rebnn_status ScratchBytes(const char* name, const rebnn_roi_align_io& io, size_t threads, int64_t* bytes) {
   *bytes = IsEmpty(io) ? 0 : Product({TaskCount(io, threads), PartsOf(io, 0).bytes + PartsOf(io, 1).bytes});
   if (*bytes >= 0) return REBNN_OK;
   return Fail(REBNN_INVALID_ARGUMENT, "%s: %zu threads need more scratch memory than there can be.", name, threads);
@@ -221,7 +221,7 @@ rebnn_status rebnn_roi_align_scratch_size(const rebnn_roi_align_io* io, size_t t
   if (!io || !bytes) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: an argument is NULL.", name);
   int64_t needed = 0;
   if (rebnn_status status = rebnn::CheckSizes(name, *io)) return status;
-  if (rebnn_status status = rebnn::CheckScratch(name, *io, threads, &needed)) return status;
+  if (rebnn_status status = rebnn::ScratchBytes(name, *io, threads, &needed)) return status;
   *bytes = static_cast<size_t>(needed);
   return REBNN_OK;
 }
@@ -236,7 +236,7 @@ rebnn_status rebnn_roi_align_run(const rebnn_roi_align_io* io, void* scratch, si
   const size_t threads = parallel ? parallel->threads : 1;
   int64_t needed = 0;
   if (rebnn_status status = CheckSizes(name, *io)) return status;
-  if (rebnn_status status = CheckScratch(name, *io, threads, &needed)) return status;
+  if (rebnn_status status = ScratchBytes(name, *io, threads, &needed)) return status;
   Job job;
   job.io = io;
   job.align = ChosenAlign();
@@ -247,13 +247,7 @@ rebnn_status rebnn_roi_align_run(const rebnn_roi_align_io* io, void* scratch, si
   }
   if (rebnn_status status = CheckRegions(name, *io)) return status;
   if (!io->x || !io->y) return Fail(invalid, "%s: %s is NULL.", name, io->x ? "y" : "x");
-  if (scratch_bytes < static_cast<size_t>(needed)) {
-    return Fail(invalid, "%s: scratch has %zu bytes, but this run needs %lld.", name, scratch_bytes,
-                static_cast<long long>(needed));
-  }
-  if (!scratch || reinterpret_cast<uintptr_t>(scratch) % kAlignment) {
-    return Fail(invalid, "%s: scratch is %s.", name, scratch ? "not aligned to 64 bytes" : "NULL");
-  }
+  if (rebnn_status status = CheckScratch(name, scratch, scratch_bytes, static_cast<size_t>(needed))) return status;
   job.scratch = static_cast<uint8_t*>(scratch);
   for (int axis = 0; axis < 2; ++axis) job.parts[axis] = PartsOf(*io, axis);
   const int64_t tasks = TaskCount(*io, threads);

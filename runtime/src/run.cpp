@@ -8,7 +8,6 @@
 namespace rebnn {
 namespace {
 
-constexpr size_t kAlignment = 64;
 // A task computes about this many pixels: enough to read the weights seldom, few enough to keep the output near.
 constexpr int64_t kTaskPixels = 256;
 // So many real numbers are worth a packing task of their own.
@@ -255,13 +254,9 @@ rebnn_status rebnn_conv_run(const rebnn_conv* conv, const rebnn_conv_io* io, voi
   if (io->n == 0) return REBNN_OK;
   if (rebnn_status status = rebnn::CheckPointers(*io)) return status;
   const bool needs_map = io->x || !rebnn::ReadsBitsDirectly(*conv);
-  if (needs_map && scratch_bytes < static_cast<size_t>(sizes.map_bytes)) {
-    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch has %zu bytes, but this run needs %lld.", name,
-                       scratch_bytes, static_cast<long long>(sizes.map_bytes));
-  }
-  if (needs_map && (!scratch || reinterpret_cast<uintptr_t>(scratch) % rebnn::kAlignment)) {
-    return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: scratch is %s.", name,
-                       scratch ? "not aligned to 64 bytes" : "NULL");
+  if (needs_map) {
+    const auto needed = static_cast<size_t>(sizes.map_bytes);
+    if (rebnn_status status = rebnn::CheckScratch(name, scratch, scratch_bytes, needed)) return status;
   }
   rebnn::RunChecked(*conv, *io, sizes, scratch, parallel);
   return REBNN_OK;

@@ -303,12 +303,7 @@ rebnn_status rebnn_stem_run(const rebnn_stem* stem, const rebnn_stem_io* io, voi
   job.tasks = TaskCount(job.run, parallel ? parallel->threads : 1);
   job.floats = TaskFloats(job.run);
   const size_t needed = static_cast<size_t>(job.tasks * job.floats) * sizeof(float);
-  if (scratch_bytes < needed) {
-    return Fail(invalid, "%s: scratch has %zu bytes, but this run needs %zu.", name, scratch_bytes, needed);
-  }
-  if (!scratch || reinterpret_cast<uintptr_t>(scratch) % kAlignment) {
-    return Fail(invalid, "%s: scratch is %s.", name, scratch ? "not aligned to 64 bytes" : "NULL");
-  }
+  if (rebnn_status status = CheckScratch(name, scratch, scratch_bytes, needed)) return status;
   job.memory = static_cast<float*>(scratch);
   for (job.image = 0; job.image < io->n; ++job.image) {
     for (int64_t i = 0; i < job.tasks; ++i) new (job.Flag(i)) Ended(false);
