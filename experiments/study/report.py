@@ -37,8 +37,9 @@ ROOT = Path(__file__).parents[2].resolve()
 TABLES = {
     'methods': ('rebnn', 1, True),
     'gamma': ('gamma_0', 1, True),
+    'gamma_taught': ('gamma_0', 1, True),
     'settings': ('none', 1, True),
-    'settings_two_stage': ('gamma_0', 1, True),
+    'settings_taught': ('gamma_0', 1, True),
     'longer': ('long_none', 1, True),
     'bccd': ('rebnn', 100, True),
     'signs': ('moving_none', 1, True),
@@ -56,7 +57,7 @@ TABLES = {
 OVERVIEW: tuple[tuple[str, Callable[[dict[str, Any]], float | None], str], ...] = (
     ('methods', final_score, 'CIFAR-10: top-1 minus that of ReBNN, points'),
     ('methods', flip_percent, 'CIFAR-10: sequential flips per step minus those of ReBNN, % of the weights'),
-    ('gamma', final_score, 'CIFAR-10, two stages: top-1 minus that of gamma 0, points'),
+    ('gamma_taught', final_score, 'CIFAR-10, with a teacher: top-1 minus that of gamma 0, points'),
     ('bccd', lambda record: 100 * final_score(record), 'blood cells: AP50 minus that of ReBNN, points'),
 )
 

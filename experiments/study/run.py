@@ -63,6 +63,8 @@ def train(
     # As it is now: the clone may have moved on when the run ends.
     origin = provenance(root)
     call([*command, str(work_dir / CONFIG), '--work-dir', str(work_dir), '--resume'], work_dir, root)
+    if start is not None and f'Load checkpoint from {start}' not in (work_dir / LOG).read_text(errors='replace'):
+        raise ValueError(f'it did not begin from {start}, so it is not the run that was asked for. Remove {work_dir}.')
     record = dict(
         format=FORMAT,
         key=run.key,
@@ -77,6 +79,12 @@ def train(
         cost=read_costs(work_dir),
         made=dict(command=user_command(experiment, run), workers=workers, **origin),
     )
+    validated = record['curves'][run.score]['epoch'][-1]
+    if run.epochs is not None and validated < run.epochs:
+        raise ValueError(
+            f'it was validated after {validated} of {run.epochs} epochs. Remove its last checkpoint, and the same '
+            'command repeats the epoch.'
+        )
     path = work_dir / TRAINED
     path.write_text(json.dumps(record))
     return path

@@ -78,9 +78,12 @@ def apply_flags(cfg: Config, args: argparse.Namespace) -> None:
                 'say. Add auto_scale_lr = dict(base_batch_size=...) to it.'
             )
         cfg.auto_scale_lr.enable = True
-    if args.resume is not None:
-        cfg.resume = True
-        cfg.load_from = None if args.resume == 'auto' else args.resume
+    if args.resume == 'auto':
+        # mmengine forgets load_from where it looks for a checkpoint to resume, and there may be none yet.
+        cfg.resume = find_latest_checkpoint(cfg.work_dir) is not None
+        cfg.load_from = None if cfg.resume else cfg.get('load_from')
+    elif args.resume is not None:
+        cfg.resume, cfg.load_from = True, args.resume
 
 
 def starting_checkpoint(cfg: Config) -> str | None:

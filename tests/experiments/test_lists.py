@@ -46,7 +46,7 @@ def test_a_config_is_read_as_it_was_written(name, tmp_path):
     assert Config.fromfile(tmp_path / 'planned.py').to_dict() == cfg.to_dict()
 
 
-@pytest.mark.parametrize('name', ['methods', 'gamma', 'settings', 'settings_two_stage', 'longer'])
+@pytest.mark.parametrize('name', ['methods', 'gamma', 'gamma_taught', 'settings', 'settings_taught', 'longer'])
 def test_compared_runs_have_one_budget_schedule_and_data(name):
     shown = [row.runs[0] for row in LISTS[name].rows if row.table]
     configs = [config(run.stem).to_dict() for run in shown]
@@ -61,7 +61,7 @@ def test_compared_runs_have_one_budget_schedule_and_data(name):
 
 
 def test_scores_are_those_of_the_whole_test_set():
-    for name in ('methods', 'gamma', 'settings', 'settings_two_stage'):
+    for name in ('methods', 'gamma', 'settings', 'settings_taught'):
         tested = LISTS[name].rows[-1].runs[0].build_test_config(ROOT)
         assert tested.test_dataloader.dataset.indices == 10000 and tested.val_dataloader.dataset.indices == 2000
     cells = LISTS['bccd'].rows[0].runs[0].build_test_config(ROOT)
@@ -99,11 +99,11 @@ def test_on_the_whole_set_the_images_are_one_tensor_and_the_network_computes_in_
     assert set(loaders) == {'CIFAR10Archive', 'CIFAR10Resident'}
 
 
-def test_both_two_stage_lists_start_from_the_same_runs():
-    gamma, settings = LISTS['gamma'], LISTS['settings_two_stage']
+def test_with_a_teacher_the_lists_share_runs_and_start_from_nothing():
+    gamma, settings = LISTS['gamma_taught'], LISTS['settings_taught']
     shared = {run.key for run in gamma.runs()} & {run.key for run in settings.runs()}
-    assert len(shared) == 3 * 3
-    assert {run.start.key for run in settings.runs() if run.start} == {run.key for run in gamma.rows[0].runs}
+    assert len(shared) == 2 * 3
+    assert not any(run.needed for run in (*gamma.runs(), *settings.runs()))
 
 
 def test_every_record_that_is_kept_can_be_read_and_belongs_to_a_list():

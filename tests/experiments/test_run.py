@@ -20,6 +20,7 @@ train_cfg = dict(max_epochs=2)
 seconds = 0.0
 load_from = None
 fails_in = None
+forgets_start = False
 test_name = 'accuracy/top1'
 """
 INTERRUPTED = """
@@ -116,6 +117,20 @@ def test_a_run_begins_with_the_last_weights_of_its_start(place):
     assert place.done(second)['start'] == first.key
     config = (place.work / second.stem / 'planned.py').read_text()
     assert str((place.work / first.stem / 'epoch_2.pth').resolve()) in config
+
+
+def test_a_run_that_did_not_begin_where_it_should_leaves_no_record(place):
+    first = planned('first')
+    place.done(first)
+    second = planned('second', start=first, forgets_start=True)
+    with pytest.raises(ValueError, match=r'it did not begin from .*first_seed0_\w+/epoch_2.pth'):
+        place.train(second)
+    assert not (place.work / second.stem / 'trained.json').exists()
+
+
+def test_a_run_that_was_stopped_before_its_last_validation_leaves_no_record(place):
+    with pytest.raises(ValueError, match='it was validated after 2 of 3 epochs. Remove its last checkpoint'):
+        place.train(planned('odd', epochs=3))
 
 
 def test_weights_that_are_gone_are_named(place):

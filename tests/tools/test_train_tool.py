@@ -44,6 +44,21 @@ def test_resumes_from_the_latest_checkpoint_with_options(run_tool, trained_detec
     assert torch.load(tmp_path / 'work/epoch_2.pth', weights_only=False)['meta']['iter'] == 4
 
 
+def test_resuming_what_has_not_begun_keeps_its_start(tmp_path):
+    """Else a second stage would begin from random weights, as mmengine's own resuming has it."""
+    cfg = Config(dict(load_from='stage1.pth', work_dir=str(tmp_path)))
+    flags = argparse.Namespace(amp=False, auto_scale_lr=False, resume='auto')
+    train.apply_flags(cfg, flags)
+    assert (cfg.resume, cfg.load_from) == (False, 'stage1.pth') and train.starting_checkpoint(cfg) == 'stage1.pth'
+    (tmp_path / 'last_checkpoint').write_text(str(tmp_path / 'epoch_1.pth'))
+    train.apply_flags(cfg, flags)
+    assert (cfg.resume, cfg.load_from) == (True, None)
+    assert train.starting_checkpoint(cfg) == str(tmp_path / 'epoch_1.pth')
+    flags.resume = 'other.pth'
+    train.apply_flags(cfg, flags)
+    assert (cfg.resume, cfg.load_from) == (True, 'other.pth')
+
+
 def test_trains_a_classifier(run_tool, classifier_config, tmp_path):
     done = run_tool(TOOL, classifier_config, '--work-dir', tmp_path)
     assert done.returncode == 0, done.stderr
