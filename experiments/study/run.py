@@ -141,6 +141,8 @@ def call(command: Sequence[str], work_dir: Path, root: Path) -> None:
     try:
         status, cpu_s = _ended(process)
     except KeyboardInterrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):  # once is enough: what it cost is still to be noted
+            signal.signal(number, signal.SIG_IGN)
         process.terminate()
         status, cpu_s = _ended(process)
         raise

@@ -64,7 +64,8 @@ def markdown(points: Sequence[Point], metric: str) -> list[str]:
     best = {cost: front(points, cost) for cost in ('ms', 'megabytes')}
 
     def cell(point: Point, cost: str) -> str:
-        text = f'{getattr(point, cost):.3g}'
+        value = getattr(point, cost)
+        text = f'{value:.3g}' if value < 1000 else f'{value:.0f}'
         return f'**{text}**' if point in best[cost] else text
 
     rows = [

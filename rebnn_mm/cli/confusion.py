@@ -9,6 +9,7 @@ mmdet's own tool counts; its picture is too small to read with fewer than about 
 from __future__ import annotations
 
 import argparse
+import pickle
 import runpy
 from pathlib import Path
 
@@ -16,14 +17,13 @@ import matplotlib
 import numpy as np
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from mmengine.config import Config, DictAction
+from mmengine.config import DictAction
 from mmengine.fileio import load
 from mmengine.registry import DATASETS, init_default_scope
 from rich.console import Console
 from rich.table import Table
 
-from rebnn_mm.utils.command_line import config_file, stop_if
-from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.command_line import config_file, read_config, stop_if
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.picture import save_picture, unfit_picture
 
@@ -87,18 +87,20 @@ def draw(matrix: np.ndarray, classes: tuple[str, ...], title: str) -> Figure:
 
 def main() -> None:
     args = parse_args()
-    stop_if(missing_config(args.config) or unfit_picture(args.out))
+    cfg = read_config(args.config, args.cfg_options)
+    stop_if(unfit_picture(args.out))
     stop_if(
         None
         if args.predictions.is_file()
         else f'no predictions at {args.predictions}. Write them with rebnn test CONFIG CHECKPOINT --out FILE.pkl.'
     )
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options or {})
     stop_if(missing_data(cfg, ['test']))
     init_default_scope(cfg.get('default_scope', 'mmdet'))
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
-    predictions = load(args.predictions)
+    try:
+        predictions = load(args.predictions)
+    except (TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+        stop_if(f'{args.predictions} holds no predictions ({error}). Write them with rebnn test --out FILE.pkl.')
     stop_if(
         None
         if len(predictions) == len(dataset) and 'pred_instances' in predictions[0]

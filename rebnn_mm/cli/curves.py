@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib import pyplot
 
 from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.picture import save_picture, unfit_picture
 
 Series = dict[str, tuple[list[int], list[float]]]
 
@@ -36,7 +39,7 @@ def read_entries(files: Iterable[Path]) -> list[tuple[int, dict[str, float]]]:
     entries: list[tuple[int, dict[str, float]]] = []
     for file in files:
         own: list[tuple[int, dict[str, float]]] = []
-        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        lines = list(_whole_lines(file))
         # What stands before the first training entry of a resumed run belongs to it, not to the beginning.
         last = next((values['step'] for values in lines if 'lr' in values), 0)
         for values in lines:
@@ -45,6 +48,12 @@ def read_entries(files: Iterable[Path]) -> list[tuple[int, dict[str, float]]]:
         if own:
             entries = [entry for entry in entries if entry[0] < own[0][0]] + own
     return entries
+
+
+def _whole_lines(file: Path) -> Iterator[dict[str, Any]]:
+    for line in file.read_text().splitlines():
+        with suppress(json.JSONDecodeError):  # what a killed run has not written to the end
+            yield json.loads(line)
 
 
 def collect(entries: list[tuple[int, dict[str, float]]], ends: tuple[str, ...]) -> Series:
@@ -74,8 +83,7 @@ def draw(entries: list[tuple[int, dict[str, float]]], title: str, out: Path) -> 
         axis.legend(fontsize=7)
     figure.suptitle(title)
     figure.tight_layout()
-    out.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(out, dpi=110)
+    save_picture(figure, out, dpi=110)
     return list(panels)
 
 
@@ -84,12 +92,13 @@ def main() -> None:
     parser.add_argument('work_dir', type=Path, help='work dir of a training run')
     parser.add_argument('--out', type=Path, help='picture to write; default: curves.png in the work dir')
     args = parser.parse_args()
+    out = args.out or args.work_dir / 'curves.png'
 
     files = sorted(args.work_dir.glob('*/vis_data/scalars.json'))
     stop_if(None if files else f'no */vis_data/scalars.json in {args.work_dir}. Name the work dir of a training run.')
+    stop_if(unfit_picture(out))
     entries = read_entries(files)
     stop_if(None if entries else f'nothing is logged yet in {files[-1]}. Wait for the first lines of the log.')
     matplotlib.use('Agg')
-    out = args.out or args.work_dir / 'curves.png'
     panels = draw(entries, args.work_dir.name, out)
     print(f'{out}: {", ".join(panels)}')

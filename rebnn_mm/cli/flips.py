@@ -32,8 +32,9 @@ from rebnn_mm.analysis.flip_report import (
     write_text,
 )
 from rebnn_mm.analysis.flip_setup import Options
-from rebnn_mm.utils.command_line import config_file, stop_if
+from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
 from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.config_mistake import explained, misspelt_key
 
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
 
@@ -74,6 +75,9 @@ def measured_row(config: str, args: argparse.Namespace, progress: Progress) -> R
     """
     cfg = Config.fromfile(config)
     changed = args.cfg_options or {}
+    problem = misspelt_key(cfg, changed)
+    if problem:
+        raise ValueError(problem)
     cfg.merge_from_dict(changed)
     options = Options(
         steps=args.steps,
@@ -87,7 +91,8 @@ def measured_row(config: str, args: argparse.Namespace, progress: Progress) -> R
     )
     task = progress.add_task(Path(config).stem, total=args.steps)
     try:
-        measured = measure_flips(cfg, options, lambda done: progress.update(task, completed=done))
+        with explained(cfg):
+            measured = measure_flips(cfg, options, lambda done: progress.update(task, completed=done))
     finally:
         progress.remove_task(task)
     row = result_row(config, cfg, measured, options, args.label, args.enough)
@@ -100,6 +105,8 @@ def main() -> None:
     stop_if(None if args.steps >= 4 else '--steps must be at least 4, of which the last half is counted.')
     for config in args.configs:
         stop_if(missing_config(config))
+    for path in filter(None, (args.json, args.markdown)):
+        stop_if(unwritable(path))
     try:
         kept = read_rows(args.json) if args.json else []
     except ValueError as problem:

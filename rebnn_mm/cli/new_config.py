@@ -15,6 +15,7 @@ changed: what is trained on is written beside the config, as my_train.json and m
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 from pathlib import Path
@@ -28,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, equal_classes, fit_of
-from rebnn_mm.datasets.annotated_folder import SPLITS, Annotated, BadAnnotations, as_coco, read_annotated
+from rebnn_mm.datasets.annotated_folder import SPLITS, WRITTEN, Annotated, BadAnnotations, as_coco, read_annotated
 from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint
 from rebnn_mm.utils.command_line import config_file, stop_if, stopping_on_mistakes, unwritable
 from rebnn_mm.utils.config_file import SCOPE, config_path, missing_config
@@ -43,6 +44,9 @@ SMALLEST = 12
 
 STEPS = 1200
 """As many steps as the detectors of this project are trained from scratch with."""
+
+DIGEST = '# Not written over once edited; as written it is '
+"""Begins the last line of a config, in front of the digest of what stands above."""
 
 CONFIG = """\
 # Written by rebnn new-config from {folder}:
@@ -159,8 +163,11 @@ def main() -> None:
             'teacher': str(teacher.resolve()),
             'teacher_checkpoint': f'work_dirs/{teacher.stem}/epoch_{epochs}.pth',
         }
-    out.parent.mkdir(parents=True, exist_ok=True)
     annotations = f'{out.resolve().with_suffix("")}_'
+    for path in (*bases, *(Path(f'{annotations}{split}.json') for split in data.splits)):
+        problem = f'{path} is there already, and not as this command writes it: give another --out.'
+        stop_if(None if written_here(path) else problem)
+    out.parent.mkdir(parents=True, exist_ok=True)
     for split, photos in data.splits.items():
         Path(f'{annotations}{split}.json').write_text(json.dumps(as_coco(photos, data.classes)))
     counts = [
@@ -168,23 +175,37 @@ def main() -> None:
         for split, photos in data.splits.items()
     ]
     for path, base in bases.items():
-        path.write_text(
-            CONFIG.format(
-                folder=data.folder,
-                counts=', '.join(counts),
-                base=base if '::' in base else str(Path(base).resolve()),
-                root=f'{data.folder}/',
-                annotations=annotations,
-                classes=data.classes,
-                scale=scale,
-                test=f'{"test" if "test" in data.splits else "val"}.json',
-                model=_arguments(models[path]),
-                schedule='' if epochs is None else schedule(configs[path], epochs),
-            )
+        text = CONFIG.format(
+            folder=data.folder,
+            counts=', '.join(counts),
+            base=base if '::' in base else str(Path(base).resolve()),
+            root=f'{data.folder}/',
+            annotations=annotations,
+            classes=data.classes,
+            scale=scale,
+            test=f'{"test" if "test" in data.splits else "val"}.json',
+            model=_arguments(models[path]),
+            schedule='' if epochs is None else schedule(configs[path], epochs),
         )
+        path.write_text(f'{text}{DIGEST}{_digest(text)}\n')
     report(data, scale, sides, changes[out][1])
     print('\n'.join(f'config: {path}' for path in bases))
     print('next:   ' + ' && '.join(f'rebnn train {path}' for path in bases))
+
+
+def written_here(path: Path) -> bool:
+    """Whether a file may be written over: there is none, or it is as an earlier call has left it."""
+    if not path.is_file():
+        return True
+    text = path.read_text(encoding='utf-8', errors='replace')
+    if path.suffix == '.json':
+        return json.dumps(WRITTEN) in text
+    above, _, digest = text.rpartition(DIGEST)
+    return digest.strip() == _digest(above)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
@@ -290,11 +311,18 @@ def epochs_of(base: Config, images: int, asked: int | None) -> int | None:
 def schedule(base: Config, epochs: int) -> str:
     """The lines that set the number of epochs."""
     before = base.train_cfg.max_epochs
-    steps = [dict(step) for step in base.get('param_scheduler') or ()]
+    given = base.get('param_scheduler') or ()
+    steps = [dict(step) for step in ([given] if isinstance(given, dict) else given)]
     for step in steps:
-        if step.get('by_epoch', True) and step.get('end') == before:
-            step['end'] = epochs
-        if step.get('by_epoch', True) and 'milestones' in step:
+        if not step.get('by_epoch', True):
+            continue
+        begin = min(round(step.get('begin', 0) * epochs / before), epochs - 1)
+        if step.get('begin'):
+            step['begin'] = begin
+        for key, least in (('end', begin + 1), ('T_max', 1)):
+            if isinstance(step.get(key), int):
+                step[key] = max(least, round(step[key] * epochs / before))
+        if 'milestones' in step:
             step['milestones'] = sorted({max(1, round(at * epochs / before)) for at in step['milestones']})
     interval = max(1, min(epochs // 6, base.train_cfg.get('val_interval', 1) * epochs // before))
     lines = [f'train_cfg = dict(max_epochs={epochs}, val_interval={interval})']

@@ -18,8 +18,8 @@ from rebnn_mm.analysis.config_network import build_network, input_shape, text_le
 from rebnn_mm.analysis.cost_report import cost_json, cost_markdown, cost_table
 from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import RULES
-from rebnn_mm.utils.command_line import config_file, stop_if
-from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.command_line import config_file, read_config, stop_if, unwritable
+from rebnn_mm.utils.config_mistake import explained
 
 
 def parse_args() -> argparse.Namespace:
@@ -67,12 +67,13 @@ def shape_of_input(cfg: Config, args: argparse.Namespace) -> tuple[tuple[int, ..
 
 def main() -> None:
     args = parse_args()
-    stop_if(missing_config(args.config))
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options or {})
+    cfg = read_config(args.config, args.cfg_options)
+    stop_if(None if args.out is None else unwritable(args.out))
     try:
         shape, source = shape_of_input(cfg, args)
-        network = network_cost(build_network(cfg), shape, args.rois)
+        with explained(cfg):
+            built = build_network(cfg)
+        network = network_cost(built, shape, args.rois)
     except ValueError as problem:
         stop_if(str(problem))
     except RuntimeError as problem:

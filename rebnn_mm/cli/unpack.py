@@ -11,6 +11,7 @@ saw in training; --images gives them some, without which training would not star
 from __future__ import annotations
 
 import argparse
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,9 +23,8 @@ from mmengine.registry import MODELS, init_default_scope
 
 from rebnn_mm.deploy.errors import DeployError
 from rebnn_mm.deploy.zoo import cards, in_zoo
-from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
-from rebnn_mm.utils.config_file import missing_config
-from rebnn_mm.utils.config_mistake import explained, misspelt_key
+from rebnn_mm.utils.command_line import config_file, read_config, stop_if, unwritable
+from rebnn_mm.utils.config_mistake import explained
 
 if TYPE_CHECKING:
     from rebnn_mm.export.calibration import CalibrationImages
@@ -51,6 +51,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     from rebnn_mm.deploy.loading import load, located
+    from rebnn_mm.export.exporter import write
     from rebnn_mm.export.preprocess import preprocessing
     from rebnn_mm.export.source import image_size
     from rebnn_mm.export.unpack import fit_norms, unpack
@@ -65,10 +66,8 @@ def main() -> None:
     )
     if config is None:
         stop_if(f'which network {path} is, only its config says: give it as --config ({metadata.config} packed it).')
-    stop_if(missing_config(str(config)) or unwritable(args.checkpoint))
-    cfg = Config.fromfile(config)
-    stop_if(misspelt_key(cfg, args.cfg_options or {}))
-    cfg.merge_from_dict(args.cfg_options or {})
+    stop_if(unwritable(args.checkpoint))
+    cfg = read_config(str(config), args.cfg_options)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     try:
         examples = None if args.images is None else calibration_images(cfg, args.images)
@@ -77,12 +76,14 @@ def main() -> None:
         size = image_size(cfg, preprocessing(cfg).steps)
         left = unpack(model, onnx.load(str(path)), size)
         seen = None if examples is None else fit_norms(model, lambda: passes(model, examples))
+        meta = dict(dataset_meta=dict(classes=metadata.classes), cfg=cfg.pretty_text)
+        content = io.BytesIO()
+        torch.save(dict(meta=meta, state_dict=model.state_dict()), content)
+        args.checkpoint.parent.mkdir(parents=True, exist_ok=True)
+        write(content.getvalue(), args.checkpoint)
     except (ValueError, OSError) as error:
         # images are found by what finds those of the exporter's flag
         stop_if(f'{path}: {error}'.replace('--int8', '--images'))
-    meta = dict(dataset_meta=dict(classes=metadata.classes), cfg=cfg.pretty_text)
-    args.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    torch.save(dict(meta=meta, state_dict=model.state_dict()), args.checkpoint)
     print(f'{args.checkpoint}: {len(model.state_dict())} tensors from {path.name}, checked against the file')
     if left:
         print(f'not in the file, left as a new model has them: {", ".join(left)}')

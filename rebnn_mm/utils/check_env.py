@@ -240,8 +240,9 @@ def _check_gpu_ops(env: Environment) -> Iterator[Problem]:
 def _check_config(config: Any, env: Environment) -> Iterator[Problem]:
     if isinstance(config, (str, Path)):
         try:
-            config_class = env.load('mmengine.config').Config
-            config = config_class.fromfile(config, import_custom_modules=False)
+            env.load('rebnn_mm.utils.config_scope').add_config_scope()
+            path = env.load('rebnn_mm.utils.config_file').config_path(config)
+            config = env.load('mmengine.config').Config.fromfile(path, import_custom_modules=False)
         except Exception as error:  # a config is a program: reading it raises whatever it raises
             yield Problem(
                 'error', f'{config} cannot be read ({type(error).__name__}: {error})', 'check the path and the file'

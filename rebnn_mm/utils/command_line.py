@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from mmengine.config import Config, DictAction
 
@@ -39,6 +40,15 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--local_rank', '--local-rank', type=int, default=0, help='set by the launcher')
 
 
+def read_config(path: str, options: dict[str, Any] | None = None) -> Config:
+    """Read a config and apply ``--cfg-options``; a file or an option that is not there ends the program."""
+    stop_if(missing_config(path))
+    cfg = Config.fromfile(path)
+    stop_if(misspelt_key(cfg, options or {}))
+    cfg.merge_from_dict(options or {})
+    return cfg
+
+
 def load_config(args: argparse.Namespace) -> Config:
     """Read ``args.config`` and apply ``--cfg-options``, ``--launcher``, ``--work-dir`` and ``--local_rank``.
 
@@ -46,12 +56,8 @@ def load_config(args: argparse.Namespace) -> Config:
     option that has no place in it, and a work dir that cannot be written end the program with one sentence.
     """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
-    stop_if(missing_config(args.config))
-    cfg = Config.fromfile(args.config)
+    cfg = read_config(args.config, args.cfg_options)
     cfg.launcher = args.launcher
-    if args.cfg_options is not None:
-        stop_if(misspelt_key(cfg, args.cfg_options))
-        cfg.merge_from_dict(args.cfg_options)
     if args.work_dir is not None:
         cfg.work_dir = args.work_dir
     elif cfg.get('work_dir') is None:

@@ -36,6 +36,7 @@ def test_table_marks_both_fronts():
     assert rows[2] == '| 1 bit | 52.8 | **40** | **2.4** |'
     assert rows[3] == '| fp32 | 52.5 | 400 | 47 |'
     assert rows[-1] == '| small | 50.0 | 50 | **1** |'
+    assert markdown([Point('slow', 1.0, 1234.5, 2.0)], 'AP')[2] == '| slow | 1.0 | **1234** | **2** |'
 
 
 def test_picture_is_written(tmp_path):

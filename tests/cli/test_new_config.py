@@ -180,6 +180,33 @@ def test_a_teacher_that_counts_iterations_is_refused(tmp_path, capsys):
     assert not list(tmp_path.glob('mine*'))
 
 
+def test_what_is_not_its_own_is_not_written_over(tmp_path, capsys):
+    out = tmp_path / 'mine.py'
+    write(out, '--epochs', 3)
+    assert write(out, '--epochs', 4).train_cfg.max_epochs == 4
+    theirs = tmp_path / 'mine_val.json'
+    for path, text in ((theirs, json.dumps(dict(images=[]))), (out, out.read_text().replace('=4', '=5'))):
+        before = path.read_text()
+        path.write_text(text)
+        with pytest.raises(SystemExit):
+            write(out)
+        assert f'{path} is there already, and not as this command writes it' in capsys.readouterr().err
+        assert path.read_text() == text
+        path.write_text(before)
+
+
+@pytest.mark.parametrize('given', [list, tuple, lambda steps: steps[1]])
+def test_schedules_keep_their_form(given):
+    cosine = dict(type='CosineAnnealingLR', begin=150, end=300, T_max=150, by_epoch=True, convert_to_iter_based=True)
+    warm = dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=1000)
+    text = new_config.schedule(Config(dict(train_cfg=dict(max_epochs=300), param_scheduler=given([warm, cosine]))), 24)
+    steps = Config.fromstring(text, '.py').param_scheduler
+    assert steps[-1] == {**cosine, 'begin': 12, 'end': 24, 'T_max': 12} and steps[:-1] in ([], [warm])
+    once = dict(type='ConstantLR', factor=1, begin=295, end=300, by_epoch=True)
+    text = new_config.schedule(Config(dict(train_cfg=dict(max_epochs=300), param_scheduler=[once])), 12)
+    assert Config.fromstring(text, '.py').param_scheduler[0] == {**once, 'begin': 11, 'end': 12}
+
+
 def test_a_taught_detector_has_a_base_of_its_own(tmp_path, capsys):
     with pytest.raises(SystemExit):
         write(tmp_path / 'mine.py', '--taught', '--base', 'rebnn_mm::faster_rcnn_r18_rebnn_coco.py')

@@ -109,6 +109,7 @@ def test_pictures_of_any_number_of_classes(tool, number):
     ('change', 'message'),
     [
         (dict(predictions='gone.pkl'), 'no predictions at .*gone.pkl. Write them with rebnn test'),
+        (dict(predictions='config.py'), 'config.py holds no predictions'),
         (dict(flags=['--out', 'matrix.doc']), 'cannot write a picture to matrix.doc'),
         (dict(flags=['--cfg-options', 'test_dataloader.dataset.indices=1']), 'holds 2 predictions, the test set of'),
         (dict(flags=['--cfg-options', 'test_dataloader.dataset.ann_file=no.json']), 'no annotations at .*no.json'),

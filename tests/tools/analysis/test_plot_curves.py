@@ -43,6 +43,20 @@ def test_a_resumed_run_continues_the_curve_and_a_new_one_begins_it_again(tool, w
     assert tool.collect(tool.read_entries([first, resumed, new]), ('loss',))['loss'] == ([10], [9.0])
 
 
+def test_a_line_that_a_killed_run_has_cut_off_is_left_out(tool, write):
+    path = write('a', train(10, 3.0), train(20, 2.0))
+    path.write_text(path.read_text()[:-5])
+    assert tool.collect(tool.read_entries([path]), ('loss',)) == {'loss': ([10], [3.0])}
+
+
+def test_a_picture_that_cannot_be_is_one_sentence(tool, write, monkeypatch, capsys, tmp_path):
+    write('a', train(10, 3.0))
+    monkeypatch.setattr('sys.argv', [TOOL, str(tmp_path), '--out', str(tmp_path / 'curves.txt')])
+    with pytest.raises(SystemExit):
+        tool.main()
+    assert 'cannot write a picture to ' in capsys.readouterr().err
+
+
 def test_draws_what_a_run_logged(run_tool, trained_detector, tmp_path):
     done = run_tool(TOOL, trained_detector[1], '--out', tmp_path / 'new' / 'curves.png')
     assert done.returncode == 0, done.stderr

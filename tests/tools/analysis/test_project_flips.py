@@ -91,6 +91,9 @@ def test_ctrl_c_keeps_what_is_finished(project, monkeypatch, tmp_path):
     [
         (['configs/no_such_config.py'], 'no config file at configs/no_such_config.py.'),
         ([CIFAR10, '--steps', 2], '--steps must be at least 4'),
+        ([CIFAR10, '--json', 'tests'], 'cannot write to tests: it is a folder'),
+        ([CIFAR10, '--cfg-options', 'modle.x=1'], "the config has no 'modle'. Did you mean 'model'"),
+        ([CIFAR10, '--cfg-options', 'model.type=ImgeClassifier'], "type='ImgeClassifier' is not registered"),
         ([CIFAR10, '--steps', 4, '--from', 'nowhere.pth'], 'no checkpoint can be read from nowhere.pth'),
         (['configs/cifar10/resnet20_cifar10.py', '--steps', 4, '--data', 'sample'], 'no binary weight is trained'),
     ],
