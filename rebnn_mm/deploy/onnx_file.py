@@ -25,7 +25,7 @@ DIGEST_KEY = 'rebnn.file_sha256'
 """Metadata key of the SHA-256 of everything that stands before this entry, which is the last of the file."""
 
 UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealRoiAlign', 'RealStem')
-"""Operators of ours without a packed weight."""
+"""Operators of ours without a packed weight; every other one has it as its second input."""
 
 MAX_FIELDS = 500_000
 """Many times what the largest packed model has. One field is read in some microseconds, and what is kept of so many is

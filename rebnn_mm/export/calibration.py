@@ -11,12 +11,10 @@ from mmengine.config import Config
 from mmengine.registry import DATASETS
 
 from rebnn_mm.deploy.image import read_image
+from rebnn_mm.deploy.several import PICTURES
 from rebnn_mm.utils.dataset_check import leaf_datasets, missing_data
 
 from .examples import Image, prepared
-
-ENDINGS = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
-"""Of the files that are taken from a folder."""
 
 MOST = 100
 """Images of a folder, a list or a training set, spread over it: ranges hardly change with more."""
@@ -66,7 +64,7 @@ def image_files(given: Sequence[str]) -> list[Path]:
     files: list[Path] = []
     for path in map(Path, given):
         if path.is_dir():
-            found = sorted(file for file in path.rglob('*') if file.suffix.lower() in ENDINGS and file.is_file())
+            found = sorted(file for file in path.rglob('*') if file.suffix.lower() in PICTURES and file.is_file())
         elif path.suffix == '.txt' and path.is_file():
             found = [path.parent / line.strip() for line in path.read_text().splitlines() if line.strip()]
         else:

@@ -8,9 +8,10 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
+from rebnn_mm.deploy.onnx_file import UNWEIGHTED
 from rebnn_mm.version import __version__
 
-from .operators import DOMAIN, UNWEIGHTED, all_nodes
+from .operators import DOMAIN, all_nodes
 
 FORMAT = 1
 """Version of docs/format.md."""

@@ -21,9 +21,6 @@ IR_VERSION = 9
 OPERATORS = tuple(SOURCES)
 """Names of the operators."""
 
-UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealRoiAlign', 'RealStem')
-"""Those without a packed weight; every other one has it as its second input."""
-
 
 def operator_function(name: str) -> onnx.FunctionProto:
     """The function that defines an operator.

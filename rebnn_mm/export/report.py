@@ -9,9 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from rebnn_mm.analysis.layer_cost import LayerCost, slow_packed_layers
+from rebnn_mm.deploy.onnx_file import UNWEIGHTED
 
 from .metadata import packed_weights
-from .operators import DOMAIN, UNWEIGHTED, all_nodes
+from .operators import DOMAIN, all_nodes
 from .passes.half import SMALL
 
 

@@ -52,6 +52,17 @@ class PaddedShortcut(nn.Module):
         return functional.pad(x[:, :, :: self.stride, :: self.stride], self.padding)
 
 
+def shortcut_pool(stride: int) -> nn.Module:
+    """What brings a map to the size that a 3x3 convolution with padding 1 gives it; the identity for a stride of 1.
+
+    Example:
+        >>> shortcut_pool(2), shortcut_pool(1)
+        (AvgPool2d(kernel_size=2, stride=2, padding=0), Identity())
+    """
+    # A window cut by the border averages only what is inside.
+    return nn.Identity() if stride == 1 else nn.AvgPool2d(stride, stride, ceil_mode=True, count_include_pad=False)
+
+
 def pooled_shortcut(in_channels: int, out_channels: int, stride: int, norm_cfg: Config) -> tuple[nn.Module, nn.Module]:
     """Pooling and projection of a shortcut, each the identity where it is not needed.
 
@@ -72,16 +83,12 @@ def pooled_shortcut(in_channels: int, out_channels: int, stride: int, norm_cfg: 
         >>> projection[0]
         Conv2d(8, 16, kernel_size=(1, 1), stride=(1, 1), bias=False)
     """
-    pool: nn.Module = nn.Identity()
     projection: nn.Module = nn.Identity()
-    if stride != 1:
-        # Same size as a 3x3 convolution with padding 1; a window cut by the border averages only what is inside.
-        pool = nn.AvgPool2d(stride, stride, ceil_mode=True, count_include_pad=False)
     if stride != 1 or in_channels != out_channels:
         projection = nn.Sequential(
             nn.Conv2d(in_channels, out_channels, 1, bias=False), build_norm_layer(norm_cfg, out_channels)[1]
         )
-    return pool, projection
+    return shortcut_pool(stride), projection
 
 
 def padded_shortcut(in_channels: int, out_channels: int, stride: int, norm_cfg: Config) -> tuple[nn.Module, nn.Module]:
@@ -106,8 +113,8 @@ def pooled_padded_shortcut(
         >>> pooled_padded_shortcut(8, 16, 2, dict(type='BN'))
         (AvgPool2d(kernel_size=2, stride=2, padding=0), PaddedShortcut())
     """
-    pool = nn.Identity() if stride == 1 else nn.AvgPool2d(stride, stride, ceil_mode=True, count_include_pad=False)
-    return pool, nn.Identity() if in_channels == out_channels else PaddedShortcut(in_channels, out_channels, 1)
+    projection = nn.Identity() if in_channels == out_channels else PaddedShortcut(in_channels, out_channels, 1)
+    return shortcut_pool(stride), projection
 
 
 def strided_shortcut(

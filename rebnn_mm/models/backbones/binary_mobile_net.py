@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rebnn_mm.functional.replay import compute
 from rebnn_mm.layers.base import memory_of
-from rebnn_mm.models.blocks import BinaryBasicBlock
+from rebnn_mm.models.blocks import BinaryBasicBlock, shortcut_pool
 from rebnn_mm.models.stages import block_style
 
 from .staged_backbone import Config, StagedBackbone
@@ -77,9 +77,7 @@ class BinaryMobileBlock(BaseModule):
         self.conv2 = build_conv_layer(conv_cfg, in_channels, out_channels, 1, bias=False)
         self.bn2 = build_norm_layer(norm_cfg, out_channels)[1]
         self.act2 = style.build_act(out_channels, **options)
-        self.pool: nn.Module = nn.Identity()
-        if stride != 1:
-            self.pool = nn.AvgPool2d(stride, stride, ceil_mode=True, count_include_pad=False)
+        self.pool = shortcut_pool(stride)
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the block; see the class for shapes."""

@@ -10,7 +10,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from rebnn_mm.layers import SqueezeExcite
-from rebnn_mm.models.blocks import BinaryReActBlock
+from rebnn_mm.models.blocks import BinaryReActBlock, shortcut_pool
 
 from .staged_backbone import Config, StagedBackbone
 
@@ -87,9 +87,7 @@ class BNextUnit(BaseModule):
         self.mix = nn.Parameter(torch.full((channels, 1, 1), 0.5))
         self.bn2 = build_norm_layer(norm_cfg, channels)[1]
         self.attend = nn.PReLU(channels) if attention else None
-        self.pool: nn.Module = nn.Identity()
-        if stride != 1:
-            self.pool = nn.AvgPool2d(stride, stride, ceil_mode=True, count_include_pad=False)
+        self.pool = shortcut_pool(stride)
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the unit; see the class for shapes."""
