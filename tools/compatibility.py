@@ -32,6 +32,7 @@ from rebnn_mm.benchmark.choice import renewed
 from rebnn_mm.benchmark.compatibility import STOCK, checked, markdown, stock_config, versions
 from rebnn_mm.deploy.measurement import describe_cpu, kernels
 from rebnn_mm.utils.command_line import stop_if, unwritable
+from rebnn_mm.utils.whole_file import whole_file
 
 LIMIT = 900
 """Seconds of processor time for one model."""
@@ -73,13 +74,12 @@ def main() -> None:
         rest = f', about {spent / number * (len(left) - number) / 60:.0f} minutes left' if number else ''
         say(f'[{number + 1}/{len(left)}] {name}{rest}')
         rows[name] = {**tried(name, args.limit), 'date': f'{datetime.now(timezone.utc):%Y-%m-%d}'}
-        args.json.parent.mkdir(parents=True, exist_ok=True)
-        new = args.json.with_name(f'{args.json.name}.new')
-        new.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
-        new.replace(args.json)
+        with whole_file(args.json) as part:
+            part.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
     table = '\n'.join(markdown(rows, list(STOCK))) + '\n'
     if args.update:
-        args.update.write_text(renewed(page, f'{table}\n{conditions(rows)}\n', 'compatibility'), encoding='utf-8')
+        with whole_file(args.update) as part:
+            part.write_text(renewed(page, f'{table}\n{conditions(rows)}\n', 'compatibility'), encoding='utf-8')
     print(table, end='')
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from experiments.paper_costs.figures import counted_networks
 from experiments.paper_costs.tables import figures_table, networks_table, own_table
 from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.whole_file import whole_file
 
 BLOCK = '<!-- {name}: python -m experiments.paper_costs -->\n{text}<!-- end of {name} -->\n'
 
@@ -46,9 +47,8 @@ def main() -> None:
         page = updated(args.update.read_text(), tables)
     except ValueError as problem:
         stop_if(f'{args.update}: {problem}.')
-    unfinished = args.update.with_name(args.update.name + '.part')
-    unfinished.write_text(page)
-    unfinished.replace(args.update)
+    with whole_file(args.update) as part:
+        part.write_text(page)
     print(f'{args.update}: tables renewed')
 
 

@@ -1,10 +1,11 @@
 """What remains of a finished run: one small text file."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from rebnn_mm.utils.whole_file import whole_file
 
 from .plan import PlannedRun
 
@@ -125,13 +126,11 @@ class RecordStore:
         """Write a record, in place of an earlier one of the same run. The file is whole or not there."""
         path = self.folder / f'{run.stem}.json'
         check_record(record, str(path))
-        self.folder.mkdir(parents=True, exist_ok=True)
         for earlier in self.folder.glob(f'*_{run.key}.json'):
             if earlier != path:
                 earlier.unlink()
-        part = path.with_suffix('.part')
-        part.write_text(_lines(record))
-        os.replace(part, path)
+        with whole_file(path) as part:
+            part.write_text(_lines(record))
         return path
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import importlib.metadata
 import json
-import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -115,14 +114,6 @@ def with_row(rows: Sequence[Row], new: Row) -> list[Row]:
     if key not in keys:
         return [*rows, new]
     return [new if this == key else row for this, row in zip(keys, rows, strict=True)]
-
-
-def write_text(file: Path, text: str) -> None:
-    """Write a file that is whole or not there."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(f'{file.name}.part')
-    part.write_text(text)
-    os.replace(part, file)
 
 
 def rows_json(rows: Sequence[Row]) -> str:

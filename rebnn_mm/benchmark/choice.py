@@ -105,6 +105,7 @@ def draw(points: Sequence[Point], metric: str, path: Path) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     from rebnn_mm.analysis.figure_style import COLOURS, DPI, figure_style
+    from rebnn_mm.utils.picture import save_picture
 
     with figure_style():
         figure, panels = pyplot.subplots(1, 2, figsize=(8, 3.4), sharey=True)
@@ -125,7 +126,7 @@ def draw(points: Sequence[Point], metric: str, path: Path) -> None:
         panels[0].set_ylabel(metric)
         panels[0].set_ylim(min(point.score for point in points) - 1, max(point.score for point in points) + 1)
         panels[1].legend(loc='center left', bbox_to_anchor=(1, 0.5))
-        figure.savefig(path, dpi=DPI)
+        save_picture(figure, path, DPI)
         pyplot.close(figure)
 
 

@@ -50,6 +50,7 @@ from rebnn_mm.utils.command_line import (
     unwritable,
 )
 from rebnn_mm.utils.dataset_check import data_paths, missing_data
+from rebnn_mm.utils.whole_file import whole_file
 
 PICTURES = ('.png', '.svg')
 
@@ -112,11 +113,11 @@ def main() -> None:
     table = '\n'.join(markdown(points, name)) + '\n'
     print(table, end='', flush=True)
     if args.picture:
-        args.picture.parent.mkdir(parents=True, exist_ok=True)
         draw(points, name, args.picture)
     if args.update:
         page = args.update.read_text(encoding='utf-8')
-        args.update.write_text(renewed(page, f'{table}\n{conditions(report)}\n'), encoding='utf-8')
+        with whole_file(args.update) as part:
+            part.write_text(renewed(page, f'{table}\n{conditions(report)}\n'), encoding='utf-8')
 
 
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -298,7 +299,5 @@ def conditions(report: dict[str, Any]) -> str:
 
 def write(path: Path, report: dict[str, Any]) -> None:
     """The file whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f'{path.name}.new')
-    new.write_text(json.dumps(report, indent=2) + '\n', encoding='utf-8')
-    new.replace(path)
+    with whole_file(path) as part:
+        part.write_text(json.dumps(report, indent=2) + '\n', encoding='utf-8')

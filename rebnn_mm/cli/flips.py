@@ -29,12 +29,12 @@ from rebnn_mm.analysis.flip_report import (
     result_row,
     rows_json,
     with_row,
-    write_text,
 )
 from rebnn_mm.analysis.flip_setup import Options
 from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
 from rebnn_mm.utils.config_file import missing_config
 from rebnn_mm.utils.config_mistake import explained, misspelt_key
+from rebnn_mm.utils.whole_file import whole_file
 
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
 
@@ -133,12 +133,14 @@ def main() -> None:
                 # Read anew, so that calls side by side keep each other's rows.
                 kept = with_row(read_rows(args.json) if args.json else kept, row)
                 if args.json:
-                    write_text(args.json, rows_json(kept))
+                    with whole_file(args.json) as part:
+                        part.write_text(rows_json(kept))
     if new:
         wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print(flip_table(new, wide), end='')
     if args.markdown and kept:
-        write_text(args.markdown, flip_page(kept))
+        with whole_file(args.markdown) as part:
+            part.write_text(flip_page(kept))
         print(f'{args.markdown}: {len(kept)} rows')
     if failed or interrupted:
         sys.exit(130 if interrupted else 1)

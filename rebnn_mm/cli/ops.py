@@ -20,6 +20,7 @@ from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import RULES
 from rebnn_mm.utils.command_line import config_file, read_config, stop_if, unwritable
 from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.whole_file import whole_file
 
 
 def parse_args() -> argparse.Namespace:
@@ -90,8 +91,6 @@ def main() -> None:
     if args.out is None:
         print(text, end='')
         return
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = args.out.with_name(args.out.name + '.part')
-    unfinished.write_text(text)
-    unfinished.replace(args.out)
+    with whole_file(args.out) as part:
+        part.write_text(text)
     print(f'{args.out}: {args.format} of {len(network.products)} layers')

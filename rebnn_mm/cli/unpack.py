@@ -11,7 +11,6 @@ saw in training; --images gives them some, without which training would not star
 from __future__ import annotations
 
 import argparse
-import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from rebnn_mm.deploy.errors import DeployError
 from rebnn_mm.deploy.zoo import cards, in_zoo
 from rebnn_mm.utils.command_line import config_file, read_config, stop_if, unwritable
 from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.whole_file import whole_file
 
 if TYPE_CHECKING:
     from rebnn_mm.export.calibration import CalibrationImages
@@ -51,7 +51,6 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     from rebnn_mm.deploy.loading import load, located
-    from rebnn_mm.export.exporter import write
     from rebnn_mm.export.preprocess import preprocessing
     from rebnn_mm.export.source import image_size
     from rebnn_mm.export.unpack import fit_norms, unpack
@@ -77,10 +76,8 @@ def main() -> None:
         left = unpack(model, onnx.load(str(path)), size)
         seen = None if examples is None else fit_norms(model, lambda: passes(model, examples))
         meta = dict(dataset_meta=dict(classes=metadata.classes), cfg=cfg.pretty_text)
-        content = io.BytesIO()
-        torch.save(dict(meta=meta, state_dict=model.state_dict()), content)
-        args.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-        write(content.getvalue(), args.checkpoint)
+        with whole_file(args.checkpoint) as part:
+            torch.save(dict(meta=meta, state_dict=model.state_dict()), part)
     except (ValueError, OSError) as error:
         # images are found by what finds those of the exporter's flag
         stop_if(f'{path}: {error}'.replace('--int8', '--images'))

@@ -1,6 +1,5 @@
 """From a trained model to a verified packed file."""
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -15,6 +14,7 @@ from torch import nn
 from rebnn_mm.analysis.layer_counter import count_layers
 from rebnn_mm.deploy.onnx_file import seal
 from rebnn_mm.deploy.session import library_available
+from rebnn_mm.utils.whole_file import whole_file
 
 from .convert import PackedModel, pack
 from .detection.stages import image_channels
@@ -243,13 +243,8 @@ def write(data: bytes, path: str | Path) -> None:
     Raises:
         OSError: it cannot be written; what was there before stays.
     """
-    path = Path(path)
-    part = path.with_name(f'.{path.name}.{os.getpid()}.part')
-    try:
+    with whole_file(path) as part:
         part.write_bytes(data)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _class_count(graph: onnx.ModelProto, trained: nn.Module, task: Task) -> int | None:

@@ -12,6 +12,7 @@ from mmengine.registry import MODELS, init_default_scope
 from torch import nn
 
 from rebnn_mm.deploy.hub import card_text, check_card
+from rebnn_mm.utils.whole_file import whole_file
 
 from .preprocess import test_dataset
 from .source import load_source
@@ -138,7 +139,8 @@ class HubModel(
     def write_checkpoint(self, path: str | Path) -> None:
         """Write a checkpoint for the tools: ``rebnn detect`` reads its config from it, ``load_from`` its weights."""
         meta = dict(dataset_meta=dict(classes=self.classes), cfg=self.cfg.pretty_text)
-        torch.save(dict(meta=meta, state_dict=self.model.state_dict()), path)
+        with whole_file(path) as part:
+            torch.save(dict(meta=meta, state_dict=self.model.state_dict()), part)
 
     def generate_model_card(self, *args: Any, **about: Any) -> ModelCard:
         """The card, with what :func:`save_pretrained` gets as ``model_card_kwargs`` in place of ``about``."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from rebnn_mm.utils.command_line import unwritable
+from rebnn_mm.utils.whole_file import whole_file
 
 
 def unfit_picture(path: str | Path) -> str | None:
@@ -38,11 +39,5 @@ def save_picture(figure: Figure, path: str | Path, dpi: int) -> None:
         >>> target.read_bytes()[1:4], len(list(target.parent.iterdir()))
         (b'PNG', 1)
     """
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f'.part_{path.name}')
-    try:
+    with whole_file(path) as part:
         figure.savefig(part, dpi=dpi)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

@@ -30,6 +30,7 @@ from rebnn_mm.utils import larq_zoo
 from rebnn_mm.utils.command_line import stop_if, unwritable
 from rebnn_mm.utils.config_file import get_config_dir
 from rebnn_mm.utils.larq_zoo import Rule
+from rebnn_mm.utils.whole_file import whole_file
 
 
 class Released(NamedTuple):
@@ -391,7 +392,8 @@ def main() -> None:
         stop_if(str(missing))
     except ValueError as problem:
         stop_if(f'{args.source} is no file of {args.name}: {problem}')
-    torch.save(dict(state_dict=state), args.out)
+    with whole_file(args.out) as part:
+        torch.save(dict(state_dict=state), part)
     print(f'{len(state)} tensors written to {args.out}; its config is configs/{released.config}')
 
 
