@@ -133,7 +133,8 @@ class WarmupLinearLR(LRSchedulerMixin, _ParamScheduler):
         optimizer: filled in by mmengine.
         warmup: r, in [0, 1).
         end: T, steps.
-        kwargs: mmengine's ``last_step`` and ``verbose``. Steps are counted in iterations: ``by_epoch=False``.
+        by_epoch: has to be False, since steps are iterations. mmengine takes what a config leaves out for True.
+        kwargs: mmengine's ``last_step`` and ``verbose``.
 
     Raises:
         ValueError: ``warmup`` out of its range, no ``end``, or ``by_epoch=True``.
@@ -141,7 +142,7 @@ class WarmupLinearLR(LRSchedulerMixin, _ParamScheduler):
     Example:
         >>> import torch
         >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-        >>> scheduler = WarmupLinearLR(optimizer, warmup=0.25, end=8)
+        >>> scheduler = WarmupLinearLR(optimizer, warmup=0.25, end=8, by_epoch=False)
         >>> rates = []
         >>> for _ in range(8):
         ...     rates.append(round(optimizer.param_groups[0]['lr'], 3)); _ = optimizer.step(); scheduler.step()
@@ -151,7 +152,7 @@ class WarmupLinearLR(LRSchedulerMixin, _ParamScheduler):
     Source: google-research/bert, ``optimization.py``.
     """
 
-    def __init__(self, optimizer: Any, warmup: float = 0.1, end: int = INF, by_epoch: bool = False, **kwargs: Any):
+    def __init__(self, optimizer: Any, warmup: float = 0.1, end: int = INF, by_epoch: bool = True, **kwargs: Any):
         if not 0 <= warmup < 1:
             raise ValueError(f'{type(self).__name__}: warmup={warmup} must be a share of training in [0, 1).')
         if by_epoch or end >= INF:

@@ -1,7 +1,7 @@
 """The mmengine optimizer wrapper that trains in bfloat16 on a processor, too."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain
 from pathlib import Path
@@ -24,11 +24,14 @@ def multiplies_bfloat16() -> bool:
 
 
 def _in_float32(value: Any) -> Any:
-    """``value`` with the bfloat16 tensors in it, in whatever lists and tuples, as float32."""
+    """``value`` with the bfloat16 tensors in it, in whatever lists, tuples and dicts, as float32."""
     if isinstance(value, torch.Tensor):
         return value.float() if value.dtype == torch.bfloat16 else value
+    if isinstance(value, Mapping):
+        return {key: _in_float32(part) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_in_float32(part) for part in value)
+        parts = [_in_float32(part) for part in value]
+        return type(value)(*parts) if hasattr(value, '_fields') else type(value)(parts)
     return value
 
 
@@ -77,7 +80,8 @@ class Bfloat16OptimWrapper(OptimWrapper):
     def optim_context(self, model: nn.Module) -> Iterator[None]:
         """Around the forward pass: autocast, and no exchange of gradients while they are accumulated."""
         with ExitStack() as stack:
-            teachers = [part.teacher for part in model.modules() if isinstance(part, FixedTeacher)]
+            held = (part.teacher for part in model.modules() if isinstance(part, FixedTeacher))
+            teachers = [teacher for teacher in held if teacher is not None]
             for module in chain(*(whole.modules() for whole in (model, *teachers))):
                 if hasattr(module, 'predict_by_feat'):
                     stack.enter_context(module.register_forward_hook(_output_in_float32))

@@ -17,7 +17,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import nn
 
-from ..layers import calibrate_shifts
+from ..layers import BinaryLayer, calibrate_shifts
 from ..layers.report import layer_report
 from ..quantizers import ActivationQuantizer, Quantizer
 from .method_driver import MethodDriver
@@ -81,6 +81,7 @@ class BinaryHook(Hook):
             )
         wrappers = optim_wrappers(runner)
         self.check(model, wrappers)
+        self._warn_of_frozen_parts(model)
         self.driver = MethodDriver(model)
         for wrapper in wrappers:
             self.driver.attach(wrapper.optimizer, resumed=runner.iter > 0)
@@ -135,6 +136,32 @@ class BinaryHook(Hook):
             f'{decayed} scaling factors, shifts and norms get weight decay' if decayed else 'parameters have no roles'
         )
         self.warn(f"{harm}. Set optim_wrapper=dict(constructor='ReBNNOptimWrapperConstructor', ...) in the config.")
+
+    def _warn_of_frozen_parts(self, model: nn.Module) -> None:
+        """Name what a config of a real-valued network keeps from learning, and a binary one needs."""
+        parts = list(model.named_modules())
+        layers = [(name, part) for name, part in parts if isinstance(part, BinaryLayer) and part.binary]
+        frozen = [
+            name
+            for name, layer in layers
+            if not layer.weight.requires_grad and layer.weight_quantizer and layer.weight_quantizer.follows_weight
+        ]
+        if frozen:
+            self.warn(
+                f'{len(frozen)} of {len(layers)} binary layers are frozen, {frozen[0]!r} first: their signs stay '
+                'those of the weights as loaded. Unless these were trained as 1-bit ones, set frozen_stages=-1 in '
+                'that part of the model.'
+            )
+        still = [
+            name
+            for name, part in parts
+            if getattr(part, 'norm_eval', False) and any(layer.startswith(f'{name}.') for layer, _ in layers)
+        ]
+        if still:
+            self.warn(
+                f'norm_eval=True in {", ".join(still)}: norms keep the statistics they start with. Those of a '
+                'real-valued network do not fit a 1-bit one: set norm_eval=False there.'
+            )
 
     def warn(self, message: str) -> None:
         """Log a warning that begins with the hook's name."""

@@ -69,3 +69,11 @@ class CompileHook(Hook):
         """Go on compiled."""
         if self._compiled:
             torch.compiler.set_stance('default')
+
+    def before_test(self, runner: Runner) -> None:
+        """Test uncompiled, as :meth:`before_val`."""
+        self.before_val(runner)
+
+    def after_test(self, runner: Runner) -> None:
+        """As :meth:`after_val`."""
+        self.after_val(runner)

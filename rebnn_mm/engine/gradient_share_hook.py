@@ -1,5 +1,6 @@
 """The mmengine hook that says which loss pulls how strongly."""
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,9 +9,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
-from ..functional.replay import statistics_kept
 from .binary_hook import optim_wrappers, same_random_state, unwrapped
 
 
@@ -23,9 +22,9 @@ class GradientShareHook(Hook):
     :math:`\theta` are the parameters of a part of the model, so there are as many numbers as losses and parts:
     ``gradient/<loss>/<part>`` in the log, without the word ``loss``, behind which mmengine logs means. A loss that
     teaches should have 0.3 to 1 times the gradient of the labels' losses (our judgement). Every time costs about as
-    much as a step, plus a backward pass for every loss; training itself stays the same, because statistics of norms
-    and random numbers are left as they were. In a distributed run each process looks at its own share of the batch,
-    and the first one logs.
+    much as a step, plus a backward pass for every loss; training itself stays the same: it measures on a copy of the
+    batch, and puts buffers, such as statistics of norms, and random numbers back. In a distributed run each process
+    looks at its own share of the batch, and the first one logs.
 
     Args:
         parts: dotted names of modules; a detector's ``'backbone'``, ``'roi_head.shared_head'``.
@@ -64,12 +63,19 @@ class GradientShareHook(Hook):
             return
         model: Any = unwrapped(runner.model)
         parts = {part: model.get_submodule(part) for part in self.parts}
-        norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
-        with same_random_state(), statistics_kept(norms), optim_wrappers(runner)[0].optim_context(runner.model):
-            data = model.data_preprocessor(data_batch, True)
-            losses = model(**data, mode='loss') if isinstance(data, dict) else model(*data, mode='loss')
-        for name, value in gradient_norms(losses, parts).items():
-            runner.message_hub.update_scalar(f'train/gradient/{name.replace("loss_", "")}', value)
+        # mmengine's preprocessors write into the batch, and some keep a size that they drew.
+        preprocessor = copy.deepcopy(model.data_preprocessor)
+        buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+        with same_random_state():
+            with optim_wrappers(runner)[0].optim_context(runner.model):
+                data = preprocessor(copy.deepcopy(data_batch), True)
+                losses = model(**data, mode='loss') if isinstance(data, dict) else model(*data, mode='loss')
+            norms = gradient_norms(losses, parts)
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+        for name, norm in norms.items():
+            runner.message_hub.update_scalar(f'train/gradient/{name.replace("loss_", "")}', norm)
 
 
 def gradient_norms(losses: Mapping[str, Any], parts: Mapping[str, nn.Module]) -> dict[str, float]:

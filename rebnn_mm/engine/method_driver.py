@@ -116,8 +116,10 @@ class MethodDriver:
         """Tell every schedule how much of training is finished.
 
         Args:
-            done: 0 at the start, 1 at the end.
+            done: 0 at the start, 1 at the end. More, as after an epoch that was stopped within and is begun again,
+                counts as 1.
         """
+        done = min(done, 1.0)
         for quantizer in self.quantizers:
             quantizer.set_progress(done)
 

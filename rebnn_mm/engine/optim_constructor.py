@@ -2,7 +2,7 @@
 
 import difflib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -74,8 +74,9 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     r"""Groups parameters by role and keeps weight decay off scaling factors, shifts, slopes and norms.
 
     One group per role (:func:`parameter_roles`) and set of options, one log line per group. Everything that mmengine's
-    own constructor knows in ``paramwise_cfg`` keeps its meaning and wins: ``custom_keys`` over all, and
-    ``norm_decay_mult`` for norms. The type of the OptimWrapper is left alone, so ``--amp`` works.
+    own constructor knows in ``paramwise_cfg`` keeps its meaning and wins: a custom key over a role in what it names,
+    ``lr_mult``, ``decay_mult`` or ``relative``, and ``norm_decay_mult`` for norms. The type of the OptimWrapper
+    is left alone, so ``--amp`` works.
 
     ``paramwise_cfg`` has one entry more, ``roles``: options for all parameters of a role, by its name with spaces or
     underscores, as in ``roles=dict(latent_weight=dict(lr_mult=4))``.
@@ -128,16 +129,12 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         if prefix:
             return
         roles = parameter_roles(module)
-        names = {id(parameter): name for name, parameter in module.named_parameters()}
         merged: dict[Any, dict[str, Any]] = {}
         for group in params:
             (parameter,) = group['params']
             options = {key: value for key, value in group.items() if key != 'params'}
-            role, name = roles[id(parameter)], names[id(parameter)]
-            if self._drop_decay(role, name):
-                options['weight_decay'] = 0.0
-            if not self._named_by_user(name):
-                options.update(self._options_of(role))
+            role = roles[id(parameter)]
+            options.update(self._options_of(role, options))
             # A relative rate is that of one layer.
             alone = id(parameter) if options.get(RELATIVE) else None
             key = (role, alone, tuple(sorted((name, repr(value)) for name, value in options.items())))
@@ -147,26 +144,26 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         for lines in _described_together(params):
             print_log(self._described(lines), logger='current')
 
-    def _named_by_user(self, name: str) -> bool:
-        return any(key in name for key in self.paramwise_cfg.get('custom_keys', {}))
-
-    def _options_of(self, role: str) -> dict[str, Any]:
+    def _options_of(self, role: str, own: Mapping[str, Any]) -> dict[str, Any]:
+        """What a role adds to a parameter's own options, those that mmengine found for it."""
         given = self.role_options.get(role, {})
         options: dict[str, Any] = {}
-        if 'lr_mult' in given:
+        # mmengine notes the options of a custom key, its factors with them, in the group.
+        if 'lr_mult' in given and 'lr_mult' not in own and own.get('lr', self.base_lr) == self.base_lr:
             options['lr'] = self.base_lr * given['lr_mult']
-        if 'decay_mult' in given and self.base_wd is not None:
-            options['weight_decay'] = self.base_wd * given['decay_mult']
-        if role == LATENT and given.get(RELATIVE, True) and self.base_lr is not None:
+        if not self._has_own_decay(role, own):
+            if 'decay_mult' in given and self.base_wd is not None:
+                options['weight_decay'] = self.base_wd * given['decay_mult']
+            elif role in WITHOUT_DECAY and 'weight_decay' in inspect.signature(self.optimizer_class).parameters:
+                options['weight_decay'] = 0.0
+        if role == LATENT and given.get(RELATIVE, True) and self.base_lr is not None and RELATIVE not in own:
             options[RELATIVE] = True
         return options
 
-    def _drop_decay(self, role: str, name: str) -> bool:
-        if role not in WITHOUT_DECAY or self._named_by_user(name):
-            return False
-        if role == NORM and 'norm_decay_mult' in self.paramwise_cfg:
-            return False
-        return 'weight_decay' in inspect.signature(self.optimizer_class).parameters
+    def _has_own_decay(self, role: str, own: Mapping[str, Any]) -> bool:
+        if 'decay_mult' in own or (role == NORM and 'norm_decay_mult' in self.paramwise_cfg):
+            return True
+        return own.get('weight_decay', self.base_wd) != self.base_wd
 
     def _described(self, groups: Sequence[dict[str, Any]]) -> str:
         parameters = [parameter for group in groups for parameter in group['params']]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import cast
 
 from mmengine.dist import master_only
-from mmengine.hooks import CheckpointHook, Hook
+from mmengine.hooks import CheckpointHook, EMAHook, Hook
 from mmengine.logging import print_log
 from mmengine.registry import HOOKS
 from mmengine.runner import CheckpointLoader, Runner
@@ -18,7 +18,8 @@ class SavePretrainedHook(Hook):
 
     The directory is one of Hugging Face's, with the tokenizer (:func:`rebnn_mm.models.language.save_pretrained`), so
     another config can say ``encoder='work_dirs/<run>/pretrained'`` or take it as teacher. It holds the best weights
-    where the CheckpointHook keeps them (``save_best``), else the last ones.
+    where the CheckpointHook keeps them (``save_best``), else the last ones, of an EMAHook the averaged ones, as in its
+    checkpoints.
 
     Args:
         folder: name of the directory in the work dir.
@@ -54,7 +55,12 @@ class SavePretrainedHook(Hook):
         directory = Path(runner.work_dir, self.folder)
         best = _best_checkpoint(runner)
         if best is None:
+            averages = [hook for hook in runner.hooks if isinstance(hook, EMAHook)]
+            for hook in averages:
+                hook.before_test_epoch(runner)
             save_pretrained(model, str(directory))
+            for hook in averages:
+                hook.after_test_epoch(runner)
         else:
             last = {key: value.clone() for key, value in model.state_dict().items()}
             model.load_state_dict(CheckpointLoader.load_checkpoint(best, map_location='cpu')['state_dict'])

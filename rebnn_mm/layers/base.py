@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from ..functional.native import holds_values
 from ..functional.replay import Tape, compute, current_tape, hooked
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
+from ..quantizers.base import holds
 from ..quantizers.builder import QuantizerConfig, activation_quantizer_class
 from .naming import Named, name_matches, watch_names
 
@@ -155,7 +156,7 @@ class BinaryLayer(Named, nn.Module):
             # Of another method's state what this one learns may be missing.
             own = f'{prefix}weight_quantizer.'
             names = dict(quantizer.named_parameters()) or quantizer.state_dict()
-            quantizer.weight_loaded(self.weight, any(own + name in state_dict for name in names))
+            quantizer.weight_loaded(self.weight, any(holds(state_dict, own + name, names[name]) for name in names))
 
     def _warn_if_not_driven(self) -> None:
         if self.weight_quantizer is not None and self.weight.requires_grad:

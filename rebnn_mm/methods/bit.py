@@ -9,6 +9,7 @@ from torch.autograd.function import once_differentiable
 
 from ..functional import per_channel_factor, sign, tensor_sign, tensor_sign_codes
 from ..quantizers import ActivationQuantizer, check_bits
+from ..quantizers.base import holds
 from .binarybert import BWNWeight
 
 LEAST_SCALE = 1e-5
@@ -196,7 +197,7 @@ class ElasticActivation(ActivationQuantizer):
         waits = self.needs_calibration
         super()._load_from_state_dict(state_dict, prefix, *args)
         # A shift alone, of another method's layer, leaves the scale to be started.
-        self.needs_calibration = waits and f'{prefix}alpha' not in state_dict
+        self.needs_calibration = waits and not holds(state_dict, f'{prefix}alpha', self.alpha)
 
     def extra_repr(self) -> str:
         return f'{super().extra_repr()}, bits={self.bits}'

@@ -1,10 +1,21 @@
 """What a binary layer asks of the quantizers it is handed."""
 
 import warnings
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+
+
+def holds(state_dict: Mapping[str, Any], name: str, value: Tensor) -> bool:
+    """Whether a state dict has what this value can be loaded from: of this name, and of its shape.
+
+    Example:
+        >>> holds({'alpha': torch.ones(4)}, 'alpha', torch.zeros(8))
+        False
+    """
+    return name in state_dict and state_dict[name].shape == value.shape
 
 
 class MissingHookWarning(UserWarning):
@@ -252,5 +263,6 @@ class ActivationQuantizer(Quantizer):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         super()._load_from_state_dict(state_dict, prefix, *args)
-        if f'{prefix}shift' in state_dict:
+        # A shift of another width is not taken.
+        if self.shift is not None and holds(state_dict, f'{prefix}shift', self.shift):
             self.needs_calibration = False

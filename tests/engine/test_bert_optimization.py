@@ -146,7 +146,7 @@ def test_arguments_out_of_range_are_refused(wrong):
 def rates(steps, **options):
     groups = [dict(params=[torch.nn.Parameter(torch.zeros(1))], lr=lr) for lr in (1.0, 0.1)]
     optimizer = torch.optim.SGD(groups)
-    scheduler = WarmupLinearLR(optimizer, **options)
+    scheduler = WarmupLinearLR(optimizer, **{'by_epoch': False, **options})
     found = []
     for _ in range(steps):
         found.append([group['lr'] for group in optimizer.param_groups])
@@ -167,6 +167,12 @@ def test_without_warmup_it_only_falls():
     assert [first for first, _ in rates(4, warmup=0.0, end=4)] == pytest.approx(
         [1, 0.75, 0.5, 0.25], rel=FLOAT64_EXACT
     )
+
+
+def test_a_config_that_counts_epochs_by_leaving_it_out_is_refused(tmp_path):
+    schedule = dict(type='WarmupLinearLR', warmup=0.5)
+    with pytest.raises(ValueError, match='set by_epoch=False'):
+        trained(tmp_path, train_cfg=dict(by_epoch=False, max_iters=4), param_scheduler=schedule)
 
 
 def iterations(count):

@@ -1,5 +1,7 @@
 """Mixed precision on a processor: what is rounded, what is not."""
 
+from typing import NamedTuple
+
 import pytest
 import torch
 from mmengine.hooks import Hook
@@ -43,6 +45,17 @@ def test_accumulated_gradients_belong_to_one_step():
             loss = model(torch.ones(1, 4)).sum()
         wrapper.update_params(loss)
         assert torch.equal(model.weight, start) is not moved
+
+
+def test_what_a_head_gives_is_float32_in_whatever_holds_it():
+    class Scores(NamedTuple):
+        levels: list
+        names: str
+
+    made = torch.ones(2, dtype=torch.bfloat16)
+    found = bfloat16_optim_wrapper._in_float32({'scores': Scores([made], 'one'), 'boxes': (made,)})
+    assert isinstance(found['scores'], Scores) and found['scores'].names == 'one'
+    assert found['scores'].levels[0].dtype == found['boxes'][0].dtype == torch.float32
 
 
 @pytest.mark.parametrize('fast', [True, False])

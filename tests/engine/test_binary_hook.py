@@ -131,6 +131,26 @@ def test_says_that_nothing_is_binary_and_that_shifts_get_decay(tmp_path):
     )
 
 
+def test_names_what_a_config_of_a_real_network_freezes(tmp_path):
+    model = classifier('BNNConv2d')
+    model.conv1.requires_grad_(False)
+    model.conv2 = nn.Sequential(model.conv2)
+    model.conv2.norm_eval = True
+    trained(tmp_path / 'frozen', model, epochs=1, hook='BinaryHook')
+    said = log_text(tmp_path / 'frozen')
+    assert "1 of 2 binary layers are frozen, 'conv1' first" in said and 'norm_eval=True in conv2: norms keep' in said
+    trained(tmp_path / 'free', classifier('BNNConv2d'), epochs=1, hook='BinaryHook')
+    assert 'are frozen' not in log_text(tmp_path / 'free') and 'norm_eval' not in log_text(tmp_path / 'free')
+
+
+def test_a_frozen_layer_that_was_trained_is_right(tmp_path):
+    model = classifier('ReCUConv2d')
+    model.load_state_dict(classifier('ReCUConv2d').state_dict())
+    model.conv1.requires_grad_(False)
+    trained(tmp_path / 'run', model, epochs=1, hook='BinaryHook')
+    assert 'are frozen' not in log_text(tmp_path / 'run')
+
+
 def _worker(rank, folder, method):
     model = classifier(method)
     if rank == 1:

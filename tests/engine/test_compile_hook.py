@@ -109,10 +109,11 @@ def test_evaluation_is_not_compiled(tmp_path):
     model = copy.deepcopy(runner.model).eval()
     model.conv1.compile(backend='aot_eager')
     before = counters['frames']['total']
-    hook.before_val(runner)
-    model.conv1(torch.randn(1, 8, 8, 8))
-    assert counters['frames']['total'] == before
-    hook.after_val(runner)
+    for begin, end in ((hook.before_val, hook.after_val), (hook.before_test, hook.after_test)):
+        begin(runner)
+        model.conv1(torch.randn(1, 8, 8, 8))
+        assert counters['frames']['total'] == before
+        end(runner)
     model.conv1(torch.randn(1, 8, 8, 8))
     assert counters['frames']['total'] > before
 

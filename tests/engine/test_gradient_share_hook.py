@@ -1,11 +1,13 @@
+import copy
 import json
 
 import pytest
 import torch
+from mmengine.model import BaseDataPreprocessor
 from torch import nn
 
 from rebnn_mm.engine.gradient_share_hook import gradient_norms
-from tests.engine.small_runner import SmallClassifier, trained
+from tests.engine.small_runner import SmallClassifier, runner_config, trained
 
 
 def model():
@@ -37,6 +39,36 @@ def test_training_is_the_same_and_the_log_has_the_norms(tmp_path):
     lines = [json.loads(line) for path in tmp_path.rglob('watched/**/scalars.json') for line in path.open()]
     logged = [line['gradient/loss/stem'] for line in lines if 'gradient/loss/stem' in line]
     assert logged and all(value > 0 for value in logged)
+
+
+class Doubling(BaseDataPreprocessor):
+    """Writes into the batch and remembers, as mmdet's and mmpretrain's may."""
+
+    times = 0
+
+    def forward(self, data, training=False):
+        self.times += 1
+        for image in data['inputs']:
+            image.mul_(2)
+        return super().forward(data, training)
+
+
+def test_the_batch_and_the_preprocessor_stay(tmp_path):
+    found = []
+    for name, hooks in (('plain', []), ('watched', [dict(type='GradientShareHook', parts=['head'], interval=2)])):
+        network = model()
+        network.data_preprocessor = Doubling()
+        images = [dict(inputs=torch.full((3, 8, 8), i / 8), labels=torch.tensor(i % 3)) for i in range(16)]
+        loader = {**runner_config(tmp_path)['train_dataloader'], 'dataset': copy.deepcopy(images)}
+        trained(
+            tmp_path / name,
+            network,
+            custom_hooks=[dict(type='BinaryHook', calibrate=False), *hooks],
+            train_dataloader=loader,
+        )
+        found.append((network.data_preprocessor.times, network.state_dict()))
+    assert found[0][0] == found[1][0] == 8
+    assert all(torch.equal(value, found[1][1][name]) for name, value in found[0][1].items())
 
 
 def test_a_part_that_is_not_there_is_named(tmp_path):

@@ -99,6 +99,12 @@ def test_progress_reaches_every_schedule():
     assert [layer.weight_quantizer.tau.item() for layer in model] == pytest.approx([0.99, 0.99])
 
 
+def test_an_epoch_that_is_begun_again_does_not_lead_beyond_the_end():
+    model = ReCULinear(8, 8)
+    MethodDriver(model).set_progress(1.25)
+    assert model.weight_quantizer.tau.item() == pytest.approx(0.99)
+
+
 def test_quantizers_outside_of_layers_are_driven():
     attention = SoftmaxAttention(2, 4, projections='RBNNSign')
     x = torch.randn(1, 2, 3, 4)
@@ -126,6 +132,15 @@ def test_a_scale_that_came_from_a_checkpoint_is_kept():
     model.load_state_dict(source.state_dict())
     MethodDriver(model)
     assert torch.equal(model.weight_quantizer.alpha.data, torch.full((4,), 7.0))
+
+
+def test_a_scale_of_another_width_is_not_taken_for_one_that_came():
+    model = ReCULinear(8, 4)
+    state = {'weight': torch.full((4, 8), 0.25), 'weight_quantizer.alpha': torch.full((3,), 7.0)}
+    with pytest.raises(RuntimeError, match='size mismatch'):  # which mmengine logs, and goes on
+        model.load_state_dict(state, strict=False)
+    MethodDriver(model)
+    assert torch.equal(model.weight_quantizer.alpha.data, torch.full((4,), 0.25))
 
 
 def test_training_without_it_warns_and_with_it_does_not():

@@ -82,7 +82,25 @@ def test_options_by_role(name):
 def test_custom_keys_win_over_roles():
     paramwise = {'roles': {'latent_weight': {'lr_mult': 4}}, 'custom_keys': {'conv.weight': {'lr_mult': 2}}}
     group = next(g for g in groups(paramwise) if g['role'] == 'latent weight')
-    assert group['lr'] == pytest.approx(0.2) and 'relative' not in group
+    assert group['lr'] == pytest.approx(0.2)
+
+
+def test_a_custom_key_leaves_to_the_roles_what_it_does_not_name():
+    found = {g['role']: g for g in groups({'custom_keys': {'conv': {'lr_mult': 0.5}}})}
+    assert found['latent weight']['lr'] == pytest.approx(0.05) and found['latent weight']['relative']
+    assert found['scaling factor']['lr'] == pytest.approx(0.05) and found['scaling factor']['weight_decay'] == 0
+    paramwise = {'roles': {'latent_weight': {'decay_mult': 3}}, 'custom_keys': {'conv.weight': {'relative': False}}}
+    latent = next(g for g in groups(paramwise) if g['role'] == 'latent weight')
+    assert not latent['relative'] and latent['weight_decay'] == pytest.approx(0.03)
+
+
+def test_factors_of_mmengine_win_over_roles():
+    rest = {'rest': {'lr_mult': 0.5, 'decay_mult': 0.5}, 'norm': {'decay_mult': 1.0}}
+    found = groups({'bias_lr_mult': 2.0, 'bias_decay_mult': 0.0, 'norm_decay_mult': 0.0, 'roles': rest})
+    biases, weights = sorted((g for g in found if g['role'] == 'rest'), key=lambda g: g['weight_decay'])
+    assert (biases['lr'], biases['weight_decay']) == (pytest.approx(0.2), 0)
+    assert (weights['lr'], weights['weight_decay']) == (pytest.approx(0.05), pytest.approx(0.005))
+    assert {g['weight_decay'] for g in found if g['role'] == 'norm'} == {0}
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,8 @@ def train(folder, work_dir, **more):
         train_dataloader=loader,
         train_cfg=dict(by_epoch=True, max_epochs=2, val_interval=1),
         optim_wrapper=dict(optimizer=dict(type='AdamW', lr=1e-3)),
-        custom_hooks=[dict(type='ReBNNHook'), dict(type='SavePretrainedHook')],
+        **{'custom_hooks': [dict(type='ReBNNHook'), dict(type='SavePretrainedHook')], **more},
         **(dict(val_dataloader=loader, val_cfg=dict(), val_evaluator=[Falling()]) if 'default_hooks' in more else {}),
-        **more,
     )
     runner.train()
     return runner
@@ -57,6 +56,15 @@ def test_the_last_weights_are_written(folder, tmp_path):
     inputs, _ = tiny_batch(folder)
     assert torch.equal(written(inputs), model(inputs))
     assert (tmp_path / 'pretrained' / 'tokenizer.json').is_file()
+
+
+def test_averaged_weights_are_written_where_the_checkpoint_has_them(folder, tmp_path):
+    hooks = [dict(type='ReBNNHook'), dict(type='EMAHook', momentum=0.5), dict(type='SavePretrainedHook')]
+    model = train(folder, tmp_path, custom_hooks=hooks).model
+    averaged = torch.load(tmp_path / 'epoch_2.pth', weights_only=False)['state_dict']
+    written = load_pretrained(str(tmp_path / 'pretrained')).state_dict()
+    assert all(torch.equal(written[key], value) for key, value in averaged.items())
+    assert any(not torch.equal(value, averaged[key]) for key, value in model.state_dict().items())
 
 
 @pytest.mark.parametrize('rule', ['score', ['score']])

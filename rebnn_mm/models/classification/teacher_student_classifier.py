@@ -105,12 +105,11 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
         names = [name for loss in map_losses for name in loss.compared]
         with noted_calls(self, names) as ours:
             features = self.extract_feat(inputs)
-            scores = self.head(features)
+            scores, labelled = self._scores_and_losses(features, data_samples)
         with noted_calls(self.teacher, names) as theirs:
             losses = {'teacher_loss': self.teacher_loss(scores, self.teacher_scores(inputs))}
-        if self.label_weight:
-            for name, value in self.head.loss(features, data_samples).items():
-                losses[f'label_{name}'] = value * self.label_weight if 'loss' in name else value
+        for name, value in labelled.items():
+            losses[f'label_{name}'] = value * self.label_weight if 'loss' in name else value
         if names:
             self.check_called(names, ours.keys() & theirs.keys())
             student, teacher = ({name: as_maps(made) for name, made in calls.items()} for calls in (ours, theirs))
@@ -119,6 +118,14 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
                 for name, value in loss(DetectorOutput(student), DetectorOutput(teacher)).items():
                     losses[name] = losses[name] + value if name in losses else value
         return losses
+
+    def _scores_and_losses(self, features: Any, data_samples: Any) -> tuple[Tensor, dict[str, Tensor]]:
+        """What the head says, and its losses of the labels where they count: it is called once."""
+        if not self.label_weight:
+            return self.head(features), {}
+        with noted_calls(self, ['head']) as calls:
+            losses = self.head.loss(features, data_samples)
+        return calls['head'][-1].result, losses
 
     @torch.no_grad()
     def teacher_scores(self, inputs: Tensor) -> Tensor:

@@ -101,6 +101,15 @@ def test_labels_are_added_on_request(build, images):
     torch.testing.assert_close(total, losses['teacher_loss'] + 0.5 * label_loss)
 
 
+@pytest.mark.parametrize('label_weight', [0.0, 0.5])
+def test_the_head_is_called_once(build, images, label_weight):
+    model = build(label_weight=label_weight)
+    calls = []
+    model.head.register_forward_hook(lambda *_: calls.append(1))
+    model(images, samples(), mode='loss')
+    assert len(calls) == 1
+
+
 MAPS = ['backbone.layer1.0', 'backbone.layer4']
 ATTENTION = dict(type='AttentionTransferLoss', modules=MAPS, weight=0.5)
 
