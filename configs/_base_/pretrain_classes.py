@@ -53,7 +53,7 @@ val_dataloader = dict(
     ),
 )
 test_dataloader = val_dataloader
-val_evaluator = dict(type='Accuracy', topk=(1, 5))
+val_evaluator = dict(type='Accuracy', topk=(1,))
 test_evaluator = val_evaluator
 optim_wrapper = dict(optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05))
 param_scheduler = [

@@ -30,6 +30,7 @@ from rich.table import Table
 
 from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, equal_classes, fit_of
 from rebnn_mm.datasets.annotated_folder import SPLITS, WRITTEN, Annotated, BadAnnotations, as_coco, read_annotated
+from rebnn_mm.deploy.run import positive
 from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint
 from rebnn_mm.utils.command_line import config_file, stop_if, stopping_on_mistakes, unwritable
 from rebnn_mm.utils.config_file import SCOPE, config_path, missing_config
@@ -113,7 +114,11 @@ def parse_args() -> argparse.Namespace:
     for split in SPLITS:
         parser.add_argument(f'--{split}', type=Path, help=f"COCO's file for {split}, where its name does not say it")
     parser.add_argument(
-        '--size', nargs=2, type=int, metavar=('W', 'H'), help="largest size of the network's input; default: from data"
+        '--size',
+        nargs=2,
+        type=positive,
+        metavar=('W', 'H'),
+        help="largest size of the network's input; default: from data",
     )
     parser.add_argument(
         '--start',
@@ -122,7 +127,7 @@ def parse_args() -> argparse.Namespace:
         help='a classifier of the same blocks that the detector starts from, or its teacher: better where there '
         'are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one',
     )
-    parser.add_argument('--epochs', type=int, help=f'default: as many as make {STEPS} steps')
+    parser.add_argument('--epochs', type=positive, help=f'default: as many as make {STEPS} steps')
     return parser.parse_args()
 
 
@@ -305,7 +310,9 @@ def epochs_of(base: Config, images: int, asked: int | None) -> int | None:
         problem = '--epochs: the base counts iterations; set train_cfg.max_iters in the config.'
         stop_if(None if asked is None else problem)
         return None
-    return asked or max(12, math.ceil(STEPS * base.train_dataloader.get('batch_size', 1) / images))
+    return (
+        asked if asked is not None else max(12, math.ceil(STEPS * base.train_dataloader.get('batch_size', 1) / images))
+    )
 
 
 def schedule(base: Config, epochs: int) -> str:

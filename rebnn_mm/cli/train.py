@@ -13,6 +13,7 @@ from mmengine.registry import RUNNERS
 from mmengine.runner import Runner, find_latest_checkpoint
 
 from rebnn_mm.engine.bfloat16_optim_wrapper import multiplies_bfloat16
+from rebnn_mm.engine.binary_hook import has_epochs
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.command_line import (
     add_common_arguments,
@@ -22,7 +23,7 @@ from rebnn_mm.utils.command_line import (
     stop_on_broken_environment,
     stopping_on_mistakes,
 )
-from rebnn_mm.utils.dataset_check import missing_data, too_few_classes
+from rebnn_mm.utils.dataset_check import missing_data, no_batch, too_few_classes
 from rebnn_mm.utils.encoder_check import missing_encoder
 from rebnn_mm.utils.model_check import unfit_model
 
@@ -113,4 +114,6 @@ def main() -> None:
         if checkpoint is not None:
             stop_if(mismatched_checkpoint(model, checkpoint, partial=not cfg.get('resume')))
         stop_if(too_few_classes(model, runner.train_dataloader.dataset))
+        if has_epochs(runner):  # else batches go on over the end of the data
+            stop_if(no_batch(runner.train_dataloader))
         runner.train()

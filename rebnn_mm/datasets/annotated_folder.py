@@ -18,6 +18,9 @@ IMAGES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
 WRITTEN = {'description': 'written by rebnn new-config'}
 """Marks files of annotations that are our own, which a second call does not take for the user's."""
 
+ORIENTATION = 274
+"""Number of the EXIF entry that says how an image is turned; 1 is upright, above 4 its sides change places."""
+
 VALIDATION = 0.2
 """Share of the images that is kept for validation where the folder does not say which."""
 
@@ -99,8 +102,8 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     notes = list(places.notes)
     splits = _with_validation(splits, notes)
     splits = {split: [_mended(photo, notes) for photo in photos] for split, photos in splits.items()}
-    if not any(photo.boxes for photo in splits['train']):
-        raise BadAnnotations(f'no image of {folder} that is for training has a box.')
+    if not any(not box.crowd for photo in splits['train'] for box in photo.boxes):
+        raise BadAnnotations(f'no image of {folder} that is for training has a box, those of crowds not counted.')
     counts = {split: Counter(box.name for photo in photos for box in photo.boxes) for split, photos in splits.items()}
     present = set().union(*counts.values())
     classes = tuple(name for name in order if name in present)
@@ -149,6 +152,8 @@ class _Places:
 
     def find(self, name: str, beside: Path, split: str) -> Path | None:
         """The file that annotations call so: below a usual folder, or the only one of that name."""
+        if '\\' in name and not (self.folder / name).is_file():  # as Windows writes it
+            name = name.replace('\\', '/')
         usual = (self.folder, beside.parent, self.folder / 'images', self.folder / split, self.folder / 'JPEGImages')
         for place in usual:
             if (place / name).is_file():
@@ -161,7 +166,12 @@ class _Places:
         """The image with its boxes; what is wrong with it is noted."""
         try:
             with Image.open(path) as image:
-                real = ImageOps.exif_transpose(image).size if image.getexif().get(274, 1) > 4 else image.size
+                turn = image.getexif().get(ORIENTATION, 1)
+                real = ImageOps.exif_transpose(image).size if turn > 4 else image.size
+                if turn != 1 and image.format == 'WEBP':
+                    wrong.append(
+                        f'{path} is turned by its EXIF data, which OpenCV does not do with WebP: save it upright'
+                    )
         except (OSError, ValueError) as error:
             wrong.append(f'{path} cannot be read as an image ({error})')
             real = size
@@ -197,7 +207,7 @@ def _split_of_folder(path: Path, folder: Path) -> str:
 
 def _is_coco(path: Path) -> bool:
     try:
-        content = json.loads(path.read_text(encoding='utf-8'))
+        content = json.loads(path.read_text(encoding='utf-8-sig'))
     except (OSError, ValueError):
         return False
     if not isinstance(content, dict) or not {'images', 'annotations', 'categories'} <= content.keys():
@@ -211,8 +221,14 @@ def _read_coco(files: Mapping[str, Path], places: _Places) -> tuple[dict[str, li
     for split, path in files.items():
         wrong: list[str] = []
         try:
-            content = json.loads(path.read_text(encoding='utf-8'))
+            content = json.loads(path.read_text(encoding='utf-8-sig'))
             names = {category['id']: str(category['name']) for category in content['categories']}
+            # Numbers first: some are written as texts.
+            in_order = [
+                names[number] for number in sorted(names, key=lambda number: (isinstance(number, str), number))
+            ]
+            twice = [name for name, count in Counter(in_order).items() if count > 1]
+            places.notes += [f'classes of one name are taken for one\t{name}' for name in twice]
             boxes: dict[Any, list[Box]] = {image['id']: [] for image in content['images']}
             for entry in content['annotations']:
                 if entry['image_id'] not in boxes:
@@ -238,7 +254,7 @@ def _read_coco(files: Mapping[str, Path], places: _Places) -> tuple[dict[str, li
             raise BadAnnotations(f"{path} is not of COCO's form ({type(error).__name__}: {error}).") from None
         _stop_if_wrong(path, wrong)
         splits[split] = photos
-        order.update(dict.fromkeys(names[number] for number in sorted(names)))
+        order.update(dict.fromkeys(in_order))
     return splits, list(order)
 
 
@@ -274,24 +290,41 @@ def _read_voc(folder: Path, places: _Places) -> tuple[dict[str, list[Photo]], li
             'XML files of VOC.'
         )
     _stop_if_wrong(folder, wrong)
-    splits: dict[str, list[Photo]] = {}
-    by_stem: dict[str, list[Photo]] = {}
-    for path, photo in photos.items():
-        by_stem.setdefault(path.stem, []).append(photo)
-    for split in SPLITS:
-        listed = next(iter(sorted(folder.rglob(f'ImageSets/Main/{split}.txt'))), None)
-        if listed is not None:
-            stems = dict.fromkeys(listed.read_text().split())
-            splits[split] = [photo for stem in stems for photo in by_stem.get(stem, ())]
+    splits = _voc_lists(folder, photos, places.notes)
     if not splits:
         for path, photo in photos.items():
             splits.setdefault(_split_of_folder(path, folder), []).append(photo)
         if '' in splits and 'train' in splits:
             places.notes += [f'are in no folder of a split and not used\t{photo.file}' for photo in splits.pop('')]
         splits = {split or 'train': found for split, found in splits.items()}
-    if not splits.get('train'):
-        splits = {'train': list(photos.values())}
+        if len(splits) == 1 and 'train' not in splits:  # so its name means something else
+            splits = {'train': list(photos.values())}
     return splits, sorted({box.name for photo in photos.values() for box in photo.boxes})
+
+
+def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> dict[str, list[Photo]]:
+    """The splits of ``ImageSets/Main``. Without a ``train.txt`` there the images of no other list are for training."""
+    by_stem: dict[str, list[Photo]] = {}
+    for path, photo in photos.items():
+        by_stem.setdefault(path.stem, []).append(photo)
+    splits: dict[str, list[Photo]] = {}
+    for split in (*SPLITS, 'trainval'):
+        listed = next(iter(sorted(folder.rglob(f'ImageSets/Main/{split}.txt'))), None)
+        if listed is None:
+            continue
+        lines = [line.strip() for line in listed.read_text(encoding='utf-8-sig').splitlines() if line.strip()]
+        found = {line: by_stem.get(line) or by_stem.get(Path(line).stem, []) for line in lines}
+        if lines and not any(found.values()):
+            raise BadAnnotations(
+                f"{listed}: no line of it is the name of an XML file without its ending; the first is '{lines[0]}'."
+            )
+        notes += [f'lines of lists have no annotations\t{line} in {listed.name}' for line in found if not found[line]]
+        splits[split] = [photo for each in found.values() for photo in each]
+    whole = splits.pop('trainval', None)
+    if splits.get('train') is None and (splits or whole):
+        held = {photo.file for each in splits.values() for photo in each}
+        splits['train'] = [photo for photo in whole or photos.values() if photo.file not in held]
+    return splits
 
 
 def _stop_if_wrong(path: Path, wrong: Sequence[str]) -> None:
@@ -302,7 +335,10 @@ def _stop_if_wrong(path: Path, wrong: Sequence[str]) -> None:
 
 def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[str, list[Photo]]:
     if 'train' not in splits:
-        raise BadAnnotations(f'there are annotations of {" and ".join(splits)}, but none to train on.')
+        raise BadAnnotations(
+            f'there are annotations of {" and ".join(splits)}, but none to train on. Name the file of those: '
+            '--train FILE.'
+        )
     if splits.get('val'):
         return splits
     if splits.get('test'):

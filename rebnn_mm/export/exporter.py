@@ -177,6 +177,12 @@ def export(
     if options.half_stem and not options.fast:
         raise ValueError('--half-stem is an option of the stem that --fast makes; give both.')
     trained = deepcopy(trained).cpu().float().eval()
+    diverged = next((name for name, value in trained.named_parameters() if not value.isfinite().all()), None)
+    if diverged is not None:
+        raise ValueError(
+            f'{diverged} holds values that are no numbers: the training diverged. Export an earlier checkpoint, or '
+            'train at a lower rate.'
+        )
     task = task_of(trained)
     if options.fast and task.name == TEXT:
         raise ValueError('--fast is for models that take images; a text classifier has no layer that it makes faster.')

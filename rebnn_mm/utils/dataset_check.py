@@ -137,6 +137,25 @@ def too_few_classes(model: Any, dataset: Any) -> str | None:
     return None
 
 
+def no_batch(loader: Any) -> str | None:
+    """One sentence on a loader that drops all its images since they do not fill a batch, or ``None``.
+
+    Example:
+        >>> from torch.utils.data import DataLoader
+        >>> print(no_batch(DataLoader(range(3), batch_size=4, drop_last=True)))
+        train_dataloader: 3 images fill no batch of 4, and drop_last=True leaves them out. Set \
+train_dataloader.drop_last=False, or a smaller batch_size.
+        >>> print(no_batch(DataLoader(range(3), batch_size=4)))
+        None
+    """
+    if not getattr(loader, 'drop_last', False) or len(loader):
+        return None
+    return (
+        f'train_dataloader: {len(loader.dataset)} images fill no batch of {loader.batch_size}, and drop_last=True '
+        'leaves them out. Set train_dataloader.drop_last=False, or a smaller batch_size.'
+    )
+
+
 def _built_leaves(dataset: Any) -> Iterator[Any]:
     inner = getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]
     if inner[0] is None:

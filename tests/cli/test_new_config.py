@@ -234,6 +234,16 @@ def test_what_cannot_be_done_is_one_sentence(change, words, monkeypatch, capsys,
     assert stopped.value.code == 1 and words in line and not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize('change', [['--epochs', '0'], ['--epochs', '-3'], ['--size', '0', '64']])
+def test_numbers_that_make_no_sense_are_refused(change, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(
+        sys, 'argv', ['rebnn new-config', '--data', str(SAMPLE), '--out', str(tmp_path / 'mine.py'), *change]
+    )
+    with pytest.raises(SystemExit) as stopped:
+        new_config.main()
+    assert stopped.value.code == 2 and f'argument {change[0]}: must be at least 1' in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_it_trains_and_exports(cfg, out, tmp_path):
     few = ('train_cfg.max_epochs=1', 'train_dataloader.dataset.indices=4', 'val_dataloader.dataset.indices=2')

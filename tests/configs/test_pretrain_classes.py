@@ -37,7 +37,6 @@ def trained(cfg: Config, folder: Path, work_dir: Path) -> tuple[dict[str, torch.
         loader.dataset.data_root = str(folder)
         loader.batch_size = 6
     cfg.test_dataloader, cfg.test_evaluator, cfg.test_cfg = None, None, None
-    cfg.val_evaluator.topk = (1,)
     cfg.model.head.num_classes = 3
     cfg.param_scheduler = None
     cfg.train_cfg = dict(by_epoch=True, max_epochs=6, val_interval=6)

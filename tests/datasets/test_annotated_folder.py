@@ -99,6 +99,43 @@ def test_voc_in_its_own_layout(tmp_path):
     assert 'training images have no box and are not used (1, the first: JPEGImages/c.png)' in data.notes
 
 
+VOC_NAMES = ('my photo 1', 'b', 'c', 'd')
+
+
+@pytest.mark.parametrize(
+    ('lists', 'expected'),
+    [
+        (dict(train='my photo 1\nb.png\n\n', val='JPEGImages/c.png\n'), dict(train='my photo 1 b', val='c')),
+        (dict(val='b\nc\n'), dict(train='d my photo 1', val='b c')),
+        (dict(trainval='my photo 1\nb\nc', test='d'), dict(train='my photo 1 b c', test='d', val='d')),
+        (dict(trainval='my photo 1\nb\nc', val='b'), dict(train='my photo 1 c', val='b')),
+        (dict(train='b\nd', val='c', trainval='b\nc\nd'), dict(train='b d', val='c')),
+    ],
+)
+def test_lists_of_voc_say_what_is_for_training(tmp_path, lists, expected):
+    for name in VOC_NAMES:
+        picture(tmp_path / 'JPEGImages' / f'{name}.png')
+        voc(tmp_path, name, ('cat', 1, 2, 11, 22))
+    (tmp_path / 'ImageSets/Main').mkdir(parents=True)
+    for split, text in lists.items():
+        (tmp_path / f'ImageSets/Main/{split}.txt').write_text(text)
+    data = read_annotated(tmp_path)
+    found = {split: ' '.join(Path(photo.file).stem for photo in photos) for split, photos in data.splits.items()}
+    assert found == expected
+
+
+def test_lines_of_voc_that_name_nothing(tmp_path):
+    for name in VOC_NAMES:
+        picture(tmp_path / 'JPEGImages' / f'{name}.png')
+        voc(tmp_path, name, ('cat', 1, 2, 11, 22))
+    (tmp_path / 'ImageSets/Main').mkdir(parents=True)
+    (tmp_path / 'ImageSets/Main/train.txt').write_text('b\ngone\nc\n')
+    assert 'lines of lists have no annotations (1, the first: gone in train.txt)' in read_annotated(tmp_path).notes
+    (tmp_path / 'ImageSets/Main/train.txt').write_text('gone 1\n')
+    with pytest.raises(BadAnnotations, match=r"train.txt: no line of it is the name of an XML .* is 'gone 1'\.$"):
+        read_annotated(tmp_path)
+
+
 @pytest.mark.parametrize('form', ['coco', 'voc'])
 def test_splits_that_are_folders(tmp_path, form):
     """As Roboflow exports them, names in each that another has as well."""
@@ -156,9 +193,37 @@ def test_a_photograph_on_its_side_is_measured_upright(tmp_path):
     assert [(photo.width, photo.height) for photo in read_annotated(tmp_path).splits['train']] == [(40, 30)]
 
 
+def test_a_webp_that_its_exif_data_turn_is_refused(folder):
+    exif = Image.Exif()
+    exif[274] = 3  # OpenCV turns what others read, but not this
+    (folder / 'pictures/0.png').unlink()
+    Image.new('RGB', (40, 30)).save(folder / 'pictures/0.webp', exif=exif)
+    images = [dict(id=i, file_name=f'{i}.{"png" if i else "webp"}', width=40, height=30) for i in range(5)]
+    write(folder, coco(images=images))
+    with pytest.raises(BadAnnotations, match='0.webp is turned by its EXIF data, .*: save it upright'):
+        read_annotated(folder)
+
+
+def test_files_as_windows_writes_them(folder):
+    images = [dict(id=i, file_name=f'pictures\\{i}.png', width=40, height=30) for i in range(5)]
+    (folder / 'labels.json').write_text(json.dumps(coco(images=images)), encoding='utf-8-sig')
+    assert sorted(p.file for found in read_annotated(folder).splits.values() for p in found)[0] == 'pictures/0.png'
+
+
+def test_numbers_of_classes_that_are_texts_and_names_that_come_twice(folder):
+    classes = [dict(id='2', name='dog'), dict(id=7, name='cat'), dict(id=1, name='cat')]
+    write(folder, coco(categories=classes))
+    data = read_annotated(folder)
+    assert data.classes == ('cat',) and 'classes of one name are taken for one (1, the first: cat)' in data.notes
+
+
 @pytest.mark.parametrize(
     ('change', 'words'),
     [
+        (
+            dict(annotations=[dict(id=1, image_id=0, category_id=7, bbox=[0, 0, 9, 9], iscrowd=1)]),
+            'crowds not counted',
+        ),
         (dict(annotations=[]), 'that is for training has a box'),
         (
             dict(annotations=[dict(id=1, image_id=99, category_id=7, bbox=[0, 0, 1, 1])]),

@@ -1,4 +1,5 @@
 import hashlib
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -105,6 +106,13 @@ def test_what_cannot_be_exported_is_said_before_anything_is_traced():
 def test_names_for_another_number_of_classes_are_refused(classifier):
     with pytest.raises(ValueError, match='^the model tells 5 classes apart, and 2 names of classes are given'):
         export(classifier, classes=['cat', 'dog'], size=(32, 32))
+
+
+def test_a_training_that_diverged_is_named(classifier):
+    broken = deepcopy(classifier)
+    broken.head.fc.weight.data[0, 0] = float('nan')
+    with pytest.raises(ValueError, match=r'^head.fc.weight holds values that are no numbers: the training diverged'):
+        export(broken, size=(32, 32))
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

@@ -5,8 +5,9 @@ import pytest
 from mmengine.config import Config
 from mmengine.dataset import ConcatDataset, RepeatDataset
 from torch import nn
+from torch.utils.data import DataLoader
 
-from rebnn_mm.utils.dataset_check import data_paths, missing_data, too_few_classes
+from rebnn_mm.utils.dataset_check import data_paths, missing_data, no_batch, too_few_classes
 
 
 def coco_config(root='data/coco/', wrap=lambda dataset: dataset):
@@ -218,3 +219,10 @@ def test_names_decide_where_labels_are_not_told():
     assert "the label 2 ('c')" in too_few_classes(nn.ModuleDict(dict(head=Head(2))), data)
     assert too_few_classes(nn.ModuleDict(dict(head=Head(3))), data) is None
     assert too_few_classes(nn.ModuleDict(dict(backbone=Head(1))), data) is None
+
+
+def test_images_that_fill_no_batch_are_no_training():
+    few = DataLoader(list(range(24)), batch_size=128, drop_last=True)
+    assert no_batch(few).startswith('train_dataloader: 24 images fill no batch of 128, and drop_last=True leaves')
+    assert no_batch(DataLoader(list(range(24)), batch_size=128)) is None
+    assert no_batch(DataLoader(list(range(128)), batch_size=128, drop_last=True)) is None

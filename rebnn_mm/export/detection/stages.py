@@ -190,7 +190,9 @@ def raw_graph(model: nn.Module, image: Tensor | None = None) -> tuple[onnx.Model
             continue
         names = _names('output', outputs, type(model).__name__)
         return trace_images(module, example, names, any_size=given is None), names
-    raise ValueError(f'{type(model).__name__} gives no output for an image alone: {refused}') from refused
+    raise ValueError(
+        f'{type(model).__name__} gives no output for an image alone: {str(refused) or type(refused).__name__}'
+    ) from refused
 
 
 def _names(name: str, value: Any, model: str) -> list[str]:
