@@ -28,10 +28,10 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 import torch
 
-from rebnn_mm.benchmark.choice import renewed
 from rebnn_mm.benchmark.compatibility import STOCK, checked, markdown, stock_config, versions
 from rebnn_mm.deploy.measurement import describe_cpu, kernels
 from rebnn_mm.utils.command_line import stop_if, unwritable
+from rebnn_mm.utils.page import renewed
 from rebnn_mm.utils.whole_file import whole_file
 
 LIMIT = 900
@@ -63,7 +63,7 @@ def main() -> None:
     try:
         rows: dict[str, Any] = json.loads(args.json.read_text()) if args.json.is_file() else {}
         if args.update:
-            renewed(page, '', 'compatibility')
+            renewed(page, {'compatibility': ''})
     except ValueError as error:
         stop_if(f'{error}')
     torch.set_num_threads(1)
@@ -79,7 +79,7 @@ def main() -> None:
     table = '\n'.join(markdown(rows, list(STOCK))) + '\n'
     if args.update:
         with whole_file(args.update) as part:
-            part.write_text(renewed(page, f'{table}\n{conditions(rows)}\n', 'compatibility'), encoding='utf-8')
+            part.write_text(renewed(page, {'compatibility': f'{table}\n{conditions(rows)}\n'}), encoding='utf-8')
     print(table, end='')
 
 

@@ -7,30 +7,13 @@ python -m experiments.paper_costs --update docs/size_and_ops.md    # renew them 
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 from experiments.paper_costs.figures import counted_networks
 from experiments.paper_costs.tables import figures_table, networks_table, own_table
 from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.page import renewed
 from rebnn_mm.utils.whole_file import whole_file
-
-BLOCK = '<!-- {name}: python -m experiments.paper_costs -->\n{text}<!-- end of {name} -->\n'
-
-
-def updated(page: str, tables: dict[str, str]) -> str:
-    """The page with each table between its marks.
-
-    Raises:
-        ValueError: the page has no marks for one of them.
-    """
-    for name, text in tables.items():
-        found = re.compile(re.escape(BLOCK).replace(r'\{name\}', name).replace(r'\{text\}', '.*?'), re.DOTALL)
-        if not found.search(page):
-            start, end = BLOCK.format(name=name, text='').strip().split('\n')
-            raise ValueError(f'no place for the table {name!r}. Add the lines {start!r} and {end!r} to the page')
-        page = found.sub(lambda _, name=name, text=text: BLOCK.format(name=name, text=text), page)  # type: ignore[misc]
-    return page
 
 
 def main() -> None:
@@ -44,9 +27,9 @@ def main() -> None:
         print('\n'.join(tables.values()), end='')
         return
     try:
-        page = updated(args.update.read_text(), tables)
+        page = renewed(args.update.read_text(), tables)
     except ValueError as problem:
-        stop_if(f'{args.update}: {problem}.')
+        stop_if(f'{args.update}: {problem}')
     with whole_file(args.update) as part:
         part.write_text(page)
     print(f'{args.update}: tables renewed')

@@ -9,14 +9,15 @@ docs/images the figures. It trains nothing and takes seconds.
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from rebnn_mm.analysis.figure_style import DPI, figure_style
 from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.page import renewed
 from rebnn_mm.utils.picture import save_picture
+from rebnn_mm.utils.whole_file import whole_file
 
 from .figures import draw_differences, draw_flips, draw_histograms, shares
 from .interval import estimate
@@ -65,37 +66,8 @@ OSCILLATING = ('react', 'recu', 'rebnn')
 LAYERS = ('backbone.layer1.0.conv1', 'backbone.layer2.1.conv1', 'backbone.layer3.2.conv2')
 
 
-def replace_sections(page: str, sections: Mapping[str, str]) -> str:
-    r"""The text of a page with new text between its markers.
-
-    A part stands between ``<!-- begin NAME -->`` and ``<!-- end NAME -->``, each on a line of its own.
-
-    Args:
-        page: Markdown.
-        sections: new text by name.
-
-    Raises:
-        ValueError: the page has no such markers, or has them twice.
-
-    Example:
-        >>> replace_sections('<!-- begin a -->\nold\n<!-- end a -->\n', {'a': 'new\n'})
-        '<!-- begin a -->\nnew\n<!-- end a -->\n'
-    """
-    for name, text in sections.items():
-        begin, end = f'<!-- begin {name} -->\n', f'<!-- end {name} -->\n'
-        pattern = re.escape(begin) + '.*?' + re.escape(end)
-        found = len(re.findall(pattern, page, flags=re.DOTALL))
-        if found != 1:
-            raise ValueError(
-                f'the page has {found} parts between {begin.strip()} and {end.strip()}, and one is needed. '
-                'Put both lines where the part belongs.'
-            )
-        page = re.sub(pattern, lambda _: begin + text + end, page, flags=re.DOTALL)  # noqa: B023
-    return page
-
-
 def on_pages(pages: list[str], sections: Mapping[str, str]) -> list[str]:
-    """:func:`replace_sections` for several pages, each part on the first that has its markers.
+    """New parts for several pages (:func:`rebnn_mm.utils.page.renewed`), each part on the first that has its markers.
 
     Raises:
         ValueError: no page has the markers of a part, or one has them twice.
@@ -104,7 +76,7 @@ def on_pages(pages: list[str], sections: Mapping[str, str]) -> list[str]:
         name: next((at for at, page in enumerate(pages) if f'<!-- begin {name} -->\n' in page), 0) for name in sections
     }
     return [
-        replace_sections(page, {name: text for name, text in sections.items() if place[name] == at})
+        renewed(page, {name: text for name, text in sections.items() if place[name] == at})
         for at, page in enumerate(pages)
     ]
 
@@ -193,7 +165,8 @@ def main() -> None:
     except ValueError as error:
         stop_if(str(error))
     for page, text in zip(args.pages, texts, strict=True):
-        page.write_text(text)
+        with whole_file(page) as part:
+            part.write_text(text)
     args.csv.write_text(csv_table(list(lists.values()), store))
     done = sum(record['status'] == 'finished' for record in store)
     print(f'{", ".join(map(str, args.pages))}: {len(sections)} parts, {done} finished runs; {args.csv}')

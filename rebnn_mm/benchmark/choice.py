@@ -74,25 +74,6 @@ def markdown(points: Sequence[Point], metric: str) -> list[str]:
     return [f'| file | {metric} | ms | MB |', '|---|---|---|---|', *rows]
 
 
-def renewed(page: str, text: str, name: str = 'choice') -> str:
-    r"""A page with another text between its lines ``<!-- begin name -->`` and ``<!-- end name -->``.
-
-    Raises:
-        ValueError: the page does not have both lines once.
-
-    Example:
-        >>> page = 'Files:\n<!-- begin choice -->\nold\n<!-- end choice -->\n'
-        >>> renewed(page, 'new\n') == page.replace('old', 'new')
-        True
-    """
-    lines = [f'<!-- {which} {name} -->\n' for which in ('begin', 'end')]
-    head, begin, rest = page.partition(lines[0])
-    _, end, tail = rest.partition(lines[1])
-    if not (begin and end) or any(line in tail for line in lines):
-        raise ValueError(f'the page needs the lines {lines[0].strip()} and {lines[1].strip()}, once each.')
-    return f'{head}{begin}{text}{end}{tail}'
-
-
 def draw(points: Sequence[Point], metric: str, path: Path) -> None:
     """Two panels, score over time and over size, with the fronts as lines; what costs more counts by its ratio.
 

@@ -29,7 +29,7 @@ from mmengine.config import Config, DictAction
 from mmengine.registry import init_default_scope
 from rich.console import Console
 
-from rebnn_mm.benchmark.choice import Point, draw, int8_of, markdown, renewed
+from rebnn_mm.benchmark.choice import Point, draw, int8_of, markdown
 from rebnn_mm.benchmark.timing import timed_session
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.loading import located
@@ -50,6 +50,7 @@ from rebnn_mm.utils.command_line import (
     unwritable,
 )
 from rebnn_mm.utils.dataset_check import data_paths, missing_data
+from rebnn_mm.utils.page import renewed
 from rebnn_mm.utils.whole_file import whole_file
 
 PICTURES = ('.png', '.svg')
@@ -95,7 +96,7 @@ def main() -> None:
         stop_if(f'--picture {args.picture}: the name has to end in {" or ".join(PICTURES)}.')
     try:
         if args.update:
-            renewed(args.update.read_text(encoding='utf-8'), '')
+            renewed(args.update.read_text(encoding='utf-8'), {'choice': ''})
     except (ValueError, OSError) as error:
         stop_if(f'--update {args.update}: {error}')
     cfg = load_config(args)
@@ -117,7 +118,7 @@ def main() -> None:
     if args.update:
         page = args.update.read_text(encoding='utf-8')
         with whole_file(args.update) as part:
-            part.write_text(renewed(page, f'{table}\n{conditions(report)}\n'), encoding='utf-8')
+            part.write_text(renewed(page, {'choice': f'{table}\n{conditions(report)}\n'}), encoding='utf-8')
 
 
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:

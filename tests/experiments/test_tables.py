@@ -8,7 +8,6 @@ import pytest
 
 from experiments.study.plan import Experiment, Row
 from experiments.study.record import RecordStore
-from experiments.study.report import replace_sections
 from experiments.study.tables import (
     CSV_COLUMNS,
     csv_table,
@@ -166,16 +165,3 @@ def test_csv_has_a_line_per_run_with_what_makes_it_again(experiment, store):
     assert rows[0]['sequential_flip_percent'] == '0.5' and rows[3]['sequential_flip_percent'] == ''
     for column in ('command', 'commit', 'hardware', 'wall_s', 'cpu_s', 'versions'):
         assert all(line[column] for line in rows), column
-
-
-def test_only_what_is_between_the_markers_changes():
-    page = 'before\n<!-- begin a -->\nold\nolder\n<!-- end a -->\nafter\n<!-- begin b -->\n<!-- end b -->\n'
-    found = replace_sections(page, {'a': 'new \\1\n', 'b': 'x\n'})
-    assert found == 'before\n<!-- begin a -->\nnew \\1\n<!-- end a -->\nafter\n<!-- begin b -->\nx\n<!-- end b -->\n'
-    assert replace_sections(found, {'a': 'new \\1\n', 'b': 'x\n'}) == found
-
-
-@pytest.mark.parametrize('page', ['nothing', '<!-- begin a -->\n<!-- end a -->\n' * 2])
-def test_markers_that_are_missing_or_there_twice(page):
-    with pytest.raises(ValueError, match='the page has [02] parts between <!-- begin a --> and <!-- end a -->'):
-        replace_sections(page, {'a': ''})

@@ -55,5 +55,8 @@ def test_a_page_without_the_marks_is_left_alone(run, tmp_path, capsys):
     page.write_text('no marks\n')
     with pytest.raises(SystemExit, match='1'):
         run(TOOL, '--update', page)
-    assert "no place for the table 'own'. Add the lines" in capsys.readouterr().err
+    assert (
+        'page.md: the page needs the lines <!-- begin own --> and <!-- end own -->, once each.'
+        in capsys.readouterr().err
+    )
     assert page.read_text() == 'no marks\n'

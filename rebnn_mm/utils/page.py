@@ -1,0 +1,30 @@
+"""The parts of a Markdown page that commands write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def renewed(page: str, parts: Mapping[str, str]) -> str:
+    r"""A page with other text between its lines ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
+
+    Args:
+        page: Markdown.
+        parts: new text by name; each ends with a line's end.
+
+    Raises:
+        ValueError: the page does not have both lines of a part once.
+
+    Example:
+        >>> page = 'Files:\n<!-- begin choice -->\nold\n<!-- end choice -->\n'
+        >>> renewed(page, {'choice': 'new\n'}) == page.replace('old', 'new')
+        True
+    """
+    for name, text in parts.items():
+        lines = [f'<!-- {which} {name} -->\n' for which in ('begin', 'end')]
+        head, begin, rest = page.partition(lines[0])
+        _, end, tail = rest.partition(lines[1])
+        if not (begin and end) or any(line in tail for line in lines):
+            raise ValueError(f'the page needs the lines {lines[0].strip()} and {lines[1].strip()}, once each.')
+        page = f'{head}{begin}{text}{end}{tail}'
+    return page
