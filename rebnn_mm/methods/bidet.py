@@ -5,6 +5,8 @@ the weight's gradient, which is not masked, and borders are padded with -1, a va
 are in :mod:`rebnn_mm.models.losses`, its heads in :mod:`rebnn_mm.models.detection`.
 """
 
+from typing import ClassVar
+
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
@@ -38,6 +40,8 @@ class BiDetWeight(WeightQuantizer):
         >>> w_hat.detach(), w.grad
         (tensor([[ 1., -1.]]), tensor([[0., 4.]]))
     """
+
+    factor_has_gradient: ClassVar[bool] = True
 
     def forward(self, weight: Tensor) -> Tensor:
         # Not channel_mean_abs: abs() has the derivative 0 at 0, and sign(0) is +1 here.

@@ -7,7 +7,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..functional import per_channel_factor, sign, tensor_sign, tensor_sign_codes
+from ..functional import per_channel_factor, sign, straight_through, tensor_sign, tensor_sign_codes
 from ..quantizers import ActivationQuantizer, check_bits
 from ..quantizers.base import holds
 from .binarybert import BWNWeight
@@ -199,6 +199,10 @@ class ElasticActivation(ActivationQuantizer):
         # A shift alone, of another method's layer, leaves the scale to be started.
         self.needs_calibration = waits and not holds(state_dict, f'{prefix}alpha', self.alpha)
 
+    def _scale(self) -> Tensor:
+        """Alpha, or the least one, whose gradient is alpha's, too, so that it can come back."""
+        return straight_through(self.alpha, self.alpha.detach().clamp(min=LEAST_SCALE))
+
     def extra_repr(self) -> str:
         return f'{super().extra_repr()}, bits={self.bits}'
 
@@ -229,7 +233,7 @@ class BiTSign(ElasticActivation):
         return (-1, 1) if self.bits == 1 else (-(2 ** (self.bits - 1)), 2 ** (self.bits - 1) - 1)
 
     def quantize(self, x: Tensor) -> Tensor:
-        alpha = self.alpha.clamp(min=LEAST_SCALE)
+        alpha = self._scale()
         return elastic_sign(x, alpha) if self.bits == 1 else elastic_levels(x, alpha, *self.levels)
 
 
@@ -259,4 +263,4 @@ class BiTStep(ElasticActivation):
         return 0, 2**self.bits - 1
 
     def quantize(self, x: Tensor) -> Tensor:
-        return elastic_levels(x, self.alpha.clamp(min=LEAST_SCALE), *self.levels)
+        return elastic_levels(x, self._scale(), *self.levels)

@@ -11,7 +11,7 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ..functional import sign, sign_identity, straight_through
+from ..functional import sign, straight_through
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, WeightQuantizer, check_bits
 
@@ -88,7 +88,8 @@ class DoReFaWeight(WeightQuantizer):
 
     def forward(self, weight: Tensor) -> Tensor:
         if self.bits == 1:
-            return sign_identity(weight) * weight.detach().abs().mean()
+            constant = weight.detach()
+            return straight_through(weight, sign(constant) * constant.abs().mean())
         return uniform_levels(dorefa_unit_weight(weight), self.bits) * (2 / self._top) - 1
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -124,6 +124,7 @@ class ReSTEWeight(WeightQuantizer):
     """
 
     factors = 1
+    factor_has_gradient: ClassVar[bool] = True
 
     hook: ClassVar[str] = 'BinaryHook'
 

@@ -44,7 +44,8 @@ def ternary_weight(weight: Tensor, per: str = 'tensor', clip: float = 2.5) -> Te
         per: whether one scale covers the ``'tensor'`` or a ``'channel'``.
         clip: magnitude from which on a weight gets no gradient.
 
-    Source: Li and Liu 2016; gradient and clip as TernaryBERT's released code has them (Zhang et al. 2020).
+    Source: Li and Liu 2016; gradient and clip as TernaryBERT's released code has them (Zhang et al. 2020), which also
+    clamps the weights that t and s are made of.
 
     Example:
         >>> w = torch.tensor([[0.1, -1.0, 3.0, -0.2]], requires_grad=True)

@@ -89,6 +89,9 @@ class WeightQuantizer(Quantizer):
     """Whether :meth:`forward` may be given any of the channels, in any order and number: each is quantized by itself
     and has no state. An embedding then quantizes only the rows that a batch names."""
 
+    factor_has_gradient: ClassVar[bool] = False
+    """Whether the gradient of :meth:`forward` goes through a factor that :meth:`codes` computes of the weight."""
+
     factors: int | None = None
     """Real numbers that a prediction needs beside the bits of the weights, read by the size report. None for what
     :meth:`codes` gives or, without codes, one per channel and level."""

@@ -80,6 +80,13 @@ def test_scale_that_would_be_negative_counts_as_tiny():
     assert 0 < quantizer(torch.ones(1)) < 1e-4
 
 
+@pytest.mark.parametrize('quantizer', [BiTSign(1), BiTStep(1), BiTSign(1, bits=2)])
+def test_scale_that_became_tiny_can_grow_again(quantizer):
+    quantizer.alpha.data.fill_(-1.0)
+    quantizer(torch.ones(1)).backward()
+    assert quantizer.alpha.grad > 0
+
+
 def test_two_bits_have_four_levels():
     sign, step = BiTSign(1, bits=2), BiTStep(1, bits=2)
     x = torch.linspace(-5, 5, 41)

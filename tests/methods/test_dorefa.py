@@ -30,11 +30,11 @@ def test_weight_gradient_is_that_of_the_squeezed_weight():
 
 
 def test_one_bit_is_the_sign_times_the_layers_mean_with_the_gradient_passing():
-    w = torch.tensor([[0.5, -1.5], [0.0, 2.0]], dtype=torch.float64, requires_grad=True)
+    w = torch.tensor([[0.5, -1.5], [0.0, 1.0]], dtype=torch.float64, requires_grad=True)
     upstream = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
     out = DoReFaWeight((2, 2), bits=1)(w)
     (out * upstream).sum().backward()
-    assert out.tolist() == [[1.0, -1.0], [1.0, 1.0]]
+    assert out.tolist() == [[0.75, -0.75], [0.75, 0.75]]
     assert torch.equal(w.grad, upstream)
 
 

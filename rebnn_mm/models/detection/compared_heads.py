@@ -1,5 +1,6 @@
 """What losses compare of a detector's heads: whether it is there, what it means, in which form."""
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,12 +34,17 @@ def places_of(loss: DetectorComparisonLoss) -> list[str]:
 def has_place(model: Any, place: str) -> bool:
     """Whether a detector has what is compared there, in a form that can be."""
     if place == 'regions':
-        return isinstance(getattr(model, 'roi_head', None), StandardRoIHead)
+        head = getattr(model, 'roi_head', None)
+        # Others have more scores than classes and one for the background (SeesawLoss).
+        own_classes = getattr(getattr(head, 'bbox_head', None), 'custom_cls_channels', False)
+        return isinstance(head, StandardRoIHead) and not own_classes
     if place == 'points':
         head = getattr(model, 'bbox_head', None)
         # TOOD's head gives probabilities, where others give what a sigmoid makes them of.
         logits = not getattr(getattr(head, 'loss_cls', None), 'activated', False)
-        return isinstance(head, BaseDenseHead) and hasattr(head, 'cls_out_channels') and logits
+        # Where objectness is another output (YOLOX, AutoAssign), class scores of the background mean nothing.
+        alone = 'objectnesses' not in inspect.signature(getattr(head, 'loss_by_feat', len)).parameters
+        return isinstance(head, BaseDenseHead) and hasattr(head, 'cls_out_channels') and logits and alone
     head = getattr(model, 'rpn_head', None)
     # Others sample otherwise, and give something else for weights of the sampled anchors.
     plain = isinstance(head, AnchorHead) and type(head).get_targets is AnchorHead.get_targets

@@ -60,18 +60,19 @@ def product_of(layer: Any, call: Call) -> Product:
     (x,), values = call
     if layer.bias is not None:
         values = values - layer.bias.view(-1, 1, 1)
-    factor, weight = None, layer.weight
+    learned, weight = None, layer.weight
     with torch.no_grad():
         if isinstance(layer, BinaryLayer) and layer.activation_quantizer is not None:
             x = layer.activation_quantizer(x)
     if isinstance(layer, BinaryLayer) and layer.weight_quantizer is not None:
         weight, factor = layer.weight_quantizer.codes(weight)
         if factor is not None:
-            # A learned factor's gradient cancels, as the quotient does not depend on it.
-            learned = isinstance(factor, nn.Parameter)
-            values = values / (factor if learned else factor.detach()).view(-1, 1, 1)
+            learned = factor if isinstance(factor, nn.Parameter) else None
+            # Its gradient cancels, as the quotient does not depend on it, if the product has one by it.
+            through = learned is not None or layer.weight_quantizer.factor_has_gradient
+            values = values / (factor if through else factor.detach()).view(-1, 1, 1)
     size = x.detach().float().flatten(1).norm(dim=1) * weight.detach().float().norm()
-    return Product(values, size, None if factor is None else factor.flatten())
+    return Product(values, size, None if learned is None else learned.flatten())
 
 
 _taught: dict[tuple[type, type], type] = {}

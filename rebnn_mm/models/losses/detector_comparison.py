@@ -40,7 +40,7 @@ class Product(NamedTuple):
     Attributes:
         values: their product, (N, O, H, W); of a binary layer that of the signs, before the factor.
         size: norm of the input of each image, or region, times that of the weight, (N,).
-        factor: what a binary layer multiplies each output channel with, (O,); None if there is nothing.
+        factor: what a binary layer learns to multiply each output channel with, (O,); None if it learns nothing.
     """
 
     values: Tensor

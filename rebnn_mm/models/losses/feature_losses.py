@@ -81,7 +81,8 @@ class MapLoss(DetectorComparisonLoss):
     ) -> dict[str, Tensor]:
         """``loss_<term>_<module>``, with the number of the level where there are several."""
         return {
-            f'loss_{self.term}_{name}': self.weight * self.distance(ours, theirs)
+            # Of no region there is no distance, and a gradient of 0.
+            f'loss_{self.term}_{name}': self.weight * (self.distance(ours, theirs) if len(ours) else ours.sum())
             for name, ours, theirs in self.map_pairs(student, teacher)
         }
 
@@ -431,8 +432,12 @@ class LayerwiseLoss(DetectorComparisonLoss):
         ]
         for ours, theirs in pairs:
             self.check_shapes(ours.values, theirs.values, 'products of a layer')
-        angles = torch.stack([angle_distance(*pair) for pair in pairs]).mean()
-        amplitudes = torch.stack([amplitude_distance(*pair) for pair in pairs]).mean()
+        made = [pair for pair in pairs if len(pair[0].values)]  # of a region or an image
+        if not made:
+            nothing = torch.stack([ours.values.sum() for ours, _ in pairs]).sum()
+            return {'loss_angle': nothing, 'loss_amplitude': nothing}
+        angles = torch.stack([angle_distance(*pair) for pair in made]).mean()
+        amplitudes = torch.stack([amplitude_distance(*pair) for pair in made]).mean()
         return {'loss_angle': self.weight * angles, 'loss_amplitude': self.amplitude * amplitudes}
 
     def extra_repr(self) -> str:

@@ -5,7 +5,7 @@ pytest.importorskip('mmdet')
 
 from rebnn_mm.models.detection.compared_heads import has_place, points_of
 
-from .taught_samples import CLASSES, built, fcos, retina, taught
+from .taught_samples import CLASSES, built, c4, fcos, retina, taught
 
 
 def test_levels_and_anchors_lie_behind_each_other_as_in_the_head():
@@ -47,6 +47,18 @@ def test_probabilities_are_not_taken_for_what_becomes_them():
     assert has_place(model, 'points')
     model.bbox_head = head
     assert not has_place(model, 'points')
+
+
+def test_heads_whose_scores_mean_something_else_are_not_compared():
+    from mmdet.models import YOLOXHead
+
+    model = built(retina(None))
+    model.bbox_head = YOLOXHead(2, 8, feat_channels=8, stacked_convs=1)
+    assert not has_place(model, 'points')
+    two_stage = built(c4(None))
+    assert has_place(two_stage, 'regions')
+    two_stage.roi_head.bbox_head.loss_cls.custom_cls_channels = True
+    assert not has_place(two_stage, 'regions')
 
 
 def test_a_level_in_several_tensors_is_refused():

@@ -12,11 +12,12 @@ from mmdet.models.detectors import FasterRCNN, RetinaNet
 
 from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.methods import BiDetConv2d, BiRealConv2d, BNNConv2d, ReBNNConv2d, ReSTEConv2d
 from rebnn_mm.models.detection import TeacherStudentDetector
 from rebnn_mm.models.detection.teacher_student_detector import product_of, watched_layers
-from rebnn_mm.models.fixed_teacher import noted_calls
+from rebnn_mm.models.fixed_teacher import Call, noted_calls
 from rebnn_mm.models.losses import standardised_distance
-from rebnn_mm.models.losses.feature_losses import angle_distance
+from rebnn_mm.models.losses.feature_losses import amplitude_distance, angle_distance
 
 from .taught_samples import (
     BINARY,
@@ -306,6 +307,33 @@ def test_layers_are_compared_with_those_of_the_teacher(build):
     torch.testing.assert_close(real.size[1], x[1].norm() * theirs.weight.norm())
     assert real.factor is None and not real.values.requires_grad
     assert losses['loss_angle'] > 0 and losses['loss_amplitude'] > 0
+
+
+def products(kind):
+    """A binary layer, a real one of other weights, and what both made of the same images, as :class:`Product`."""
+    torch.manual_seed(0)
+    layer, real = kind(4, 6, 3, bias=False, activation='BinarySign').double(), nn.Conv2d(4, 6, 3, bias=False).double()
+    layer.weight.data = 0.1 * torch.randn(6, 4, 3, 3, dtype=torch.float64)
+    images = torch.randn(2, 4, 5, 5, dtype=torch.float64)
+    return layer, [product_of(each, Call((images,), each(images))) for each in (layer, real)]
+
+
+def test_the_angle_pulls_alike_whatever_factor_a_method_computes():
+    found = []
+    for kind in (BNNConv2d, BiDetConv2d, ReSTEConv2d, ReBNNConv2d):
+        layer, pair = products(kind)
+        loss = angle_distance(*pair)
+        found.append((loss.detach(), *torch.autograd.grad(loss, layer.weight)))
+    for loss, gradient in found[1:]:
+        torch.testing.assert_close(loss, found[0][0])
+        torch.testing.assert_close(gradient, found[0][1], rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize('kind', [BNNConv2d, BiRealConv2d, BiDetConv2d, ReSTEConv2d])
+def test_the_amplitude_leaves_factors_alone_that_are_computed(kind):
+    layer, pair = products(kind)
+    gradients = torch.autograd.grad(amplitude_distance(*pair), layer.weight, allow_unused=True)
+    assert gradients[0] is None or not gradients[0].any()
 
 
 def test_layers_learn_from_those_of_the_teacher_in_the_form_that_keeps_sums(build):

@@ -195,6 +195,19 @@ def test_amplitude_moves_the_factor_and_nothing_else(draw):
     assert float(amplitude_distance(Product(student, size), Product(teacher, size))) == 0
 
 
+def test_of_no_region_there_is_no_distance(draw):
+    empty = torch.zeros(0, 2, 3, 3, requires_grad=True)
+    maps = DetectorOutput({'roi_head.shared_head': (empty,)})
+    layers = DetectorOutput({}, layers={'roi_head.x': [Product(empty, torch.zeros(0), torch.ones(2))]})
+    for loss, output in (
+        (PKDLoss(['roi_head.shared_head']), maps),
+        (AttentionTransferLoss(['roi_head.shared_head']), maps),
+        (LayerwiseLoss(['roi_head']), layers),
+    ):
+        for value in loss(output, output, Targets()).values():
+            assert value.requires_grad and float(value.detach()) == 0
+
+
 def test_layers_of_the_named_parts_count_alike(draw):
     ours, theirs = (
         {name: [Product(draw(2, 3, 2, 2), torch.ones(2))] for name in ('a.x', 'a.y', 'ab.z')} for _ in 'st'
