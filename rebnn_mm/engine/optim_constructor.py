@@ -89,7 +89,8 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
 
     with the weights as they are when training starts (:func:`apply_relative_rates`, called by the method's hook). With
     Adam at a rate of 1e-3 a step then moves a weight by up to a tenth of the mean magnitude in every layer, whatever
-    initialisation or checkpoint it comes from. ``relative=False`` keeps ``lr * lr_mult``.
+    initialisation or checkpoint it comes from. ``relative=False`` keeps ``lr * lr_mult``. Schedules multiply these
+    rates; an absolute ``eta_min`` is one number for all groups, so take ``eta_min_ratio``.
 
     Nothing pulls a latent weight back, so over T steps of Adam it walks about :math:`lr_l \sqrt{T / 3}` away while the
     rate falls to 0 linearly (0.3 to 1.3 times that in the trainings that we looked at), and beyond 1 it gets no
