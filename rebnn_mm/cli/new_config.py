@@ -310,9 +310,7 @@ def epochs_of(base: Config, images: int, asked: int | None) -> int | None:
         problem = '--epochs: the base counts iterations; set train_cfg.max_iters in the config.'
         stop_if(None if asked is None else problem)
         return None
-    return (
-        asked if asked is not None else max(12, math.ceil(STEPS * base.train_dataloader.get('batch_size', 1) / images))
-    )
+    return asked or max(12, math.ceil(STEPS * base.train_dataloader.get('batch_size', 1) / images))
 
 
 def schedule(base: Config, epochs: int) -> str:

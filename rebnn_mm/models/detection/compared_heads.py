@@ -40,11 +40,13 @@ def has_place(model: Any, place: str) -> bool:
         return isinstance(head, StandardRoIHead) and not own_classes
     if place == 'points':
         head = getattr(model, 'bbox_head', None)
+        if not isinstance(head, BaseDenseHead):
+            return False
         # TOOD's head gives probabilities, where others give what a sigmoid makes them of.
         logits = not getattr(getattr(head, 'loss_cls', None), 'activated', False)
         # Where objectness is another output (YOLOX, AutoAssign), class scores of the background mean nothing.
-        alone = 'objectnesses' not in inspect.signature(getattr(head, 'loss_by_feat', len)).parameters
-        return isinstance(head, BaseDenseHead) and hasattr(head, 'cls_out_channels') and logits and alone
+        alone = 'objectnesses' not in inspect.signature(head.loss_by_feat).parameters
+        return hasattr(head, 'cls_out_channels') and logits and alone
     head = getattr(model, 'rpn_head', None)
     # Others sample otherwise, and give something else for weights of the sampled anchors.
     plain = isinstance(head, AnchorHead) and type(head).get_targets is AnchorHead.get_targets
