@@ -42,6 +42,7 @@ runs = [
         config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
         options={**moving, **borders},
         budget=half,
+        hooks=[dict(type='BinaryCompileHook', part='teacher.backbone')],
         start='full_stage1',
     ),
 ]
