@@ -14,6 +14,8 @@ from mmengine.model import BaseModel
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from rebnn_mm.deploy.errors import first_sentence
+
 from .layer_cost import NetworkCost
 from .layer_counter import count_layers
 
@@ -60,7 +62,7 @@ def network_cost(model: nn.Module, shape: tuple[int, ...], rois: int | None = No
         layers = count_layers(computed, lambda: _predict(computed, shape, rois))
         warnings.warn(
             'network_cost: an operator does not run on shapes alone, so the network was computed for real '
-            f'({type(problem).__name__}: {str(problem).strip().splitlines()[0][:120]})',
+            f'({type(problem).__name__}: {first_sentence(problem, 120)})',
             stacklevel=2,
         )
     return NetworkCost(layers, tuple(shape), rois)

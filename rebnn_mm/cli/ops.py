@@ -18,6 +18,7 @@ from rebnn_mm.analysis.config_network import build_network, input_shape, text_le
 from rebnn_mm.analysis.cost_report import cost_json, cost_markdown, cost_table
 from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import RULES
+from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.utils.command_line import config_file, read_config, stop_if, unwritable
 from rebnn_mm.utils.config_mistake import explained
 from rebnn_mm.utils.whole_file import whole_file
@@ -80,7 +81,7 @@ def main() -> None:
     except RuntimeError as problem:
         stop_if(
             f'{args.config}: the network does not run on {"x".join(map(str, shape))}: '
-            f'{str(problem).splitlines()[0]} Give another input: --shape HEIGHT WIDTH, or --tokens NUMBER'
+            f'{first_sentence(problem)}. Give another input: --shape HEIGHT WIDTH, or --tokens NUMBER'
         )
     rule = RULES[args.rule]
     if args.format == 'table':

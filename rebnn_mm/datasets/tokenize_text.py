@@ -6,6 +6,8 @@ import torch
 from mmengine.registry import TRANSFORMS
 from mmengine.structures import BaseDataElement
 
+from rebnn_mm.deploy.errors import first_sentence
+
 INPUTS = ('input_ids', 'attention_mask', 'token_type_ids')
 
 
@@ -85,8 +87,7 @@ def load_tokenizer(name: str) -> Any:
     try:
         return AutoTokenizer.from_pretrained(name, use_fast=True)
     except (OSError, ValueError) as error:
-        reason = str(error).strip().splitlines()[0]
         raise FileNotFoundError(
-            f'TokenizeText: no tokenizer at {name} ({reason}). Put an encoder with its tokenizer files there, or set '
-            'tokenizer to the directory or hub name of one.'
+            f'TokenizeText: no tokenizer at {name} ({first_sentence(error)}). Put an encoder with its '
+            'tokenizer files there, or set tokenizer to the directory or hub name of one.'
         ) from None

@@ -53,9 +53,7 @@ class Classifier(PackedModel):
         Raises:
             DeployError: the image or the file is not as it should be.
         """
-        several = isinstance(image, list | tuple)
-        results = self._results([self.prepare(one) for one in (image if several else [image])], top=top)
-        return results if several else results[0]
+        return self._called(image, top=top)
 
     def _result(self, prepared: Prepared, outputs: list[np.ndarray], top: int = 5) -> list[Label]:
         scores = self._checked(outputs)

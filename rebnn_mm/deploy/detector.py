@@ -75,9 +75,7 @@ class Detector(PackedModel):
         Raises:
             DeployError: the image or the file is not as it should be.
         """
-        several = isinstance(image, list | tuple)
-        results = self._results([self.prepare(one) for one in (image if several else [image])])
-        return results if several else results[0]
+        return self._called(image)
 
     def _result(self, prepared: Prepared, outputs: list[np.ndarray]) -> Detections:
         boxes, scores, labels = outputs

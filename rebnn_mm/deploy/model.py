@@ -173,6 +173,12 @@ class PackedModel(LoadedModel, ABC):
         outputs = self.run_several(prepared)
         return [self._result(one, found, **options) for one, found in zip(prepared, outputs, strict=True)]
 
+    def _called(self, image: Any, **options: Any) -> Any:
+        """The result of one image, or those of a list."""
+        several = isinstance(image, list | tuple)
+        results = self._results([self.prepare(one) for one in (image if several else [image])], **options)
+        return results if several else results[0]
+
     def prepare(self, image: Image) -> Prepared:
         """The tensor that the network gets for an image.
 
@@ -252,9 +258,7 @@ class RawModel(PackedModel):
         Raises:
             DeployError: the image or the file is not as it should be.
         """
-        several = isinstance(image, list | tuple)
-        results = self._results([self.prepare(one) for one in (image if several else [image])])
-        return results if several else results[0]
+        return self._called(image)
 
     def _result(self, prepared: Prepared, outputs: list[np.ndarray]) -> dict[str, np.ndarray]:
         return dict(zip(self.outputs, outputs, strict=True))

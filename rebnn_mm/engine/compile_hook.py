@@ -22,7 +22,8 @@ class CompileHook(Hook):
     again.
 
     Args:
-        part: name of the submodule to compile, for instance ``'backbone'``.
+        part: name of the submodule to compile, for instance ``'backbone'``; of a model that is taught also
+            ``'teacher.backbone'``.
         options: keyword arguments of ``torch.nn.Module.compile``.
 
     Raises:

@@ -1,14 +1,12 @@
 """The mmengine hook that lets a resumed run draw what the uninterrupted one would."""
 
-import random
 from typing import Any
 
 import numpy as np
-import torch
 from mmengine.dist import get_rank
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
-from mmengine.runner import Runner
+from mmengine.runner import Runner, set_random_seed
 
 
 @HOOKS.register_module()
@@ -34,7 +32,4 @@ class IterSeedHook(Hook):
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
         """Seed Python, NumPy and PyTorch on every device."""
-        seed = self.seed_of(runner.seed or 0, runner.iter, get_rank())
-        random.seed(seed)
-        np.random.seed(seed)
-        torch.manual_seed(seed)
+        set_random_seed(self.seed_of(runner.seed or 0, runner.iter, get_rank()))

@@ -10,18 +10,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from rebnn_mm.functional import sign
 from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear
 from rebnn_mm.layers.attention import AttentionParts
-from rebnn_mm.methods import FDASign, IRNetSign, OvSWSign, RBNNSign, ReCUSign, ReSTESign, SiMaNSign
-from rebnn_mm.quantizers import ActivationQuantizer, BinaryApproxSign, BinarySign, BinaryWideSign
+from rebnn_mm.methods import RBNNSign, SiMaNSign
+from rebnn_mm.quantizers import ActivationQuantizer
 
 from .operators import DOMAIN, DOMAIN_VERSION
 from .packing import pack_weight, unpack_bits
-
-PLAIN_SIGNS = {
-    cls.quantize
-    for cls in (BinarySign, BinaryApproxSign, BinaryWideSign, FDASign, IRNetSign, OvSWSign, ReCUSign, ReSTESign)
-}
-"""Functions of activation quantizers that are the sign of their input in evaluation, as the operators take it."""
-
 
 CENTRED_SIGNS = {cls.quantize for cls in (RBNNSign, SiMaNSign)}
 """Functions of activation quantizers that are the sign of each sample's centred input (:class:`Centred`)."""
@@ -89,7 +82,7 @@ def bias_of(layer: BinaryLayer) -> Tensor:
 
 def sign_input(quantizer: ActivationQuantizer) -> tuple[Tensor, nn.Module | None]:
     """What is added to an input before its sign is taken, and what happens before that."""
-    plain = type(quantizer).quantize in PLAIN_SIGNS
+    plain = quantizer.plain_sign
     shift = quantizer.shift if plain else None
     zeros = torch.zeros(quantizer.channels)
     return zeros if shift is None else shift.detach().float().clone(), None if plain else _before_sign(quantizer)

@@ -9,6 +9,7 @@ import onnxruntime
 from onnx import numpy_helper
 from torch import Tensor, nn
 
+from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.deploy.session import library_available, open_session
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.quantizers import ActivationQuantizer
@@ -111,7 +112,7 @@ def verify(
         session = open_session(signs, library=available and not exact, blocked=blocked)
         other = open_session(data, library=exact, blocked=blocked) if available else None
     except Exception as error:
-        raise ValueError(f'the exported graph is not valid: {_first_line(error)}') from error
+        raise ValueError(f'the exported graph is not valid: {first_sentence(error)}') from error
     count, difference, top1, library = 0, 0.0, 0, None if other is None else 0.0
     detections: list[Agreement] = []
     flips: dict[str, Flips] = {}
@@ -157,7 +158,7 @@ def _run(session: onnxruntime.InferenceSession, feeds: dict[str, np.ndarray]) ->
     try:
         found = session.run(None, feeds)
     except Exception as error:
-        raise ValueError(f'the exported graph does not run: {_first_line(error)}') from error
+        raise ValueError(f'the exported graph does not run: {first_sentence(error)}') from error
     return dict(zip((value.name for value in session.get_outputs()), found, strict=True))
 
 
@@ -349,7 +350,3 @@ def _other_detections(image: Agreement, expected: int, found: int) -> str:
         f'{image.iou:.4f} or more and their scores differ by at most {image.score:.2g}. A real-valued operator is not '
         'exported right; if it is one of many, a score on a threshold can do it: then compare on other images.'
     )
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..functional import channel_centred, channel_mean_abs, per_channel, sign, zero_outside_one_
-from ..quantizers import WeightQuantizer
+from ..quantizers import SignWeight
 
 
 class _CentredSign(torch.autograd.Function):
@@ -58,7 +58,7 @@ def centred_sign(weight: Tensor) -> Tensor:
 
 
 @MODELS.register_module()
-class BiBERTWeight(WeightQuantizer):
+class BiBERTWeight(SignWeight):
     r"""Sign of the centred channel times the mean magnitude of the uncentred one, :func:`centred_sign`.
 
     It has no state, so an embedding quantizes the rows of a batch and no others.
@@ -79,6 +79,6 @@ class BiBERTWeight(WeightQuantizer):
     def forward(self, weight: Tensor) -> Tensor:
         return centred_sign(weight)
 
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs of the centred weight and the mean of |w| per channel."""
-        return sign(channel_centred(weight)), channel_mean_abs(weight)
+    def scale(self, weight: Tensor) -> Tensor:
+        """The mean of |w| per channel."""
+        return channel_mean_abs(weight)

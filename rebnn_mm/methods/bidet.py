@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from ..functional import channel_dims, channel_mean_abs, scaled_sign, sign
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import WeightQuantizer
+from ..quantizers import SignWeight
 
 
 @MODELS.register_module()
-class BiDetWeight(WeightQuantizer):
+class BiDetWeight(SignWeight):
     r"""Sign scaled by the channel-wise mean of the latent weight's magnitude, differentiated through both factors.
 
     With :math:`G = \partial L / \partial \hat w`, M weights per channel and the straight-through estimator of the sign
@@ -48,9 +48,9 @@ class BiDetWeight(WeightQuantizer):
         scale = (weight * sign(weight)).mean(dim=channel_dims(weight))
         return scaled_sign(weight, scale, mask=False)
 
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs and the mean of |w| per channel."""
-        return sign(weight), channel_mean_abs(weight)
+    def scale(self, weight: Tensor) -> Tensor:
+        """The mean of |w| per channel."""
+        return channel_mean_abs(weight)
 
 
 @MODELS.register_module()

@@ -11,9 +11,9 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ..functional import channel_mean_abs, per_channel, sign, sign_identity
+from ..functional import channel_mean_abs, per_channel, sign_identity
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import WeightQuantizer
+from ..quantizers import SignWeight, WeightQuantizer
 
 OMEGA = 20.0
 """The frequency of the released scripts."""
@@ -92,7 +92,7 @@ class BiPerSine(WeightQuantizer):
 
 
 @MODELS.register_module()
-class BiPerWeight(BiPerSine):
+class BiPerWeight(SignWeight, BiPerSine):
     r"""Sign of the sine of the latent weight times a learnable scale: stage 2.
 
     .. math::
@@ -123,9 +123,9 @@ class BiPerWeight(BiPerSine):
     def forward(self, weight: Tensor) -> Tensor:
         return sign_identity(self.latent(weight)) * per_channel(self.alpha, weight)
 
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs of the sine and alpha."""
-        return sign(self.latent(weight)), self.alpha
+    def scale(self, weight: Tensor) -> Tensor:
+        """Alpha."""
+        return self.alpha
 
 
 @MODELS.register_module()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..functional import sign, straight_through
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import WeightQuantizer
+from ..quantizers import SignWeight
 
 HARD = 1e-7
 """A temperature below this one gives signs."""
@@ -43,7 +43,7 @@ def hardening_sign(weight: Tensor, temperature: Tensor) -> Tensor:
 
 
 @MODELS.register_module()
-class BNextWeight(WeightQuantizer):
+class BNextWeight(SignWeight):
     """Signs without a scale, trained as :func:`hardening_sign`; evaluation and exported files have the signs.
 
     The temperature falls by a tenth with every epoch, so training has signs from epoch 153 on: until then it computes
@@ -80,10 +80,6 @@ class BNextWeight(WeightQuantizer):
     def forward(self, weight: Tensor) -> Tensor:
         """The weight of training at this temperature, or the signs in evaluation, of the latent weight's shape."""
         return hardening_sign(weight, self.temperature if self.training else torch.zeros_like(self.temperature))
-
-    def codes(self, weight: Tensor) -> tuple[Tensor, None]:
-        """Signs, without a factor."""
-        return sign(weight), None
 
     def begin_epoch(self, weight: Tensor) -> None:
         """Lower the temperature."""

@@ -9,13 +9,13 @@ from typing import ClassVar
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ..functional import sign, sign_identity
+from ..functional import sign_identity
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import WeightQuantizer
+from ..quantizers import SignWeight
 
 
 @MODELS.register_module()
-class BNNWeight(WeightQuantizer):
+class BNNWeight(SignWeight):
     r"""Sign without a scale; the latent weight is clamped to [-bound, bound], [-1, 1] by default, after every step.
 
     .. math::
@@ -58,10 +58,6 @@ class BNNWeight(WeightQuantizer):
     def forward(self, weight: Tensor) -> Tensor:
         """The signs, of the latent weight's shape."""
         return sign_identity(weight)
-
-    def codes(self, weight: Tensor) -> tuple[Tensor, None]:
-        """Signs, without a factor."""
-        return sign(weight), None
 
     def constrain(self, weight: Tensor) -> None:
         """Clamp to [-bound, bound]."""

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from ..functional import channel_mean_abs, is_pair, per_channel, sign
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, WeightQuantizer
+from ..quantizers import ActivationQuantizer, SignWeight
 
 OMEGA = 0.1
 """Base frequency: the square wave equals the sign up to half a period, pi / 0.1 = 31.4."""
@@ -161,7 +161,7 @@ class NoiseAdaptation(nn.Module):
 
 
 @MODELS.register_module()
-class FDAWeight(WeightQuantizer):
+class FDAWeight(SignWeight):
     r"""Sign with a Fourier series as its derivative, scaled by the channel's mean magnitude.
 
     .. math::
@@ -213,9 +213,9 @@ class FDAWeight(WeightQuantizer):
                 codes = codes + self.noise(weight.flatten(1)).view_as(weight)
         return codes * per_channel(channel_mean_abs(weight.detach()), weight)
 
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs and the mean of |w| per channel."""
-        return sign(weight), channel_mean_abs(weight)
+    def scale(self, weight: Tensor) -> Tensor:
+        """The mean of |w| per channel."""
+        return channel_mean_abs(weight)
 
     def set_progress(self, done: float) -> None:
         """Move n and the noise's factor along their schedules."""
@@ -253,6 +253,7 @@ class FDASign(ActivationQuantizer):
     """
 
     hook: ClassVar[str] = 'BinaryHook'
+    plain_sign: ClassVar[bool] = True
     same_in_training: ClassVar[bool] = False
 
     def __init__(

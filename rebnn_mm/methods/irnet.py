@@ -16,11 +16,10 @@ from ..functional import (
     checked_sharpness,
     per_channel,
     sharpness_at,
-    sign,
     sign_tanh,
 )
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, WeightQuantizer
+from ..quantizers import ActivationQuantizer, SignWeight
 
 T_RANGE = (1e-3, 10.0)
 """First and last value of the estimator's sharpness, as in the released code for ResNet-20."""
@@ -73,7 +72,7 @@ def power_of_two(values: Tensor) -> Tensor:
 
 
 @MODELS.register_module()
-class IRNetWeight(WeightQuantizer):
+class IRNetWeight(SignWeight):
     r"""Sign of balanced, standardised weights times a power of two.
 
     .. math::
@@ -114,9 +113,9 @@ class IRNetWeight(WeightQuantizer):
         v = libra(weight)
         return sign_tanh(v, self.sharpness) * per_channel(power_of_two(v), weight)
 
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs of the centred weight and the power of two."""
-        return sign(self.latent(weight)), power_of_two(libra(weight))
+    def scale(self, weight: Tensor) -> Tensor:
+        """The power of two."""
+        return power_of_two(libra(weight))
 
     def set_progress(self, done: float) -> None:
         """Sharpen the estimator."""

@@ -11,9 +11,9 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ..functional import channel_dims, channel_mean_abs, per_channel, sign, sign_approx, sign_identity, standardised
+from ..functional import channel_dims, channel_mean_abs, per_channel, sign_approx, sign_identity, standardised
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, WeightQuantizer
+from ..quantizers import ActivationQuantizer, SignWeight
 
 EPS = 1e-5
 
@@ -45,7 +45,7 @@ def scaled_up_(grad: Tensor, weight: Tensor, ratio: float) -> Tensor:
 
 
 @MODELS.register_module()
-class OvSWWeight(WeightQuantizer):
+class OvSWWeight(SignWeight):
     r"""Sign times a constant scale per channel; silent weights are moved at the optimizer's step.
 
     .. math::
@@ -108,11 +108,7 @@ class OvSWWeight(WeightQuantizer):
         self._negative: Tensor | None = None
 
     def forward(self, weight: Tensor) -> Tensor:
-        return sign_identity(weight) * per_channel(self._scale(weight), weight)
-
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs and the mean magnitude of each standardised channel."""
-        return sign(weight), self._scale(weight)
+        return sign_identity(weight) * per_channel(self.scale(weight), weight)
 
     @torch.no_grad()
     def before_step(self, weight: Tensor) -> None:
@@ -130,7 +126,7 @@ class OvSWWeight(WeightQuantizer):
             self._negative = None
 
     @torch.no_grad()
-    def _scale(self, weight: Tensor) -> Tensor:
+    def scale(self, weight: Tensor) -> Tensor:
         return channel_mean_abs(standardised(weight, channel_dims(weight), EPS)).to(weight.dtype)
 
     def extra_repr(self) -> str:
@@ -155,6 +151,8 @@ class OvSWSign(ActivationQuantizer):
         >>> OvSWSign(2)(torch.tensor([[3., -1.]]))
         tensor([[ 1., -1.]])
     """
+
+    plain_sign: ClassVar[bool] = True
 
     def quantize(self, x: Tensor) -> Tensor:
         """Binarise x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""

@@ -13,7 +13,6 @@ from torch.autograd.function import once_differentiable
 
 from ..functional import (
     channel_dims,
-    channel_mean_abs,
     checked_sharpness,
     per_channel,
     sharpness_at,
@@ -21,7 +20,7 @@ from ..functional import (
     standardised,
 )
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, WeightQuantizer
+from ..quantizers import ActivationQuantizer, LearnedScaleWeight
 
 T_RANGE = (1e-2, 10.0)
 """First and last value of the estimator's sharpness."""
@@ -175,7 +174,7 @@ def _nearest_rotation(matrix: Tensor) -> Tensor:
 
 
 @MODELS.register_module()
-class RBNNWeight(WeightQuantizer):
+class RBNNWeight(LearnedScaleWeight):
     r"""Sign of the rotated weight, times a learnable scale.
 
     .. math::
@@ -224,7 +223,6 @@ class RBNNWeight(WeightQuantizer):
         super().__init__(weight_shape)
         self.t_range = checked_sharpness('RBNNWeight', t)
         self.sides = rotation_sides(math.prod(weight_shape[1:]))
-        self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
         self.theta = nn.Parameter(torch.full((weight_shape[0],), math.pi / 2))
         self.register_buffer('left', random_rotation(self.sides[0]))
         self.register_buffer('right', random_rotation(self.sides[1]))
@@ -239,15 +237,6 @@ class RBNNWeight(WeightQuantizer):
 
     def forward(self, weight: Tensor) -> Tensor:
         return sign_triangle(self._partly_rotated(weight), self.sharpness) * per_channel(self.alpha, weight)
-
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs of the rotated weight and alpha."""
-        return sign(self.latent(weight)), self.alpha
-
-    @torch.no_grad()
-    def init_from_weight(self, weight: Tensor) -> None:
-        """Set alpha to the mean of |w| of each channel."""
-        self.alpha.copy_(channel_mean_abs(weight))
 
     def set_progress(self, done: float) -> None:
         """Sharpen the estimator."""

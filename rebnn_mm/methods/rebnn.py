@@ -1,8 +1,7 @@
 """ReBNN (Xu et al., AAAI 2023): learned scales, and a reconstruction term that makes the gradient resilient.
 
 The forward pass and the first half of the backward are here. The term itself and the learning rule of its weight gamma
-(:func:`rebnn_mm.functional.reconstruction_gradient`, :func:`rebnn_mm.functional.max_gradient`) belong around the
-optimizer step: :class:`rebnn_mm.engine.ResilientGradient`.
+(:mod:`rebnn_mm.functional.resilient`) belong around the optimizer step: :class:`rebnn_mm.engine.ResilientGradient`.
 """
 
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from ..functional import channel_centred, channel_dims, channel_mean_abs, is_pair, per_channel, scaled_sign, sign
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.base import SHORTCUT_NAMES
-from ..quantizers import WeightQuantizer
+from ..quantizers import LearnedScaleWeight
 from ..quantizers.builder import QuantizerConfig
 
 ALPHA_MIN = 1e-6
@@ -73,7 +72,7 @@ def scaled_sign_released(weight: Tensor, alpha: Tensor) -> Tensor:
 
 
 @MODELS.register_module()
-class ReBNNWeight(WeightQuantizer):
+class ReBNNWeight(LearnedScaleWeight):
     r"""Binarised weight with learnable scaling factor; holds what the resilient gradient needs.
 
     .. math::
@@ -121,7 +120,6 @@ class ReBNNWeight(WeightQuantizer):
         (tensor([2.0000, 0.1000]), tensor([0.5000, 0.5000]))
     """
 
-    param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
     hook: ClassVar[str] = 'ReBNNHook'
 
     def __init__(
@@ -148,7 +146,6 @@ class ReBNNWeight(WeightQuantizer):
             raise ValueError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps or 'epoch'")
         self.flip_window = flip_window
         self.variant = variant
-        self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
         self.register_buffer('gamma', torch.full((weight_shape[0],), self._first_gamma(), dtype=torch.float32))
         self.gamma: Tensor
 
@@ -165,10 +162,6 @@ class ReBNNWeight(WeightQuantizer):
         if self.center is not None:
             weight = channel_centred(weight, through=False)
         return scaled_sign(weight, self.alpha, mask=False)
-
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs and alpha."""
-        return sign(self.latent(weight)), self.alpha
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:

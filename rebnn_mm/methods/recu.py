@@ -12,9 +12,9 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..functional import channel_dims, channel_mean_abs, is_pair, per_channel, sign, sign_approx
+from ..functional import channel_dims, is_pair, per_channel, sign, sign_approx
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, WeightQuantizer
+from ..quantizers import ActivationQuantizer, LearnedScaleWeight
 
 LAPLACE_STD = 2 * math.sqrt(2)
 """Standard deviation of a Laplace distribution of scale 2, which the latent weights are brought to."""
@@ -105,7 +105,7 @@ def recu_tau(done: float, start: float = 0.85, end: float = 0.99) -> float:
 
 
 @MODELS.register_module()
-class ReCUWeight(WeightQuantizer):
+class ReCUWeight(LearnedScaleWeight):
     r"""Sign of standardised weights, clamped to quantiles that widen during training, times a learnable scale.
 
     .. math::
@@ -134,8 +134,6 @@ class ReCUWeight(WeightQuantizer):
         (tensor(0.9900), tensor([[-1.,  1.]], grad_fn=<MulBackward0>))
     """
 
-    param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
-
     hook: ClassVar[str] = 'BinaryHook'
 
     def __init__(self, weight_shape: tuple[int, ...], tau: tuple[float, float] = (0.85, 0.99)) -> None:
@@ -143,7 +141,6 @@ class ReCUWeight(WeightQuantizer):
         if not is_pair(tau) or not 0.5 <= tau[0] <= tau[1] <= 1:
             raise ValueError(f'ReCUWeight: tau={tau!r} must be (first, last) with 0.5 <= first <= last <= 1')
         self.tau_range = tau
-        self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
         self.register_buffer('tau', torch.tensor(float(tau[0])))
         self.tau: Tensor
 
@@ -153,15 +150,6 @@ class ReCUWeight(WeightQuantizer):
 
     def forward(self, weight: Tensor) -> Tensor:
         return rectified_sign(laplace_standardised(weight), self.tau) * per_channel(self.alpha, weight)
-
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs of the centred weight and alpha."""
-        return sign(self.latent(weight)), self.alpha
-
-    @torch.no_grad()
-    def init_from_weight(self, weight: Tensor) -> None:
-        """Set alpha to the mean of |w| of each channel."""
-        self.alpha.copy_(channel_mean_abs(weight))
 
     def set_progress(self, done: float) -> None:
         """Move tau along its schedule."""
@@ -190,6 +178,8 @@ class ReCUSign(ActivationQuantizer):
         >>> ReCUSign(2)(x)
         tensor([[ 1., -1.]], grad_fn=<_SignApproxBackward>)
     """
+
+    plain_sign: ClassVar[bool] = True
 
     def quantize(self, x: Tensor) -> Tensor:
         """Binarise x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""

@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from ..functional import sign
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, WeightQuantizer
+from ..quantizers import ActivationQuantizer, SignWeight
 
 END = 3.0
 """Last power of the schedule."""
@@ -98,7 +98,7 @@ def _checked_end(owner: str, end: float) -> float:
 
 
 @MODELS.register_module()
-class ReSTEWeight(WeightQuantizer):
+class ReSTEWeight(SignWeight):
     r"""Sign times the mean magnitude of the layer, with the estimator of a power that grows.
 
     .. math::
@@ -137,9 +137,9 @@ class ReSTEWeight(WeightQuantizer):
     def forward(self, weight: Tensor) -> Tensor:
         return sign_power(weight, self.power) * weight.abs().mean()
 
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs and the mean of |w| over the layer, for every channel."""
-        return sign(weight), weight.abs().mean().expand(weight.shape[0])
+    def scale(self, weight: Tensor) -> Tensor:
+        """The mean of |w| over the layer, for every channel."""
+        return weight.abs().mean().expand(weight.shape[0])
 
     def set_progress(self, done: float) -> None:
         """Raise the power."""

@@ -13,14 +13,13 @@ from torch import Tensor, nn
 from ..functional import (
     channel_centred,
     channel_dims,
-    channel_mean_abs,
     per_channel,
     sign,
     sign_approx,
     standardised,
 )
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, WeightQuantizer
+from ..quantizers import ActivationQuantizer, LearnedScaleWeight
 
 EPS = 1e-5
 
@@ -78,7 +77,7 @@ def clamped_magnitudes(weight: Tensor, percent: Tensor) -> Tensor:
 
 
 @MODELS.register_module()
-class SiMaNWeight(WeightQuantizer):
+class SiMaNWeight(LearnedScaleWeight):
     r"""+1 for the larger half of each filter's magnitudes, -1 for the smaller, times a learnable scale.
 
     .. math::
@@ -109,8 +108,6 @@ class SiMaNWeight(WeightQuantizer):
         tensor([[ 1., -1., -1.,  1.]])
     """
 
-    param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
-
     hook: ClassVar[str] = 'BinaryHook'
 
     def __init__(self, weight_shape: tuple[int, ...], percent: float = 15.0) -> None:
@@ -118,7 +115,6 @@ class SiMaNWeight(WeightQuantizer):
         if not 0 <= percent < 50:
             raise ValueError(f'SiMaNWeight: percent={percent!r} must be a number from 0 to below 50')
         self.first_percent = percent
-        self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
         self.register_buffer('percent', torch.tensor(float(percent)))
         self.percent: Tensor
 
@@ -130,15 +126,6 @@ class SiMaNWeight(WeightQuantizer):
         size = standardised(weight, channel_dims(weight), EPS).abs()
         codes = sign(self.latent(weight.detach())) + (size - size.detach())
         return codes.to(weight.dtype) * per_channel(self.alpha, weight)
-
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """+1 and -1 by magnitude, and alpha."""
-        return sign(self.latent(weight)), self.alpha
-
-    @torch.no_grad()
-    def init_from_weight(self, weight: Tensor) -> None:
-        """Set alpha to the mean of |w| of each channel."""
-        self.alpha.copy_(channel_mean_abs(weight))
 
     def set_progress(self, done: float) -> None:
         """Move the percentiles apart."""

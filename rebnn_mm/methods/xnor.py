@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 
 from ..functional import channel_mean_abs, per_channel, sign
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import WeightQuantizer
+from ..quantizers import SignWeight
 
 
 class _XNORWeight(torch.autograd.Function):
@@ -79,7 +79,7 @@ def centred_and_clamped_(weight: Tensor) -> Tensor:
 
 
 @MODELS.register_module()
-class XNORWeight(WeightQuantizer):
+class XNORWeight(SignWeight):
     r"""Sign times the channel's mean magnitude, of weights that are centred and clamped after every step.
 
     Forward and backward are :func:`xnor_weight`; the latent weight is then put through :func:`centred_and_clamped_`.
@@ -100,9 +100,9 @@ class XNORWeight(WeightQuantizer):
     def forward(self, weight: Tensor) -> Tensor:
         return xnor_weight(weight)
 
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+    def scale(self, weight: Tensor) -> Tensor:
         """Signs and the mean of |w| per channel."""
-        return sign(weight), channel_mean_abs(weight)
+        return channel_mean_abs(weight)
 
     def constrain(self, weight: Tensor) -> None:
         """Centre over the input channels and clamp to [-1, 1]."""

@@ -4,7 +4,14 @@ Here is what they are built on, and those that belong to no single method; a met
 :mod:`rebnn_mm.methods`.
 """
 
-from .base import ActivationQuantizer, MissingHookWarning, Quantizer, WeightQuantizer
+from .base import (
+    ActivationQuantizer,
+    LearnedScaleWeight,
+    MissingHookWarning,
+    Quantizer,
+    SignWeight,
+    WeightQuantizer,
+)
 from .builder import build_activation_quantizer, build_weight_quantizer, check_bits, check_per
 from .shared import (
     BinaryApproxSign,
@@ -23,8 +30,10 @@ __all__ = [
     'BinarySign',
     'BinaryStep',
     'BinaryWideSign',
+    'LearnedScaleWeight',
     'MissingHookWarning',
     'Quantizer',
+    'SignWeight',
     'WeightQuantizer',
     'build_activation_quantizer',
     'build_weight_quantizer',

@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..functional import channel_mean_abs, sign
+
 
 def holds(state_dict: Mapping[str, Any], name: str, value: Tensor) -> bool:
     """Whether a state dict has what this value can be loaded from: of this name, and of its shape.
@@ -78,7 +80,8 @@ class WeightQuantizer(Quantizer):
     r"""Turns a latent weight into the weight that the layer computes with.
 
     A method adds one subclass in its file, registers it in mmengine's root ``MODELS`` and implements
-    :meth:`codes`; where the gradient or the training-time value differs from ``scale * codes``, also :meth:`forward`.
+    :meth:`codes`, or takes those of :class:`SignWeight`; where the gradient or the training-time value differs from
+    ``scale * codes``, also :meth:`forward`.
     What has to happen besides is a method to override: :meth:`set_progress`, :meth:`begin_epoch`, :meth:`constrain`.
 
     Args:
@@ -177,6 +180,54 @@ class WeightQuantizer(Quantizer):
         """Change the latent weight in place where the method bounds it; called before training and after each step."""
 
 
+class SignWeight(WeightQuantizer):
+    r"""Codes that are the signs of :meth:`latent`, which is what almost every method has; it adds :meth:`scale`.
+
+    .. math:: \hat w = s \circ sign(u), \quad u \text{ the latent weight, or what the method makes of it}
+
+    Example:
+        >>> SignWeight((1, 3)).codes(torch.tensor([[-0.5, 0.0, 2.0]]))
+        (tensor([[-1.,  1.,  1.]]), None)
+    """
+
+    def scale(self, weight: Tensor) -> Tensor | None:
+        """The factor of each channel, shape (C_out,), of the latent weight; None for 1."""
+        return None
+
+    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Signs of :meth:`latent`, and :meth:`scale`."""
+        return sign(self.latent(weight)), self.scale(weight)
+
+
+class LearnedScaleWeight(SignWeight):
+    r"""Signs times a factor of each channel that is learned.
+
+    Attributes:
+        alpha (Parameter): scaling factor, shape (C_out,); starts at the mean of \|w\| of each channel.
+
+    Example:
+        >>> quantizer = LearnedScaleWeight((1, 2))
+        >>> quantizer.init_from_weight(torch.tensor([[1.0, -3.0]]))
+        >>> quantizer.codes(torch.tensor([[1.0, -3.0]]))[1].data
+        tensor([2.])
+    """
+
+    param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
+
+    def __init__(self, weight_shape: tuple[int, ...]) -> None:
+        super().__init__(weight_shape)
+        self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
+
+    def scale(self, weight: Tensor) -> Tensor:
+        """Alpha."""
+        return self.alpha
+
+    @torch.no_grad()
+    def init_from_weight(self, weight: Tensor) -> None:
+        """Set alpha to the mean of |w| of each channel."""
+        self.alpha.copy_(channel_mean_abs(weight))
+
+
 class ActivationQuantizer(Quantizer):
     r"""Turns a layer's input into the values it computes with.
 
@@ -198,7 +249,8 @@ class ActivationQuantizer(Quantizer):
     param_roles: ClassVar[dict[str, str]] = {'shift': 'shift'}
 
     plain_sign: ClassVar[bool] = False
-    """Whether it gives the sign of the shifted input itself, so that compiled kernels may take it from there."""
+    """Whether it gives the sign of the shifted input itself, so that kernels and packed layers may take it from there;
+    in evaluation only where :attr:`same_in_training` is False."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -5,8 +5,8 @@ from typing import ClassVar
 from mmengine.registry import MODELS
 from torch import Tensor
 
-from ..functional import channel_mean_abs, scaled_sign, sign, sign_approx, sign_ste, sign_within, step_ste
-from .base import ActivationQuantizer, WeightQuantizer
+from ..functional import channel_mean_abs, scaled_sign, sign_approx, sign_ste, sign_within, step_ste
+from .base import ActivationQuantizer, SignWeight
 
 
 @MODELS.register_module()
@@ -137,7 +137,7 @@ class BinaryStep(ActivationQuantizer):
 
 
 @MODELS.register_module()
-class BinaryMeanScaleWeight(WeightQuantizer):
+class BinaryMeanScaleWeight(SignWeight):
     r"""Sign scaled by the channel-wise mean of the latent weight's magnitude, with straight-through gradient.
 
     .. math::
@@ -161,6 +161,6 @@ class BinaryMeanScaleWeight(WeightQuantizer):
     def forward(self, weight: Tensor) -> Tensor:
         return scaled_sign(weight, channel_mean_abs(weight.detach()))
 
-    def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs and the mean of |w| per channel."""
-        return sign(weight), channel_mean_abs(weight)
+    def scale(self, weight: Tensor) -> Tensor:
+        """The mean of |w| per channel."""
+        return channel_mean_abs(weight)

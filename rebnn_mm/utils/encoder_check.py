@@ -8,6 +8,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rebnn_mm.deploy.errors import first_sentence
+
 from .dataset_check import leaf_datasets
 
 OWN_RUN = re.compile(r'(?:^|/)work_dirs/([^/]+)/[^/]+/?$')
@@ -124,5 +126,5 @@ def _hub_problem(name: str) -> str | None:
     try:
         cached_file(name, 'config.json')
     except OSError as error:
-        return str(error).strip().splitlines()[0].rstrip('.')
+        return first_sentence(error)
     return None

@@ -8,6 +8,7 @@ from mmengine.analysis import FlopAnalyzer
 from mmengine.config import Config
 from mmengine.hub import get_config
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensor
 
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
@@ -85,6 +86,18 @@ def test_regions_on_a_pyramid_and_a_mask_head():
 
 def mask_rcnn():
     return get_config('mmdet::mask_rcnn/mask-rcnn_r50_fpn_1x_coco.py').model
+
+
+def test_an_error_without_a_text_has_the_network_computed_for_real():
+    class Shy(nn.Conv2d):
+        def forward(self, x):
+            if isinstance(x, FakeTensor):
+                raise NotImplementedError
+            return super().forward(x)
+
+    with pytest.warns(UserWarning, match=r'computed for real \(NotImplementedError: NotImplementedError\)'):
+        cost = network_cost(Shy(3, 4, 1), (5, 5))
+    assert cost.macs == 3 * 4 * 25
 
 
 def test_learned_regions_are_as_many_as_were_learned():

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from mmengine.logging import print_log
 from torch import Tensor
 
+from rebnn_mm.deploy.errors import first_sentence
+
 from .attention import require_transformers
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ def save_pretrained(model: 'TextClassifier', directory: str) -> None:
     except (OSError, ValueError) as error:
         print_log(
             f'save_pretrained: {model.source} has no tokenizer, so {directory} has none either. '
-            f'({str(error).strip().splitlines()[0]})',
+            f'({first_sentence(error)})',
             logger='current',
             level=logging.WARNING,
         )

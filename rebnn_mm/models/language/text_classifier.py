@@ -12,6 +12,7 @@ from mmengine.structures import BaseDataElement
 from torch import Tensor
 from torch.nn import functional
 
+from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.registry import MODELS
 
 from ...utils.options import check_options
@@ -229,8 +230,7 @@ def _check_directory(encoder: str) -> None:
 
 
 def _not_found(encoder: str, error: Exception) -> str:
-    first = str(error).strip().splitlines()[0]
     return (
         f'encoder={encoder!r} is no local directory, and could not be read from the hub. Without a network give the '
-        f'path of a directory with config.json and weights. ({first})'
+        f'path of a directory with config.json and weights. ({first_sentence(error)})'
     )

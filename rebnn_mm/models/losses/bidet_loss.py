@@ -6,6 +6,8 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from .comparison import at_least_float32
+
 _SMALLEST_SUM = 1e-12
 
 
@@ -33,7 +35,7 @@ def information_regularisation(features: Sequence[Tensor]) -> Tensor:
         >>> information_regularisation([torch.tensor([1., 3.]), torch.tensor([[2.]])])
         tensor(4.5000)
     """
-    means = [_in_full_precision(values).square().mean() for values in features if values.numel()]
+    means = [at_least_float32(values).square().mean() for values in features if values.numel()]
     return torch.stack(means).mean() if means else torch.zeros(())
 
 
@@ -60,7 +62,7 @@ def object_entropy(scores: Tensor, objects: int) -> Tensor:
         >>> object_entropy(p, objects=1).backward(); p.grad
         tensor([-0.8946,  1.3026])
     """
-    scores = _in_full_precision(scores)
+    scores = at_least_float32(scores)
     # Both bounds keep gradients finite where every score has underflowed: 0 times infinity would be NaN further back.
     share = scores / scores.detach().sum().clamp_min(_SMALLEST_SUM)
     return -(share * share.clamp_min(torch.finfo(scores.dtype).tiny).log()).sum() / objects
@@ -91,10 +93,6 @@ def sparse_object_prior(kept: Iterable[tuple[Tensor, int]]) -> Tensor:
     """
     entropies = [object_entropy(scores, objects) for scores, objects in kept if 0 < objects < len(scores)]
     return torch.stack(entropies).mean() if entropies else torch.zeros(())
-
-
-def _in_full_precision(values: Tensor) -> Tensor:
-    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
 @MODELS.register_module()

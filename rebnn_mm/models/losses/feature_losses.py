@@ -10,25 +10,20 @@ from torch import Tensor
 from torch.nn import functional
 from torchvision.ops import roi_align
 
+from rebnn_mm.functional import standardised as over_dims
+
 from .comparison import at_least_float32
 from .detector_comparison import DetectorComparisonLoss, DetectorOutput, Product, Targets, is_within
 
 
-def standardised(x: Tensor, eps: float = 1e-6) -> Tensor:
-    r"""Each channel with mean zero and variance one over images and positions.
-
-    .. math:: \hat x = \frac{x - \bar x_c}{\sqrt{\overline{(x - \bar x_c)^2} + \epsilon}}
-
-    Args:
-        x: (N, C, H, W).
-        eps: keeps a constant channel at zero.
+def standardised(x: Tensor) -> Tensor:
+    """Each channel of maps (N, C, H, W) with mean zero and variance one over images and positions.
 
     Example:
         >>> standardised(torch.tensor([[[[1.0, 3.0]], [[5.0, 5.0]]]])).flatten()
         tensor([-1.0000,  1.0000,  0.0000,  0.0000])
     """
-    variance, mean = torch.var_mean(x, dim=(0, 2, 3), correction=0, keepdim=True)
-    return (x - mean) * (variance + eps).rsqrt()
+    return over_dims(x, (0, 2, 3), 1e-6)
 
 
 def standardised_distance(student: Tensor, teacher: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from mmengine.dataset import pseudo_collate
 from mmengine.model import ExponentialMovingAverage, MMDistributedDataParallel
 from mmengine.optim import OptimWrapper
 from mmengine.runner import Runner, save_checkpoint
+from torch._dynamo.utils import counters
 from torch.utils.data import Dataset
 
 pytest.importorskip('mmpretrain')
@@ -289,6 +290,19 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_stopped(teacher_file, tmp_path, 
     )
     state = resumed.model.state_dict()
     assert all(torch.equal(state[name], value) for name, value in straight.model.state_dict().items())
+
+
+def test_a_compiled_teacher_teaches_the_same(teacher_file, tmp_path):
+    options = dict(losses=[dict(type='AttentionTransferLoss', modules=['backbone'])], label_weight=1.0)
+    plain = train(raw(teacher_file, **options), tmp_path / 'plain', epochs=1)
+    hook = dict(type='rebnn_mm.CompileHook', part='teacher.backbone', backend='eager')
+    torch._dynamo.reset()
+    counters.clear()
+    compiled = train(raw(teacher_file, **options), tmp_path / 'compiled', epochs=1, custom_hooks=[hook])
+    assert counters['frames']['ok'] > 0
+    assert compiled.model.backbone._compiled_call_impl is None
+    state = compiled.model.state_dict()
+    assert all(torch.equal(state[name], value) for name, value in plain.model.state_dict().items())
 
 
 def test_saved_average_is_that_of_the_student(teacher_file, tmp_path):
