@@ -77,7 +77,8 @@ def layer_report(model: nn.Module) -> str:
     suspects = [row for row in rows if row.shortcut]
     if suspects:
         shown = ', '.join(row.name for row in suspects[:4]) + (', ...' if len(suspects) > 4 else '')
-        names = [*SHORTCUT_NAMES, *dict.fromkeys(row.shortcut for row in suspects)]
+        named = (name for module in model.modules() if isinstance(module, BinaryLayer) for name in module.keep_real)
+        names = list(dict.fromkeys([*SHORTCUT_NAMES, *named, *(row.shortcut for row in suspects)]))
         lines.append(
             f'{len(suspects)} binary 1x1 convolutions run beside the others of their block, as shortcuts do: {shown}. '
             f'If they are shortcuts, keep them real: conv_cfg=dict(..., keep_real={names}).'
@@ -89,7 +90,7 @@ def _row(model: nn.Module, name: str, module: nn.Module) -> LayerRow:
     shape = tuple(cast(Tensor, module.weight).shape)
     kind = type(module).__name__
     if isinstance(module, BinaryLayer):
-        shortcut = _shortcut_name(model, name, module) if module.binary and module.keep_real == SHORTCUT_NAMES else ''
+        shortcut = _shortcut_name(model, name, module) if module.binary and module.keep_real else ''
         return LayerRow(name, kind, shape, module.weight_bits, module.activation_bits, module.real_because, shortcut)
     first = isinstance(module, nn.Conv2d) and module.in_channels in IMAGE_CHANNELS
     why = f'first layer ({shape[1]} input channels)' if first else 'made by its module, not through conv_cfg'

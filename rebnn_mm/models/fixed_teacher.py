@@ -295,6 +295,10 @@ class ConfiguredTeacher(FixedTeacher):
         return model, model.get('data_preprocessor') or config.get('data_preprocessor') or {}
 
     def _check_same_images(self, images: Mapping[str, Any], preprocessing: Mapping[str, Any]) -> None:
+        # mmdet turns the channels for either option.
+        preprocessing = (
+            {'bgr_to_rgb': preprocessing.get('rgb_to_bgr', False), **preprocessing} if preprocessing else {}
+        )
         # A teacher whose dict says nothing of its images is given those of the student.
         for name, value in images.items() if preprocessing else ():
             # A switch that is left out is off.

@@ -59,16 +59,23 @@ def test_report_names_what_may_be_a_shortcut():
     assert last.endswith("keep_real=['downsample', 'shortcut', 'skip', 'side']).")
 
 
+def test_a_list_that_leaves_out_the_default_is_asked_about():
+    last = layer_report(nn.Sequential(Block('downsample', keep_real=['stem']))).splitlines()[-1]
+    assert ': 0.downsample.1. ' in last
+    assert last.endswith("keep_real=['downsample', 'shortcut', 'stem']).")
+
+
 @pytest.mark.parametrize(
     'model',
     [
         Block('skip', (8, 4, 4, 32), keep_real=['skip']),
         Block('downsample'),
+        Block('skip', keep_real=False),
         Block('skip', skip='real'),
         nn.Sequential(Block('skip', (32, 8, 8, 32), skip=False), Block('skip', (32, 8, 8, 32), skip=False)),
         nn.ModuleList([ReBNNConv2d(64, 32, 1), ReBNNConv2d(64, 32, 1)]),
     ],
-    ids=['named', 'known name', 'real', 'bottlenecks', 'levels'],
+    ids=['named', 'known name', 'switched off', 'real', 'bottlenecks', 'levels'],
 )
 def test_other_1x1_convolutions_raise_no_question(model):
     assert 'keep them real' not in layer_report(model)

@@ -389,6 +389,14 @@ def test_weights_of_torchvision_fill_a_teacher_of_mmpretrain(tmp_path, images):
             "AttentionTransferLoss compares 'backbone.layer5', which the student does not.* backbone, neck, head",
         ),
         (
+            dict(teacher={**teacher_config(), 'data_preprocessor': dict(PREPROCESSING, std=[1.0, 1.0, 1.0])}),
+            r'trained with std=\[1.0, 1.0, 1.0\].*whose std is \[60.0, 60.0, 60.0\]',
+        ),
+        (
+            dict(teacher={**teacher_config(), 'data_preprocessor': dict(PREPROCESSING, to_rgb=False)}),
+            r'trained with to_rgb=\[0.0\].*whose to_rgb is \[1.0\]',
+        ),
+        (
             dict(teacher={**teacher_config(), 'data_preprocessor': dict(mean=[0.0, 0.0, 0.0])}),
             r'trained with mean=\[0.0, 0.0, 0.0\].*whose mean is \[120.0, 110.0, 100.0\]',
         ),

@@ -180,17 +180,17 @@ def taught(teacher_file, student=None, teacher=None, **options):
     return {**student, **kind, **arguments, **options}
 
 
-def sample(index=0):
+def sample(index=0, size=(64, 64)):
     generator = torch.Generator().manual_seed(index)
-    image = torch.randint(0, 256, (3, 64, 64), generator=generator, dtype=torch.uint8)
+    image = torch.randint(0, 256, (3, *size), generator=generator, dtype=torch.uint8)
     objects = InstanceData(bboxes=torch.tensor([[4.0, 4, 36, 36], [30, 20, 50, 60]]), labels=torch.tensor([0, 2]))
-    sizes = dict(img_shape=(64, 64), ori_shape=(64, 64), pad_shape=(64, 64), scale_factor=(1.0, 1.0), img_id=index)
+    sizes = dict(img_shape=size, ori_shape=size, pad_shape=size, scale_factor=(1.0, 1.0), img_id=index)
     return dict(inputs=image, data_samples=DetDataSample(metainfo=sizes, gt_instances=objects))
 
 
-def losses_of(model, indices=(0, 1), **forward):
+def losses_of(model, indices=(0, 1), size=(64, 64), **forward):
     torch.manual_seed(1)  # for the samplers
-    batch = model.data_preprocessor(pseudo_collate([sample(index) for index in indices]), training=True)
+    batch = model.data_preprocessor(pseudo_collate([sample(index, size) for index in indices]), training=True)
     return model(**batch, mode='loss', **forward)
 
 

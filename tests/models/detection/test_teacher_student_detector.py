@@ -14,10 +14,11 @@ from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.methods import BiDetConv2d, BiRealConv2d, BNNConv2d, ReBNNConv2d, ReSTEConv2d
 from rebnn_mm.models.detection import TeacherStudentDetector
+from rebnn_mm.models.detection.compared_heads import points_of
 from rebnn_mm.models.detection.teacher_student_detector import product_of, watched_layers
 from rebnn_mm.models.fixed_teacher import Call, noted_calls
 from rebnn_mm.models.losses import standardised_distance
-from rebnn_mm.models.losses.feature_losses import amplitude_distance, angle_distance
+from rebnn_mm.models.losses.feature_losses import ObjectFeatureLoss, amplitude_distance, angle_distance
 
 from .taught_samples import (
     BINARY,
@@ -103,6 +104,34 @@ def test_scores_on_regions_are_those_of_the_teacher_alone(build, teacher_file):
     torch.testing.assert_close(losses['loss_dkd'].detach(), expected, rtol=1e-4, atol=1e-5)
     distance = standardised_distance(calls['backbone'][0].result[0].detach(), maps[0])
     torch.testing.assert_close(losses['loss_pkd_backbone'].detach(), distance)
+
+
+def test_objectness_is_compared_on_the_drawn_anchors(build):
+    model = build()
+    with noted_calls(model, ['rpn_head', 'rpn_head.get_targets']) as calls:
+        losses = losses_of(model)
+    drawn = torch.cat(calls['rpn_head.get_targets'][0].result[1], dim=1) > 0
+    assert 0 < drawn.sum() < drawn.numel()
+    batch = model.data_preprocessor(pseudo_collate([sample(0), sample(1)]), training=True)
+    with torch.no_grad():
+        theirs = model.teacher.rpn_head(model.teacher.extract_feat(batch['inputs']))
+    ours, theirs = (points_of(model.rpn_head, made) for made in (calls['rpn_head'][0].result, theirs))
+    expected = nn.functional.binary_cross_entropy_with_logits(ours.scores[drawn], theirs.scores[drawn].sigmoid())
+    torch.testing.assert_close(losses['loss_objectness'], expected)
+
+
+def test_losses_know_the_height_and_the_width_of_the_images(build, monkeypatch):
+    told = []
+    monkeypatch.setattr(ObjectFeatureLoss, 'forward', lambda self, ours, theirs, targets: told.append(targets) or {})
+    losses_of(build(losses=[dict(type='ObjectFeatureLoss', modules=['backbone'])]), size=(64, 96))
+    assert [targets.size for targets in told] == [(64, 96)]
+    assert [boxes.tolist() for boxes in told[0].objects] == [[[4, 4, 36, 36], [30, 20, 50, 60]]] * 2
+
+
+def test_terms_of_one_name_are_added(build):
+    pkd = dict(type='PKDLoss', modules=['backbone'])
+    once, twice = (losses_of(build(losses=[pkd] * count))['loss_pkd_backbone'] for count in (1, 2))
+    torch.testing.assert_close(twice, 2 * once)
 
 
 def test_teacher_neither_learns_nor_changes(build):
@@ -329,6 +358,16 @@ def test_the_angle_pulls_alike_whatever_factor_a_method_computes():
         torch.testing.assert_close(gradient, found[0][1], rtol=1e-5, atol=1e-8)
 
 
+@pytest.mark.parametrize('kind', [nn.Conv2d, ReBNNConv2d])
+def test_a_bias_is_no_part_of_the_product(kind):
+    layer, images = kind(4, 6, 3, bias=True).double(), torch.randn(2, 4, 5, 5, dtype=torch.float64)
+    found = []
+    for bias in (0.0, 7.0):
+        nn.init.constant_(layer.bias, bias)
+        found.append(product_of(layer, Call((images,), layer(images))).values)
+    torch.testing.assert_close(*found)
+
+
 @pytest.mark.parametrize('kind', [BNNConv2d, BiRealConv2d, BiDetConv2d, ReSTEConv2d])
 def test_the_amplitude_leaves_factors_alone_that_are_computed(kind):
     layer, pair = products(kind)
@@ -419,6 +458,15 @@ def with_softmax(conv_cfg=BINARY):
     return c4(conv_cfg, loss_cls=dict(type='CrossEntropyLoss', use_sigmoid=False))
 
 
+UNTURNED = dict(type='DetDataPreprocessor', mean=[120.0, 110.0, 100.0], std=[60.0, 60.0, 60.0])
+TURNED = dict(UNTURNED, rgb_to_bgr=True)
+
+
+def test_channels_that_both_turn_the_other_way_are_the_same(build):
+    student, teacher = ({**c4(conv), 'data_preprocessor': TURNED} for conv in (BINARY, None))
+    assert losses_of(build(student=student, teacher=teacher))['loss_dkd'].isfinite()
+
+
 def checkpointed():
     cfg = deepcopy(c4())
     cfg['backbone']['with_cp'] = True
@@ -443,6 +491,14 @@ def checkpointed():
         (
             dict(teacher={**c4(None), 'data_preprocessor': {k: v for k, v in IMAGES.items() if k != 'bgr_to_rgb'}}),
             r'trained with bgr_to_rgb=\[0.0\].*whose bgr_to_rgb is \[1.0\]',
+        ),
+        (
+            dict(student={**c4(), 'data_preprocessor': UNTURNED}, teacher={**c4(None), 'data_preprocessor': TURNED}),
+            r'trained with bgr_to_rgb=\[1.0\].*whose bgr_to_rgb is \[0.0\]',
+        ),
+        (
+            dict(teacher={**c4(None), 'data_preprocessor': dict(IMAGES, std=[1.0, 1.0, 1.0])}),
+            r'trained with std=\[1.0, 1.0, 1.0\].*whose std is \[60.0, 60.0, 60.0\]',
         ),
         (
             dict(teacher={**c4(None), 'data_preprocessor': dict(type='DetDataPreprocessor')}),

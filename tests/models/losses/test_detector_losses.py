@@ -114,14 +114,18 @@ def test_boxes_are_compared_where_the_teacher_sees_objects(draw, gradient):
 
 
 @pytest.mark.parametrize('classes_share', [True, False])
-def test_region_boxes_are_weighted_by_class(draw, classes_share):
-    scores, boxes = draw(6, 4), (draw(6, 4 if classes_share else 12), draw(6, 4 if classes_share else 12))
-    outputs = [DetectorOutput({}, regions=Regions(scores, b)) for b in boxes]
-    found = RegionBoxLoss()(*outputs, Targets())['loss_region_boxes']
-    p = scores.softmax(1)[:, :3]
-    distance = (boxes[0] - boxes[1]).abs().view(6, -1, 4).mean(2)
+def test_region_boxes_are_weighted_by_the_teachers_classes(draw, classes_share):
+    size = 4 if classes_share else 12
+    ours, theirs = (Regions(draw(6, 4).requires_grad_(), draw(6, size).requires_grad_()) for _ in 'st')
+    found = RegionBoxLoss()(DetectorOutput({}, regions=ours), DetectorOutput({}, regions=theirs), Targets())
+    p = theirs.scores.detach().softmax(1)[:, :3]
+    distance = (ours.boxes - theirs.boxes).abs().view(6, -1, 4).mean(2)
     weights = p.sum(1, keepdim=True) if classes_share else p
-    torch.testing.assert_close(found, (weights * distance).sum() / weights.sum().clamp(min=1))
+    expected = (weights * distance).sum() / weights.sum().clamp(min=1)
+    torch.testing.assert_close(found['loss_region_boxes'], expected)
+    found['loss_region_boxes'].backward()
+    assert ours.boxes.grad.any()
+    assert ours.scores.grad is theirs.scores.grad is theirs.boxes.grad is None
 
 
 def dense_points(images):
@@ -150,6 +154,12 @@ def test_two_processes_weight_points_as_one_with_all_images(tmp_path):
     # One process has twice the images for its mean over objects, DDP takes the mean of the gradients.
     both = [(a + b) / 2 for a, b in zip(*(torch.load(tmp_path / str(rank)) for rank in (0, 1)), strict=True)]
     torch.testing.assert_close(both, dense_losses([0, 1]))
+
+
+def test_a_power_of_choice_is_that_of_the_loss():
+    outputs = [DetectorOutput({}, points=points) for points in dense_points([0, 1])]
+    found = DenseScoreLoss(3.0, power=2.0)(*outputs, Targets())['loss_dense_scores']
+    torch.testing.assert_close(found, 3 * point_divergence(*dense_points([0, 1]), 2.0))
 
 
 def test_a_power_without_a_gradient_is_refused():

@@ -137,6 +137,11 @@ def test_discrepancies_are_mean_squares_of_what_lies_in_a_region(draw):
     squares = (standardised(student) - standardised(teacher)).square()
     expected = torch.stack([squares[0, :, :4, :4].mean(), squares[1, :, :4, 4:].mean()]) / 2
     torch.testing.assert_close(discrepancies(student, teacher, regions, (64, 64), 4), expected)
+    # A height that does not divide: the scale is that of the widths.
+    student, teacher = draw(1, 3, 8, 9), draw(1, 3, 8, 9)
+    squares = (standardised(student) - standardised(teacher)).square()
+    found = discrepancies(student, teacher, torch.tensor([[0, 0, 0, 32, 32.0]]), (60, 72), 4)
+    torch.testing.assert_close(found, squares[0, :, :4, :4].mean()[None] / 2)
 
 
 def test_only_the_regions_of_objects_that_differ_most_are_compared(draw, gradient):
@@ -193,6 +198,15 @@ def test_amplitude_moves_the_factor_and_nothing_else(draw):
     amplitude_distance(Product(student, size, best), Product(teacher, size)).backward()
     assert best.grad.abs().max() < FLOAT64_EXACT
     assert float(amplitude_distance(Product(student, size), Product(teacher, size))) == 0
+
+
+def test_angle_and_amplitude_have_a_factor_each(draw):
+    ours = [Product(draw(2, 3, 4, 4), torch.ones(2), draw(3).abs())]
+    theirs = [Product(draw(2, 3, 4, 4), torch.ones(2))]
+    outputs = [DetectorOutput({}, layers={'a.x': products}) for products in (ours, theirs)]
+    plain, found = (loss(*outputs, Targets()) for loss in (LayerwiseLoss(['a']), LayerwiseLoss(['a'], 3.0, 5.0)))
+    torch.testing.assert_close(found['loss_angle'], 3 * plain['loss_angle'])
+    torch.testing.assert_close(found['loss_amplitude'], 5 * plain['loss_amplitude'])
 
 
 def test_of_no_region_there_is_no_distance(draw):
