@@ -317,7 +317,7 @@ class _Held:
 
     def after(self) -> None:
         negative = self.quantizer.latent(self.weight) < 0
-        self.flips += negative ^ self.negative
+        self.flips.add_(negative ^ self.negative).clamp_(max=2)  # one byte for any window
         self.negative = negative
         self.steps += 1
         if self.steps == self.window:

@@ -179,7 +179,10 @@ class BinaryHook(Hook):
             return
         with same_random_state():
             batch = self._sample_batch(runner)
-            missed = calibrate_shifts(model, lambda: _forward(cast(BaseModel, model), batch))
+            network = cast(BaseModel, model)
+            missed = calibrate_shifts(
+                model, lambda: network._run_forward(network.data_preprocessor(batch, True), mode='loss')
+            )
         for module in waiting:
             for parameter in module.parameters(recurse=False):
                 broadcast(parameter.data, src=0)
@@ -234,14 +237,6 @@ def _schedulers(runner: Runner, wrapper: OptimWrapper) -> list[Any]:
     schedulers = runner.param_schedulers or []
     lists = schedulers.values() if isinstance(schedulers, dict) else [schedulers]
     return [scheduler for group in lists for scheduler in group if scheduler.optimizer is wrapper]
-
-
-def _forward(model: BaseModel, batch: Any) -> None:
-    data = model.data_preprocessor(batch, True)
-    if isinstance(data, dict):
-        model(**data, mode='loss')
-    else:
-        model(*data, mode='loss')
 
 
 @contextmanager

@@ -68,8 +68,7 @@ class GradientShareHook(Hook):
         buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
         with same_random_state():
             with optim_wrappers(runner)[0].optim_context(runner.model):
-                data = preprocessor(copy.deepcopy(data_batch), True)
-                losses = model(**data, mode='loss') if isinstance(data, dict) else model(*data, mode='loss')
+                losses = model._run_forward(preprocessor(copy.deepcopy(data_batch), True), mode='loss')
             norms = gradient_norms(losses, parts)
         with torch.no_grad():
             for buffer, value in buffers:

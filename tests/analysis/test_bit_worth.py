@@ -87,6 +87,8 @@ def test_the_proposal_brings_the_most_within_both_limits():
 
     assert names() == ['a', 'b', 'c'] and names(ms=4) == ['b', 'c'] and names(ms=4, megabytes=2) == ['c']
     assert names(ms=5) == ['b', 'c'] and names(megabytes=2) == ['a', 'c'] and names(ms=1) == []
+    alike = [worth('fast', 2, 2, 1), worth('slow', 2, 5, 1)]
+    assert [w.part for each in (alike, alike[::-1]) for w in proposal(each, 'int8', megabytes=1)] == ['fast', 'fast']
     with pytest.raises(ValueError, match='17 parts gain something, more than 16'):
         proposal([worth(str(n), 1, 1, 1) for n in range(17)], 'int8')
 

@@ -25,6 +25,8 @@ def test_layers_count_by_their_weights():
     assert found.percent == pytest.approx(5)
     assert found.layer_percent('small') == pytest.approx(50)
     assert found.least.name == 'large'
+    layers = [LayerFlips('small', 100, 50, 4), LayerFlips('large', 900, 50, 9)]
+    assert FlipProjection(layers, HALF).least.name == 'large'
 
 
 def test_too_few_say_how_many_times_the_rate():

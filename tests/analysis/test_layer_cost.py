@@ -11,6 +11,8 @@ def test_a_real_factor_on_either_side_makes_a_real_operation():
     network = NetworkCost((REAL, ONE_BIT, FOUR_BIT, HALF_REAL, NORM))
     assert network.macs == 1000
     assert network.bops == 200 * 1 + 300 * 16
+    mixed = LayerCost('mixed', 'DoReFaConv2d', 1, 4, weights=30, scales=4, macs=300, calls=1)
+    assert NetworkCost((mixed,)).bops == 300 * 4
     assert network.flops == 100 + 400
     assert network.macs_by_precision() == {'W32A32': 100, 'W1A1': 200, 'W4A4': 300, 'W32A1': 400}
     assert network.binary_share() == 0.2

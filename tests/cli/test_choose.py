@@ -11,7 +11,7 @@ pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
 from rebnn_mm.benchmark.choice import int8_of
-from rebnn_mm.cli.choose import key_of, main, metric_of
+from rebnn_mm.cli.choose import key_of, main, metric_of, percent
 from rebnn_mm.deploy import TextClassifier, load
 from rebnn_mm.export.exporter import export, write
 from tests.export.conftest import tiny_classifier, tiny_parts
@@ -165,3 +165,10 @@ def test_a_model_of_texts_is_refused(files, monkeypatch, tmp_path, capsys):
     with pytest.raises(SystemExit):
         choose(files / 'tiny.py', f'a={files / "tiny.onnx"}', '--json', tmp_path / 'choose.json')
     assert 'tiny.onnx takes texts, and only models of images are compared here.' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('metric', 'shown'), [('coco/bbox_mAP', 60.0), ('pascal_voc/mAP', 60.0), ('accuracy/top1', 0.6)]
+)
+def test_shares_are_shown_in_percent(metric, shown):
+    assert percent(metric, 0.6) == shown

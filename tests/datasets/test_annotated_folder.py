@@ -74,10 +74,11 @@ def test_one_file_is_split_by_a_seed_and_images_may_lie_anywhere(folder):
 
 
 def test_what_comes_out_is_what_went_in(folder):
-    write(folder, coco())
+    boxes = [dict(id=i, image_id=i, category_id=7, bbox=[1, 2, 10, 20], iscrowd=0) for i in range(5)]
+    write(folder, coco(annotations=boxes))
     data = read_annotated(folder)
     again = as_coco(data.splits['train'], data.classes)
-    assert [entry['bbox'] for entry in again['annotations']] == [[1, 2, 10, 10]] * 4
+    assert [(entry['bbox'], entry['area']) for entry in again['annotations']] == [([1, 2, 10, 20], 200)] * 4
     assert again['categories'] == [dict(id=1, name='cat')]
     write(folder, again, 'mine_train.json')  # which a second call leaves alone
     assert read_annotated(folder) == data

@@ -28,6 +28,13 @@ def test_labels_have_colours_of_their_own():
     assert picture[190, 50].tolist() != picture[190, 150].tolist()
 
 
+def test_the_best_box_is_on_top():
+    one, other = [50, 60, 250, 160], [150, 100, 280, 190]
+    crossing = np.asarray(draw(np.zeros((200, 300, 3), np.uint8), found([one, other])))[160, 150].tolist()
+    alone = np.asarray(draw(np.zeros((200, 300, 3), np.uint8), found([one])))[160, 150].tolist()
+    assert crossing == alone != [0, 0, 0]
+
+
 def test_the_image_is_left_alone():
     image = np.zeros((50, 60, 3), np.uint8)
     draw(image, found([[5, 5, 40, 40]]))

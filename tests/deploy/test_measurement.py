@@ -1,6 +1,7 @@
 """What is said about a machine and its measurement, and about a processor that is slowed down."""
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,10 @@ def test_a_system_that_tells_nothing_is_described_as_far_as_it_goes(tmp_path):
     assert measurement.describe_cpu(0, tmp_path)['cpuinfo'] == {}
     now = measurement.conditions(0, tmp_path)
     assert 'does not tell its clock' in measurement.warnings_of(now, now, {'a': [1.0]})[0]
+
+
+def test_each_turn_begins_with_a_run_that_does_not_count():
+    calls = []
+    times = measurement.measure({name: partial(calls.append, name) for name in 'ab'}, measurement.BLOCK + 1)
+    assert {name: len(values) for name, values in times.items()} == dict.fromkeys('ab', measurement.BLOCK + 1)
+    assert ''.join(calls) == 'a' * (measurement.BLOCK + 1) + 'b' * (measurement.BLOCK + 1) + 'aabb'

@@ -39,6 +39,16 @@ def test_a_trace_is_written_where_one_is_asked_for(model, tmp_path):
     assert session.end_profiling().startswith(str(tmp_path / 'trace'))
 
 
+@pytest.mark.parametrize('in_turns', [False, True])
+def test_threads_of_a_session_that_waits_its_turn_do_not_spin(model, in_turns):
+    options = open_session(model, library=False, in_turns=in_turns).get_session_options()
+    if in_turns:
+        assert options.get_session_config_entry('session.force_spinning_stop') == '1'
+    else:
+        with pytest.raises(RuntimeError):
+            options.get_session_config_entry('session.force_spinning_stop')
+
+
 def test_a_missing_library_is_said_in_a_sentence(model, tmp_path, monkeypatch):
     monkeypatch.setenv('REBNN_ORT_LIBRARY', str(tmp_path / 'gone.so'))
     assert library_problem() == f'REBNN_ORT_LIBRARY names {tmp_path / "gone.so"}, and there is no such file.'

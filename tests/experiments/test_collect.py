@@ -105,3 +105,8 @@ def test_the_last_checkpoint_is_one_that_is_there(tmp_path):
     assert last_checkpoint(tmp_path) is None
     (tmp_path / 'epoch_4.pth').touch()
     assert last_checkpoint(tmp_path) == (tmp_path / 'epoch_4.pth').resolve()
+
+
+def test_the_score_is_that_of_the_last_epoch(write):
+    folder = write('a', train(5, 1, 2.0), score(1, 60.0), score(2, 55.0))
+    assert collect_results(folder, 'accuracy/top1')['final'] == 55.0

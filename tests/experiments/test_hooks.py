@@ -189,7 +189,7 @@ def walked(kind, quantizer, *options, steps=4):
     weight.grad = torch.tensor([[3.0, -4.0], [1.0, 1.0]])
     layer = kind(weight, quantizer, *options)
     with torch.no_grad():
-        for signs in WALK[:steps]:
+        for signs in (*WALK, *WALK[-1:] * 4)[:steps]:
             layer.before()
             weight.copy_(torch.tensor(signs))
             layer.after()
@@ -204,6 +204,8 @@ def test_gamma_counts_what_comes_straight_back_over_a_window():
     walked(_Oscillation, quantizer, 4)
     # Three of the four flips of the first weight undo the one before; the largest |G| of its channel is 4 / 2.
     assert quantizer.gamma.tolist() == [3 / 2 * 2.0, 0.0]
+    walked(_Oscillation, quantizer, 4, steps=8)
+    assert quantizer.gamma.tolist() == [0.0, 0.0]  # of a window of its own, in which nothing moved
 
 
 def test_only_what_went_to_and_fro_is_held():
@@ -217,6 +219,17 @@ def test_only_what_went_to_and_fro_is_held():
     # (w - alpha b) / alpha is 1 and 3; the root mean squares of the gradients are sqrt(12.5) and 1.
     expected = torch.tensor([[3 + 0.1 * 12.5**0.5, -4.0], [1 + 0.1 * 3, 1.0]])
     torch.testing.assert_close(layer.weight.grad, expected)
+    assert not walked(_Held, quantizer, 4, 0.1, steps=8).held.any()
+
+
+@pytest.mark.parametrize('window', [255, 256, 512])
+def test_a_weight_may_flip_in_every_step_of_a_long_window(window):
+    weight = torch.ones(1, 2)
+    layer = _Held(weight, ReBNNWeight((1, 2), gamma=0), window, 0.1)
+    for _ in range(window):
+        weight[0, 0].neg_()
+        layer.after()
+    assert layer.held.tolist() == [[True, False]]
 
 
 def test_both_forms_act_in_a_training(tmp_path):

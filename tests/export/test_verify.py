@@ -55,6 +55,20 @@ def test_a_few_signs_next_to_zero_are_counted_and_no_error(model, classifier, im
     assert found.flipped.flipped == sum(flips.flipped for flips in found.flips.values())
 
 
+def test_kernels_that_give_other_numbers_than_the_functions_are_refused(model, classifier, images, monkeypatch):
+    """As if the library were wrong: its session is one of another graph."""
+    other = changed(onnx.ModelProto.FromString(model.SerializeToString()), 'head.fc.bias', np.zeros_like)
+    opened = module.open_session
+
+    def wrong_with_the_library(data, *, library, **options):
+        return opened(other.SerializeToString() if library else data, library=False, **options)
+
+    monkeypatch.setattr(module, 'open_session', wrong_with_the_library)
+    monkeypatch.setattr(module, 'library_available', lambda: True)
+    with pytest.raises(ValueError, match='of the largest with the library and without it'):
+        verify(model, classifier, TASK, images)
+
+
 def test_an_output_of_another_shape(model, classifier, images):
     wrong = changed(model, 'head.fc.weight', lambda weight: weight[:4])
     changed(wrong, 'head.fc.bias', lambda bias: bias[:4])

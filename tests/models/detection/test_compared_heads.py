@@ -28,6 +28,13 @@ def test_boxes_in_other_units_are_refused():
     built(taught('not/there.pth', fcos(), other, losses=[dict(type='DenseScoreLoss')]))
 
 
+def test_points_of_other_strides_are_refused():
+    other = fcos(None)
+    other['bbox_head']['strides'] = [16, 32]
+    with pytest.raises(ValueError, match='DenseScoreLoss compares .* strides of the student are'):
+        built(taught('not/there.pth', fcos(), other, losses=[dict(type='DenseScoreLoss')]))
+
+
 def test_probabilities_are_not_taken_for_what_becomes_them():
     from mmdet.models import TOODHead
 
