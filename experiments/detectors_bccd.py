@@ -62,6 +62,7 @@ kept = {
     for part in ('backbone', 'rpn_head', 'roi_head.shared_head')
 }
 bfloat16 = {**moving, 'optim_wrapper.type': 'Bfloat16OptimWrapper'}
+compiled = [dict(type='BinaryCompileHook', part=f'teacher.{part}') for part in ('backbone', 'roi_head.shared_head')]
 runs = [
     dict(name='teacher', label='the teacher: real-valued, same blocks (1)', config=real),
     dict(name='taught', label='ReBNN, started and taught (1 + 1)', config=taught, options=moving, teacher='teacher'),
@@ -167,6 +168,7 @@ runs = [
         label='ReBNN, started and taught, in bfloat16, twice the length (1 + 2)',
         config=taught,
         options=bfloat16,
+        hooks=compiled,
         budget=long,
         teacher='teacher',
         seeds=[1],
@@ -223,9 +225,10 @@ runs = [
         label='ReBNN, 1.5 times the channels, borders of -1, started and taught, in bfloat16 (1 + 1)',
         config=taught,
         options={**moving, **wide, **borders},
+        hooks=compiled,
         teacher='wide_teacher',
         seeds=[1],
     ),
 ]
 del folder, latent, moving, borders, part, long, half, short, rebnn, taught, two_stage, real, stage1, shortcut
-del narrow, narrow_taught, wide, kept, bfloat16
+del narrow, narrow_taught, wide, kept, bfloat16, compiled

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from ..options import Options
 from ..report import part_sizes, print_report
 from ..source import Source
 from ..tasks import CLASSIFIED, TEXT
+from .common import say as say_on
 
 
 def write(source: Source, path: Path, options: Options, console: Console) -> None:
@@ -36,28 +38,27 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
         examples=source.examples,
         calibration=source.calibration,
         size=source.size,
-        progress=lambda step: console.print(f'... {step}', highlight=False),
+        progress=lambda step: say_on(console, f'... {step}'),
         watch=_watch,
     )
     write_whole(result.data, path)
     print_export(result, source, console)
     if result.half_stem is not None:
-        console.print(_half_stem_note(), highlight=False, soft_wrap=True)
+        say_on(console, _half_stem_note())
     if options.fast and not any(name in result.data for name in (b'RealRoiAlign', b'RealStem')):
-        console.print(
+        say_on(
+            console,
             '--fast: this model has no stem and no regions that we have a kernel for; ONNX Runtime may use its '
             'blocked layout.',
-            highlight=False,
-            soft_wrap=True,
         )
     if result.int8 is not None:
         print_int8(result, source, console)
-    console.print(f'Wrote {path}.', highlight=False, soft_wrap=True)
+    say_on(console, f'Wrote {path}.')
 
 
 def print_export(result: Export, source: Source, console: Console) -> None:
     """Print what was exported, how large it is, and how it compares with PyTorch."""
-    say = lambda text: console.print(text, highlight=False, soft_wrap=True)  # noqa: E731
+    say = partial(say_on, console)
     print_report(result.report, console)
     if result.task.name == 'raw':
         say(f'The outputs are what the head gives, because {result.task.because}.')
@@ -122,14 +123,13 @@ def print_int8(result: Export, source: Source, console: Console) -> None:
         table.add_row(choice.layer, 'int8' if choice.int8 else 'real', choice.because)
     console.print(table)
     told = _told(change, result.task.name in CLASSIFIED)
-    console.print(
+    say_on(
+        console,
         f'The file with --int8 against the one without on {change.images} calibration images: {told}. '
         f'{len(before):,} bytes became {len(result.data):,}.',
-        highlight=False,
-        soft_wrap=True,
     )
     if source.score is not None:
-        console.print('... scoring the file without --int8 and the one with it', highlight=False)
+        say_on(console, '... scoring the file without --int8 and the one with it')
         without, scores = source.score(before), source.score(result.data)
         table = Table('score', 'without --int8', 'with --int8')
         for name in without:

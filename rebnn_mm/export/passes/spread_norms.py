@@ -4,7 +4,7 @@ import onnx
 import onnx_ir as ir
 
 from ..operators import DOMAIN
-from .graph import changed, constant_array, constant_per_channel, only_use
+from .graph import changed, constant_array, constant_per_channel, only_use, take_over
 
 
 def spread_norms(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -70,10 +70,7 @@ def _spread(graph: ir.Graph, add: ir.Node) -> bool:
     last = taken[-1]
     joined = ir.node('Add', [product, correction], num_outputs=1)
     graph.insert_before(last, joined)
-    joined.outputs[0].shape, joined.outputs[0].type = end.shape, end.type
-    name, end.name = end.name, f'{end.name}_joined'
-    joined.outputs[0].name = name
-    end.replace_all_uses_with(joined.outputs[0], replace_graph_outputs=True)
+    take_over(end, joined.outputs[0])
     graph.remove(taken[::-1], safe=True)
     return len(taken) > 1
 
