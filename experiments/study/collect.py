@@ -2,12 +2,10 @@
 
 import json
 import os
-import platform
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from torch import Tensor
 from rebnn_mm.analysis.weight_history import read_weight_history
 from rebnn_mm.engine.weight_recorder_hook import RECORD_FILE
 from rebnn_mm.functional import channel_mean_abs
+from rebnn_mm.utils.machine import processor, versions
 
 BY_LAYER = ('flip_percent/', 'sequential_flip_percent/')
 """How the recorder's scalars by layer begin; they are read from its own file."""
@@ -130,10 +129,10 @@ def provenance(root: Path) -> dict[str, Any]:
         commit=_git(root, 'rev-parse', '--short=10', 'HEAD'),
         changed=bool(_git(root, 'status', '--porcelain', '--untracked-files=no')),
         date=datetime.now(timezone.utc).strftime('%Y-%m-%d'),
-        hardware=f'{_processor()}, {os.cpu_count()} cores',
+        hardware=f'{processor()}, {os.cpu_count()} cores',
         device=torch.cuda.get_device_name(0) if torch.cuda.is_available() else 'cpu',
         threads=os.environ.get('OMP_NUM_THREADS', ''),
-        versions=_versions(),
+        versions=versions(PACKAGES),
     )
 
 
@@ -186,20 +185,3 @@ def _git(root: Path, *arguments: str) -> str:
     except FileNotFoundError:
         return ''
     return done.stdout.strip() if done.returncode == 0 else ''
-
-
-def _processor() -> str:
-    info = Path('/proc/cpuinfo')
-    lines = info.read_text().splitlines() if info.is_file() else []
-    names = [line.split(':', 1)[1].strip() for line in lines if line.startswith('model name')]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def _versions() -> dict[str, str]:
-    found = {'python': platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    return found

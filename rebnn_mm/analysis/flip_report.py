@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import importlib.metadata
 import json
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,8 @@ from typing import Any
 from mmengine.config import Config
 from rich.console import Console
 from rich.table import Table
+
+from rebnn_mm.utils.machine import versions
 
 from .flip_measurement import Measurement
 from .flip_projection import ENOUGH, round_up, rounded, verdict
@@ -54,7 +54,7 @@ def result_row(
         'silent': projection.silent,
         'verdict': verdict(projection, enough, latent_lr_mult(wrapper), _has_roles(wrapper)),
         'layers': [layer._asdict() for layer in projection.layers],
-        'made': {'date': datetime.date.today().isoformat(), **_versions()},
+        'made': {'date': datetime.date.today().isoformat(), **versions(DISTRIBUTIONS)},
     }
 
 
@@ -72,16 +72,6 @@ def latent_lr_mult(wrapper: Mapping[str, Any]) -> float:
 
 def _has_roles(wrapper: Mapping[str, Any]) -> bool:
     return str(wrapper.get('constructor', '')).endswith('ReBNNOptimWrapperConstructor')
-
-
-def _versions() -> dict[str, str]:
-    found = {'python': platform.python_version()}
-    for name in DISTRIBUTIONS:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def read_rows(file: Path) -> list[Row]:

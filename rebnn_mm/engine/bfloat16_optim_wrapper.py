@@ -4,7 +4,6 @@ import logging
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,12 +14,12 @@ from mmengine.registry import OPTIM_WRAPPERS
 from torch import nn
 
 from rebnn_mm.models.fixed_teacher import FixedTeacher
+from rebnn_mm.utils.machine import processor_flags
 
 
 def multiplies_bfloat16() -> bool:
     """Whether this processor has instructions for bfloat16; without them it is slower than float32."""
-    flags = Path('/proc/cpuinfo')
-    return flags.is_file() and not {'avx512_bf16', 'amx_bf16'}.isdisjoint(flags.read_text().split())
+    return not {'avx512_bf16', 'amx_bf16'}.isdisjoint(processor_flags())
 
 
 def _in_float32(value: Any) -> Any:

@@ -7,7 +7,6 @@ import io
 import logging
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ import onnxruntime
 from onnx import TensorProto
 
 from rebnn_mm.deploy.session import library_available, open_session
+from rebnn_mm.utils.machine import processor_flags
 
 from .operators import DOMAIN
 
@@ -186,9 +186,7 @@ def quantise_rest(model: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
 
 def saturates() -> bool:
     """Whether this processor adds two int8 products in 16 bits (x86-64 without VNNI), so that weights need 7 bits."""
-    info = Path('/proc/cpuinfo')
-    flags = info.read_text() if info.is_file() else ''
-    return platform.machine() == 'x86_64' and 'vnni' not in flags
+    return platform.machine() == 'x86_64' and not any('vnni' in flag for flag in processor_flags())
 
 
 def inserted(

@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import importlib.metadata
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
@@ -48,6 +46,7 @@ from rebnn_mm.layers.base import BinaryLayer
 from rebnn_mm.quantizers import MissingHookWarning
 from rebnn_mm.utils.command_line import stop_if
 from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.machine import processor, versions
 
 Step = Callable[[Any], Any]
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
@@ -324,28 +323,14 @@ def summarise(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
 
 def describe_machine(device: str) -> dict[str, Any]:
     """Hardware, versions, date: what a number needs to be quoted with."""
-    cpu = platform.processor() or platform.machine()
-    if Path('/proc/cpuinfo').is_file():
-        lines = Path('/proc/cpuinfo').read_text().splitlines()
-        cpu = next((line.split(':')[1].strip() for line in lines if line.startswith('model name')), cpu)
-    versions = {name: importlib.metadata.version(name) for name in DISTRIBUTIONS if _installed(name)}
     return {
         'device': torch.cuda.get_device_name()
         if device.startswith('cuda')
         else f'CPU, {torch.get_num_threads()} threads',
-        'cpu': f'{cpu}, {os.cpu_count()} cores',
-        'python': platform.python_version(),
-        **versions,
+        'cpu': f'{processor()}, {os.cpu_count()} cores',
+        **versions(DISTRIBUTIONS),
         'date': datetime.date.today().isoformat(),
     }
-
-
-def _installed(name: str) -> bool:
-    try:
-        importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
 
 
 def measure_row(row: Row, args: argparse.Namespace) -> dict[str, Any] | None:
