@@ -295,10 +295,10 @@ class ConfiguredTeacher(FixedTeacher):
         return model, model.get('data_preprocessor') or config.get('data_preprocessor') or {}
 
     def _check_same_images(self, images: Mapping[str, Any], preprocessing: Mapping[str, Any]) -> None:
-        # mmdet turns the channels for either option.
-        preprocessing = (
-            {'bgr_to_rgb': preprocessing.get('rgb_to_bgr', False), **preprocessing} if preprocessing else {}
-        )
+        if preprocessing:
+            # mmdet turns the channels for either option.
+            turned = any(preprocessing.get(name) for name in ('bgr_to_rgb', 'rgb_to_bgr'))
+            preprocessing = {**preprocessing, 'bgr_to_rgb': turned}
         # A teacher whose dict says nothing of its images is given those of the student.
         for name, value in images.items() if preprocessing else ():
             # A switch that is left out is off.

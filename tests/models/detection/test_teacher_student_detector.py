@@ -459,7 +459,7 @@ def with_softmax(conv_cfg=BINARY):
 
 
 UNTURNED = dict(type='DetDataPreprocessor', mean=[120.0, 110.0, 100.0], std=[60.0, 60.0, 60.0])
-TURNED = dict(UNTURNED, rgb_to_bgr=True)
+TURNED = dict(UNTURNED, rgb_to_bgr=True, bgr_to_rgb=False)
 
 
 def test_channels_that_both_turn_the_other_way_are_the_same(build):
