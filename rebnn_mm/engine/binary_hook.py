@@ -214,6 +214,19 @@ def unwrapped(model: nn.Module) -> nn.Module:
     return cast(nn.Module, model.module) if is_model_wrapper(model) else model
 
 
+def part_of(model: nn.Module, name: str, hook: str) -> nn.Module:
+    """A part of the model by its dotted name, for a hook of this name.
+
+    Raises:
+        ValueError: the model has no such part.
+    """
+    try:
+        return model.get_submodule(name)
+    except AttributeError:
+        names = ', '.join(child for child, _ in model.named_children())
+        raise ValueError(f'{hook}: the model has no part {name!r}. Name one of its modules: {names}.') from None
+
+
 def optim_wrappers(runner: Runner) -> Sequence[OptimWrapper]:
     """The runner's optimizer wrappers, one or several."""
     wrapper = runner.optim_wrapper

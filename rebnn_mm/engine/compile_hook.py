@@ -7,7 +7,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-from .binary_hook import unwrapped
+from .binary_hook import part_of, unwrapped
 
 
 @HOOKS.register_module()
@@ -50,15 +50,7 @@ class CompileHook(Hook):
                 f'CompileHook needs torch 2.6 or newer, this is {torch.__version__}: update torch, or take the '
                 'hook out of custom_hooks.'
             )
-        model = unwrapped(runner.model)
-        try:
-            module = model.get_submodule(self.part)
-        except AttributeError:
-            names = ', '.join(name for name, _ in model.named_children())
-            raise ValueError(
-                f'CompileHook: the model has no part {self.part!r}. Name one of its modules: {names}.'
-            ) from None
-        module.compile(**self.options)
+        part_of(unwrapped(runner.model), self.part, 'CompileHook').compile(**self.options)
         self._compiled = True
 
     def before_val(self, runner: Runner) -> None:

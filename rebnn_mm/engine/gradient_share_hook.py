@@ -10,7 +10,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
-from .binary_hook import optim_wrappers, same_random_state, unwrapped
+from .binary_hook import optim_wrappers, part_of, same_random_state, unwrapped
 
 
 @HOOKS.register_module()
@@ -49,13 +49,7 @@ class GradientShareHook(Hook):
         """Look for the parts."""
         model = unwrapped(runner.model)
         for part in self.parts:
-            try:
-                model.get_submodule(part)
-            except AttributeError:
-                names = ', '.join(name for name, _ in model.named_children())
-                raise ValueError(
-                    f'GradientShareHook: the model has no part {part!r}. Name one of its modules: {names}.'
-                ) from None
+            part_of(model, part, 'GradientShareHook')
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
         """Measure and log, before the step on the same batch."""
