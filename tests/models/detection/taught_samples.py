@@ -151,6 +151,7 @@ TWO_STAGE = [
     dict(type='PKDLoss', modules=['backbone', 'roi_head.shared_head']),
     dict(type='RegionDiscrepancyLoss', modules=['backbone']),
 ]
+LAYERWISE = [dict(type='LayerwiseLoss', parts=['backbone.layer2', 'roi_head'])]
 ONE_STAGE = [dict(type='DenseScoreLoss'), dict(type='DenseBoxLoss'), dict(type='ObjectFeatureLoss', modules=['neck'])]
 
 
