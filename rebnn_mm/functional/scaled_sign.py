@@ -33,7 +33,8 @@ class _ScaledSign(torch.autograd.Function):
     def forward(ctx: Any, weight: Tensor, alpha: Tensor, mask: bool) -> Tensor:
         ctx.save_for_backward(weight, alpha)
         ctx.mask = mask
-        return sign(weight).mul_(per_channel(alpha, weight))
+        # Not in place: see :func:`sign` about the compiler.
+        return sign(weight) * per_channel(alpha, weight)
 
     @staticmethod
     @once_differentiable

@@ -20,7 +20,7 @@ class _CentredSign(torch.autograd.Function):
     def forward(ctx: Any, weight: Tensor) -> Tensor:
         centred = channel_centred(weight)
         ctx.save_for_backward(centred)
-        return sign(centred).mul_(per_channel(channel_mean_abs(weight), weight))
+        return sign(centred) * per_channel(channel_mean_abs(weight), weight)
 
     @staticmethod
     @once_differentiable

@@ -34,7 +34,7 @@ class _ScaledSignReleased(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, weight: Tensor, alpha: Tensor) -> Tensor:
         ctx.save_for_backward(weight, alpha)
-        return sign(weight).mul_(per_channel(alpha, weight))
+        return sign(weight) * per_channel(alpha, weight)
 
     @staticmethod
     @once_differentiable

@@ -21,7 +21,7 @@ class _XNORWeight(torch.autograd.Function):
     def forward(ctx: Any, weight: Tensor) -> Tensor:
         alpha = channel_mean_abs(weight)
         ctx.save_for_backward(weight, alpha)
-        return sign(weight).mul_(per_channel(alpha, weight))
+        return sign(weight) * per_channel(alpha, weight)
 
     @staticmethod
     @once_differentiable

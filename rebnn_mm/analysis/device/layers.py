@@ -110,6 +110,15 @@ def check_compile(device: str) -> Findings:
                 yield differences(check, found, expected, 2 * ROUNDING[dtype])
             else:
                 yield _near(check, found['output'], expected['output'])
+    for name in own(BinaryConv2d):
+        torch.manual_seed(0)
+        layer = MODELS.build(dict(type=name, in_channels=8, out_channels=6, kernel_size=3))
+        x = torch.randn(2, 8, 8, 7)
+        torch.compiler.reset()
+        with exact():
+            expected, found = (outcome(module, x, device) for module in (layer, Compiled(layer, backend)))
+        found = {key.replace('block.', ''): value for key, value in found.items()}
+        yield differences(f'{name}, {backend}', found, expected, 2 * ROUNDING[torch.float32])
 
 
 def _near(check: str, found: Tensor | None, expected: Tensor | None) -> Finding:
