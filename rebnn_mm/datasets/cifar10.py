@@ -2,6 +2,7 @@
 
 import pickle
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -157,20 +158,25 @@ class CIFAR10Resident(Dataset):
     def __len__(self) -> int:
         return len(self.labels)
 
+    @cached_property
+    def _samples(self) -> list[Any]:
+        """One for each image; made anew for each batch, they would take longer than the rest of it."""
+        from mmpretrain.structures import DataSample
+
+        return [DataSample().set_gt_label(label) for label in self.labels.unbind()]
+
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.__getitems__([index])
 
     def __getitems__(self, indices: Sequence[int]) -> dict[str, Any]:
         """The batch of these images, which PyTorch's loader asks for at once."""
-        from mmpretrain.structures import DataSample
-
         chosen = torch.as_tensor(indices, device=self.labels.device)
         images = self.images[chosen]
         if self.padding:
             images = self._augmented(images)
         return dict(
             inputs=images,
-            data_samples=[DataSample().set_gt_label(label) for label in self.labels[chosen].unbind()],
+            data_samples=[self._samples[index] for index in indices],
         )
 
     def _augmented(self, images: Tensor) -> Tensor:

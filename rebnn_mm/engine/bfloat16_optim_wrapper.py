@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from itertools import chain
 from typing import Any
 
 import torch
@@ -42,6 +41,14 @@ def _output_in_float32(module: nn.Module, inputs: tuple, output: Any) -> Any:
     return _in_float32(output)
 
 
+def _of_boxes(model: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]:
+    """What gives boxes and what takes them, of a model and of its teacher."""
+    held = (part.teacher for part in model.modules() if isinstance(part, FixedTeacher))
+    wholes = (model, *(teacher for teacher in held if teacher is not None))
+    modules = [module for whole in wholes for module in whole.modules()]
+    return [m for m in modules if hasattr(m, 'predict_by_feat')], [m for m in modules if hasattr(m, 'roi_layers')]
+
+
 @OPTIM_WRAPPERS.register_module()
 class Bfloat16OptimWrapper(OptimWrapper):
     """Runs the forward pass under ``torch.autocast`` in bfloat16, on whatever device mmengine trains on.
@@ -67,6 +74,7 @@ class Bfloat16OptimWrapper(OptimWrapper):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._model: nn.Module | None = None
         if get_device() == 'cpu' and not multiplies_bfloat16():
             print_log(
                 'Bfloat16OptimWrapper: this processor has no instructions for bfloat16 (AVX512_BF16 or AMX), so that '
@@ -79,13 +87,12 @@ class Bfloat16OptimWrapper(OptimWrapper):
     def optim_context(self, model: nn.Module) -> Iterator[None]:
         """Around the forward pass: autocast, and no exchange of gradients while they are accumulated."""
         with ExitStack() as stack:
-            held = (part.teacher for part in model.modules() if isinstance(part, FixedTeacher))
-            teachers = [teacher for teacher in held if teacher is not None]
-            for module in chain(*(whole.modules() for whole in (model, *teachers))):
-                if hasattr(module, 'predict_by_feat'):
-                    stack.enter_context(module.register_forward_hook(_output_in_float32))
-                if hasattr(module, 'roi_layers'):
-                    stack.enter_context(module.register_forward_pre_hook(_inputs_in_float32))
+            if self._model is not model:
+                self._model, (self._heads, self._extractors) = model, _of_boxes(model)
+            for head in self._heads:
+                stack.enter_context(head.register_forward_hook(_output_in_float32))
+            for extractor in self._extractors:
+                stack.enter_context(extractor.register_forward_pre_hook(_inputs_in_float32))
             stack.enter_context(super().optim_context(model))
             stack.enter_context(torch.autocast(get_device(), dtype=torch.bfloat16))
             yield

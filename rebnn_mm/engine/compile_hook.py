@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from mmengine.device import is_cuda_available
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
@@ -14,6 +15,9 @@ from .binary_hook import part_of, unwrapped
 class CompileHook(Hook):
     """Compiles a part of the model with ``torch.compile`` before training; evaluation stays as it is.
 
+    On a GPU it also compiles what ReBNN's rule and the weight recorder do around ``optimizer.step`` for every layer:
+    some hundred small operations, each of which the processor has to start. On a CPU they have kernels of their own.
+
     A 1-bit network is many small operations on one tensor (shift, sign, estimator, scale, norm, slope), which the
     compiler joins. mmengine's own ``compile`` option covers ``train_step`` with the optimizer in it, which PyTorch
     2.13 does not compile together with hooks on ``optimizer.step``; those of the resilient gradient are such hooks.
@@ -24,6 +28,7 @@ class CompileHook(Hook):
     Args:
         part: name of the submodule to compile, for instance ``'backbone'``; of a model that is taught also
             ``'teacher.backbone'``.
+        steps: whether what hooks do around a step is compiled, too; None: on a GPU.
         options: keyword arguments of ``torch.nn.Module.compile``.
 
     Raises:
@@ -38,10 +43,12 @@ class CompileHook(Hook):
     # Behind the method's hook, which looks through the layers with a batch of its own before training.
     priority = 60
 
-    def __init__(self, part: str = 'backbone', **options: Any) -> None:
+    def __init__(self, part: str = 'backbone', steps: bool | None = None, **options: Any) -> None:
         self.part = part
+        self.steps = steps
         self.options = options
         self._compiled = False
+        self._steps_seen = False
 
     def before_train(self, runner: Runner) -> None:
         """Compile; the work is done when the first batch comes."""
@@ -52,6 +59,16 @@ class CompileHook(Hook):
             )
         part_of(unwrapped(runner.model), self.part, 'CompileHook').compile(**self.options)
         self._compiled = True
+
+    def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
+        """Compile what other hooks do around a step, once all of them are ready."""
+        if self._steps_seen:
+            return
+        self._steps_seen = True
+        if is_cuda_available() if self.steps is None else self.steps:
+            for hook in runner.hooks:
+                if hasattr(hook, 'compile_steps'):
+                    hook.compile_steps(**self.options)
 
     def before_val(self, runner: Runner) -> None:
         """Evaluate uncompiled: compiling once more would cost more than a small validation set gives back."""

@@ -72,9 +72,14 @@ class SignHistory:
         weight = self._layer.weight
         return weight.requires_grad and weight.grad is not None
 
-    @torch.no_grad()
     def step(self) -> None:
         """Count what the optimizer's step changed."""
+        self.compare()
+        self.steps += 1
+
+    @torch.no_grad()
+    def compare(self) -> None:
+        """The part of a step that is about tensors, which a compiler can take."""
         sign = _negative_byte(self._layer)
         differing = self.state ^ sign
         changed = differing & SIGN
@@ -82,7 +87,6 @@ class SignHistory:
         self._sequential += _count((differing >> 1).bitwise_and_(changed))
         self.state.bitwise_and_(SIGN_AT_EPOCH | CHANGED_IN_EPOCH).bitwise_or_(sign)
         self.state.add_(changed, alpha=CHANGED_IN_STEP)
-        self.steps += 1
 
     def take_step_counts(self) -> tuple[Tensor, Tensor]:
         """Flips and sequential flips of all steps since the last call, as int64 scalars on the device."""
@@ -147,7 +151,9 @@ def _evaluated(quantizer: WeightQuantizer, weight: Tensor) -> Tensor:
 
 
 def _negative_byte(layer: BinaryLayer) -> Tensor:
-    return negative_weights(layer).view(torch.uint8)
+    negative = negative_weights(layer)
+    # Compilers before PyTorch 2.13 have no view of a bool.
+    return negative.to(torch.uint8) if torch.compiler.is_compiling() else negative.view(torch.uint8)
 
 
 def _count(ones: Tensor) -> Tensor:
@@ -210,6 +216,7 @@ class FlipRecorder:
         }
         """The layers with binary weights, in the model's order; those of an attached optimizer are recorded."""
         self._histories: dict[str, SignHistory] = {}
+        self._compare = _compare
         self._handles: list[Any] = []
 
     @property
@@ -240,13 +247,18 @@ class FlipRecorder:
         own = {name: SignHistory(layer) for name, layer in layers.items()}
 
         def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            for history in own.values():
-                if history.moves:
-                    history.step()
+            moving = [history for history in own.values() if history.moves]
+            self._compare(moving)
+            for history in moving:
+                history.steps += 1
 
         self._histories |= own
         self._handles.append(optimizer.register_step_post_hook(after_step))
         return self
+
+    def compile(self, **options: Any) -> None:
+        """Compile the counting, as :meth:`ResilientGradient.compile` does its part."""
+        self._compare = torch.compile(_compare, **options)
 
     def detach(self) -> None:
         """Stop counting."""
@@ -279,6 +291,11 @@ class FlipRecorder:
             history = self._histories.get(name)
             if history is not None and history.state.shape == state.shape:
                 history.state.copy_(state)
+
+
+def _compare(histories: Sequence[SignHistory]) -> None:
+    for history in histories:
+        history.compare()
 
 
 def _brought(pairs: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[int, int]]:

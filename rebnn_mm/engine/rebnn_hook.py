@@ -76,6 +76,11 @@ class ReBNNHook(BinaryHook):
             logger_hooks = [hook for hook in runner.hooks if isinstance(hook, LoggerHook)]
             self.interval = logger_hooks[0].interval if logger_hooks else 10
 
+    def compile_steps(self, **options: Any) -> None:
+        """Compile the rule's part of a step, for :class:`CompileHook`."""
+        if self.resilient is not None:
+            self.resilient.compile(**options)
+
     def check(self, model: nn.Module, wrappers: Sequence[OptimWrapper]) -> None:
         for wrapper in wrappers:
             fused = any(group.get('fused') for group in wrapper.optimizer.param_groups)

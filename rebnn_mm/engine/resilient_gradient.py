@@ -69,6 +69,7 @@ class ResilientGradient:
         self.masked_shares: dict[str, float] = {}
         """By layer, the share of weights beyond 1 that ``statistics`` found last."""
         self._attached: list[ResilientLayer] = []
+        self._before_layers, self._after_layers = _before_step, _after_step
         self._handles: list[Any] = []
 
     def __len__(self) -> int:
@@ -108,16 +109,25 @@ class ResilientGradient:
         def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if getattr(stepping, 'grad_scale', None) is not None:
                 raise RuntimeError(fused_message(stepping))
-            for layer in layers:
-                layer.before_step()
+            self._before_layers(layers)
 
         def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self._after_layers(layers)
             for layer in layers:
-                layer.after_step()
+                layer.count_step()
 
         self._attached += layers
         self._handles += [optimizer.register_step_pre_hook(before_step), optimizer.register_step_post_hook(after_step)]
         return self
+
+    def compile(self, **options: Any) -> None:
+        """Compile what is done around a step: on a GPU hundreds of small operations become a few kernels.
+
+        Args:
+            options: keyword arguments of ``torch.compile``.
+        """
+        self._before_layers = torch.compile(_before_step, **options)
+        self._after_layers = torch.compile(_after_step, **options)
 
     def detach(self) -> None:
         """Remove the step hooks."""
@@ -227,6 +237,16 @@ class ResilientGradient:
         for name, state in states.items():
             if name in self._layers:
                 self._layers[name].load_state_dict(state)
+
+
+def _before_step(layers: Sequence[ResilientLayer]) -> None:
+    for layer in layers:
+        layer.before_step()
+
+
+def _after_step(layers: Sequence[ResilientLayer]) -> None:
+    for layer in layers:
+        layer.after_step()
 
 
 def _on_bound(quantizers: Sequence[ReBNNWeight], which: int) -> torch.Tensor:

@@ -42,7 +42,6 @@ class LayerCounts:
     def add_flips(self, flips: Tensor, flip_backs: Tensor) -> None:
         """Count a step, given its flips per channel."""
         self.flips += torch.stack([flips, flip_backs]).sum(dim=1)
-        self.steps += 1
 
     def add_gradients(self, task: Tensor, term: Tensor) -> None:
         """Measure the two gradients of a step, given their norms per channel."""
@@ -139,6 +138,10 @@ class ResilientLayer:
         self._window_steps += 1
         if self._window_steps == self.quantizer.flip_window:
             self.close_window()
+
+    def count_step(self) -> None:
+        """Count the step, if it moved the layer; apart from the rest, so that a compiler sees no number change."""
+        self.counts.steps += self._negative is not None
 
     @torch.no_grad()
     def close_window(self) -> None:

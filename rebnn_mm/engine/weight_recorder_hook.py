@@ -133,6 +133,11 @@ class BinaryWeightRecorderHook(Hook):
         if runner.iter == 0:
             self._write(runner, dict(epoch=0, iteration=0, layers={}, channels=self._latent_weights()))
 
+    def compile_steps(self, **options: Any) -> None:
+        """Compile the recorder's part of a step, for :class:`CompileHook`."""
+        if self.recorder is not None:
+            self.recorder.compile(**options)
+
     def after_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
     ) -> None:

@@ -68,7 +68,8 @@ def holds_values(*tensors: Tensor) -> bool:
         >>> holds_values(torch.zeros(1)), holds_values(torch.zeros(1, device='meta'))
         (True, False)
     """
-    return not torch.jit.is_tracing() and all(type(t) in (Tensor, nn.Parameter) and not t.is_meta for t in tensors)
+    traced = torch.jit.is_tracing() or torch.compiler.is_compiling()
+    return not traced and all(type(t) in (Tensor, nn.Parameter) and not t.is_meta for t in tensors)
 
 
 def _readable(*tensors: Tensor) -> bool:
