@@ -118,8 +118,6 @@ class CIFAR10Resident(Dataset):
     Raises:
         ValueError, FileNotFoundError: as :class:`CIFAR10Archive`; ``padding`` is below 0.
 
-    Not tried on a GPU yet.
-
     Example:
         >>> import pickle, tempfile
         >>> import numpy as np

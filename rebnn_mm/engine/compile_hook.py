@@ -3,7 +3,6 @@
 from typing import Any
 
 import torch
-from mmengine.device import is_cuda_available
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
@@ -15,8 +14,9 @@ from .binary_hook import part_of, unwrapped
 class CompileHook(Hook):
     """Compiles a part of the model with ``torch.compile`` before training; evaluation stays as it is.
 
-    On a GPU it also compiles what ReBNN's rule and the weight recorder do around ``optimizer.step`` for every layer:
-    some hundred small operations, each of which the processor has to start. On a CPU they have kernels of their own.
+    With ``steps`` it also compiles what ReBNN's rule and the weight recorder do around ``optimizer.step``: some 770
+    small operations in ResNet-18, each of which the processor has to start on a GPU. (On a CPU most of it has kernels
+    of its own, and is faster without.) Compiling takes half a minute; what it gains on a GPU has not been measured.
 
     A 1-bit network is many small operations on one tensor (shift, sign, estimator, scale, norm, slope), which the
     compiler joins. mmengine's own ``compile`` option covers ``train_step`` with the optimizer in it, which PyTorch
@@ -28,7 +28,7 @@ class CompileHook(Hook):
     Args:
         part: name of the submodule to compile, for instance ``'backbone'``; of a model that is taught also
             ``'teacher.backbone'``.
-        steps: whether what hooks do around a step is compiled, too; None: on a GPU.
+        steps: whether what hooks do around a step is compiled, too.
         options: keyword arguments of ``torch.nn.Module.compile``.
 
     Raises:
@@ -43,12 +43,11 @@ class CompileHook(Hook):
     # Behind the method's hook, which looks through the layers with a batch of its own before training.
     priority = 60
 
-    def __init__(self, part: str = 'backbone', steps: bool | None = None, **options: Any) -> None:
+    def __init__(self, part: str = 'backbone', steps: bool = False, **options: Any) -> None:
         self.part = part
         self.steps = steps
         self.options = options
-        self._compiled = False
-        self._steps_seen = False
+        self._compiled, self._steps_due = False, False
 
     def before_train(self, runner: Runner) -> None:
         """Compile; the work is done when the first batch comes."""
@@ -58,17 +57,14 @@ class CompileHook(Hook):
                 'hook out of custom_hooks.'
             )
         part_of(unwrapped(runner.model), self.part, 'CompileHook').compile(**self.options)
-        self._compiled = True
+        self._compiled, self._steps_due = True, self.steps
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
         """Compile what other hooks do around a step, once all of them are ready."""
-        if self._steps_seen:
-            return
-        self._steps_seen = True
-        if is_cuda_available() if self.steps is None else self.steps:
-            for hook in runner.hooks:
-                if hasattr(hook, 'compile_steps'):
-                    hook.compile_steps(**self.options)
+        due, self._steps_due = self._steps_due, False
+        for hook in runner.hooks if due else ():
+            if hasattr(hook, 'compile_steps'):
+                hook.compile_steps(**self.options)
 
     def before_val(self, runner: Runner) -> None:
         """Evaluate uncompiled: compiling once more would cost more than a small validation set gives back."""

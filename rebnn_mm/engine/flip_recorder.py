@@ -152,7 +152,7 @@ def _evaluated(quantizer: WeightQuantizer, weight: Tensor) -> Tensor:
 
 def _negative_byte(layer: BinaryLayer) -> Tensor:
     negative = negative_weights(layer)
-    # Compilers before PyTorch 2.13 have no view of a bool.
+    # The compiler of PyTorch 2.11 has no view of a bool.
     return negative.to(torch.uint8) if torch.compiler.is_compiling() else negative.view(torch.uint8)
 
 

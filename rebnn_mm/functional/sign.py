@@ -24,7 +24,7 @@ def sign(x: Tensor) -> Tensor:
         tensor([-1.,  1.,  1.,  1.,  1.])
     """
     if torch.compiler.is_compiling():
-        # Of x and not of a comparison alone: up to PyTorch 2.12 the compiler drops the gradient of a Function whose
+        # Of x and not of a comparison alone: the compiler of PyTorch 2.11 drops the gradient of a Function whose
         # result has none without it.
         return torch.where(x < 0, x.sign(), 1.0)
     found = signs(x)

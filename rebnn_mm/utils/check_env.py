@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -80,6 +81,11 @@ IMPORTS = (
 )
 
 
+CARD = Path('/dev/nvidia0')
+HIDDEN = ('', '-1')
+"""What ``CUDA_VISIBLE_DEVICES`` is set to where no card is meant."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """One mistake in the environment.
@@ -123,11 +129,13 @@ class Environment:
         python: major and minor version of the interpreter.
         versions: distribution name to version.
         load: imports a module by name, as :func:`importlib.import_module` does.
+        card: whether the machine has an NVIDIA card that is not hidden from this process.
     """
 
     python: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)
     versions: Mapping[str, str] = field(default_factory=installed_versions)
     load: Callable[[str], Any] = importlib.import_module
+    card: bool = field(default_factory=lambda: CARD.exists() and os.environ.get('CUDA_VISIBLE_DEVICES') not in HIDDEN)
 
     def has(self, name: str) -> bool:
         """Whether a distribution with the importable package ``name`` is installed."""
@@ -144,8 +152,12 @@ class Environment:
             if name == 'torchvision':  # some versions import without their operators
                 _ = self.load('torch').ops.torchvision.nms
         except Exception as error:  # a broken binary raises nearly anything: ImportError, RuntimeError, AttributeError
-            return f'{type(error).__name__}: {(str(error).strip().splitlines() or ["no message"])[0]}'
+            return _in_a_line(error)
         return None
+
+
+def _in_a_line(error: Exception) -> str:
+    return f'{type(error).__name__}: {(str(error).strip().splitlines() or ["no message"])[0]}'
 
 
 def _release(version: str) -> tuple[int, ...]:
@@ -225,6 +237,21 @@ def _check_imports(env: Environment) -> Iterator[Problem]:
             return
 
 
+def _check_gpu(env: Environment) -> Iterator[Problem]:
+    if not env.card or env.import_error('torch') or env.load('torch').cuda.is_available():
+        return
+    try:
+        env.load('torch').cuda.init()
+        reason = 'no message'
+    except Exception as error:  # RuntimeError of the driver, AssertionError of a build without CUDA
+        reason = _in_a_line(error)
+    yield Problem(
+        'warning',
+        f'this machine has an NVIDIA card that torch cannot use, so everything runs on the CPU ({reason})',
+        'look at nvidia-smi and at what else holds the card; CUDA_VISIBLE_DEVICES= says that the CPU is meant',
+    )
+
+
 def _check_gpu_ops(env: Environment) -> Iterator[Problem]:
     if env.import_error('torch') or env.import_error('mmcv._ext'):
         return
@@ -288,6 +315,7 @@ def check_environment(config: Any = None, env: Environment | None = None) -> lis
         _check_board_wheel,
         _check_original_family,
         _check_imports,
+        _check_gpu,
         _check_gpu_ops,
     )
     problems = [problem for check in checks for problem in check(env)]

@@ -2,6 +2,7 @@
 
 import copy
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -73,6 +74,13 @@ def gradients(call, layer, images):
     }
 
 
+def counted(runner):
+    """What the recorder has written, and the flips and steps that the rule has counted by layer."""
+    lines = next(Path(runner.work_dir).rglob('binary_weights.jsonl')).read_text()
+    rule = next(hook.resilient for hook in runner.hooks if hasattr(hook, 'resilient'))
+    return lines, [(layer.counts.all_flips, layer.counts.all_steps) for layer in rule.layers]
+
+
 @pytest.mark.parametrize('kind', LAYERS)
 def test_a_layer_of_every_method_is_one_graph(kind):
     layer, images = layer_and_images(kind)
@@ -99,6 +107,20 @@ def test_training_gives_the_same_weights(tmp_path):
     assert counters['frames']['ok'] == 0
     compiled = trained(tmp_path / 'compiled', custom_hooks=[dict(type='ReBNNHook'), HOOK])
     assert counters['frames']['ok'] > 0
+    for name, value in eager.model.state_dict().items():
+        torch.testing.assert_close(compiled.model.state_dict()[name], value, rtol=1e-5, atol=1e-6, msg=name)
+
+
+def test_what_hooks_do_around_a_step_is_compiled(tmp_path):
+    hooks = [dict(type='ReBNNHook'), dict(type='BinaryWeightRecorderHook')]
+    eager = trained(tmp_path / 'eager', custom_hooks=[*hooks, HOOK])
+    graphs = counters['stats']['unique_graphs']
+    torch._dynamo.reset()
+    counters.clear()
+    compiled = trained(tmp_path / 'compiled', custom_hooks=[*hooks, dict(HOOK, steps=True)])
+    assert counters['stats']['unique_graphs'] >= graphs + 3 and not counters['graph_break']
+    assert counted(compiled) == counted(eager)
+    assert all(flips > 0 and steps == 8 for flips, steps in counted(eager)[1])
     for name, value in eager.model.state_dict().items():
         torch.testing.assert_close(compiled.model.state_dict()[name], value, rtol=1e-5, atol=1e-6, msg=name)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rebnn_mm.utils import check_env
 from rebnn_mm.utils.check_env import TESTED, Environment, Problem, check_environment, installed_versions, main
 
 ROOT = Path(__file__).parents[2]
@@ -27,12 +28,16 @@ ORIGINAL = {
 }
 
 
+def no_driver() -> None:
+    raise RuntimeError('Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before?')
+
+
 def loader(gpu: bool = False, cuda_of_ops: str = 'not available', **broken: Exception) -> Callable[[str], Any]:
     """An import function that knows every module but those in ``broken``, where two underscores stand for a dot."""
     modules = {
         'torch': SimpleNamespace(
             ops=SimpleNamespace(torchvision=SimpleNamespace(nms=object())),
-            cuda=SimpleNamespace(is_available=lambda: gpu),
+            cuda=SimpleNamespace(is_available=lambda: gpu, init=no_driver),
         ),
         'mmcv._ext': SimpleNamespace(get_compiling_cuda_version=lambda: cuda_of_ops),
     }
@@ -46,7 +51,7 @@ def loader(gpu: bool = False, cuda_of_ops: str = 'not available', **broken: Exce
 
 
 def found(**changes: Any) -> list[Problem]:
-    env = Environment(python=(3, 11), versions=HEALTHY, load=loader())
+    env = Environment(python=(3, 11), versions=HEALTHY, load=loader(), card=False)
     return check_environment(env=dataclasses.replace(env, **changes))
 
 
@@ -133,6 +138,19 @@ def test_ops_without_cuda_on_a_machine_with_gpu():
     problem = only(found(load=loader(gpu=True)))
     assert problem.level == 'warning'
     assert 'compiled without CUDA' in problem.what
+
+
+def test_a_card_that_torch_cannot_use(monkeypatch, tmp_path):
+    problem = only(found(card=True))
+    assert problem.level == 'warning'
+    assert 'an NVIDIA card that torch cannot use, so everything runs on the CPU' in problem.what
+    assert 'Unexpected error from cudaGetDeviceCount()' in problem.what
+    assert found(card=True, load=loader(gpu=True, cuda_of_ops='13.0')) == []
+    monkeypatch.setattr(check_env, 'CARD', tmp_path)
+    assert Environment().card
+    for hidden in ('', '-1'):
+        monkeypatch.setenv('CUDA_VISIBLE_DEVICES', hidden)
+        assert not Environment().card
 
 
 def test_torchvision_of_another_torch():

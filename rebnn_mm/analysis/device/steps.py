@@ -37,7 +37,11 @@ class SmallNet(nn.Module):
 
 
 def trained(
-    options: Mapping[str, Any], device: str, scale: float | None = None, dtype: torch.dtype = torch.float32
+    options: Mapping[str, Any],
+    device: str,
+    scale: float | None = None,
+    dtype: torch.dtype = torch.float32,
+    backend: str | None = None,
 ) -> Outcome:
     """State and counts after five steps of a small network with the resilient gradient.
 
@@ -46,6 +50,7 @@ def trained(
         device: where the steps are done.
         scale: first scale of the loss, of which the third step is an overflow; None for no scaler.
         dtype: of autocast; float32 for none.
+        backend: what compiles the rule's part of the steps; None for no compiler.
     """
     torch.manual_seed(0)
     # Weights near zero, some of which flip.
@@ -56,6 +61,8 @@ def trained(
     net.to(device)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.5, momentum=0.9)
     resilient = ResilientGradient(net).attach(optimizer)
+    if backend is not None:
+        resilient.compile(backend=backend)
     kind = torch.device(device).type
     scaler = torch.amp.GradScaler(kind, init_scale=scale or 1.0, enabled=scale is not None, growth_interval=1000)
     for index, batch in enumerate(batches):
@@ -88,6 +95,9 @@ def check_steps(device: str) -> Findings:
             yield differences(f'five steps, {words}', trained(options, device), expected, STEPS_ROUNDING)
             scaled = trained(options, device, scale=2.0**16)
             yield differences(f'the same with a scaled loss, {words}', scaled, expected, STEPS_ROUNDING)
+            backend = 'inductor' if torch.device(device).type == 'cuda' else 'aot_eager'
+            compiled = trained(options, device, backend=backend)
+            yield differences(f'the same compiled, {words}', compiled, expected, STEPS_ROUNDING)
     for dtype in (torch.bfloat16, torch.float16):
         state = trained({}, device, 2.0**10 if dtype == torch.float16 else None, dtype)
         finite = all(bool(value.isfinite().all()) for value in state.values() if value is not None)
