@@ -90,7 +90,7 @@ def test_bidet_has_the_losses_of_its_coco_config(load_config):
     assert ours.roi_head.bbox_head.type == theirs.roi_head.bbox_head.type
 
 
-@pytest.mark.parametrize('detector', ['retinanet', 'atss'])
+@pytest.mark.parametrize('detector', ['retinanet', 'atss', 'fcos'])
 def test_a_one_stage_detector_has_binary_towers_and_a_twin_of_the_same_schedule(detector, load_config):
     ours, twin = (load_config(f'bccd/{detector}_r18_{name}bccd') for name in ('rebnn_', ''))
     model = MODELS.build(ours.model)
