@@ -14,9 +14,9 @@ from .binary_hook import part_of, unwrapped
 class CompileHook(Hook):
     """Compiles a part of the model with ``torch.compile`` before training; evaluation stays as it is.
 
-    With ``steps`` it also compiles what ReBNN's rule and the weight recorder do around ``optimizer.step``: some 770
-    small operations in ResNet-18, each of which the processor has to start on a GPU. (On a CPU most of it has kernels
-    of its own, and is faster without.) Compiling takes half a minute; what it gains on a GPU has not been measured.
+    With ``steps`` it also compiles what ReBNN's rule and the weight recorder do around ``optimizer.step``: hundreds of
+    small operations, each of which the processor has to start on a GPU. (On a CPU most of it has kernels of its own,
+    and is faster without.) Compiling takes half a minute; what it gains on a GPU has not been measured.
 
     A 1-bit network is many small operations on one tensor (shift, sign, estimator, scale, norm, slope), which the
     compiler joins. mmengine's own ``compile`` option covers ``train_step`` with the optimizer in it, which PyTorch

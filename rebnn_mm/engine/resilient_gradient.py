@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 from ..functional import channel_mean_abs
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
-from .resilient_layer import ResilientLayer
+from .resilient_layer import ResilientLayer, after_step, before_step, count_step
 
 SHARDED_TYPES = ('DTensor', 'FlatParameter', 'ShardedTensor')
 
@@ -69,7 +69,7 @@ class ResilientGradient:
         self.masked_shares: dict[str, float] = {}
         """By layer, the share of weights beyond 1 that ``statistics`` found last."""
         self._attached: list[ResilientLayer] = []
-        self._before_layers, self._after_layers = _before_step, _after_step
+        self._before_layers, self._after_layers = before_step, after_step
         self._handles: list[Any] = []
 
     def __len__(self) -> int:
@@ -106,18 +106,17 @@ class ResilientGradient:
                 )
             layer.quantizer.driven = True
 
-        def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def before(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             if getattr(stepping, 'grad_scale', None) is not None:
                 raise RuntimeError(fused_message(stepping))
             self._before_layers(layers)
 
-        def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def after(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             self._after_layers(layers)
-            for layer in layers:
-                layer.count_step()
+            count_step(layers)
 
         self._attached += layers
-        self._handles += [optimizer.register_step_pre_hook(before_step), optimizer.register_step_post_hook(after_step)]
+        self._handles += [optimizer.register_step_pre_hook(before), optimizer.register_step_post_hook(after)]
         return self
 
     def compile(self, **options: Any) -> None:
@@ -126,8 +125,8 @@ class ResilientGradient:
         Args:
             options: keyword arguments of ``torch.compile``.
         """
-        self._before_layers = torch.compile(_before_step, **options)
-        self._after_layers = torch.compile(_after_step, **options)
+        self._before_layers = torch.compile(before_step, **options)
+        self._after_layers = torch.compile(after_step, **options)
 
     def detach(self) -> None:
         """Remove the step hooks."""
@@ -178,7 +177,9 @@ class ResilientGradient:
             ]
         ).tolist()
         counts = [layer.counts for layer in self.layers]
-        flips, backs = torch.stack([count.flips for count in counts]).sum(dim=0).tolist()
+        flips, backs = torch.stack(
+            [torch.cat([count.flips for count in counts]).sum(), torch.cat([c.flip_backs for c in counts]).sum()]
+        ).tolist()
         self.term_shares = self._take_term_shares()
         self.masked_shares = self._find_masked_shares()
         seen = max(sum(count.weights * count.steps for count in counts), 1)
@@ -216,7 +217,8 @@ class ResilientGradient:
         layers = [layer for layer in self.layers if layer.counts.steps and layer.quantizer.gamma_mode != 0]
         if not layers:
             return {}
-        squares = torch.stack([layer.counts.squares for layer in layers])
+        sums = [torch.stack([layer.counts.task_squares.sum(), layer.counts.term_squares.sum()]) for layer in layers]
+        squares = torch.stack(sums)
         # A layer without any task gradient gets no term.
         shares = (squares[:, 1] / squares[:, 0].clamp(min=torch.finfo(squares.dtype).tiny)).sqrt().tolist()
         return dict(zip((layer.name for layer in layers), shares, strict=True))
@@ -237,16 +239,6 @@ class ResilientGradient:
         for name, state in states.items():
             if name in self._layers:
                 self._layers[name].load_state_dict(state)
-
-
-def _before_step(layers: Sequence[ResilientLayer]) -> None:
-    for layer in layers:
-        layer.before_step()
-
-
-def _after_step(layers: Sequence[ResilientLayer]) -> None:
-    for layer in layers:
-        layer.after_step()
 
 
 def _on_bound(quantizers: Sequence[ReBNNWeight], which: int) -> torch.Tensor:

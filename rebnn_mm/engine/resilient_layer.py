@@ -1,12 +1,17 @@
-"""The resilient gradient of one layer: what happens before and after an optimizer step."""
+"""The resilient gradient of layers: what happens before and after an optimizer step.
 
+What is one number for each channel is computed for all layers at once: on a GPU each operation has to be started, and
+takes no longer for the channels of a whole network than for those of one layer.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..functional import bounded, channel_dims, flip_share, limited, reconstruction_residual, zero_outside_one_
-from ..functional.resilient import add_reconstruction_, flips_since, measured
+from ..functional.resilient import Measured, add_reconstruction_, flips_since, measured
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
 from ..methods.rebnn import ALPHA_MIN
@@ -23,36 +28,33 @@ class LayerCounts:
         self.weights = weight.numel()
         self.steps = 0
         """Steps since :meth:`clear`."""
-        self.flips = torch.zeros(2, dtype=torch.int64, device=weight.device)
-        """Weights flipped, and of these the ones that the step before had flipped too: there and back."""
-        self.squares = torch.zeros(2, device=weight.device)
-        """Squared norms, summed over steps: of the task's gradient, of the reconstruction term."""
+        channels = len(weight)
+        self.flips = torch.zeros(channels, dtype=torch.int64, device=weight.device)
+        """Weights flipped, by channel."""
+        self.flip_backs = torch.zeros_like(self.flips)
+        """Of these the ones that the step before had flipped, too: there and back."""
+        self.task_squares = torch.zeros(channels, device=weight.device)
+        """Squared norm of the task's gradient, by channel, summed over steps."""
+        self.term_squares = torch.zeros_like(self.task_squares)
+        """The same of the reconstruction term."""
         self._flips_before, self._steps_before = 0, 0
 
     @property
     def all_flips(self) -> int:
         """Weights flipped by all steps of the run; brings a number from the device."""
-        return self._flips_before + int(self.flips[0])
+        return self._flips_before + int(self.flips.sum())
 
     @property
     def all_steps(self) -> int:
         """Steps of the run."""
         return self._steps_before + self.steps
 
-    def add_flips(self, flips: Tensor, flip_backs: Tensor) -> None:
-        """Count a step, given its flips per channel."""
-        self.flips += torch.stack([flips, flip_backs]).sum(dim=1)
-
-    def add_gradients(self, task: Tensor, term: Tensor) -> None:
-        """Measure the two gradients of a step, given their norms per channel."""
-        self.squares[0] += task.square().sum()
-        self.squares[1] += term.square().sum()
-
     def clear(self) -> None:
         """Begin anew; what was counted stays in :attr:`all_flips` and :attr:`all_steps`."""
         self.resume(self.all_flips, self.all_steps)
         self.steps = 0
-        self.flips, self.squares = torch.zeros_like(self.flips), torch.zeros_like(self.squares)
+        for sums in (self.flips, self.flip_backs, self.task_squares, self.term_squares):
+            sums.zero_()
 
     def resume(self, flips: int, steps: int) -> None:
         """Count on from what an earlier run had."""
@@ -60,7 +62,7 @@ class LayerCounts:
 
 
 class ResilientLayer:
-    """Applies the reconstruction term to one layer and learns its gamma.
+    """One layer to which the reconstruction term is applied, and its gamma; :func:`before_step`, :func:`after_step`.
 
     Args:
         name: the layer's name, for errors and saved state.
@@ -73,9 +75,11 @@ class ResilientLayer:
         self.weight = layer.weight
         self.quantizer: ReBNNWeight = layer.weight_quantizer
         self.counts = LayerCounts(layer.weight)
-        self._negative: Tensor | None = None
-        self._changed: Tensor | None = None
-        self._max_gradient: Tensor | None = None
+        self.negative: Tensor | None = None
+        """Where the latent weight was negative before the step, if the step moves it."""
+        self.changed: Tensor | None = None
+        """Where the last step has changed signs."""
+        self.max_gradient: Tensor | None = None
         self._window_start: Tensor | None = None
         self._window_steps = 0
 
@@ -84,70 +88,38 @@ class ResilientLayer:
         """Whether this step leaves the weight alone."""
         return not self.weight.requires_grad or self.weight.grad is None
 
-    @torch.no_grad()
-    def before_step(self) -> None:
-        """Finish the gradients: the mask of Eq. 5, the reconstruction term of Eq. 8 and 16, the centring."""
-        self._negative = None
-        quantizer = self.quantizer
-        if self.frozen:
-            if quantizer.gamma_mode != 0 and quantizer.alpha.grad is not None:
-                _, pull = reconstruction_residual(quantizer.latent(self.weight), quantizer.alpha)
-                quantizer.alpha.grad.sub_(quantizer.gamma.to(pull.dtype) * pull)
-            return
-        grad = self.weight.grad
-        assert grad is not None
-        latent = quantizer.latent(self.weight)
-        mask = quantizer.variant == 'paper'
-        if quantizer.gamma_mode == 0:
-            self._negative = latent < 0
-            if mask:
-                zero_outside_one_(grad, latent)
-        else:
-            self._add_term(latent, grad, mask)
-        if quantizer.center is not None:
-            grad.sub_(grad.mean(dim=channel_dims(grad), keepdim=True))
+    @property
+    def latent(self) -> Tensor:
+        """The weight whose signs are taken: centred, if the quantizer centres."""
+        return self.quantizer.latent(self.weight)
 
-    def _add_term(self, latent: Tensor, grad: Tensor, mask: bool) -> None:
-        quantizer, alpha = self.quantizer, self.quantizer.alpha
-        channels = measured(grad, latent, alpha)
-        self._negative = channels.negative
-        if isinstance(quantizer.gamma_mode, str):
-            self._max_gradient = channels.max_gradient
-            if quantizer.flip_window != 1 and self._window_start is None:
-                self._window_start = self._negative
-        gamma = limited(quantizer.gamma.to(latent.dtype), channels.task, channels.distance, quantizer.max_share)
-        add_reconstruction_(grad, latent, alpha, gamma, mask)
-        if alpha.grad is not None:
-            alpha.grad.sub_(gamma * channels.pull)
-        self.counts.add_gradients(channels.task, gamma * channels.distance)
+    @property
+    def learns(self) -> bool:
+        """Whether gamma is learned."""
+        return isinstance(self.quantizer.gamma_mode, str)
 
-    @torch.no_grad()
-    def after_step(self) -> None:
-        """Count flips, renew gamma (Eq. 14), keep alpha positive."""
-        self.quantizer.alpha.clamp_(min=ALPHA_MIN)
-        if self._negative is None:
-            return
-        latent = self.quantizer.latent(self.weight)
-        self._changed, flips, flip_backs = flips_since(self._negative, latent, self._changed)
-        self.counts.add_flips(flips, flip_backs)
-        if not isinstance(self.quantizer.gamma_mode, str):
-            return
-        if self.quantizer.flip_window == 1:
-            self._learn_gamma(flips / latent[0].numel())
-            return
+    @property
+    def masks(self) -> bool:
+        """Whether the factor 1[|w| <= 1] of the gradient is left to the step."""
+        return self.quantizer.variant == 'paper'
+
+    def open_window(self) -> None:
+        """Note the signs that a window of several steps begins with."""
+        if self.learns and self.quantizer.flip_window != 1 and self._window_start is None:
+            self._window_start = self.negative
+
+    def count_in_window(self) -> None:
+        """End a window that is full."""
         self._window_steps += 1
         if self._window_steps == self.quantizer.flip_window:
             self.close_window()
 
-    def count_step(self) -> None:
-        """Count the step, if it moved the layer; apart from the rest, so that a compiler sees no number change."""
-        self.counts.steps += self._negative is not None
-
     @torch.no_grad()
     def close_window(self) -> None:
         """Renew gamma from the flips since the window began, and begin a new one."""
-        if self._window_start is not None and self._max_gradient is not None:
-            self._learn_gamma(flip_share(self._window_start ^ (self.quantizer.latent(self.weight) < 0)))
+        if self._window_start is not None and self.max_gradient is not None:
+            share = flip_share(self._window_start ^ (self.latent < 0))
+            self.quantizer.gamma.copy_(_learned([self], self.max_gradient, share))
         self._window_start, self._window_steps = None, 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -164,9 +136,149 @@ class ResilientLayer:
             self._window_start = state['window_start'].to(self.weight.device)
             self._window_steps = state['window_steps']
 
-    def _learn_gamma(self, share_of_flips: Tensor) -> None:
-        assert self._max_gradient is not None
-        gamma = self._max_gradient.to(self.quantizer.gamma.dtype)
-        if self.quantizer.gamma_mode == 'adaptive':
-            gamma = gamma * share_of_flips
-        self.quantizer.gamma.copy_(bounded(gamma, self.quantizer.gamma_bounds))
+
+@torch.no_grad()
+def before_step(layers: Sequence[ResilientLayer]) -> None:
+    """Finish the gradients: the mask of Eq. 5, the reconstruction term of Eq. 8 and 16, the centring."""
+    moving = []
+    for layer in layers:
+        layer.negative = None
+        if layer.frozen:
+            _pull_alpha(layer)
+        else:
+            moving.append(layer)
+    for layer in moving:
+        if layer.quantizer.gamma_mode == 0:
+            latent = layer.latent
+            layer.negative = latent < 0
+            if layer.masks:
+                zero_outside_one_(_gradient(layer), latent)
+    for group in _alike(moving, _term_key):
+        _add_terms(group)
+    for layer in moving:
+        if layer.quantizer.center is not None:
+            grad = _gradient(layer)
+            grad.sub_(grad.mean(dim=channel_dims(grad), keepdim=True))
+
+
+@torch.no_grad()
+def after_step(layers: Sequence[ResilientLayer]) -> None:
+    """Count flips, renew gamma (Eq. 14), keep alpha positive."""
+    for alphas in _alike([layer.quantizer.alpha for layer in layers], lambda alpha: (alpha.device, alpha.dtype)):
+        torch._foreach_clamp_min_(alphas, ALPHA_MIN)
+    for group in _alike([layer for layer in layers if layer.negative is not None], _learning_key):
+        sizes = [len(layer.weight) for layer in group]
+        flips, flip_backs = [], []
+        for layer in group:
+            assert layer.negative is not None
+            layer.changed, flipped, back = flips_since(layer.negative, layer.latent, layer.changed)
+            flips.append(flipped)
+            flip_backs.append(back)
+        for counted, into in (
+            (flips, [layer.counts.flips for layer in group]),
+            (flip_backs, [layer.counts.flip_backs for layer in group]),
+        ):
+            torch._foreach_add_(into, torch.cat(counted).long().split(sizes))
+        if not group[0].learns:
+            continue
+        if group[0].quantizer.flip_window != 1:
+            for layer in group:
+                layer.count_in_window()
+            continue
+        shares = torch._foreach_div(torch.cat(flips).float().split(sizes), [float(_fan_in(layer)) for layer in group])
+        gamma = _learned(group, torch.cat([_largest_gradient(layer) for layer in group]), torch.cat(shares))
+        torch._foreach_copy_([layer.quantizer.gamma for layer in group], gamma.split(sizes))
+
+
+def count_step(layers: Sequence[ResilientLayer]) -> None:
+    """Count the step where it moved a layer; apart from the rest, so that a compiler sees no number change."""
+    for layer in layers:
+        layer.counts.steps += layer.negative is not None
+
+
+def _term_key(layer: ResilientLayer) -> Hashable:
+    """What layers have in common whose terms are computed together; None for a layer without one."""
+    quantizer, weight = layer.quantizer, layer.weight
+    return None if quantizer.gamma_mode == 0 else (quantizer.max_share, weight.device, weight.dtype)
+
+
+def _learning_key(layer: ResilientLayer) -> Hashable:
+    quantizer, weight = layer.quantizer, layer.weight
+    mode = quantizer.gamma_mode if layer.learns else None
+    return mode, quantizer.gamma_bounds, quantizer.flip_window, weight.device, weight.dtype
+
+
+def _alike(items: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
+    """Items in groups of one key; those whose key is None in none."""
+    groups: dict[Hashable, list[Any]] = {}
+    for item in items:
+        found = key(item)
+        if found is not None:
+            groups.setdefault(found, []).append(item)
+    return list(groups.values())
+
+
+def _gradient(layer: ResilientLayer) -> Tensor:
+    assert layer.weight.grad is not None
+    return layer.weight.grad
+
+
+def _largest_gradient(layer: ResilientLayer) -> Tensor:
+    assert layer.max_gradient is not None
+    return layer.max_gradient
+
+
+def _fan_in(layer: ResilientLayer) -> int:
+    """Weights of a channel."""
+    return layer.weight[0].numel()
+
+
+def _pull_alpha(layer: ResilientLayer) -> None:
+    """The term's part in the gradient of alpha, of a layer whose weight is frozen."""
+    quantizer = layer.quantizer
+    if quantizer.gamma_mode != 0 and quantizer.alpha.grad is not None:
+        _, pull = reconstruction_residual(layer.latent, quantizer.alpha)
+        quantizer.alpha.grad.sub_(quantizer.gamma.to(pull.dtype) * pull)
+
+
+def _add_terms(layers: Sequence[ResilientLayer]) -> None:
+    """Add the reconstruction term of layers, note what they learn gamma from, and measure the two gradients."""
+    sizes = [len(layer.weight) for layer in layers]
+    latents = [layer.latent for layer in layers]
+    alphas: list[Tensor] = [layer.quantizer.alpha for layer in layers]
+    found = [
+        measured(_gradient(layer), latent, alpha) for layer, latent, alpha in zip(layers, latents, alphas, strict=True)
+    ]
+
+    def joined(name: str) -> Tensor:
+        return torch.cat([getattr(channels, name) for channels in found])
+
+    alpha, task, distance = torch.cat(alphas), joined('task'), joined('distance')
+    gamma = torch.cat([layer.quantizer.gamma for layer in layers]).to(alpha.dtype)
+    gamma = limited(gamma, task, distance, layers[0].quantizer.max_share)
+    largest = (joined('largest') / alpha).split(sizes)
+    zipped: Iterable[tuple[ResilientLayer, Tensor, Measured, Tensor, Tensor]]
+    zipped = zip(layers, latents, found, gamma.split(sizes), largest, strict=True)
+    for layer, latent, channels, own_gamma, own_largest in zipped:
+        layer.negative = channels.negative
+        if layer.learns:
+            layer.max_gradient = own_largest
+            layer.open_window()
+        add_reconstruction_(_gradient(layer), latent, layer.quantizer.alpha, own_gamma, layer.masks, channels.residual)
+    ideal = torch._foreach_mul(alphas, [float(_fan_in(layer)) for layer in layers])
+    pulls = (gamma * (joined('magnitude') - torch.cat(ideal))).split(sizes)
+    trained = [(alpha.grad, pull) for alpha, pull in zip(alphas, pulls, strict=True) if alpha.grad is not None]
+    if trained:
+        torch._foreach_sub_([grad for grad, _ in trained], [pull for _, pull in trained])
+    counts = [layer.counts for layer in layers]
+    torch._foreach_add_([count.task_squares for count in counts], task.square().float().split(sizes))
+    torch._foreach_add_([count.term_squares for count in counts], (gamma * distance).square().float().split(sizes))
+
+
+def _learned(layers: Sequence[ResilientLayer], max_gradient: Tensor, share_of_flips: Tensor) -> Tensor:
+    """Gamma of the channels of layers that learn it alike."""
+    quantizer = layers[0].quantizer
+    gamma = max_gradient.to(quantizer.gamma.dtype)
+    if quantizer.gamma_mode == 'adaptive':
+        gamma = gamma * share_of_flips
+    return bounded(gamma, quantizer.gamma_bounds)

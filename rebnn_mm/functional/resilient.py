@@ -84,12 +84,15 @@ def reconstruction_residual(weight: Tensor, alpha: Tensor) -> tuple[Tensor, Tens
         >>> reconstruction_residual(torch.tensor([[1., -4.]]), torch.tensor([2.]))
         (tensor([[-1., -2.]]), tensor([1.]))
     """
-    wide = per_channel(alpha, weight)
-    # In place, because on a CPU a fresh copy of the weight costs more than the arithmetic.
-    residual = (weight < 0).to(weight.dtype).mul_(2 * wide).sub_(wide).add_(weight)
     # sum_j (w - alpha b) b = sum_j |w| - M alpha, which needs no further pass over products.
     pull = torch.linalg.vector_norm(weight, ord=1, dim=channel_dims(weight)) - alpha * weight[0].numel()
-    return residual, pull
+    return _residual(weight, weight < 0, alpha), pull
+
+
+def _residual(weight: Tensor, negative: Tensor, alpha: Tensor) -> Tensor:
+    wide = per_channel(alpha, weight)
+    # In place, because on a CPU a fresh copy of the weight costs more than the arithmetic.
+    return negative.to(weight.dtype).mul_(2 * wide).sub_(wide).add_(weight)
 
 
 class Measured(NamedTuple):
@@ -97,17 +100,19 @@ class Measured(NamedTuple):
 
     Attributes:
         negative: bool, (C_out, ...), where the weight is negative.
-        max_gradient: :func:`max_gradient`, shape (C_out,), as are the others.
+        largest: largest magnitude of the gradient, shape (C_out,), as are the others.
         task: norm of the gradient.
-        pull: :math:`p_i` of :func:`reconstruction_residual`.
-        distance: norm of :math:`r_i` of that function.
+        magnitude: sum of the magnitudes of the weight.
+        distance: norm of :math:`r_i` of :func:`reconstruction_residual`.
+        residual: :math:`r` itself, where it had to be computed.
     """
 
     negative: Tensor
-    max_gradient: Tensor
+    largest: Tensor
     task: Tensor
-    pull: Tensor
+    magnitude: Tensor
     distance: Tensor
+    residual: Tensor | None = None
 
 
 def measured(grad: Tensor, latent: Tensor, alpha: Tensor) -> Measured:
@@ -124,15 +129,23 @@ def measured(grad: Tensor, latent: Tensor, alpha: Tensor) -> Measured:
     """
     found = native.measure_channels(grad, latent, alpha)
     if found is not None:
-        negative, largest, task, magnitude, distance = found
-        return Measured(negative, largest / alpha, task, magnitude - alpha * latent[0].numel(), distance)
+        return Measured(*found)
     dims = channel_dims(grad)
-    residual, pull = reconstruction_residual(latent, alpha)
+    negative = latent < 0
+    residual = _residual(latent, negative, alpha)
     task, distance = (torch.linalg.vector_norm(tensor, dim=dims) for tensor in (grad, residual))
-    return Measured(latent < 0, max_gradient(grad, alpha), task, pull, distance)
+    magnitude = torch.linalg.vector_norm(latent, ord=1, dim=dims)
+    return Measured(negative, _largest(grad), task, magnitude, distance, residual)
 
 
-def add_reconstruction_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tensor, mask: bool = True) -> Tensor:
+def add_reconstruction_(
+    grad: Tensor,
+    latent: Tensor,
+    alpha: Tensor,
+    gamma: Tensor,
+    mask: bool = True,
+    residual: Tensor | None = None,
+) -> Tensor:
     r"""Finish the gradient of a latent weight in place.
 
     .. math::
@@ -144,6 +157,7 @@ def add_reconstruction_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tens
         alpha: scaling factor, shape (C_out,).
         gamma: balanced parameter, shape (C_out,).
         mask: False leaves out the factor 1[|w| <= 1].
+        residual: w - alpha b, if it is known already; it is overwritten.
 
     Source: the ReBNN paper, Eq. 5 and 8.
 
@@ -152,11 +166,12 @@ def add_reconstruction_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tens
         >>> add_reconstruction_(grad, torch.tensor([[0.5, -3.]]), torch.tensor([2.]), torch.tensor([0.5]))
         tensor([[ 0.2500, -0.5000]])
     """
-    if native.add_reconstruction_(grad, latent, alpha, gamma, mask):
+    if residual is None and native.add_reconstruction_(grad, latent, alpha, gamma, mask):
         return grad
     if mask:
         zero_outside_one_(grad, latent)
-    residual, _ = reconstruction_residual(latent, alpha)
+    if residual is None:
+        residual = _residual(latent, latent < 0, alpha)
     return grad.add_(residual.mul_(per_channel(gamma, residual)))
 
 
@@ -243,9 +258,13 @@ def max_gradient(weight_grad: Tensor, alpha: Tensor) -> Tensor:
         >>> max_gradient(torch.tensor([[0.2, -0.6]]), torch.tensor([0.5]))
         tensor([1.2000])
     """
-    dims = channel_dims(weight_grad)
+    return _largest(weight_grad) / alpha
+
+
+def _largest(grad: Tensor) -> Tensor:
+    dims = channel_dims(grad)
     # Two reductions instead of abs(), which would write a copy of the whole gradient.
-    return torch.maximum(weight_grad.amax(dim=dims), -weight_grad.amin(dim=dims)) / alpha
+    return torch.maximum(grad.amax(dim=dims), -grad.amin(dim=dims))
 
 
 def bounded(gamma: Tensor, bounds: tuple[float, float] | None) -> Tensor:

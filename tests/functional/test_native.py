@@ -169,7 +169,7 @@ def rule(weight, grad, alpha, gamma, mask):
     channels = resilient.measured(grad, weight, alpha)
     delta = resilient.add_reconstruction_(grad.clone(), weight, alpha, gamma, mask)
     now = weight - 0.5 * delta
-    return (*channels, delta, *resilient.flips_since(channels.negative, now, torch.rand(weight.shape) < 0.5))
+    return (*channels[:5], delta, *resilient.flips_since(channels.negative, now, torch.rand(weight.shape) < 0.5))
 
 
 @needs_kernels
