@@ -130,10 +130,15 @@ def provenance(root: Path) -> dict[str, Any]:
         changed=bool(_git(root, 'status', '--porcelain', '--untracked-files=no')),
         date=datetime.now(timezone.utc).strftime('%Y-%m-%d'),
         hardware=f'{processor()}, {os.cpu_count()} cores',
-        device=torch.cuda.get_device_name(0) if torch.cuda.is_available() else 'cpu',
+        device=device_name(),
         threads=os.environ.get('OMP_NUM_THREADS', ''),
         versions=versions(PACKAGES),
     )
+
+
+def device_name() -> str:
+    """The GPU that trains here, or ``'cpu'``."""
+    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else 'cpu'
 
 
 def _curves(work_dir: Path) -> dict[str, dict[str, list[float]]]:

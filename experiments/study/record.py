@@ -45,7 +45,7 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
 - ``test``: ``options``, the overrides of the test after training, and all its ``scores`` by name; empty without one.
 - ``cost``: of the training; ``wall_s``, ``cpu_s``, and ``parts``, how many times it was started.
 - ``made``: ``command``, ``commit``, ``changed`` (whether files differed from the commit), ``date``, ``hardware``,
-  ``device``, ``threads``, ``workers`` and ``versions``.
+  ``device`` (those of all parts), ``threads``, ``workers`` and ``versions``; but for devices those of the last part.
 """
 
 

@@ -18,10 +18,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from rebnn_mm.utils.command_line import stop_if
 
-from .collect import collect_results, collect_test, last_checkpoint, provenance
+from .collect import collect_results, collect_test, device_name, last_checkpoint, provenance
 from .plan import PlannedRun, read_experiment
 from .record import FORMAT, RecordStore
 
@@ -31,7 +32,7 @@ CONFIG = 'planned.py'
 """In the work dir: the config that is trained, with everything applied."""
 
 COSTS = 'costs.jsonl'
-"""In the work dir: a line for each time the training was started, with its wall and processor time in seconds."""
+"""In the work dir: a line for each start of the training: its wall and processor time in seconds, and its device."""
 
 LOG = 'run.log'
 """In the work dir: all that the run has printed."""
@@ -77,7 +78,7 @@ def train(
         **collect_results(work_dir, run.score),
         test={},
         cost=read_costs(work_dir),
-        made=dict(command=user_command(experiment, run), workers=workers, **origin),
+        made=dict(origin, command=user_command(experiment, run), workers=workers, device=read_devices(work_dir)),
     )
     validated = record['curves'][run.score]['epoch'][-1]
     if run.epochs is not None and validated < run.epochs:
@@ -129,7 +130,7 @@ def weights(work_dir: Path) -> Path:
 
 
 def call(command: Sequence[str], work_dir: Path, root: Path) -> None:
-    """Run a command to its end, what it prints going to :data:`LOG`, and note what it cost.
+    """Run a command to its end, what it prints going to :data:`LOG`, and note what it cost, and on what device.
 
     Raises:
         ValueError: it failed; the message is the last line that it printed.
@@ -148,7 +149,8 @@ def call(command: Sequence[str], work_dir: Path, root: Path) -> None:
         raise
     finally:
         with (work_dir / COSTS).open('a') as file:
-            file.write(json.dumps(dict(wall_s=round(time.monotonic() - begin, 1), cpu_s=round(cpu_s, 1))) + '\n')
+            cost = dict(wall_s=round(time.monotonic() - begin, 1), cpu_s=round(cpu_s, 1), device=device_name())
+            file.write(json.dumps(cost) + '\n')
     if status:
         lines = [line.strip() for line in log.read_text(errors='replace').splitlines() if line.strip()]
         raise ValueError(f'{lines[-1] if lines else "it printed nothing"} (all of it: {log})')
@@ -163,12 +165,21 @@ def _ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:
 
 def read_costs(work_dir: Path) -> dict[str, float]:
     """Wall time, processor time and number of starts of a training, all its parts together."""
-    lines = [json.loads(line) for line in (work_dir / COSTS).read_text().splitlines()]
+    lines = _parts(work_dir)
     return dict(
         wall_s=round(sum(line['wall_s'] for line in lines), 1),
         cpu_s=round(sum(line['cpu_s'] for line in lines), 1),
         parts=len(lines),
     )
+
+
+def read_devices(work_dir: Path) -> str:
+    """What a training ran on, the devices of its parts in their order; a part of an older version is a CPU's."""
+    return ', then '.join(dict.fromkeys(line.get('device', 'cpu') for line in _parts(work_dir)))
+
+
+def _parts(work_dir: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (work_dir / COSTS).read_text().splitlines()]
 
 
 def user_command(experiment: str, run: PlannedRun) -> str:

@@ -161,7 +161,8 @@ class CIFAR10Resident(Dataset):
         """One for each image; made anew for each batch, they would take longer than the rest of it."""
         from mmpretrain.structures import DataSample
 
-        return [DataSample().set_gt_label(label) for label in self.labels.unbind()]
+        # Each label as a vector, which stays on its device; DataSample copies a scalar to the CPU.
+        return [DataSample().set_gt_label(label) for label in self.labels.split(1)]
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.__getitems__([index])

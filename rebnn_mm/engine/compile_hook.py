@@ -15,8 +15,10 @@ class CompileHook(Hook):
     """Compiles a part of the model with ``torch.compile`` before training; evaluation stays as it is.
 
     With ``steps`` it also compiles what ReBNN's rule and the weight recorder do around ``optimizer.step``: hundreds of
-    small operations, each of which the processor has to start on a GPU. (On a CPU most of it has kernels of its own,
-    and is faster without.) Compiling takes half a minute; what it gains on a GPU has not been measured.
+    small operations, each of which the processor has to start on a GPU, as it has to start those of the network.
+    There ``mode='reduce-overhead'`` lets CUDA graphs start the network at once; with both, a step of a small network
+    takes half the time that it takes compiled (docs/training_cost.md). Compiling the steps takes half a minute. On a
+    CPU most of them has kernels of its own, and is faster without.
 
     A 1-bit network is many small operations on one tensor (shift, sign, estimator, scale, norm, slope), which the
     compiler joins. mmengine's own ``compile`` option covers ``train_step`` with the optimizer in it, which PyTorch
@@ -28,8 +30,9 @@ class CompileHook(Hook):
     Args:
         part: name of the submodule to compile, for instance ``'backbone'``; of a model that is taught also
             ``'teacher.backbone'``.
-        steps: whether what hooks do around a step is compiled, too.
-        options: keyword arguments of ``torch.nn.Module.compile``.
+        steps: whether what hooks do around a step is compiled, too; or a dict of keyword arguments of
+            ``torch.compile`` for it.
+        options: keyword arguments of ``torch.nn.Module.compile`` for the part.
 
     Raises:
         RuntimeError: torch is older than 2.6.
@@ -43,7 +46,7 @@ class CompileHook(Hook):
     # Behind the method's hook, which looks through the layers with a batch of its own before training.
     priority = 60
 
-    def __init__(self, part: str = 'backbone', steps: bool = False, **options: Any) -> None:
+    def __init__(self, part: str = 'backbone', steps: bool | dict[str, Any] = False, **options: Any) -> None:
         self.part = part
         self.steps = steps
         self.options = options
@@ -57,14 +60,15 @@ class CompileHook(Hook):
                 'hook out of custom_hooks.'
             )
         part_of(unwrapped(runner.model), self.part, 'CompileHook').compile(**self.options)
-        self._compiled, self._steps_due = True, self.steps
+        self._compiled, self._steps_due = True, self.steps is not False
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
         """Compile what other hooks do around a step, once all of them are ready."""
         due, self._steps_due = self._steps_due, False
+        options = self.steps if isinstance(self.steps, dict) else {}
         for hook in runner.hooks if due else ():
             if hasattr(hook, 'compile_steps'):
-                hook.compile_steps(**self.options)
+                hook.compile_steps(**options)
 
     def before_val(self, runner: Runner) -> None:
         """Evaluate uncompiled: compiling once more would cost more than a small validation set gives back."""

@@ -44,6 +44,11 @@ def test_without_augmentation_a_batch_is_its_images(archive):  # noqa: F811
     assert len(data) == 15 and len(whole(archive, indices=4)) == 4
 
 
+def test_labels_lie_where_the_images_lie(archive):  # noqa: F811
+    data = CIFAR10Resident('train', data_root=str(archive), device='meta')
+    assert {sample.gt_label.device.type for sample in data._samples} == {data.images.device.type} == {'meta'}
+
+
 def test_evaluation_gets_what_the_pipeline_of_single_images_gives(archive):  # noqa: F811
     inputs, labels = [], []
     for name in ('cifar10', 'cifar10_resident'):

@@ -102,8 +102,11 @@ def test_an_interrupted_run_goes_on_from_its_last_checkpoint(place):
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode != 0 and not list(place.work.rglob('trained.json'))
+    costs = place.work / run.stem / 'costs.jsonl'
+    costs.write_text(costs.read_text().replace('"cpu"', '"a card"'))
     found = place.done(run)
     assert found['cost']['parts'] == 2 and place.parts(run) == 2
+    assert found['made']['device'] == 'a card, then cpu'
     assert found['curves']['loss']['epoch'] == [1, 2, 3, 4]
     # The second part has done only what was left.
     second = (place.work / run.stem / 'part1' / 'vis_data' / 'scalars.json').read_text()
