@@ -12,6 +12,7 @@ from .errors import ModelFileError, first_sentence, why_no_file
 from .hub import hub_path, in_hub
 from .metadata import Metadata
 from .model import RawModel
+from .native import MOST_THREADS
 from .onnx_file import check_digest, check_packed, read_onnx
 from .session import library_problem, open_session
 from .text_classifier import TextClassifier
@@ -46,7 +47,7 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
 
     Raises:
         ModelFileError: there is no such file, it is damaged, of another format version, or not a packed model.
-        ValueError: ``threads`` is not a whole number from 1 on.
+        ValueError: ``threads`` is not a whole number from 1 to 1024.
 
     Example:
         >>> load('nowhere.onnx')
@@ -54,8 +55,8 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
         ...
         rebnn_mm.deploy.errors.ModelFileError: no packed model at nowhere.onnx; rebnn export writes one
     """
-    if type(threads) is not int or threads < 1:
-        raise ValueError(f'threads must be a whole number from 1 on, not {threads!r}')
+    if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
+        raise ValueError(f'threads must be a whole number from 1 to {MOST_THREADS}, not {threads!r}')
     path = located(path)
     problem = why_no_file(path, 'packed model', '; rebnn export writes one')
     if problem is not None:

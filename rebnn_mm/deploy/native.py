@@ -10,6 +10,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .errors import first_sentence
+
 if TYPE_CHECKING:
     from onnxruntime import SessionOptions
 
@@ -20,6 +22,9 @@ SUFFIXES = {'darwin': '.dylib', 'win32': '.dll'}
 THREADS = 'rebnn.threads'
 """Entry of a session's configuration: for how many threads our kernels plan their runs. ONNX Runtime does not tell a
 library how many a session has; without the entry they plan for the processors that the process may use."""
+
+MOST_THREADS = 1024
+"""As many as the library plans for."""
 
 VARIABLE = 'REBNN_ORT_LIBRARY'
 """Environment variable that names another build of the operators' library."""
@@ -99,6 +104,8 @@ def register(session_options: SessionOptions) -> Path:
         'librebnn_ort'
     """
     path = library_path()
+    if not os.access(path, os.R_OK):
+        raise LibraryError(f'{path} cannot be read: change its permissions.')
     if not _is_whole(path):
         raise LibraryError(f'{path} is no complete shared library of a 64-bit system: install the package again.')
     threads = session_options.intra_op_num_threads
@@ -107,8 +114,7 @@ def register(session_options: SessionOptions) -> Path:
             session_options.add_session_config_entry(THREADS, str(threads))
         session_options.register_custom_ops_library(str(path))
     except Exception as error:  # classes of ONNX Runtime, which have no common base below Exception
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip('. ')
-        raise LibraryError(f'ONNX Runtime cannot use {path} ({reason}).') from error
+        raise LibraryError(f'ONNX Runtime cannot use {path} ({first_sentence(error)}).') from error
     return path
 
 

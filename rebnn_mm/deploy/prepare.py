@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import NamedTuple
@@ -64,6 +65,9 @@ def kernels() -> ctypes.CDLL | None:
         if found is None or found.rebnn_abi_version() != ABI:
             return None
         found.rebnn_last_error.restype = ctypes.c_char_p
+        found.rebnn_isa.restype = ctypes.c_char_p
+        if found.rebnn_isa() is None:  # REBNN_ISA names none that this processor has
+            return None
         found.rebnn_image_rows.argtypes = (
             *(ctypes.POINTER(_Image), ctypes.c_int64, ctypes.c_int64),
             *(ctypes.c_void_p, ctypes.c_size_t),
@@ -130,3 +134,8 @@ def _check(library: ctypes.CDLL, status: int) -> None:
 @cache
 def _workers(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, 'rebnn-prepare')
+
+
+if hasattr(os, 'register_at_fork'):
+    # A forked process has the pool, and none of its threads.
+    os.register_at_fork(after_in_child=_workers.cache_clear)

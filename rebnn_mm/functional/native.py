@@ -261,10 +261,13 @@ class _Convolution:
             raise RuntimeError(self.kernels.rebnn_last_error().decode())
 
 
-def _fits(x: Tensor, shift: Tensor | None, weight: Tensor) -> bool:
-    """Whether the kernels can read these; they add the shift in float32."""
+def _fits(x: Tensor, shift: Tensor | None, weight: Tensor, channels: int, groups: int = 1) -> bool:
+    """Whether the kernels can read these, with so many channels in x; they add the shift in float32."""
     types = x.dtype in TYPES and (shift is None or shift.dtype == torch.float32)
-    return types and library() is not None and _readable(x, weight)
+    if not types or library() is None or not _readable(x, weight):
+        return False
+    # With others they would read on behind the end; PyTorch says what is wrong.
+    return channels == weight.shape[1] * groups and (shift is None or shift.numel() == channels)
 
 
 def _product_type(x: Tensor) -> torch.dtype:
@@ -303,7 +306,7 @@ def sign_sums(
         >>> sums is None or sums.flatten().tolist() == [-1.0, 1.0]
         True
     """
-    if x.dim() != 4 or not _fits(x, shift, weight):
+    if x.dim() != 4 or weight.dim() != 4 or not _fits(x, shift, weight, x.shape[1], groups):
         return None
     dtype = _product_type(x)
     x = x.detach().float().contiguous()
@@ -338,7 +341,7 @@ def linear_sign_sums(x: Tensor, shift: Tensor | None, weight: Tensor) -> Tensor 
         >>> sums is None or sums.tolist() == [[-2.0]]
         True
     """
-    if not _fits(x, shift, weight):
+    if x.dim() == 0 or weight.dim() != 2 or not _fits(x, shift, weight, x.shape[-1]):
         return None
     dtype = _product_type(x)
     shift = None if shift is None else shift.detach().contiguous()
@@ -356,3 +359,8 @@ def linear_sign_sums(x: Tensor, shift: Tensor | None, weight: Tensor) -> Tensor 
 @cache
 def _threads(count: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, 'rebnn')
+
+
+if hasattr(os, 'register_at_fork'):
+    # A forked process has the pool, and none of its threads.
+    os.register_at_fork(after_in_child=_threads.cache_clear)

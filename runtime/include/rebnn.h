@@ -98,8 +98,8 @@ REBNN_API void rebnn_conv_destroy(rebnn_conv* conv);
 REBNN_API rebnn_status rebnn_conv_output_size(const rebnn_conv* conv, int64_t h, int64_t w, int64_t* out_h,
                                               int64_t* out_w);
 
-/* Bytes of scratch memory that a run with these sizes and so many threads needs at most. Packed input whose groups
- * have 64 channels is read where it lies and needs none. */
+/* Bytes of scratch memory that a run with these sizes and so many threads needs at most. Packed input of exactly
+ * 64 channels is read where it lies and needs none; others may. */
 REBNN_API rebnn_status rebnn_conv_scratch_size(const rebnn_conv* conv, int64_t n, int64_t h, int64_t w, size_t threads,
                                                size_t* bytes);
 

@@ -208,6 +208,7 @@ using namespace rebnn;
 rebnn_status Create(const char* name, bool half, int64_t in_channels, int64_t out_channels, const float* weights,
                     const float* mul, const float* add, rebnn_stem** stem) {
   if (!weights || !stem) return Fail(REBNN_INVALID_ARGUMENT, "%s: %s is NULL.", name, weights ? "stem" : "weights");
+  *stem = nullptr;
   const StemKernels* kernels = ChosenStem(half);
   if (!kernels) return REBNN_INVALID_ARGUMENT;
   if (in_channels < 1 || in_channels > kMaxDepth / kPhases) {

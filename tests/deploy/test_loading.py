@@ -118,9 +118,9 @@ def test_several_threads_share_one_model_and_the_library(files):
     several_threads_share(load(files['detector'], threads=2))
 
 
-@pytest.mark.parametrize('threads', [0, -1, 1.0, True, '2'])
+@pytest.mark.parametrize('threads', [0, -1, 1025, 1.0, True, '2'])
 def test_threads_that_cannot_be(files, threads):
-    with pytest.raises(ValueError, match='threads must be a whole number from 1 on'):
+    with pytest.raises(ValueError, match='threads must be a whole number from 1 to 1024'):
         load(files['raw'], threads=threads)
 
 

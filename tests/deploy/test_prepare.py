@@ -1,6 +1,9 @@
 """The kernels prepare an image to the last bit as NumPy does."""
 
 import ctypes
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -64,3 +67,32 @@ def test_a_library_without_these_kernels_is_left_alone(monkeypatch, tmp_path):
         assert Preprocess.parse('{"channels": "rgb"}')(image).image.shape == (1, 3, 9, 9)
     finally:
         prepare.kernels.cache_clear()
+
+
+FORKED = """
+import os, signal, sys
+import numpy as np
+from rebnn_mm.deploy import prepare
+from rebnn_mm.deploy.preprocess import Preprocess
+
+prepare.TASK_PIXELS = 100
+steps = Preprocess.parse(sys.argv[1])
+for _ in range(5):
+    steps(np.zeros((90, 90, 3), np.uint8), threads=2)
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    steps(np.zeros((90, 90, 3), np.uint8), threads=2)
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, 'fork'), reason='no processes are forked here')
+def test_a_forked_process_makes_threads_of_its_own(built):
+    subprocess.run([sys.executable, '-c', FORKED, STEPS['detector']], check=True, timeout=120)
+
+
+def test_numpy_prepares_where_an_unknown_instruction_set_is_asked_for(built):
+    check = 'from rebnn_mm.deploy import prepare; assert prepare.kernels() is None'
+    subprocess.run([sys.executable, '-c', check], check=True, env={**os.environ, 'REBNN_ISA': 'mmx'})

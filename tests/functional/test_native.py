@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -240,3 +244,49 @@ def test_a_library_of_another_version_is_left_alone(monkeypatch):
         assert native.library() is None
     finally:
         native.library.cache_clear()
+
+
+@pytest.mark.parametrize('training', [True, False])
+@pytest.mark.parametrize(
+    ('layer', 'shape'),
+    [
+        (BinaryConv2d(16, 4, 3), (2, 8, 6, 6)),
+        (BinaryConv2d(16, 4, 3, groups=2), (2, 8, 6, 6)),
+        (BinaryLinear(16, 5), (3, 8)),
+    ],
+)
+def test_an_input_of_other_channels_is_refused(layer, shape, training):
+    with pytest.raises(RuntimeError, match=r'must match|to have 16 channels|cannot be multiplied'):
+        layer.train(training)(torch.randn(shape))
+
+
+def test_sums_of_other_channels_are_left_to_pytorch():
+    x, weight = torch.randn(2, 16, 6, 6), torch.randn(4, 16, 3, 3)
+    rest = (1, 1), (1, 1), (1, 1)
+    assert sign_sums(x[:, :8], None, weight, *rest, 1) is None and sign_sums(x, None, weight, *rest, 2) is None
+    assert sign_sums(x, torch.randn(2), weight, *rest, 1) is None
+    assert linear_sign_sums(torch.randn(3, 8), None, torch.randn(5, 16)) is None
+    assert linear_sign_sums(torch.randn(3, 16), torch.randn(2), torch.randn(5, 16)) is None
+
+
+FORKED = """
+import os, signal
+import torch
+from rebnn_mm.functional import native
+
+torch.set_num_threads(3)
+parts = []
+for _ in range(5):
+    native._in_parts(3, parts.append)
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    native._in_parts(3, parts.append)
+    os._exit(len(parts))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 18
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, 'fork'), reason='no processes are forked here')
+def test_a_forked_process_makes_threads_of_its_own():
+    subprocess.run([sys.executable, '-c', FORKED], check=True, timeout=120)

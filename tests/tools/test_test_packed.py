@@ -245,7 +245,7 @@ def test_the_configs_own_preparation_is_not_used_and_named(detector, capsys):
         (['tiny.py', 'tiny.pth'], 'tiny.pth: '),
         (['tiny.py', 'small.onnx'], 'REBNN_ORT_LIBRARY names no/library.so, and there is no such file. Without it'),
         (['tiny.py', 'small.onnx', '--no-library'], 'small.onnx gives one label per image, and CocoDataset'),
-        (['tiny.py', 'small.onnx', '--threads', '0'], 'threads must be a whole number from 1 on'),
+        (['tiny.py', 'small.onnx', '--threads', '0'], 'threads must be a whole number from 1 to 1024'),
         (['tiny.py', 'small.onnx', '--out', 'x.json'], '--out x.json must end in .pkl'),
         (['tiny.py', 'small.onnx', '--cfg-options', 'test_evaluator=None'], 'tiny.py has no test_dataloader and'),
         (
