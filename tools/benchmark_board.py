@@ -30,7 +30,14 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('model', type=Path, help='packed model for images, written by tools/export.py')
     parser.add_argument('--against', type=Path, help='the real-valued network, an ONNX file with one image input')
-    parser.add_argument('--size', type=positive, nargs=2, default=(224, 224), metavar=('H', 'W'), help='of the photo')
+    parser.add_argument(
+        '--size',
+        type=positive,
+        nargs=2,
+        default=(224, 224),
+        metavar=('H', 'W'),
+        help='of the photo; the other file gets what it becomes',
+    )
     parser.add_argument('--core', type=int, help='processor to run on; default: the last of the fastest ones')
     parser.add_argument('--threads', type=positive, default=1, help='more than one: not bound to a processor')
     parser.add_argument('--runs', type=positive, default=50, help='timed runs of each model; default: %(default)s')
@@ -64,9 +71,10 @@ def benchmark(args: argparse.Namespace, root: Path = Path('/')) -> dict[str, Any
         ValueError: another argument does not fit; one sentence says which.
     """
     core = None if args.threads > 1 else pin(args.core, root)
-    models = {str(args.model): packed_runner(args.model, args.threads, args.size)}
+    run, prepared = packed_runner(args.model, args.threads, args.size)
+    models = {str(args.model): run}
     if args.against:
-        models[str(args.against)] = real_runner(args.against, args.threads, args.size)
+        models[str(args.against)] = real_runner(args.against, args.threads, prepared)
     before = conditions(core, root)
     for run in models.values():
         end = time.perf_counter() + args.warm_up / len(models)
@@ -89,13 +97,14 @@ def benchmark(args: argparse.Namespace, root: Path = Path('/')) -> dict[str, Any
     }
 
 
-def packed_runner(path: Path, threads: int, size: tuple[int, int]) -> Callable[[], object]:
-    """What runs a packed model once on a prepared photo of noise."""
+def packed_runner(path: Path, threads: int, size: tuple[int, int]) -> tuple[Callable[[], object], tuple[int, int]]:
+    """What runs a packed model once on a prepared photo of noise, and height and width that the photo has then."""
     model = load(path, threads=threads)
     if not isinstance(model, PackedModel):
         raise ValueError(f'{path} is no model for images.')
     prepared = model.prepare(np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8))
-    return lambda: model.run(prepared)
+    height, width = prepared.image.shape[2:]
+    return lambda: model.run(prepared), (height, width)
 
 
 def real_runner(path: Path, threads: int, size: tuple[int, int]) -> Callable[[], object]:

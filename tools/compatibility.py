@@ -59,12 +59,14 @@ def main() -> None:
     wanted = [name for name in STOCK if not args.only or any(part in name for part in args.only)]
     if not wanted:
         stop_if(f'--only {" ".join(args.only)} fits none of {", ".join(name.rpartition("/")[2] for name in STOCK)}.')
-    page = args.update.read_text(encoding='utf-8') if args.update else ''
     try:
+        page = args.update.read_text(encoding='utf-8') if args.update else ''
         rows: dict[str, Any] = json.loads(args.json.read_text()) if args.json.is_file() else {}
+        if not isinstance(rows, dict) or set(rows) - set(STOCK):
+            raise ValueError(f'{args.json} holds other than rows of this program: name another, or remove it.')
         if args.update:
             renewed(page, {'compatibility': ''})
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         stop_if(f'{error}')
     torch.set_num_threads(1)
     left = [name for name in wanted if args.again or name not in rows]

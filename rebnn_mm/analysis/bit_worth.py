@@ -57,8 +57,11 @@ def parts_of(model: nn.Module, each_layer: bool = False) -> dict[str, list[str]]
     return parts
 
 
-def keep_real(cfg: Config, names: Sequence[str]) -> None:
+def keep_real(cfg: Config, names: Sequence[str]) -> dict[str, list[str]]:
     """Add names to what stays real, in every place of a config's model that names a binary layer; in place.
+
+    Returns:
+        The new lists, by the type that stands beside them; of several of one type the last.
 
     Raises:
         ValueError: there is no such place, or one has switched the rules for real layers off.
@@ -73,6 +76,7 @@ def keep_real(cfg: Config, names: Sequence[str]) -> None:
                 f'keep_real=False of {place["type"]} lets nothing stay real: give it a list of names, [].'
             )
         place['keep_real'] = [*(default if before is True else before), *names]
+    return {place['type']: place['keep_real'] for place, _ in places}
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Sequence[str]]]:

@@ -24,6 +24,7 @@ from mmengine.runner import Runner
 from ..engine.binary_hook import has_epochs, optim_wrappers, unwrapped
 from ..engine.flip_recorder import FlipRecorder
 from ..layers import BinaryLayer
+from ..utils.checkpoint_check import mismatched_checkpoint
 from .flip_projection import FlipProjection, LayerFlips
 from .flip_setup import Options, training_loader, with_weights_at_hand
 from .rate_schedule import rate_schedule
@@ -106,6 +107,10 @@ def measure_flips(cfg: Config, options: Options, progress: Callable[[int], None]
             randomness=dict(seed=options.seed),
             experiment_name=f'flips_{next(_NAMES)}',
         )
+        if options.checkpoint is not None:
+            problem = mismatched_checkpoint(unwrapped(runner.model), options.checkpoint, partial=True)
+            if problem is not None:
+                raise ValueError(problem)
         begin = time.monotonic()
         with contextlib.suppress(_Enough):
             runner.train()

@@ -161,7 +161,7 @@ def with_weights_at_hand(cfg: Config, folder: Path, checkpoint: str | None = Non
     """
     if checkpoint is not None and not _readable(checkpoint):
         raise ValueError(f'no checkpoint can be read from {checkpoint}. Name a file that tools/train.py wrote.')
-    notes = []
+    notes = [] if checkpoint is None else [f'start from {checkpoint}']
     cfg.load_from = checkpoint or cfg.get('load_from')
     if cfg.load_from is not None and not _readable(cfg.load_from):
         notes.append(f'random start, because {cfg.load_from} is not here')

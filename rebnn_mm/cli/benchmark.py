@@ -42,6 +42,7 @@ from rebnn_mm.deploy.measurement import (
     warnings_of,
 )
 from rebnn_mm.deploy.native import LibraryError, library_file
+from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.utils.command_line import stop_if
 
@@ -110,6 +111,10 @@ def benchmark(args: argparse.Namespace) -> dict[str, Any]:
     for name in args.models:
         jobs[name] = files.of_network(name, NETWORKS[name], int8=not args.no_int8), NETWORKS[name].size
     if args.packed:
+        for option, path, packed in (('--packed', args.packed, True), ('--real', args.real, False)):
+            if read_onnx(path.read_bytes()).has_operators != packed:
+                has = 'no' if packed else 'packed'
+                raise ValueError(f'{option} {path} has {has} binary layers: exchange the two, or name another.')
         own = {'fp32': args.real, 'packed': args.packed}
         if not args.no_int8:
             own['int8'] = files.int8(args.real.stem, args.real, tuple(args.size))

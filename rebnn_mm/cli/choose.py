@@ -212,7 +212,7 @@ def kept(path: Path) -> dict[str, Any]:
     """
     try:
         report = json.loads(path.read_text(encoding='utf-8')) if path.is_file() else {}
-        if isinstance(report, dict) and isinstance(report.get('scores', {}), dict):
+        if report == {} or (isinstance(report, dict) and isinstance(report.get('scores'), dict)):
             return report
     except ValueError:
         pass

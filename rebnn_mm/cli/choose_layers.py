@@ -36,7 +36,6 @@ from rebnn_mm.export.exporter import export
 from rebnn_mm.export.exporter import write as write_whole
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.source import load_source
-from rebnn_mm.layers.base import SHORTCUT_NAMES
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.command_line import (
     add_common_arguments,
@@ -99,7 +98,7 @@ def main() -> None:
         chosen = proposal(worths, args.precision, ms=args.ms, megabytes=args.megabytes)
     except (ValueError, OSError) as error:
         stop_if(str(error))
-    print(proposed(chosen, args, report['layers']))
+    print(proposed(chosen, args, report['layers'], cfg))
 
 
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -270,7 +269,7 @@ def scored(cfg: Config, folder: Path) -> dict[str, float]:
     return json.loads(path.read_text())
 
 
-def proposed(chosen: list[Worth], args: argparse.Namespace, layers: dict[str, list[str]]) -> str:
+def proposed(chosen: list[Worth], args: argparse.Namespace, layers: dict[str, list[str]], cfg: Config) -> str:
     """What to write into the config."""
     limits = {'ms': args.ms, 'MB': args.megabytes}
     allowed = ' and '.join(f'{limit:g} {unit}' for unit, limit in limits.items() if limit is not None)
@@ -279,8 +278,8 @@ def proposed(chosen: list[Worth], args: argparse.Namespace, layers: dict[str, li
         return f'Proposed {within}: nothing becomes real; no part gains a point that can be paid for.'
     parts = ', '.join(worth.part for worth in chosen)
     gain = sum(worth.gain for worth in chosen)
-    names = [name for worth in chosen for name in layers[worth.part]]
+    lists = keep_real(copy.deepcopy(cfg), [name for worth in chosen for name in layers[worth.part]])
     return (
         f'Proposed {within}: {parts} real, in {args.precision}; +{gain:.1f} if gains add up, which a training has to '
-        f'show. In conv_cfg: keep_real={[*SHORTCUT_NAMES, *names]}'
+        f'show. Beside type={" and ".join(f"{kind!r}: keep_real={kept}" for kind, kept in lists.items())}'
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 from mmengine.config import Config, DictAction
 from rich.console import Console
 
+from rebnn_mm.deploy.run import positive
 from rebnn_mm.export import ENGINES
 from rebnn_mm.export.int8 import TIERS
 from rebnn_mm.export.options import PLAIN, Options
@@ -64,7 +65,7 @@ def parse_args() -> argparse.Namespace:
         help='sentences to compare with PyTorch on, beside random tokens; a tab parts the two of a pair',
     )
     parser.add_argument(
-        '--shape', nargs=2, type=int, metavar=('H', 'W'), help='size of an image; default: from the test pipeline'
+        '--shape', nargs=2, type=positive, metavar=('H', 'W'), help='size of an image; default: from the test pipeline'
     )
     parser.add_argument(
         '--cfg-options', nargs='+', action=DictAction, help='override entries of the config: key=value pairs'

@@ -31,6 +31,7 @@ from rebnn_mm.analysis.flip_report import (
     with_row,
 )
 from rebnn_mm.analysis.flip_setup import Options
+from rebnn_mm.deploy.run import positive
 from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
 from rebnn_mm.utils.config_file import missing_config
 from rebnn_mm.utils.config_mistake import explained, misspelt_key
@@ -46,9 +47,9 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--steps', type=int, default=200, help='steps to take; flips count in the last half')
     parser.add_argument('--data', choices=['sample', 'config'], help="default: the config's own if they are here")
-    parser.add_argument('--batch-size', type=int, help="images or texts in a step; default: the config's")
-    parser.add_argument('--image-size', type=int, help="longest side at most, in pixels; default: the config's")
-    parser.add_argument('--length', type=int, help='training images of the data set, where that is not known')
+    parser.add_argument('--batch-size', type=positive, help="images or texts in a step; default: the config's")
+    parser.add_argument('--image-size', type=positive, help="longest side at most, in pixels; default: the config's")
+    parser.add_argument('--length', type=positive, help='training images of the data set, where that is not known')
     parser.add_argument(
         '--from', dest='checkpoint', metavar='CHECKPOINT', help="weights to start from; default: the config's"
     )

@@ -19,6 +19,7 @@ from rebnn_mm.analysis.cost_report import cost_json, cost_markdown, cost_table
 from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import RULES
 from rebnn_mm.deploy.errors import first_sentence
+from rebnn_mm.deploy.run import positive
 from rebnn_mm.utils.command_line import config_file, read_config, stop_if, unwritable
 from rebnn_mm.utils.config_mistake import explained
 from rebnn_mm.utils.whole_file import whole_file
@@ -37,7 +38,7 @@ def parse_args() -> argparse.Namespace:
         metavar=('H', 'W'),
         help='input of the network, padding included; default: what the test pipeline of the config makes',
     )
-    parser.add_argument('--tokens', type=int, help='length of a text; default: the longest that the config takes')
+    parser.add_argument('--tokens', type=positive, help='length of a text; default: the longest that the config takes')
     parser.add_argument(
         '--rois', type=int, help='regions per image in a second stage; default: test_cfg.rpn.max_per_img'
     )

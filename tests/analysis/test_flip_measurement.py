@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+import torch
 from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
@@ -89,6 +90,12 @@ def test_a_teacher_that_is_not_here_is_a_random_one():
 def test_weights_that_are_not_here_are_one_sentence():
     with pytest.raises(ValueError, match='no checkpoint can be read from nowhere.pth'):
         measure(small_config(), checkpoint='nowhere.pth')
+
+
+def test_weights_of_another_network_are_one_sentence(tmp_path):
+    torch.save({'state_dict': {'foo.weight': torch.zeros(3)}}, tmp_path / 'other.pth')
+    with pytest.raises(ValueError, match='other.pth'):
+        measure(small_config(), checkpoint=str(tmp_path / 'other.pth'))
 
 
 def test_data_that_are_not_here_are_one_sentence():

@@ -76,7 +76,7 @@ def test_the_table_names_machine_versions_and_every_row(own):
         (['--packed', 'a.onnx'], '--packed and --real go together'),
         (['--models', 'resnet19'], "invalid choice: 'resnet19'"),
         (['--models', 'resnet18', '--rounds', '0'], 'must be at least 1'),
-        (['--packed', 'no.onnx', '--real', 'none.onnx'], 'none.onnx'),
+        (['--packed', 'no.onnx', '--real', 'none.onnx'], 'no.onnx'),
     ],
 )
 def test_what_does_not_go_is_said_in_a_sentence(options, sentence, tmp_path, monkeypatch, capsys):
@@ -85,6 +85,19 @@ def test_what_does_not_go_is_said_in_a_sentence(options, sentence, tmp_path, mon
         main()
     printed = capsys.readouterr()
     assert stopped.value.code != 0 and sentence in printed.err and printed.out == ''
+
+
+def test_files_in_each_others_place_are_refused(own, monkeypatch, capsys):
+    options = [*map(str, own)]
+    packed, real = options[1], options[3]
+    for given, sentence in (
+        ((real, packed), f'--packed {real} has no binary layers'),
+        ((packed, packed), f'--real {packed} has packed binary layers'),
+    ):
+        monkeypatch.setattr(sys, 'argv', ['rebnn benchmark', '--packed', given[0], '--real', given[1], *options[4:]])
+        with pytest.raises(SystemExit):
+            main()
+        assert sentence in capsys.readouterr().err
 
 
 def test_kernels_of_another_processor_are_refused(own, monkeypatch, capsys):

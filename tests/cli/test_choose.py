@@ -39,6 +39,7 @@ def files(classifier):
     about = dict(preprocess=dict(channels='bgr', **NORMAL), classes=names, size=(32, 32))
     write(export(model, **about).data, classifier / 'real.onnx')
     write(export(wide, **about).data, classifier / 'wide.onnx')
+    (classifier / 'others.json').write_text('{"images": []}')
     cfg = Config.fromfile(classifier / 'tiny.py')
     cfg.train_dataloader = cfg.test_dataloader
     cfg.dump(classifier / 'trained.py')
@@ -103,6 +104,10 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
         (
             ['a={folder}/tiny.onnx', '--json', '{folder}/tiny.onnx'],
             'tiny.onnx is no file that this program has written',
+        ),
+        (
+            ['a={folder}/tiny.onnx', '--json', '{folder}/others.json'],
+            'others.json is no file that this program has written',
         ),
         (['a={folder}/tiny.onnx', '--rounds', '0'], 'argument --rounds: must be at least 1'),
         (

@@ -52,6 +52,14 @@ def test_a_model_that_hangs_or_crashes_is_a_row(tool, monkeypatch, does, limit, 
     assert tool.tried(NAME, limit) == {'size': 224, 'stopped': sentence}
 
 
+def test_a_file_of_others_is_left_alone(tmp_path):
+    rows = tmp_path / 'rows.json'
+    rows.write_text('{"x": {"a": 1}}')
+    done = run_script('tools/compatibility.py', '--only', 'resnet18_', '--json', rows)
+    assert done.returncode == 1 and 'rows.json holds other than rows of this program' in done.stderr
+    assert rows.read_text() == '{"x": {"a": 1}}'
+
+
 def test_another_name_is_one_sentence(tmp_path):
     done = run_script('tools/compatibility.py', '--only', 'resnet19', '--json', tmp_path / 'rows.json')
     assert (

@@ -79,6 +79,8 @@ def select_images(
         if path.stat().st_size <= 1000 * max_kb:
             score = len(visible) / len(every) * min(len(visible), MANY_OBJECTS)
             ranked.append((-score, image['id'], image))
+    if number < 1:
+        raise ValueError(f'{number} images are wanted; it must be at least 1.')
     if len(ranked) < number:
         raise ValueError(
             f'{len(ranked)} images in {image_dir} have a licence in {sorted(licenses)}, two medium or large '

@@ -60,6 +60,9 @@ def read_split(src: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
 
 def batches(split: str, images: np.ndarray, labels: np.ndarray) -> dict[str, dict[str, Any]]:
     """File name and content of the archive's batches: one row per image, its red, green and blue plane."""
+    room = BATCH_SIZE * (1 if split == 'test' else 5)
+    if len(images) > room:
+        raise ValueError(f'{split}: {len(images)} images, and the layout has room for {room}. Take some chunks away.')
     rows = np.ascontiguousarray(images.transpose(0, 3, 1, 2)).reshape(len(images), -1)
     parts = {}
     for number, begin in enumerate(range(0, len(rows), BATCH_SIZE), start=1):
@@ -79,12 +82,12 @@ def main() -> None:
     try:
         splits = {split: read_split(args.src, split) for split in ('train', 'test')}
         classes = json.loads((args.src / 'meta.json').read_text())['classes']
+        parts = {name: part for split, loaded in splits.items() for name, part in batches(split, *loaded).items()}
     except (ValueError, FileNotFoundError) as problem:
         sys.exit(f'npz_webp_to_cifar10.py: {problem}')
     (args.dest / FOLDER).mkdir(parents=True, exist_ok=True)
-    files: dict[str, dict[str, Any]] = {'batches.meta': dict(label_names=classes, num_vis=3072)}
+    files: dict[str, dict[str, Any]] = {'batches.meta': dict(label_names=classes, num_vis=3072), **parts}
     for split, (images, labels) in splits.items():
-        files.update(batches(split, images, labels))
         print(f'{split}: {len(images)} images, {len(np.unique(labels))} classes')
     for name, content in files.items():
         (args.dest / FOLDER / name).write_bytes(pickle.dumps(content, protocol=2))

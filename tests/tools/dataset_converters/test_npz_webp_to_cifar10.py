@@ -62,3 +62,12 @@ def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_written(chunks, tm
     done = convert(tmp_path / 'nowhere', tmp_path / 'out')
     assert done.returncode == 1 and '--src must be the folder with the chunks' in done.stderr
     assert not (tmp_path / 'out').exists()
+
+
+def test_more_images_than_the_layout_has_room_for_are_refused(chunks, tmp_path):
+    folder, _ = chunks
+    black = np.zeros((10_001, 32, 32, 3), np.uint8)
+    write_chunk(folder / 'test_00.npz', black, [0] * len(black), strip=500)
+    done = convert(folder, tmp_path / 'out')
+    assert done.returncode == 1 and 'test: 10001 images, and the layout has room for 10000' in done.stderr
+    assert not (tmp_path / 'out').exists()
