@@ -14,6 +14,20 @@ def test_library_of_the_set_up_is_found_and_accepted():
     assert native.register(onnxruntime.SessionOptions()) == native.library_path()
 
 
+STAYS = """
+import onnxruntime
+from rebnn_mm.deploy import native
+
+path = native.register(onnxruntime.SessionOptions())
+assert str(path.resolve()) in open('/proc/self/maps').read()
+"""
+
+
+@pytest.mark.skipif(sys.platform != 'linux', reason='Linux lists what is loaded')
+def test_the_library_stays_loaded_when_the_options_are_gone():
+    subprocess.run([sys.executable, '-c', STAYS], check=True)
+
+
 def test_missing_library(monkeypatch, tmp_path):
     monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
     with pytest.raises(native.LibraryError) as caught:
