@@ -10,8 +10,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .errors import first_sentence
-
 if TYPE_CHECKING:
     from onnxruntime import SessionOptions
 
@@ -114,7 +112,9 @@ def register(session_options: SessionOptions) -> Path:
             session_options.add_session_config_entry(THREADS, str(threads))
         session_options.register_custom_ops_library(str(path))
     except Exception as error:  # classes of ONNX Runtime, which have no common base below Exception
-        raise LibraryError(f'ONNX Runtime cannot use {path} ({first_sentence(error)}).') from error
+        # Its own words for this: the file is also loaded alone, without the package.
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip('. ')
+        raise LibraryError(f'ONNX Runtime cannot use {path} ({reason}).') from error
     return path
 
 
