@@ -42,9 +42,11 @@ from rebnn_mm.deploy.run import positive
 from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.calibration import CalibrationImages, dataset_images
 from rebnn_mm.utils.command_line import (
+    TESTING,
     config_file,
     given_command,
     load_config,
+    missing_sections,
     stop_if,
     stopping_on_mistakes,
     unwritable,
@@ -101,7 +103,7 @@ def main() -> None:
         stop_if(f'--update {args.update}: {error}')
     cfg = load_config(args)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
-    stop_if(None if cfg.get('test_dataloader') else f'{args.config} has no test_dataloader, so no test set.')
+    stop_if(missing_sections(cfg, TESTING))
     stop_if(missing_data(cfg, ['test']))
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:

@@ -14,6 +14,7 @@ import argparse
 import copy
 import hashlib
 import json
+import os
 import warnings
 from datetime import datetime, timezone
 from pathlib import Path
@@ -36,12 +37,14 @@ from rebnn_mm.export.exporter import export
 from rebnn_mm.export.exporter import write as write_whole
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.source import load_source
-from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
+from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint
 from rebnn_mm.utils.command_line import (
+    TRAINING,
     add_common_arguments,
     config_file,
     given_command,
     load_config,
+    missing_sections,
     stop_if,
     stop_on_broken_environment,
     stopping_on_mistakes,
@@ -83,9 +86,10 @@ def main() -> None:
     warnings.simplefilter('ignore')
     cfg = load_config(args)
     cfg.work_dir = f'{cfg.work_dir}/choose_layers' if args.work_dir is None else cfg.work_dir
-    stop_if(None if cfg.get('val_dataloader') else f'{args.config} has no val_dataloader to score on.')
+    stop_if(missing_sections(cfg, (*TRAINING, 'val_dataloader', 'val_evaluator')))
     stop_if(missing_data(cfg, ['train', 'val']))
-    stop_if(missing_checkpoint(args.checkpoint))
+    args.checkpoint = os.path.expanduser(args.checkpoint)
+    stop_if(None if os.path.isfile(args.checkpoint) else f'no checkpoint at {args.checkpoint}. Name a file, no URL.')
     stop_on_broken_environment(cfg)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     console = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -23,7 +23,7 @@ from mmengine.registry import DATASETS, init_default_scope
 from rich.console import Console
 from rich.table import Table
 
-from rebnn_mm.utils.command_line import config_file, read_config, stop_if
+from rebnn_mm.utils.command_line import config_file, missing_sections, read_config, stop_if
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.picture import save_picture, unfit_picture
 
@@ -45,10 +45,11 @@ def parse_args() -> argparse.Namespace:
 
 
 def count(dataset: object, predictions: list[dict], score_thr: float, iou_thr: float) -> np.ndarray:
-    """Objects by true class (rows) and predicted class (columns), counted by mmdet's tool.
+    """Pairs of an object and a prediction by class, true (rows) and predicted (columns), counted by mmdet's tool.
 
     The last row is the background, which predictions without an object saw something in; the last column holds the
-    objects that no prediction of their class found. A prediction that overlaps several objects counts for each.
+    objects that no prediction of their class found. A prediction that overlaps several objects counts for each, and an
+    object that several predictions overlap once for each of them.
     """
     import mmdet
 
@@ -94,6 +95,7 @@ def main() -> None:
         if args.predictions.is_file()
         else f'no predictions at {args.predictions}. Write them with rebnn test CONFIG CHECKPOINT --out FILE.pkl.'
     )
+    stop_if(missing_sections(cfg, ['test_dataloader']))
     stop_if(missing_data(cfg, ['test']))
     init_default_scope(cfg.get('default_scope', 'mmdet'))
     dataset = DATASETS.build(cfg.test_dataloader.dataset)

@@ -23,8 +23,14 @@ Series = dict[str, tuple[list[int], list[float]]]
 # Panel title to the end of the keys it shows; a panel without data is left out.
 PANELS = {
     'training loss': ('loss', 'loss_cls', 'loss_bbox', 'loss_rpn_cls', 'loss_rpn_bbox'),
-    'validation score': ('_mAP', '_mAP_50', '_mAP_75', 'accuracy/top1', 'accuracy/top5'),
-    'signs flipped per step, of a million': ('rebnn/flips_per_million', 'rebnn/flip_backs_per_million'),
+    'validation score': (
+        *('_mAP', '_mAP_50', '_mAP_75', '/mAP', '/AP50', '/top1', '/top5'),
+        *('/accuracy', '/f1', '/matthews', '/pearson', '/spearman', '/pearson_spearman'),
+    ),
+    'signs flipped per step, of a million': (
+        *('rebnn/flips_per_million', 'rebnn/flip_backs_per_million'),
+        *('flips_per_million', 'sequential_flips_per_million'),  # of BinaryWeightRecorderHook
+    ),
     'channels with gamma on a bound, %': ('rebnn/gamma_at_lower_percent', 'rebnn/gamma_at_upper_percent'),
 }
 
@@ -61,7 +67,7 @@ def collect(entries: list[tuple[int, dict[str, float]]], ends: tuple[str, ...]) 
     series: Series = {}
     for step, values in entries:
         for key, value in values.items():
-            wanted = any(key == end or (end.startswith('_') and key.endswith(end)) for end in ends)
+            wanted = any(key == end or (end[0] in '_/' and key.endswith(end)) for end in ends)
             if wanted and not (value == -1 and '_mAP' in key):
                 steps, points = series.setdefault(key, ([], []))
                 steps.append(step)

@@ -20,7 +20,7 @@ from rebnn_mm.deploy.run import positive
 from rebnn_mm.export import ENGINES
 from rebnn_mm.export.int8 import TIERS
 from rebnn_mm.export.options import PLAIN, Options
-from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
+from rebnn_mm.utils.command_line import TESTING, config_file, missing_sections, stop_if, unwritable
 from rebnn_mm.utils.config_mistake import explained
 
 SWITCHES = [option for option in fields(Options) if isinstance(option.default, bool)]
@@ -84,9 +84,7 @@ def scorer(args: argparse.Namespace) -> Callable[[bytes], Mapping[str, float]]:
 
     cfg = Config.fromfile(args.config)
     cfg.merge_from_dict(args.cfg_options or {})
-    if cfg.get('test_dataloader') is None or cfg.get('test_evaluator') is None:
-        raise ValueError(f'{args.config} has no test_dataloader and test_evaluator, so there is nothing to score on.')
-    problem = missing_data(cfg, ['test'])
+    problem = missing_sections(cfg, TESTING) or missing_data(cfg, ['test'])
     if problem:
         raise ValueError(problem)
     return partial(score, cfg)

@@ -6,6 +6,8 @@ rebnn test configs/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 import warnings
 from copy import deepcopy
 from typing import Any
@@ -18,9 +20,11 @@ from mmengine.runner import Runner
 
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.command_line import (
+    TESTING,
     add_common_arguments,
     config_file,
     load_config,
+    missing_sections,
     stop_if,
     stop_on_broken_environment,
     stopping_on_mistakes,
@@ -38,7 +42,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('--out', help='write the predictions to this pickle file')
     parser.add_argument('--show', action='store_true', help='show each painted image in a window')
-    parser.add_argument('--show-dir', help='write the painted images to <work dir>/<time>/<this folder>')
+    parser.add_argument(
+        '--show-dir', help='write the painted images to this folder; of a detector, within <work dir>/<time>'
+    )
     parser.add_argument('--wait-time', type=float, default=2, help='seconds each image of --show stays')
     parser.add_argument('--tta', action='store_true', help='test-time augmentation; flips, if the config has no other')
     add_common_arguments(parser)
@@ -57,6 +63,13 @@ def enable_painting(cfg: Config, args: argparse.Namespace) -> None:
     hook.update({switch: True, 'show': args.show, 'wait_time': args.wait_time})
     if args.show_dir is not None:
         hook[folder] = args.show_dir
+
+
+def missing_display() -> str | None:
+    """One sentence where no window can open, in which matplotlib would show nothing and say nothing."""
+    if sys.platform != 'linux' or os.environ.get('DISPLAY') or os.environ.get('WAYLAND_DISPLAY'):
+        return None
+    return 'there is no display to --show images on (DISPLAY is not set). Write them to a folder with --show-dir.'
 
 
 def enable_tta(cfg: Config) -> None:
@@ -99,11 +112,14 @@ def main() -> None:
     cfg = load_config(args)
     cfg.load_from = args.checkpoint
     cfg.resume = False
+    stop_if(missing_sections(cfg, TESTING))
     stop_if(missing_data(cfg, ['test']))
     stop_if(missing_encoder(cfg, ['test']))
     stop_if(missing_checkpoint(args.checkpoint))
     stop_on_broken_environment(cfg)
     stop_if(unfit_model(cfg))
+    if args.show:
+        stop_if(missing_display())
     if args.show or args.show_dir:
         enable_painting(cfg, args)
     if args.tta:

@@ -18,7 +18,15 @@ from mmengine.evaluator import DumpResults
 from rebnn_mm.deploy import DeployError, RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
 from rebnn_mm.evaluation.packed_predictor import build_runner, other_preparation
-from rebnn_mm.utils.command_line import config_file, load_config, stop_if, stopping_on_mistakes, unwritable
+from rebnn_mm.utils.command_line import (
+    TESTING,
+    config_file,
+    load_config,
+    missing_sections,
+    stop_if,
+    stopping_on_mistakes,
+    unwritable,
+)
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.score_table import print_scores
 
@@ -59,8 +67,7 @@ def main() -> None:
     if args.out is not None:
         stop_if(unwritable(args.out))
     cfg = load_config(args)
-    if cfg.get('test_dataloader') is None or cfg.get('test_evaluator') is None:
-        stop_if(f'{args.config} has no test_dataloader and test_evaluator, so there is nothing to score on.')
+    stop_if(missing_sections(cfg, TESTING))
     stop_if(missing_data(cfg, ['test']))
     packed = load_packed(args)
     try:

@@ -16,9 +16,11 @@ from rebnn_mm.engine.bfloat16_optim_wrapper import multiplies_bfloat16
 from rebnn_mm.engine.binary_hook import has_epochs
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.command_line import (
+    TRAINING,
     add_common_arguments,
     config_file,
     load_config,
+    missing_sections,
     stop_if,
     stop_on_broken_environment,
     stopping_on_mistakes,
@@ -97,6 +99,7 @@ def starting_checkpoint(cfg: Config) -> str | None:
 def main() -> None:
     args = parse_args()
     cfg = load_config(args)
+    stop_if(missing_sections(cfg, TRAINING))
     apply_flags(cfg, args)
     splits = ['train', 'val'] if cfg.get('val_cfg') is not None else ['train']
     stop_if(missing_data(cfg, splits))

@@ -66,6 +66,24 @@ def load_config(args: argparse.Namespace) -> Config:
     return cfg
 
 
+TRAINING = ('train_dataloader', 'train_cfg', 'optim_wrapper')
+TESTING = ('test_dataloader', 'test_evaluator')
+"""What a config has to have for a training, and for a score."""
+
+
+def missing_sections(cfg: Config, names: Sequence[str]) -> str | None:
+    """One sentence on what the config lacks of ``names``, ``None`` if it has them all.
+
+    Example:
+        >>> print(missing_sections(Config(dict(train_cfg=dict()), filename='mine.py'), TRAINING))
+        mine.py has no train_dataloader and no optim_wrapper. Take them over from a config that has them (_base_).
+    """
+    missing = [name for name in names if cfg.get(name) is None]
+    if not missing:
+        return None
+    return f'{cfg.filename} has no {" and no ".join(missing)}. Take them over from a config that has them (_base_).'
+
+
 def unwritable(path: str | Path, *, is_folder: bool = False) -> str | None:
     """One sentence on an output that cannot be written, ``None`` if it can: it is tried, and nothing is left behind.
 

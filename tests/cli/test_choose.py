@@ -114,7 +114,7 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
             ['a={folder}/tiny.onnx', 'a, int8={folder}/real.onnx', '--int8-of', 'a'],
             "--int8-of a makes 'a, int8', which is given",
         ),
-        (['a={folder}/tiny.onnx', '--cfg-options', 'test_dataloader=None'], 'has no test_dataloader, so no test set'),
+        (['a={folder}/tiny.onnx', '--cfg-options', 'test_dataloader=None'], 'has no test_dataloader. Take'),
         (['a={folder}/tiny.onnx', '--cfg-options', 'test_evaluator.type=Acuracy'], "Did you mean 'Accuracy'?"),
         (['a=zoo:nothing'], 'nothing'),
     ],

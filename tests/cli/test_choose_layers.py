@@ -91,7 +91,10 @@ def test_a_part_is_made_real_and_proposed_if_it_pays(trained, capsys):
     ('options', 'message'),
     [
         (['model.backbone.conv_cfg=None'], 'Use the config it was trained with'),
-        (['val_dataloader=None', 'val_cfg=None', 'val_evaluator=None'], 'has no val_dataloader to score on'),
+        (
+            ['val_dataloader=None', 'val_cfg=None', 'val_evaluator=None'],
+            'has no val_dataloader and no val_evaluator. Take',
+        ),
         (
             ['train_cfg._delete_=True', 'train_cfg.by_epoch=False', 'train_cfg.max_iters=9'],
             'is trained for iterations',

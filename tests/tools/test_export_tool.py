@@ -124,7 +124,7 @@ test_cfg = dict()
         (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8-layers', 'all'], '--int8-layers chooses among the layers of'),
         (
             ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'tiny.py', '--score'],
-            'tiny.py has no test_dataloader and test_evaluator, so there is nothing to score on',
+            'tiny.py has no test_evaluator. Take',
         ),
         (
             ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'tiny.py', '--format', 'lce'],

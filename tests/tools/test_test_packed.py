@@ -247,7 +247,7 @@ def test_the_configs_own_preparation_is_not_used_and_named(detector, capsys):
         (['tiny.py', 'small.onnx', '--no-library'], 'small.onnx gives one label per image, and CocoDataset'),
         (['tiny.py', 'small.onnx', '--threads', '0'], 'threads must be a whole number from 1 to 1024'),
         (['tiny.py', 'small.onnx', '--out', 'x.json'], '--out x.json must end in .pkl'),
-        (['tiny.py', 'small.onnx', '--cfg-options', 'test_evaluator=None'], 'tiny.py has no test_dataloader and'),
+        (['tiny.py', 'small.onnx', '--cfg-options', 'test_evaluator=None'], 'tiny.py has no test_evaluator. Take'),
         (
             ['tiny.py', 'small.onnx', '--cfg-options', 'test_dataloader.dataset.ann_file=no.json'],
             'no annotations at no.json',

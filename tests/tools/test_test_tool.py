@@ -77,6 +77,7 @@ def test_latent_weights_are_not_scored_as_real_ones(run_tool, checkpoint, detect
         ),
         (dict(options=['model.conv_cfg.type=ReBNNConv2d']), ['model: RetinaNet takes no conv_cfg']),
         (dict(flags=['--out', 'x.json']), ['--out x.json must end in .pkl']),
+        (dict(options=['test_evaluator=None']), [' has no test_evaluator. Take them over from']),
         (dict(flags=['--show-dir', 'x'], options=['default_hooks.visualization=None']), ['DetVisualizationHook']),
     ],
 )
@@ -89,6 +90,16 @@ def test_wrong_input_is_one_sentence(run_tool, checkpoint, detector_config, tmp_
     assert 'Traceback' not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if line.startswith(f'{TOOL}: ')]
     assert all(part in line for part in parts), line
+
+
+def test_a_window_needs_a_display(stop_tool, checkpoint, detector_config, tmp_path, monkeypatch):
+    for name in ('DISPLAY', 'WAYLAND_DISPLAY'):
+        monkeypatch.delenv(name, raising=False)
+    found = stop_tool(TOOL, detector_config, checkpoint, '--work-dir', tmp_path, '--show')
+    assert (
+        found
+        == 'there is no display to --show images on (DISPLAY is not set). Write them to a folder with --show-dir.'
+    )
 
 
 @pytest.mark.parametrize(

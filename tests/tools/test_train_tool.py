@@ -178,6 +178,10 @@ def test_amp_is_what_the_device_offers(monkeypatch, device, bfloat16, wrapper, s
             ['optim_wrapper.optimizer.leaning_rate=1'],
             "optim_wrapper.optimizer of type SGD: no option 'leaning_rate'. ",
         ),
+        (
+            ['optim_wrapper=None', 'train_cfg=None'],
+            '{1} has no train_cfg and no optim_wrapper. Take them over from a config that has them (_base_).',
+        ),
         (['modle.x=1'], "--cfg-options modle.x: the config has no 'modle'. Did you mean 'model'?"),
         (
             ['model.bbox_head.num_classes=1'],
@@ -192,5 +196,5 @@ def test_mistakes_in_a_config(stop_tool, detector_config, tmp_path, monkeypatch,
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'cut.pth').write_bytes(b'PK\x03\x04, and the rest is lost')
     found = stop_tool(TOOL, detector_config, '--cfg-options', *(option.format(tmp_path) for option in options))
-    assert found.startswith(sentence.format(tmp_path))
+    assert found.startswith(sentence.format(tmp_path, detector_config))
     assert not list(tmp_path.glob('work_dirs/*/*.pth'))

@@ -64,6 +64,23 @@ def test_draws_what_a_run_logged(run_tool, trained_detector, tmp_path):
     assert cv2.imread(str(tmp_path / 'new' / 'curves.png')).std() > 10
 
 
+@pytest.mark.parametrize(
+    ('key', 'panel'),
+    [
+        ('accuracy/top1', 'validation score'),
+        ('pascal_voc/mAP', 'validation score'),
+        ('glue/matthews', 'validation score'),
+        ('coco/segm_mAP', 'validation score'),
+        ('sequential_flips_per_million', 'signs flipped per step, of a million'),
+        ('glue/accuracy_majority', None),
+    ],
+)
+def test_every_kind_of_score_has_its_panel(tool, write, tmp_path, key, panel):
+    entries = tool.read_entries([write('a', train(10, 3.0), {key: 0.5, 'step': 1})])
+    panels = tool.draw(entries, 'run', tmp_path / 'curves.png')
+    assert panels == ['training loss', *([panel] if panel else [])]
+
+
 def test_nothing_to_draw_is_one_sentence(run_tool, tmp_path):
     done = run_tool(TOOL, tmp_path)
     assert done.returncode == 1
