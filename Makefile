@@ -78,5 +78,5 @@ $(DOCS_VENV)/.ready: tools/docs/requirements.txt
 	@touch $@
 
 clean:
-	rm -rf build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .pytest_cache .ruff_cache
-	find rebnn_mm tests tools configs demo -name __pycache__ -type d -exec rm -rf {} +
+	rm -rf build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find rebnn_mm tests tools configs demo experiments runtime docs -name __pycache__ -type d -exec rm -rf {} +

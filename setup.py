@@ -69,10 +69,11 @@ class BuildWithConfigs(build_py):
     """
 
     def run(self) -> None:
+        if not self.editable_mode:  # modules that an earlier build left
+            shutil.rmtree(Path(self.build_lib, 'rebnn_mm'), ignore_errors=True)
         super().run()
         if not self.editable_mode:
             target = Path(self.build_lib, 'rebnn_mm', '.mim')
-            shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(ROOT / 'configs', target / 'configs', ignore=shutil.ignore_patterns('__pycache__'))
             shutil.copy(ROOT / 'model-index.yml', target)
             for script in (ROOT / 'tools').rglob('*.py'):

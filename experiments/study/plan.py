@@ -141,7 +141,13 @@ class PlannedRun:
         cfg.merge_from_dict(copy.deepcopy(overrides))
 
 
+def user_command(experiment: str, run: PlannedRun) -> str:
+    """What makes one run of a list again."""
+    return f'snakemake -s experiments/Snakefile --cores 1 {experiment} --config only={run.name} seeds={run.seed}'
+
+
 RUN_KEYS = {'name', 'label', 'config', 'options', 'budget', 'hooks', 'seeds', 'start', 'teacher', 'paper', 'table'}
+KINDS: dict[str, tuple[type, ...]] = dict(runs=(list, tuple), hooks=(list, tuple), options=(dict,), budget=(dict,))
 KEYS = {'title', 'score', 'also', 'seeds', 'options', 'budget', 'hooks', 'test', 'runs', 'paper'}
 
 
@@ -290,3 +296,13 @@ def _only(entry: Mapping[str, Any], known: set[str], required: Iterable[str], wh
     unknown = sorted(set(entry) - known)
     if unknown:
         raise ValueError(f'{where}: {unknown[0]!r} is unknown. Known: {", ".join(sorted(known))}.')
+    for key, kinds in KINDS.items():
+        if key in entry and not isinstance(entry[key], kinds):
+            raise ValueError(f'{where}: {key!r} has to be a {kinds[0].__name__}.')
+    seeds = entry.get('seeds', [])
+    if (
+        not isinstance(seeds, list | tuple)
+        or any(type(seed) is not int for seed in seeds)
+        or len(set(seeds)) < len(seeds)
+    ):
+        raise ValueError(f"{where}: 'seeds' has to be a list of whole numbers, each of them once.")

@@ -109,9 +109,23 @@ class RecordStore:
         return check_record(record, str(path))
 
     def find(self, run: PlannedRun) -> dict[str, Any] | None:
-        """The record of a run, however it was tested; None if there is none."""
+        """The record of a run, however it was tested; None if there is none.
+
+        Where another list has made it for another score, that of the run's own list is the one that counts.
+
+        Raises:
+            ValueError: it is not readable, or has no such score.
+        """
         paths = sorted(self.folder.glob(f'*_{run.key}.json'))
-        return self.read(paths[0]) if paths else None
+        if not paths:
+            return None
+        record = self.read(paths[0])
+        if run.score == record['score']:
+            return record
+        values = record['curves'].get(run.score, {}).get('value')
+        if not values or (record['test'] and run.score not in record['test']['scores']):
+            raise ValueError(f'{paths[0]} has no score {run.score!r}, which a list wants of it. Correct score there.')
+        return {**record, 'score': run.score, 'final': values[-1]}
 
     def finished(self, run: PlannedRun) -> dict[str, Any] | None:
         """The record of a run that is trained and, if it asks for that, tested; None if something is to be done."""
@@ -126,11 +140,11 @@ class RecordStore:
         """Write a record, in place of an earlier one of the same run. The file is whole or not there."""
         path = self.folder / f'{run.stem}.json'
         check_record(record, str(path))
+        with whole_file(path) as part:
+            part.write_text(_lines(record))
         for earlier in self.folder.glob(f'*_{run.key}.json'):
             if earlier != path:
                 earlier.unlink()
-        with whole_file(path) as part:
-            part.write_text(_lines(record))
         return path
 
 

@@ -152,24 +152,27 @@ def main() -> None:
 
     for page in args.pages:
         stop_if(None if page.is_file() else f'there is no page {page}. Name one with the markers in it.')
+    old = [page.read_text() for page in args.pages]
     store = RecordStore(args.records)
     lists = {name: read_experiment(ROOT / 'experiments' / f'{name}.py') for name in TABLES}
     images = args.pages[0].parent / 'images'
+    parts = [*(f'experiment {name}' for name in TABLES), 'experiment oscillation', 'experiment overview']
     sections = {}
     try:
+        on_pages(old, dict.fromkeys(parts, ''))  # before the figures are drawn
         for name, (reference, scale, signs) in TABLES.items():
             table = markdown_table(lists[name], store, reference, scale, signs)
             sections[f'experiment {name}'] = f'{table}\n{provenance_text(lists[name], store)}'.lstrip()
         sections['experiment oscillation'] = oscillation_section(lists['methods'], store, images)
         sections['experiment overview'] = overview_section(lists, store, images)
-        texts = on_pages([page.read_text() for page in args.pages], sections)
-    except ValueError as error:
+        texts = dict(zip(args.pages, on_pages(old, sections), strict=True))
+        texts[args.csv] = csv_table(list(lists.values()), store)
+        done = len(store)
+        for path, text in texts.items():
+            with whole_file(path) as part:
+                part.write_text(text)
+    except (ValueError, OSError) as error:
         stop_if(str(error))
-    for page, text in zip(args.pages, texts, strict=True):
-        with whole_file(page) as part:
-            part.write_text(text)
-    args.csv.write_text(csv_table(list(lists.values()), store))
-    done = sum(record['status'] == 'finished' for record in store)
     print(f'{", ".join(map(str, args.pages))}: {len(sections)} parts, {done} finished runs; {args.csv}')
 
 

@@ -21,9 +21,10 @@ from types import FrameType
 from typing import Any
 
 from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.whole_file import whole_file
 
 from .collect import collect_results, collect_test, device_name, last_checkpoint, provenance
-from .plan import PlannedRun, read_experiment
+from .plan import PlannedRun, read_experiment, user_command
 from .record import FORMAT, RecordStore
 
 ROOT = Path(__file__).parents[2].resolve()
@@ -32,7 +33,10 @@ CONFIG = 'planned.py'
 """In the work dir: the config that is trained, with everything applied."""
 
 COSTS = 'costs.jsonl'
-"""In the work dir: a line for each start of the training: its wall and processor time in seconds, and its device."""
+"""In the work dir: a line for each start of the training: its wall and processor time in seconds, and its device.
+
+A part that was killed outright has no time, but is counted.
+"""
 
 LOG = 'run.log'
 """In the work dir: all that the run has printed."""
@@ -87,7 +91,8 @@ def train(
             'command repeats the epoch.'
         )
     path = work_dir / TRAINED
-    path.write_text(json.dumps(record))
+    with whole_file(path) as part:
+        part.write_text(json.dumps(record))
     return path
 
 
@@ -136,6 +141,16 @@ def call(command: Sequence[str], work_dir: Path, root: Path) -> None:
         ValueError: it failed; the message is the last line that it printed.
     """
     log = work_dir / LOG
+    costs = work_dir / COSTS
+    earlier = costs.read_text() if costs.is_file() else ''
+
+    def note(wall_s: float, cpu_s: float) -> None:
+        cost = dict(wall_s=round(wall_s, 1), cpu_s=round(cpu_s, 1), device=device_name())
+        with whole_file(costs) as part:
+            part.write_text(f'{earlier}{json.dumps(cost)}\n')
+
+    note(0.0, 0.0)
+    cpu_s = 0.0
     begin = time.monotonic()
     with log.open('ab') as file:
         process = subprocess.Popen(command, cwd=root, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
@@ -148,9 +163,7 @@ def call(command: Sequence[str], work_dir: Path, root: Path) -> None:
         status, cpu_s = _ended(process)
         raise
     finally:
-        with (work_dir / COSTS).open('a') as file:
-            cost = dict(wall_s=round(time.monotonic() - begin, 1), cpu_s=round(cpu_s, 1), device=device_name())
-            file.write(json.dumps(cost) + '\n')
+        note(time.monotonic() - begin, cpu_s)
     if status:
         lines = [line.strip() for line in log.read_text(errors='replace').splitlines() if line.strip()]
         raise ValueError(f'{lines[-1] if lines else "it printed nothing"} (all of it: {log})')
@@ -180,11 +193,6 @@ def read_devices(work_dir: Path) -> str:
 
 def _parts(work_dir: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (work_dir / COSTS).read_text().splitlines()]
-
-
-def user_command(experiment: str, run: PlannedRun) -> str:
-    """What makes one run of a list again."""
-    return f'snakemake -s experiments/Snakefile --cores 1 {experiment} --config only={run.name} seeds={run.seed}'
 
 
 def train_command(gpus: int) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .interval import Estimate, differences, estimate
-from .plan import Experiment, Row
+from .plan import Experiment, Row, user_command
 from .record import RecordStore, final_score
 
 CSV_COLUMNS = (
@@ -176,7 +176,7 @@ def markdown_table(
         records = list(result.records.values())
         cells = [result.row.label, estimate(finals).text() if finals else 'not run yet']
         cells += [
-            estimate([scale * record['test']['scores'][name] for record in records]).text() if records else ''
+            estimate([scale * _test_score(record, name) for record in records]).text() if records else ''
             for name in experiment.also
         ]
         if base is not None:
@@ -201,7 +201,7 @@ def provenance_text(experiment: Experiment, store: RecordStore) -> str:
     """One paragraph: how many runs there are, where, when and how they were made, and how many rows are left."""
     runs = experiment.runs()
     records = [record for record in map(store.finished, runs) if record is not None]
-    waiting = sum(not found.records for found in row_results(experiment, store))
+    waiting = sum(not found.records and found.row.paper is None for found in row_results(experiment, store))
     if not records:
         return f'None of {len(runs)} runs is done.\n'
     made = [record['made'] for record in records]
@@ -232,11 +232,20 @@ def csv_table(experiments: Sequence[Experiment], store: RecordStore) -> str:
             flat = {**record, **record['cost'], **record['made'], 'validation': record['final']}
             flat['test'] = final_score(record) if record['test'] else None
             flat |= dict(experiment=experiment.name, name=run.name, label=run.label)
+            # As it is called today; the commit says which code the run had.
+            flat['command'] = user_command(experiment.name, run)
             for count in ('sequential_flip', 'flip'):
                 percent = flip_percent(record, f'{count}s')
                 flat[f'{count}_percent'] = '' if percent is None else f'{percent:.6g}'
             writer.writerow({column: flat[column] for column in CSV_COLUMNS})
     return text.getvalue()
+
+
+def _test_score(record: dict[str, Any], name: str) -> float:
+    scores: dict[str, float] = record['test']['scores']
+    if name not in scores:
+        raise ValueError(f'{record["name"]} has no score {name!r}, which also names. It has: {", ".join(scores)}.')
+    return scores[name]
 
 
 def short(score: str) -> str:

@@ -35,10 +35,11 @@ def result_row(
     projection, schedule = measured.projection, measured.projection.schedule
     wrapper = cfg.optim_wrapper
     optimizer = wrapper.get('optimizer', {})
+    rate = f' {optimizer.lr:g}' if 'lr' in optimizer else ''  # else the optimizer's own
     return {
         'config': config,
         'label': label,
-        'optimizer': f'{optimizer.get("type", "")} {optimizer.get("lr", ""):g}',
+        'optimizer': f'{optimizer.get("type", "")}{rate}',
         'schedule': schedule._asdict(),
         'steps': options.steps,
         'batch_size': measured.batch_size,

@@ -88,12 +88,15 @@ def is_trained(work_dir: Path, max_iters: int) -> bool:
 
 
 def scores_of(work_dir: Path) -> dict[str, float] | None:
-    """What ``tools/test.py --work-dir <work dir>/test`` wrote, None if it is older than the best checkpoint."""
+    """What ``tools/test.py --work-dir <work dir>/test`` wrote, None if cut off or older than the best checkpoint."""
     best = best_checkpoint(work_dir)
     found = sorted(work_dir.glob('test/*/*.json'), key=lambda path: path.stat().st_mtime)
     if best is None or not found or found[-1].stat().st_mtime < best.stat().st_mtime:
         return None
-    scores: dict[str, float] = json.loads(found[-1].read_text())
+    try:
+        scores: dict[str, float] = json.loads(found[-1].read_text())
+    except json.JSONDecodeError:  # the test was killed while it wrote
+        return None
     return scores
 
 

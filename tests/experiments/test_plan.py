@@ -100,6 +100,11 @@ def test_a_name_or_seed_that_is_not_there(write, arguments, message):
         ('paper=60.1', 'papers=60.1', "run 'second': 'papers' is unknown"),
         ("name='second'", "name='first'", "two runs are called 'first'"),
         ("start='first'", "start='third'", "run 'second': no run 'third' stands before it"),
+        ('seeds = [0, 1]', 'seeds = 0', "'seeds' has to be a list of whole numbers"),
+        ('seeds = [0, 1]', 'seeds = [0, 0]', "'seeds' has to be a list of whole numbers, each of them once"),
+        ('seeds = [0, 1]', 'seeds = [0.5]', "'seeds' has to be a list of whole numbers"),
+        ("budget = {'train_cfg.max_epochs': 2}", 'budget = 3', "'budget' has to be a dict"),
+        ("options={'a.c': 3}", 'options=3', "run 'second': 'options' has to be a dict"),
     ],
 )
 def test_a_mistake_is_named(write, old, new, message):

@@ -1,6 +1,8 @@
 """Records and where they are kept."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +47,38 @@ def test_a_later_record_takes_the_place_of_an_earlier_one(tmp_path):
     store.write(planned('old'), record_of(planned('old'), final=51.0))
     store.write(planned('new'), record_of(planned('new'), final=52.0))
     assert [record['final'] for record in store] == [52.0] and len(store) == 1
+
+
+def test_a_list_reads_its_own_score_of_a_run_that_another_list_has_made(tmp_path):
+    store = RecordStore(tmp_path)
+    run = planned()
+    other = replace(run, score='accuracy/top5')
+    record = record_of(run)
+    store.write(run, record)
+    with pytest.raises(ValueError, match="has no score 'accuracy/top5', which a list wants of it"):
+        store.find(other)
+    record['curves'] |= {
+        'accuracy/top1': dict(epoch=[2], value=[50.0]),
+        'accuracy/top5': dict(epoch=[2], value=[80.0]),
+    }
+    store.write(run, record)
+    assert final_score(store.find(other)) == 80.0 and final_score(store.find(run)) == 50.0
+    record['test'] = dict(options={}, scores={'accuracy/top1': 49.0, 'accuracy/top5': 79.0})
+    store.write(run, record)
+    assert final_score(store.find(other)) == 79.0
+
+
+def test_a_full_disk_leaves_the_earlier_record(tmp_path, monkeypatch):
+    store = RecordStore(tmp_path)
+    store.write(planned('old'), record_of(planned('old'), final=51.0))
+
+    def full(self, text):
+        raise OSError(28, 'No space left on device')
+
+    monkeypatch.setattr(Path, 'write_text', full)
+    with pytest.raises(OSError, match='No space'):
+        store.write(planned('new'), record_of(planned('new'), final=52.0))
+    assert [record['final'] for record in store] == [51.0]
 
 
 @pytest.mark.parametrize('name', FIELDS)

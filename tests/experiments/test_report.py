@@ -48,3 +48,4 @@ def test_a_part_without_a_place_is_named(monkeypatch, capsys, tmp_path):
     with pytest.raises(SystemExit):
         report.main()
     assert '<!-- begin experiment methods -->' in capsys.readouterr().err and page.read_text() == '# Results\n'
+    assert list(tmp_path.iterdir()) == [page]  # no figures either

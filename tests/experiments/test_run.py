@@ -1,5 +1,7 @@
 """One run of a list: resume, start, test, failure, interruption; with trainings that do nothing."""
 
+import json
+import os
 import signal
 import subprocess
 import sys
@@ -111,6 +113,23 @@ def test_an_interrupted_run_goes_on_from_its_last_checkpoint(place):
     # The second part has done only what was left.
     second = (place.work / run.stem / 'part1' / 'vis_data' / 'scalars.json').read_text()
     assert '"epoch": 1,' not in second and '"epoch": 1}' not in second
+
+
+def test_a_part_that_was_killed_is_counted_without_a_time(place):
+    run = planned('killed', epochs=4, seconds=0.3)
+    command = [sys.executable, '-c', INTERRUPTED, str(place.root), str(FOLDER / 'fake_train.py')]
+    process = subprocess.Popen(
+        [part.replace("'long'", "'killed'") for part in command], cwd=FOLDER.parents[1], start_new_session=True
+    )
+    while not (place.work / run.stem / 'epoch_2.pth').is_file():
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    found = place.done(run)
+    assert found['cost']['parts'] == 2 and place.parts(run) == 2
+    first, second = map(json.loads, (place.work / run.stem / 'costs.jsonl').read_text().splitlines())
+    assert first['wall_s'] == first['cpu_s'] == 0 < second['wall_s'] == found['cost']['wall_s']
 
 
 def test_a_run_begins_with_the_last_weights_of_its_start(place):

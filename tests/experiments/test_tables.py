@@ -128,7 +128,7 @@ def test_rows_that_others_start_from_are_not_shown(experiment, store):
 
 def test_provenance_says_how_much_is_done(experiment, store):
     text = provenance_text(experiment, store)
-    assert text.startswith('5 of 12 runs are done, rows without any are left out (1); 2026-11-21, a machine, 2 cores')
+    assert text.startswith('5 of 12 runs are done; 2026-11-21, a machine, 2 cores')
     # 3 runs of 1 minute and 2 of 2.
     assert '0.1 h of processor time' in text
     assert 'torch 2.13.0' in text and 'experiments/Snakefile --cores 2 methods`' in text

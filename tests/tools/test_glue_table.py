@@ -72,6 +72,16 @@ def test_trains_scores_and_prints(finished):
     assert 'the paper' not in out  # which has no MiniLM
 
 
+def test_scores_whose_file_was_cut_off_are_measured_again(tmp_path):
+    scores = tmp_path / 'test' / 'time' / 'time.json'
+    scores.parent.mkdir(parents=True)
+    (tmp_path / 'best_glue_accuracy_iter_2.pth').touch()
+    scores.write_text('{"glue/accuracy": 50.0}')
+    assert scores_of(tmp_path) == {'glue/accuracy': 50.0}
+    scores.write_text('{"glue/accu')
+    assert scores_of(tmp_path) is None
+
+
 @pytest.mark.slow
 def test_what_is_finished_is_not_run_again(table, finished):
     folder, first = finished

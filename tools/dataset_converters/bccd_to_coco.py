@@ -17,6 +17,8 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
+from rebnn_mm.utils.whole_file import whole_file
+
 CLASSES = ('RBC', 'WBC', 'Platelets')
 SPLITS = ('train', 'val', 'test')
 
@@ -25,25 +27,45 @@ def read_boxes(path: Path) -> tuple[int, int, list[tuple[str, list[int]]]]:
     """Width, height and boxes (class, [x, y, width, height] in pixels) of one VOC file.
 
     Raises:
-        ValueError: a class that BCCD does not have.
+        ValueError: it is no such file, or has a class that BCCD does not have; the message names it.
     """
-    root = ElementTree.parse(path).getroot()
+    try:
+        root = ElementTree.parse(path).getroot()
+    except ElementTree.ParseError as error:
+        raise ValueError(f'{path} is no XML ({error}).') from error
+
+    def pixels(element: ElementTree.Element, *keys: str) -> list[int]:
+        texts = [element.findtext(key) for key in keys]
+        try:
+            return [int(text or '') for text in texts]
+        except ValueError as error:
+            found = ', '.join(f'{key} {text}' for key, text in zip(keys, texts, strict=True))
+            raise ValueError(f'{path}: whole numbers are missing in a {element.tag} ({found}).') from error
+
     boxes = []
     for item in root.iter('object'):
         name = item.findtext('name', '')
         if name not in CLASSES:
             raise ValueError(f'{path} holds class {name!r}; BCCD has {", ".join(CLASSES)}.')
-        sides = ('xmin', 'ymin', 'xmax', 'ymax')
-        left, top, right, bottom = (int(item.findtext(f'bndbox/{side}', '0')) for side in sides)
+        left, top, right, bottom = pixels(item, *(f'bndbox/{side}' for side in ('xmin', 'ymin', 'xmax', 'ymax')))
         boxes.append((name, [left, top, right - left, bottom - top]))
-    return int(root.findtext('size/width', '0')), int(root.findtext('size/height', '0')), boxes
+    width, height = pixels(root, 'size/width', 'size/height')
+    return width, height, boxes
 
 
 def convert_split(src: Path, names: list[str]) -> dict[str, Any]:
-    """The COCO dictionary of the images named in one ImageSets file."""
+    """The COCO dictionary of the images named in one ImageSets file.
+
+    Raises:
+        ValueError, OSError: a file that is not there, or not as it should be.
+    """
+    if not names:
+        raise ValueError('a list in ImageSets/Main is empty.')
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
     for image_id, name in enumerate(names, start=1):
+        if not (src / 'JPEGImages' / f'{name}.jpg').is_file():
+            raise ValueError(f'no image at {src / "JPEGImages" / name}.jpg.')
         width, height, boxes = read_boxes(src / 'Annotations' / f'{name}.xml')
         images.append(dict(id=image_id, file_name=f'{name}.jpg', width=width, height=height))
         for label, box in boxes:
@@ -78,15 +100,15 @@ def main() -> None:
         sys.exit(f'bccd_to_coco.py: no {missing[0]}. --src must be the folder BCCD of a clone of BCCD_Dataset.')
     try:
         converted = {split: convert_split(args.src, path.read_text().split()) for split, path in lists.items()}
-    except ValueError as problem:
-        sys.exit(f'bccd_to_coco.py: {problem}')
-    (args.dest / 'annotations').mkdir(parents=True, exist_ok=True)
-    (args.dest / 'images').mkdir(exist_ok=True)
-    for split, coco in converted.items():
-        for image in coco['images']:
+        (args.dest / 'images').mkdir(parents=True, exist_ok=True)
+        for image in (image for coco in converted.values() for image in coco['images']):
             shutil.copyfile(args.src / 'JPEGImages' / image['file_name'], args.dest / 'images' / image['file_name'])
-        (args.dest / 'annotations' / f'instances_{split}.json').write_text(json.dumps(coco))
-        print(f'{split}: {len(coco["images"])} images, {len(coco["annotations"])} boxes')
+        for split, coco in converted.items():
+            with whole_file(args.dest / 'annotations' / f'instances_{split}.json') as part:
+                part.write_text(json.dumps(coco))
+            print(f'{split}: {len(coco["images"])} images, {len(coco["annotations"])} boxes')
+    except (ValueError, OSError) as problem:
+        sys.exit(f'bccd_to_coco.py: {problem}')
 
 
 if __name__ == '__main__':

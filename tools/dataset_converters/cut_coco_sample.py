@@ -19,6 +19,13 @@ from typing import Any
 MEDIUM_AREA = 32**2  # COCO's border between small and medium objects, in pixels
 MANY_OBJECTS = 6  # above this number, more objects do not make an image a better example
 
+KEYS = {
+    'images': ('id', 'file_name', 'license', 'flickr_url', 'coco_url'),
+    'annotations': ('image_id', 'area', 'iscrowd'),
+    'licenses': ('id', 'name', 'url'),
+}
+"""What is read of each entry of a part of COCO's file."""
+
 LICENSES_HEAD = """# Licences of this sample
 
 {number} images of COCO 2017 (https://cocodataset.org), unmodified, byte for byte as COCO distributes them. Each keeps
@@ -38,6 +45,7 @@ def load_split(src: Path, split: str) -> dict[str, Any]:
 
     Raises:
         FileNotFoundError: no such file; the message names the expected layout.
+        ValueError: it lacks what this tool reads of COCO's.
     """
     path = src / 'annotations' / f'instances_{split}.json'
     if not path.is_file():
@@ -45,7 +53,17 @@ def load_split(src: Path, split: str) -> dict[str, Any]:
             f'no annotations at {path}. --src must have the layout of COCO 2017: '
             f'annotations/instances_{split}.json and {split}/*.jpg.'
         )
-    return json.loads(path.read_text())
+    try:
+        coco: dict[str, Any] = json.loads(path.read_text())
+    except ValueError as error:
+        raise ValueError(f'{path} is no JSON ({error}).') from error
+    for part, keys in KEYS.items():
+        if not isinstance(coco, dict) or not isinstance(coco.get(part), list):
+            raise ValueError(f'{path} has no list {part!r}.')
+        missing = next((key for entry in coco[part] for key in keys if key not in entry), None)
+        if missing:
+            raise ValueError(f'{path}: one of its {part} has no {missing!r}.')
+    return coco
 
 
 def select_images(
@@ -104,10 +122,16 @@ def write_split(coco: dict[str, Any], images: list[dict[str, Any]], src: Path, d
 
 
 def license_rows(coco: dict[str, Any], images: list[dict[str, Any]], split: str) -> list[str]:
-    """One Markdown table row per image: file, licence, photo page, Flickr file, COCO file."""
+    """One Markdown table row per image: file, licence, photo page, Flickr file, COCO file.
+
+    Raises:
+        ValueError: an image has a licence that the file does not list.
+    """
     licenses = {entry['id']: f'[{entry["name"]}]({entry["url"]})' for entry in coco['licenses']}
     rows = []
     for image in images:
+        if image['license'] not in licenses:
+            raise ValueError(f'{image["file_name"]} has licence {image["license"]}, which the file does not list.')
         photo = image['flickr_url'].rsplit('/', 1)[-1].split('_')[0]
         rows.append(
             f'| {split}/{image["file_name"]} | {licenses[image["license"]]} '
@@ -135,21 +159,22 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    if args.dest.exists() and any(args.dest.iterdir()):
-        sys.exit(f'{sys.argv[0]}: {args.dest} is not empty. Name a new folder with --dest, or empty this one first.')
+    if args.dest.is_file() or (args.dest.exists() and any(args.dest.iterdir())):
+        sys.exit(
+            f'{sys.argv[0]}: {args.dest} is no empty folder. Name a new folder with --dest, or empty this one first.'
+        )
     try:
         splits = [('train2017', args.num_train), ('val2017', args.num_val)]
         cuts = []
         for split, number in splits:
             coco = load_split(args.src, split)
             cuts.append((split, coco, select_images(coco, args.src / split, set(args.licenses), number, args.max_kb)))
-    except (FileNotFoundError, ValueError) as error:
+        rows = [row for split, coco, images in cuts for row in license_rows(coco, images, split)]
+        for split, coco, images in cuts:
+            write_split(coco, images, args.src, args.dest, split)
+        (args.dest / 'LICENSES.md').write_text(LICENSES_HEAD.format(number=len(rows)) + '\n'.join(rows) + '\n')
+    except (OSError, ValueError) as error:
         sys.exit(f'{sys.argv[0]}: {error}')
-    rows: list[str] = []
-    for split, coco, images in cuts:
-        write_split(coco, images, args.src, args.dest, split)
-        rows += license_rows(coco, images, split)
-    (args.dest / 'LICENSES.md').write_text(LICENSES_HEAD.format(number=len(rows)) + '\n'.join(rows) + '\n')
     size = sum(path.stat().st_size for path in args.dest.rglob('*') if path.is_file())
     print(f'{args.dest}: {args.num_train} training and {args.num_val} validation images, {size / 1e6:.1f} MB')
 

@@ -17,9 +17,12 @@ import pickle
 import sys
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import cv2
 import numpy as np
+
+from rebnn_mm.utils.whole_file import whole_file
 
 BATCH_SIZE = 10_000
 FOLDER = 'cifar-10-batches-py'
@@ -29,16 +32,23 @@ def read_chunk(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Images (N, 32, 32, 3) in RGB order and labels (N,) of one chunk.
 
     Raises:
-        ValueError: a strip cannot be decoded, or there are not as many images as labels.
+        ValueError: it is no such chunk, a strip cannot be decoded, or there are not as many images as labels.
     """
-    with np.load(path) as chunk:
-        strips, offsets, labels = chunk['strips'].tobytes(), chunk['offsets'], chunk['labels']
+    try:
+        with np.load(path) as chunk:
+            strips, offsets, labels = chunk['strips'].tobytes(), chunk['offsets'], chunk['labels']
+    except (KeyError, TypeError, ValueError, EOFError, BadZipFile) as error:
+        raise ValueError(f'{path} is no chunk with strips, offsets and labels ({error}).') from error
     images = []
     for begin, end in itertools.pairwise(offsets.tolist()):
         strip = cv2.imdecode(np.frombuffer(strips[begin:end], np.uint8), cv2.IMREAD_COLOR)
         if strip is None:
             raise ValueError(f'{path}: the strip at byte {begin} is no image that OpenCV reads.')
+        if strip.shape[1] != 32 or strip.shape[0] % 32:
+            raise ValueError(f'{path}: the strip at byte {begin} is no column of 32x32 images, but {strip.shape[:2]}.')
         images.append(strip[:, :, ::-1].reshape(-1, 32, 32, 3))
+    if not images:
+        raise ValueError(f'{path} holds no strips.')
     pixels = np.concatenate(images)
     if len(pixels) != len(labels):
         raise ValueError(f'{path} holds {len(pixels)} images and {len(labels)} labels; both must be as many.')
@@ -56,6 +66,21 @@ def read_split(src: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError(f'no {src}/{split}_*.npz. --src must be the folder with the chunks and meta.json.')
     chunks = [read_chunk(path) for path in paths]
     return np.concatenate([images for images, _ in chunks]), np.concatenate([labels for _, labels in chunks])
+
+
+def read_classes(path: Path) -> list[str]:
+    """The names of the classes.
+
+    Raises:
+        ValueError, OSError: there is no such file, or it has no list of them.
+    """
+    try:
+        classes = json.loads(path.read_text())['classes']
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f'{path} has no classes ({error}).') from error
+    if not isinstance(classes, list):
+        raise ValueError(f'{path}: classes has to be a list of names.')
+    return classes
 
 
 def batches(split: str, images: np.ndarray, labels: np.ndarray) -> dict[str, dict[str, Any]]:
@@ -81,16 +106,19 @@ def main() -> None:
     args = parser.parse_args()
     try:
         splits = {split: read_split(args.src, split) for split in ('train', 'test')}
-        classes = json.loads((args.src / 'meta.json').read_text())['classes']
+        classes = read_classes(args.src / 'meta.json')
+        for split, (_, labels) in splits.items():
+            if labels.min() < 0 or labels.max() >= len(classes):
+                raise ValueError(f'{split}: labels go to {labels.max()}, and meta.json has {len(classes)} classes.')
         parts = {name: part for split, loaded in splits.items() for name, part in batches(split, *loaded).items()}
-    except (ValueError, FileNotFoundError) as problem:
+        files: dict[str, dict[str, Any]] = {'batches.meta': dict(label_names=classes, num_vis=3072), **parts}
+        for name, content in files.items():
+            with whole_file(args.dest / FOLDER / name) as part:
+                part.write_bytes(pickle.dumps(content, protocol=2))
+    except (ValueError, OSError) as problem:
         sys.exit(f'npz_webp_to_cifar10.py: {problem}')
-    (args.dest / FOLDER).mkdir(parents=True, exist_ok=True)
-    files: dict[str, dict[str, Any]] = {'batches.meta': dict(label_names=classes, num_vis=3072), **parts}
     for split, (images, labels) in splits.items():
         print(f'{split}: {len(images)} images, {len(np.unique(labels))} classes')
-    for name, content in files.items():
-        (args.dest / FOLDER / name).write_bytes(pickle.dumps(content, protocol=2))
 
 
 if __name__ == '__main__':

@@ -8,7 +8,6 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor
 from torch.nn import functional
-from torchvision.ops import roi_align
 
 from rebnn_mm.functional import standardised as over_dims
 
@@ -264,6 +263,8 @@ def discrepancies(student: Tensor, teacher: Tensor, regions: Tensor, size: tuple
         tensor([0.4500, 0.0100])
     """
     difference = standardised(student) - standardised(teacher.detach())
+    from torchvision.ops import roi_align  # optional: nothing else of the package needs torchvision
+
     # One scale for height and width, as a stride has; rounding at the border changes it by less than a cell.
     scale = difference.shape[3] / size[1]
     crops = roi_align(difference, regions.to(difference.dtype), cells, scale, sampling_ratio=1, aligned=True)

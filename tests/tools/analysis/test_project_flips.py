@@ -56,6 +56,15 @@ def test_a_table_a_page_and_a_file_of_several_calls(project, tmp_path):
     assert page.is_file()
 
 
+def test_an_optimizer_with_a_rate_of_its_own(project, tmp_path):
+    few = '--steps', 4, '--batch-size', 4, '--data', 'sample', '--json', tmp_path / 'flips.json', *SMALL
+    own = 'optim_wrapper.optimizer._delete_=True', 'optim_wrapper.optimizer.type=Adam'
+    code, _, err = project(CIFAR10, *few, *own)
+    assert code == 0, err
+    (row,) = json.loads((tmp_path / 'flips.json').read_text())
+    assert row['optimizer'] == 'Adam'
+
+
 def test_a_detector_on_the_sample(project, tmp_path):
     code, _, err = project(
         'configs/faster_rcnn_r18_rebnn_coco.py', '--steps', 4, '--batch-size', 1, '--image-size', 96,

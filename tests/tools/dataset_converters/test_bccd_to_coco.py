@@ -1,6 +1,7 @@
+import pytest
 from pycocotools.coco import COCO
 
-from tests.scripts import run_script
+from tests.scripts import load_script, run_script
 
 TOOL = 'tools/dataset_converters/bccd_to_coco.py'
 VOC = """<annotation><filename>x</filename><size><width>640</width><height>480</height><depth>3</depth></size>{objects}
@@ -46,3 +47,35 @@ def test_wrong_folder_and_unknown_class_write_nothing(tmp_path):
     done = convert(make_source(tmp_path / 'BCCD', last_class='Cat'), tmp_path / 'out')
     assert done.returncode != 0 and "holds class 'Cat'; BCCD has RBC, WBC, Platelets." in done.stderr
     assert not (tmp_path / 'out').exists()
+
+
+@pytest.mark.parametrize(
+    ('spoil', 'sentence'),
+    [
+        (lambda src: (src / 'JPEGImages/BloodImage_test.jpg').unlink(), 'no image at '),
+        (lambda src: (src / 'Annotations/BloodImage_test.xml').unlink(), 'No such file or directory'),
+        (lambda src: (src / 'Annotations/BloodImage_test.xml').write_text('<a>'), 'BloodImage_test.xml is no XML'),
+        (lambda src: (src / 'ImageSets/Main/test.txt').write_text(''), 'a list in ImageSets/Main is empty.'),
+        (
+            lambda src: (src / 'Annotations/BloodImage_test.xml').write_text(VOC.replace('<width>640</width>', '')),
+            'whole numbers are missing in a annotation (size/width None, size/height 480).',
+        ),
+        (
+            lambda src: (src / 'Annotations/BloodImage_test.xml').write_text(
+                VOC.format(objects=OBJECT.format('RBC', 1.5, 1, 9, 9))
+            ),
+            'whole numbers are missing in a object (bndbox/xmin 1.5,',
+        ),
+        (lambda src: (src.parent / 'out').touch(), 'out'),
+    ],
+    ids=['image', 'annotation', 'XML', 'list', 'size', 'box', 'destination'],
+)
+def test_what_is_wrong_is_one_sentence_and_nothing_is_written(tmp_path, monkeypatch, spoil, sentence):
+    src = make_source(tmp_path / 'BCCD')
+    spoil(src)
+    tool = load_script(TOOL)
+    monkeypatch.setattr('sys.argv', [TOOL, '--src', str(src), '--dest', str(tmp_path / 'out')])
+    with pytest.raises(SystemExit) as stopped:
+        tool.main()
+    assert sentence in str(stopped.value)
+    assert not list((tmp_path / 'out').glob('*'))

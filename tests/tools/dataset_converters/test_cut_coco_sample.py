@@ -1,7 +1,10 @@
 import json
 from pathlib import Path
 
+import pytest
 from pycocotools.coco import COCO
+
+from tests.scripts import load_script
 
 TOOL = 'tools/dataset_converters/cut_coco_sample.py'
 SAMPLE = Path(__file__).parents[3] / 'demo' / 'coco_sample'
@@ -56,8 +59,36 @@ def test_missing_source_names_the_file_looked_for(run_tool, tmp_path):
 def test_never_writes_into_a_folder_that_holds_something(run_tool, tmp_path):
     (tmp_path / 'mine.txt').write_text('keep')
     done = cut(run_tool, tmp_path)
-    assert done.returncode == 1 and 'not empty' in done.stderr
+    assert done.returncode == 1 and 'no empty folder' in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ['mine.txt']
+
+
+@pytest.mark.parametrize(
+    ('change', 'sentence'),
+    [
+        (lambda coco: coco.pop('licenses'), "has no list 'licenses'."),
+        (lambda coco: coco['images'][3].pop('flickr_url'), "one of its images has no 'flickr_url'."),
+        (lambda coco: coco['annotations'][3].pop('iscrowd'), "one of its annotations has no 'iscrowd'."),
+        (lambda coco: coco['licenses'].clear(), 'which the file does not list.'),
+    ],
+    ids=['licences', 'image', 'annotation', 'unknown licence'],
+)
+def test_what_the_source_lacks_is_one_sentence_and_nothing_is_written(tmp_path, monkeypatch, change, sentence):
+    for split in ('train2017', 'val2017'):
+        path = tmp_path / 'src/annotations' / f'instances_{split}.json'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / 'src' / split).symlink_to(SAMPLE / split)
+        coco = json.loads((SAMPLE / 'annotations' / path.name).read_text())
+        if split == 'val2017':
+            change(coco)
+        path.write_text(json.dumps(coco))
+    tool = load_script(TOOL)
+    options = ['--src', tmp_path / 'src', '--dest', tmp_path / 'cut', '--num-train', 2, '--num-val', 2]
+    monkeypatch.setattr('sys.argv', [TOOL, *map(str, options)])
+    with pytest.raises(SystemExit) as stopped:
+        tool.main()
+    assert sentence in str(stopped.value)
+    assert not (tmp_path / 'cut').exists()
 
 
 def test_the_shipped_sample_may_be_shared_and_is_small():

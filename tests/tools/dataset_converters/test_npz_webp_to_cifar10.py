@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from rebnn_mm.datasets import CIFAR10Archive
-from tests.scripts import run_script
+from tests.scripts import load_script, run_script
 
 TOOL = 'tools/dataset_converters/npz_webp_to_cifar10.py'
 CLASSES = list(CIFAR10Archive.METAINFO['classes'])
@@ -62,6 +62,41 @@ def test_what_is_wrong_is_said_in_one_sentence_and_nothing_is_written(chunks, tm
     done = convert(tmp_path / 'nowhere', tmp_path / 'out')
     assert done.returncode == 1 and '--src must be the folder with the chunks' in done.stderr
     assert not (tmp_path / 'out').exists()
+
+
+def wide_strips(folder, images):
+    column = np.concatenate(images[:4]).reshape(64, 64, 3)
+    file = cv2.imencode('.webp', column, [cv2.IMWRITE_WEBP_QUALITY, 101])[1].tobytes()
+    np.savez(
+        folder / 'train_01.npz', strips=np.frombuffer(file, np.uint8), offsets=[0, len(file)], labels=np.array([0] * 4)
+    )
+
+
+@pytest.mark.parametrize(
+    ('spoil', 'sentence'),
+    [
+        (wide_strips, 'train_01.npz: the strip at byte 0 is no column of 32x32 images, but (64, 64).'),
+        (
+            lambda folder, images: write_chunk(folder / 'train_01.npz', images[:2], [0, 12]),
+            'train: labels go to 12, and meta.json has 10 classes.',
+        ),
+        (lambda folder, _: (folder / 'test_00.npz').write_bytes(b'PK'), 'test_00.npz is no chunk with strips, '),
+        (lambda folder, _: np.savez(folder / 'test_00.npz', labels=np.array([1])), 'test_00.npz is no chunk with '),
+        (lambda folder, _: (folder / 'meta.json').write_text('[]'), 'meta.json has no classes'),
+        (lambda folder, _: (folder / 'meta.json').unlink(), 'meta.json'),
+        (lambda folder, _: (folder.parent / 'out').touch(), 'out'),
+    ],
+    ids=['wide strip', 'label', 'cut off', 'keys', 'classes', 'no classes', 'destination'],
+)
+def test_what_is_no_set_is_refused(chunks, tmp_path, monkeypatch, spoil, sentence):
+    folder, images = chunks
+    spoil(folder, images)
+    tool = load_script(TOOL)
+    monkeypatch.setattr('sys.argv', [TOOL, '--src', str(folder), '--dest', str(tmp_path / 'out')])
+    with pytest.raises(SystemExit) as stopped:
+        tool.main()
+    assert sentence in str(stopped.value)
+    assert not list((tmp_path / 'out').glob('*'))
 
 
 def test_more_images_than_the_layout_has_room_for_are_refused(chunks, tmp_path):
