@@ -47,6 +47,7 @@ TABLES = {
     'signs_bccd': ('signs_moving', 100, True),
     'signs_kangaroo': ('signs_moving', 100, True),
     'cifar10_full': ('full_none', 1, True),
+    'recipe': ('recipe_adam', 1, True),
     'detectors_bccd': ('twin_long', 100, False),
     'detectors_kangaroo': ('twin_long', 100, False),
     'pretrained_kangaroo': ('pretrained_twin', 100, False),
