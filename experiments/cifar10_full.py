@@ -29,6 +29,12 @@ runs = [
         **rebnn,
     ),
     dict(
+        name='full_adamw',
+        label='ReBNN, AdamW, decay 0.1',
+        options={**moving, 'optim_wrapper.optimizer.type': 'AdamW', 'optim_wrapper.optimizer.weight_decay': 0.1},
+        **rebnn,
+    ),
+    dict(
         name='full_stage1',
         label='first stage with a teacher, half the epochs',
         config=f'{folder}/resnet20_react_stage1_cifar10_cpu.py',

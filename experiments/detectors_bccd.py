@@ -163,6 +163,15 @@ runs = [
         teacher='teacher',
         seeds=[1],
     ),
+    # What helps CIFAR-10 (recipe.py). Over so few steps the latent weights shrink as much by ten times the decay.
+    dict(
+        name='taught_adamw',
+        label='ReBNN, started and taught, AdamW, decay 1, in bfloat16 (1 + 1)',
+        config=taught,
+        options={**bfloat16, 'optim_wrapper.optimizer.type': 'AdamW', 'optim_wrapper.optimizer.weight_decay': 1.0},
+        teacher='teacher',
+        seeds=[1],
+    ),
     dict(
         name='taught_long',
         label='ReBNN, started and taught, in bfloat16, twice the length (1 + 2)',
