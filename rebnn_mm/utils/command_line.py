@@ -75,13 +75,14 @@ def missing_sections(cfg: Config, names: Sequence[str]) -> str | None:
     """One sentence on what the config lacks of ``names``, ``None`` if it has them all.
 
     Example:
-        >>> print(missing_sections(Config(dict(train_cfg=dict()), filename='mine.py'), TRAINING))
-        mine.py has no train_dataloader and no optim_wrapper. Take them over from a config that has them (_base_).
+        >>> print(missing_sections(Config(dict(train_cfg=dict())), TRAINING))
+        the config has no train_dataloader and no optim_wrapper. Take them over from a config that has them (_base_).
     """
     missing = [name for name in names if cfg.get(name) is None]
     if not missing:
         return None
-    return f'{cfg.filename} has no {" and no ".join(missing)}. Take them over from a config that has them (_base_).'
+    name = cfg.filename or 'the config'
+    return f'{name} has no {" and no ".join(missing)}. Take them over from a config that has them (_base_).'
 
 
 def unwritable(path: str | Path, *, is_folder: bool = False) -> str | None:
