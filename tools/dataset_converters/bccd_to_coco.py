@@ -40,7 +40,7 @@ def read_boxes(path: Path) -> tuple[int, int, list[tuple[str, list[int]]]]:
             return [int(text or '') for text in texts]
         except ValueError as error:
             found = ', '.join(f'{key} {text}' for key, text in zip(keys, texts, strict=True))
-            raise ValueError(f'{path}: whole numbers are missing in a {element.tag} ({found}).') from error
+            raise ValueError(f'{path}: whole numbers are missing in an {element.tag} ({found}).') from error
 
     boxes = []
     for item in root.iter('object'):

@@ -58,13 +58,13 @@ def test_wrong_folder_and_unknown_class_write_nothing(tmp_path):
         (lambda src: (src / 'ImageSets/Main/test.txt').write_text(''), 'a list in ImageSets/Main is empty.'),
         (
             lambda src: (src / 'Annotations/BloodImage_test.xml').write_text(VOC.replace('<width>640</width>', '')),
-            'whole numbers are missing in a annotation (size/width None, size/height 480).',
+            'whole numbers are missing in an annotation (size/width None, size/height 480).',
         ),
         (
             lambda src: (src / 'Annotations/BloodImage_test.xml').write_text(
                 VOC.format(objects=OBJECT.format('RBC', 1.5, 1, 9, 9))
             ),
-            'whole numbers are missing in a object (bndbox/xmin 1.5,',
+            'whole numbers are missing in an object (bndbox/xmin 1.5,',
         ),
         (lambda src: (src.parent / 'out').touch(), 'out'),
     ],
