@@ -33,13 +33,24 @@ runs = [
         options={**moving, **decay, f'{optimizer}.weight_decay': 0.3},
     ),
     dict(
+        name='recipe_adamw_1',
+        label='AdamW, decay 1',
+        config=rebnn,
+        options={**moving, **decay, f'{optimizer}.weight_decay': 1.0},
+    ),
+    dict(
         name='recipe_sgd',
         label='SGD, decay 5e-4',
         config=rebnn,
         options={**moving, **sgd, f'{latent}.lr_mult': 10},
     ),
     dict(name='recipe_real_adam', label='real-valued, Adam', config=real),
-    dict(name='recipe_real_adamw', label='real-valued, AdamW, decay 0.1', config=real, options=decay),
+    dict(
+        name='recipe_real_adamw',
+        label='real-valued, AdamW, decay 0.3',
+        config=real,
+        options={**decay, f'{optimizer}.weight_decay': 0.3},
+    ),
     dict(name='recipe_real_sgd', label='real-valued, SGD, decay 5e-4', config=real, options=sgd),
 ]
 del folder, optimizer, latent, moving, decay, sgd, rebnn, real
