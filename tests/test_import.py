@@ -18,6 +18,11 @@ def test_import_is_lean():
     assert out.strip().splitlines()[-1] == '[]'
 
 
+def test_import_needs_no_torchvision():
+    blocked = "import sys; sys.modules['torchvision'] = None; import rebnn_mm"  # which makes its import fail
+    subprocess.run([sys.executable, '-c', blocked], capture_output=True, text=True, check=True)
+
+
 FUNCTIONAL = """
 import importlib.util, pathlib, sys, types
 root = pathlib.Path(sys.argv[1]) / 'functional'
