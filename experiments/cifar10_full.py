@@ -14,6 +14,13 @@ latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
 moving = {f'{latent}.relative': True, f'{latent}.lr_mult': 1}
 rebnn = dict(config=f'{folder}/resnet20_rebnn_cifar10_cpu.py')
 borders = {f'{conv}.pad_value': -1}
+optimizer = 'optim_wrapper.optimizer'
+sgd = {
+    f'{optimizer}.type': 'SGD',
+    f'{optimizer}.lr': 0.1,
+    f'{optimizer}.momentum': 0.9,
+    f'{optimizer}.weight_decay': 5e-4,
+}
 runs = [
     dict(name='full_rebnn', label='ReBNN', options=moving, **rebnn),
     dict(name='full_none', label='ReBNN with gamma 0', options={**moving, f'{conv}.gamma': 0}, **rebnn),
@@ -31,8 +38,20 @@ runs = [
     dict(
         name='full_adamw',
         label='ReBNN, AdamW, decay 0.1',
-        options={**moving, 'optim_wrapper.optimizer.type': 'AdamW', 'optim_wrapper.optimizer.weight_decay': 0.1},
+        options={**moving, f'{optimizer}.type': 'AdamW', f'{optimizer}.weight_decay': 0.1},
         **rebnn,
+    ),
+    dict(
+        name='full_sgd',
+        label='ReBNN, SGD, decay 5e-4',
+        options={**moving, **sgd, f'{latent}.lr_mult': 10},
+        **rebnn,
+    ),
+    dict(
+        name='full_real_sgd',
+        label='real-valued twin, SGD, decay 5e-4',
+        config=f'{folder}/resnet20_cifar10_cpu.py',
+        options=sgd,
     ),
     dict(
         name='full_stage1',
@@ -52,4 +71,4 @@ runs = [
         start='full_stage1',
     ),
 ]
-del half, folder, conv, latent, moving, rebnn, borders
+del half, folder, conv, latent, moving, rebnn, borders, optimizer, sgd

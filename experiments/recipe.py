@@ -12,8 +12,10 @@ options = {
 }
 folder = 'configs/cifar10/cpu'
 optimizer = 'optim_wrapper.optimizer'
-latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
-moving = {f'{latent}.relative': True, f'{latent}.lr_mult': 1, 'model.backbone.conv_cfg.gamma': 0}
+roles = 'optim_wrapper.paramwise_cfg.roles'
+latent = f'{roles}.latent_weight'
+gamma = 'model.backbone.conv_cfg.gamma'
+moving = {f'{latent}.relative': True, f'{latent}.lr_mult': 1, gamma: 0}
 decay = {f'{optimizer}.type': 'AdamW', f'{optimizer}.weight_decay': 0.1}
 sgd = {
     f'{optimizer}.type': 'SGD',
@@ -44,6 +46,34 @@ runs = [
         config=rebnn,
         options={**moving, **sgd, f'{latent}.lr_mult': 10},
     ),
+    # With decay signs flip three to five times as often, so there is something to damp: the printed rule, and the form
+    # that came nearest to a gain where signs move (signs.py).
+    dict(
+        name='recipe_sgd_gamma',
+        label='SGD, decay 5e-4, gamma by Eq. 14',
+        config=rebnn,
+        options={**moving, **sgd, f'{latent}.lr_mult': 10, gamma: 'adaptive'},
+    ),
+    dict(
+        name='recipe_sgd_oscillation',
+        label='SGD, decay 5e-4, Eq. 14 by signs there and back in 100 steps, no bounds',
+        config=rebnn,
+        options={**moving, **sgd, f'{latent}.lr_mult': 10, gamma: 1e-5},
+        hooks=[dict(type='ReBNNOscillationHook', window=100)],
+    ),
+    # Which weights need it: the latent ones, or the real ones of the first and last layer and the shortcuts.
+    dict(
+        name='recipe_adamw_latent',
+        label='AdamW, decay 0.3 on latent weights only',
+        config=rebnn,
+        options={**moving, **decay, f'{optimizer}.weight_decay': 0.3, f'{roles}.rest.decay_mult': 0},
+    ),
+    dict(
+        name='recipe_adamw_rest',
+        label='AdamW, decay 0.3 on real weights only',
+        config=rebnn,
+        options={**moving, **decay, f'{optimizer}.weight_decay': 0.3, f'{latent}.decay_mult': 0},
+    ),
     dict(name='recipe_real_adam', label='real-valued, Adam', config=real),
     dict(
         name='recipe_real_adamw',
@@ -53,4 +83,4 @@ runs = [
     ),
     dict(name='recipe_real_sgd', label='real-valued, SGD, decay 5e-4', config=real, options=sgd),
 ]
-del folder, optimizer, latent, moving, decay, sgd, rebnn, real
+del folder, optimizer, roles, latent, gamma, moving, decay, sgd, rebnn, real
