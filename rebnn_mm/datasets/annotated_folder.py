@@ -7,7 +7,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -26,7 +26,7 @@ VALIDATION = 0.2
 
 
 class Box(NamedTuple):
-    """An object: its class, and left, top, width and height in pixels."""
+    """An object: its class, and left, top, width and height in pixels; area where it is another, as a mask's."""
 
     name: str
     left: float
@@ -34,6 +34,7 @@ class Box(NamedTuple):
     width: float
     height: float
     crowd: bool = False
+    area: float = 0.0
 
 
 class Photo(NamedTuple):
@@ -130,7 +131,7 @@ def as_coco(photos: Iterable[Photo], classes: Sequence[str]) -> dict[str, Any]:
                     image_id=len(images),
                     category_id=numbers[box.name],
                     bbox=list(box[1:5]),
-                    area=box.width * box.height,
+                    area=box.area or box.width * box.height,
                     iscrowd=int(box.crowd),
                 )
             )
@@ -151,7 +152,11 @@ class _Places:
                     self.by_name.setdefault(name, []).append(Path(place, name))
 
     def find(self, name: str, beside: Path, split: str) -> Path | None:
-        """The file that annotations call so: below a usual folder, or the only one of that name."""
+        """The file that annotations call so: below a usual folder, or the only one of that name.
+
+        A name with a folder is found elsewhere only in one that is called the same, since cameras number the images of
+        every folder alike; what begins at the root is another machine's.
+        """
         if '\\' in name and not (self.folder / name).is_file():  # as Windows writes it
             name = name.replace('\\', '/')
         usual = (self.folder, beside.parent, self.folder / 'images', self.folder / split, self.folder / 'JPEGImages')
@@ -159,6 +164,9 @@ class _Places:
             if (place / name).is_file():
                 return place / name
         found = self.by_name.get(Path(name).name, [])
+        inner = Path(name).parent.name
+        if inner and not PureWindowsPath(name).root:
+            found = [path for path in found if path.parent.name == inner]
         fitting = [path for path in found if len(found) == 1 or any(split in part for part in path.parts[-4:-1])]
         return fitting[0] if len(fitting) == 1 else None
 
@@ -240,7 +248,8 @@ def _read_coco(files: Mapping[str, Path], places: _Places) -> tuple[dict[str, li
                 else:
                     crowd = bool(entry.get('iscrowd'))
                     left, top, width, height = (float(side) for side in entry['bbox'])
-                    box = Box(names[entry['category_id']], left, top, width, height, crowd)
+                    area = float(entry.get('area') or 0)
+                    box = Box(names[entry['category_id']], left, top, width, height, crowd, area)
                     boxes[entry['image_id']].append(box)
             photos = []
             for image in content['images']:
@@ -364,6 +373,8 @@ def _mended(photo: Photo, notes: list[str]) -> Photo:
         inside = Box(box.name, left, top, right - left, bottom - top, box.crowd)
         if any(abs(a - b) > 1 for a, b in zip(inside[1:5], box[1:5], strict=True)):
             notes.append(f'cut boxes that reached beyond their image\t{box.name} in {photo.file}')
+        if inside[1:5] == box[1:5]:
+            inside = box
         if inside in kept:
             notes.append(f'left out boxes that were there twice\t{box.name} in {photo.file}')
             continue

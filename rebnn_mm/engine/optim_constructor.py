@@ -59,6 +59,12 @@ def parameter_roles(model: nn.Module) -> dict[int, str]:
 
 ROLE_OPTIONS = ('lr_mult', 'decay_mult')
 
+OPTIONS = (
+    'bias_lr_mult', 'bias_decay_mult', 'norm_decay_mult', 'dwconv_decay_mult', 'flat_decay_mult', 'dcn_offset_lr_mult',
+    'custom_keys', 'bypass_duplicate', 'roles',
+)  # fmt: skip
+"""What ``paramwise_cfg`` may hold; all but the last are mmengine's, which passes over others without a word."""
+
 REFERENCE_MAGNITUDE = 0.01
 """The mean magnitude at which a layer of latent weights trains at the rate of the config, ``lr * lr_mult``."""
 
@@ -90,7 +96,7 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     with the weights as they are when training starts (:func:`apply_relative_rates`, called by the method's hook). With
     Adam at a rate of 1e-3 a step then moves a weight by up to a tenth of the mean magnitude in every layer, whatever
     initialisation or checkpoint it comes from. ``relative=False`` keeps ``lr * lr_mult``. Schedules multiply these
-    rates; an absolute ``eta_min`` is one number for all groups, so take ``eta_min_ratio``.
+    rates; a cosine's absolute ``eta_min``, one number for all groups, becomes its ratio to ``lr``.
 
     Nothing pulls a latent weight back, so over T steps of Adam it walks about :math:`lr_l \sqrt{T / 3}` away while the
     rate falls to 0 linearly (0.3 to 1.3 times that in the trainings that we looked at), and beyond 1 it gets no
@@ -103,7 +109,8 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
             weights ``relative`` (default True).
 
     Raises:
-        ValueError: a role or an option that does not exist; the message names the nearest one.
+        ValueError: a role or an option that does not exist, options of another constructor among them; the message
+            names the nearest one.
 
     Example:
         >>> from rebnn_mm.methods import ReBNNConv2d
@@ -115,6 +122,14 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
 
     def __init__(self, optim_wrapper_cfg: dict[str, Any], paramwise_cfg: dict[str, Any] | None = None) -> None:
         paramwise_cfg = dict(paramwise_cfg or {})
+        for option in paramwise_cfg:
+            if option not in OPTIONS:
+                raise ValueError(
+                    f'ReBNNOptimWrapperConstructor: paramwise_cfg has no option {option!r}; '
+                    f'{_nearest(option, OPTIONS)} '
+                    'Options of the constructor that a config had before, as for rates by layer, do nothing here: '
+                    'begin with paramwise_cfg=dict(_delete_=True, ...).'
+                )
         self.role_options = _checked_roles(paramwise_cfg.pop('roles', {}))
         # Not empty, because mmengine would then put all parameters into one group; and shared layers count once there.
         super().__init__(optim_wrapper_cfg, {'bypass_duplicate': True, **paramwise_cfg})
@@ -217,9 +232,13 @@ def apply_relative_rates(
             if key in group:
                 group[key] *= factor
         for scheduler in schedulers:
+            if scheduler.param_name != 'lr':
+                continue
             # ReduceOnPlateauLR remembers none: it multiplies the rate of the group.
-            if scheduler.param_name == 'lr' and hasattr(scheduler, 'base_values'):
+            if hasattr(scheduler, 'base_values'):
                 scheduler.base_values[index] *= factor
+            if getattr(scheduler, 'eta_min_ratio', 0) is None:
+                scheduler.eta_min, scheduler.eta_min_ratio = None, scheduler.eta_min / optimizer.defaults['lr']
         rates.append(group.get('initial_lr', group['lr']))
     return (min(rates), max(rates)) if rates else None
 

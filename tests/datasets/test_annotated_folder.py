@@ -168,6 +168,35 @@ def test_images_of_one_name_in_two_folders(tmp_path):
     assert data.classes == ('two',)
 
 
+def test_an_image_of_another_folder_is_not_taken(tmp_path):
+    for number in range(5):
+        picture(tmp_path / 'raw' / 'day2' / f'{number}.png')
+    content = coco()
+    names = [f'day2/{number}.png' for number in range(5)]
+    content['images'] = [image | dict(file_name=name) for image, name in zip(content['images'], names, strict=True)]
+    write(tmp_path, content)
+    assert sum(len(photos) for photos in read_annotated(tmp_path).splits.values()) == 5
+    content['images'][3]['file_name'] = 'day1/3.png'
+    write(tmp_path, content)
+    with pytest.raises(BadAnnotations, match=r'there is no image day1/3\.png'):
+        read_annotated(tmp_path)
+    content['images'][3]['file_name'] = '/home/somebody/day1/3.png'
+    write(tmp_path, content)
+    assert sum(len(photos) for photos in read_annotated(tmp_path).splits.values()) == 5
+
+
+def test_the_area_of_a_mask_is_kept_where_its_box_is(folder):
+    content = coco()
+    for entry in content['annotations']:
+        entry['area'] = 37.5
+    content['annotations'][2]['bbox'] = [35, 2, 10, 10]
+    write(folder, content)
+    data = read_annotated(folder)
+    photos = [photo for split in data.splits.values() for photo in split]
+    areas = [entry['area'] for entry in as_coco(photos, data.classes)['annotations']]
+    assert sorted(areas) == [37.5] * 4 + [50]
+
+
 def test_boxes_are_mended_and_that_is_said(folder):
     entries = coco()['annotations']
     entries[0]['bbox'] = [35, 5, 20, 10]

@@ -1,6 +1,9 @@
+import math
+
 import pytest
 import torch
-from mmengine.optim import LinearLR, MultiStepLR
+from mmengine.optim import CosineAnnealingLR, LinearLR, MultiStepLR
+from mmengine.optim.scheduler import CosineRestartLR
 from torch import nn
 
 from rebnn_mm.engine import ReBNNOptimWrapperConstructor
@@ -116,6 +119,18 @@ def test_unknown_roles_and_options_are_named(roles, message):
         groups({'roles': roles})
 
 
+@pytest.mark.parametrize(
+    ('option', 'message'),
+    [
+        ({'rols': {}}, "no option 'rols'; did you mean 'roles'"),
+        ({'decay_rate': 0.7, 'num_layers': 12}, "no option 'decay_rate'.*_delete_=True"),
+    ],
+)
+def test_options_that_nobody_reads_are_named(option, message):
+    with pytest.raises(ValueError, match=message):
+        groups(option)
+
+
 def two_layers():
     model = nn.Sequential(ReBNNConv2d(8, 8, 3, bias=False), ReBNNConv2d(8, 8, 3, bias=False))
     for conv, magnitude in zip(model, (0.02, 0.2), strict=True):
@@ -140,6 +155,23 @@ def test_rates_follow_with_a_scheduler_that_remembers_none():
     for loss in (1.0, 2.0):
         scheduler.step(dict(loss=loss))
     assert optimizer.param_groups[0]['lr'] == 0.9375 / 2
+
+
+@pytest.mark.parametrize(
+    ('kind', 'length'),
+    [(CosineAnnealingLR, dict(T_max=8)), (CosineRestartLR, dict(periods=[8, 8], restart_weights=[1, 1]))],
+)
+def test_a_cosine_falls_to_one_share_of_every_rate(kind, length):
+    wrapper = ReBNNOptimWrapperConstructor({'optimizer': {'type': 'AdamW', 'lr': 0.004}})(two_layers())
+    scheduler = kind(wrapper, eta_min=2e-4, by_epoch=False, **length)
+    rates = apply_relative_rates(wrapper.optimizer, [scheduler])
+    wide = torch.tensor([group['lr'] for group in wrapper.optimizer.param_groups])
+    assert rates == pytest.approx((0.008, 0.08))
+    for _ in range(7):
+        wrapper.optimizer.step()
+        scheduler.step()
+    narrow = torch.tensor([group['lr'] for group in wrapper.optimizer.param_groups])
+    assert narrow / wide == pytest.approx([0.05 + 0.95 * (1 + math.cos(math.pi * 7 / 8)) / 2] * len(wide))
 
 
 def test_rates_follow_the_magnitude_of_each_layer_once():
