@@ -66,7 +66,7 @@ runs = [
         name='recipe_adamw_latent',
         label='AdamW, decay 0.3 on latent weights only',
         config=rebnn,
-        options={**moving, **decay, f'{optimizer}.weight_decay': 0.3, f'{roles}.rest.decay_mult': 0},
+        options={**moving, **decay, f'{optimizer}.weight_decay': 0.3, f'{roles}.rest': dict(decay_mult=0)},
     ),
     dict(
         name='recipe_adamw_rest',
