@@ -101,7 +101,8 @@ def choose_anchors(sides: NDArray, stride: int, weights: NDArray | None = None) 
     for number, ratios in sorted(product(NUMBERS, SHAPES), key=lambda pair: pair[0] * len(pair[1])):
         ends = np.searchsorted(share, np.array([0.4 / number, 1 - 0.4 / number]) * share[-1])
         small, large = np.maximum(roots[order[np.minimum(ends, len(roots) - 1)]], 0.1)
-        scales = [round(float(scale), 2) for scale in np.geomspace(small, large, number)]
+        # One scale where all boxes have one size.
+        scales = sorted({round(float(scale), 2) for scale in np.geomspace(small, large, number)})
         tried = fit_of(sides, scales, ratios, stride, weights)
         if best is None or tried.fit - best.fit > WORTH * _more(tried, best):
             best = tried

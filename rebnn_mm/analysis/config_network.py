@@ -10,6 +10,8 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
+from ..utils.dataset_check import leaf_datasets
+
 LOADERS = {'test_dataloader': 'test pipeline', 'val_dataloader': 'val pipeline', 'train_dataloader': 'train pipeline'}
 
 
@@ -50,11 +52,12 @@ def build_network(cfg: Config) -> nn.Module:
 def input_shape(cfg: Config) -> InputShape:
     """The size of the images in the first pipeline that says one: of testing, validation or training.
 
-    Where the ratio is kept an image may be smaller; its largest size counts. ``data_preprocessor.pad_size_divisor``
+    Those of CIFAR have 32 x 32 pixels where none does. Where the ratio is kept an image may be smaller; its largest
+    size counts. ``data_preprocessor.pad_size_divisor``
     pads it further, and the network computes on the padding.
 
     Raises:
-        ValueError: no pipeline says a size.
+        ValueError: nothing says a size.
 
     Example:
         >>> from mmengine.config import Config
@@ -72,6 +75,10 @@ def input_shape(cfg: Config) -> InputShape:
             if padded != (height, width):
                 source += f' to {height}x{width}; padded to multiples of {divisor} by data_preprocessor'
             return InputShape(*padded, source)
+    kinds = (str(leaf.get('type')) for loader in LOADERS for _, leaf in leaf_datasets(_dataset(cfg.get(loader)), ''))
+    cifar = next((kind for kind in kinds if kind.rpartition('.')[2].startswith('CIFAR')), None)
+    if cifar is not None:
+        return InputShape(32, 32, f'images of {cifar}')
     raise ValueError(
         f'{cfg.filename}: no data pipeline of the config says the size of an image. Give it: --shape HEIGHT WIDTH'
     )
@@ -92,8 +99,12 @@ def text_length(cfg: Config) -> tuple[int, str] | None:
     return None
 
 
+def _dataset(loader: Any) -> Any:
+    return (loader or {}).get('dataset') or {}
+
+
 def _pipeline(loader: Any) -> Iterable[dict[str, Any]]:
-    dataset = (loader or {}).get('dataset') or {}
+    dataset = _dataset(loader)
     while 'pipeline' not in dataset and ('dataset' in dataset or 'datasets' in dataset):
         dataset = dataset.get('dataset') or dataset['datasets'][0]
     return [step for step in dataset.get('pipeline') or [] if isinstance(step, dict)]

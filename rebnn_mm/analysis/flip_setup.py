@@ -22,6 +22,9 @@ from .stand_in_data import OfLength, published_length, stand_in
 RANDOM = dict(type='Kaiming', layer='Conv2d', distribution='normal')
 """How a teacher whose weights are not at hand begins."""
 
+WHOLE_BATCH = 'rebnn_whole_batch'
+"""The collate function of data sets that make a batch at once."""
+
 ENCODER_SIZES = {
     'minilm': dict(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536),
     'bert_base': {},
@@ -81,6 +84,8 @@ def training_loader(cfg: Config, options: Options) -> tuple[ConfigDict, str, lis
         data += source
         loader.sampler = dict(type='DefaultSampler' if _epochs(cfg) else 'InfiniteSampler', shuffle=True)
         loader.batch_sampler = None
+        if (loader.get('collate_fn') or {}).get('type') == WHOLE_BATCH:  # the stand-in has single items
+            loader.pop('collate_fn')
     else:
         dataset, data = DATASETS.build(loader.dataset), "the config's own"
         if hasattr(dataset, 'full_init'):

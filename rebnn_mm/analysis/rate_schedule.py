@@ -10,6 +10,9 @@ import torch
 from mmengine.optim import _ParamScheduler
 from mmengine.registry import PARAM_SCHEDULERS
 
+NOTHING = 1e-3
+"""Of the highest rate. mmengine's schedulers make one move less than they have steps, so cosines end above zero."""
+
 
 class RateSchedule(NamedTuple):
     """How long a config trains, and at what rates.
@@ -18,11 +21,13 @@ class RateSchedule(NamedTuple):
         steps: iterations of the whole training.
         highest: the highest learning rate, as a multiple of the optimizer's.
         mean: the mean over all iterations, as a multiple of the optimizer's.
+        moving: iterations until the rate stays at next to nothing; None where it does not.
     """
 
     steps: int
     highest: float
     mean: float
+    moving: int | None = None
 
     @property
     def full_steps(self) -> float:
@@ -58,6 +63,8 @@ def rate_schedule(
         >>> schedule = rate_schedule([warm_up, decay], lr=0.1, steps=200, epoch_length=100, epochs=2)
         >>> schedule.steps, round(schedule.highest, 3), round(schedule.mean, 3)
         (200, 1.0, 0.537)
+        >>> rate_schedule(dict(type='LinearLR', start_factor=1, end_factor=0, by_epoch=False, end=50), 0.1, 200).moving
+        49
     """
     if schedulers is None:
         return RateSchedule(steps, 1.0, 1.0)
@@ -76,10 +83,12 @@ def rate_schedule(
     by_epoch = [scheduler for scheduler in moving if scheduler.by_epoch and epochs]
     optimizer.step()  # mmengine warns where schedulers move before the optimizer
     total = highest = 0.0
+    moving = 0
     for step in range(1, steps + 1):
         rate = group['lr']
         total += rate
         highest = max(highest, rate)
+        moving = step if rate > NOTHING * highest else moving
         for scheduler in by_step:
             scheduler.step()
         if step % epoch_length == 0:
@@ -87,4 +96,4 @@ def rate_schedule(
                 scheduler.step()
     if not highest:
         raise ValueError(f'param_scheduler: the rate is 0 in all {steps} iterations, so no sign can move. Repair it.')
-    return RateSchedule(steps, highest / lr, total / steps / lr)
+    return RateSchedule(steps, highest / lr, total / steps / lr, moving if moving < steps else None)

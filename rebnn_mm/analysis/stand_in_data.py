@@ -41,6 +41,8 @@ class OfLength(Dataset):
 
     def __init__(self, dataset: Any, length: int) -> None:
         self.dataset, self.length = dataset, length
+        if hasattr(dataset, '__getitems__'):  # then its collate function expects whole batches
+            self.__getitems__ = lambda indices: dataset.__getitems__([index % len(dataset) for index in indices])
 
     def __len__(self) -> int:
         return self.length

@@ -332,7 +332,8 @@ def schedule(base: Config, epochs: int) -> str:
     interval = max(1, min(epochs // 6, base.train_cfg.get('val_interval', 1) * epochs // before))
     lines = [f'train_cfg = dict(max_epochs={epochs}, val_interval={interval})']
     lines += ['param_scheduler = [', *(f'    dict({_arguments(step)}),' for step in steps), ']']
-    lines += [f'default_hooks = dict(checkpoint=dict(interval={interval}, max_keep_ckpts=2))']
+    saving = max(1, min(interval, epochs // 25))  # what an interruption loses at most
+    lines += [f'default_hooks = dict(checkpoint=dict(interval={saving}, max_keep_ckpts=2))']
     return '\n'.join(lines) + '\n'
 
 

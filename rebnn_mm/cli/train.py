@@ -6,12 +6,14 @@ rebnn train configs/faster_rcnn_r18_rebnn_coco.py
 from __future__ import annotations
 
 import argparse
+import math
 
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner, find_latest_checkpoint
 
+from rebnn_mm.analysis.rate_schedule import rate_schedule
 from rebnn_mm.engine.bfloat16_optim_wrapper import multiplies_bfloat16
 from rebnn_mm.engine.binary_hook import has_epochs
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
@@ -96,6 +98,32 @@ def starting_checkpoint(cfg: Config) -> str | None:
     return cfg.get('load_from')
 
 
+def idle_problem(cfg: Config, runner: Runner) -> str | None:
+    """One sentence if the learning rate falls to nothing well before the training ends, ``None`` otherwise.
+
+    So it is where a training is made longer and its schedule is not.
+    """
+    given = cfg.get('param_scheduler') or []
+    entries = [given] if isinstance(given, dict) and 'type' in given else given
+    lr = (cfg.optim_wrapper.get('optimizer') or {}).get('lr')
+    if not lr or isinstance(entries, dict):  # several optimizers, each with a schedule of its own
+        return None
+    epochs = runner.max_epochs if has_epochs(runner) else None
+    length, steps = len(runner.train_dataloader), runner.max_iters
+    lasts = [entry.get('end', steps) * (length if epochs and entry.get('by_epoch', True) else 1) for entry in entries]
+    if max(lasts, default=steps) >= steps:  # the usual case; to go through a long schedule takes seconds
+        return None
+    moving = rate_schedule(entries, lr, steps, length, epochs).moving
+    if moving is None or steps - moving <= steps // 20:
+        return None
+    unit, key = (length, 'max_epochs') if epochs else (1, 'max_iters')
+    fits, asked = math.ceil(moving / unit), steps // unit
+    return (
+        f'param_scheduler: the rate falls to 0 after {fits} of {asked} {key[4:]}, and nothing is learned in the rest. '
+        f'Make its entries as long as the training (end, T_max, milestones), or set train_cfg.{key}={fits}.'
+    )
+
+
 def main() -> None:
     args = parse_args()
     cfg = load_config(args)
@@ -119,4 +147,5 @@ def main() -> None:
         stop_if(too_few_classes(model, runner.train_dataloader.dataset))
         if has_epochs(runner):  # else batches go on over the end of the data
             stop_if(no_batch(runner.train_dataloader))
+        stop_if(idle_problem(cfg, runner))
         runner.train()

@@ -30,7 +30,8 @@ def test_boxes_of_one_shape_need_one_ratio_and_long_ones_several():
 
 
 def test_one_box_is_enough():
-    assert choose_anchors(np.array([[20.0, 40.0]]), 16).covered == 1
+    chosen = choose_anchors(np.array([[20.0, 40.0]]), 16)
+    assert chosen.covered == 1 and len(chosen.scales) == 1
 
 
 def test_a_rare_class_of_another_size_gets_its_anchors():

@@ -62,6 +62,14 @@ def test_takes_real_steps_at_the_highest_rate_of_a_whole_training():
     assert cfg.to_dict() == before
 
 
+def test_items_stand_in_for_a_data_set_of_whole_batches():
+    cfg = small_config('own/resnet20_rebnn_100e_cifar10.py')
+    cfg.custom_hooks.pop()  # the spy expects one rate
+    found = measure(cfg)
+    assert found.projection.schedule.steps == 100 * 391 and 'objects cut out' in found.data
+    assert found.projection.percent > 100
+
+
 def test_the_same_seed_gives_the_same_flips():
     first, again, other = (measure(small_config(), seed=seed).projection.layers for seed in (0, 0, 1))
     assert first == again != other
@@ -76,7 +84,7 @@ def test_a_lower_rate_flips_fewer_signs():
 def test_iterations_instead_of_epochs():
     cfg = small_config(train_cfg=dict(_delete_=True, by_epoch=False, max_iters=1000), param_scheduler=None)
     schedule = measure(cfg).projection.schedule
-    assert schedule == (1000, 1.0, 1.0)
+    assert schedule == (1000, 1.0, 1.0, None)
 
 
 def test_a_teacher_that_is_not_here_is_a_random_one():

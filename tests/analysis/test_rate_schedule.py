@@ -9,7 +9,7 @@ DOWN = dict(type='LinearLR', start_factor=1, end_factor=0, by_epoch=True, end=10
 
 
 def test_no_scheduler_is_a_constant_rate():
-    assert rate_schedule(None, 0.1, 500) == (500, 1.0, 1.0)
+    assert rate_schedule(None, 0.1, 500) == (500, 1.0, 1.0, None)
     assert rate_schedule(None, 0.1, 500).full_steps == 500
 
 
@@ -38,6 +38,16 @@ def test_the_end_of_a_scheduler_is_that_of_the_training():
     assert rate_schedule(cosine, 0.1, 400, epoch_length=100, epochs=4).mean == pytest.approx(0.8125, abs=1e-3)
     triangle = dict(type='WarmupLinearLR', warmup=0.1, by_epoch=False)
     assert rate_schedule([triangle], 1e-4, 1000).full_steps == pytest.approx(500, abs=1)
+
+
+def test_where_the_rate_ends():
+    cosine = dict(type='CosineAnnealingLR', T_max=4, by_epoch=True, end=4, convert_to_iter_based=True)
+    assert 390 < rate_schedule(cosine, 0.1, 400, epoch_length=100, epochs=4).moving < 400
+    assert 390 < rate_schedule(cosine, 0.1, 700, epoch_length=100, epochs=7).moving < 400
+    floor = dict(cosine, eta_min=1e-3)
+    assert rate_schedule(floor, 0.1, 700, epoch_length=100, epochs=7).moving is None
+    steps = dict(type='MultiStepLR', milestones=[2], end=4)
+    assert rate_schedule(steps, 0.1, 700, epoch_length=100, epochs=7).moving is None
 
 
 def test_a_rate_of_zero_is_one_sentence():

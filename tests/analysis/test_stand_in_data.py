@@ -6,8 +6,10 @@ import pytest
 import torch
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
+from torch.utils.data import DataLoader
 
 from rebnn_mm.analysis.stand_in_data import MadeUpTexts, OfLength, class_count, published_length, stand_in
+from rebnn_mm.datasets.cifar10 import whole_batch
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / 'demo' / 'coco_sample'
@@ -35,6 +37,18 @@ def test_others_are_unknown():
 def test_another_length_repeats_or_cuts():
     assert [OfLength('abc', 5)[index] for index in range(5)] == list('abcab')
     assert len(OfLength('abc', 2)) == 2
+
+
+def test_another_length_of_what_makes_whole_batches():
+    class Batches:
+        def __len__(self):
+            return 3
+
+        def __getitems__(self, indices):
+            return ''.join('abc'[index] for index in indices)
+
+    loader = DataLoader(OfLength(Batches(), 5), batch_size=2, collate_fn=whole_batch)
+    assert list(loader) == ['ab', 'ca', 'b']
 
 
 def test_a_detector_with_few_classes_sees_only_those():

@@ -17,11 +17,13 @@ from mmpretrain.registry import MODELS
 from mmpretrain.structures import DataSample
 from mmpretrain.utils import register_all_modules
 
+from experiments.study.plan import read_experiment
 from rebnn_mm.layers import BinaryConv2d
 
 register_all_modules(init_default_scope=False)
 
-CONFIGS = Path(__file__).parents[2] / 'configs'
+ROOT = Path(__file__).parents[2]
+CONFIGS = ROOT / 'configs'
 LAYERS = {
     'bnn': 'BNNConv2d',
     'xnor': 'XNORConv2d',
@@ -51,6 +53,7 @@ REAL = {'resnet20': 19 + 2, 'resnet18': 17 + 3, 'vgg_small': 6}
 
 
 OWN = {
+    'resnet20_rebnn_100e': ('BinaryReActBlock', 'ReBNNWeight', 100, 128),
     'resnet20_rbnn_1000e': ('BinaryHardtanhBlock', 'RBNNWeight', 1000, 256),
     'resnet20_single_rbnn_1000e': ('BinarySingleShortcutBlock', 'RBNNWeight', 1000, 256),
     'resnet18_rbnn_1000e': ('BinarySingleShortcutBlock', 'RBNNWeight', 1000, 256),
@@ -144,18 +147,42 @@ def test_own_recipe(name):
     assert (cfg.train_cfg.max_epochs, cfg.train_dataloader.batch_size) == (epochs, batch)
     assert cfg.auto_scale_lr.base_batch_size == batch
     optimizer = cfg.optim_wrapper.optimizer
-    if 'bnn_250e' in name:
+    if name == 'resnet20_rebnn_100e':
+        assert optimizer == dict(type='AdamW', lr=3e-3, weight_decay=0.1)
+    elif 'bnn_250e' in name:
         assert optimizer == dict(type='Adam', lr=5e-3)
     else:
         rate, decay = BIPER.get(name, (0.1, 5e-4 if '600e' in name or 'siman' in name else 1e-4))
         assert optimizer == dict(type='SGD', lr=rate, momentum=0.9, weight_decay=decay)
-    assert cfg.param_scheduler[-1].get('end', epochs) == epochs
+    schedule = cfg.param_scheduler
+    assert (schedule if isinstance(schedule, dict) else schedule[-1]).get('end', epochs) == epochs
     model = built(narrow(cfg))
     binary = [m for m in convolutions(model).values() if isinstance(m, BinaryConv2d) and m.binary]
     assert {type(m.weight_quantizer).__name__ for m in binary} == {quantizer}
     if block:
         assert {type(m).__name__ for m in model.backbone.layer1} == {block}
     learn_and_predict(model)
+
+
+def test_our_recipe_is_that_of_its_measured_run():
+    ours = load('own/resnet20_rebnn_100e_cifar10')
+    (run,) = read_experiment(ROOT / 'experiments/cifar10_full.py').runs([0], ['full_adamw'])
+    measured = run.build_config(ROOT)
+    for key in ('model', 'param_scheduler', 'data_preprocessor'):
+        assert ours[key] == measured[key], key
+    for dataset in ('train_dataloader', 'val_dataloader'):
+        assert ours[dataset].dataset == measured[dataset].dataset
+    groups = []
+    for cfg in (ours, measured):
+        wrapper = {**cfg.optim_wrapper, 'type': 'OptimWrapper'}  # the run computes in bfloat16, by a fused kernel
+        wrapper['optimizer'] = {**wrapper['optimizer'], 'fused': False}
+        groups.append(
+            [
+                {key: value for key, value in group.items() if key != 'params'}
+                for group in build_optim_wrapper(built(cfg), wrapper).optimizer.param_groups
+            ]
+        )
+    assert groups[0] == groups[1]
 
 
 def test_siman_has_no_decay_on_latent_weights():

@@ -102,6 +102,18 @@ def test_resuming_another_architecture(run_tool, trained_detector, detector_conf
     assert not list(tmp_path.glob('*.pth'))
 
 
+def test_longer_than_its_schedule(run_tool, trained_detector, detector_config, tmp_path):
+    """What trains a finished run on, and would do so at a rate of zero."""
+    falling = tmp_path / 'falling.py'
+    ends = "param_scheduler = [dict(type='LinearLR', start_factor=1, end_factor=0, by_epoch=True, end=2)]\n"
+    falling.write_text(detector_config.read_text() + ends)
+    done = run_tool(
+        TOOL, falling, '--work-dir', tmp_path, '--resume', trained_detector[1] / 'epoch_1.pth',
+        '--cfg-options', 'train_cfg.max_epochs=3',
+    )  # fmt: skip
+    one_sentence(done, 'the rate falls to 0 after 1 of 3 epochs', 'set train_cfg.max_epochs=1.')
+
+
 def test_auto_scale_lr_needs_a_batch_size(run_tool, detector_config, tmp_path):
     done = run_tool(
         TOOL, detector_config, '--work-dir', tmp_path, '--auto-scale-lr', '--cfg-options', 'auto_scale_lr=None'

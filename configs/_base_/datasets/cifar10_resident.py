@@ -1,4 +1,4 @@
-# CIFAR-10 as one tensor on the device, with the augmentation of cifar10.py done by the batch.
+# CIFAR-10 as one tensor on the device, with the augmentation of cifar10.py done by the batch. Tests go image by image.
 _base_ = './cifar10.py'
 
 whole = dict(
@@ -19,4 +19,3 @@ val_dataloader = dict(
     dataset=dict(split='test', **images),
     **whole,
 )
-test_dataloader = val_dataloader
