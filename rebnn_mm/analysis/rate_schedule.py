@@ -83,12 +83,12 @@ def rate_schedule(
     by_epoch = [scheduler for scheduler in moving if scheduler.by_epoch and epochs]
     optimizer.step()  # mmengine warns where schedulers move before the optimizer
     total = highest = 0.0
-    moving = 0
+    last = 0
     for step in range(1, steps + 1):
         rate = group['lr']
         total += rate
         highest = max(highest, rate)
-        moving = step if rate > NOTHING * highest else moving
+        last = step if rate > NOTHING * highest else last
         for scheduler in by_step:
             scheduler.step()
         if step % epoch_length == 0:
@@ -96,4 +96,4 @@ def rate_schedule(
                 scheduler.step()
     if not highest:
         raise ValueError(f'param_scheduler: the rate is 0 in all {steps} iterations, so no sign can move. Repair it.')
-    return RateSchedule(steps, highest / lr, total / steps / lr, moving if moving < steps else None)
+    return RateSchedule(steps, highest / lr, total / steps / lr, last if last < steps else None)

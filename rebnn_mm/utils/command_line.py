@@ -16,7 +16,7 @@ from mmengine.config import Config, DictAction
 
 from rebnn_mm.utils.check_env import check_environment
 from rebnn_mm.utils.config_file import config_path, missing_config
-from rebnn_mm.utils.config_mistake import Mistake, explained, misspelt_key
+from rebnn_mm.utils.config_mistake import Mistake, broken_config, explained, misspelt_key
 
 
 def config_file(text: str) -> str:
@@ -41,9 +41,16 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_config(path: str, options: dict[str, Any] | None = None) -> Config:
-    """Read a config and apply ``--cfg-options``; a file or an option that is not there ends the program."""
+    """Read a config and apply ``--cfg-options``; a file or an option that is not there ends the program.
+
+    So does a file that is broken: it is a program, and may raise anything.
+    """
     stop_if(missing_config(path))
-    cfg = Config.fromfile(path)
+    try:
+        cfg = Config.fromfile(path)
+    except Exception as error:
+        stop_if(broken_config(path, error))
+        raise
     stop_if(misspelt_key(cfg, options or {}))
     cfg.merge_from_dict(options or {})
     return cfg

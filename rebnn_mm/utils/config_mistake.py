@@ -133,6 +133,24 @@ def misspelt_key(cfg: Config, options: Mapping[str, Any]) -> str | None:
     return None
 
 
+def broken_config(path: str | Path, error: Exception) -> str:
+    """One sentence on a config that could not be read, with the file that is broken, it or a base, and its line.
+
+    Example:
+        >>> broken_config('my.py', NameError("name 'epochs' is not defined"))
+        "my.py cannot be read: NameError: name 'epochs' is not defined."
+    """
+    places = []
+    for step in _trail(error):
+        frame = step.tb_frame
+        if frame.f_code.co_name == '_file2dict':  # mmengine's, once for the config and each base above the mistake
+            places.append(os.path.normpath(frame.f_locals['filename']))
+        elif frame.f_code.co_name == '<module>':
+            places.append(f'line {step.tb_lineno} of {frame.f_code.co_filename}')
+    at = f' ({places[-1]})' if places else ''
+    return f'{path} cannot be read: {type(error).__name__}: {str(error).rstrip(".")}{at}.'
+
+
 def _no_place(node: Any, part: str, above: str, last: bool) -> str | None:
     """Why ``part`` cannot go into ``node``, which the config has under the key ``above``."""
     if isinstance(node, list):

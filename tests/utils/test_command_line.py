@@ -4,7 +4,14 @@ import resource
 
 import pytest
 
-from rebnn_mm.utils.command_line import add_common_arguments, load_config, stop_if, stopping_on_mistakes, unwritable
+from rebnn_mm.utils.command_line import (
+    add_common_arguments,
+    load_config,
+    read_config,
+    stop_if,
+    stopping_on_mistakes,
+    unwritable,
+)
 from rebnn_mm.utils.config_mistake import Mistake
 
 
@@ -67,6 +74,24 @@ def test_what_cannot_be_is_one_sentence_before_the_work(load, tmp_path, capsys, 
     (line,) = capsys.readouterr().err.splitlines()
     assert words.format(tmp_path, tmp_path) in line
     assert [file.name for file in tmp_path.iterdir()] == ['mine.py']
+
+
+@pytest.mark.parametrize(
+    ('base', 'config', 'words'),
+    [
+        ('a = 1\n', "_base_ = './base.py'\n\nb = epochs\n", "'epochs' is not defined (line 3 of {}/my.py)."),
+        ('a = epochs\n', "_base_ = './base.py'\n", "'epochs' is not defined (line 1 of {}/base.py)."),
+        ('a = (\n', "_base_ = './base.py'\n", ' ({}/base.py).'),
+        ('a = [1]\n', "_base_ = './base.py'\na = dict(b=2)\n", ' ({}/my.py).'),
+    ],
+)
+def test_a_broken_config_is_one_sentence_with_its_place(tmp_path, capsys, base, config, words):
+    (tmp_path / 'base.py').write_text(base)
+    (tmp_path / 'my.py').write_text(config)
+    with pytest.raises(SystemExit):
+        read_config(str(tmp_path / 'my.py'))
+    said = capsys.readouterr().err
+    assert f'{tmp_path}/my.py cannot be read: ' in said and said.endswith(words.format(tmp_path) + '\n')
 
 
 def test_outputs_that_can_be_written_leave_no_trace(tmp_path):
