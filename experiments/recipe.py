@@ -56,6 +56,12 @@ runs = [
         config=rebnn,
         options={**moving, **sgd, f'{optimizer}.weight_decay': 1e-4, f'{latent}.relative': False},
     ),
+    dict(
+        name='recipe_sgd_1e-4',
+        label='SGD, decay 1e-4',
+        config=rebnn,
+        options={**moving, **sgd, f'{optimizer}.weight_decay': 1e-4, f'{latent}.lr_mult': 10},
+    ),
     # With decay signs flip three to five times as often, so there is something to damp: the printed rule, and the form
     # that came nearest to a gain where signs move (signs.py).
     dict(
