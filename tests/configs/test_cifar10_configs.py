@@ -140,6 +140,25 @@ def test_binary_network_learns_and_predicts(name):
 
 
 @pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
+@pytest.mark.parametrize('method', LAYERS)
+def test_signs_of_methods_that_do_not_normalise_get_a_rate_that_moves_them(method):
+    """Behind a normalisation the gradient halves where the weight doubles; OvSW and BiPer have rules of their own."""
+    model = built(narrow(load(f'resnet20_{method}_cifar10')))
+    layer = next(m for m in convolutions(model).values() if isinstance(m, BinaryConv2d) and m.binary)
+    start, direction = torch.randn(layer.weight.shape) * 0.01, torch.randn(layer.weight.shape)
+    sizes = []
+    for factor in (1, 2):
+        weight = (factor * start).requires_grad_()
+        (layer.weight_quantizer(weight) * direction).sum().backward()
+        sizes.append(weight.grad.norm().item())
+    plain = sizes[1] < 0.6 * sizes[0] or method in ('ovsw', 'biper')
+    rates = dict(relative=False) if plain else dict(relative=True, lr_mult=10)
+    for network in NETWORKS:
+        roles = load(f'{network}_{method}_cifar10').optim_wrapper.paramwise_cfg.roles
+        assert roles.latent_weight == (dict(relative=False) if network == 'vgg_small' else rates), network
+
+
+@pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
 @pytest.mark.parametrize('name', OWN)
 def test_own_recipe(name):
     block, quantizer, epochs, batch = OWN[name]

@@ -2,7 +2,8 @@
 # one-stage setting have in common; they run it for 400 to 1000 epochs, so 200 epochs lose some points to their tables.
 optim_wrapper = dict(
     constructor='ReBNNOptimWrapperConstructor',
-    # These recipes move signs as they are.
+    # So signs move where a method normalises its latent weights, or a network has no shortcuts; for the others there
+    # is cifar10_moving_200e.py.
     paramwise_cfg=dict(roles=dict(latent_weight=dict(relative=False))),
     optimizer=dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4),
 )
