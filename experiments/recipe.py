@@ -91,6 +91,19 @@ runs = [
         config=f'{folder}/resnet20_adabin_cifar10_cpu.py',
         options={**signs, **sgd, f'{latent}.lr_mult': 10},
     ),
+    # Whether it pays beside the smaller decay, too, with which signs flip half as often.
+    dict(
+        name='recipe_sgd_1e-4_gamma',
+        label='SGD, decay 1e-4, gamma by Eq. 14',
+        config=rebnn,
+        options={
+            **moving,
+            **sgd,
+            f'{optimizer}.weight_decay': 1e-4,
+            f'{latent}.lr_mult': 10,
+            gamma: 'adaptive',
+        },
+    ),
     # Which weights need it: the latent ones, or the real ones of the first and last layer and the shortcuts.
     dict(
         name='recipe_adamw_latent',
