@@ -29,9 +29,10 @@ class SpyOnFlipMeasurement(Hook):
 
 
 def small_config(name='resnet20_rebnn_cifar10.py', **options):
-    """A config of CIFAR-10 with a quarter of the channels."""
+    """A config of CIFAR-10 with a quarter of the channels and one rate for all weights."""
     cfg = Config.fromfile(ROOT / 'configs/cifar10' / name)
     cfg.merge_from_dict({'model.backbone.base_channels': 4, 'model.head.in_channels': 16, **options})
+    cfg.optim_wrapper.paramwise_cfg = dict(roles=dict(latent_weight=dict(relative=False)))
     cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), dict(type='SpyOnFlipMeasurement')]
     return cfg
 
@@ -64,7 +65,6 @@ def test_takes_real_steps_at_the_highest_rate_of_a_whole_training():
 
 def test_items_stand_in_for_a_data_set_of_whole_batches():
     cfg = small_config('own/resnet20_rebnn_100e_cifar10.py')
-    cfg.custom_hooks.pop()  # the spy expects one rate
     found = measure(cfg)
     assert found.projection.schedule.steps == 100 * 391 and 'objects cut out' in found.data
     assert found.projection.percent > 100

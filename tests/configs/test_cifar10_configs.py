@@ -239,11 +239,13 @@ def test_real_valued_twin_has_the_same_structure(network):
 
 @pytest.mark.parametrize('path', ['resnet20_{}_cifar10', 'cpu/resnet20_{}_cifar10_cpu'])
 def test_methods_differ_in_the_method_only(path):
+    """And in the rate of latent weights, of which there is a test of its own."""
     base = load(path.format('bireal')).to_dict()
     for method in [*LAYERS, 'adabin'] if path.startswith('cpu') else LAYERS:
         other = load(path.format(method)).to_dict()
         for key in ('binary', 'custom_hooks'):
             other[key] = base[key]
+        other['optim_wrapper']['paramwise_cfg'] = base['optim_wrapper']['paramwise_cfg']
         other['model']['backbone']['conv_cfg'] = base['model']['backbone']['conv_cfg']
         assert other == base
 

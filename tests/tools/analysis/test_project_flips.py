@@ -59,7 +59,7 @@ def test_a_table_a_page_and_a_file_of_several_calls(project, tmp_path):
 def test_an_optimizer_with_a_rate_of_its_own(project, tmp_path):
     few = '--steps', 4, '--batch-size', 4, '--data', 'sample', '--json', tmp_path / 'flips.json', *SMALL
     own = 'optim_wrapper.optimizer._delete_=True', 'optim_wrapper.optimizer.type=Adam'
-    code, _, err = project(CIFAR10, *few, *own)
+    code, _, err = project(CIFAR10, *few, *own, 'optim_wrapper.paramwise_cfg._delete_=True')
     assert code == 0, err
     (row,) = json.loads((tmp_path / 'flips.json').read_text())
     assert row['optimizer'] == 'Adam'
