@@ -10,7 +10,7 @@ import torch
 from mmengine.optim import _ParamScheduler
 from mmengine.registry import PARAM_SCHEDULERS
 
-NOTHING = 1e-3
+NOTHING = 1e-4
 """Of the highest rate. mmengine's schedulers make one move less than they have steps, so cosines end above zero."""
 
 
