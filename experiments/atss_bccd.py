@@ -3,7 +3,7 @@
 _base_ = './signs_bccd.py'
 
 title = 'ATSS, blood cells (unit: 24 epochs)'
-seeds = [0, 1]
+seeds = [0, 1, 2]
 folder = 'configs/bccd'
 long = {'train_cfg.max_epochs': 48, 'param_scheduler.1.end': 48}
 hooks = [

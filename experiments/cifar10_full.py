@@ -41,11 +41,28 @@ runs = [
         options={**moving, f'{optimizer}.type': 'AdamW', f'{optimizer}.weight_decay': 0.1},
         **rebnn,
     ),
+    dict(
+        name='full_adamw_none',
+        label='ReBNN with gamma 0, AdamW, decay 0.1',
+        options={
+            **moving,
+            f'{optimizer}.type': 'AdamW',
+            f'{optimizer}.weight_decay': 0.1,
+            f'{conv}.gamma': 0,
+        },
+        **rebnn,
+    ),
     # A fifth of the decay of recipe_sgd, for seven times its steps: what counts is their product with the rates.
     dict(
         name='full_sgd',
         label='ReBNN, SGD, decay 1e-4',
         options={**moving, **sgd, f'{optimizer}.weight_decay': 1e-4, f'{latent}.lr_mult': 10},
+        **rebnn,
+    ),
+    dict(
+        name='full_sgd_none',
+        label='ReBNN with gamma 0, SGD, decay 1e-4',
+        options={**moving, **sgd, f'{optimizer}.weight_decay': 1e-4, f'{latent}.lr_mult': 10, f'{conv}.gamma': 0},
         **rebnn,
     ),
     dict(
