@@ -72,6 +72,12 @@ runs = [
         options=sgd,
     ),
     dict(
+        name='full_real_adamw',
+        label='real-valued twin, AdamW, decay 0.1',
+        config=f'{folder}/resnet20_cifar10_cpu.py',
+        options={f'{optimizer}.type': 'AdamW', f'{optimizer}.weight_decay': 0.1},
+    ),
+    dict(
         name='full_stage1',
         label='first stage with a teacher, half the epochs',
         config=f'{folder}/resnet20_react_stage1_cifar10_cpu.py',
