@@ -35,6 +35,7 @@ PARTS = {
     'memory': "memory='sums' and 'recompute' against 'plain', bit by bit",
     'steps': 'the rule around optimizer steps, with GradScaler; schedules and constraints of every method',
     'bits': "Triton's kernels for signs and masks of one bit against PyTorch's operators, and their time",
+    'ops': "mmcv's NMS, RoIAlign and focal loss against torchvision's on the CPU",
     'sync': 'no step of ReBNN ResNet-18 waits for the device',
     'compile': 'torch.compile of blocks against the blocks',
     'processes': 'two processes (NCCL, two cards) against one',
@@ -56,17 +57,6 @@ def found(check: str, state: str, detail: str = '', **numbers: float) -> Finding
     return dict(check=check, state=state, detail=detail, numbers=numbers)
 
 
-def missing_ops(device: str) -> str | None:
-    """Why parts with detectors cannot run on the device, if they cannot."""
-    try:
-        from mmcv.ops import get_compiling_cuda_version
-    except ImportError as error:
-        return f"needs mmcv's compiled ops ({error}): docs/install.md"
-    if device.startswith('cuda') and get_compiling_cuda_version() == 'not available':
-        return "needs mmcv's ops compiled with CUDA, these are for a CPU: docs/install.md, With a GPU"
-    return None
-
-
 def call(command: list[str], limit_s: float) -> tuple[int, str]:
     """Exit code and output of a command; its last line says so if it ran past its time."""
     env = {**os.environ, 'PYTHONPATH': os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))}
@@ -86,6 +76,7 @@ def last_line(text: str) -> str:
 def check_cost(device: str) -> Iterator[Finding]:
     """The real twin and ReBNN's memory modes, by tools/analysis/benchmark_training.py."""
     from rebnn_mm.analysis.device.cost import measured
+    from rebnn_mm.analysis.device.detector_ops import missing_ops
 
     on_gpu = device.startswith('cuda')
     for name, config, batch, detector in COSTS:
@@ -130,6 +121,7 @@ def check_training(device: str) -> Iterator[Finding]:
     from mmengine.config import Config
 
     from experiments.study.plan import read_experiment
+    from rebnn_mm.analysis.device.detector_ops import missing_ops
 
     on_gpu = device.startswith('cuda')
     with tempfile.TemporaryDirectory() as name:

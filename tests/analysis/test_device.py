@@ -1,5 +1,8 @@
 """The checks of a device on the CPU, where they pass, and on what is wrong, which they refuse."""
 
+from functools import partial
+
+import mmcv.ops
 import pytest
 import torch
 from torch import nn
@@ -136,6 +139,16 @@ def test_wrong_bits_are_refused(monkeypatch):
     pack = bits.pack
     monkeypatch.setattr(bits, 'pack', lambda x, what=0, *shift: pack(x, what, *shift) ^ (what == bits.WITHIN_ONE))
     assert len([f for f in run_part('bits', 'cpu') if f.state == 'failed']) == 9
+
+
+def test_wrong_operators_of_detectors_are_refused(monkeypatch):
+    *found, focal = run_part('ops', 'cpu')
+    assert len(found) == 8 and not failed(found) and focal.state == 'skipped'
+    nms = mmcv.ops.nms
+    monkeypatch.setattr(mmcv.ops, 'nms', lambda boxes, scores, threshold: nms(boxes, scores, threshold + 0.01))
+    monkeypatch.setattr(mmcv.ops, 'RoIAlign', partial(mmcv.ops.RoIAlign, pool_mode='max'))
+    assert [f.check for f in failed(run_part('ops', 'cpu'))][:2] == ['NMS, 0.3', 'NMS, 0.5']
+    assert len(failed(run_part('ops', 'cpu'))) == 3 + 2 + 1
 
 
 def test_an_error_is_a_finding(monkeypatch):

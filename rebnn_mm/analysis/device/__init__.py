@@ -12,6 +12,7 @@ from collections.abc import Callable
 from rebnn_mm.quantizers import MissingHookWarning
 
 from .cost import check_encoder_cost
+from .detector_ops import check_detector_ops
 from .finding import Finding, Findings
 from .layers import check_bits, check_compile, check_layers, check_memory_modes
 from .steps import check_processes, check_steps, check_sync
@@ -25,6 +26,7 @@ PARTS: dict[str, Callable[[str], Findings]] = {
     'processes': check_processes,
     'encoder': check_encoder_cost,
     'bits': check_bits,
+    'ops': check_detector_ops,
 }
 """The parts that need no command of their own, by name."""
 
