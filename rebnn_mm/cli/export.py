@@ -13,7 +13,7 @@ from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
-from mmengine.config import Config, DictAction
+from mmengine.config import DictAction
 from rich.console import Console
 
 from rebnn_mm.deploy.run import positive
@@ -21,7 +21,7 @@ from rebnn_mm.export import ENGINES
 from rebnn_mm.export.int8 import TIERS
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.utils.command_line import TESTING, config_file, missing_sections, stop_if, unwritable
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import explained, fitting_config
 
 SWITCHES = [option for option in fields(Options) if isinstance(option.default, bool)]
 
@@ -82,8 +82,7 @@ def scorer(args: argparse.Namespace) -> Callable[[bytes], Mapping[str, float]]:
     from rebnn_mm.evaluation.packed_predictor import score
     from rebnn_mm.utils.dataset_check import missing_data
 
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options or {})
+    cfg = fitting_config(args.config, args.cfg_options)
     problem = missing_sections(cfg, TESTING) or missing_data(cfg, ['test'])
     if problem:
         raise ValueError(problem)

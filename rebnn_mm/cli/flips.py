@@ -15,7 +15,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from mmengine.config import Config, DictAction
+from mmengine.config import DictAction
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -34,7 +34,7 @@ from rebnn_mm.analysis.flip_setup import Options
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
 from rebnn_mm.utils.config_file import missing_config
-from rebnn_mm.utils.config_mistake import explained, misspelt_key
+from rebnn_mm.utils.config_mistake import explained, fitting_config
 from rebnn_mm.utils.whole_file import whole_file
 
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
@@ -74,12 +74,8 @@ def measured_row(config: str, args: argparse.Namespace, progress: Progress) -> R
         NothingToMeasure: it has no binary weights.
         ValueError, RuntimeError, OSError: it cannot be trained here.
     """
-    cfg = Config.fromfile(config)
     changed = args.cfg_options or {}
-    problem = misspelt_key(cfg, changed)
-    if problem:
-        raise ValueError(problem)
-    cfg.merge_from_dict(changed)
+    cfg = fitting_config(config, changed)
     options = Options(
         steps=args.steps,
         data=args.data,

@@ -32,7 +32,7 @@ from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, equal_class
 from rebnn_mm.datasets.annotated_folder import SPLITS, WRITTEN, Annotated, BadAnnotations, as_coco, read_annotated
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint
-from rebnn_mm.utils.command_line import config_file, stop_if, stopping_on_mistakes, unwritable
+from rebnn_mm.utils.command_line import config_file, read_config, stop_if, stopping_on_mistakes, unwritable
 from rebnn_mm.utils.config_file import SCOPE, config_path, missing_config
 
 BASE = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py'
@@ -136,7 +136,7 @@ def main() -> None:
     out = args.out or Path(f'{args.data.resolve().name}.py')
     stop_if(None if out.suffix == '.py' else f'--out {out} must end in .py.')
     stop_if(unwritable(out) or missing_config(args.base))
-    bases, configs = {out: args.base}, {out: Config.fromfile(config_file(args.base))}
+    bases, configs = {out: args.base}, {out: read_config(config_file(args.base))}
     stop_if(None if configs[out].get('model') else f'{args.base} has no model; name the config of a detector.')
     teacher_base, teacher = configs[out].model.get('teacher'), out.with_name(f'{out.stem}_teacher.py')
     taught = isinstance(teacher_base, str)
@@ -144,7 +144,7 @@ def main() -> None:
         # Trained first, so written first.
         bases = {teacher: shipped(teacher_base), **bases}
         stop_if(unwritable(teacher) or missing_config(bases[teacher]))
-        configs[teacher] = Config.fromfile(config_file(bases[teacher]))
+        configs[teacher] = read_config(config_file(bases[teacher]))
     given = {split: path for split in SPLITS if (path := getattr(args, split)) is not None}
     try:
         data = read_annotated(args.data, given)

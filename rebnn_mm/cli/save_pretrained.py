@@ -15,13 +15,12 @@ from __future__ import annotations
 import argparse
 import os
 
-from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from mmengine.runner import load_checkpoint
 
 from rebnn_mm.registry import MODELS
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
-from rebnn_mm.utils.command_line import config_file, stop_if
+from rebnn_mm.utils.command_line import config_file, read_config, stop_if
 from rebnn_mm.utils.config_file import missing_config
 
 
@@ -35,7 +34,7 @@ def main() -> None:
     stop_if(missing_config(args.config) or missing_checkpoint(args.checkpoint))
     if os.path.exists(args.directory) and (not os.path.isdir(args.directory) or os.listdir(args.directory)):
         stop_if(f'{args.directory} exists already. Give the name of a new directory.')
-    cfg = Config.fromfile(args.config)
+    cfg = read_config(args.config)
     if str(cfg.model.get('type')).rpartition('.')[2] != 'TextClassifier':
         save_image_model(args)
         return

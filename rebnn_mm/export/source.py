@@ -16,7 +16,7 @@ from torch import nn
 from rebnn_mm.deploy.image import read_image
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.config_file import missing_config
-from rebnn_mm.utils.config_mistake import explained, misspelt_key
+from rebnn_mm.utils.config_mistake import explained, fitting_config
 
 from .calibration import CalibrationImages, image_files, training_images
 from .examples import Example, Text, prepared
@@ -86,11 +86,7 @@ def load_source(
     problem = missing_config(config) or missing_checkpoint(checkpoint)
     if problem:
         raise ValueError(problem)
-    cfg = Config.fromfile(config)
-    problem = misspelt_key(cfg, options or {})
-    if problem:
-        raise ValueError(problem)
-    cfg.merge_from_dict(options or {})
+    cfg = fitting_config(config, options)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     with explained(cfg):
         model = MODELS.build(cfg.model)

@@ -15,8 +15,8 @@ from typing import Any
 from mmengine.config import Config, DictAction
 
 from rebnn_mm.utils.check_env import check_environment
-from rebnn_mm.utils.config_file import config_path, missing_config
-from rebnn_mm.utils.config_mistake import Mistake, broken_config, explained, misspelt_key
+from rebnn_mm.utils.config_file import config_path
+from rebnn_mm.utils.config_mistake import Mistake, explained, fitting_config
 
 
 def config_file(text: str) -> str:
@@ -41,19 +41,12 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def read_config(path: str, options: dict[str, Any] | None = None) -> Config:
-    """Read a config and apply ``--cfg-options``; a file or an option that is not there ends the program.
-
-    So does a file that is broken: it is a program, and may raise anything.
-    """
-    stop_if(missing_config(path))
+    """Read a config and apply ``--cfg-options``; what is not there, misspelt or broken ends the program."""
     try:
-        cfg = Config.fromfile(path)
-    except Exception as error:
-        stop_if(broken_config(path, error))
+        return fitting_config(path, options)
+    except ValueError as error:
+        stop_if(str(error))
         raise
-    stop_if(misspelt_key(cfg, options or {}))
-    cfg.merge_from_dict(options or {})
-    return cfg
 
 
 def load_config(args: argparse.Namespace) -> Config:

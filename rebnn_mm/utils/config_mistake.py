@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from mmengine.config import Config
 
+from .config_file import missing_config
 from .options import check_options
 
 READ_BESIDE_ARGUMENTS = (
@@ -131,6 +132,31 @@ def misspelt_key(cfg: Config, options: Mapping[str, Any]) -> str | None:
             else:
                 break
     return None
+
+
+def fitting_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
+    """Read a config and put options into it, as ``--cfg-options`` does.
+
+    Raises:
+        ValueError: the file or the place of an option is not there, or the file is broken: it is a program, and may
+            raise anything. One sentence says which.
+
+    Example:
+        >>> fitting_config('configs/cifar10/resnet20_cifar10.py', {'train_cfg.max_epochs': 3}).train_cfg.max_epochs
+        3
+    """
+    problem = missing_config(path)
+    if problem is not None:
+        raise ValueError(problem)
+    try:
+        cfg = Config.fromfile(path)
+    except Exception as error:
+        raise ValueError(broken_config(path, error)) from error
+    problem = misspelt_key(cfg, options or {})
+    if problem is not None:
+        raise ValueError(problem)
+    cfg.merge_from_dict(dict(options or {}))
+    return cfg
 
 
 def broken_config(path: str | Path, error: Exception) -> str:

@@ -12,7 +12,7 @@ from mmengine.config import Config
 
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.command_line import stop_if, stopping_on_mistakes
-from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.config_mistake import fitting_config
 
 Image = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -32,10 +32,11 @@ def unfit_input(image: str | Path, config: str | None, checkpoint: str) -> str |
     if not Path(image).is_file():
         return f'no image at {image}.'
     if config is not None:
-        problem = missing_config(config)
-        if problem is not None:
-            return problem
-        if Config.fromfile(config).get('default_scope') == 'mmpretrain':
+        try:
+            cfg = fitting_config(config)
+        except ValueError as error:
+            return str(error)
+        if cfg.get('default_scope') == 'mmpretrain':
             return f'{config} is the config of a classifier, which draws no boxes. Name the config of a detector.'
     problem = missing_checkpoint(checkpoint)
     if problem is None and cv2.imread(str(image)) is None:

@@ -1,4 +1,5 @@
 import pickle
+import re
 from pathlib import Path
 
 import mmengine
@@ -8,7 +9,7 @@ from mmengine.config import Config
 from mmengine.registry import HOOKS, MODELS, build_from_cfg
 from mmengine.runner import load_checkpoint
 
-from rebnn_mm.utils.config_mistake import Mistake, explained, misspelt_key
+from rebnn_mm.utils.config_mistake import Mistake, explained, fitting_config, misspelt_key
 
 build_conv_layer = pytest.importorskip('mmcv.cnn').build_conv_layer
 
@@ -199,3 +200,22 @@ def test_the_way_out_it_names_works():
     assert misspelt_key(cfg, options) is None
     cfg.merge_from_dict(options)
     assert cfg.model.backbone.init_cfg == dict(type='P')
+
+
+@pytest.mark.parametrize(
+    ('text', 'options', 'words'),
+    [
+        ('', {}, 'my.py cannot be read: '),
+        ('a = dict(b=1', {}, 'my.py cannot be read: SyntaxError'),
+        ('model = dict(depth=18)', {'modle.depth': 34}, "the config has no 'modle'"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_one_sentence(tmp_path, text, options, words):
+    path = tmp_path / 'my.py'
+    with pytest.raises(ValueError, match='^no config file at '):
+        fitting_config(path, options)
+    path.write_text(text or 'a = nothing')
+    with pytest.raises(ValueError, match=re.escape(words)):
+        fitting_config(path, options)
+    path.write_text('model = dict(depth=18)')
+    assert fitting_config(path, {'model.depth': 34}).model.depth == 34

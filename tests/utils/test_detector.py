@@ -54,6 +54,7 @@ def test_the_first_unfit_file_is_named(white, tmp_path):
     assert unfit_input(white, None, str(checkpoint)) is None
     assert unfit_input(white, None, 'b.pth') == 'no checkpoint at b.pth.'
     assert unfit_input(white, 'no/such.py', 'b.pth').startswith('no config file at no/such.py.')
+    assert unfit_input(white, text, 'b.pth').startswith(f'{text} cannot be read: ')
     assert unfit_input(text, None, str(checkpoint)) == f'{text} cannot be read as an image. Name a JPEG or PNG file.'
 
 

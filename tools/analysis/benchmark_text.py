@@ -29,8 +29,7 @@ from mmengine.registry import MODELS, init_default_scope
 from rebnn_mm.deploy import DeployError, load
 from rebnn_mm.deploy.session import open_session
 from rebnn_mm.export.tasks import input_names, is_text_classifier, text_graph
-from rebnn_mm.utils.command_line import stop_if
-from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.command_line import read_config, stop_if
 
 
 def parse_args() -> argparse.Namespace:
@@ -108,9 +107,7 @@ def shares(session: Any, feeds: dict[str, np.ndarray], repeats: int) -> dict[str
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore', FutureWarning)
-    stop_if(missing_config(args.config))
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options or {})
+    cfg = read_config(args.config, args.cfg_options)
     try:
         network = real_network(cfg)
         names = input_names(network)

@@ -44,8 +44,7 @@ from rebnn_mm.analysis.device.cost import kept_bytes
 from rebnn_mm.engine import MethodDriver, ResilientGradient
 from rebnn_mm.layers.base import BinaryLayer
 from rebnn_mm.quantizers import MissingHookWarning
-from rebnn_mm.utils.command_line import stop_if
-from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.command_line import read_config, stop_if
 from rebnn_mm.utils.machine import processor, versions
 
 Step = Callable[[Any], Any]
@@ -465,11 +464,9 @@ def main() -> None:
     if args.table is not None:
         measure_table(args)
         return
-    stop_if(missing_config(args.config))
     if args.threads is not None:
         torch.set_num_threads(args.threads)
-    cfg = Config.fromfile(args.config)
-    cfg.merge_from_dict(args.cfg_options or {})
+    cfg = read_config(args.config, args.cfg_options)
     if swap_layers(cfg.model.to_dict(), None) == swap_layers(cfg.model.to_dict(), OURS):
         stop_if(f'{args.config} has no 1-bit layers, so there is nothing to compare.')
     scope = cfg.get('default_scope', 'mmengine')
