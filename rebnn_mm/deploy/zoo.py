@@ -31,6 +31,7 @@ ROWS = {
     'of': 'of',
     'recipe': 'the recipe over seeds',
     'data': 'data',
+    'photo': 'sample image',
     'config': 'config',
     'trained': 'trained by',
     'seed': 'seed',
@@ -49,7 +50,7 @@ def cards() -> tuple[Card, ...]:
 
     Example:
         >>> [card['name'] for card in cards()]
-        ['blood-cells', 'blood-cells-int8', 'blood-cells-atss']
+        ['blood-cells', 'blood-cells-int8', 'blood-cells-atss', 'cifar10-resnet20']
     """
     return tuple(json.loads((FOLDER / 'cards.json').read_text(encoding='utf-8')))
 
