@@ -30,14 +30,6 @@ runs = [
     dict(name='full_rebnn', label='ReBNN', options=moving, **rebnn),
     dict(name='full_none', label='ReBNN with gamma 0', options={**moving, f'{conv}.gamma': 0}, **rebnn),
     dict(name='full_real', label='real-valued twin', config=f'{folder}/resnet20_cifar10_cpu.py'),
-    dict(name='full_borders', label='ReBNN, borders of -1', options={**moving, **borders}, **rebnn),
-    dict(
-        name='full_ema',
-        label='ReBNN, EMA over 1,000 steps',
-        options=moving,
-        hooks=[dict(type='EMAHook', momentum=1e-3, update_buffers=True)],
-        **rebnn,
-    ),
     dict(
         name='full_adamw',
         label='ReBNN, AdamW, decay 0.1',

@@ -15,7 +15,8 @@ folder = 'configs/cifar10/cpu'
 optimizer = 'optim_wrapper.optimizer'
 roles = 'optim_wrapper.paramwise_cfg.roles'
 latent = f'{roles}.latent_weight'
-gamma = 'model.backbone.conv_cfg.gamma'
+conv = 'model.backbone.conv_cfg'
+gamma = f'{conv}.gamma'
 signs = {f'{latent}.relative': True, f'{latent}.lr_mult': 1}
 moving = {**signs, gamma: 0}
 decay = {f'{optimizer}.type': 'AdamW', f'{optimizer}.weight_decay': 0.1}
@@ -79,6 +80,27 @@ runs = [
         options={**moving, **sgd, f'{latent}.lr_mult': 10, gamma: 1e-5},
         hooks=[dict(type='ReBNNOscillationHook', window=100)],
     ),
+    # What else a recipe can have.
+    dict(
+        name='recipe_sgd_borders',
+        label='SGD, decay 5e-4, borders of -1',
+        config=rebnn,
+        options={**moving, **sgd, f'{latent}.lr_mult': 10, f'{conv}.pad_value': -1},
+    ),
+    dict(
+        name='recipe_sgd_ema',
+        label='SGD, decay 5e-4, EMA over 1,000 steps',
+        config=rebnn,
+        options={**moving, **sgd, f'{latent}.lr_mult': 10},
+        hooks=[dict(type='EMAHook', momentum=1e-3, update_buffers=True)],
+    ),
+    dict(
+        name='recipe_sgd_taught',
+        label='SGD, decay 5e-4, with a teacher',
+        config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
+        options={**moving, **sgd, f'{latent}.lr_mult': 10, 'load_from': None},
+        hooks=[dict(type='BinaryCompileHook', part='teacher.backbone')],
+    ),
     dict(
         name='recipe_sgd_react',
         label='ReActNet, SGD, decay 5e-4',
@@ -126,4 +148,4 @@ runs = [
     ),
     dict(name='recipe_real_sgd', label='real-valued, SGD, decay 5e-4', config=real, options=sgd),
 ]
-del folder, optimizer, roles, latent, gamma, signs, moving, decay, sgd, rebnn, real
+del folder, optimizer, roles, latent, conv, gamma, signs, moving, decay, sgd, rebnn, real
