@@ -54,6 +54,14 @@ runs = [
         options={**moving_sgd, f'{conv}.gamma': 0},
         **rebnn,
     ),
+    # What gained most by 15 epochs (recipe.py).
+    dict(
+        name='full_sgd_oscillation',
+        label='ReBNN, SGD, decay 1e-4, Eq. 14 by signs there and back in 100 steps, no bounds',
+        options={**moving_sgd, f'{conv}.gamma': 1e-5},
+        hooks=[dict(type='ReBNNOscillationHook', window=100)],
+        **rebnn,
+    ),
     dict(
         name='full_sgd_react',
         label='ReActNet, SGD, decay 1e-4',
