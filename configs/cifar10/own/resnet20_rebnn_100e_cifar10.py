@@ -1,5 +1,5 @@
-# ReBNN as this project trains it: weight decay keeps signs moving (docs/method.md), images lie on the device as one
-# tensor. What it has reached: run full_adamw of docs/results.md.
+# ReBNN as this project trains it: latent weights at a rate that turns signs, and a weight decay that keeps them moving
+# (docs/method.md); images lie on the device as one tensor. What it has reached: run full_sgd of docs/results.md.
 _base_ = [
     '../../_base_/models/resnet20_cifar.py',
     '../../_base_/datasets/cifar10_resident.py',
@@ -11,7 +11,8 @@ custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 model = dict(backbone=dict(conv_cfg=_base_.binary))
 optim_wrapper = dict(
     constructor='ReBNNOptimWrapperConstructor',
-    optimizer=dict(type='AdamW', lr=3e-3, weight_decay=0.1),
+    optimizer=dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4),
+    paramwise_cfg=dict(roles=dict(latent_weight=dict(relative=True, lr_mult=10))),
 )
 max_epochs = 100
 param_scheduler = dict(type='LinearLR', start_factor=1, end_factor=0, end=max_epochs, convert_to_iter_based=True)
