@@ -53,6 +53,7 @@ TABLES = {
     'pretrained_kangaroo': ('pretrained_twin', 100, False),
     'towers_bccd': ('towers_real', 100, False),
     'atss_bccd': ('atss_real_long', 100, False),
+    'atss_kangaroo': ('atss_real_long', 100, False),
     'fcos_bccd': ('fcos_real', 100, False),
 }
 
