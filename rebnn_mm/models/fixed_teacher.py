@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from mmengine.config import Config, ConfigDict
+from mmengine.config import ConfigDict
 from mmengine.hub import get_config
 from mmengine.registry import Registry
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
 from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint, other_quantizers
-from rebnn_mm.utils.config_file import get_config_dir, missing_config
+from rebnn_mm.utils.config_file import get_config_dir
+from rebnn_mm.utils.config_mistake import fitting_config
 
 PARTS = ('backbone', 'neck', 'head', 'rpn_head', 'bbox_head', 'roi_head')
 """Where classifiers and detectors keep their parts."""
@@ -287,11 +288,13 @@ class ConfiguredTeacher(FixedTeacher):
             if not path.is_file() and path.parts[:1] == ('configs',):
                 shipped = get_config_dir().joinpath(*path.parts[1:])
                 path = shipped if shipped.is_file() else path
-            problem = missing_config(path)
-            if problem:
-                raise self.teacher_error(f'teacher={teacher!r}: {problem}')
-            config = Config.fromfile(path)
-        model = config.model
+            try:
+                config = fitting_config(path)
+            except ValueError as error:
+                raise self.teacher_error(f'teacher={teacher!r}: {error}') from error
+        model = config.get('model')
+        if not model:
+            raise self.teacher_error(f'teacher={teacher!r} has no model; name the config of a network.')
         return model, model.get('data_preprocessor') or config.get('data_preprocessor') or {}
 
     def _check_same_images(self, images: Mapping[str, Any], preprocessing: Mapping[str, Any]) -> None:

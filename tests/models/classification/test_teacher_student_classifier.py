@@ -336,6 +336,16 @@ def test_two_processes_keep_one_student(teacher_file, tmp_path):
     assert all(torch.equal(value, saved[name]) for name, value in second['teacher'].items())
 
 
+@pytest.mark.parametrize(
+    ('text', 'message'), [('model = dict(type=', 'cannot be read: SyntaxError'), ('epochs = 3\n', 'has no model')]
+)
+def test_a_config_that_is_none_of_a_teacher_is_refused(tmp_path, text, message):
+    config = tmp_path / 'teacher.py'
+    config.write_text(text)
+    with pytest.raises(ValueError, match=f'teacher.py.*{message}'):
+        TeacherStudentClassifier(**network(), teacher=str(config), teacher_checkpoint='teacher.pth')
+
+
 def test_teacher_from_a_config_file_and_from_a_library(teacher_file, tmp_path):
     config = tmp_path / 'teacher.py'
     config.write_text(f'model = {teacher_config()!r}\n')
