@@ -50,12 +50,12 @@ def main() -> int:
     args = parse_args()
     try:
         report = benchmark(args)
+        print('\n'.join(table(report)))
         if args.json:
             args.json.write_text(json.dumps(report, indent=2) + '\n', encoding='utf-8')
     except (DeployError, ValueError, OSError) as error:
         print(f'benchmark_board: {error}', file=sys.stderr)
         return 1
-    print('\n'.join(table(report)))
     return 0
 
 

@@ -62,6 +62,14 @@ def test_the_command_prints_a_table_and_writes_json(packed, real, tmp_path):
     assert [line.split()[0] for line in lines[2:6]] == ['model', 'packed.onnx', 'r.onnx', 'ratio']
 
 
+def test_what_was_measured_is_printed_where_its_file_cannot_be_written(tool, packed, tmp_path, monkeypatch, capsys):
+    options = [packed, '--size', 48, 64, '--runs', 6, '--warm-up', 0, '--threads', 2, '--json', tmp_path]
+    monkeypatch.setattr(sys, 'argv', ['benchmark_board.py', *map(str, options)])
+    assert tool.main() == 1
+    printed = capsys.readouterr()
+    assert 'packed.onnx' in printed.out and 'Is a directory' in printed.err
+
+
 def test_a_board_is_described(tool, packed, board):
     report = tool.benchmark(arguments(packed), board)
     assert report['cpu']['board'] == 'Hardkernel ODROID-C4'
