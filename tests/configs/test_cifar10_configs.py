@@ -54,6 +54,7 @@ REAL = {'resnet20': 19 + 2, 'resnet18': 17 + 3, 'vgg_small': 6}
 
 OWN = {
     'resnet20_rebnn_100e': ('BinaryReActBlock', 'ReBNNWeight', 100, 128),
+    'resnet20_rebnn_taught_40e': ('BinaryReActBlock', 'ReBNNWeight', 40, 128),
     'resnet20_rbnn_1000e': ('BinaryHardtanhBlock', 'RBNNWeight', 1000, 256),
     'resnet20_single_rbnn_1000e': ('BinarySingleShortcutBlock', 'RBNNWeight', 1000, 256),
     'resnet18_rbnn_1000e': ('BinarySingleShortcutBlock', 'RBNNWeight', 1000, 256),
@@ -77,6 +78,8 @@ OWN = {
 BIPER = {'resnet18_biper_stage1_600e': (0.021, 1.6e-3), 'resnet18_biper_two_stage_300e': (0.0037, 1.6e-4)}
 """Rate and decay of its two stages."""
 
+OTHER_RATES = {**BIPER, 'resnet20_rebnn_taught_40e': (0.03, 1e-4)}
+
 
 @pytest.fixture(autouse=True)
 def _scope_of_mmpretrain():
@@ -98,9 +101,15 @@ def narrow(cfg: Config) -> Config:
 
 
 def built(cfg: Config) -> nn.Module:
+    """With random weights, also those of a teacher."""
     torch.manual_seed(0)
-    preprocessor = {'type': 'ClsDataPreprocessor', **cfg.data_preprocessor}
-    model = MODELS.build({**cfg.model, 'data_preprocessor': preprocessor})
+    settings = {**cfg.model, 'data_preprocessor': {'type': 'ClsDataPreprocessor', **cfg.data_preprocessor}}
+    if 'teacher' in settings:
+        teacher = settings['teacher']
+        network = Config.fromfile(ROOT / teacher).model if isinstance(teacher, str) else teacher
+        random = dict(type='Kaiming', layer='Conv2d')
+        settings |= dict(teacher={**network, 'init_cfg': random}, teacher_checkpoint=None)
+    model = MODELS.build(settings)
     model.init_weights()
     return model
 
@@ -111,7 +120,7 @@ def learn_and_predict(model: nn.Module) -> None:
     images = list(torch.randint(0, 256, (4, 3, 32, 32), dtype=torch.uint8, generator=generator))
     samples = [DataSample().set_gt_label(label) for label in (0, 3, 6, 9)]
     batch = model.data_preprocessor(dict(inputs=images, data_samples=samples), training=True)
-    model(**batch, mode='loss')['loss'].backward()
+    model.parse_losses(model(**batch, mode='loss'))[0].backward()
     sizes = {name: conv.weight.grad.abs().sum().item() for name, conv in convolutions(model).items()}
     assert {name: size for name, size in sizes.items() if not 0 < size < float('inf')} == {}
     with torch.no_grad():
@@ -169,7 +178,7 @@ def test_own_recipe(name):
     if 'bnn_250e' in name:
         assert optimizer == dict(type='Adam', lr=5e-3)
     else:
-        rate, decay = BIPER.get(name, (0.1, 5e-4 if '600e' in name or 'siman' in name else 1e-4))
+        rate, decay = OTHER_RATES.get(name, (0.1, 5e-4 if '600e' in name or 'siman' in name else 1e-4))
         assert optimizer == dict(type='SGD', lr=rate, momentum=0.9, weight_decay=decay)
     schedule = cfg.param_scheduler
     assert (schedule if isinstance(schedule, dict) else schedule[-1]).get('end', epochs) == epochs
@@ -181,12 +190,17 @@ def test_own_recipe(name):
     learn_and_predict(model)
 
 
-def test_our_recipe_is_that_of_its_measured_run():
-    ours = load('own/resnet20_rebnn_100e_cifar10')
-    (run,) = read_experiment(ROOT / 'experiments/cifar10_full.py').runs([0], ['full_sgd'])
+@pytest.mark.parametrize(
+    ('name', 'measured'), [('resnet20_rebnn_100e', 'full_sgd'), ('resnet20_rebnn_taught_40e', 'full_sgd_taught')]
+)
+def test_our_recipe_is_that_of_its_measured_run(name, measured):
+    ours = load(f'own/{name}_cifar10')
+    (run,) = read_experiment(ROOT / 'experiments/cifar10_full.py').runs([0], [measured])
     measured = run.build_config(ROOT)
-    for key in ('model', 'param_scheduler', 'data_preprocessor'):
+    for key in ('param_scheduler', 'data_preprocessor'):
         assert ours[key] == measured[key], key
+    for part in ('type', 'backbone', 'neck', 'head', 'teacher_checkpoint'):
+        assert ours.model.get(part) == measured.model.get(part), part
     for dataset in ('train_dataloader', 'val_dataloader'):
         assert ours[dataset].dataset == measured[dataset].dataset
     groups = []
