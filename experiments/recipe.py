@@ -98,7 +98,7 @@ runs = [
         name='recipe_sgd_taught',
         label='SGD, decay 5e-4, with a teacher',
         config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
-        options={**moving, **sgd, f'{latent}.lr_mult': 10, 'load_from': None},
+        options={**moving, **sgd, f'{latent}.lr_mult': 10},
         hooks=[dict(type='BinaryCompileHook', part='teacher.backbone')],
     ),
     dict(

@@ -92,7 +92,7 @@ class PlannedRun:
 
         Args:
             root: root of the project.
-            start: checkpoint of the run it starts from.
+            start: checkpoint of the run it starts from; without it from random weights, whatever the config says.
             teacher: checkpoint of the run that teaches it.
 
         Raises:
@@ -108,8 +108,8 @@ class PlannedRun:
             cfg.model.teacher = self.teacher.build_config(root).model
         if teacher is not None:
             cfg.model.teacher_checkpoint = str(teacher)
-        if start is not None:
-            cfg.load_from = str(start)
+        # A second stage's config names the first one's weights; a list says so by ``start``.
+        cfg.load_from = None if start is None else str(start)
         return cfg
 
     def build_test_config(self, root: Path) -> Config:

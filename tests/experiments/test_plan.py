@@ -183,6 +183,11 @@ def test_the_config_has_overrides_budget_seed_hooks_and_start(root):
     assert cfg.custom_imports.imports == [HOOKS_MODULE]
 
 
+def test_without_a_start_a_run_begins_from_random_weights(root):
+    (root / 'config.py').write_text(CONFIG + "load_from = 'first_stage.pth'")
+    assert planned().build_config(root).load_from is None
+
+
 def test_a_config_without_hooks_gets_them_too(root):
     (root / 'config.py').write_text('train_cfg = dict(max_epochs=10)')
     cfg = planned(hooks=[dict(type='Recorder')]).build_config(root)
