@@ -92,6 +92,15 @@ runs = [
         start='full_sgd',
     ),
     dict(
+        name='full_sgd_taught_more',
+        label='ReBNN, SGD, decay 1e-4, 40 and 60 epochs more with a teacher',
+        config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
+        options=gently,
+        budget={'train_cfg.max_epochs': 60, 'param_scheduler.end': 60},
+        hooks=[dict(type='BinaryCompileHook', part='teacher.backbone')],
+        start='full_sgd_taught',
+    ),
+    dict(
         name='full_real_sgd',
         label='real-valued twin, SGD, decay 5e-4',
         config=f'{folder}/resnet20_cifar10_cpu.py',
