@@ -15,6 +15,7 @@ from torch import Tensor
 from rebnn_mm.analysis.weight_history import read_weight_history
 from rebnn_mm.engine.weight_recorder_hook import RECORD_FILE
 from rebnn_mm.functional import channel_mean_abs
+from rebnn_mm.utils.checkpoint_check import latest_checkpoint
 from rebnn_mm.utils.machine import processor, versions
 
 BY_LAYER = ('flip_percent/', 'sequential_flip_percent/')
@@ -110,9 +111,8 @@ def latent_weight_histograms(state: Mapping[str, Tensor], layers: Iterable[str])
 
 def last_checkpoint(work_dir: str | Path) -> Path | None:
     """The checkpoint that a run would go on from, None if there is none."""
-    pointer = Path(work_dir, 'last_checkpoint')
-    path = Path(pointer.read_text().strip()) if pointer.is_file() else None
-    return path.resolve() if path is not None and path.is_file() else None
+    found = latest_checkpoint(work_dir)
+    return Path(found).resolve() if found is not None and Path(found).is_file() else None
 
 
 def provenance(root: Path) -> dict[str, Any]:

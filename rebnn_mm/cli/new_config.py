@@ -310,7 +310,8 @@ def epochs_of(base: Config, images: int, asked: int | None) -> int | None:
         problem = '--epochs: the base counts iterations; set train_cfg.max_iters in the config.'
         stop_if(None if asked is None else problem)
         return None
-    return asked or max(12, math.ceil(STEPS * base.train_dataloader.get('batch_size', 1) / images))
+    batch = min(base.train_dataloader.get('batch_size', 1), images)
+    return asked or max(12, math.ceil(STEPS * batch / images))
 
 
 def schedule(base: Config, epochs: int) -> str:

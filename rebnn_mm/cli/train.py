@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import argparse
 import math
+from typing import Any
 
 from mmengine.config import Config
 from mmengine.device import get_device
+from mmengine.hooks import Hook
 from mmengine.registry import RUNNERS
-from mmengine.runner import Runner, find_latest_checkpoint
+from mmengine.runner import Runner
 
 from rebnn_mm.analysis.rate_schedule import rate_schedule
 from rebnn_mm.engine.bfloat16_optim_wrapper import multiplies_bfloat16
 from rebnn_mm.engine.binary_hook import has_epochs
-from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
+from rebnn_mm.utils.checkpoint_check import (
+    latest_checkpoint,
+    mismatched_checkpoint,
+    missing_checkpoint,
+    unfit_state,
+)
 from rebnn_mm.utils.command_line import (
     TRAINING,
     add_common_arguments,
@@ -85,8 +92,8 @@ def apply_flags(cfg: Config, args: argparse.Namespace) -> None:
         cfg.auto_scale_lr.enable = True
     if args.resume == 'auto':
         # mmengine forgets load_from where it looks for a checkpoint to resume, and there may be none yet.
-        cfg.resume = find_latest_checkpoint(cfg.work_dir) is not None
-        cfg.load_from = None if cfg.resume else cfg.get('load_from')
+        latest = latest_checkpoint(cfg.work_dir)
+        cfg.resume, cfg.load_from = latest is not None, latest or cfg.get('load_from')
     elif args.resume is not None:
         cfg.resume, cfg.load_from = True, args.resume
 
@@ -94,8 +101,28 @@ def apply_flags(cfg: Config, args: argparse.Namespace) -> None:
 def starting_checkpoint(cfg: Config) -> str | None:
     """The checkpoint that training will start from, if any."""
     if cfg.get('resume') and cfg.get('load_from') is None:
-        return find_latest_checkpoint(cfg.work_dir)
+        return latest_checkpoint(cfg.work_dir)
     return cfg.get('load_from')
+
+
+class ResumeCheck(Hook):
+    """Stops where the state of a checkpoint does not fit the config, and says so where nothing is left to train."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
+        """Before optimizer and schedules are loaded."""
+        problem = unfit_state(runner, checkpoint)
+        stop_if(
+            problem
+            and f'--resume: {self.path} {problem}. To go on with the new settings, start from its weights: '
+            f'--cfg-options load_from={self.path} without --resume.'
+        )
+        unit, whole = ('epoch', runner.max_epochs) if has_epochs(runner) else ('iter', runner.max_iters)
+        done = checkpoint.get('meta', {}).get(unit, 0)
+        if done >= whole:
+            runner.logger.warning(f'--resume: {self.path} is at {unit} {done} of {whole}; nothing is left to train.')
 
 
 def idle_problem(cfg: Config, runner: Runner) -> str | None:
@@ -135,6 +162,7 @@ def main() -> None:
     checkpoint = starting_checkpoint(cfg)
     if checkpoint is not None:
         stop_if(missing_checkpoint(checkpoint))
+        cfg.load_from = checkpoint
     stop_on_broken_environment(cfg)
     stop_if(unfit_model(cfg))
     stop_if(amp_problem(cfg))
@@ -148,4 +176,6 @@ def main() -> None:
         if has_epochs(runner):  # else batches go on over the end of the data
             stop_if(no_batch(runner.train_dataloader))
         stop_if(idle_problem(cfg, runner))
+        if cfg.get('resume') and checkpoint is not None:
+            runner.register_hook(ResumeCheck(checkpoint))
         runner.train()

@@ -1,6 +1,7 @@
 """The mmengine hook that says which loss pulls how strongly."""
 
 import copy
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,10 @@ class GradientShareHook(Hook):
     priority = 'NORMAL'
 
     def __init__(self, parts: Sequence[str] = ('backbone',), interval: int = 500) -> None:
+        if isinstance(parts, str):
+            raise ValueError(f'GradientShareHook: parts={parts!r} is to be a list of names: parts=[{parts!r}].')
+        if interval < 1:
+            raise ValueError(f'GradientShareHook: interval={interval}; it is to be 1 or more steps.')
         self.parts = tuple(parts)
         self.interval = interval
 
@@ -68,7 +73,9 @@ class GradientShareHook(Hook):
             for buffer, value in buffers:
                 buffer.copy_(value)
         for name, norm in norms.items():
-            runner.message_hub.update_scalar(f'train/gradient/{name.replace("loss_", "")}', norm)
+            loss, _, part = name.rpartition('/')
+            short = re.sub('loss_|_loss|loss', '', loss) or 'all'
+            runner.message_hub.update_scalar(f'train/gradient/{short}/{part}', norm)
 
 
 def gradient_norms(losses: Mapping[str, Any], parts: Mapping[str, nn.Module]) -> dict[str, float]:

@@ -264,6 +264,11 @@ def _optimizer_class(kind: Any) -> Any:
 
 def _checked_roles(roles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     checked = {}
+    if not isinstance(roles, Mapping) or not all(isinstance(options, Mapping) for options in roles.values()):
+        raise ValueError(
+            f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles={roles!r}; it is to be a dict of dicts, such as '
+            'roles=dict(latent_weight=dict(lr_mult=4)).'
+        )
     for name, options in roles.items():
         role = name.replace('_', ' ')
         if role not in ROLES:
@@ -276,6 +281,12 @@ def _checked_roles(roles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
                 raise ValueError(
                     f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles[{name!r}] has no option {option!r}; '
                     f'{_nearest(option, allowed)}'
+                )
+            value = options[option]
+            if not isinstance(value, (int, float)):
+                raise ValueError(
+                    f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles[{name!r}] has {option}={value!r}; it is to be '
+                    f'{"True or False" if option == RELATIVE else "a number"}.'
                 )
         checked[role] = dict(options)
     return checked

@@ -146,12 +146,14 @@ class _Held:
 class ConfiguredTeacher(FixedTeacher):
     """:class:`FixedTeacher` of an OpenMMLab model, built from a config and filled when training starts.
 
-    Until then the teacher has no weights, so testing does not need them.
+    Until then the teacher has no weights, so testing does not need them; nor its config file, without which there is
+    no teacher, and training stops.
     """
 
     teacher_checkpoint: str | None = None
     start_from_teacher = False
     teacher_ready = False
+    _without_teacher: str | None = None
 
     def build_teacher(
         self, teacher: str | Mapping[str, Any], checkpoint: str | None, registry: Registry, images: Mapping[str, Any]
@@ -167,8 +169,11 @@ class ConfiguredTeacher(FixedTeacher):
                 for one that it does without.
 
         Raises:
-            ValueError: there is no such config, the teacher has no weights, or its images are normalised otherwise.
+            ValueError: the config cannot be read, the teacher has no weights, or its images are normalised otherwise.
         """
+        if isinstance(teacher, str) and '::' not in teacher and not _config_path(teacher).is_file():
+            self._without_teacher = f'teacher={teacher!r}: no config file at {teacher}.'
+            return
         config, preprocessing = self._teacher_config(teacher)
         if checkpoint is None and not config.get('init_cfg'):
             raise self.teacher_error(
@@ -191,11 +196,13 @@ class ConfiguredTeacher(FixedTeacher):
         """Read the teacher's weights, once.
 
         Raises:
-            ValueError: the checkpoint does not exist, leaves parameters of the teacher unfilled, or has binary layers
-                where the teacher has real ones.
+            ValueError: the config or the checkpoint does not exist, or the latter leaves parameters of the teacher
+                unfilled, or has binary layers where the teacher has real ones.
         """
         if self.teacher_ready:
             return
+        if self._without_teacher:
+            raise self.teacher_error(self._without_teacher)
         if self.teacher_checkpoint is None:
             self.teacher.init_weights()
         else:
@@ -266,6 +273,12 @@ class ConfiguredTeacher(FixedTeacher):
             around = student.get_submodule(name.rpartition('.')[0])
             learns = torch.is_grad_enabled() and any(p.requires_grad for p in around.parameters())
             if learns and not any(getattr(x, 'requires_grad', True) for x in found):
+                own = list(student.get_submodule(name).parameters())
+                if own and not any(p.requires_grad for p in own):
+                    raise self.teacher_error(
+                        f'{name} is compared with the teacher, and is frozen, so that it can learn nothing. Set '
+                        'frozen_stages=-1, or take it out of modules.'
+                    )
                 raise self.teacher_error(
                     f'the output of {name} has no gradient, because it is computed a second time for the backward '
                     "pass. Compare the block that it is in, or set memory='plain' in conv_cfg."
@@ -284,12 +297,8 @@ class ConfiguredTeacher(FixedTeacher):
             except (AssertionError, FileNotFoundError, ValueError, ImportError) as error:
                 raise self.teacher_error(f'teacher={teacher!r} is no config of a library: {error}.') from error
         else:
-            path = Path(teacher)
-            if not path.is_file() and path.parts[:1] == ('configs',):
-                shipped = get_config_dir().joinpath(*path.parts[1:])
-                path = shipped if shipped.is_file() else path
             try:
-                config = fitting_config(path)
+                config = fitting_config(_config_path(teacher))
             except ValueError as error:
                 raise self.teacher_error(f'teacher={teacher!r}: {error}') from error
         model = config.get('model')
@@ -344,6 +353,14 @@ class ConfiguredTeacher(FixedTeacher):
                 'start_from_teacher=False.'
             )
         student.load_state_dict(state, strict=False)
+
+
+def _config_path(teacher: str) -> Path:
+    path = Path(teacher)
+    if not path.is_file() and path.parts[:1] == ('configs',):
+        shipped = get_config_dir().joinpath(*path.parts[1:])
+        return shipped if shipped.is_file() else path
+    return path
 
 
 def _first(names: list[str]) -> str:

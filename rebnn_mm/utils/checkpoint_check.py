@@ -10,10 +10,11 @@ from __future__ import annotations
 import os.path as osp
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from mmengine.model import BaseTTAModel
-from mmengine.runner import CheckpointLoader
+from mmengine.runner import CheckpointLoader, Runner, find_latest_checkpoint
 from torch import Tensor, nn
 
 QUANTIZER = re.compile(r'(?:(?P<layer>.+?)\.)?\w+_quantizer\.')
@@ -48,6 +49,18 @@ def missing_checkpoint(path: str) -> str | None:
     if '://' in path or osp.isfile(osp.expanduser(path)):
         return None
     return f'no checkpoint at {path}.'
+
+
+def latest_checkpoint(work_dir: str | Path) -> str | None:
+    """The last checkpoint that was written to a work dir, None if none was.
+
+    mmengine notes its whole path; where the folder has been moved since, the file of that name in it is meant.
+    """
+    path: str | None = find_latest_checkpoint(str(work_dir))
+    if path is None or osp.isfile(path):
+        return path
+    beside = Path(work_dir, osp.basename(path))
+    return str(beside) if beside.is_file() else path
 
 
 def match_keys(model: nn.Module, state_dict: Mapping[str, Tensor]) -> KeyMatch:
@@ -104,6 +117,38 @@ def mismatched_checkpoint(model: nn.Module, path: str, *, partial: bool = False)
         if keys:
             parts.append(f'{name}: {", ".join(keys[:3])}{", ..." if len(keys) > 3 else ""}')
     return f'{"; ".join(parts)}. {USE_ITS_CONFIG}'
+
+
+def unfit_state(runner: Runner, checkpoint: Mapping[str, Any]) -> str | None:
+    """Half a sentence on a checkpoint from which a training cannot go on as its config says, ``None`` if it can.
+
+    mmengine takes optimizer and schedules as they were saved, whatever the config has by now.
+
+    Args:
+        runner: with its optimizer and its schedules built.
+        checkpoint: as it was loaded.
+    """
+    saved, wrapper = checkpoint.get('optimizer') or {}, runner.optim_wrapper
+    groups, own = saved.get('param_groups'), getattr(wrapper, 'param_groups', None)
+    if groups and isinstance(own, list):
+        if [len(group['params']) for group in groups] != [len(group['params']) for group in own]:
+            return f'has {len(groups)} groups of parameters in its optimizer, and this config makes {len(own)} others'
+        for key in ('betas', 'momentum'):
+            if (key in groups[0]) != (key in own[0]):
+                which = ('with', 'without') if key in groups[0] else ('without', 'with')
+                return f'is of an optimizer {which[0]} {key}, and the one of this config is {which[1]}'
+    states, own = checkpoint.get('param_schedulers'), runner.param_schedulers
+    if states and isinstance(states, list) and isinstance(own, list):
+        length = len(runner.train_dataloader)
+        lasts = [s['end'] * (length if s['by_epoch'] else 1) for s in states if 'end' in s]
+        asked = max((s.end * (length if s.by_epoch else 1) for s in own), default=0)
+        steps = min(asked, runner.max_iters)
+        if lasts and steps - max(lasts) > steps // 20:
+            return (
+                f'has schedules that end after {max(lasts)} steps, where this config trains {runner.max_iters}: they '
+                'would stay as they are, and the rate at its last value'
+            )
+    return None
 
 
 def other_quantizers(match: KeyMatch, path: str) -> str | None:

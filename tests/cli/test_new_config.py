@@ -74,6 +74,8 @@ def test_mmdet_reads_the_annotations(cfg):
 
 def test_epochs_make_the_steps_of_the_base(cfg):
     assert cfg.train_cfg.max_epochs == 150  # of 32 images, 4 at a time
+    base = Config(dict(train_cfg=dict(max_epochs=2), train_dataloader=dict(batch_size=32)))
+    assert new_config.epochs_of(base, 8, None) == 1200  # 8 at a time, as there are no more
     assert [step.end for step in cfg.param_scheduler] == [50, 150]
 
 

@@ -6,7 +6,7 @@ import torch
 from mmengine.model import BaseDataPreprocessor
 from torch import nn
 
-from rebnn_mm.engine.gradient_share_hook import gradient_norms
+from rebnn_mm.engine.gradient_share_hook import GradientShareHook, gradient_norms
 from tests.engine.small_runner import SmallClassifier, runner_config, trained
 
 
@@ -37,8 +37,27 @@ def test_training_is_the_same_and_the_log_has_the_norms(tmp_path):
     for name, value in plain.model.state_dict().items():
         assert torch.equal(watched.model.state_dict()[name], value), name
     lines = [json.loads(line) for path in tmp_path.rglob('watched/**/scalars.json') for line in path.open()]
-    logged = [line['gradient/loss/stem'] for line in lines if 'gradient/loss/stem' in line]
+    logged = [line['gradient/all/stem'] for line in lines if 'gradient/all/stem' in line]
     assert logged and all(value > 0 for value in logged)
+
+
+def test_the_log_has_what_was_measured_last(tmp_path):
+    """mmengine's log averages what has the word loss in its name."""
+    hook = dict(type='GradientShareHook', parts=['stem'], interval=2)
+    runner = trained(tmp_path, model(), custom_hooks=[hook])
+    history, counts = runner.message_hub.get_scalar('train/gradient/all/stem').data
+    assert len(set(history.tolist())) > 1 and counts.any()
+    lines = [json.loads(line) for path in tmp_path.rglob('scalars.json') for line in path.open()]
+    (*_, logged) = [line['gradient/all/stem'] for line in lines if 'gradient/all/stem' in line]
+    assert logged == pytest.approx(history[-1], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ('options', 'words'), [(dict(parts='stem'), r"parts=\['stem'\]"), (dict(interval=0), '1 or more')]
+)
+def test_options_that_make_no_sense_are_refused(options, words):
+    with pytest.raises(ValueError, match=words):
+        GradientShareHook(**options)
 
 
 class Doubling(BaseDataPreprocessor):

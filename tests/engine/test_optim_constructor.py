@@ -112,6 +112,9 @@ def test_factors_of_mmengine_win_over_roles():
         ({'latent': {'lr_mult': 4}}, "no role 'latent'; did you mean 'latent weight'"),
         ({'latent_weight': {'lr_mul': 4}}, "no option 'lr_mul'; did you mean 'lr_mult'"),
         ({'norm': {'relative': True}}, "no option 'relative'"),
+        ({'latent_weight': 4}, 'is to be a dict of dicts'),
+        ('latent_weight', 'is to be a dict of dicts'),
+        ({'latent_weight': {'lr_mult': '4'}}, "has lr_mult='4'; it is to be a number"),
     ],
 )
 def test_unknown_roles_and_options_are_named(roles, message):

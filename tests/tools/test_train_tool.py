@@ -50,9 +50,10 @@ def test_resuming_what_has_not_begun_keeps_its_start(tmp_path):
     flags = argparse.Namespace(amp=False, auto_scale_lr=False, resume='auto')
     train.apply_flags(cfg, flags)
     assert (cfg.resume, cfg.load_from) == (False, 'stage1.pth') and train.starting_checkpoint(cfg) == 'stage1.pth'
-    (tmp_path / 'last_checkpoint').write_text(str(tmp_path / 'epoch_1.pth'))
+    (tmp_path / 'last_checkpoint').write_text('moved/from/here/epoch_1.pth')
+    (tmp_path / 'epoch_1.pth').touch()
     train.apply_flags(cfg, flags)
-    assert (cfg.resume, cfg.load_from) == (True, None)
+    assert (cfg.resume, cfg.load_from) == (True, str(tmp_path / 'epoch_1.pth'))
     assert train.starting_checkpoint(cfg) == str(tmp_path / 'epoch_1.pth')
     flags.resume = 'other.pth'
     train.apply_flags(cfg, flags)
@@ -100,6 +101,31 @@ def test_resuming_another_architecture(run_tool, trained_detector, detector_conf
     )  # fmt: skip
     one_sentence(done, 'bbox_head.retina_cls.weight (720x16x3x3 in the checkpoint, 27x16x3x3 in the model)')
     assert not list(tmp_path.glob('*.pth'))
+
+
+@pytest.mark.parametrize(
+    ('change', 'words'),
+    [
+        ("optim_wrapper = dict(optimizer=dict(_delete_=True, type='Adam', lr=0.01))", 'without betas'),
+        ("optim_wrapper = dict(paramwise_cfg=dict(custom_keys={'neck': dict(lr_mult=0.1)}))", 'groups of parameters'),
+        (
+            "param_scheduler = [dict(type='PolyLR', end=300)]\ntrain_cfg = dict(max_epochs=300)",
+            'end after 500 steps',  # those of mmdet's warm-up
+        ),
+    ],
+)
+def test_resuming_with_other_settings(run_tool, trained_detector, detector_config, tmp_path, change, words):
+    """mmengine would take those of the checkpoint, or fail in the first step."""
+    changed = tmp_path / 'changed.py'
+    changed.write_text(f'_base_ = {str(detector_config)!r}\n{change}\n')
+    done = run_tool(TOOL, changed, '--work-dir', tmp_path, '--resume', trained_detector[1] / 'epoch_1.pth')
+    one_sentence(done, '--resume: ', words, 'load_from=')
+
+
+def test_resuming_what_is_finished_says_so(run_tool, trained_detector, detector_config, tmp_path):
+    checkpoint = trained_detector[1] / 'epoch_1.pth'
+    done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, '--resume', checkpoint)
+    assert done.returncode == 0 and 'is at epoch 1 of 1; nothing is left to train' in done.stdout
 
 
 def test_longer_than_its_schedule(run_tool, trained_detector, detector_config, tmp_path):

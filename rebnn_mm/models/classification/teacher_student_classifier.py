@@ -76,9 +76,12 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
         # Without a mean there, images come normalised from elsewhere.
         images = {name: getattr(own, name) for name in ('mean', 'std', 'to_rgb')} if hasattr(own, 'mean') else {}
         self.build_teacher(teacher, teacher_checkpoint, MMPRETRAIN_MODELS, images)
-        self.check_same_classes(*(getattr(model.head, 'num_classes', None) for model in (self, self.teacher)))
+        if self.teacher is not None:
+            self.check_same_classes(*(getattr(model.head, 'num_classes', None) for model in (self, self.teacher)))
         self.teacher_loss = MMPRETRAIN_MODELS.build(teacher_loss)
         self.label_weight = label_weight
+        if isinstance(losses, Mapping) or not all(isinstance(loss, Mapping) for loss in losses):
+            raise self.teacher_error("losses is to be a list of losses, each a dict: losses=[dict(type='PKDLoss')].")
         built = [MMPRETRAIN_MODELS.build(dict(loss)) for loss in losses]
         for loss in built:
             if not isinstance(loss, MapLoss):
@@ -86,7 +89,8 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
                     f'{type(loss).__name__} is no loss between maps of two classifiers. Use AttentionTransferLoss or '
                     'PKDLoss in losses, and teacher_loss for scores.'
                 )
-            self.check_modules(type(loss).__name__, loss.compared)
+            if self.teacher is not None:
+                self.check_modules(type(loss).__name__, loss.compared)
         self.map_losses = nn.ModuleList(built)
 
     def loss(self, inputs: Tensor, data_samples: list[DataSample] | None = None) -> dict[str, Tensor]:

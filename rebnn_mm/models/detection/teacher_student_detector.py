@@ -86,6 +86,11 @@ def taught(mixin: type, detector: type[BaseDetector]) -> type:
     return _taught[mixin, detector]
 
 
+def _new(mixin: type, detector: type[BaseDetector]) -> Any:
+    made: Any = taught(mixin, detector)
+    return made.__new__(made)
+
+
 @MODELS.register_module()
 class TeacherStudentDetector(ConfiguredTeacher):
     """A detector of mmdet whose losses also compare it with a fixed teacher.
@@ -94,7 +99,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
     checkpoint loads into the plain detector and the other way round, and optimizer, EMA, DDP and the number of
     parameters do not know of the teacher (:class:`rebnn_mm.models.fixed_teacher.FixedTeacher`). The teacher sees the
     same preprocessed images, and the regions that the student is trained on. Its weights are read when training
-    starts, so testing does not need them.
+    starts, so testing does not need them, nor the teacher's config file.
 
     Args:
         *args: arguments of the student's class.
@@ -159,8 +164,8 @@ class TeacherStudentDetector(ConfiguredTeacher):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        if isinstance(losses, Mapping):
-            raise self.teacher_error('losses is one loss; it is to be a list of them: losses=[dict(...)].')
+        if isinstance(losses, Mapping) or not all(isinstance(loss, Mapping) for loss in losses):
+            raise self.teacher_error("losses is to be a list of losses, each a dict: losses=[dict(type='PKDLoss')].")
         if not losses and not start_from_teacher:
             raise self.teacher_error(
                 'losses is empty, so nothing is learned from the teacher. Name a loss, or start_from_teacher=True.'
@@ -172,14 +177,23 @@ class TeacherStudentDetector(ConfiguredTeacher):
             mean, std = getattr(own, 'mean', None), getattr(own, 'std', None)
             images = dict(mean=mean, std=std, bgr_to_rgb=own._channel_conversion)
         self.build_teacher(teacher, teacher_checkpoint, MMDET_MODELS, images)
-        self.check_same_classes(*(getattr(last_head(model), 'num_classes', None) for model in (self, self.teacher)))
+        if self.teacher is not None:
+            self.check_same_classes(*(getattr(last_head(one), 'num_classes', None) for one in (self, self.teacher)))
         self.start_from_teacher = start_from_teacher
         built = [ROOT_MODELS.build(dict(loss)) for loss in losses]
+        self.teacher_losses = nn.ModuleList(built)
+        if self.teacher is None:
+            return
         for loss in built:
             self._check_loss(loss)
-        self.teacher_losses = nn.ModuleList(built)
         if any(map(_is_binary, self.modules())):  # type: ignore[attr-defined]
             self._check_layers()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """How to pickle and copy an instance of a class that is made at run time."""
+        if type(self) in _taught.values():
+            return _new, type(self).__bases__, self.__dict__
+        return super().__reduce_ex__(protocol)
 
     def loss(self, batch_inputs: Tensor, batch_data_samples: SampleList) -> dict[str, Any]:
         """The detector's own losses and those that compare it with the teacher; terms of one name are added."""
@@ -253,7 +267,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
 
     def prepare_teacher(self) -> None:
         """As in the base class; layers may have become binary since the model was built."""
-        if not self.teacher_ready:
+        if not self.teacher_ready and self.teacher is not None:
             self._check_layers()
         super().prepare_teacher()
 

@@ -328,7 +328,8 @@ class RegionBoxLoss(DetectorComparisonLoss):
         self.check_shapes(ours, theirs, 'box predictions')
         objects = at_least_float32(teacher.regions.scores).detach().softmax(dim=1)[:, :-1]
         if ours.shape[1] % objects.shape[1] == 0 and ours.shape[1] > 4:
-            ours, theirs = (x.view(*objects.shape, -1) for x in (ours, theirs))
+            numbers = ours.shape[1] // objects.shape[1]  # -1 would be open where there are no regions
+            ours, theirs = (x.view(*objects.shape, numbers) for x in (ours, theirs))
         else:
             objects = objects.sum(dim=1)
         return {'loss_region_boxes': self.weight * weighted_box_distance(ours, theirs, objects)}

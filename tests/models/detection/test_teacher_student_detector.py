@@ -1,3 +1,4 @@
+import pickle
 from copy import deepcopy
 
 import pytest
@@ -384,7 +385,6 @@ def checkpointed():
         (dict(teacher_checkpoint=None), 'the teacher has no weights.*Give teacher_checkpoint'),
         (dict(teacher=c4(None, classes=7)), 'the student has 3 classes, the teacher 7'),
         (dict(teacher_checkpoint='not/there.pth'), 'no checkpoint at not/there.pth'),
-        (dict(teacher='configs/bccd/faster_rcn.py'), 'no config file at configs/bccd/faster_rcn.py'),
         (
             dict(teacher={**c4(None), 'data_preprocessor': dict(IMAGES, mean=[0.0, 0.0, 0.0])}),
             r'trained with mean=\[0.0, 0.0, 0.0\].*whose mean is \[120.0, 110.0, 100.0\]',
@@ -415,7 +415,8 @@ def checkpointed():
         ),
         (dict(teacher=7), 'teacher=7 is neither a config file nor the dict of a model'),
         (dict(teacher='mmdet::retinanet/retinanet_r5.py'), 'retinanet_r5.py. is no config of a library'),
-        (dict(losses=dict(type='DKDLoss')), r'losses is one loss; it is to be a list'),
+        (dict(losses=dict(type='DKDLoss')), r'losses is to be a list of losses, each a dict'),
+        (dict(losses=['DKDLoss']), r'losses is to be a list of losses, each a dict'),
         (
             dict(losses=[dict(type='ObjectnessLoss')], teacher=with_rpn(scales=[3, 6])),
             'ObjectnessLoss compares what heads predict, and the anchors of the student are .* leave this loss out',
@@ -503,6 +504,36 @@ def test_a_map_without_history_is_refused_and_one_with_it_is_compared(build):
     assert block.backbone.layer2[0].conv1.weight.grad.any()
     with torch.no_grad():
         losses_of(block)
+
+
+def test_what_is_frozen_cannot_learn(build):
+    student = c4()
+    student['backbone']['frozen_stages'] = student['backbone']['num_stages']
+    with pytest.raises(ValueError, match=r'backbone is compared with the teacher, and is frozen.*frozen_stages=-1'):
+        losses_of(build(losses=[dict(type='PKDLoss', modules=['backbone'])], student=student).train())
+
+
+def test_it_tests_where_its_teacher_is_not_and_does_not_train():
+    model = built({**taught('gone.pth', losses=TWO_STAGE), 'teacher': 'moved/teacher.py'})
+    assert model.teacher is None and not any('teacher' in key for key in model.state_dict())
+    batch = model.data_preprocessor(pseudo_collate([sample(0)]))
+    with torch.no_grad():
+        (found,) = model.eval()(**batch, mode='predict')
+    assert 'pred_instances' in found
+    with pytest.raises(ValueError, match='FasterRCNN: .*no config file at moved/teacher.py'):
+        model.init_weights()
+    with pytest.raises(ValueError, match='no config file at moved/teacher.py'):
+        losses_of(model.train())
+
+
+def test_it_is_pickled_with_its_teacher(build):
+    model = build()
+    model.prepare_teacher()
+    other = pickle.loads(pickle.dumps(model))
+    assert type(other) is type(model)
+    for ours, theirs in ((model, other), (model.teacher, other.teacher)):
+        assert all(torch.equal(value, theirs.state_dict()[name]) for name, value in ours.state_dict().items())
+    assert losses_of(other.train()).keys() == losses_of(model.train()).keys()
 
 
 def test_student_class_is_made_once():

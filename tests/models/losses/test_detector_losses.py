@@ -128,6 +128,11 @@ def test_region_boxes_are_weighted_by_the_teachers_classes(draw, classes_share):
     assert ours.scores.grad is theirs.scores.grad is theirs.boxes.grad is None
 
 
+def test_region_boxes_without_regions_are_nothing(draw):
+    none = DetectorOutput({}, regions=Regions(draw(0, 4), draw(0, 12)))
+    assert RegionBoxLoss()(none, none, Targets())['loss_region_boxes'] == 0
+
+
 def dense_points(images):
     generator = torch.Generator().manual_seed(3)
     ours, theirs = (
