@@ -17,6 +17,12 @@ NUMBERS = (2, 3, 4, 5)
 SHAPES = ((1.0,), (0.8, 1.25), (0.7, 1.4), (0.5, 1.0, 2.0), (0.4, 1.0, 2.5), (0.33, 0.7, 1.4, 3.0))
 """Ratios of height to width that are tried."""
 
+SCALES = (2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0)
+"""Scales of a pyramid that are tried, smallest anchors in strides of their map; with smaller ones there are gaps."""
+
+HARDLY = 0.05
+"""Covered share and mean overlap together that another scale of a pyramid has to bring."""
+
 WORTH = 0.015
 """How much of the covered share and the mean overlap together an additional anchor has to bring."""
 
@@ -108,6 +114,32 @@ def choose_anchors(sides: NDArray, stride: int, weights: NDArray | None = None) 
             best = tried
     assert best is not None
     return best
+
+
+def choose_scale(
+    sides: NDArray, steps: Sequence[float], given: Anchors, weights: NDArray | None = None
+) -> tuple[float, Anchors]:
+    """The scale and the ratios, of as many as given, with which the anchors of a pyramid fit best.
+
+    Args:
+        sides: widths and heights in pixels of the network's input, (K, 2).
+        steps: roots of the areas in pixels at a scale of 1, of all anchors of all maps.
+        given: the base's anchors, scales in pixels; kept where others fit hardly better.
+        weights: how much each box counts; None for all the same.
+
+    Example:
+        >>> sides = np.array([[90.0, 95.0], [200.0, 190.0], [400.0, 380.0]])
+        >>> scale, chosen = choose_scale(sides, [8, 16, 32], fit_of(sides, [16, 32, 64], [1.0], 1))
+        >>> scale, round(chosen.overlap, 2)
+        (12.0, 0.94)
+    """
+    best, found = given.scales[0] / steps[0], given
+    for scale, ratios in product(SCALES, dict.fromkeys((given.ratios, *SHAPES))):
+        if len(ratios) == len(given.ratios):
+            tried = fit_of(sides, [scale * step for step in steps], ratios, 1, weights)
+            if tried.fit > max(found.fit, given.fit + HARDLY):
+                best, found = scale, tried
+    return best, found
 
 
 def _more(new: Anchors, old: Anchors) -> int:

@@ -18,6 +18,7 @@ import argparse
 import hashlib
 import json
 import math
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from mmengine.runner import CheckpointLoader
 from rich.console import Console
 from rich.table import Table
 
-from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, equal_classes, fit_of
+from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, choose_scale, equal_classes, fit_of
 from rebnn_mm.datasets.annotated_folder import SPLITS, WRITTEN, Annotated, BadAnnotations, as_coco, read_annotated
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint
@@ -45,6 +46,10 @@ SMALLEST = 12
 
 STEPS = 1200
 """As many steps as the detectors of this project are trained from scratch with."""
+
+WARM_UPS = ('LinearLR', 'ConstantLR', 'QuadraticWarmupLR')
+SWITCHES = ('PipelineSwitchHook', 'YOLOXModeSwitchHook')
+"""Hooks that change a pipeline, or a data set of several images, of the base for its last epochs."""
 
 DIGEST = '# Not written over once edited; as written it is '
 """Begins the last line of a config, in front of the digest of what stands above."""
@@ -155,15 +160,16 @@ def main() -> None:
     labels = [box.name for box in data.boxes('train')]
     changes = {path: model_changes(config, len(data.classes), sides, labels) for path, config in configs.items()}
     models = {path: model for path, (model, _) in changes.items()}
-    epochs = epochs_of(configs[out], len(data.splits['train']), args.epochs)
+    problem = f'{args.base} or the config of its teacher counts iterations; use configs that count epochs.'
+    stop_if(None if all((c.get('train_cfg') or {}).get('max_epochs') for c in configs.values()) else problem)
+    length = steps_of(configs[out], data)
+    epochs = args.epochs or max(12, math.ceil(STEPS / length))
     if args.start:
         first = next(iter(bases))
         model = Config(models[first])
         model.merge_from_dict(start_of(configs[first], bases[first], args.start))
         models[first] = model.to_dict()
     if taught:
-        problem = f'{args.base} or the config of its teacher counts iterations; use configs that count epochs.'
-        stop_if(None if all(config.train_cfg.get('max_epochs') for config in configs.values()) else problem)
         models[out] |= {
             'teacher': str(teacher.resolve()),
             'teacher_checkpoint': f'work_dirs/{teacher.stem}/epoch_{epochs}.pth',
@@ -190,12 +196,12 @@ def main() -> None:
             scale=scale,
             test=f'{"test" if "test" in data.splits else "val"}.json',
             model=_arguments(models[path]),
-            schedule='' if epochs is None else schedule(configs[path], epochs),
+            schedule=schedule(configs[path], epochs, length) + hooks(configs[path]),
         )
         path.write_text(f'{text}{DIGEST}{_digest(text)}\n')
     report(data, scale, sides, changes[out][1])
     print('\n'.join(f'config: {path}' for path in bases))
-    print('next:   ' + ' && '.join(f'rebnn train {path}' for path in bases))
+    print('next:   ' + ' && '.join(f'rebnn train {shlex.quote(str(path))}' for path in bases))
 
 
 def written_here(path: Path) -> bool:
@@ -275,8 +281,8 @@ def model_changes(
 ) -> tuple[dict[str, Any], tuple[Anchors, Anchors] | None]:
     """What the model of a base changes for these data, and how its anchors and the new ones fit.
 
-    Anchors are chosen where one map has them all, as in a C4 detector; those of a pyramid fit by its levels. All
-    classes count the same. The base keeps its own where they fit no worse.
+    Where one map has all anchors, as in a C4 detector, their number is chosen as well; a pyramid keeps it. All classes
+    count the same. The base keeps its own where they fit no worse.
     """
     changes: dict[str, Any] = {}
     for path in (('roi_head', 'bbox_head'), ('bbox_head',)):
@@ -291,36 +297,68 @@ def model_changes(
                 inner = {key: inner}
             changes.update(inner)
     stop_if(None if changes else 'the base has no head with num_classes; name the config of a detector as --base.')
-    generator = (base.model.get('rpn_head') or {}).get('anchor_generator') or {}
-    strides: list[int] = list(generator.get('strides') or ())
-    if len(strides) != 1 or 'scales' not in generator:
-        return changes, None
-    weights = equal_classes(labels)
-    old = fit_of(sides, generator['scales'], generator['ratios'], strides[0], weights)
-    new = choose_anchors(sides, strides[0], weights)
-    if old.fit >= new.fit:
-        return changes, (old, old)
-    changes['rpn_head'] = dict(anchor_generator=dict(scales=list(new.scales), ratios=list(new.ratios)))
-    return changes, (old, new)
+    images = base.model.get('data_preprocessor') or {}
+    own: dict[str, Any] = {}
+    if images.get('batch_augments'):
+        own['batch_augments'] = None  # they would take other sizes than the scale
+    if images and base.model.get('neck') and 'pad_size_divisor' not in images:
+        own['pad_size_divisor'] = 32  # maps of a pyramid are added
+    if own:
+        changes['data_preprocessor'] = own
+    for name in ('rpn_head', 'bbox_head'):
+        head = base.model.get(name)
+        found = anchors_of((head or {}).get('anchor_generator') or {}, sides, equal_classes(labels))
+        if found is not None:
+            options, old, new = found
+            if new is not old:
+                changes[name] = {**changes.get(name, {}), 'anchor_generator': options}
+            return changes, (old, new)
+    return changes, None
 
 
-def epochs_of(base: Config, images: int, asked: int | None) -> int | None:
-    """The number of epochs; None if the base counts iterations and no number is asked for."""
-    if (base.get('train_cfg') or {}).get('max_epochs') is None:
-        problem = '--epochs: the base counts iterations; set train_cfg.max_iters in the config.'
-        stop_if(None if asked is None else problem)
+def anchors_of(
+    generator: dict[str, Any], sides: np.ndarray, weights: np.ndarray
+) -> tuple[dict[str, Any], Anchors, Anchors] | None:
+    """What an anchor generator is to change, its anchors and the new ones; None for one of another kind."""
+    strides: list[Any] = list(generator.get('strides') or ())
+    octave = generator.get('octave_base_scale')
+    if (octave is None and 'scales' not in generator) or not all(isinstance(stride, int) for stride in strides):
         return None
-    batch = min(base.train_dataloader.get('batch_size', 1), images)
-    return asked or max(12, math.ceil(STEPS * batch / images))
+    ratios: tuple[float, ...] = tuple(generator['ratios'])
+    if len(strides) == 1 and octave is None:
+        old = fit_of(sides, generator['scales'], ratios, strides[0], weights)
+        new = choose_anchors(sides, strides[0], weights)
+        if old.fit >= new.fit:
+            return {}, old, old
+        return dict(scales=list(new.scales), ratios=list(new.ratios)), old, new
+    if octave is None:
+        rows = [scale / generator['scales'][0] for scale in generator['scales']]
+        octave = generator['scales'][0]
+    else:
+        number = generator.get('scales_per_octave') or 1
+        rows = [2 ** (step / number) for step in range(number)]
+    steps = [stride * row for stride in strides for row in rows]
+    old = fit_of(sides, [octave * step for step in steps], ratios, 1, weights)
+    scale, new = choose_scale(sides, steps, old, weights)
+    key, value = ('scales', [scale * row for row in rows]) if 'scales' in generator else ('octave_base_scale', scale)
+    return {key: value, 'ratios': list(new.ratios)}, old, new
 
 
-def schedule(base: Config, epochs: int) -> str:
-    """The lines that set the number of epochs."""
+def steps_of(base: Config, data: Annotated) -> int:
+    """How many steps an epoch has: images without a box are left out."""
+    images = sum(bool(photo.boxes) for photo in data.splits['train'])
+    return math.ceil(images / base.train_dataloader.get('batch_size', 1))
+
+
+def schedule(base: Config, epochs: int, length: int) -> str:
+    """The lines that set the number of epochs, of so many steps each; a warm-up has a twentieth of them at most."""
     before = base.train_cfg.max_epochs
     given = base.get('param_scheduler') or ()
     steps = [dict(step) for step in ([given] if isinstance(given, dict) else given)]
     for step in steps:
         if not step.get('by_epoch', True):
+            if not step.get('begin') and step.get('type') in WARM_UPS and 'end' in step:
+                step['end'] = min(step['end'], max(1, epochs * length // 20))
             continue
         begin = min(round(step.get('begin', 0) * epochs / before), epochs - 1)
         if step.get('begin'):
@@ -336,6 +374,13 @@ def schedule(base: Config, epochs: int) -> str:
     saving = max(1, min(interval, epochs // 25))  # what an interruption loses at most
     lines += [f'default_hooks = dict(checkpoint=dict(interval={saving}, max_keep_ckpts=2))']
     return '\n'.join(lines) + '\n'
+
+
+def hooks(base: Config) -> str:
+    """The line that leaves out hooks for pipelines that are not the base's any more; none if there are none."""
+    given = base.to_dict().get('custom_hooks') or []
+    kept = [hook for hook in given if str(hook.get('type')).rpartition('.')[2] not in SWITCHES]
+    return '' if len(kept) == len(given) else f'custom_hooks = {kept!r}\n'
 
 
 def report(

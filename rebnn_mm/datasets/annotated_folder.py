@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PureWindowsPath
@@ -15,6 +16,14 @@ from PIL import Image, ImageOps
 
 SPLITS = ('train', 'val', 'test')
 IMAGES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
+LISTS = {
+    'train': ('train', 'training'),
+    'val': ('val', 'valid', 'validation'),
+    'test': ('test', 'testing'),
+    'trainval': ('trainval',),
+}
+"""Names that lists of ``ImageSets/Main`` have for each split; others are those of classes."""
+
 WRITTEN = {'description': 'written by rebnn new-config'}
 """Marks files of annotations that are our own, which a second call does not take for the user's."""
 
@@ -73,9 +82,10 @@ class BadAnnotations(ValueError):
 def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = None) -> Annotated:
     """Find the annotations of a folder, read them and check them against the images.
 
-    Files of COCO's form are known by their content and belong to the split that their name has in it, or with which
-    that of a folder begins; VOC's XML files to those of ``ImageSets/Main`` or of their folders. Where nothing says
-    what is for validation, a fifth of the images is, chosen by a seed.
+    Files of COCO's form are known by their content and belong to the split with which a word of their name begins, or
+    that of a folder; the images of a single one to that of their folders; VOC's XML files to those of
+    ``ImageSets/Main`` or of their folders. Where nothing says what is for validation, a fifth of the images is, chosen
+    by a seed.
 
     Args:
         folder: with images and annotations, at any depth.
@@ -95,9 +105,12 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     if not folder.is_dir():
         raise BadAnnotations(f'there is no folder {folder}.')
     places = _Places(folder)
-    files = {split: Path(path) for split, path in (given or {}).items()} or _coco_files(folder)
+    named = {split: Path(path).resolve() for split, path in (given or {}).items()}
+    files = _coco_files(folder, named) | named
     if files:
         splits, order = _read_coco(files, places)
+        if len(files) == 1:
+            splits = _by_folder(splits, folder)
     else:
         splits, order = _read_voc(folder, places)
     notes = list(places.notes)
@@ -159,16 +172,27 @@ class _Places:
         """
         if '\\' in name and not (self.folder / name).is_file():  # as Windows writes it
             name = name.replace('\\', '/')
-        usual = (self.folder, beside.parent, self.folder / 'images', self.folder / split, self.folder / 'JPEGImages')
-        for place in usual:
-            if (place / name).is_file():
-                return place / name
         found = self.by_name.get(Path(name).name, [])
         inner = Path(name).parent.name
         if inner and not PureWindowsPath(name).root:
             found = [path for path in found if path.parent.name == inner]
-        fitting = [path for path in found if len(found) == 1 or any(split in part for part in path.parts[-4:-1])]
-        return fitting[0] if len(fitting) == 1 else None
+        fitting = [path for path in found if _split_of_folder(path, self.folder) == split]
+        own = fitting[0].parent / Path(name).name if len(fitting) == 1 else None
+        for path in (beside.parent / name, own, self.folder / name):
+            if path is not None and path.is_file():
+                return path
+        for place in (beside.parent.parent, self.folder):
+            for usual in ('images', 'JPEGImages', split):
+                if place.is_relative_to(self.folder) and (place / usual / name).is_file():
+                    return place / usual / name
+        return found[0] if len(found) == 1 else None
+
+    def missing(self, name: str) -> str:
+        """Why :meth:`find` finds none."""
+        several = len(self.by_name.get(PureWindowsPath(name).name, []))
+        if several > 1:
+            return f'{several} images in {self.folder} are called {name}, and nothing tells which one is meant'
+        return f'there is no image {name} in {self.folder}'
 
     def photo(self, path: Path, size: tuple[int, int], boxes: list[Box], wrong: list[str]) -> Photo:
         """The image with its boxes; what is wrong with it is noted."""
@@ -176,6 +200,8 @@ class _Places:
             with Image.open(path) as image:
                 turn = image.getexif().get(ORIENTATION, 1)
                 real = ImageOps.exif_transpose(image).size if turn > 4 else image.size
+                if image.format == 'JPEG' and not _has_end(path):
+                    wrong.append(f'{path} is cut off: copy or download it again')
                 if turn != 1 and image.format == 'WEBP':
                     wrong.append(
                         f'{path} is turned by its EXIF data, which OpenCV does not do with WebP: save it upright'
@@ -188,13 +214,25 @@ class _Places:
         return Photo(os.path.relpath(path, self.folder), real[0], real[1], boxes)
 
 
-def _coco_files(folder: Path) -> dict[str, Path]:
+def _has_end(path: Path) -> bool:
+    """Whether a JPEG has its end marker, behind which some cameras write more."""
+    with path.open('rb') as file:
+        file.seek(max(0, path.stat().st_size - 65536))
+        return b'\xff\xd9' in file.read()
+
+
+def _coco_files(folder: Path, named: Mapping[str, Path]) -> dict[str, Path]:
+    """COCO's file for each split that is not named."""
     found: dict[str, list[Path]] = {}
     for path in sorted(folder.rglob('*.json')):
-        if not _is_coco(path):
+        if path in named.values() or not _is_coco(path):
             continue
-        split = next((split for split in SPLITS if split in path.stem.lower()), '') or _split_of_folder(path, folder)
-        found.setdefault(split, []).append(path)
+        words = re.findall('[A-Z]?[a-z]+|[A-Z]+', path.stem)
+        split = _beginning(words) or _split_of_folder(path, folder)
+        if split not in named:
+            found.setdefault(split, []).append(path)
+    if 'train' in named:
+        found.pop('', None)
     several = next((paths for paths in found.values() if len(paths) > 1), None)
     if several is not None:
         raise BadAnnotations(
@@ -209,8 +247,21 @@ def _coco_files(folder: Path) -> dict[str, Path]:
 
 def _split_of_folder(path: Path, folder: Path) -> str:
     """With which the name of the innermost folder begins that has one, such as ``valid``; '' if none has."""
-    names = [part.lower() for part in reversed(path.relative_to(folder).parts[:-1])]
-    return next((split for name in names for split in SPLITS if name.startswith(split)), '')
+    return _beginning(reversed(path.relative_to(folder).parts[:-1]))
+
+
+def _beginning(names: Iterable[str]) -> str:
+    """The split with which the first of the names begins that begins with one."""
+    return next((split for name in names for split in SPLITS if name.lower().startswith(split)), '')
+
+
+def _by_folder(splits: dict[str, list[Photo]], folder: Path) -> dict[str, list[Photo]]:
+    """What one file lists, by the folders of the images where they say what is for training."""
+    ((split, photos),) = splits.items()
+    found: dict[str, list[Photo]] = {}
+    for photo in photos:
+        found.setdefault(_split_of_folder(folder / photo.file, folder), []).append(photo)
+    return found if split == 'train' and 'train' in found and '' not in found else splits
 
 
 def _is_coco(path: Path) -> bool:
@@ -238,6 +289,13 @@ def _read_coco(files: Mapping[str, Path], places: _Places) -> tuple[dict[str, li
             twice = [name for name, count in Counter(in_order).items() if count > 1]
             places.notes += [f'classes of one name are taken for one\t{name}' for name in twice]
             boxes: dict[Any, list[Box]] = {image['id']: [] for image in content['images']}
+            numbers: dict[Any, str] = {}
+            for image in content['images']:
+                number, name = image['id'], image['file_name']
+                if numbers.setdefault(number, name) != name:
+                    wrong.append(
+                        f'the images {numbers[number]} and {name} have one id, {number}, so boxes are mixed up'
+                    )
             for entry in content['annotations']:
                 if entry['image_id'] not in boxes:
                     wrong.append(f'annotation {entry.get("id")} is of image {entry["image_id"]}, which is not listed')
@@ -251,18 +309,23 @@ def _read_coco(files: Mapping[str, Path], places: _Places) -> tuple[dict[str, li
                     area = float(entry.get('area') or 0)
                     box = Box(names[entry['category_id']], left, top, width, height, crowd, area)
                     boxes[entry['image_id']].append(box)
-            photos = []
+            photos: dict[Path, Photo] = {}
             for image in content['images']:
-                file = places.find(image['file_name'], path.parent, split)
+                number, name = image['id'], image['file_name']
+                file = places.find(name, path.parent, split)
                 if file is None:
-                    wrong.append(f'there is no image {image["file_name"]} in {places.folder}')
+                    wrong.append(places.missing(name))
+                    continue
+                if file in photos:
+                    places.notes.append(f'images are listed twice, and their boxes put together\t{name}')
+                    photos[file].boxes.extend(boxes.pop(number, ()))
                     continue
                 size = int(image.get('width') or 0), int(image.get('height') or 0)
-                photos.append(places.photo(file, size, boxes[image['id']], wrong))
+                photos[file] = places.photo(file, size, boxes.pop(number, []), wrong)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadAnnotations(f"{path} is not of COCO's form ({type(error).__name__}: {error}).") from None
         _stop_if_wrong(path, wrong)
-        splits[split] = photos
+        splits[split] = list(photos.values())
         order.update(dict.fromkeys(in_order))
     return splits, list(order)
 
@@ -290,7 +353,7 @@ def _read_voc(folder: Path, places: _Places) -> tuple[dict[str, list[Photo]], li
         split = _split_of_folder(path, folder) or 'train'
         file = next((file for name in names if name and (file := places.find(name, path, split))), None)
         if file is None:
-            wrong.append(f'there is no image {named or path.stem} for {path}')
+            wrong.append(f'{places.missing(named or path.stem)}, for {path}')
             continue
         photos[path] = places.photo(file, (size[0], size[1]), boxes, wrong)
     if not photos and not wrong:
@@ -317,8 +380,9 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
     for path, photo in photos.items():
         by_stem.setdefault(path.stem, []).append(photo)
     splits: dict[str, list[Photo]] = {}
-    for split in (*SPLITS, 'trainval'):
-        listed = next(iter(sorted(folder.rglob(f'ImageSets/Main/{split}.txt'))), None)
+    lists = {path.stem.lower(): path for path in sorted(folder.rglob('ImageSets/Main/*.txt'), reverse=True)}
+    for split, names in LISTS.items():
+        listed = next((lists[name] for name in names if name in lists), None)
         if listed is None:
             continue
         lines = [line.strip() for line in listed.read_text(encoding='utf-8-sig').splitlines() if line.strip()]
@@ -333,6 +397,9 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
     if splits.get('train') is None and (splits or whole):
         held = {photo.file for each in splits.values() for photo in each}
         splits['train'] = [photo for photo in whole or photos.values() if photo.file not in held]
+    used = {photo.file for each in splits.values() for photo in each}
+    if splits:
+        notes += [f'are in no list and not used\t{p.file}' for p in photos.values() if p.file not in used]
     return splits
 
 
@@ -348,6 +415,10 @@ def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[s
             f'there are annotations of {" and ".join(splits)}, but none to train on. Name the file of those: '
             '--train FILE.'
         )
+    for split in ('val', 'test'):
+        if split in splits and not any(photo.boxes for photo in splits[split]):
+            notes.append(f'no {split} image has a box, so they are not used')
+            splits = {name: photos for name, photos in splits.items() if name != split}
     if splits.get('val'):
         return splits
     if splits.get('test'):

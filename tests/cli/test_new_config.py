@@ -5,14 +5,16 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import DATASETS, MODELS, init_default_scope
+from mmengine.registry import DATASETS, MODELS, TASK_UTILS, DefaultScope, init_default_scope
 
 pytest.importorskip('mmdet')
 
 from rebnn_mm.cli import new_config
+from rebnn_mm.datasets.annotated_folder import Annotated, Box, Photo
 from tests.scripts import ROOT, run_script
 
 SAMPLE = ROOT / 'demo' / 'coco_sample'
@@ -74,9 +76,51 @@ def test_mmdet_reads_the_annotations(cfg):
 
 def test_epochs_make_the_steps_of_the_base(cfg):
     assert cfg.train_cfg.max_epochs == 150  # of 32 images, 4 at a time
-    base = Config(dict(train_cfg=dict(max_epochs=2), train_dataloader=dict(batch_size=32)))
-    assert new_config.epochs_of(base, 8, None) == 1200  # 8 at a time, as there are no more
     assert [step.end for step in cfg.param_scheduler] == [50, 150]
+
+
+def test_an_epoch_has_the_images_with_boxes():
+    photos = [Photo(f'{number}.png', 8, 8, [Box('cat', 1, 1, 4, 4)] if number < 9 else []) for number in range(20)]
+    data = Annotated(Path('.'), ('cat',), dict(train=photos), [])
+    for batch, steps in ((4, 3), (9, 1), (32, 1)):
+        assert new_config.steps_of(Config(dict(train_dataloader=dict(batch_size=batch))), data) == steps
+
+
+@pytest.mark.parametrize('kind', ['atss', 'retinanet'])
+def test_a_pyramid_gets_a_scale_for_large_objects(kind):
+    base = Config.fromfile(ROOT / f'configs/bccd/{kind}_r18_rebnn_bccd.py').model
+    draw = np.random.default_rng(0)
+    sides = np.exp(draw.normal(4.8, 0.5, (500, 1)) + draw.normal(0, 0.1, (500, 2)))
+    changes, _ = new_config.model_changes(Config(dict(model=base)), 1, sides, ['cat'] * 500)
+    generators = (
+        base.bbox_head.anchor_generator,
+        base.bbox_head.anchor_generator | changes['bbox_head']['anchor_generator'],
+    )
+    assert len(generators[0]['ratios']) == len(generators[1]['ratios']) and changes['bbox_head']['num_classes'] == 1
+    found = []
+    for options in generators:
+        with DefaultScope.overwrite_default_scope('mmdet'):
+            anchors = torch.cat(TASK_UTILS.build(options).base_anchors)
+        anchors = (anchors[:, 2:] - anchors[:, :2]).numpy()
+        both = np.minimum(sides[:, None], anchors).prod(2)
+        found.append(np.mean((both / (sides.prod(1)[:, None] + anchors.prod(1) - both)).max(1) > 0.5))
+    assert found[0] < 0.7 < 0.9 < found[1]
+
+
+def test_a_pyramid_of_many_sizes_is_kept():
+    base = Config.fromfile(ROOT / 'configs/bccd/atss_r18_rebnn_bccd.py')
+    sides = np.exp(np.random.default_rng(0).normal(3.7, 0.5, (500, 1))) * np.ones(2)
+    changes, (old, new) = new_config.model_changes(base, 1, sides, ['cat'] * 500)
+    assert changes == dict(bbox_head=dict(num_classes=1)) and new is old
+
+
+@pytest.mark.parametrize('base', ['yolox/yolox_tiny_8xb8-300e_coco.py', 'rtmdet/rtmdet_tiny_8xb32-300e_coco.py'])
+def test_what_a_base_does_to_its_own_pipelines_is_left_out(base, tmp_path):
+    (tmp_path / 'base.py').write_text(f"_base_ = 'mmdet::{base}'\n")
+    cfg = write(tmp_path / 'mine.py', '--base', tmp_path / 'base.py')
+    assert 'EMAHook' in [hook.type for hook in cfg.custom_hooks]
+    assert not any('Switch' in hook.type for hook in cfg.custom_hooks)
+    assert cfg.model.data_preprocessor.batch_augments is None and cfg.model.data_preprocessor.pad_size_divisor == 32
 
 
 def test_what_is_asked_for_goes_before(tmp_path):
@@ -91,8 +135,8 @@ def test_what_is_asked_for_goes_before(tmp_path):
         'rebnn_mm::faster_rcnn_r18_fpn_rebnn_coco.py',
     )
     assert cfg.scale == (200, 100) and cfg.train_cfg.max_epochs == 2
-    base = Config.fromfile(ROOT / 'configs/faster_rcnn_r18_fpn_rebnn_coco.py')
-    assert cfg.model.rpn_head.anchor_generator == base.model.rpn_head.anchor_generator
+    generator = cfg.model.rpn_head.anchor_generator
+    assert generator.strides == [4, 8, 16, 32, 64] and generator.scales[0] < 8  # for inputs so small
     assert cfg.param_scheduler[-1].milestones == [1, 2] or cfg.param_scheduler[-1].get('end') == 2
 
 
@@ -201,11 +245,14 @@ def test_what_is_not_its_own_is_not_written_over(tmp_path, capsys):
 def test_schedules_keep_their_form(given):
     cosine = dict(type='CosineAnnealingLR', begin=150, end=300, T_max=150, by_epoch=True, convert_to_iter_based=True)
     warm = dict(type='LinearLR', start_factor=0.1, by_epoch=False, begin=0, end=1000)
-    text = new_config.schedule(Config(dict(train_cfg=dict(max_epochs=300), param_scheduler=given([warm, cosine]))), 24)
+    text = new_config.schedule(
+        Config(dict(train_cfg=dict(max_epochs=300), param_scheduler=given([warm, cosine]))), 24, 50
+    )
     steps = Config.fromstring(text, '.py').param_scheduler
-    assert steps[-1] == {**cosine, 'begin': 12, 'end': 24, 'T_max': 12} and steps[:-1] in ([], [warm])
+    assert steps[-1] == {**cosine, 'begin': 12, 'end': 24, 'T_max': 12}
+    assert steps[:-1] in ([], [{**warm, 'end': 60}])  # of 1,200 steps
     once = dict(type='ConstantLR', factor=1, begin=295, end=300, by_epoch=True)
-    text = new_config.schedule(Config(dict(train_cfg=dict(max_epochs=300), param_scheduler=[once])), 12)
+    text = new_config.schedule(Config(dict(train_cfg=dict(max_epochs=300), param_scheduler=[once])), 12, 9)
     assert Config.fromstring(text, '.py').param_scheduler[0] == {**once, 'begin': 11, 'end': 12}
 
 
@@ -223,7 +270,7 @@ def test_a_taught_detector_has_a_base_of_its_own(tmp_path, capsys):
         (['--base', 'rebnn_mm::resnet18_rebnn_imagenet.py'], 'name the config of a detector as --base'),
         (['--start', 'nowhere.pth'], 'no checkpoint at nowhere.pth.'),
         (['--base', 'rebnn_mm::nothing.py'], 'no config file at rebnn_mm::nothing.py.'),
-        (['--base', 'rebnn_mm::ssd300_vgg16_rebnn_coco.py', '--epochs', '3'], '--epochs: the base counts iterations'),
+        (['--base', 'rebnn_mm::ssd300_vgg16_rebnn_coco.py'], 'counts iterations; use configs that count epochs'),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(change, words, monkeypatch, capsys, tmp_path):

@@ -294,3 +294,100 @@ def test_other_folders(tmp_path, folder):
     with pytest.raises(BadAnnotations, match=r'0.png cannot be read as an image'):
         read_annotated(folder, {'train': folder / 'train_a.json'})
     shutil.rmtree(folder / 'pictures')
+
+
+@pytest.mark.parametrize('names', [('train', 'valid'), ('Train', 'Validation'), ('training', 'val')])
+def test_lists_have_the_names_that_tools_give_them(tmp_path, names):
+    for name in VOC_NAMES:
+        picture(tmp_path / 'JPEGImages' / f'{name}.png')
+        voc(tmp_path, name, ('cat', 1, 2, 11, 22))
+    (tmp_path / 'ImageSets/Main').mkdir(parents=True)
+    for name, text in zip((*names, 'cat_val'), ('b\nc\n', 'd\n', 'b -1\n'), strict=True):
+        (tmp_path / f'ImageSets/Main/{name}.txt').write_text(text)
+    data = read_annotated(tmp_path)
+    assert {split: len(photos) for split, photos in data.splits.items()} == dict(train=2, val=1)
+    assert 'are in no list and not used (1, the first: JPEGImages/my photo 1.png)' in data.notes
+
+
+def test_an_id_of_two_images_is_refused_and_an_image_of_two_ids_is_one(folder):
+    content = coco()
+    content['images'][3]['id'] = 1
+    write(folder, content)
+    with pytest.raises(BadAnnotations, match=r'the images 1.png and 3.png have one id, 1, so boxes are mixed up'):
+        read_annotated(folder)
+    content = coco()
+    content['images'][3]['file_name'] = '1.png'
+    content['annotations'][3]['bbox'] = [20, 2, 10, 10]
+    write(folder, content)
+    data = read_annotated(folder)
+    photos = {photo.file: photo for photos in data.splits.values() for photo in photos}
+    assert len(photos) == 4 and len(photos['pictures/1.png'].boxes) == 2
+    assert 'images are listed twice, and their boxes put together (1, the first: 1.png)' in data.notes
+
+
+def test_images_of_a_split_are_in_its_folder(tmp_path):
+    """Names that another split has as well, in folders of any case, below a folder that is called like a split."""
+    root = tmp_path / 'my_train_data'
+    for place, count in (('images', 3), ('val_images', 2), ('Test', 1)):
+        for number in range(count):
+            picture(root / place / f'{number}.png')
+    for split, count in (('Train', 3), ('Validation', 2), ('test', 1)):
+        write(root, coco(count), f'instances_{split}.json')
+    data = read_annotated(root)
+    assert {split: [photo.file for photo in photos] for split, photos in data.splits.items()} == {
+        'train': ['images/0.png', 'images/1.png', 'images/2.png'],
+        'val': ['val_images/0.png', 'val_images/1.png'],
+        'test': ['Test/0.png'],
+    }
+
+
+def test_images_beside_the_folder_of_their_annotations(tmp_path):
+    for day in ('one', 'two'):
+        for number in range(3):
+            picture(tmp_path / day / 'JPEGImages' / f'{number}.png')
+            voc(tmp_path / day, str(number), (day, 1, 2, 11, 22))
+    found = read_annotated(tmp_path).splits
+    assert all(photo.boxes[0].name in photo.file for photos in found.values() for photo in photos)
+    shutil.move(tmp_path / 'one' / 'Annotations', tmp_path / 'labels')
+    with pytest.raises(BadAnnotations, match='2 images in .* are called 0.png, and nothing tells which one is meant'):
+        read_annotated(tmp_path)
+
+
+def test_one_file_is_split_by_the_folders_of_its_images(tmp_path):
+    content = coco()
+    for number, image in enumerate(content['images']):
+        image['file_name'] = f'{"train" if number < 3 else "test"}/{number}.png'
+        picture(tmp_path / image['file_name'])
+    write(tmp_path, content)
+    data = read_annotated(tmp_path)
+    assert {split: len(photos) for split, photos in data.splits.items()} == dict(train=3, test=2, val=2)
+
+
+def test_a_named_file_leaves_the_others_their_splits(folder):
+    write(folder, coco(3), 'labels_latest.json')
+    write(folder, coco(2), 'val.json')
+    assert {split: len(photos) for split, photos in read_annotated(folder).splits.items()} == dict(train=3, val=2)
+    (folder / 'labels_latest.json').rename(folder / 'test_of_mine.json')
+    found = read_annotated(folder, dict(train=folder / 'test_of_mine.json')).splits
+    assert {split: len(photos) for split, photos in found.items()} == dict(train=3, val=2)
+
+
+def test_images_without_boxes_validate_nothing(folder):
+    write(folder, coco(), 'train.json')
+    write(folder, coco(2, annotations=[]), 'test.json')
+    data = read_annotated(folder)
+    assert 'no test image has a box, so they are not used' in data.notes
+    assert {split: len(photos) for split, photos in data.splits.items()} == dict(train=4, val=1)
+
+
+def test_a_photograph_that_is_cut_off_is_refused(folder):
+    for number in range(5):
+        Image.effect_noise((40, 30), 50).save(folder / 'pictures' / f'{number}.jpg')
+    write(folder, coco(images=[dict(id=i, file_name=f'{i}.jpg') for i in range(5)]))
+    assert sum(map(len, read_annotated(folder).splits.values())) == 5
+    whole = (folder / 'pictures' / '3.jpg').read_bytes()
+    (folder / 'pictures' / '3.jpg').write_bytes(whole + b'what a camera adds')
+    read_annotated(folder)
+    (folder / 'pictures' / '3.jpg').write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(BadAnnotations, match=r'3.jpg is cut off: copy or download it again'):
+        read_annotated(folder)
