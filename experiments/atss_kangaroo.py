@@ -1,5 +1,6 @@
 # The runs of atss_bccd.py on another set, in data/kangaroo with the layout of data/bccd; what differs is what differs
-# in signs_kangaroo.py. A pyramid has anchors for every size, so none are chosen.
+# in signs_kangaroo.py. Its anchors are those of the cells, but for the last runs, with the scale that rebnn new-config
+# takes for these photographs.
 _base_ = './atss_bccd.py'
 
 title = 'ATSS, kangaroos (unit: 48 epochs)'
@@ -20,4 +21,20 @@ runs = _base_.runs
 for run in runs:
     if 'budget' in run:
         run['budget'] = {key: 2 * epochs for key, epochs in run['budget'].items()}
-del split, run
+fitted = {'model.bbox_head.anchor_generator.octave_base_scale': 5}
+runs += [
+    dict(
+        name='atss_fitted_teacher',
+        label='the teacher, larger anchors (1)',
+        config='configs/bccd/atss_r18_teacher_bccd.py',
+        options=fitted,
+    ),
+    dict(
+        name='atss_fitted_taught',
+        label='ReBNN, larger anchors, started and taught (1 + 1)',
+        config='configs/bccd/atss_r18_rebnn_taught_bccd.py',
+        options=fitted,
+        teacher='atss_fitted_teacher',
+    ),
+]
+del split, run, fitted

@@ -400,7 +400,7 @@ def report(
         f'{SMALLEST} pixels' + (', so a larger --size may find more' if small > 0.2 else '')
     )
     if anchors is None:
-        console.print('anchors: those of the base, which has them on several maps')
+        console.print('anchors: left as in the base')
     else:
         console.print('share of the boxes that an anchor overlaps with by at least a half, each class counted alike:')
         for what, fit in zip(('of the base', 'chosen'), anchors, strict=True):
