@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +140,47 @@ def choose_scale(
             if tried.fit > max(found.fit, given.fit + HARDLY):
                 best, found = scale, tried
     return best, found
+
+
+def fitted_generator(
+    generator: Mapping[str, Any], sides: NDArray, weights: NDArray | None = None
+) -> tuple[dict[str, Any], Anchors, Anchors] | None:
+    """What a config of mmdet's ``AnchorGenerator`` is to change, its anchors and the new ones, the same if nothing.
+
+    Those of one map are chosen freely, those of a pyramid by scale and ratios. None for one of another kind.
+
+    Args:
+        generator: the config, strides as integers.
+        sides: widths and heights in pixels of the network's input, (K, 2).
+        weights: how much each box counts; None for all the same.
+
+    Example:
+        >>> pyramid = dict(octave_base_scale=2, scales_per_octave=1, ratios=[1.0], strides=[8, 16, 32])
+        >>> fitted_generator(pyramid, np.array([[90.0, 95.0], [200.0, 190.0]]))[0]
+        {'octave_base_scale': 6.0, 'ratios': [1.0]}
+    """
+    strides: list[Any] = list(generator.get('strides') or ())
+    octave = generator.get('octave_base_scale')
+    if (octave is None and 'scales' not in generator) or not all(isinstance(stride, int) for stride in strides):
+        return None
+    ratios: tuple[float, ...] = tuple(generator['ratios'])
+    if len(strides) == 1 and octave is None:
+        old = fit_of(sides, generator['scales'], ratios, strides[0], weights)
+        new = choose_anchors(sides, strides[0], weights)
+        if old.fit >= new.fit:
+            return {}, old, old
+        return dict(scales=list(new.scales), ratios=list(new.ratios)), old, new
+    if octave is None:
+        rows = [scale / generator['scales'][0] for scale in generator['scales']]
+        octave = generator['scales'][0]
+    else:
+        number = generator.get('scales_per_octave') or 1
+        rows = [2 ** (step / number) for step in range(number)]
+    steps = [stride * row for stride in strides for row in rows]
+    old = fit_of(sides, [octave * step for step in steps], ratios, 1, weights)
+    scale, new = choose_scale(sides, steps, old, weights)
+    key, value = ('scales', [scale * row for row in rows]) if 'scales' in generator else ('octave_base_scale', scale)
+    return {key: value, 'ratios': list(new.ratios)}, old, new
 
 
 def _more(new: Anchors, old: Anchors) -> int:

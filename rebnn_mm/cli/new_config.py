@@ -29,8 +29,9 @@ from mmengine.runner import CheckpointLoader
 from rich.console import Console
 from rich.table import Table
 
-from rebnn_mm.analysis.anchor_choice import Anchors, choose_anchors, choose_scale, equal_classes, fit_of
-from rebnn_mm.datasets.annotated_folder import SPLITS, WRITTEN, Annotated, BadAnnotations, as_coco, read_annotated
+from rebnn_mm.analysis.anchor_choice import Anchors, equal_classes, fitted_generator
+from rebnn_mm.datasets.annotated_folder import WRITTEN, Annotated, BadAnnotations, as_coco, read_annotated
+from rebnn_mm.datasets.photo_places import SPLITS
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint
 from rebnn_mm.utils.command_line import config_file, read_config, stop_if, stopping_on_mistakes, unwritable
@@ -307,41 +308,13 @@ def model_changes(
         changes['data_preprocessor'] = own
     for name in ('rpn_head', 'bbox_head'):
         head = base.model.get(name)
-        found = anchors_of((head or {}).get('anchor_generator') or {}, sides, equal_classes(labels))
+        found = fitted_generator((head or {}).get('anchor_generator') or {}, sides, equal_classes(labels))
         if found is not None:
             options, old, new = found
             if new is not old:
                 changes[name] = {**changes.get(name, {}), 'anchor_generator': options}
             return changes, (old, new)
     return changes, None
-
-
-def anchors_of(
-    generator: dict[str, Any], sides: np.ndarray, weights: np.ndarray
-) -> tuple[dict[str, Any], Anchors, Anchors] | None:
-    """What an anchor generator is to change, its anchors and the new ones; None for one of another kind."""
-    strides: list[Any] = list(generator.get('strides') or ())
-    octave = generator.get('octave_base_scale')
-    if (octave is None and 'scales' not in generator) or not all(isinstance(stride, int) for stride in strides):
-        return None
-    ratios: tuple[float, ...] = tuple(generator['ratios'])
-    if len(strides) == 1 and octave is None:
-        old = fit_of(sides, generator['scales'], ratios, strides[0], weights)
-        new = choose_anchors(sides, strides[0], weights)
-        if old.fit >= new.fit:
-            return {}, old, old
-        return dict(scales=list(new.scales), ratios=list(new.ratios)), old, new
-    if octave is None:
-        rows = [scale / generator['scales'][0] for scale in generator['scales']]
-        octave = generator['scales'][0]
-    else:
-        number = generator.get('scales_per_octave') or 1
-        rows = [2 ** (step / number) for step in range(number)]
-    steps = [stride * row for stride in strides for row in rows]
-    old = fit_of(sides, [octave * step for step in steps], ratios, 1, weights)
-    scale, new = choose_scale(sides, steps, old, weights)
-    key, value = ('scales', [scale * row for row in rows]) if 'scales' in generator else ('octave_base_scale', scale)
-    return {key: value, 'ratios': list(new.ratios)}, old, new
 
 
 def steps_of(base: Config, data: Annotated) -> int:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from PIL import Image, ImageOps
+from .photo_places import IMAGES, Box, Photo, Places, beginning, split_of_folder
 
-SPLITS = ('train', 'val', 'test')
-IMAGES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
 LISTS = {
     'train': ('train', 'training'),
     'val': ('val', 'valid', 'validation'),
@@ -27,32 +24,8 @@ LISTS = {
 WRITTEN = {'description': 'written by rebnn new-config'}
 """Marks files of annotations that are our own, which a second call does not take for the user's."""
 
-ORIENTATION = 274
-"""Number of the EXIF entry that says how an image is turned; 1 is upright, above 4 its sides change places."""
-
 VALIDATION = 0.2
 """Share of the images that is kept for validation where the folder does not say which."""
-
-
-class Box(NamedTuple):
-    """An object: its class, and left, top, width and height in pixels; area where it is another, as a mask's."""
-
-    name: str
-    left: float
-    top: float
-    width: float
-    height: float
-    crowd: bool = False
-    area: float = 0.0
-
-
-class Photo(NamedTuple):
-    """An image: its path below the folder, its size, its objects."""
-
-    file: str
-    width: int
-    height: int
-    boxes: list[Box]
 
 
 class Annotated(NamedTuple):
@@ -104,7 +77,7 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     folder = Path(folder).resolve()
     if not folder.is_dir():
         raise BadAnnotations(f'there is no folder {folder}.')
-    places = _Places(folder)
+    places = Places(folder)
     named = {split: Path(path).resolve() for split, path in (given or {}).items()}
     files = _coco_files(folder, named) | named
     if files:
@@ -152,75 +125,6 @@ def as_coco(photos: Iterable[Photo], classes: Sequence[str]) -> dict[str, Any]:
     return dict(info=WRITTEN, images=images, annotations=annotations, categories=categories)
 
 
-class _Places:
-    """Where the images of a folder are, and how large each is when it stands upright."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.notes: list[str] = []
-        self.by_name: dict[str, list[Path]] = {}
-        for place, _, names in os.walk(folder):
-            for name in names:
-                if name.lower().endswith(IMAGES):
-                    self.by_name.setdefault(name, []).append(Path(place, name))
-
-    def find(self, name: str, beside: Path, split: str) -> Path | None:
-        """The file that annotations call so: below a usual folder, or the only one of that name.
-
-        A name with a folder is found elsewhere only in one that is called the same, since cameras number the images of
-        every folder alike; what begins at the root is another machine's.
-        """
-        if '\\' in name and not (self.folder / name).is_file():  # as Windows writes it
-            name = name.replace('\\', '/')
-        found = self.by_name.get(Path(name).name, [])
-        inner = Path(name).parent.name
-        if inner and not PureWindowsPath(name).root:
-            found = [path for path in found if path.parent.name == inner]
-        fitting = [path for path in found if _split_of_folder(path, self.folder) == split]
-        own = fitting[0].parent / Path(name).name if len(fitting) == 1 else None
-        for path in (beside.parent / name, own, self.folder / name):
-            if path is not None and path.is_file():
-                return path
-        for place in (beside.parent.parent, self.folder):
-            for usual in ('images', 'JPEGImages', split):
-                if place.is_relative_to(self.folder) and (place / usual / name).is_file():
-                    return place / usual / name
-        return found[0] if len(found) == 1 else None
-
-    def missing(self, name: str) -> str:
-        """Why :meth:`find` finds none."""
-        several = len(self.by_name.get(PureWindowsPath(name).name, []))
-        if several > 1:
-            return f'{several} images in {self.folder} are called {name}, and nothing tells which one is meant'
-        return f'there is no image {name} in {self.folder}'
-
-    def photo(self, path: Path, size: tuple[int, int], boxes: list[Box], wrong: list[str]) -> Photo:
-        """The image with its boxes; what is wrong with it is noted."""
-        try:
-            with Image.open(path) as image:
-                turn = image.getexif().get(ORIENTATION, 1)
-                real = ImageOps.exif_transpose(image).size if turn > 4 else image.size
-                if image.format == 'JPEG' and not _has_end(path):
-                    wrong.append(f'{path} is cut off: copy or download it again')
-                if turn != 1 and image.format == 'WEBP':
-                    wrong.append(
-                        f'{path} is turned by its EXIF data, which OpenCV does not do with WebP: save it upright'
-                    )
-        except (OSError, ValueError) as error:
-            wrong.append(f'{path} cannot be read as an image ({error})')
-            real = size
-        if all(size) and real != size:
-            wrong.append(f'{path} is {real[0]}x{real[1]}, and its annotations are for {size[0]}x{size[1]}')
-        return Photo(os.path.relpath(path, self.folder), real[0], real[1], boxes)
-
-
-def _has_end(path: Path) -> bool:
-    """Whether a JPEG has its end marker, behind which some cameras write more."""
-    with path.open('rb') as file:
-        file.seek(max(0, path.stat().st_size - 65536))
-        return b'\xff\xd9' in file.read()
-
-
 def _coco_files(folder: Path, named: Mapping[str, Path]) -> dict[str, Path]:
     """COCO's file for each split that is not named."""
     found: dict[str, list[Path]] = {}
@@ -228,7 +132,7 @@ def _coco_files(folder: Path, named: Mapping[str, Path]) -> dict[str, Path]:
         if path in named.values() or not _is_coco(path):
             continue
         words = re.findall('[A-Z]?[a-z]+|[A-Z]+', path.stem)
-        split = _beginning(words) or _split_of_folder(path, folder)
+        split = beginning(words) or split_of_folder(path, folder)
         if split not in named:
             found.setdefault(split, []).append(path)
     if 'train' in named:
@@ -245,22 +149,12 @@ def _coco_files(folder: Path, named: Mapping[str, Path]) -> dict[str, Path]:
     return {split or 'train': path for split, path in files.items()}
 
 
-def _split_of_folder(path: Path, folder: Path) -> str:
-    """With which the name of the innermost folder begins that has one, such as ``valid``; '' if none has."""
-    return _beginning(reversed(path.relative_to(folder).parts[:-1]))
-
-
-def _beginning(names: Iterable[str]) -> str:
-    """The split with which the first of the names begins that begins with one."""
-    return next((split for name in names for split in SPLITS if name.lower().startswith(split)), '')
-
-
 def _by_folder(splits: dict[str, list[Photo]], folder: Path) -> dict[str, list[Photo]]:
     """What one file lists, by the folders of the images where they say what is for training."""
     ((split, photos),) = splits.items()
     found: dict[str, list[Photo]] = {}
     for photo in photos:
-        found.setdefault(_split_of_folder(folder / photo.file, folder), []).append(photo)
+        found.setdefault(split_of_folder(folder / photo.file, folder), []).append(photo)
     return found if split == 'train' and 'train' in found and '' not in found else splits
 
 
@@ -274,7 +168,7 @@ def _is_coco(path: Path) -> bool:
     return (content.get('info') or {}) != WRITTEN
 
 
-def _read_coco(files: Mapping[str, Path], places: _Places) -> tuple[dict[str, list[Photo]], list[str]]:
+def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
     splits: dict[str, list[Photo]] = {}
     order: dict[str, None] = {}
     for split, path in files.items():
@@ -330,7 +224,7 @@ def _read_coco(files: Mapping[str, Path], places: _Places) -> tuple[dict[str, li
     return splits, list(order)
 
 
-def _read_voc(folder: Path, places: _Places) -> tuple[dict[str, list[Photo]], list[str]]:
+def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
     photos: dict[Path, Photo] = {}
     wrong: list[str] = []
     for path in sorted(folder.rglob('*.xml')):
@@ -350,7 +244,7 @@ def _read_voc(folder: Path, places: _Places) -> tuple[dict[str, list[Photo]], li
             continue
         named = (root.findtext('filename') or '').strip()
         names = [named, *(f'{path.stem}{suffix}' for suffix in IMAGES)]
-        split = _split_of_folder(path, folder) or 'train'
+        split = split_of_folder(path, folder) or 'train'
         file = next((file for name in names if name and (file := places.find(name, path, split))), None)
         if file is None:
             wrong.append(f'{places.missing(named or path.stem)}, for {path}')
@@ -365,7 +259,7 @@ def _read_voc(folder: Path, places: _Places) -> tuple[dict[str, list[Photo]], li
     splits = _voc_lists(folder, photos, places.notes)
     if not splits:
         for path, photo in photos.items():
-            splits.setdefault(_split_of_folder(path, folder), []).append(photo)
+            splits.setdefault(split_of_folder(path, folder), []).append(photo)
         if '' in splits and 'train' in splits:
             places.notes += [f'are in no folder of a split and not used\t{photo.file}' for photo in splits.pop('')]
         splits = {split or 'train': found for split, found in splits.items()}

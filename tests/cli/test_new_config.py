@@ -14,7 +14,8 @@ from mmengine.registry import DATASETS, MODELS, TASK_UTILS, DefaultScope, init_d
 pytest.importorskip('mmdet')
 
 from rebnn_mm.cli import new_config
-from rebnn_mm.datasets.annotated_folder import Annotated, Box, Photo
+from rebnn_mm.datasets.annotated_folder import Annotated
+from rebnn_mm.datasets.photo_places import Box, Photo
 from tests.scripts import ROOT, run_script
 
 SAMPLE = ROOT / 'demo' / 'coco_sample'

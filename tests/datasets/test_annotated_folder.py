@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from rebnn_mm.datasets.annotated_folder import BadAnnotations, Box, as_coco, read_annotated
+from rebnn_mm.datasets.annotated_folder import BadAnnotations, as_coco, read_annotated
+from rebnn_mm.datasets.photo_places import Box
 
 SAMPLE = Path(__file__).parents[2] / 'demo' / 'coco_sample'
 

@@ -1,0 +1,116 @@
+"""Images with boxes of a folder: where they are, how large, and for what their folders say that they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path, PureWindowsPath
+from typing import NamedTuple
+
+from PIL import Image, ImageOps
+
+SPLITS = ('train', 'val', 'test')
+IMAGES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
+
+ORIENTATION = 274
+"""Number of the EXIF entry that says how an image is turned; 1 is upright, above 4 its sides change places."""
+
+
+class Box(NamedTuple):
+    """An object: its class, and left, top, width and height in pixels; area where it is another, as a mask's."""
+
+    name: str
+    left: float
+    top: float
+    width: float
+    height: float
+    crowd: bool = False
+    area: float = 0.0
+
+
+class Photo(NamedTuple):
+    """An image: its path below the folder, its size, its objects."""
+
+    file: str
+    width: int
+    height: int
+    boxes: list[Box]
+
+
+class Places:
+    """Where the images of a folder are, and how large each is when it stands upright."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.notes: list[str] = []
+        self.by_name: dict[str, list[Path]] = {}
+        for place, _, names in os.walk(folder):
+            for name in names:
+                if name.lower().endswith(IMAGES):
+                    self.by_name.setdefault(name, []).append(Path(place, name))
+
+    def find(self, name: str, beside: Path, split: str) -> Path | None:
+        """The file that annotations call so: below a usual folder, or the only one of that name.
+
+        A name with a folder is found elsewhere only in one that is called the same, since cameras number the images of
+        every folder alike; what begins at the root is another machine's.
+        """
+        if '\\' in name and not (self.folder / name).is_file():  # as Windows writes it
+            name = name.replace('\\', '/')
+        found = self.by_name.get(Path(name).name, [])
+        inner = Path(name).parent.name
+        if inner and not PureWindowsPath(name).root:
+            found = [path for path in found if path.parent.name == inner]
+        fitting = [path for path in found if split_of_folder(path, self.folder) == split]
+        own = fitting[0].parent / Path(name).name if len(fitting) == 1 else None
+        for path in (beside.parent / name, own, self.folder / name):
+            if path is not None and path.is_file():
+                return path
+        for place in (beside.parent.parent, self.folder):
+            for usual in ('images', 'JPEGImages', split):
+                if place.is_relative_to(self.folder) and (place / usual / name).is_file():
+                    return place / usual / name
+        return found[0] if len(found) == 1 else None
+
+    def missing(self, name: str) -> str:
+        """Why :meth:`find` finds none."""
+        several = len(self.by_name.get(PureWindowsPath(name).name, []))
+        if several > 1:
+            return f'{several} images in {self.folder} are called {name}, and nothing tells which one is meant'
+        return f'there is no image {name} in {self.folder}'
+
+    def photo(self, path: Path, size: tuple[int, int], boxes: list[Box], wrong: list[str]) -> Photo:
+        """The image with its boxes; what is wrong with it is noted."""
+        try:
+            with Image.open(path) as image:
+                turn = image.getexif().get(ORIENTATION, 1)
+                real = ImageOps.exif_transpose(image).size if turn > 4 else image.size
+                if image.format == 'JPEG' and not has_end(path):
+                    wrong.append(f'{path} is cut off: copy or download it again')
+                if turn != 1 and image.format == 'WEBP':
+                    wrong.append(
+                        f'{path} is turned by its EXIF data, which OpenCV does not do with WebP: save it upright'
+                    )
+        except (OSError, ValueError) as error:
+            wrong.append(f'{path} cannot be read as an image ({error})')
+            real = size
+        if all(size) and real != size:
+            wrong.append(f'{path} is {real[0]}x{real[1]}, and its annotations are for {size[0]}x{size[1]}')
+        return Photo(os.path.relpath(path, self.folder), real[0], real[1], boxes)
+
+
+def has_end(path: Path) -> bool:
+    """Whether a JPEG has its end marker, behind which some cameras write more."""
+    with path.open('rb') as file:
+        file.seek(max(0, path.stat().st_size - 65536))
+        return b'\xff\xd9' in file.read()
+
+
+def split_of_folder(path: Path, folder: Path) -> str:
+    """With which the name of the innermost folder begins that has one, such as ``valid``; '' if none has."""
+    return beginning(reversed(path.relative_to(folder).parts[:-1]))
+
+
+def beginning(names: Iterable[str]) -> str:
+    """The split with which the first of the names begins that begins with one."""
+    return next((split for name in names for split in SPLITS if name.lower().startswith(split)), '')
