@@ -128,9 +128,10 @@ def unfit_state(runner: Runner, checkpoint: Mapping[str, Any]) -> str | None:
         runner: with its optimizer and its schedules built.
         checkpoint: as it was loaded.
     """
-    saved, wrapper = checkpoint.get('optimizer') or {}, runner.optim_wrapper
-    groups, own = saved.get('param_groups'), getattr(wrapper, 'param_groups', None)
-    if groups and isinstance(own, list):
+    groups = (checkpoint.get('optimizer') or {}).get('param_groups')
+    # Several optimizers have a wrapper each; a wrapper adds the rate that it logs to its groups.
+    own: Any = getattr(getattr(runner.optim_wrapper, 'optimizer', None), 'param_groups', None)
+    if groups and own:
         if [len(group['params']) for group in groups] != [len(group['params']) for group in own]:
             return f'has {len(groups)} groups of parameters in its optimizer, and this config makes {len(own)} others'
         for key in ('betas', 'momentum'):
