@@ -49,6 +49,8 @@ STEPS = 1200
 """As many steps as the detectors of this project are trained from scratch with."""
 
 WARM_UPS = ('LinearLR', 'ConstantLR', 'QuadraticWarmupLR')
+"""Schedules of the first iterations."""
+
 SWITCHES = ('PipelineSwitchHook', 'YOLOXModeSwitchHook')
 """Hooks that change a pipeline, or a data set of several images, of the base for its last epochs."""
 

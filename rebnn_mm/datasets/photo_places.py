@@ -62,9 +62,9 @@ class Places:
         if inner and not PureWindowsPath(name).root:
             found = [path for path in found if path.parent.name == inner]
         fitting = [path for path in found if split_of_folder(path, self.folder) == split]
-        own = fitting[0].parent / Path(name).name if len(fitting) == 1 else None
-        for path in (beside.parent / name, own, self.folder / name):
-            if path is not None and path.is_file():
+        own = fitting if len(fitting) == 1 else []
+        for path in (beside.parent / name, *own, self.folder / name):
+            if path.is_file():
                 return path
         for place in (beside.parent.parent, self.folder):
             for usual in ('images', 'JPEGImages', split):
