@@ -25,6 +25,7 @@ from rebnn_mm.utils.checkpoint_check import (
     unfit_state,
 )
 from rebnn_mm.utils.command_line import (
+    INTERRUPTED,
     TRAINING,
     add_common_arguments,
     config_file,
@@ -151,6 +152,12 @@ def idle_problem(cfg: Config, runner: Runner) -> str | None:
     )
 
 
+def interruption(work_dir: str) -> str:
+    """What to say on Ctrl-C."""
+    latest = latest_checkpoint(work_dir)
+    return f'stopped. With --resume it goes on from {latest}.' if latest else 'stopped before its first checkpoint.'
+
+
 def main() -> None:
     args = parse_args()
     cfg = load_config(args)
@@ -178,4 +185,7 @@ def main() -> None:
         stop_if(idle_problem(cfg, runner))
         if cfg.get('resume') and checkpoint is not None:
             runner.register_hook(ResumeCheck(checkpoint))
-        runner.train()
+        try:
+            runner.train()
+        except KeyboardInterrupt:
+            stop_if(interruption(cfg.work_dir), code=INTERRUPTED)

@@ -18,6 +18,9 @@ from rebnn_mm.utils.check_env import check_environment
 from rebnn_mm.utils.config_file import config_path
 from rebnn_mm.utils.config_mistake import Mistake, explained, fitting_config
 
+#: Exit code of a program that Ctrl-C has ended, as shells have it.
+INTERRUPTED = 130
+
 
 def config_file(text: str) -> str:
     """The path of a config that a user named, for ``type=`` of an argument; :func:`missing_config` judges it."""
@@ -113,16 +116,18 @@ def unwritable(path: str | Path, *, is_folder: bool = False) -> str | None:
 
 @contextmanager
 def stopping_on_mistakes(cfg: Config | None = None, output: str | Path | None = None) -> Iterator[None]:
-    """End the program with one sentence on a mistake that :func:`rebnn_mm.utils.config_mistake.explained` knows."""
+    """End the program with one sentence on Ctrl-C, and on a mistake that ``config_mistake.explained`` knows."""
     try:
         with explained(cfg, output):
             yield
     except Mistake as mistake:
         stop_if(str(mistake))
+    except KeyboardInterrupt:
+        stop_if('stopped.', code=INTERRUPTED)
 
 
-def stop_if(problem: str | None) -> None:
-    """End the program with exit code 1 and one sentence on stderr, if there is a problem.
+def stop_if(problem: str | None, code: int = 1) -> None:
+    """End the program with this exit code and one sentence on stderr, if there is a problem.
 
     In a distributed run only the first process prints.
     """
@@ -130,7 +135,7 @@ def stop_if(problem: str | None) -> None:
         return
     if int(os.environ.get('RANK', os.environ.get('SLURM_PROCID', 0))) == 0:
         print(f'{os.path.relpath(sys.argv[0])}: {problem}', file=sys.stderr)
-    sys.exit(1)
+    sys.exit(code)
 
 
 def given_command(argv: Sequence[str] | None = None) -> str:

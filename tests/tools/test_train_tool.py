@@ -1,5 +1,10 @@
 import argparse
+import re
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -126,6 +131,21 @@ def test_resuming_what_is_finished_says_so(run_tool, trained_detector, detector_
     checkpoint = trained_detector[1] / 'epoch_1.pth'
     done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, '--resume', checkpoint)
     assert done.returncode == 0 and 'is at epoch 1 of 1; nothing is left to train' in done.stdout
+
+
+def test_ctrl_c_says_how_to_go_on(detector_config, tmp_path):
+    command = [sys.executable, TOOL, detector_config, '--work-dir', tmp_path]
+    command += ['--cfg-options', 'train_cfg.max_epochs=99']
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / 'last_checkpoint').is_file():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and 'Traceback' not in errors
+    (latest,) = re.findall(rf'^{TOOL}: stopped. With --resume it goes on from (.*)\.$', errors, re.MULTILINE)
+    assert torch.load(latest, weights_only=False)['meta']['epoch'] >= 1
+    assert train.interruption(str(tmp_path / 'none')) == 'stopped before its first checkpoint.'
 
 
 def test_longer_than_its_schedule(run_tool, trained_detector, detector_config, tmp_path):
