@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from rich.console import Console
 
 from rebnn_mm.analysis.glue_results import (
@@ -37,7 +37,7 @@ from rebnn_mm.analysis.glue_results import (
     scores_of,
 )
 from rebnn_mm.datasets import GLUE_TASKS
-from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.utils.command_line import Overrides, stop_if
 from rebnn_mm.utils.dataset_check import leaf_datasets, missing_data
 from rebnn_mm.utils.encoder_check import OWN_RUN, encoder_names, glue_run, missing_encoder
 
@@ -48,7 +48,7 @@ PAPER_TASKS = tuple(dict.fromkeys(column.task for column in COLUMNS))
 SPLITS = ('train', 'val', 'test')
 
 
-class Options(DictAction):
+class Options(Overrides):
     """``--cfg-options``, which also keeps its text for the commands."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from rich.console import Console
 
@@ -43,6 +43,7 @@ from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.calibration import CalibrationImages, dataset_images
 from rebnn_mm.utils.command_line import (
     TESTING,
+    add_options,
     config_file,
     given_command,
     load_config,
@@ -82,9 +83,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--json', type=Path, default=Path('work_dirs/choose.json'), help='default: %(default)s')
     parser.add_argument('--picture', type=Path, help='.png or .svg')
     parser.add_argument('--update', type=Path, metavar='PAGE', help='Markdown whose table is renewed')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config: key=value pairs'
-    )
+    add_options(parser)
     parser.set_defaults(launcher='none', local_rank=0, work_dir=None)
     return parser.parse_args()
 

@@ -17,13 +17,12 @@ import matplotlib
 import numpy as np
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from mmengine.config import DictAction
 from mmengine.fileio import load
 from mmengine.registry import DATASETS, init_default_scope
 from rich.console import Console
 from rich.table import Table
 
-from rebnn_mm.utils.command_line import config_file, missing_sections, read_config, stop_if
+from rebnn_mm.utils.command_line import add_options, config_file, missing_sections, read_config, stop_if
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.picture import save_picture, unfit_picture
 
@@ -38,9 +37,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--out', type=Path, default=Path('confusion_matrix.png'), help='picture to write')
     parser.add_argument('--score-thr', type=float, default=0.3, help='lowest score of a prediction that counts')
     parser.add_argument('--iou-thr', type=float, default=0.5, help='lowest overlap of a prediction with an object')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config, as in rebnn train'
-    )
+    add_options(parser)
     return parser.parse_args()
 
 

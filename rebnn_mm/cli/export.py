@@ -13,14 +13,13 @@ from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
-from mmengine.config import DictAction
 from rich.console import Console
 
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.export import ENGINES
 from rebnn_mm.export.int8 import TIERS
 from rebnn_mm.export.options import PLAIN, Options
-from rebnn_mm.utils.command_line import TESTING, config_file, missing_sections, stop_if, unwritable
+from rebnn_mm.utils.command_line import TESTING, add_options, config_file, missing_sections, stop_if, unwritable
 from rebnn_mm.utils.config_mistake import explained, fitting_config
 
 SWITCHES = [option for option in fields(Options) if isinstance(option.default, bool)]
@@ -67,9 +66,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--shape', nargs=2, type=positive, metavar=('H', 'W'), help='size of an image; default: from the test pipeline'
     )
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config: key=value pairs'
-    )
+    add_options(parser)
     return parser.parse_args()
 
 

@@ -15,7 +15,6 @@ import shutil
 import sys
 from pathlib import Path
 
-from mmengine.config import DictAction
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -32,7 +31,7 @@ from rebnn_mm.analysis.flip_report import (
 )
 from rebnn_mm.analysis.flip_setup import Options
 from rebnn_mm.deploy.run import positive
-from rebnn_mm.utils.command_line import config_file, stop_if, unwritable
+from rebnn_mm.utils.command_line import add_options, config_file, stop_if, unwritable
 from rebnn_mm.utils.config_file import missing_config
 from rebnn_mm.utils.config_mistake import explained, fitting_config
 from rebnn_mm.utils.whole_file import whole_file
@@ -58,9 +57,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--json', type=Path, help='file that keeps the results of several calls, a row per config')
     parser.add_argument('--markdown', type=Path, help='page to write, of these configs and all in --json')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction, help='override entries of the configs, as in rebnn train'
-    )
+    add_options(parser)
     args = parser.parse_args()
     if not args.configs and not (args.json and args.markdown):
         parser.error('name a config; without one, --json and --markdown write the page anew')

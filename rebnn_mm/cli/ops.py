@@ -12,7 +12,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 
 from rebnn_mm.analysis.config_network import build_network, input_shape, text_length
 from rebnn_mm.analysis.cost_report import cost_json, cost_markdown, cost_table
@@ -20,7 +20,7 @@ from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import RULES
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.deploy.run import positive
-from rebnn_mm.utils.command_line import config_file, read_config, stop_if, unwritable
+from rebnn_mm.utils.command_line import add_options, config_file, read_config, stop_if, unwritable
 from rebnn_mm.utils.config_mistake import explained
 from rebnn_mm.utils.whole_file import whole_file
 
@@ -45,9 +45,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--rule', choices=list(RULES), default='honest', help='what counts; see below')
     parser.add_argument('--format', choices=['table', 'json', 'markdown'], default='table')
     parser.add_argument('--out', type=Path, help='write to this file instead of the terminal')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config, as in rebnn train'
-    )
+    add_options(parser)
     return parser.parse_args()
 
 

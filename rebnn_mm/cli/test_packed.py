@@ -12,7 +12,6 @@ import argparse
 import sys
 import warnings
 
-from mmengine.config import DictAction
 from mmengine.evaluator import DumpResults
 
 from rebnn_mm.deploy import DeployError, RawModel, TextClassifier, load
@@ -20,6 +19,7 @@ from rebnn_mm.deploy.loading import Loaded
 from rebnn_mm.evaluation.packed_predictor import build_runner, other_preparation
 from rebnn_mm.utils.command_line import (
     TESTING,
+    add_options,
     config_file,
     load_config,
     missing_sections,
@@ -39,9 +39,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--no-library', action='store_true', help='run without the kernels, slowly')
     parser.add_argument('--out', help='write the predictions to this pickle file')
     parser.add_argument('--work-dir', help='folder for logs and metrics; default: work_dirs/<config name>')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config: key=value pairs'
-    )
+    add_options(parser)
     # one packed file takes one image at a time in one process
     parser.set_defaults(launcher='none', local_rank=0)
     return parser.parse_args()

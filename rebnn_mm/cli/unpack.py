@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 import onnx
 import torch
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 
 from rebnn_mm.deploy.errors import DeployError
 from rebnn_mm.deploy.zoo import cards, in_zoo
-from rebnn_mm.utils.command_line import config_file, read_config, stop_if, unwritable
+from rebnn_mm.utils.command_line import add_options, config_file, read_config, stop_if, unwritable
 from rebnn_mm.utils.config_mistake import explained
 from rebnn_mm.utils.whole_file import whole_file
 
@@ -42,9 +42,7 @@ def parse_args() -> argparse.Namespace:
         help='let the batch norms see these images: files, folders, lists (.txt, a path a line); without any those of '
         "the config's training set",
     )
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=DictAction, help='override entries of the config: key=value pairs'
-    )
+    add_options(parser)
     return parser.parse_args()
 
 

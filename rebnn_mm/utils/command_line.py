@@ -27,18 +27,45 @@ def config_file(text: str) -> str:
     return str(config_path(text))
 
 
+class Overrides(DictAction):
+    """mmengine's action for ``--cfg-options``, which ends the program with one sentence on what it cannot read."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        for text in values or ():
+            try:
+                if text.partition('=')[2].lstrip('\'"').startswith(('dict(', '{')):  # would stay this text
+                    raise ValueError
+                super().__call__(parser, namespace, [text], option_string)
+            except (ValueError, AssertionError, RecursionError):
+                parser.error(
+                    f'--cfg-options: {text!r} cannot be read. It takes KEY=VALUE with a number, a word, [a,b] or '
+                    '(a,b); entries of a dict one by one, as KEY.ENTRY=VALUE.'
+                )
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--cfg-options`` with mmdet's meaning."""
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=Overrides,
+        help='override entries of the config: key=value pairs, for instance optim_wrapper.optimizer.lr=0.01; lists as '
+        'key="[a,b]" or key=a,b, nested as key="[(a,b),(c,d)]", with the quotes and without blanks',
+    )
+
+
 def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     """Add ``--work-dir``, ``--cfg-options``, ``--launcher`` and ``--local_rank`` with mmdet's meaning."""
     parser.add_argument(
         '--work-dir', help='folder for logs, metrics and checkpoints; default: work_dirs/<config name>'
     )
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=DictAction,
-        help='override entries of the config: key=value pairs, for instance optim_wrapper.optimizer.lr=0.01; lists as '
-        'key="[a,b]" or key=a,b, nested as key="[(a,b),(c,d)]", with the quotes and without blanks',
-    )
+    add_options(parser)
     parser.add_argument('--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'], default='none', help='job launcher')
     parser.add_argument('--local_rank', '--local-rank', type=int, default=0, help='set by the launcher')
 

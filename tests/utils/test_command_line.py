@@ -6,6 +6,7 @@ import pytest
 
 from rebnn_mm.utils.command_line import (
     add_common_arguments,
+    add_options,
     load_config,
     read_config,
     stop_if,
@@ -124,3 +125,16 @@ def test_a_mistake_stops_and_a_bug_does_not(capsys):
     assert capsys.readouterr().err.endswith(': it is misspelt.\n')
     with pytest.raises(ValueError, match='a bug'), stopping_on_mistakes():
         raise ValueError('a bug')
+
+
+@pytest.mark.parametrize(
+    'text', ["model.neck=dict(type='FPN',num_outs=5)", "neck=dict(type='FPN')", 'neck={}', 'a=[1,(2]', 'lr']
+)
+def test_options_that_cannot_be_read_are_named(capsys, text):
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args(['--cfg-options', 'fine=[(1,2),(3,4)]', text])
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert f'--cfg-options: {text!r} cannot be read. ' in last and last.endswith('as KEY.ENTRY=VALUE.')
+    assert parser.parse_args(['--cfg-options', 'a.b=[(1,2)]', 'c=d']).cfg_options == {'a.b': [(1, 2)], 'c': 'd'}

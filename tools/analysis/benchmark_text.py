@@ -23,13 +23,13 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import torch
-from mmengine.config import Config, DictAction
+from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 
 from rebnn_mm.deploy import DeployError, load
 from rebnn_mm.deploy.session import open_session
 from rebnn_mm.export.tasks import input_names, is_text_classifier, text_graph
-from rebnn_mm.utils.command_line import read_config, stop_if
+from rebnn_mm.utils.command_line import add_options, read_config, stop_if
 
 
 def parse_args() -> argparse.Namespace:
@@ -40,7 +40,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--repeats', type=int, default=30, help='runs of each network; default: %(default)s')
     parser.add_argument('--threads', type=int, default=1, help='threads of ONNX Runtime; default: %(default)s')
     parser.add_argument('--json', type=Path, help='write the numbers to this file, too')
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction, help='override entries of the config')
+    add_options(parser)
     return parser.parse_args()
 
 
