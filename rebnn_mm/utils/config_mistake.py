@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
+from urllib.error import URLError
 
 from mmengine.config import Config
 
@@ -78,7 +79,7 @@ def explained(cfg: Config | None = None, output: str | Path | None = None) -> It
 
     They are: a ``type`` that no registry has, an option that the class of a ``type`` does not take or needs and does
     not get, a dict without ``type``, a value that a class of ours refuses, a checkpoint that cannot be
-    read, a disk that cannot be written.
+    read or downloaded, a disk that cannot be written.
 
     Args:
         cfg: the config in use, to name the key.
@@ -215,7 +216,7 @@ def _sentence(error: Exception, cfg: Config | None, output: str | Path | None) -
     if isinstance(error, OSError):
         if error.errno in FULL or (error.errno in FORBIDDEN and error.filename):
             return f'cannot write to {error.filename or output or _open_file(last) or "a file"}: {error.strerror}.'
-        return None
+        return _no_download(error, trail, cfg) if isinstance(error, URLError) else None
     if isinstance(error, RuntimeError | EOFError | pickle.UnpicklingError):
         return _broken_checkpoint(error, trail)
     if type(error) in (KeyError, ValueError) and _raised_by_us(last):
@@ -330,6 +331,19 @@ def _broken_checkpoint(error: Exception, trail: Iterable[TracebackType]) -> str 
                 'another kind of file. Copy or download it again, or take an earlier one.'
             )
     return None
+
+
+def _no_download(error: URLError, trail: Iterable[TracebackType], cfg: Config | None) -> str | None:
+    seen = [step.tb_frame.f_locals for step in trail]
+    named = next((names['filename'] for names in seen if isinstance(names.get('filename'), str)), None)
+    address = next((names['url'] for names in seen if isinstance(names.get('url'), str)), None)
+    if named is None or address is None:
+        return None
+    key = _key_in(cfg, lambda value: value == named)
+    return (
+        f'{f"{key}=" if key else ""}{named!r} cannot be downloaded from {address}: {error.reason}. Download it where '
+        f'there is a network, and name the file{f" as {key}" if key else ""}.'
+    )
 
 
 def _raised_by_us(step: TracebackType) -> bool:

@@ -120,6 +120,15 @@ def test_a_file_that_is_no_checkpoint(tmp_path):
         pickle.loads(b'no pickle')
 
 
+def test_weights_that_cannot_be_downloaded(tmp_path, monkeypatch):
+    monkeypatch.setenv('TORCH_HOME', str(tmp_path))
+    address = 'http://localhost:9/resnet.pth'
+    cfg = Config(dict(model=dict(init_cfg=dict(type='Pretrained', checkpoint=address))))
+    line = sentence(lambda: load_checkpoint(torch.nn.Linear(1, 1), address), cfg)
+    assert line.startswith(f"model.init_cfg.checkpoint='{address}' cannot be downloaded from {address}: ")
+    assert line.endswith('and name the file as model.init_cfg.checkpoint.')
+
+
 def test_a_full_disk_names_the_file_or_what_the_caller_writes():
     assert (
         sentence(lambda: mmengine.dump([0], '/dev/full', 'pkl'))
