@@ -91,6 +91,12 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     splits = {split: [_mended(photo, notes) for photo in photos] for split, photos in splits.items()}
     if not any(not box.crowd for photo in splits['train'] for box in photo.boxes):
         raise BadAnnotations(f'no image of {folder} that is for training has a box, those of crowds not counted.')
+    boxes = [box for photos in splits.values() for photo in photos for box in photo.boxes]
+    if all(max(box.left + box.width, box.top + box.height) <= 1 for box in boxes):
+        raise BadAnnotations(
+            f'every box of {folder} lies within the first pixel of its image. They are counted in pixels, not as '
+            'shares of the width and height.'
+        )
     counts = {split: Counter(box.name for photo in photos for box in photo.boxes) for split, photos in splits.items()}
     present = set().union(*counts.values())
     classes = tuple(name for name in order if name in present)

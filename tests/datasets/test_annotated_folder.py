@@ -266,6 +266,10 @@ def test_numbers_of_classes_that_are_texts_and_names_that_come_twice(folder):
             dict(annotations=[dict(id=1, image_id=0, category_id=7, bbox=[None] * 4)]),
             r"is not of COCO's form \(TypeError: ",
         ),
+        (
+            dict(annotations=[dict(id=i, image_id=i, category_id=7, bbox=[0.1, 0.2, 0.5, 0.8]) for i in range(5)]),
+            'within the first pixel of its image. They are counted in pixels, not as shares',
+        ),
         (dict(categories=[dict(id=7)]), r"is not of COCO's form \(KeyError: 'name'\)"),
         (dict(images=[dict(id=0, file_name='gone.png')], annotations=[]), 'there is no image gone.png in '),
         (
