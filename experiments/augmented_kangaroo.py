@@ -1,0 +1,51 @@
+# Kangaroos, with training images at half to twice their size, cropped to the network's input, in other colours: what
+# they are seen in changes, so a network cannot learn 97 photographs by heart. Labels say how long the detectors are
+# trained, as in detectors_kangaroo.py, whose random starts and rates these have; in bfloat16.
+_base_ = './detectors_kangaroo.py'
+
+title = 'Augmented, kangaroos (unit: 48 epochs)'
+options = dict(
+    _delete_=True,
+    **{key: value for key, value in _base_.options.items() if '.pipeline.' not in key},
+    **{
+        'train_dataloader.dataset.pipeline': [
+            dict(type='LoadImageFromFile'),
+            dict(type='LoadAnnotations', with_bbox=True),
+            dict(type='RandomResize', scale=(320, 240), ratio_range=(0.5, 2.0), keep_ratio=True),
+            dict(type='RandomCrop', crop_size=(320, 320)),
+            dict(type='FilterAnnotations', min_gt_bbox_wh=(1, 1)),
+            dict(type='RandomFlip', prob=0.5),
+            dict(type='PhotoMetricDistortion'),
+            dict(type='PackDetInputs'),
+        ]
+    },
+)
+folder = 'configs/bccd'
+latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
+bfloat16 = {'optim_wrapper.type': 'Bfloat16OptimWrapper'}
+moving = {**bfloat16, f'{latent}.relative': True, f'{latent}.lr_mult': 4}
+for part in ('backbone', 'rpn_head', 'roi_head.shared_head'):
+    moving[f'model.{part}.conv_cfg.max_share'] = 0.01
+runs = [
+    dict(
+        name='augmented_teacher',
+        label='the teacher: real-valued, same blocks (1)',
+        config=f'{folder}/faster_rcnn_r18_teacher_bccd.py',
+        options=bfloat16,
+    ),
+    dict(
+        name='augmented_taught',
+        label='ReBNN, started and taught (1 + 1)',
+        config=f'{folder}/faster_rcnn_r18_rebnn_taught_bccd.py',
+        options=moving,
+        teacher='augmented_teacher',
+    ),
+    dict(
+        name='augmented_twin',
+        label='real-valued twin (2)',
+        config=f'{folder}/faster_rcnn_r18_bccd.py',
+        options=bfloat16,
+        budget={'train_cfg.max_epochs': 96, 'param_scheduler.1.end': 96},
+    ),
+]
+del folder, latent, bfloat16, moving, part
