@@ -16,11 +16,11 @@ from .backbones import (
     ReBNNResLayer,
     ReBNNResNet,
 )
-from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock, block_styles
+from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock
 from .convert import binarize, plan_binary, plan_table
 from .flatten_neck import FlattenNeck
 from .losses import DistributionLoss
-from .stages import BinaryUnit
+from .stages import BinaryUnit, block_styles
 
 __all__ = [
     'BNext',

@@ -1,146 +1,25 @@
-"""Residual blocks for binary convolutions: shortcuts, the block that all share, and its styles.
+"""Residual blocks for binary convolutions: the block that all share, and its styles.
 
 A style is a class that says which activation follows an addition, which shift stands in front of a sign, which
 shortcut goes around them, and in what order. Networks find it by name in :data:`rebnn_mm.registry.BLOCKS`.
 """
 
 import warnings
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from mmcv.cnn import build_conv_layer, build_norm_layer
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from rebnn_mm.functional.replay import compute
 from rebnn_mm.layers import BinaryConv2d, Maxout, RPReLU, SqueezeExcite
 from rebnn_mm.layers.base import memory_of
-from rebnn_mm.registry import BLOCKS, summary
+from rebnn_mm.registry import BLOCKS
 
-Config = dict[str, Any]
-
-
-class PaddedShortcut(nn.Module):
-    """Takes every second row and column and adds channels of zeros, as many in front as behind.
-
-    Args:
-        in_channels: channels of the input, shape (N, in_channels, H, W).
-        out_channels: channels of the output, shape (N, out_channels, ceil(H / stride), ceil(W / stride)).
-        stride: 2 for every second position, 1 for all.
-
-    Source: He et al. 2016, section 4.2 (option A).
-
-    Example:
-        >>> import torch
-        >>> PaddedShortcut(1, 3, 2)(torch.arange(9.).view(1, 1, 3, 3)).flatten(2)
-        tensor([[[0., 0., 0., 0.],
-                 [0., 2., 6., 8.],
-                 [0., 0., 0., 0.]]])
-    """
-
-    def __init__(self, in_channels: int, out_channels: int, stride: int) -> None:
-        super().__init__()
-        self.stride = stride
-        added = out_channels - in_channels
-        self.padding = (0, 0, 0, 0, added // 2, added - added // 2)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The smaller, wider map."""
-        return functional.pad(x[:, :, :: self.stride, :: self.stride], self.padding)
-
-
-def shortcut_pool(stride: int) -> nn.Module:
-    """What brings a map to the size that a 3x3 convolution with padding 1 gives it; the identity for a stride of 1.
-
-    Example:
-        >>> shortcut_pool(2), shortcut_pool(1)
-        (AvgPool2d(kernel_size=2, stride=2, padding=0), Identity())
-    """
-    # A window cut by the border averages only what is inside.
-    return nn.Identity() if stride == 1 else nn.AvgPool2d(stride, stride, ceil_mode=True, count_include_pad=False)
-
-
-def pooled_shortcut(in_channels: int, out_channels: int, stride: int, norm_cfg: Config) -> tuple[nn.Module, nn.Module]:
-    """Pooling and projection of a shortcut, each the identity where it is not needed.
-
-    The pooling has no parameters and stays outside the projection, so that this is named as in torchvision.
-
-    Args:
-        in_channels: channels of the input, shape (N, in_channels, H, W).
-        out_channels: channels of the output, shape (N, out_channels, ceil(H / stride), ceil(W / stride)).
-        stride: average pooling of that size and stride.
-        norm_cfg: the norm behind the real 1x1 convolution.
-
-    Source: Liu et al. 2018, Bi-Real Net, section 3.1.
-
-    Example:
-        >>> pooled_shortcut(8, 8, 1, dict(type='BN'))
-        (Identity(), Identity())
-        >>> pool, projection = pooled_shortcut(8, 16, 2, dict(type='BN'))
-        >>> projection[0]
-        Conv2d(8, 16, kernel_size=(1, 1), stride=(1, 1), bias=False)
-    """
-    projection: nn.Module = nn.Identity()
-    if stride != 1 or in_channels != out_channels:
-        projection = nn.Sequential(
-            nn.Conv2d(in_channels, out_channels, 1, bias=False), build_norm_layer(norm_cfg, out_channels)[1]
-        )
-    return shortcut_pool(stride), projection
-
-
-def padded_shortcut(in_channels: int, out_channels: int, stride: int, norm_cfg: Config) -> tuple[nn.Module, nn.Module]:
-    """No pooling, and :class:`PaddedShortcut` as projection where shapes change; the arguments of the pooled one.
-
-    Example:
-        >>> padded_shortcut(8, 16, 2, dict(type='BN'))
-        (Identity(), PaddedShortcut())
-    """
-    changes = stride != 1 or in_channels != out_channels
-    return nn.Identity(), PaddedShortcut(in_channels, out_channels, stride) if changes else nn.Identity()
-
-
-def pooled_padded_shortcut(
-    in_channels: int, out_channels: int, stride: int, norm_cfg: Config
-) -> tuple[nn.Module, nn.Module]:
-    """Average pooling and channels of zeros, without parameters; the arguments of the pooled one.
-
-    Source: Xu et al. 2021 (ReCU), released ResNet-20.
-
-    Example:
-        >>> pooled_padded_shortcut(8, 16, 2, dict(type='BN'))
-        (AvgPool2d(kernel_size=2, stride=2, padding=0), PaddedShortcut())
-    """
-    projection = nn.Identity() if in_channels == out_channels else PaddedShortcut(in_channels, out_channels, 1)
-    return shortcut_pool(stride), projection
-
-
-def strided_shortcut(
-    in_channels: int, out_channels: int, stride: int, norm_cfg: Config
-) -> tuple[nn.Module, nn.Module]:
-    """No pooling, and a real 1x1 convolution with the stride and a norm as projection; arguments of the pooled one.
-
-    Source: He et al. 2016, section 3.3 (option B); the released networks of IR-Net, RBNN and ReCU for ImageNet.
-
-    Example:
-        >>> strided_shortcut(8, 16, 2, dict(type='BN'))[1][0]
-        Conv2d(8, 16, kernel_size=(1, 1), stride=(2, 2), bias=False)
-    """
-    if stride == 1 and in_channels == out_channels:
-        return nn.Identity(), nn.Identity()
-    conv = nn.Conv2d(in_channels, out_channels, 1, stride=stride, bias=False)
-    return nn.Identity(), nn.Sequential(conv, build_norm_layer(norm_cfg, out_channels)[1])
-
-
-SHORTCUTS: dict[str, Callable[[int, int, int, Config], tuple[nn.Module, nn.Module]]] = {
-    'pooled': pooled_shortcut,
-    'padded': padded_shortcut,
-    'pooled_padded': pooled_padded_shortcut,
-    'strided': strided_shortcut,
-}
-"""Makers of pooling and projection of a shortcut, by the names that a block's ``downsample`` takes."""
+# Pickled models look for PaddedShortcut here.
+from .shortcuts import SHORTCUTS, Config, PaddedShortcut, padded_shortcut, pooled_shortcut  # noqa: F401
 
 
 class BinaryBasicBlock(BaseModule):
@@ -219,11 +98,10 @@ class BinaryBasicBlock(BaseModule):
     @classmethod
     def with_activation(cls, conv_cfg: Config | None) -> Config | None:
         """Fill in the activation quantizer where ``conv_cfg`` is one of our layers and names none."""
-        if conv_cfg is None or conv_cfg.get('activation', 'default') != 'default':
-            return conv_cfg
-        layer = MODELS.get(conv_cfg['type']) if isinstance(conv_cfg['type'], str) else conv_cfg['type']
-        if isinstance(layer, type) and issubclass(layer, BinaryConv2d):
-            return dict(conv_cfg, activation=cls.activation_of(layer))
+        if conv_cfg is not None and conv_cfg.get('activation', 'default') == 'default':
+            layer = MODELS.get(conv_cfg['type']) if isinstance(conv_cfg['type'], str) else conv_cfg['type']
+            if isinstance(layer, type) and issubclass(layer, BinaryConv2d):
+                return dict(conv_cfg, activation=cls.activation_of(layer))
         return conv_cfg
 
     @classmethod
@@ -256,8 +134,7 @@ class BinaryBiRealBlock(BinaryBasicBlock):
 
     Example:
         >>> import torch
-        >>> block = BinaryBiRealBlock(8, 8, conv_cfg=dict(type='ReBNNConv2d'))
-        >>> block(torch.randn(1, 8, 6, 5)).shape
+        >>> BinaryBiRealBlock(8, 8, conv_cfg=dict(type='ReBNNConv2d'))(torch.randn(1, 8, 6, 5)).shape
         torch.Size([1, 8, 6, 5])
 
     Source: Liu et al. 2018, Bi-Real Net, section 3.1; also the block of BiDet (SC).
@@ -282,8 +159,7 @@ class BinaryReActBlock(BinaryBasicBlock):
 
     Example:
         >>> import torch
-        >>> block = BinaryReActBlock(8, 16, stride=2, conv_cfg=dict(type='ReBNNConv2d'))
-        >>> block(torch.randn(1, 8, 6, 5)).shape
+        >>> BinaryReActBlock(8, 16, stride=2, conv_cfg=dict(type='ReBNNConv2d'))(torch.randn(1, 8, 6, 5)).shape
         torch.Size([1, 16, 3, 3])
 
     Source: Liu et al. 2020, ReActNet, Figure 4; the paper's two-stage setting.
@@ -309,8 +185,7 @@ class BinaryHardtanhBlock(BinaryBasicBlock):
         >>> float(block(torch.randn(1, 8, 6, 5)).detach().abs().max()) <= 1
         True
 
-    Source: Xu et al. 2021 (ReCU) and Lin et al. 2020 (RBNN), released networks; the paper's one-stage setting follows
-    ReCU.
+    Source: released networks of Xu et al. 2021 (ReCU), as the paper's one-stage setting, and Lin et al. 2020 (RBNN).
     """
 
     @classmethod
@@ -328,8 +203,7 @@ class BinaryReLUBlock(BinaryBasicBlock):
 
     Example:
         >>> import torch
-        >>> block = BinaryReLUBlock(8, 8)
-        >>> float(block(torch.randn(1, 8, 6, 5)).detach().min()) >= 0
+        >>> float(BinaryReLUBlock(8, 8)(torch.randn(1, 8, 6, 5)).detach().min()) >= 0
         True
 
     Source: He et al. 2016, basic block, with Bi-Real Net's one shortcut per convolution.
@@ -358,8 +232,7 @@ class BinaryReSTEBlock(BinaryBasicBlock):
 
     Example:
         >>> import torch
-        >>> block = BinaryReSTEBlock(8, 16, stride=2, conv_cfg=dict(type='ReSTEConv2d'))
-        >>> block(torch.randn(1, 8, 6, 5)).shape
+        >>> BinaryReSTEBlock(8, 16, stride=2, conv_cfg=dict(type='ReSTEConv2d'))(torch.randn(1, 8, 6, 5)).shape
         torch.Size([1, 16, 3, 3])
 
     Source: Wu et al. 2023 (ReSTE), released networks with one shortcut per convolution.
@@ -384,8 +257,7 @@ class BinarySingleReSTEBlock(BinaryReSTEBlock):
 
     Example:
         >>> import torch
-        >>> block = BinarySingleReSTEBlock(8, 16, stride=2, conv_cfg=dict(type='ReSTEConv2d'))
-        >>> block(torch.randn(1, 8, 6, 5)).shape
+        >>> BinarySingleReSTEBlock(8, 16, stride=2, conv_cfg=dict(type='ReSTEConv2d'))(torch.randn(1, 8, 6, 5)).shape
         torch.Size([1, 16, 3, 3])
 
     Source: Wu et al. 2023 (ReSTE), released CIFAR-10 networks.
@@ -405,8 +277,7 @@ class BinaryAdaBinBlock(BinaryBasicBlock):
     Example:
         >>> import torch
         >>> binary = dict(type='BinaryConv2d', weight='AdaBinWeight', activation='AdaBinActivation')
-        >>> block = BinaryAdaBinBlock(8, 16, stride=2, conv_cfg=binary)
-        >>> block(torch.randn(1, 8, 6, 5)).shape
+        >>> BinaryAdaBinBlock(8, 16, stride=2, conv_cfg=binary)(torch.randn(1, 8, 6, 5)).shape
         torch.Size([1, 16, 3, 3])
 
     Source: Tu et al. 2022 (AdaBin), released CIFAR-10 network.
@@ -430,8 +301,7 @@ class BinarySingleShortcutBlock(BinaryHardtanhBlock):
 
     Example:
         >>> import torch
-        >>> block = BinarySingleShortcutBlock(8, 16, stride=2, conv_cfg=dict(type='BNNConv2d'))
-        >>> block(torch.randn(1, 8, 6, 5)).shape
+        >>> BinarySingleShortcutBlock(8, 16, stride=2, conv_cfg=dict(type='BNNConv2d'))(torch.randn(1, 8, 6, 5)).shape
         torch.Size([1, 16, 3, 3])
 
     Source: He et al. 2016, basic block, with the Hardtanh of Courbariaux et al. 2016 in place of the ReLU.
@@ -528,16 +398,3 @@ class RealToBinaryBlock(BinaryBasicBlock):
         y = self.act1(self.gate1(u) * self.conv1(self.soft_sign(u))) + self.downsample(self.pool(x))
         v = self.bn2(y)
         return self.act2(self.gate2(v) * self.conv2(self.soft_sign(v))) + y
-
-
-def block_styles() -> dict[str, str]:
-    """What each registered block style is, in one line, by the short name that ``block`` takes.
-
-    Example:
-        >>> block_styles()['hardtanh']
-        'The block of RBNN and ReCU: sign, convolution, BN, shortcut, Hardtanh; twice.'
-    """
-    names: dict[type, str] = {}
-    for name, style in BLOCKS.module_dict.items():
-        names[style] = min(name, names.get(style, name), key=len)
-    return {name: summary(style) for style, name in names.items()}

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from rebnn_mm.functional.replay import compute
 from rebnn_mm.layers.base import memory_of
-from rebnn_mm.registry import BLOCKS
+from rebnn_mm.registry import BLOCKS, summary
 
-from .blocks import BinaryBasicBlock, Config, pooled_shortcut
+from .blocks import BinaryBasicBlock
+from .shortcuts import Config, pooled_shortcut
 
 
 def block_style(block: str | Mapping[str, Any]) -> tuple[type[BinaryBasicBlock], dict[str, Any]]:
@@ -38,6 +39,19 @@ def block_style(block: str | Mapping[str, Any]) -> tuple[type[BinaryBasicBlock],
             'module that registers yours in rebnn_mm.registry.BLOCKS (custom_imports).'
         )
     return style, options
+
+
+def block_styles() -> dict[str, str]:
+    """What each registered block style is, in one line, by the short name that ``block`` takes.
+
+    Example:
+        >>> block_styles()['hardtanh']
+        'The block of RBNN and ReCU: sign, convolution, BN, shortcut, Hardtanh; twice.'
+    """
+    names: dict[type, str] = {}
+    for name, style in BLOCKS.module_dict.items():
+        names[style] = min(name, names.get(style, name), key=len)
+    return {name: summary(style) for style, name in names.items()}
 
 
 def build_stage(

@@ -7,9 +7,9 @@ from torch.nn import functional
 
 from rebnn_mm.layers import RPReLU
 from rebnn_mm.methods import ReBNNConv2d
+from rebnn_mm.models import block_styles
 from rebnn_mm.models.blocks import (
     BLOCKS,
-    SHORTCUTS,
     BinaryAdaBinBlock,
     BinaryBasicBlock,
     BinaryBiRealBlock,
@@ -20,12 +20,10 @@ from rebnn_mm.models.blocks import (
     BinaryReSTEBlock,
     BinarySingleReSTEBlock,
     BinarySingleShortcutBlock,
-    PaddedShortcut,
     PlainCIFARBlock,
     RealToBinaryBlock,
-    block_styles,
-    pooled_shortcut,
 )
+from rebnn_mm.models.shortcuts import SHORTCUTS
 from tests.tolerances import FLOAT64_EXACT
 
 pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
@@ -273,36 +271,6 @@ def test_real_to_binary_trains_everything():
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in block.parameters())
 
 
-def test_pooled_shortcut_where_nothing_changes_there_is_nothing():
-    assert [type(part) for part in pooled_shortcut(4, 4, 1, dict(type='BN'))] == [nn.Identity, nn.Identity]
-
-
-@pytest.mark.parametrize(('channels', 'stride', 'pools'), [(8, 1, False), (4, 2, True), (8, 3, True)])
-def test_pooled_shortcut_pools_only_where_the_resolution_changes_and_a_real_1x1_convolution(channels, stride, pools):
-    pool, projection = pooled_shortcut(4, channels, stride, dict(type='BN'))
-    assert isinstance(pool, nn.AvgPool2d) == pools
-    assert type(projection[0]) is nn.Conv2d and projection[0].kernel_size == (1, 1)
-    size = -(-7 // stride)
-    assert projection(pool(torch.randn(2, 4, 7, 7))).shape == (2, channels, size, size)
-
-
-def test_padded_shortcut_keeps_every_second_position_between_channels_of_zeros():
-    x = torch.randn(2, 4, 6, 5)
-    y = PaddedShortcut(4, 8, 2)(x)
-    assert y.shape == (2, 8, 3, 3)
-    assert torch.equal(y[:, 2:6], x[:, :, ::2, ::2])
-    assert not y[:, :2].any() and not y[:, 6:].any()
-
-
-def test_padded_shortcut_with_an_odd_number_of_new_channels_and_no_stride():
-    x = torch.randn(1, 2, 3, 3)
-    assert torch.equal(PaddedShortcut(2, 5, 1)(x)[:, 1:3], x)
-
-
-def test_padded_shortcut_has_no_parameters():
-    assert not list(PaddedShortcut(4, 8, 2).parameters())
-
-
 @pytest.mark.parametrize('style', [BinaryAdaBinBlock, PlainCIFARBlock])
 def test_a_padded_shortcut_draws_no_random_numbers(style):
     """The generator stands where the two 3x3 convolutions left it."""
@@ -319,15 +287,6 @@ def test_a_style_is_asked_without_an_instance():
         BINARY, activation=dict(type='BinaryApproxSign', shift='zero')
     )
     assert isinstance(BinaryReActBlock.build_act(4), RPReLU)
-
-
-def test_every_style_is_listed_under_its_short_name():
-    styles = block_styles()
-    assert set(styles) == {
-        *('adabin', 'bireal', 'hardtanh', 'plain_cifar', 'preact', 'react', 'relu', 'single'),
-        *('real_to_binary', 'reste', 'reste_single'),
-    }
-    assert all(text.endswith('.') and len(text) < 119 for text in styles.values())
 
 
 @pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.MissingHookWarning')

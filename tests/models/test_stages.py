@@ -4,7 +4,7 @@ from torch import nn
 
 from rebnn_mm.layers import BinaryConv2d, RPReLU
 from rebnn_mm.models import BinaryBasicBlock, BinaryReActBlock, BinarySSDVGG, BinaryUnit, BinaryVGGSmall
-from rebnn_mm.models.stages import block_style, build_stage
+from rebnn_mm.models.stages import block_style, block_styles, build_stage
 from rebnn_mm.registry import BLOCKS
 
 BINARY = dict(type='ReBNNConv2d')
@@ -19,6 +19,15 @@ def test_first_block_changes_channels_and_resolution():
 @pytest.mark.parametrize('block', ['react', 'BinaryReActBlock', dict(type='react'), dict(type='BinaryReActBlock')])
 def test_every_spelling_of_a_style_gives_the_same_class(block):
     assert type(build_stage(block, 4, 4, 1, stride=1, conv_cfg=BINARY)[0]) is BinaryReActBlock
+
+
+def test_every_style_is_listed_under_its_short_name():
+    styles = block_styles()
+    assert set(styles) == {
+        *('adabin', 'bireal', 'hardtanh', 'plain_cifar', 'preact', 'react', 'relu', 'single'),
+        *('real_to_binary', 'reste', 'reste_single'),
+    }
+    assert all(text.endswith('.') and len(text) < 119 for text in styles.values())
 
 
 def test_a_style_registered_elsewhere_is_found_with_its_own_options():

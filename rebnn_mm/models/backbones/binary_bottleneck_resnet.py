@@ -8,7 +8,8 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from rebnn_mm.models.blocks import BinaryBasicBlock, pooled_shortcut
+from rebnn_mm.models.blocks import BinaryBasicBlock
+from rebnn_mm.models.shortcuts import pooled_shortcut
 from rebnn_mm.models.stages import block_style
 
 from .staged_backbone import Config, StagedBackbone

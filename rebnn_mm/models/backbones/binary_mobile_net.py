@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from rebnn_mm.functional.replay import compute
 from rebnn_mm.layers.base import memory_of
-from rebnn_mm.models.blocks import BinaryBasicBlock, shortcut_pool
+from rebnn_mm.models.blocks import BinaryBasicBlock
+from rebnn_mm.models.shortcuts import shortcut_pool
 from rebnn_mm.models.stages import block_style
 
 from .staged_backbone import Config, StagedBackbone

@@ -10,7 +10,8 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from rebnn_mm.layers import SqueezeExcite
-from rebnn_mm.models.blocks import BinaryReActBlock, shortcut_pool
+from rebnn_mm.models.blocks import BinaryReActBlock
+from rebnn_mm.models.shortcuts import shortcut_pool
 
 from .staged_backbone import Config, StagedBackbone
 
