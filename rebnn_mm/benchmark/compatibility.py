@@ -24,7 +24,7 @@ from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.tasks import task_of
-from rebnn_mm.models.convert import example_image, plan_binary
+from rebnn_mm.models.binary_plan import example_image, plan_binary
 
 from .networks import fill_norms_of_length, randomised
 from .timing import noise_feeds, ratio_of, timed_session

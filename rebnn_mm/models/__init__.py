@@ -16,8 +16,9 @@ from .backbones import (
     ReBNNResLayer,
     ReBNNResNet,
 )
+from .binary_plan import plan_binary, plan_table
 from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock
-from .convert import binarize, plan_binary, plan_table
+from .convert import binarize
 from .flatten_neck import FlattenNeck
 from .losses import DistributionLoss
 from .stages import BinaryUnit, block_styles

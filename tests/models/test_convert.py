@@ -1,71 +1,16 @@
 import copy
-import logging
 
 import pytest
 import torch
-from mmcv.cnn import ConvModule
 from mmengine.registry import MODELS
 from torch import nn
-from torch.nn.utils.parametrizations import weight_norm
 
 import rebnn_mm
-from rebnn_mm import binarize, plan_binary, plan_table
+from rebnn_mm import binarize, plan_binary
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.layers.report import layer_report
 from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
-
-CONV, LINEAR = dict(type='ReBNNConv2d'), dict(type='ReBNNLinear')
-IMAGE = torch.zeros(1, 3, 8, 8)
-
-
-class Network(nn.Module):
-    """Stem, one layer of every kind that there is a rule for, and a head."""
-
-    def __init__(self):
-        super().__init__()
-        self.stem = ConvModule(3, 8, 3, padding=1, norm_cfg=dict(type='BN'))
-        self.hidden = ConvModule(8, 8, 3, padding=1, norm_cfg=dict(type='BN'))
-        self.short = nn.Conv2d(8, 8, 1)
-        self.depthwise = nn.Conv2d(8, 8, 3, padding=1, groups=8)
-        self.point = nn.Conv2d(8, 8, 1)
-        self.up = nn.ConvTranspose2d(8, 8, 2)
-        self.normed = weight_norm(nn.Conv2d(8, 8, 1))
-        self.spare = nn.Conv2d(8, 8, 1)
-        self.fc = nn.Linear(8, 8)
-        self.head = nn.Linear(8, 2)
-
-    def forward(self, x):
-        x = self.stem(x)
-        x = (self.hidden(x) + self.short(x)).tanh()
-        x = self.point(self.depthwise(x).tanh()).tanh()
-        x = self.normed(self.up(x).tanh()).tanh()
-        return self.head(self.fc(x.mean((2, 3))).tanh())
-
-
-REASONS = {
-    'stem.conv': 'first layer',
-    'hidden.conv': '',
-    'short': 'shortcut',
-    'depthwise': 'depthwise',
-    'point': '',
-    'up': 'ConvTranspose2d has no binary form',
-    'normed': 'ParametrizedConv2d computes something of its own',
-    'spare': 'not called',
-    'fc': '',
-    'head': 'output layer',
-}
-
-
-def real_because(model, *args, **options):
-    return {row.name: row.real_because for row in plan_binary(model, *args, example=IMAGE, **options)}
-
-
-def test_every_rule_keeps_what_it_says():
-    found = real_because(Network(), CONV, LINEAR)
-    found['normed'] = found['normed'] and REASONS['normed']  # torch decides which of two reasons comes first
-    assert found == REASONS
-    assert real_because(Network(), None, LINEAR) == {'fc': '', 'head': 'output layer'}
-    assert set(real_because(Network(), CONV)) == REASONS.keys() - {'fc', 'head'}
+from tests.models.networks import CONV, IMAGE, LINEAR, Network
 
 
 def test_the_plan_is_what_is_done():
@@ -90,7 +35,7 @@ def test_the_plan_is_what_is_done():
 
 def test_what_stays_real_computes_what_it_did():
     model = Network().eval()
-    names = list(REASONS)
+    names = [row.name for row in plan_binary(model, CONV, LINEAR, example=IMAGE)]
     plain = copy.deepcopy(model)
     x = torch.randn(2, 3, 8, 8)
     binarize(model, CONV, LINEAR, keep_real=names, example=IMAGE)
@@ -134,8 +79,8 @@ def test_a_layer_is_replaced_under_all_its_names():
     model = Shared()
     binarize(model, CONV, example=IMAGE)
     assert len({id(level[0]) for level in model.levels}) == 1 and model.levels[2][0].binary
-    reasons = real_because(Shared(), CONV)
-    assert reasons['first'] == 'shares its weight with second' and type(model.first) is nn.Conv2d
+    plan = plan_binary(Shared(), CONV, example=IMAGE)
+    assert plan[2].real_because == 'shares its weight with second' and type(model.first) is nn.Conv2d
     with pytest.raises(ValueError, match="make_binary names 'first', which cannot become binary: shares its weight"):
         binarize(Shared(), CONV, make_binary=['first'], example=IMAGE)
 
@@ -188,16 +133,16 @@ def test_models_without_such_layers_and_binary_ones_are_refused():
         binarize(binarize(Network(), CONV, example=IMAGE), CONV, example=IMAGE)
 
 
-def test_the_log_names_what_starves(caplog):
+def test_the_log_names_what_starves(monkeypatch):
     def network(act):
         return nn.Sequential(nn.Conv2d(3, 4, 1), act(), nn.Conv2d(4, 4, 1), act(), nn.Conv2d(4, 2, 1))
 
-    with caplog.at_level(logging.WARNING):
-        binarize(network(nn.Hardtanh), CONV, example=IMAGE)
-        assert 'behind a ReLU' not in caplog.text
-        assert 'behind a ReLU' not in plan_table(plan_binary(network(nn.Hardtanh), CONV, example=IMAGE))
-    table = plan_table(plan_binary(network(nn.ReLU), CONV, example=IMAGE))
-    assert '2      4x4x1x1  binary, behind a ReLU' in table and '1 layers become binary behind a ReLU' in table
+    said = []
+    monkeypatch.setattr('rebnn_mm.models.convert.print_log', lambda text, *rest: said.append(text))
+    binarize(network(nn.Hardtanh), CONV, example=IMAGE)
+    assert not said
+    binarize(network(nn.ReLU), CONV, example=IMAGE)
+    assert len(said) == 1 and 'Sequential: 1 layers become binary behind a ReLU' in said[0]
 
 
 def test_a_config_keeps_the_keys_of_the_real_model():
@@ -213,7 +158,7 @@ def test_a_config_keeps_the_keys_of_the_real_model():
 
 
 def test_a_model_of_torchvision():
-    from torchvision.models import mobilenet_v3_small, resnet18, vit_b_16
+    from torchvision.models import resnet18
 
     model = binarize(resnet18(num_classes=4), CONV, LINEAR, example=torch.zeros(1, 3, 32, 32))
     real = {name: m.real_because for name, m in model.named_modules() if isinstance(m, BinaryLayer) and not m.binary}
@@ -221,19 +166,4 @@ def test_a_model_of_torchvision():
         'conv1': 'first layer',
         **{f'layer{stage}.0.downsample.0': 'shortcut' for stage in (2, 3, 4)},
         'fc': 'output layer',
-    }
-    plan = plan_binary(mobilenet_v3_small(), CONV, LINEAR, example=torch.zeros(1, 3, 32, 32))
-    gates = [row for row in plan if row.name.endswith('block.2.fc2') or row.name.endswith('block.1.fc2')]
-    assert gates and {row.real_because for row in gates} == {'output layer'}
-    small = vit_b_16(image_size=32)
-    small.encoder.layers = small.encoder.layers[:1]
-    because = {
-        row.name: row.real_because for row in plan_binary(small, CONV, LINEAR, example=torch.zeros(1, 3, 32, 32))
-    }
-    assert because == {
-        'conv_proj': 'first layer',
-        'encoder.layers.encoder_layer_0.self_attention.out_proj': 'not called',
-        'encoder.layers.encoder_layer_0.mlp.0': '',
-        'encoder.layers.encoder_layer_0.mlp.3': '',
-        'heads.head': 'output layer',
     }

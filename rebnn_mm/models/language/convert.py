@@ -8,8 +8,9 @@ from torch import nn
 from ...layers import BinaryEmbedding, BinaryLayer
 from ...layers.naming import name_matches
 from ...methods import BinaryPair
-from ..convert import Example, check_layer, check_names, refuse_binary, replace_layer
+from ..binary_plan import Example, check_layer, check_names, refuse_binary
 from ..convert import binarize as binarize_layers
+from ..convert import replace_layer
 
 
 def binarize(

@@ -1,0 +1,279 @@
+"""Which layers of a model become binary, by what they do in it."""
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import mmcv.cnn
+import torch
+from mmengine.model import BaseModel
+from mmengine.structures import BaseDataElement
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+from torch.nn.utils.parametrize import is_parametrized
+from torch.utils._pytree import tree_leaves
+
+from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
+from ..layers.naming import name_matches
+from ..registry import registered_class
+from ..utils.options import check_options
+from .data_flow import DataFlow
+
+Config = Mapping[str, Any]
+Example = Tensor | Mapping[str, Any]
+
+NOT_CALLED = 'not called'
+
+
+@dataclass(frozen=True)
+class PlannedLayer:
+    """What becomes of a convolution or linear layer.
+
+    Attributes:
+        name: dotted name in the model; the first one, if it has several.
+        kind: class name.
+        shape: shape of the weight.
+        real_because: why it stays real; empty if it becomes binary.
+        starves: whether it becomes binary behind a ReLU and without a shortcut of its own.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    real_because: str = ''
+    starves: bool = False
+
+
+def plan_binary(
+    model: nn.Module,
+    conv: Config | None = None,
+    linear: Config | None = None,
+    *,
+    keep_real: Sequence[str] = (),
+    make_binary: Sequence[str] = (),
+    overrides: Mapping[str, Config] = {},
+    example: Example | None = None,
+) -> list[PlannedLayer]:
+    """What :func:`rebnn_mm.binarize` would do with every convolution and linear layer of a model, which is left alone.
+
+    By what one forward pass shows, a layer stays real if it
+
+    - sees the model's input (first layer),
+    - is a 1x1 convolution that is added to what others make of the same input (shortcut),
+    - is followed by neither norm, nor activation, nor another product (output layer: a predictor, or a gate),
+    - is not called, or computes something of its own (a subclass with its own forward, a transposed or deformable
+      convolution),
+    - has one input channel for each output (depthwise), or shares its weight with another layer,
+    - is named in ``keep_real``.
+
+    Args and errors are those of :func:`rebnn_mm.binarize`.
+
+    Returns:
+        list[PlannedLayer]: in the model's order; :func:`plan_table` prints them.
+    """
+    if conv is None and linear is None:
+        raise ValueError("binarize: neither conv nor linear is given; name a layer, conv=dict(type='ReBNNConv2d')")
+    refuse_binary(model)
+    kinds: tuple[type[nn.Module], ...] = ()
+    if conv is not None:
+        check_layer('conv', conv, BinaryConv2d)
+        kinds += (nn.Conv2d,)
+    if linear is not None:
+        check_layer('linear', linear, BinaryLinear)
+        kinds += (nn.Linear,)
+    layers = {
+        name: layer
+        for name, layer in model.named_modules()
+        if isinstance(layer, kinds) or (conv is not None and _is_conv(layer))
+    }
+    if not any(isinstance(layer, kinds) for layer in layers.values()):
+        missing = ' or '.join('convolution' if kind is nn.Conv2d else 'linear layer' for kind in kinds)
+        raise ValueError(f'binarize: {type(model).__name__} has no {missing}.')
+    for key, patterns in (('keep_real', keep_real), ('make_binary', make_binary), ('overrides', overrides)):
+        check_names(key, patterns, list(layers))
+    forward, images = _run_on(model, example)
+    try:
+        flow = DataFlow(model, layers, forward, images)
+    except Exception as error:
+        sizes = ', '.join('x'.join(map(str, image.shape)) for image in images) or 'its example'
+        first = str(error).strip().partition('\n')[0]
+        raise ValueError(
+            f'binarize: {type(model).__name__} could not be run on {sizes} ({type(error).__name__}: {first}). Give '
+            'another image_size or example.'
+        ) from error
+    rows = []
+    for name, layer in layers.items():
+        because = _real_because(model, name, layer, flow, keep_real, make_binary)
+        starves = not because and flow.behind_rectifier(name) and not flow.has_shortcut(name)
+        weight = layer.weight
+        assert isinstance(weight, Tensor)
+        rows.append(PlannedLayer(name, type(layer).__name__, tuple(weight.shape), because, starves))
+    return rows
+
+
+def plan_table(plan: Sequence[PlannedLayer]) -> str:
+    """The rows of :func:`plan_binary` as text.
+
+    Example:
+        >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Conv2d(8, 2, 1))
+        >>> print(plan_table(plan_binary(model, dict(type='ReBNNConv2d'), example=torch.zeros(1, 3, 9, 9))))
+        layer  weight   becomes
+        0      8x3x3x3  real: first layer
+        2      8x8x3x3  binary, behind a ReLU
+        4      2x8x1x1  real: output layer
+        1 of 3 layers become binary; they hold 576 of 808 weights (71.3 %).
+        1 layers become binary behind a ReLU and without a shortcut of their own (2), so that the next ones see ...
+    """
+    width = max(len('layer'), *(len(row.name) for row in plan))
+    shapes = ['x'.join(map(str, row.shape)) for row in plan]
+    wide = max(len('weight'), *map(len, shapes))
+    lines = [f'{"layer":{width}}  {"weight":{wide}}  becomes']
+    for row, shape in zip(plan, shapes, strict=True):
+        becomes = f'real: {row.real_because}' if row.real_because else 'binary'
+        lines.append(f'{row.name:{width}}  {shape:{wide}}  {becomes}{", behind a ReLU" if row.starves else ""}')
+    values = [torch.Size(row.shape).numel() for row in plan]
+    binary = [row.real_because == '' for row in plan]
+    held = sum(value for value, counts in zip(values, binary, strict=True) if counts)
+    lines.append(
+        f'{sum(binary)} of {len(plan)} layers become binary; they hold {held:,} of {sum(values):,} weights '
+        f'({100 * held / sum(values):.1f} %).'
+    )
+    return '\n'.join([*lines, *filter(None, [starving_sentence(plan)])])
+
+
+def starving_sentence(plan: Sequence[PlannedLayer]) -> str:
+    """Which layers hand on nothing but signs of what a ReLU lets through, and what to do; empty if there are none."""
+    starving = [row.name for row in plan if row.starves]
+    if not starving:
+        return ''
+    shown = ', '.join(starving[:3]) + (', ...' if len(starving) > 3 else '')
+    return (
+        f'{len(starving)} layers become binary behind a ReLU and without a shortcut of their own ({shown}), so that '
+        'the next ones see sums of signs only: keep some real (keep_real), or take a network with a shortcut for '
+        "every convolution (backbone=dict(type='ReBNNResNet'))."
+    )
+
+
+def example_image(model: nn.Module, size: tuple[int, int] = (320, 320)) -> Example:
+    """An image of zeros, as a model of OpenMMLab or a plain network takes it."""
+    image = torch.zeros(1, 3, *size)
+    if not isinstance(model, BaseModel):
+        return image
+    sizes = dict(img_shape=size, ori_shape=size, pad_shape=size, batch_input_shape=size, scale_factor=(1.0, 1.0))
+    return dict(inputs=image, data_samples=[BaseDataElement(metainfo=sizes)], mode='tensor')
+
+
+def refuse_binary(model: nn.Module) -> None:
+    """Refuse a model that is binary already.
+
+    Raises:
+        ValueError: it is.
+    """
+    if any(isinstance(module, BinaryLayer) for module in model.modules()):
+        raise ValueError(f'binarize: {type(model).__name__} has binary layers already; start from the real model.')
+
+
+def check_layer(key: str, options: Config, base: type[BinaryLayer]) -> type[BinaryLayer]:
+    """The class that a config of a layer names.
+
+    Raises:
+        ValueError: there is no such layer, or it has no such option.
+    """
+    cls = registered_class(options.get('type'), base, f'binarize: {key}={options.get("type")!r} is no such layer.')
+    check_options(f'binarize: {key} of type {cls.__name__}', [name for name in options if name != 'type'], cls, base)
+    return cls
+
+
+def check_names(key: str, patterns: Iterable[str], names: Sequence[str]) -> None:
+    """Refuse names that fit no layer.
+
+    Raises:
+        ValueError: one fits none; the message has the nearest.
+    """
+    if isinstance(patterns, str):
+        raise ValueError(f'binarize: {key}={patterns!r} must be a list of names, [{patterns!r}]')
+    for pattern in patterns:
+        if any(name_matches(name, [pattern]) for name in names):
+            continue
+        parts = sorted({part for name in names for part in name.split('.')} | set(names))
+        close = difflib.get_close_matches(pattern, parts, n=1)
+        hint = f' Did you mean {close[0]!r}?' if close else ''
+        raise ValueError(
+            f'binarize: {key} names {pattern!r}, which fits no layer of the model.{hint} Layers: '
+            f'{", ".join(names[:3])}, ..., {names[-1]}'
+        )
+
+
+def _is_conv(module: nn.Module) -> bool:
+    # mmcv's deformable convolutions are no subclass of torch's.
+    return isinstance(module, _ConvNd) or (hasattr(module, 'deform_groups') and hasattr(module, 'weight'))
+
+
+def why_impossible(model: nn.Module, layer: nn.Module) -> str:
+    """Why a binary layer cannot stand for this one; empty if it can."""
+    kind = type(layer).__name__
+    if not isinstance(layer, nn.Conv2d | nn.Linear):
+        return f'{kind} has no binary form'
+    plain = [nn.Conv2d.forward, nn.Linear.forward, mmcv.cnn.Conv2d.forward, mmcv.cnn.Linear.forward]
+    if type(layer).forward not in plain or getattr(type(layer), '_conv_forward', None) not in (
+        None,
+        nn.Conv2d._conv_forward,
+    ):
+        return f'{kind} computes something of its own'
+    if is_parametrized(layer):
+        return 'its weight is parametrized'
+    shared = shares_with(model, layer)
+    return f'shares its weight with {shared}' if shared else ''
+
+
+def shares_with(model: nn.Module, layer: nn.Module) -> str:
+    """Name of another layer with the same weight; empty if there is none."""
+    for name, module in model.named_modules():
+        if module is not layer and any(value is layer.weight for value in module.parameters(recurse=False)):
+            return name
+    return ''
+
+
+def _real_because(
+    model: nn.Module,
+    name: str,
+    layer: nn.Module,
+    flow: DataFlow,
+    keep_real: Sequence[str],
+    make_binary: Sequence[str],
+) -> str:
+    pattern = name_matches(name, tuple(keep_real))
+    if pattern is not None:
+        return f'named in keep_real ({pattern})'
+    impossible = why_impossible(model, layer)
+    if name_matches(name, tuple(make_binary)) is not None:
+        if impossible:
+            raise ValueError(f'binarize: make_binary names {name!r}, which cannot become binary: {impossible}.')
+        return ''
+    rules = (
+        (impossible, bool(impossible)),
+        ('depthwise', isinstance(layer, nn.Conv2d) and layer.groups == layer.in_channels > 1),
+        (NOT_CALLED, not flow.was_called(name)),
+        ('first layer', flow.is_first(name)),
+        ('output layer', flow.is_output(name)),
+        ('shortcut', flow.is_shortcut(name)),
+    )
+    return next((why for why, holds in rules if holds), '')
+
+
+def _run_on(model: nn.Module, example: Example | None) -> tuple[Callable[[nn.Module], Any], list[Tensor]]:
+    """What runs a model once, and the images among its arguments."""
+    if example is None and hasattr(model, 'dummy_inputs'):
+        example = cast(Mapping[str, Any], model.dummy_inputs)  # a model of transformers
+    elif example is None and isinstance(model, BaseModel):
+        example = example_image(model)
+    elif example is None:
+        raise ValueError(
+            f'binarize: what {type(model).__name__} takes is not known; give example=, a tensor or the keyword '
+            'arguments of its forward.'
+        )
+    images = [leaf for leaf in tree_leaves(example) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+    if isinstance(example, Tensor):
+        return lambda model: model(example), images
+    return lambda model: model(**example), images
