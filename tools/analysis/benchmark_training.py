@@ -25,57 +25,26 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from mmengine.config import Config, ConfigDict, DictAction
+from mmengine.config import Config, DictAction
 from mmengine.device import get_device
-from mmengine.model import BaseModel
-from mmengine.optim import build_optim_wrapper
-from mmengine.registry import MODELS, init_default_scope
-from mmengine.runner import Runner, set_random_seed
+from mmengine.registry import init_default_scope
+from mmengine.runner import Runner
 from rich.console import Console
 from rich.table import Table
-from torch import nn
 
-from rebnn_mm.analysis.device.cost import kept_bytes
-from rebnn_mm.engine import MethodDriver, ResilientGradient
-from rebnn_mm.layers.base import BinaryLayer
+from rebnn_mm.analysis.training_variants import OURS, VARIANTS, Step, kept_mib, make_step, swap_layers
 from rebnn_mm.quantizers import MissingHookWarning
 from rebnn_mm.utils.command_line import read_config, stop_if
 from rebnn_mm.utils.machine import processor, versions
 
-Step = Callable[[Any], Any]
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
-OURS = 'as configured'
 MINILM = dict(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536)
 """Sizes of the encoder of a text classifier whose own is not there."""
-UNTAUGHT = {
-    'rebnn_mm.TeacherStudentClassifier': 'ImageClassifier',
-    'rebnn_mm.TaughtTextClassifier': 'rebnn_mm.TextClassifier',
-}
 DISTRIBUTIONS = ('torch', 'onedl-mmengine', 'onedl-mmcv', 'onedl-mmdetection', 'onedl-mmpretrain', 'numpy')
-
-
-class Variant(NamedTuple):
-    """One way to train the network: the layer for 1-bit ones (None: the real layer), with or without the rule."""
-
-    layer: str | None
-    gamma_rule: bool
-    words: str
-    memory: str | None = None
-
-
-VARIANTS = {
-    'rebnn': Variant(OURS, True, '1-bit layers'),
-    'recompute': Variant(OURS, True, "1-bit layers, memory='recompute'", 'recompute'),
-    'kept': Variant(OURS, True, "1-bit layers, memory='plain'", 'plain'),
-    'no_gamma': Variant(OURS, False, 'the same layers without the gamma rule'),
-    'plain': Variant('BinaryConv2d', False, 'plain straight-through layers'),
-    'real': Variant(None, False, 'real-valued layers, ReLU'),
-}
 
 
 class Row(NamedTuple):
@@ -87,117 +56,32 @@ class Row(NamedTuple):
     cfg_options: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
-    peak: bool = True
+    peak: bool = False
 
 
 RESNET = 'configs/resnet18_rebnn_imagenet.py'
 BFLOAT16 = ('optim_wrapper.type=AmpOptimWrapper', 'optim_wrapper.dtype=bfloat16')
 NO_DROPOUT = tuple(f'model.encoder_options.{which}_dropout_prob=0.0' for which in ('hidden', 'attention_probs'))
+COMPILED = ('--image-size', '32', '--compile')
 MINILM_RTE = (('ENCODER', 'minilm'), ('TASK', 'rte'))
 ROWS = {
-    'hardtanh': Row('ResNet-18', RESNET, 32),
-    'hardtanh_bf16': Row('the same under bfloat16 autocast', RESNET, 8, BFLOAT16, peak=False),
-    'react': Row("ResNet-18 in ReActNet's block", RESNET, 8, ('model.backbone.block=react',), peak=False),
-    'react_bf16': Row(
-        'the same under bfloat16 autocast', RESNET, 8, ('model.backbone.block=react', *BFLOAT16), peak=False
-    ),
-    'two_images': Row('ResNet-18', RESNET, 2, peak=False),
-    'recu': Row('ResNet-18 with ReCU', 'configs/resnet18_recu_imagenet.py', 8, peak=False),
-    'rbnn': Row('ResNet-18 with RBNN', 'configs/resnet18_rbnn_imagenet.py', 8, peak=False),
-    'fda': Row('ResNet-18 with FDA-BNN', 'configs/resnet18_fda_imagenet.py', 8, peak=False),
-    'c4': Row('Faster R-CNN C4', 'configs/faster_rcnn_r18_rebnn_coco.py', 1),
-    'ssd300': Row('SSD300', 'configs/ssd300_vgg16_rebnn_coco.py', 2),
-    'bert': Row("BERT, MiniLM's size, Bi-Attention", 'configs/glue/rebnn.py', 16, environment=MINILM_RTE),
+    'hardtanh': Row('ResNet-18', RESNET, 32, peak=True),
+    'hardtanh_bf16': Row('the same under bfloat16 autocast', RESNET, 8, BFLOAT16),
+    'react': Row("ResNet-18 in ReActNet's block", RESNET, 8, ('model.backbone.block=react',)),
+    'react_bf16': Row('the same under bfloat16 autocast', RESNET, 8, ('model.backbone.block=react', *BFLOAT16)),
+    'two_images': Row('ResNet-18', RESNET, 2),
+    'recu': Row('ResNet-18 with ReCU', 'configs/resnet18_recu_imagenet.py', 8),
+    'rbnn': Row('ResNet-18 with RBNN', 'configs/resnet18_rbnn_imagenet.py', 8),
+    'fda': Row('ResNet-18 with FDA-BNN', 'configs/resnet18_fda_imagenet.py', 8),
+    'c4': Row('Faster R-CNN C4', 'configs/faster_rcnn_r18_rebnn_coco.py', 1, peak=True),
+    'ssd300': Row('SSD300', 'configs/ssd300_vgg16_rebnn_coco.py', 2, peak=True),
+    'bert': Row("BERT, MiniLM's size, Bi-Attention", 'configs/glue/rebnn.py', 16, environment=MINILM_RTE, peak=True),
     'bert_without_dropout': Row(
-        'the same without dropout', 'configs/glue/rebnn.py', 16, NO_DROPOUT, environment=MINILM_RTE, peak=False
+        'the same without dropout', 'configs/glue/rebnn.py', 16, NO_DROPOUT, environment=MINILM_RTE
     ),
-    'compiled': Row(
-        'ResNet-20, compiled',
-        'configs/cifar10/resnet20_rebnn_cifar10.py',
-        128,
-        options=('--image-size', '32', '--compile'),
-        peak=False,
-    ),
+    'compiled': Row('ResNet-20, compiled', 'configs/cifar10/resnet20_rebnn_cifar10.py', 128, options=COMPILED),
 }
 """What :func:`print_table` shows."""
-
-
-def is_binary(conv: Any) -> bool:
-    """Whether this is the config of one of our layers."""
-    layer = MODELS.get(conv['type']) if isinstance(conv, dict) and isinstance(conv.get('type'), str) else None
-    return isinstance(layer, type) and issubclass(layer, BinaryLayer)
-
-
-def swap_layers(cfg: Any, layer: str | None, memory: str | None = None) -> Any:
-    """The model config with ``layer`` at every ``conv_cfg`` of a 1-bit layer, without weights and teacher."""
-    if isinstance(cfg, (list, tuple)):
-        return type(cfg)(swap_layers(item, layer, memory) for item in cfg)
-    if not isinstance(cfg, dict):
-        return cfg
-    untaught = cfg.get('type') in UNTAUGHT
-    taught = ('teacher', 'teacher_checkpoint', 'teacher_loss', 'losses', 'label_weight') if untaught else ()
-    swapped = {key: swap_layers(value, layer, memory) for key, value in cfg.items() if key not in taught}
-    if untaught:
-        swapped['type'] = UNTAUGHT[cfg['type']]
-    if isinstance(swapped.get('init_cfg'), dict) and swapped['init_cfg'].get('type') == 'Pretrained':
-        swapped['init_cfg'] = None
-    for key in ('conv_cfg', 'linear'):
-        own = swapped.get(key)
-        if is_binary(own) and layer != OURS:
-            swapped[key] = None if layer is None else dict(type=layer if key == 'conv_cfg' else 'BinaryLinear')
-            if layer is None and 'block' in swapped:
-                swapped['block'] = 'relu'
-        elif is_binary(own) and memory is not None:
-            swapped[key] = dict(own, memory=memory)
-    if swapped.get('type') == 'rebnn_mm.TextClassifier':
-        swapped['pretrained'] = False
-        if layer is None:
-            swapped.update(binarize=None, attention=None)
-    return swapped
-
-
-def build_model(cfg: Config, variant: Variant, device: str) -> BaseModel:
-    """A variant's network with the weights of seed 0."""
-    set_random_seed(0)
-    model = MODELS.build(ConfigDict(swap_layers(cfg.model.to_dict(), variant.layer, variant.memory)))
-    model.init_weights()
-    return model.to(device).train()
-
-
-def losses_of(model: BaseModel, batch: Any, cfg: Config, device: str) -> dict[str, Any]:
-    """A forward pass, under the autocast that the config's AmpOptimWrapper asks for."""
-    amp = cfg.optim_wrapper.get('type') == 'AmpOptimWrapper'
-    dtype = getattr(torch, cfg.optim_wrapper.get('dtype', 'float16')) if amp else None
-    with torch.autocast(torch.device(device).type, dtype, enabled=amp):
-        return model._run_forward(model.data_preprocessor(batch, True), mode='loss')
-
-
-def make_step(cfg: Config, variant: Variant, device: str, compiled: bool) -> Step:
-    """Build a variant with its optimizer; the result does one training iteration on a batch."""
-    model = build_model(cfg, variant, device)
-    optim_cfg = cfg.optim_wrapper.copy()
-    if not device.startswith('cuda') and optim_cfg.get('type') == 'AmpOptimWrapper':
-        # It refuses a CPU, where only losses need scaling that are float16.
-        optim_cfg = ConfigDict({key: value for key, value in optim_cfg.items() if key not in ('dtype', 'loss_scale')})
-        optim_cfg.type = 'OptimWrapper'
-    optim_wrapper = build_optim_wrapper(model, optim_cfg)
-    drive(model, variant, optim_wrapper.optimizer)
-    if compiled:
-        model.backbone.compile()
-
-    def step(batch: Any) -> None:
-        with optim_wrapper.optim_context(model):
-            loss, _ = model.parse_losses(losses_of(model, batch, cfg, device))
-        optim_wrapper.update_params(loss)
-
-    return step
-
-
-def drive(model: nn.Module, variant: Variant, optimizer: torch.optim.Optimizer) -> None:
-    """Attach the method's rules to an optimizer."""
-    MethodDriver(model).attach(optimizer)
-    if variant.gamma_rule:
-        ResilientGradient(model).attach(optimizer)
 
 
 def detection_batches(cfg: Config, args: argparse.Namespace) -> list[Any]:
@@ -246,17 +130,6 @@ def run_once(step: Step, batch: Any, device: str) -> float:
     if device.startswith('cuda'):
         torch.cuda.synchronize()
     return clock() - start
-
-
-def kept_mib(cfg: Config, variant: Variant, batch: Any, args: argparse.Namespace) -> float:
-    """What a forward pass keeps for the backward pass, each storage once, without parameters and buffers."""
-    model = build_model(cfg, variant, args.device)
-    # Without its rules a layer warns, and a compiled graph would break there.
-    drive(model, variant, torch.optim.SGD(model.parameters()))
-    if args.compile:
-        model.backbone.compile()
-    own = iter((*model.parameters(), *model.buffers()))
-    return round(kept_bytes(lambda: losses_of(model, batch, cfg, args.device), own) / 2**20, 1)
 
 
 def measure_times(cfg: Config, batches: list[Any], args: argparse.Namespace) -> dict[str, list[float]]:
@@ -322,10 +195,9 @@ def summarise(times: dict[str, list[float]]) -> dict[str, dict[str, float]]:
 
 def describe_machine(device: str) -> dict[str, Any]:
     """Hardware, versions, date: what a number needs to be quoted with."""
+    cpu = f'CPU, {torch.get_num_threads()} threads'
     return {
-        'device': torch.cuda.get_device_name()
-        if device.startswith('cuda')
-        else f'CPU, {torch.get_num_threads()} threads',
+        'device': torch.cuda.get_device_name() if device.startswith('cuda') else cpu,
         'cpu': f'{processor()}, {os.cpu_count()} cores',
         **versions(DISTRIBUTIONS),
         'date': datetime.date.today().isoformat(),
@@ -495,7 +367,7 @@ def measure_config(cfg: Config, scope: str, args: argparse.Namespace) -> None:
     times = {} if args.no_time else measure_times(cfg, batches, args)
     variants: dict[str, dict[str, Any]] = summarise(times) if times else {name: {} for name in args.variants}
     for name, row in variants.items():
-        row['kept_mib'] = kept_mib(cfg, VARIANTS[name], batches[0], args)
+        row['kept_mib'] = kept_mib(cfg, VARIANTS[name], batches[0], args.device, args.compile)
     before = 0.0
     if not args.no_memory:
         for name, row in variants.items():
@@ -503,10 +375,8 @@ def measure_config(cfg: Config, scope: str, args: argparse.Namespace) -> None:
             before = memory.pop('before_mib')
             row.update(memory)
     inputs = batches[0]['inputs']
-    if isinstance(inputs, dict):
-        size = f'{inputs["input_ids"].shape[1]} words'
-    else:
-        size = '{1}x{0}'.format(*inputs[0].shape[1:])
+    words = isinstance(inputs, dict)
+    size = f'{inputs["input_ids"].shape[1]} words' if words else '{1}x{0}'.format(*inputs[0].shape[1:])
     report = {
         'config': args.config,
         'batch_size': args.batch_size,

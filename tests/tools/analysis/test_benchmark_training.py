@@ -4,6 +4,7 @@ import statistics
 import pytest
 from mmengine.config import Config
 
+from rebnn_mm.analysis.training_variants import OURS, swap_layers
 from tests.scripts import load_script
 
 TOOL = 'tools/analysis/benchmark_training.py'
@@ -49,21 +50,6 @@ def test_measures_variants_of_a_detector_in_turns(run_tool, tmp_path):
     assert 'the same layers without the gamma rule' in done.stdout.replace('\n', ' ')
 
 
-def test_variants_differ_in_the_layers_only(tool):
-    conv = dict(type='ReBNNConv2d', gamma='max')
-    model = dict(
-        backbone=dict(depth=18, conv_cfg=conv, init_cfg=dict(type='Pretrained', checkpoint='torchvision://resnet18')),
-        heads=[dict(conv_cfg=conv), dict(conv_cfg=dict(type='DCN'))],
-    )
-    plain = tool.swap_layers(model, 'BinaryConv2d')
-    assert plain == dict(
-        backbone=dict(depth=18, conv_cfg=dict(type='BinaryConv2d'), init_cfg=None),
-        heads=[dict(conv_cfg=dict(type='BinaryConv2d')), dict(conv_cfg=dict(type='DCN'))],
-    )
-    assert tool.swap_layers(model, None)['heads'] == [dict(conv_cfg=None), dict(conv_cfg=dict(type='DCN'))]
-    assert tool.swap_layers(model, tool.OURS)['backbone']['conv_cfg'] == conv
-
-
 def layers_of(cfg):
     """The configs of binary layers in a model's."""
     if isinstance(cfg, (list, tuple)):
@@ -81,10 +67,10 @@ def test_every_line_of_the_table_has_a_real_twin_and_takes_the_memory_option(too
         cfg = Config.fromfile(row.config)
         cfg.merge_from_dict(dict(option.split('=') for option in row.cfg_options))
         model = cfg.model.to_dict()
-        assert layers_of(model) and not layers_of(tool.swap_layers(model, None)), name
-        layers = layers_of(tool.swap_layers(model, tool.OURS, 'recompute'))
+        assert layers_of(model) and not layers_of(swap_layers(model, None)), name
+        layers = layers_of(swap_layers(model, OURS, 'recompute'))
         assert layers and all(layer['memory'] == 'recompute' for layer in layers), name
-        assert 'teacher' not in tool.swap_layers(model, tool.OURS), name
+        assert 'teacher' not in swap_layers(model, OURS), name
 
 
 def test_ratios_are_to_the_real_valued_twin(tool):
