@@ -96,6 +96,7 @@ ADABIN: list[Rule] = [
     (r'\.binary_a\.(alpha|beta)_a$', r'.activation_quantizer.\1'),
     (r'\.shortcut\.', '.downsample.'),
 ]
+ADABIN_POOLED = [*ADABIN, *POOLED]
 RECU: list[Rule] = [*RESNET, (r'\.(alpha|tau)$', r'.weight_quantizer.\1')]
 SINGLE = [
     (r'binary_conv\.weights?$', 'conv{}.weight'),
@@ -141,8 +142,7 @@ BNEXT: list[Rule] = [
     *STEM,
     in_stages(MOBILE_STAGES, 'feature', offset=1),
     (r'\.Attention\.', '.spatial.'),
-    (r'\.FFN\.', '.pointwise.0.'),
-    (r'\.FFN_1\.', '.pointwise.0.'),
+    (r'\.FFN(?:_1)?\.', '.pointwise.0.'),
     (r'\.FFN_2\.', '.pointwise.1.'),
     (r'\.move\.bias$', '.conv.activation_quantizer.shift'),
     (r'\.binary_conv\.temperature$', '.conv.weight_quantizer.temperature'),
@@ -230,12 +230,8 @@ def quicknet(arch: str) -> Released:
 RELEASED = {
     'adabin-resnet20': Released('cifar10/reference/resnet20_adabin_cifar10.py', ADABIN_CODE, ADABIN),
     'adabin-resnet18-cifar10': Released('released/resnet18_adabin_cifar10.py', ADABIN_CODE, ADABIN),
-    'adabin-resnet18': Released(
-        'released/resnet18_adabin_imagenet.py', ADABIN_CODE, [*ADABIN, *POOLED], UNUSED_ADABIN
-    ),
-    'adabin-resnet34': Released(
-        'released/resnet34_adabin_imagenet.py', ADABIN_CODE, [*ADABIN, *POOLED], UNUSED_ADABIN
-    ),
+    'adabin-resnet18': Released('released/resnet18_adabin_imagenet.py', ADABIN_CODE, ADABIN_POOLED, UNUSED_ADABIN),
+    'adabin-resnet34': Released('released/resnet34_adabin_imagenet.py', ADABIN_CODE, ADABIN_POOLED, UNUSED_ADABIN),
     'bidet-resnet18': Released('released/resnet18_bidet_imagenet.py', BIDET_CODE, BIDET_18),
     'bidet-ssd300-voc': Released(
         'released/ssd300_vgg16_bidet_voc.py',
