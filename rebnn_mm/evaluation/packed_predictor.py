@@ -198,10 +198,10 @@ def _number_of_classes(packed: Classifier | Detector) -> int | None:
     return size if isinstance(size, int) else None
 
 
-def _some(names: Sequence[str], number: int = 3) -> str:
+def _some(names: Sequence[str]) -> str:
     if not names:
         return ''
-    return f' ({", ".join(names[:number])}{", ..." if len(names) > number else ""})'
+    return f' ({", ".join(names[:3])}{", ..." if len(names) > 3 else ""})'
 
 
 class PackedTextPredictor(BaseModel):

@@ -267,13 +267,13 @@ def longest_text(model: Any) -> int:
     return positions - offset
 
 
-def random_texts(model: Any, lengths: tuple[int, ...] = (64, 17, 5), count: int = 2) -> list[Text]:
-    """Batches of random tokens, always the same ones, the shorter texts filled with padding."""
+def random_texts(model: Any, lengths: tuple[int, ...] = (64, 17, 5)) -> list[Text]:
+    """Two batches of random tokens, always the same ones, the shorter texts filled with padding."""
     config = model.encoder.config
     longest = min(max(lengths), longest_text(model))
     rng = np.random.default_rng(0)
     texts = []
-    for _ in range(count):
+    for _ in range(2):
         mask = (np.arange(longest) < np.array(lengths)[:, None]).astype(np.int64)
         ids = np.where(mask, rng.integers(0, config.vocab_size, mask.shape), config.pad_token_id or 0)
         types = mask * (np.arange(longest) >= longest // 2)

@@ -38,7 +38,7 @@ VARIABLE = re.compile(r'\{\{\$(\w+):(\w*)\}\}')
 """A part of a config that the environment chooses, with its default; mmengine fills it in."""
 
 
-def missing_config(path: str | Path, number: int = 3) -> str | None:
+def missing_config(path: str | Path) -> str | None:
     """One sentence on a config that is not there, with close matches, or ``None`` if it is a file.
 
     The same for a base of it that variables of the environment choose.
@@ -48,11 +48,10 @@ def missing_config(path: str | Path, number: int = 3) -> str | None:
 
     Args:
         path: the config file as given by the user.
-        number: how many close matches to name.
 
     Example:
-        >>> print(missing_config('nowhere/faster_rcnn.py', number=0))
-        no config file at nowhere/faster_rcnn.py.
+        >>> print(missing_config('nowhere/zzz.py'))
+        no config file at nowhere/zzz.py.
     """
     path = config_path(path)
     if path.is_file():
@@ -61,15 +60,15 @@ def missing_config(path: str | Path, number: int = 3) -> str | None:
     folder = next(parent for parent in (*path.parents, Path()) if parent.is_dir())
     folders = [Path('configs')] if folder in (Path(), Path('/')) else [folder, Path('configs')]
     files = [] if scoped else [str(file) for folder in folders for file in sorted(folder.rglob('*.py'))]
-    if scoped or (not files and number > 0):
+    if scoped or not files:
         ours = get_config_dir()
         files = [f'{SCOPE}{file.relative_to(ours)}' for file in sorted(ours.rglob('*.py'))]
     known: dict[str, list[str]] = {}
     for file in dict.fromkeys(files):
         known.setdefault(Path(file.removeprefix(SCOPE)).stem, []).append(file)
     stem = Path(str(path).removeprefix(SCOPE)).stem
-    close = [file for near in difflib.get_close_matches(stem, known, n=max(number, 1)) for file in known[near]]
-    hint = f' Did you mean {" or ".join(close[:number])}?' if close[:number] else ''
+    close = [file for near in difflib.get_close_matches(stem, known, n=3) for file in known[near]]
+    hint = f' Did you mean {" or ".join(close[:3])}?' if close else ''
     return f'no config file at {path}.{hint}'
 
 

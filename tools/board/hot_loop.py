@@ -11,30 +11,25 @@ from instruction_counts import Block
 PRODUCTS_OF_CNT = 128
 """A CNT of 128 bits counts as many products of two signs."""
 
+MCA = 'llvm-mca-19'
+
 _LINE = re.compile(r'\s*([0-9a-f]+):\t(\S+)\s*([^/<]*)')
 
 
-def disassemble(binary: Path, block: Block, objdump: str = 'aarch64-linux-gnu-objdump') -> list[str]:
+def disassemble(binary: Path, block: Block) -> list[str]:
     """The loop that a block lies in, as assembly. An emulator's block ends where a page ends, so it may be a part.
 
     Args:
         binary: the file that the block lies in; its code has the same addresses as in the file.
         block: from :func:`instruction_counts.hottest`.
-        objdump: the program.
 
     Raises:
         ValueError: there is no loop around it.
     """
     reach = 4096
-    listing = subprocess.run(
-        [
-            *(objdump, '-d', '--no-show-raw-insn', f'--start-address={max(0, block.offset - reach)}'),
-            *(f'--stop-address={block.offset + reach}', str(binary)),
-        ],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    command = ['aarch64-linux-gnu-objdump', '-d', '--no-show-raw-insn']
+    command += [f'--start-address={max(0, block.offset - reach)}', f'--stop-address={block.offset + reach}']
+    listing = subprocess.run([*command, str(binary)], capture_output=True, text=True, check=True).stdout
     return loop_around(listing, block.offset)
 
 
@@ -69,25 +64,24 @@ def products(loop: list[str]) -> int:
     return PRODUCTS_OF_CNT * sum(line.startswith('cnt ') and '.16b' in line for line in loop)
 
 
-def products_per_cycle(loop: list[str], core: str, mca: str = 'llvm-mca-19') -> float:
+def products_per_cycle(loop: list[str], core: str) -> float:
     """Products of two signs per cycle by LLVM's model of a core.
 
     Args:
         loop: from :func:`disassemble`.
         core: LLVM's name of it, such as ``cortex-a55``.
-        mca: the program.
 
     Raises:
         ValueError: llvm-mca does not read the loop.
     """
     passes = 200
     done = subprocess.run(
-        [mca, '-mtriple=aarch64', f'-mcpu={core}', f'-iterations={passes}'],
+        [MCA, '-mtriple=aarch64', f'-mcpu={core}', f'-iterations={passes}'],
         input='\n'.join(loop) + '\n',
         capture_output=True,
         text=True,
     )
     cycles = re.search(r'Total Cycles:\s+(\d+)', done.stdout)
     if done.returncode or not cycles:
-        raise ValueError(f'{mca} does not read the loop: {done.stderr.strip()[:300]}')
+        raise ValueError(f'{MCA} does not read the loop: {done.stderr.strip()[:300]}')
     return products(loop) * passes / int(cycles[1])

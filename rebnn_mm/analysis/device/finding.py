@@ -75,10 +75,10 @@ def differences(check: str, found: Outcome, expected: Outcome, tolerance: float)
 
 
 @contextmanager
-def exact(deterministic: bool = True) -> Iterator[None]:
+def exact() -> Iterator[None]:
     """Products of float32 in float32, not in TF32, and by algorithms that repeat themselves."""
     cudnn = torch.backends.cudnn
-    with cudnn.flags(enabled=True, benchmark=False, deterministic=deterministic, allow_tf32=False):
+    with cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
         before = torch.get_float32_matmul_precision()
         torch.set_float32_matmul_precision('highest')
         try:

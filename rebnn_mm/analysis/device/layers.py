@@ -23,7 +23,7 @@ ROUNDING = {torch.float32: 2e-5, torch.bfloat16: 6e-2, torch.float16: 2e-2}
 under autocast the rounding of outputs and gradients to 8 or 11 bits."""
 
 
-def modes(device: str, channels_last: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def modes(channels_last: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a layer is tried with: float32, both layouts, both kinds of half precision."""
     yield 'float32', {}
     if channels_last:
@@ -37,7 +37,7 @@ def compare_with_cpu(name: str, module: nn.Module, x: Tensor, device: str) -> Fi
     """A module's training step on the device beside the one on a CPU, in every mode."""
     with exact():
         expected = outcome(module, x, 'cpu')
-        for mode, options in modes(device, x.dim() == 4):
+        for mode, options in modes(x.dim() == 4):
             found = outcome(module, x, device, **options)
             # Under autocast not everything is rounded; what comes out differs by the rounding of what goes in.
             yield differences(f'{name}, {mode}', found, expected, ROUNDING[options.get('dtype', torch.float32)])
