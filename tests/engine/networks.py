@@ -5,7 +5,11 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
+from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
+
+LR = 0.05
+"""Signs flip within a few steps, and alpha stays positive by itself."""
 
 
 class TwoLayers(nn.Module):
@@ -70,3 +74,20 @@ def batches(count, size=8, seed=0):
 def state(model):
     """Everything that training changes."""
     return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+def train(model, data, optimizer=None, resilient=None, micro=1, scaler=None):
+    """Steps on batches, each in ``micro`` parts whose gradients add up; the resilient gradient that drives them."""
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=LR)
+    resilient = resilient or ResilientGradient(model).attach(optimizer)
+    for x, target in data:
+        for part in zip(x.chunk(micro), target.chunk(micro), strict=True):
+            loss = model.loss(part) / micro
+            (loss if scaler is None else scaler.scale(loss)).backward()
+        if scaler is None:
+            optimizer.step()
+        else:
+            scaler.step(optimizer)
+            scaler.update()
+        optimizer.zero_grad()
+    return resilient

@@ -6,34 +6,15 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from rebnn_mm.engine import ResilientGradient
-from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
+from rebnn_mm.methods import ReBNNLinear
 from rebnn_mm.quantizers import MissingHookWarning
 from tests import two_processes
-from tests.engine.networks import TwoLayers, batches, state, written_out_loss
+from tests.engine.networks import LR, TwoLayers, batches, state, train, written_out_loss
 from tests.engine.reference import Reference
 from tests.tolerances import FLOAT64_EXACT
 
-LR = 0.05
-"""Signs flip within a few steps, and alpha stays positive by itself."""
-
 FLOAT32_GAMMA = 1e-6
 """gamma is a float32 buffer; it enters gradients multiplied by values of about one."""
-
-
-def train(model, data, optimizer=None, resilient=None, micro=1, scaler=None):
-    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=LR)
-    resilient = resilient or ResilientGradient(model).attach(optimizer)
-    for x, target in data:
-        for part in zip(x.chunk(micro), target.chunk(micro), strict=True):
-            loss = model.loss(part) / micro
-            (loss if scaler is None else scaler.scale(loss)).backward()
-        if scaler is None:
-            optimizer.step()
-        else:
-            scaler.step(optimizer)
-            scaler.update()
-        optimizer.zero_grad()
-    return resilient
 
 
 def assert_same(model, other, exact=False):
@@ -319,35 +300,6 @@ def test_centred_gradient_is_the_same_with_and_without_step_hooks():
         torch.testing.assert_close(one.weight.grad, other.weight.grad, atol=FLOAT64_EXACT, rtol=0)
 
 
-def test_statistics_count_flips_of_centred_signs():
-    layer = ReBNNConv2d(3, 1, 1, bias=False, activation=None, gamma=0, center='row', keep_real=False)
-    layer.weight.data = torch.tensor([1.0, 2.0, 6.0]).view(1, 3, 1, 1)
-    optimizer = torch.optim.SGD(layer.parameters(), lr=1.0)
-    resilient = ResilientGradient(layer).attach(optimizer)
-    # [1, 2, 6] is - - + about its mean, [1, 3.5, 3] is - + +; no latent weight changes its sign.
-    layer.weight.grad = torch.tensor([0.0, -1.5, 3.0]).view(1, 3, 1, 1)
-    optimizer.step()
-    assert resilient.statistics()['flips_per_million'] == pytest.approx(1e6 / 3)
-
-
-def test_statistics_count_flips_and_flips_back():
-    layer = ReBNNConv2d(2, 1, 1, bias=False, activation=None, gamma=0)
-    layer.weight.data = torch.tensor([0.5, -0.5]).view(1, 2, 1, 1)
-    optimizer = torch.optim.SGD(layer.parameters(), lr=1.0)
-    resilient = ResilientGradient(layer).attach(optimizer)
-    for steps in ([0.8, 0.0], [-0.8, 0.0], [0.0, -0.8], [0.0, 0.0]):
-        layer.weight.grad = torch.tensor(steps).view(1, 2, 1, 1)
-        optimizer.step()
-    numbers = resilient.statistics()
-    # Of 4 steps times 2 weights: flips in steps 1, 2 and 3; only the flip of step 2 undoes the one right before it.
-    assert numbers['flips_per_million'] == pytest.approx(1e6 * 3 / 8)
-    assert numbers['flip_backs_per_million'] == pytest.approx(1e6 * 1 / 8)
-    # Over the whole run, of 2 weights.
-    assert numbers['flips_so_far_percent'] == 150
-    later = resilient.statistics()
-    assert later['flips_per_million'] == 0 and later['flips_so_far_percent'] == 150
-
-
 def one_layer(gamma, weights, gradients, **options):
     """A layer of one row per channel, after one step at a rate of 0 with these gradients."""
     weights = torch.tensor(weights)
@@ -382,18 +334,6 @@ def test_the_term_stays_below_its_share_of_the_task_gradient():
     assert (free.weight.grad - torch.tensor(gradients))[0].norm() == pytest.approx(0.2 * 2**0.5, rel=1e-5)
 
 
-def test_term_share_of_the_median_and_the_largest_layer():
-    model = TwoLayers(gamma=1e-2)
-    resilient = train(model, batches(2))
-    numbers = resilient.statistics()
-    assert sorted(resilient.term_shares) == ['conv', 'linear']
-    shares = sorted(resilient.term_shares.values())
-    assert 0 < shares[0] < shares[1]
-    assert numbers['term_share_median_percent'] == pytest.approx(100 * shares[1])
-    assert numbers['term_share_max_percent'] == pytest.approx(100 * shares[1])
-    assert 'term_share_max_percent' not in train(TwoLayers(gamma=0), batches(1)).statistics()
-
-
 @pytest.mark.parametrize('center', [None, 'row'])
 def test_alpha_of_a_frozen_weight_gets_its_term_and_stays_positive(center):
     model = TwoLayers(gamma=1e-2, center=center)
@@ -408,40 +348,6 @@ def test_alpha_of_a_frozen_weight_gets_its_term_and_stays_positive(center):
     pull = w.abs().flatten(1).sum(1) - alpha * w[0].numel()
     torch.testing.assert_close(model.conv.alpha.grad - before, -1e-2 * pull, atol=1e-8, rtol=FLOAT32_GAMMA)
     assert (model.conv.alpha > 0).all()
-
-
-def test_layers_that_never_flip_are_named():
-    model = TwoLayers()
-    model.linear.weight.data *= 1e6
-    resilient = train(model, batches(9))
-    resilient.statistics()
-    assert resilient.unmoved(9) == ['linear'] and resilient.unmoved(10) == []
-
-
-def test_statistics_of_bounds_gamma_and_alpha():
-    model = TwoLayers(gamma='max', gamma_bounds=(1e-9, 1e-8))
-    resilient = train(model, batches(1))
-    numbers = resilient.statistics()
-    assert numbers['gamma_at_upper_percent'] == 100 and numbers['gamma_at_lower_percent'] == 0
-    assert numbers['gamma_mean_x1e6'] == pytest.approx(1e-2, rel=1e-4)
-    ratios = torch.cat([layer.alpha / layer.weight.abs().flatten(1).mean(1) for layer in model.layers])
-    assert numbers['alpha_over_mean_abs_w'] == pytest.approx(ratios.mean().item(), rel=1e-5)
-    assert 'gamma_at_lower_percent' not in ResilientGradient(TwoLayers(gamma=1e-4)).statistics()
-
-
-def test_weights_beyond_the_mask_are_counted():
-    model = TwoLayers()
-    model.conv.weight.data.clamp_(-1, 1)
-    model.linear.weight.data.fill_(0.5)[0] = 2.0
-    resilient = ResilientGradient(model)
-    masked = resilient.statistics()['masked_percent']
-    assert resilient.masked_shares == {'conv': 0.0, 'linear': pytest.approx(1 / len(model.linear.weight))}
-    weights = model.conv.weight.numel() + model.linear.weight.numel()
-    assert masked == pytest.approx(100 * model.linear.weight[0].numel() / weights)
-    # The released code has no mask.
-    model = TwoLayers(variant='official')
-    model.linear.weight.data.fill_(2.0)
-    assert ResilientGradient(model).statistics()['masked_percent'] == 0
 
 
 def test_released_variant_has_a_constant_gamma_and_its_own_gradient():
