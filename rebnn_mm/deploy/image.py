@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from .decode import jpeg_pixels
+from .decode import ORIENTATION, jpeg_pixels
 from .errors import ImageError, first_sentence, why_no_file
 from .zoo import in_zoo, zoo_path
 
@@ -42,7 +42,7 @@ def as_image(image: Any) -> np.ndarray:
     if pillow is not None and isinstance(image, pillow.Image):
         try:
             return _from_pillow(image)
-        except (OSError, ValueError, SyntaxError, MemoryError) as error:
+        except Exception as error:  # a damaged file makes Pillow raise almost anything
             raise ImageError(f'the image of Pillow cannot be read ({first_sentence(error)})') from None
     if not isinstance(image, np.ndarray):
         raise ImageError(
@@ -109,18 +109,31 @@ def read_image(source: str | PathLike[str] | bytes | bytearray | memoryview) -> 
         with Image.open(file) as image:
             pixels = jpeg_pixels(image)
             return _from_pillow(image) if pixels is None else pixels
-    except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError) as error:
+    except Exception as error:  # a damaged file makes Pillow raise almost anything
         raise ImageError(f'{name} cannot be read as an image ({first_sentence(error)})') from None
 
 
-def _from_pillow(image: PIL.Image.Image) -> np.ndarray:
-    from PIL import ImageOps
+SIXTEEN_BITS = ('PNG', 'PPM')
+"""Formats of which Pillow gives, in some versions, grey of 16 bits as mode I."""
 
-    upright = ImageOps.exif_transpose(image)
-    if upright.mode.startswith('I;16'):
-        grey = (np.asarray(upright) >> 8).astype(np.uint8)
-        return np.repeat(grey[..., None], 3, axis=2)
-    return np.array(upright.convert('RGB'))
+
+def _from_pillow(image: PIL.Image.Image) -> np.ndarray:
+    # ImageOps.exif_transpose writes the EXIF block anew, and stops at an entry that it read but cannot write.
+    image.load()  # first: the block may stand behind the pixels
+    orientation = image.getexif().get(ORIENTATION)
+    if image.mode.startswith('I;16') or (image.mode == 'I' and image.format in SIXTEEN_BITS):
+        pixels = np.repeat((np.asarray(image) >> 8).astype(np.uint8)[..., None], 3, axis=2)
+    elif image.mode in ('I', 'F'):
+        raise ImageError(f'its pixels are of 32 bits, mode {image.mode}, without a white; save it with 8 or 16 bits')
+    else:
+        pixels = np.asarray(image.convert('RGB'))
+    if orientation in (5, 6, 7, 8):
+        pixels = pixels.swapaxes(0, 1)
+    if orientation in (3, 4, 7, 8):
+        pixels = pixels[::-1]
+    if orientation in (2, 3, 6, 7):
+        pixels = pixels[:, ::-1]
+    return np.array(pixels, order='C')
 
 
 COEFFICIENT_BITS = 11

@@ -66,11 +66,56 @@ def test_16_bits(tmp_path, shape):
     assert np.array_equal(read_image(path), opencv(path))
 
 
+def test_a_photo_is_turned_though_its_exif_cannot_be_written_again(tmp_path):
+    path = tmp_path / 'turned.jpg'
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010E] = 6, 'a text'
+    with Image.open(PHOTOS[0]) as photo:
+        photo.crop((0, 0, 40, 30)).save(path, exif=exif)
+    # a height that is a text
+    data = path.read_bytes()
+    assert data.count(b'\x01\x0e\x00\x02') == 1
+    path.write_bytes(data.replace(b'\x01\x0e\x00\x02', b'\x01\x01\x00\x02'))
+    assert np.array_equal(read_image(path), opencv(path))
+
+
+@pytest.mark.parametrize('most', [65535, 4095])
+def test_16_bits_of_portable_graymaps(tmp_path, most):
+    """Pillow brings them to 16 bits; OpenCV does only where they are."""
+    path = tmp_path / 'deep.pgm'
+    values = np.random.default_rng(0).integers(0, most + 1, (40, 50))
+    path.write_bytes(b'P5 50 40 %d ' % most + values.astype('>u2').tobytes())
+    assert np.abs(read_image(path)[..., 0] - values * 255 / most).max() <= 1
+    if most == 65535:
+        assert np.array_equal(read_image(path), opencv(path))
+
+
+@pytest.mark.parametrize('mode', ['I', 'F'])
+def test_32_bits_have_no_white(tmp_path, mode):
+    path = tmp_path / 'deep.tif'
+    image = Image.new(mode, (4, 3), 40000)
+    image.save(path)
+    with pytest.raises(ImageError, match=f'deep.tif cannot be read as an image .*of 32 bits, mode {mode},'):
+        read_image(path)
+    with pytest.raises(ImageError, match=f'mode {mode}, without a white; save it with 8 or 16 bits'):
+        as_image(image)
+
+
 @pytest.mark.parametrize('content', [b'', b'no image', PHOTOS[0].read_bytes()[:300]], ids=['empty', 'text', 'cut'])
 def test_what_is_no_image(tmp_path, content):
     path = tmp_path / 'broken.jpg'
     path.write_bytes(content)
     with pytest.raises(ImageError, match=r'broken.jpg cannot be read as an image \('):
+        read_image(path)
+
+
+def test_a_kind_of_file_that_pillow_does_not_know(tmp_path):
+    path = tmp_path / 'texture.dds'
+    Image.new('RGB', (4, 4)).save(path)
+    data = bytearray(path.read_bytes())
+    data[80:84] = bytes(4)  # the flags of the pixel format
+    path.write_bytes(data)
+    with pytest.raises(ImageError, match=r'texture.dds cannot be read as an image \('):
         read_image(path)
 
 
