@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import colorsys
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,7 +81,8 @@ def save(picture: Image.Image, path: Path) -> None:
     except (OSError, ValueError) as error:
         raise ImageError(f'{path} cannot be written ({first_sentence(error)})') from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing is there
+            part.unlink()
 
 
 def _colour(label: int) -> tuple[int, int, int]:

@@ -21,6 +21,7 @@ import warnings
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -246,7 +247,8 @@ def _save_outputs(outputs: Mapping[str, np.ndarray], out: Path) -> None:
     except OSError as error:
         raise ImageError(f'{out} cannot be written ({first_sentence(error)})') from None
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing can be written, nothing is there
+            part.unlink()
 
 
 def _as_json(result: Result) -> Any:

@@ -75,3 +75,9 @@ def test_nothing_is_left_of_a_picture_that_cannot_be_written(tmp_path):
     with pytest.raises(ImageError, match=r'out.jpg cannot be written \('):
         save(Image.new('RGBA', (30, 20)), path)
     assert [file.read_bytes() for file in tmp_path.iterdir()] == [b'before']
+
+
+def test_a_name_that_is_too_long(tmp_path):
+    """Then the temporary file cannot be removed either, as where a disk is read-only."""
+    with pytest.raises(ImageError, match=r'a.png cannot be written \('):
+        save(Image.new('RGB', (30, 20)), tmp_path / f'{"a" * 251}.png')

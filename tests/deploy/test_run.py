@@ -98,6 +98,7 @@ def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
         (['classifier', 'photo', '--out', 'boxes.png'], 'a classifier has no boxes to draw'),
         (['raw', 'photo', '--out', 'maps.png'], 'the outputs of a raw model are written as .npz'),
         (['raw', 'photo', '--out', 'nowhere/maps.npz'], 'no folder nowhere'),
+        (['raw', 'photo', '--out', f'{"a" * 251}.npz'], 'a.npz cannot be written ('),
         (['folder', 'photo'], ' is a folder; name the packed model in it'),
         (['detector', 'empty'], 'there is no image in the folder '),
         (['detector', 'photo', 'nowhere.jpg'], 'rebnn-run: no image at nowhere.jpg'),
