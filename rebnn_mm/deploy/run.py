@@ -12,6 +12,7 @@ rebnn-run faster_rcnn.onnx street.mp4 --out painted
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import statistics
@@ -36,6 +37,7 @@ from .errors import DeployError, ImageError, first_sentence
 from .image import read_image
 from .loading import load
 from .model import PackedModel
+from .native import MOST_THREADS
 from .several import images_of, is_several
 from .text_classifier import TextClassifier
 from .zoo import zoo_lines
@@ -63,7 +65,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument(
         '--threads',
-        type=positive,
+        type=_threads,
         default=1,
         help='threads for the image, or how many of several images at the same time; default: %(default)s',
     )
@@ -93,6 +95,9 @@ def _versions() -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; what goes wrong ends it with one sentence and exit code 1."""
     args = parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == 'strict':
+        # names of files and classes may hold letters that the terminal has not
+        sys.stdout.reconfigure(errors='backslashreplace')
     # what goes wrong is raised; the default logger, unlike a session's, has no option
     onnxruntime.set_default_logger_severity(4)
     warnings.formatwarning = lambda message, *_: f'rebnn-run: {message}\n'
@@ -211,6 +216,13 @@ def positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError('must be at least 1')
+    return value
+
+
+def _threads(text: str) -> int:
+    value = positive(text)
+    if value > MOST_THREADS:
+        raise argparse.ArgumentTypeError(f'must be at most {MOST_THREADS}')
     return value
 
 

@@ -1,7 +1,9 @@
 """``rebnn-run`` as a user calls it."""
 
+import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 
@@ -153,6 +155,11 @@ def test_counts_must_be_counts(rebnn_run, files, photo, flag):
     assert code == 2 and 'must be at least 1' in err
 
 
+def test_more_threads_than_a_session_takes(rebnn_run, files, photo):
+    code, out, err = rebnn_run(files['raw'], photo, '--threads', 1025)
+    assert (code, out) == (2, '') and err.endswith('--threads: must be at most 1024\n')
+
+
 @pytest.mark.parametrize('threshold', ['5', '-0.1', 'nan', 'high'])
 def test_a_score_lies_between_0_and_1(rebnn_run, files, photo, threshold):
     code, out, err = rebnn_run(files['detector'], photo, f'--score-thr={threshold}')
@@ -228,3 +235,13 @@ main()
 """
     done = on_a_board(code, files['detector'], photo, '--no-library')
     assert (done.returncode, done.stderr) == (0, '')
+
+
+@pytest.mark.parametrize(('encoding', 'shown'), [('ascii', r'Bl\xfcte\udce9.jpg'), ('utf-8', r'Blüte\udce9.jpg')])
+def test_a_name_with_letters_that_the_terminal_has_not(files, photo, tmp_path, monkeypatch, encoding, shown):
+    image = tmp_path / 'Blüte\udce9.jpg'  # the last letter is a byte that is no UTF-8
+    shutil.copyfile(photo, image)
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(written, encoding))
+    main([str(files['detector']), str(image), '--no-library'])
+    assert written.getvalue().decode(encoding).rstrip().endswith(shown)
