@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .errors import ImageError
+from .errors import ImageError, first_sentence
 from .image import read_image
 
 PICTURES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
@@ -37,16 +38,30 @@ def images_of(sources: Iterable[str]) -> Iterator[Named]:
         ImageError: a source is missing or gives no images, or a video needs OpenCV, which is not installed.
     """
     for source in sources:
-        if source.startswith(CAMERA) or Path(source).suffix.lower() in VIDEOS:
-            yield from _frames(source)
-        elif os.path.isdir(source):
-            names = sorted(path for path in Path(source).iterdir() if path.suffix.lower() in PICTURES)
-            if not names:
-                raise ImageError(f'there is no image in the folder {source} ({", ".join(PICTURES)})')
-            for path in names:
+        if os.path.isdir(source):
+            for path in _files(source):
                 yield str(path), read_image(path)
+        elif source.startswith(CAMERA) or Path(source).suffix.lower() in VIDEOS:
+            yield from _frames(source)
         else:
             yield source, read_image(source)
+
+
+def _files(folder: str) -> list[Path]:
+    """The images of a folder; hidden files, such as those that macOS adds on foreign disks, are none."""
+    try:
+        seen = sorted(path for path in Path(folder).iterdir() if not path.name.startswith('.'))
+    except OSError as error:
+        raise ImageError(f'the folder {folder} cannot be read ({first_sentence(error)})') from None
+    folders = sum(path.is_dir() for path in seen)
+    passed = f'{folders} subfolder{"s" if folders > 1 else ""} of {folder} not looked into'
+    files = [path for path in seen if path.suffix.lower() in PICTURES and not path.is_dir()]
+    if not files:
+        hint = f'; {passed}' if folders else ''
+        raise ImageError(f'there is no image in the folder {folder} ({", ".join(PICTURES)}){hint}')
+    if folders:
+        warnings.warn(f'{passed}; give each that holds images as an input of its own', stacklevel=2)
+    return files
 
 
 def _frames(source: str) -> Iterator[Named]:

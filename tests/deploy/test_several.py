@@ -3,6 +3,7 @@
 import json
 import sys
 import threading
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -113,6 +114,30 @@ def test_files_of_a_folder_and_frames_of_a_video_in_their_order(tmp_path, video,
     assert np.array_equal(found[0][1], images[1])
     reds = [int(frame[..., 0].mean()) for _, frame in found[2:]]
     assert np.allclose(reds, (20, 120, 220), atol=6) and all(frame[..., 2].mean() < 6 for _, frame in found[2:])
+
+
+def test_what_of_a_folder_is_passed_over(tmp_path, images):
+    for name in ('holiday', 'x.png', '.cache'):
+        (tmp_path / name).mkdir()
+    with pytest.raises(ImageError, match=r'there is no image in the folder .*; 2 subfolders of .* not looked into$'):
+        list(images_of([str(tmp_path)]))
+    Image.fromarray(images[0]).save(tmp_path / 'b.png')
+    (tmp_path / '._b.png').write_bytes(b'what macOS adds')
+    (tmp_path / 'x.png').rmdir()
+    with pytest.warns(UserWarning, match=f'^1 subfolder of {tmp_path} not looked into; give each that holds images'):
+        found = list(images_of([str(tmp_path)]))
+    assert [name for name, _ in found] == [str(tmp_path / 'b.png')]
+
+
+def test_a_folder_that_may_not_be_read(tmp_path, monkeypatch):
+    """To root, as whom tests may run, no folder is closed."""
+
+    def closed(folder):
+        raise PermissionError(13, 'Permission denied', str(folder))
+
+    monkeypatch.setattr(Path, 'iterdir', closed)
+    with pytest.raises(ImageError, match=r'the folder .* cannot be read \(.*Permission denied'):
+        list(images_of([str(tmp_path)]))
 
 
 def test_what_is_no_video(tmp_path, monkeypatch):
