@@ -9,9 +9,9 @@ mmdet's own tool counts; its picture is too small to read with fewer than about 
 from __future__ import annotations
 
 import argparse
-import pickle
 import runpy
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -22,6 +22,7 @@ from mmengine.registry import DATASETS, init_default_scope
 from rich.console import Console
 from rich.table import Table
 
+from rebnn_mm.deploy.run import share
 from rebnn_mm.utils.command_line import add_options, config_file, missing_sections, read_config, stop_if
 from rebnn_mm.utils.dataset_check import missing_data
 from rebnn_mm.utils.picture import save_picture, unfit_picture
@@ -35,10 +36,26 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', type=config_file, help='config of a detector')
     parser.add_argument('predictions', type=Path, help='pickle file of rebnn test --out')
     parser.add_argument('--out', type=Path, default=Path('confusion_matrix.png'), help='picture to write')
-    parser.add_argument('--score-thr', type=float, default=0.3, help='lowest score of a prediction that counts')
-    parser.add_argument('--iou-thr', type=float, default=0.5, help='lowest overlap of a prediction with an object')
+    parser.add_argument('--score-thr', type=share, default=0.3, help='lowest score of a prediction that counts')
+    parser.add_argument('--iou-thr', type=share, default=0.5, help='lowest overlap of a prediction with an object')
     add_options(parser)
     return parser.parse_args()
+
+
+def unfit_predictions(predictions: Any, dataset: Any) -> str | None:
+    """What shows that predictions are not those of a detector for this data set; ``None`` if nothing does."""
+    number = len(predictions) if isinstance(predictions, list) else 0
+    if number != len(dataset) or not all(isinstance(one, dict) and 'pred_instances' in one for one in predictions):
+        return f'holds {number} predictions, the test set {len(dataset)} images of a detector'
+    classes = dataset.metainfo['classes']
+    for index, one in enumerate(predictions):
+        found, wanted = one.get('img_path'), dataset.get_data_info(index).get('img_path')
+        # the folder may be another one by now
+        if found and wanted and Path(found).name != Path(wanted).name:
+            return f'has {found} in the place where the test set has {wanted}'
+        if any(label >= len(classes) for label in one['pred_instances']['labels'].tolist()):
+            return f'has labels beyond the {len(classes)} classes of the test set'
+    return None
 
 
 def count(dataset: object, predictions: list[dict], score_thr: float, iou_thr: float) -> np.ndarray:
@@ -98,14 +115,11 @@ def main() -> None:
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     try:
         predictions = load(args.predictions)
-    except (TypeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+    except Exception as error:  # a file that is no pickle makes pickle raise almost anything
         stop_if(f'{args.predictions} holds no predictions ({error}). Write them with rebnn test --out FILE.pkl.')
-    stop_if(
-        None
-        if len(predictions) == len(dataset) and 'pred_instances' in predictions[0]
-        else f'{args.predictions} holds {len(predictions)} predictions, the test set of {args.config} {len(dataset)} '
-        'images of a detector. Use the config and --cfg-options that rebnn test ran with.'
-    )
+    problem = unfit_predictions(predictions, dataset)
+    if problem is not None:
+        stop_if(f'{args.predictions} {problem}. Use the config and --cfg-options that rebnn test ran with.')
 
     matrix = count(dataset, predictions, args.score_thr, args.iou_thr)
     classes = tuple(dataset.metainfo['classes'])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import mmcv
 
+from rebnn_mm.deploy.run import share
 from rebnn_mm.utils.command_line import config_file, stop_if, stopping_on_mistakes, unwritable
 from rebnn_mm.utils.detector import load_detector, unfit_input
 
@@ -23,7 +24,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', type=config_file, nargs='?', help='config file; default: the one in the checkpoint')
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('--out', type=Path, help='painted image to write; default: <image name>_detections.jpg here')
-    parser.add_argument('--score-thr', type=float, default=0.3, help='lowest score to print and draw')
+    parser.add_argument('--score-thr', type=share, default=0.3, help='lowest score to print and draw')
     parser.add_argument('--device', help='cpu, cuda:0, ...; default: the first GPU if there is one')
     return parser.parse_args()
 

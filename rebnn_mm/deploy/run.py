@@ -58,7 +58,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         help='write the image with its boxes, several into a folder, or the outputs of a raw model as .npz',
     )
     parser.add_argument(
-        '--score-thr', type=_share, default=0.3, help='lowest score of an object, 0 to 1; default: %(default)s'
+        '--score-thr', type=share, default=0.3, help='lowest score of an object, 0 to 1; default: %(default)s'
     )
     parser.add_argument(
         '--top', type=positive, default=5, help='how many classes of a classifier; default: %(default)s'
@@ -226,13 +226,14 @@ def _threads(text: str) -> int:
     return value
 
 
-def _share(text: str) -> float:
+def share(text: str) -> float:
+    """A number of an argument from 0 to 1, as scores and overlaps are."""
     try:
         value = float(text)
     except ValueError:
         value = float('nan')
     if not 0 <= value <= 1:
-        raise argparse.ArgumentTypeError(f'must be a number from 0 to 1, as scores are, not {text}')
+        raise argparse.ArgumentTypeError(f'must be a number from 0 to 1, not {text}')
     return value
 
 

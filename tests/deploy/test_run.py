@@ -164,7 +164,7 @@ def test_more_threads_than_a_session_takes(rebnn_run, files, photo):
 def test_a_score_lies_between_0_and_1(rebnn_run, files, photo, threshold):
     code, out, err = rebnn_run(files['detector'], photo, f'--score-thr={threshold}')
     assert (code, out) == (2, '')
-    assert err.endswith(f'--score-thr: must be a number from 0 to 1, as scores are, not {threshold}\n')
+    assert err.endswith(f'--score-thr: must be a number from 0 to 1, not {threshold}\n')
 
 
 # Hides what a board does not have, as if it were not installed.

@@ -61,6 +61,7 @@ def files(tmp_path):
     first = prediction((CAT, 0, 0.9), (DOG, 0, 0.8), ([80, 80, 5, 5], 1, 0.7), (DOG, 1, 0.2))
     second = prediction((CAT, 0, 0.6))
     (tmp_path / 'found.pkl').write_bytes(pickle.dumps([first, second]))
+    (tmp_path / 'gone_class.pkl').write_bytes(b'cnowhere\nGone\n.')
     return tmp_path
 
 
@@ -110,8 +111,9 @@ def test_pictures_of_any_number_of_classes(tool, number):
     [
         (dict(predictions='gone.pkl'), 'no predictions at .*gone.pkl. Write them with rebnn test'),
         (dict(predictions='config.py'), 'config.py holds no predictions'),
+        (dict(predictions='gone_class.pkl'), 'gone_class.pkl holds no predictions'),
         (dict(flags=['--out', 'matrix.doc']), 'cannot write a picture to matrix.doc'),
-        (dict(flags=['--cfg-options', 'test_dataloader.dataset.indices=1']), 'holds 2 predictions, the test set of'),
+        (dict(flags=['--cfg-options', 'test_dataloader.dataset.indices=1']), '2 predictions, the test set 1 images'),
         (dict(flags=['--cfg-options', 'test_dataloader.dataset.ann_file=no.json']), 'no annotations at .*no.json'),
     ],
 )
@@ -122,3 +124,43 @@ def test_wrong_input_is_one_sentence(tool, files, monkeypatch, capsys, change, m
     (line,) = capsys.readouterr().err.splitlines()
     assert re.search(message, line)
     assert not (files / 'matrix.png').exists()
+
+
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        (lambda found: dict(enumerate(found)), 'holds 0 predictions, the test set 2 images'),
+        (lambda found: 5, 'holds 0 predictions, the test set 2 images'),
+        (lambda found: [found[0], dict(pred_label=1)], 'holds 2 predictions, the test set 2 images of a detector'),
+        (lambda found: [found[0], prediction((CAT, 2, 0.9))], 'has labels beyond the 2 classes of the test set'),
+        (
+            lambda found: [dict(one, img_path=f'data/{name}.jpg') for one, name in zip(found, 'ab', strict=True)],
+            'has data/a.jpg in the place where the test set has .*1.jpg. Use the config',
+        ),
+    ],
+)
+def test_predictions_of_something_else(tool, files, monkeypatch, capsys, change, message):
+    found = pickle.loads((files / 'found.pkl').read_bytes())
+    (files / 'other.pkl').write_bytes(pickle.dumps(change(found)))
+    with pytest.raises(SystemExit):
+        run(tool, monkeypatch, files, predictions='other.pkl')
+    (line,) = capsys.readouterr().err.splitlines()
+    assert re.search(message, line)
+    assert not (files / 'matrix.png').exists()
+
+
+def test_images_may_lie_elsewhere(tool, files, monkeypatch, capsys):
+    found = pickle.loads((files / 'found.pkl').read_bytes())
+    (files / 'moved.pkl').write_bytes(
+        pickle.dumps([dict(one, img_path=f'moved/{number}.jpg') for number, one in enumerate(found, start=1)])
+    )
+    run(tool, monkeypatch, files, predictions='moved.pkl')
+    assert rows(capsys.readouterr().out)[0] == ['cat', '2', '0', '0']
+
+
+@pytest.mark.parametrize('flag', ['--score-thr', '--iou-thr'])
+@pytest.mark.parametrize('value', ['nan', '5', '-0.5'])
+def test_thresholds_lie_between_0_and_1(tool, files, monkeypatch, capsys, flag, value):
+    with pytest.raises(SystemExit):
+        run(tool, monkeypatch, files, f'{flag}={value}')
+    assert f'{flag}: must be a number from 0 to 1, not {value}' in capsys.readouterr().err
