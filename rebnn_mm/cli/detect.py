@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import cv2
 import mmcv
 
 from rebnn_mm.deploy.run import share
@@ -34,6 +35,8 @@ def main() -> None:
     image = Path(args.image)
     out = args.out or Path(f'{image.stem}_detections.jpg')
     stop_if(unfit_input(args.image, args.config, args.checkpoint) or unwritable(out))
+    if not cv2.haveImageWriter(str(out)):
+        stop_if(f'cannot write a picture to {out}. End the name in .jpg or .png.')
     inferencer = load_detector(args.config, args.checkpoint, args.device)
     result = inferencer(str(image), pred_score_thr=args.score_thr, return_vis=True, no_save_vis=True)
 

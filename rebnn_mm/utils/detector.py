@@ -8,8 +8,10 @@ from typing import Any
 
 import cv2
 import numpy as np
+import torch
 from mmengine.config import Config
 
+from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.command_line import stop_if, stopping_on_mistakes
 from rebnn_mm.utils.config_mistake import fitting_config
@@ -39,9 +41,29 @@ def unfit_input(image: str | Path, config: str | None, checkpoint: str) -> str |
         if cfg.get('default_scope') == 'mmpretrain':
             return f'{config} is the config of a classifier, which draws no boxes. Name the config of a detector.'
     problem = missing_checkpoint(checkpoint)
-    if problem is None and cv2.imread(str(image)) is None:
+    if problem is None and not _is_image(image):
         return f'{image} cannot be read as an image. Name a JPEG or PNG file.'
     return problem
+
+
+def _is_image(path: str | Path) -> bool:
+    # As mmcv reads it: cv2.imread takes a file that is cut.
+    data = np.fromfile(path, np.uint8)
+    return data.size > 0 and cv2.imdecode(data, cv2.IMREAD_COLOR) is not None
+
+
+def unfit_device(device: str | None) -> str | None:
+    """One sentence on a device that PyTorch does not know or does not find here, ``None`` if it is fit.
+
+    Example:
+        >>> print(unfit_device('gpu'))
+        --device gpu cannot be used (Expected one of cpu, cuda, ...). Take cpu, or leave it out.
+    """
+    try:
+        torch.empty(0, device=device)
+    except (AssertionError, RuntimeError) as error:  # the first where PyTorch is built without CUDA
+        return f'--device {device} cannot be used ({first_sentence(error)}). Take cpu, or leave it out.'
+    return None
 
 
 def load_detector(config: str | None, checkpoint: str, device: str | None = None) -> Any:
@@ -55,6 +77,7 @@ def load_detector(config: str | None, checkpoint: str, device: str | None = None
     # imported here: it takes seconds, and the checks before it should not wait for it
     from mmdet.apis import DetInferencer
 
+    stop_if(unfit_device(device))
     # the inferencer has no folder for logs, and needs none
     warnings.filterwarnings('ignore', message='Failed to add .*VisBackend')
     with stopping_on_mistakes(None if config is None else Config.fromfile(config)):
