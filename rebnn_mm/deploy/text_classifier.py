@@ -68,14 +68,29 @@ class TextClassifier(LoadedModel):
         """The graph's inputs for some texts, filled up to the longest of them.
 
         Raises:
-            TextError: the file holds no tokenizer, or the package ``tokenizers`` is not installed.
+            TextError: one is no text, the file holds no tokenizer, or the package ``tokenizers`` is not installed.
         """
+        for text in texts:
+            self._check_text(text)
         encoded = self._loaded_tokenizer().encode_batch(list(texts))
         parts = {'input_ids': 'ids', 'attention_mask': 'attention_mask', 'token_type_ids': 'type_ids'}
         return {
             name: np.array([getattr(one, parts[name]) for one in encoded], np.int64).reshape(len(encoded), -1)
             for name in self.inputs
         }
+
+    def _check_text(self, text: Any) -> None:
+        parts = text if isinstance(text, tuple) and len(text) == 2 else (text,)
+        if not all(isinstance(part, str) for part in parts):
+            what = f'a {type(text).__name__}' + (f' of {len(text)}' if isinstance(text, list | tuple) else '')
+            raise TextError(
+                f'{self.name}: it takes one text, or a pair as a tuple of two, not {what}; for several texts give '
+                'tokens(texts) to scores()'
+            )
+        try:
+            ''.join(parts).encode()
+        except UnicodeEncodeError as error:
+            raise TextError(f'{self.name}: character {error.start + 1} of the text is no Unicode') from None
 
     def scores(self, tokens: Mapping[str, np.ndarray]) -> np.ndarray:
         """The probability of every class, float32 [texts, classes]; of a regression its number, [texts, 1]."""

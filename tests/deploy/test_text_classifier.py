@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 import numpy as np
 import onnx
@@ -121,6 +122,21 @@ def test_wrong_tokens_are_refused(packed, tokens, words):
 def test_unknown_tokens_are_refused(packed):
     with pytest.raises(ModelFileError, match='id 5000 at position 1 is not one of the table'):
         packed.logits({'input_ids': np.array([[1, 5000]])})
+
+
+@pytest.mark.parametrize(
+    ('text', 'words'),
+    [
+        (['good', 'bad'], 'a pair as a tuple of two, not a list of 2; for several texts give tokens'),
+        (('good', 'bad', 'so so'), 'not a tuple of 3;'),
+        (('good', None), 'not a tuple of 2;'),
+        (b'good', 'not a bytes;'),
+        ('caf\udce9', 'character 4 of the text is no Unicode'),
+    ],
+)
+def test_what_is_no_text_is_refused(packed, text, words):
+    with pytest.raises(TextError, match=re.escape(words)):
+        packed(text)
 
 
 def test_sizes_add_up(exported):
