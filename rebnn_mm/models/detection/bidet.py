@@ -153,8 +153,10 @@ class BiDetRPNHead(BinaryRPNHead):
         instances, ignored, metas = unpack_gt_instances(batch_data_samples)
         hidden: list[Tensor] = []
         self._hidden = hidden
-        scores, boxes = self(x)
-        self._hidden = None
+        try:
+            scores, boxes = self(x)
+        finally:
+            self._hidden = None
         losses = self.loss_by_feat(scores, boxes, instances, metas, ignored)
         proposals = self._proposals(scores, boxes, metas, proposal_cfg)
         kept = [(found.scores, len(there)) for found, there in zip(proposals, instances, strict=True)]

@@ -78,6 +78,14 @@ def test_losses_are_the_definitions():
     assert prior > 0
 
 
+def test_a_forward_pass_that_fails_leaves_nothing_to_note_hidden_maps():
+    head = build()
+    head.bottleneck.active = True
+    with pytest.raises(RuntimeError):
+        head.loss_and_predict((torch.randn(2, 8, 8, 8), torch.randn(2, 5, 4, 4)), samples([0], [0]), PROPOSALS)
+    assert head._hidden is None
+
+
 @pytest.mark.parametrize('name', ['loss_rpn_information', 'loss_rpn_prior'])
 def test_gradient_reaches_the_image_features(name):
     head = build()
