@@ -197,7 +197,7 @@ class ConfiguredTeacher(FixedTeacher):
 
         Raises:
             ValueError: the config or the checkpoint does not exist, or the latter leaves parameters of the teacher
-                unfilled, or has binary layers where the teacher has real ones.
+                unfilled, is of a deeper network, or has binary layers where the teacher has real ones.
         """
         if self.teacher_ready:
             return
@@ -338,6 +338,12 @@ class ConfiguredTeacher(FixedTeacher):
         problem = other_quantizers(match, checkpoint)
         if problem:
             raise self.teacher_error(f'the teacher cannot be {problem}')
+        deeper = _of_longer_stacks(self.teacher, match.unexpected)
+        if deeper:
+            raise self.teacher_error(
+                f'{checkpoint} is of a deeper network than the teacher, which has no {_first(deeper)}. Give the '
+                'checkpoint that belongs to the config of the teacher.'
+            )
         self.teacher.load_state_dict(state, strict=False)
 
     def _take_weights_of_teacher(self) -> None:
@@ -361,6 +367,22 @@ def _config_path(teacher: str) -> Path:
         shipped = get_config_dir().joinpath(*path.parts[1:])
         return shipped if shipped.is_file() else path
     return path
+
+
+def _of_longer_stacks(model: nn.Module, keys: Iterable[str]) -> list[str]:
+    """Those of the keys that a model lacks which are of layers behind the last one of a stack.
+
+    Others, such as those of a head for masks, change nothing of what the model computes.
+    """
+    modules = dict(model.named_modules())
+
+    def around(key: str) -> nn.Module:
+        path = key
+        while path not in modules:
+            path = path.rpartition('.')[0]
+        return modules[path]
+
+    return [key for key in keys if isinstance(around(key), nn.Sequential | nn.ModuleList)]
 
 
 def _first(names: list[str]) -> str:

@@ -467,6 +467,18 @@ def test_errors_say_what_to_do(build, options, message):
         build(**options)
 
 
+def test_a_checkpoint_of_a_deeper_teacher_is_refused_and_one_with_another_head_is_not(build, teacher_file, tmp_path):
+    deeper = c4(None)
+    deeper['backbone']['depth'] = 34
+    path = save_teacher(deeper, tmp_path / 'deeper.pth')
+    with pytest.raises(ValueError, match=r'of a deeper network than the teacher, which has no backbone\.layer1\.2\.'):
+        build(teacher_checkpoint=str(path))
+    state = torch.load(teacher_file)
+    state['state_dict']['roi_head.mask_head.conv_logits.weight'] = torch.ones(1)
+    torch.save(state, tmp_path / 'with_masks.pth')
+    assert build(teacher_checkpoint=str(tmp_path / 'with_masks.pth')).teacher_ready
+
+
 @pytest.mark.parametrize(('detector', 'losses'), [(retina, ONE_STAGE), (c4, TWO_STAGE), (c4, LAYERWISE)])
 def test_a_student_that_is_made_binary_as_a_whole(detector, losses, tmp_path):
     path = save_teacher(detector(None), tmp_path / 'teacher.pth')
