@@ -97,6 +97,9 @@ class DetectorComparisonLoss(ComparisonLoss):
         modules: dotted names of modules whose outputs are compared, such as ``'backbone'``, ``'neck'`` or
             ``'roi_head.shared_head'``.
         parts: dotted names of modules whose binary layers are compared one by one.
+
+    Raises:
+        ValueError: a string in place of a list, or a list without a name.
     """
 
     needs: ClassVar[str | None] = None
@@ -105,13 +108,20 @@ class DetectorComparisonLoss(ComparisonLoss):
     boxes: ClassVar[bool] = False
     """Whether boxes are compared, which have to be in the same units."""
 
-    def __init__(self, weight: float = 1.0, modules: Sequence[str] = (), parts: Sequence[str] = ()) -> None:
+    def __init__(
+        self, weight: float = 1.0, modules: Sequence[str] | None = None, parts: Sequence[str] | None = None
+    ) -> None:
         super().__init__(weight)
         for name, value in dict(modules=modules, parts=parts).items():
             if isinstance(value, str):
                 raise ValueError(f'{type(self).__name__}: {name}={value!r} is to be a list: {name}=[{value!r}].')
-        self.compared = tuple(modules)
-        self.parts = tuple(parts)
+            if value is not None and not value:
+                raise ValueError(
+                    f"{type(self).__name__}: {name}={value!r} compares nothing. Name a part, such as 'backbone', or "
+                    'leave this loss out.'
+                )
+        self.compared = tuple(modules or ())
+        self.parts = tuple(parts or ())
 
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
         """The weighted terms, each a scalar whose name begins with ``loss_``."""

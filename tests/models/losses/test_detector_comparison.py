@@ -7,6 +7,7 @@ from rebnn_mm.models.losses import (
     DenseBoxLoss,
     DenseScoreLoss,
     DKDLoss,
+    LayerwiseLoss,
     ObjectFeatureLoss,
     ObjectnessLoss,
     PKDLoss,
@@ -82,3 +83,11 @@ def test_other_levels_and_maps_of_regions_are_refused(draw):
             loss(['roi_head.shared_head'])
     with pytest.raises(NotImplementedError, match='has to implement forward'):
         DetectorComparisonLoss()(complete(draw), complete(draw), targets())
+
+
+@pytest.mark.parametrize(
+    ('loss', 'name'), [(PKDLoss, 'modules'), (RegionDiscrepancyLoss, 'modules'), (LayerwiseLoss, 'parts')]
+)
+def test_a_loss_of_nothing_is_refused(loss, name):
+    with pytest.raises(ValueError, match=rf'{loss.__name__}: {name}=\[\] compares nothing. Name a part'):
+        loss([])
