@@ -80,7 +80,7 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
             self.check_same_classes(*(getattr(model.head, 'num_classes', None) for model in (self, self.teacher)))
         self.teacher_loss = MMPRETRAIN_MODELS.build(teacher_loss)
         self.label_weight = label_weight
-        if isinstance(losses, Mapping) or not all(isinstance(loss, Mapping) for loss in losses):
+        if not isinstance(losses, Sequence) or not all(isinstance(loss, Mapping) for loss in losses):
             raise self.teacher_error("losses is to be a list of losses, each a dict: losses=[dict(type='PKDLoss')].")
         built = [MMPRETRAIN_MODELS.build(dict(loss)) for loss in losses]
         for loss in built:

@@ -164,7 +164,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        if isinstance(losses, Mapping) or not all(isinstance(loss, Mapping) for loss in losses):
+        if not isinstance(losses, Sequence) or not all(isinstance(loss, Mapping) for loss in losses):
             raise self.teacher_error("losses is to be a list of losses, each a dict: losses=[dict(type='PKDLoss')].")
         if not losses and not start_from_teacher:
             raise self.teacher_error(

@@ -389,6 +389,7 @@ def test_weights_of_torchvision_fill_a_teacher_of_mmpretrain(tmp_path, images):
         (dict(teacher_checkpoint=None), 'the teacher has no weights.*Give teacher_checkpoint'),
         (dict(teacher=teacher_config(classes=7)), 'the student has 5 classes, the teacher 7'),
         (dict(teacher_checkpoint='not/there.pth'), 'no checkpoint at not/there.pth'),
+        (dict(losses=None), 'losses is to be a list of losses, each a dict'),
         (dict(losses=['PKDLoss']), 'losses is to be a list of losses, each a dict'),
         (
             dict(losses=[dict(type='LayerwiseLoss', parts=['backbone'])]),

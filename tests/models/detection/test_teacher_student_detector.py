@@ -416,6 +416,7 @@ def checkpointed():
         (dict(teacher=7), 'teacher=7 is neither a config file nor the dict of a model'),
         (dict(teacher='mmdet::retinanet/retinanet_r5.py'), 'retinanet_r5.py. is no config of a library'),
         (dict(losses=dict(type='DKDLoss')), r'losses is to be a list of losses, each a dict'),
+        (dict(losses=None), r'losses is to be a list of losses, each a dict'),
         (dict(losses=['DKDLoss']), r'losses is to be a list of losses, each a dict'),
         (
             dict(losses=[dict(type='ObjectnessLoss')], teacher=with_rpn(scales=[3, 6])),
