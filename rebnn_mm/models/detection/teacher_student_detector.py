@@ -56,7 +56,10 @@ def watched_layers(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
 
 
 def product_of(layer: Any, call: Call) -> Product:
-    """What a convolution multiplied in a call: a binary one signs, a real one real values."""
+    """What a convolution multiplied in a call: a binary one signs, a real one real values.
+
+    In the training of some methods the weights are not signs yet.
+    """
     (x,), values = call
     if layer.bias is not None:
         values = values - layer.bias.view(-1, 1, 1)
@@ -71,6 +74,10 @@ def product_of(layer: Any, call: Call) -> Product:
             # Its gradient cancels, as the quotient does not depend on it, if the product has one by it.
             through = learned is not None or layer.weight_quantizer.factor_has_gradient
             values = values / (factor if through else factor.detach()).view(-1, 1, 1)
+        if layer.training and not layer.weight_quantizer.same_in_training:
+            with torch.no_grad():
+                weight = layer.weight_quantizer(layer.weight)
+                weight = weight if factor is None else weight / factor.view(-1, 1, 1, 1)
     size = x.detach().float().flatten(1).norm(dim=1) * weight.detach().float().norm()
     return Product(values, size, None if learned is None else learned.flatten())
 

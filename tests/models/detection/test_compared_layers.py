@@ -7,7 +7,7 @@ from torch import nn
 pytest.importorskip('mmdet')
 
 
-from rebnn_mm.methods import BiDetConv2d, BiRealConv2d, BNNConv2d, ReBNNConv2d, ReSTEConv2d
+from rebnn_mm.methods import BiDetConv2d, BiRealConv2d, BNextConv2d, BNNConv2d, FDAConv2d, ReBNNConv2d, ReSTEConv2d
 from rebnn_mm.models.detection.teacher_student_detector import product_of, watched_layers
 from rebnn_mm.models.fixed_teacher import Call
 from rebnn_mm.models.losses.feature_losses import amplitude_distance, angle_distance
@@ -64,6 +64,21 @@ def test_the_angle_pulls_alike_whatever_factor_a_method_computes():
     for loss, gradient in found[1:]:
         torch.testing.assert_close(loss, found[0][0])
         torch.testing.assert_close(gradient, found[0][1], rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
+@pytest.mark.parametrize('kind', [BNextConv2d, FDAConv2d])
+def test_the_norm_is_that_of_the_weights_of_training(kind):
+    torch.manual_seed(0)
+    layer, images = kind(4, 6, 3, bias=False, activation=None), torch.randn(2, 4, 5, 5)
+    used = layer.weight_quantizer(layer.weight).detach()
+    assert len(used.unique()) > 12
+    # The layer computes what a real one of these weights does, but for a factor of each channel.
+    _, factor = layer.weight_quantizer.codes(layer.weight)
+    real = nn.Conv2d(4, 6, 3, bias=False)
+    real.weight.data = used if factor is None else used / factor.view(-1, 1, 1, 1)
+    pair = [product_of(each, Call((images,), each(images))) for each in (layer, real)]
+    assert angle_distance(*pair).item() == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize('kind', [nn.Conv2d, ReBNNConv2d])
