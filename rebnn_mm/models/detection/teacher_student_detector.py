@@ -288,6 +288,12 @@ class TeacherStudentDetector(ConfiguredTeacher):
                 )
         for name in self._compared_layers():
             layer = student.get_submodule(name)
+            kind = type(layer)
+            if not issubclass(kind, nn.Conv2d):
+                raise self.teacher_error(
+                    f'the layer {name} is compared, and is a {kind.__name__}, where only convolutions can be. '
+                    'Name other parts, without it.'
+                )
             for part in _around(name):
                 if getattr(student.get_submodule(part), 'with_cp', False):
                     raise self.teacher_error(

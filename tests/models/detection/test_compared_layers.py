@@ -7,7 +7,16 @@ from torch import nn
 pytest.importorskip('mmdet')
 
 
-from rebnn_mm.methods import BiDetConv2d, BiRealConv2d, BNextConv2d, BNNConv2d, FDAConv2d, ReBNNConv2d, ReSTEConv2d
+from rebnn_mm.methods import (
+    BiDetConv2d,
+    BiRealConv2d,
+    BNextConv2d,
+    BNNConv2d,
+    FDAConv2d,
+    ReBNNConv2d,
+    ReBNNLinear,
+    ReSTEConv2d,
+)
 from rebnn_mm.models.detection.teacher_student_detector import product_of, watched_layers
 from rebnn_mm.models.fixed_teacher import Call
 from rebnn_mm.models.losses.feature_losses import amplitude_distance, angle_distance
@@ -15,8 +24,10 @@ from rebnn_mm.models.losses.feature_losses import amplitude_distance, angle_dist
 from .taught_samples import (
     BINARY,
     LAYERWISE,
+    built,
     c4,
     losses_of,
+    taught,
 )
 
 # Some tests look at a loss only and never step.
@@ -121,6 +132,15 @@ def test_angles_pull_at_no_learned_factor(build):
             alpha = layer.weight_quantizer.alpha
             size = (layer.weight.grad * layer.weight).abs().sum()
             assert alpha.grad.abs().max() * alpha.max() < 1e-5 * size
+
+
+def test_a_linear_layer_cannot_be_compared(teacher_file):
+    model = built(taught(teacher_file, losses=LAYERWISE))
+    model.roi_head.bbox_head.fc_cls = ReBNNLinear(16, 4)
+    with pytest.raises(
+        ValueError, match=r'layer roi_head\.bbox_head\.fc_cls is compared, and is a ReBNNLinear, where'
+    ):
+        model.prepare_teacher()
 
 
 def test_layers_of_a_compiled_part_cannot_be_compared(build):
