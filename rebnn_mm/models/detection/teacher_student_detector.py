@@ -222,7 +222,15 @@ class TeacherStudentDetector(ConfiguredTeacher):
         results = {name: made[-1].result for name, made in calls.items()}
         ours = _output(student, results, needs, {name: calls[name] for name in maps}, passes)
         self.check_history(ours.maps)
-        rois = calls['roi_head._bbox_forward'][-1].arguments[1] if 'regions' in needs else None
+        rois = None
+        if 'regions' in needs:
+            features, rois = calls['roi_head._bbox_forward'][-1].arguments[:2]
+            # A teacher that is asked about further images would read beyond its maps.
+            if len(features[0]) != len(batch_inputs):
+                raise self.teacher_error(
+                    f'the student makes maps of {len(features[0])} images from {len(batch_inputs)} (branches, as of '
+                    'TridentNet), so the teacher cannot look at its regions. Leave out the losses that compare them.'
+                )
         theirs = self._teacher_output(batch_inputs, rois)
         targets = Targets(
             objects=[get_box_tensor(sample.gt_instances.bboxes) for sample in batch_data_samples],

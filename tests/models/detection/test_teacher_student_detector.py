@@ -519,6 +519,18 @@ def test_a_map_without_history_is_refused_and_one_with_it_is_compared(build):
         losses_of(block)
 
 
+class Twice(FasterRCNN):
+    """Looks at each image in two ways, as TridentNet does in three."""
+
+    def loss(self, batch_inputs, batch_data_samples):
+        return super().loss(torch.cat([batch_inputs, batch_inputs]), batch_data_samples * 2)
+
+
+def test_regions_of_images_that_the_teacher_does_not_have_are_refused(build):
+    with pytest.raises(ValueError, match='student makes maps of 4 images from 2 .*Leave out the losses that compare'):
+        losses_of(build(student=dict(c4(), type=Twice), losses=[dict(type='DKDLoss')]))
+
+
 def test_what_is_frozen_cannot_learn(build):
     student = c4()
     student['backbone']['frozen_stages'] = student['backbone']['num_stages']
