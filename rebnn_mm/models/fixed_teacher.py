@@ -13,7 +13,13 @@ from mmengine.registry import Registry
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
-from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint, other_quantizers
+from rebnn_mm.utils.checkpoint_check import (
+    QUANTIZER,
+    match_keys,
+    missing_checkpoint,
+    of_longer_stacks,
+    other_quantizers,
+)
 from rebnn_mm.utils.config_file import get_config_dir
 from rebnn_mm.utils.config_mistake import fitting_config
 
@@ -338,7 +344,7 @@ class ConfiguredTeacher(FixedTeacher):
         problem = other_quantizers(match, checkpoint)
         if problem:
             raise self.teacher_error(f'the teacher cannot be {problem}')
-        deeper = _of_longer_stacks(self.teacher, match.unexpected)
+        deeper = of_longer_stacks(self.teacher, match.unexpected)
         if deeper:
             raise self.teacher_error(
                 f'{checkpoint} is of a deeper network than the teacher, which has no {_first(deeper)}. Give the '
@@ -367,22 +373,6 @@ def _config_path(teacher: str) -> Path:
         shipped = get_config_dir().joinpath(*path.parts[1:])
         return shipped if shipped.is_file() else path
     return path
-
-
-def _of_longer_stacks(model: nn.Module, keys: Iterable[str]) -> list[str]:
-    """Those of the keys that a model lacks which are of layers behind the last one of a stack.
-
-    Others, such as those of a head for masks, change nothing of what the model computes.
-    """
-    modules = dict(model.named_modules())
-
-    def around(key: str) -> nn.Module:
-        path = key
-        while path not in modules:
-            path = path.rpartition('.')[0]
-        return modules[path]
-
-    return [key for key in keys if isinstance(around(key), nn.Sequential | nn.ModuleList)]
 
 
 def _first(names: list[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os.path as osp
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -106,7 +106,10 @@ def mismatched_checkpoint(model: nn.Module, path: str, *, partial: bool = False)
     if partial and match.matched:
         return None
     if all(QUANTIZER.match(key) for key in wrong):
-        return other_quantizers(match, path)
+        deeper = of_longer_stacks(model.module if isinstance(model, BaseTTAModel) else model, match.unexpected)
+        return other_quantizers(match, path) or (
+            f'{path} is of a deeper network: this model has no {deeper[0]}. {USE_ITS_CONFIG}' if deeper else None
+        )
     total = len(match.matched) + len(wrong)
     parts = [f'{path} fills {len(match.matched)} of the {total} parameters of this model']
     for name, keys in (
@@ -150,6 +153,22 @@ def unfit_state(runner: Runner, checkpoint: Mapping[str, Any]) -> str | None:
                 'would stay as they are, and the rate at its last value'
             )
     return None
+
+
+def of_longer_stacks(model: nn.Module, keys: Iterable[str]) -> list[str]:
+    """Those of the keys that a model lacks which are of layers behind the last one of a stack.
+
+    Others, such as those of a head for masks, change nothing of what the model computes.
+    """
+    modules = dict(model.named_modules())
+
+    def around(key: str) -> nn.Module:
+        path = key
+        while path not in modules:
+            path = path.rpartition('.')[0]
+        return modules[path]
+
+    return [key for key in keys if isinstance(around(key), nn.Sequential | nn.ModuleList)]
 
 
 def other_quantizers(match: KeyMatch, path: str) -> str | None:

@@ -46,6 +46,19 @@ def test_own_checkpoint_is_silent_also_without_buffers_and_from_a_distributed_ru
     assert mismatched_checkpoint(Net(), save(state)) is None
 
 
+def test_a_deeper_network_is_another_one(save):
+    class Tested(nn.Sequential):
+        def test_step(self, data):
+            return data
+
+    one, two = (Tested(*(Net() for _ in range(depth))) for depth in (1, 2))
+    message = mismatched_checkpoint(one, save(two.state_dict()))
+    assert 'is of a deeper network: this model has no 1.bn.bias' in message and message.endswith('in the work dir).')
+    assert mismatched_checkpoint(TwoViews(module=one), save(two.state_dict())) == message
+    assert mismatched_checkpoint(one[0], save(one[0].state_dict() | {'mask_head.weight': torch.zeros(1)})) is None
+    assert mismatched_checkpoint(one, save(two.state_dict()), partial=True) is None
+
+
 def test_counts_and_names_what_differs(save):
     state = Net(width=8).state_dict()
     state['head.weight'] = state.pop('bn.bias')
