@@ -20,7 +20,6 @@ from .encoder_losses import (
 )
 from .feature_losses import (
     AttentionTransferLoss,
-    LayerwiseLoss,
     MapLoss,
     ObjectFeatureLoss,
     PKDLoss,
@@ -28,6 +27,7 @@ from .feature_losses import (
     attention_distance,
     standardised_distance,
 )
+from .layerwise_loss import LayerwiseLoss
 
 __all__ = [
     'AttentionScoreLoss',

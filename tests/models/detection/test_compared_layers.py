@@ -19,7 +19,7 @@ from rebnn_mm.methods import (
 )
 from rebnn_mm.models.detection.teacher_student_detector import product_of, watched_layers
 from rebnn_mm.models.fixed_teacher import Call
-from rebnn_mm.models.losses.feature_losses import amplitude_distance, angle_distance
+from rebnn_mm.models.losses.layerwise_loss import amplitude_distance, angle_distance
 
 from .taught_samples import (
     BINARY,

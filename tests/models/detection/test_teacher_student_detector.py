@@ -18,7 +18,8 @@ from rebnn_mm.models.detection.compared_heads import points_of
 from rebnn_mm.models.detection.teacher_student_detector import product_of, watched_layers
 from rebnn_mm.models.fixed_teacher import noted_calls
 from rebnn_mm.models.losses import standardised_distance
-from rebnn_mm.models.losses.feature_losses import ObjectFeatureLoss, angle_distance
+from rebnn_mm.models.losses.feature_losses import ObjectFeatureLoss
+from rebnn_mm.models.losses.layerwise_loss import angle_distance
 
 from .taught_samples import (
     BINARY,
