@@ -136,7 +136,11 @@ def test_resuming_what_is_finished_says_so(run_tool, trained_detector, detector_
 def test_ctrl_c_says_how_to_go_on(detector_config, tmp_path):
     command = [sys.executable, TOOL, detector_config, '--work-dir', tmp_path]
     command += ['--cfg-options', 'train_cfg.max_epochs=99']
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        # it is ignored where a shell runs the tests in the background
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
     while not (tmp_path / 'last_checkpoint').is_file():
         assert process.poll() is None
         time.sleep(0.02)
