@@ -12,6 +12,6 @@ options = dict(
 )
 pipeline = 'train_dataloader.dataset.pipeline'
 options[pipeline] = [flip if step['type'] == 'RandomFlip' else step for step in options[pipeline]]
-runs = _base_.runs
+runs = _base_.runs[:3]
 runs[2]['budget'] = {'train_cfg.max_epochs': 48, 'param_scheduler.1.end': 48}
 del flip, kangaroos, pipeline

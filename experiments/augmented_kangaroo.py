@@ -47,5 +47,23 @@ runs = [
         options=bfloat16,
         budget={'train_cfg.max_epochs': 96, 'param_scheduler.1.end': 96},
     ),
+    # Whether one bit only needs longer to learn from images that keep changing.
+    dict(
+        name='augmented_taught_long',
+        label='ReBNN, started and taught (1 + 2)',
+        config=f'{folder}/faster_rcnn_r18_rebnn_taught_bccd.py',
+        options=moving,
+        budget={'train_cfg.max_epochs': 96, 'param_scheduler.1.end': 96},
+        teacher='augmented_teacher',
+        seeds=[0],
+    ),
+    dict(
+        name='augmented_twin_long',
+        label='real-valued twin (3)',
+        config=f'{folder}/faster_rcnn_r18_bccd.py',
+        options=bfloat16,
+        budget={'train_cfg.max_epochs': 144, 'param_scheduler.1.end': 144},
+        seeds=[0],
+    ),
 ]
 del folder, latent, bfloat16, moving, part
