@@ -52,6 +52,7 @@ TABLES = {
     'detectors_kangaroo': ('twin_long', 100, False),
     'pretrained_kangaroo': ('pretrained_twin', 100, False),
     'augmented_kangaroo': ('augmented_twin', 100, False),
+    'augmented_bccd': ('augmented_twin', 100, False),
     'towers_bccd': ('towers_real', 100, False),
     'atss_bccd': ('atss_real_long', 100, False),
     'atss_kangaroo': ('atss_real_long', 100, False),

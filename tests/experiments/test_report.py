@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 LISTS = (
     'methods', 'gamma', 'gamma_taught', 'settings', 'settings_taught', 'longer', 'bccd', 'signs', 'signs_bccd',
     'signs_kangaroo', 'cifar10_full', 'recipe', 'detectors_bccd', 'detectors_kangaroo', 'pretrained_kangaroo',
-    'augmented_kangaroo', 'towers_bccd', 'atss_bccd', 'atss_kangaroo', 'fcos_bccd',
+    'augmented_kangaroo', 'augmented_bccd', 'towers_bccd', 'atss_bccd', 'atss_kangaroo', 'fcos_bccd',
 )  # fmt: skip
 PARTS = (*LISTS, 'oscillation', 'overview')
 
