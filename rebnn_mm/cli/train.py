@@ -120,6 +120,11 @@ class ResumeCheck(Hook):
             and f'--resume: {self.path} {problem}. To go on with the new settings, start from its weights: '
             f'--cfg-options load_from={self.path} without --resume.'
         )
+        if 'optimizer' not in checkpoint:
+            runner.logger.warning(
+                f'--resume: {self.path} has no state of the optimizer (save_optimizer=False of CheckpointHook), whose '
+                'momenta start anew.'
+            )
         unit, whole = ('epoch', runner.max_epochs) if has_epochs(runner) else ('iter', runner.max_iters)
         done = checkpoint.get('meta', {}).get(unit, 0)
         if done >= whole:

@@ -364,6 +364,12 @@ class ConfiguredTeacher(FixedTeacher):
                 f'{_first(wrong)}. Take a teacher of the same blocks and widths with conv_cfg=None, or '
                 'start_from_teacher=False.'
             )
+        deeper = of_longer_stacks(student, match.unexpected)
+        if deeper:
+            raise self.teacher_error(
+                f'start_from_teacher: the teacher is deeper than the student, which has no {_first(deeper)}. Take a '
+                'teacher of the same blocks and widths with conv_cfg=None, or start_from_teacher=False.'
+            )
         student.load_state_dict(state, strict=False)
 
 

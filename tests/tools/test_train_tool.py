@@ -133,6 +133,14 @@ def test_resuming_what_is_finished_says_so(run_tool, trained_detector, detector_
     assert done.returncode == 0 and 'is at epoch 1 of 1; nothing is left to train' in done.stdout
 
 
+def test_resuming_without_an_optimizer_says_so(run_tool, trained_detector, detector_config, tmp_path):
+    checkpoint = torch.load(trained_detector[1] / 'epoch_1.pth', weights_only=False)
+    del checkpoint['optimizer']
+    torch.save(checkpoint, tmp_path / 'bare.pth')
+    done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, '--resume', tmp_path / 'bare.pth')
+    assert done.returncode == 0 and 'bare.pth has no state of the optimizer' in done.stdout
+
+
 def test_ctrl_c_says_how_to_go_on(detector_config, tmp_path):
     command = [sys.executable, TOOL, detector_config, '--work-dir', tmp_path]
     command += ['--cfg-options', 'train_cfg.max_epochs=99']

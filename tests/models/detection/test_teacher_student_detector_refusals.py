@@ -143,6 +143,9 @@ def test_a_checkpoint_of_a_deeper_teacher_is_refused_and_one_with_another_head_i
     path = save_teacher(deeper, tmp_path / 'deeper.pth')
     with pytest.raises(ValueError, match=r'of a deeper network than the teacher, which has no backbone\.layer1\.2\.'):
         build(teacher_checkpoint=str(path))
+    build(teacher=deeper, teacher_checkpoint=str(path))
+    with pytest.raises(ValueError, match=r'teacher is deeper than the student, which has no backbone\.layer1\.2\.'):
+        build(teacher=deeper, teacher_checkpoint=str(path), start_from_teacher=True)
     state = torch.load(teacher_file)
     state['state_dict']['roi_head.mask_head.conv_logits.weight'] = torch.ones(1)
     torch.save(state, tmp_path / 'with_masks.pth')
