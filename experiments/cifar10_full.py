@@ -9,6 +9,7 @@ budget = {'train_cfg.max_epochs': 100, 'param_scheduler.end': 100}
 options = {'default_hooks.logger.interval': 390, 'default_hooks.checkpoint.interval': 1}
 half = {'train_cfg.max_epochs': 50, 'param_scheduler.end': 50}
 more = {'train_cfg.max_epochs': 40, 'param_scheduler.end': 40}
+still_more = {'train_cfg.max_epochs': 60, 'param_scheduler.end': 60}
 folder = 'configs/cifar10/cpu'
 conv = 'model.backbone.conv_cfg'
 latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
@@ -96,9 +97,19 @@ runs = [
         label='ReBNN, SGD, decay 1e-4, 40 and 60 epochs more with a teacher',
         config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
         options=gently,
-        budget={'train_cfg.max_epochs': 60, 'param_scheduler.end': 60},
+        budget=still_more,
         hooks=[dict(type='BinaryCompileHook', part='teacher.backbone')],
         start='full_sgd_taught',
+    ),
+    # The same without the teacher, which was worth nothing in the first forty.
+    dict(
+        name='full_sgd_still_more',
+        label='ReBNN, SGD, decay 1e-4, 40 and 60 epochs more',
+        options=gently,
+        budget=still_more,
+        start='full_sgd_more',
+        seeds=[0],
+        **rebnn,
     ),
     dict(
         name='full_real_sgd',
@@ -130,4 +141,4 @@ runs = [
         start='full_stage1',
     ),
 ]
-del half, more, folder, conv, latent, moving, rebnn, borders, optimizer, sgd, moving_sgd, gently
+del half, more, still_more, folder, conv, latent, moving, rebnn, borders, optimizer, sgd, moving_sgd, gently
