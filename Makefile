@@ -79,4 +79,4 @@ $(DOCS_VENV)/.ready: tools/docs/requirements.txt
 
 clean:
 	rm -rf build dist *.egg-info .coverage .coverage.* htmlcov .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
-	find rebnn_mm tests tools configs demo experiments runtime docs -name __pycache__ -type d -exec rm -rf {} +
+	find rebnn_mm tests tools configs demo lab runtime docs -name __pycache__ -type d -exec rm -rf {} +

@@ -37,7 +37,7 @@ EXTRAS = {
     # What writes packed models, and what runs them.
     'export': ['onnx>=1.17', 'onnxscript>=0.5', 'onnxruntime>=1.17', 'rich', 'tflite>=2.18'],
     'deploy': ['numpy', 'onnxruntime>=1.17', 'pillow'],
-    # Published weights that are Keras files (docs/released_weights.md).
+    # Published weights that are Keras files (lab/reports/released_weights.md).
     'released': ['h5py'],
     # Models of the Hugging Face hub: hf:owner/name, push, save_pretrained.
     'hub': ['huggingface_hub>=0.34', 'safetensors'],

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of the package and of the experiments give what they say."""
+"""The examples in the docstrings of the package and of the laboratory give what they say."""
 
 import doctest
 import importlib
@@ -8,7 +8,7 @@ import pytest
 from mmengine.registry import DefaultScope
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = (ROOT / 'rebnn_mm', ROOT / 'experiments' / 'study', ROOT / 'experiments' / 'paper_costs')
+PACKAGES = (ROOT / 'rebnn_mm', ROOT / 'lab')
 FILES = sorted(path for package in PACKAGES for path in package.rglob('*.py') if '>>>' in path.read_text())
 
 

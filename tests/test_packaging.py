@@ -31,7 +31,7 @@ def copy_sources(target: Path) -> None:
     for pattern in ('*.py', '*.md', '*.toml', '*.in', '*.yml', 'LICENSE'):
         for file in ROOT.glob(pattern):
             shutil.copy(file, target)
-    for name in ('rebnn_mm', 'configs', 'runtime', 'tools'):
+    for name in ('rebnn_mm', 'configs', 'lab/study', 'runtime', 'tools'):
         shutil.copytree(ROOT / name, target / name, ignore=shutil.ignore_patterns('__pycache__', '*.so'))
 
 
@@ -111,7 +111,7 @@ def test_wheel_holds_the_doors_to_the_commands_and_no_other_script(installed):
     assert len(modules) == len(doors)
 
 
-def test_wheel_holds_these_rooms_and_no_experiments(installed):
+def test_wheel_holds_these_rooms_and_no_laboratory(installed):
     assert sorted(path.name for path in (installed / 'rebnn_mm').iterdir() if path.is_dir()) == ROOMS
     others = [path.name for path in installed.iterdir() if not path.name.endswith('.dist-info')]
     assert sorted(others) == ['rebnn_check_env.py', 'rebnn_command.py', 'rebnn_mm']

@@ -12,5 +12,5 @@ model = dict(
     rpn_head=dict(conv_cfg=_base_.binary, anchor_generator=dict(scales=[8, 16, 32])),
     roi_head=dict(shared_head=dict(conv_cfg=_base_.binary), bbox_head=dict(num_classes=20)),
 )
-# COCO has seven times as many steps: at its rate only 44 % of the signs would flip in all (docs/flips.md).
+# COCO has seven times as many steps: at its rate only 44 % of the signs would flip in all (lab/reports/flips.md).
 optim_wrapper = dict(paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=24))))

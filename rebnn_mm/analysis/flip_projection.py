@@ -38,7 +38,7 @@ class FlipProjection:
 
     Flips per step are taken to be proportional to the learning rate, so those of the schedule are the measured flips
     per step times :attr:`RateSchedule.full_steps`. What that leaves out, and how far it is from recorded runs, is in
-    docs/oscillation.md.
+    lab/reports/oscillation.md.
 
     Attributes:
         layers: the binary layers that are trained.

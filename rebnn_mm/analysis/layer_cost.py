@@ -7,7 +7,7 @@ REAL_BITS = 32
 """Bits of a real value."""
 
 WORTH_PACKING = 32
-"""Input channels from which on an output of a grouped convolution takes less time packed (docs/performance.md)."""
+"""Input channels from which a grouped convolution is faster packed (lab/reports/performance.md)."""
 
 SHOWN = 4
 """Names that a sentence lists before it says how many there are."""

@@ -2,8 +2,8 @@
 
     rebnn oscillation work_dirs/react work_dirs/rebnn --labels ReActNet ReBNN
 
-The runs need dict(type='BinaryWeightRecorderHook') in custom_hooks (docs/oscillation.md). The picture is the paper's
-Figure 3. Line styles are runs; colours are layers on the left and runs on the right.
+The runs need dict(type='BinaryWeightRecorderHook') in custom_hooks (lab/reports/oscillation.md). The picture is the
+paper's Figure 3. Line styles are runs; colours are layers on the left and runs on the right.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
     rebnn weights work_dirs/rebnn --layer backbone.layer1.0.conv1 --channel 0
 
 The run needs dict(type='BinaryWeightRecorderHook') in custom_hooks, whose layers and channels say what is recorded
-(docs/oscillation.md). The picture is the paper's Figure 2, one row per run and channel; of one epoch its Figure 1 (b).
+(lab/reports/oscillation.md). The picture is the paper's Figure 2, one row per run and channel; of one
+epoch its Figure 1 (b).
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ class CompileHook(Hook):
     With ``steps`` it also compiles what ReBNN's rule and the weight recorder do around ``optimizer.step``: hundreds of
     small operations, each of which the processor has to start on a GPU, as it has to start those of the network.
     There ``mode='reduce-overhead'`` lets CUDA graphs start the network at once; with both, a step of a small network
-    takes half the time that it takes compiled (docs/training_cost.md). Compiling the steps takes half a minute. On a
-    CPU most of them has kernels of its own, and is faster without.
+    takes half the time that it takes compiled (lab/reports/training_cost.md). Compiling the steps takes half a
+    minute. On a CPU most of them has kernels of its own, and is faster without.
 
     A 1-bit network is many small operations on one tensor (shift, sign, estimator, scale, norm, slope), which the
     compiler joins. mmengine's own ``compile`` option covers ``train_step`` with the optimizer in it, which PyTorch

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip('transformers')
 
-from experiments.paper_costs.bert_cost import bert_base_cost
+from lab.paper_costs.bert_cost import bert_base_cost
 from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import RULES

@@ -9,7 +9,7 @@ from mmengine.config import Config
 from mmengine.runner import Runner
 from torch import nn
 
-from rebnn_mm.benchmark.compatibility import step_runner
+from lab.tools.stock_models import step_runner
 from rebnn_mm.layers.base import BinaryLayer
 
 

@@ -17,7 +17,7 @@ from mmpretrain.registry import MODELS
 from mmpretrain.structures import DataSample
 from mmpretrain.utils import register_all_modules
 
-from experiments.study.plan import read_experiment
+from lab.study.plan import read_experiment
 from rebnn_mm.layers import BinaryConv2d
 
 register_all_modules(init_default_scope=False)
@@ -195,7 +195,7 @@ def test_own_recipe(name):
 )
 def test_our_recipe_is_that_of_its_measured_run(name, measured):
     ours = load(f'own/{name}_cifar10')
-    (run,) = read_experiment(ROOT / 'experiments/cifar10_full.py').runs([0], [measured])
+    (run,) = read_experiment(ROOT / 'lab/experiments/cifar10_full.py').runs([0], [measured])
     measured = run.build_config(ROOT)
     for key in ('param_scheduler', 'data_preprocessor'):
         assert ours[key] == measured[key], key

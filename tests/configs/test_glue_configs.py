@@ -13,7 +13,7 @@ from mmengine.registry import DATA_SAMPLERS, DATASETS, FUNCTIONS, DefaultScope
 
 pytest.importorskip('transformers')
 
-from rebnn_mm.analysis.glue_results import run_config, run_name
+from lab.tools.glue_results import run_config, run_name
 from rebnn_mm.datasets import GLUE_TASKS
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.models.language import TextClassifier, save_pretrained

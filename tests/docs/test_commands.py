@@ -26,12 +26,12 @@ from mmengine.config import Config
 
 from rebnn_command import COMMANDS
 from rebnn_mm.utils.config_mistake import misspelt_key
-from tests.docs.test_site import PAGES
+from tests.docs.test_site import LAB, PAGES
 from tests.scripts import ROOT, environment, load_script, run_script
 
 LIST: dict[str, str] = yaml.safe_load(Path(__file__).with_name('commands.yml').read_text())
 HERE = re.compile('runs (slowly )?here(?: with (.*))?')
-FOLDERS = ('configs', 'demo', 'docs', 'experiments', 'rebnn_mm', 'runtime', 'tests', 'tools')
+FOLDERS = ('configs', 'demo', 'docs', 'lab', 'rebnn_mm', 'runtime', 'tests', 'tools')
 # What a page writes into these folders is kept in the repository, so it has to be there like what a command reads.
 OURS = re.compile(rf'(?:^|=|-I|/clone/)((?:{"|".join(FOLDERS)})/[^\s=]*|rebnn_mm::[^\s=]*)')
 PHOTOS = 'demo/blood_cells/images'
@@ -122,7 +122,7 @@ def script_of(words: list[str]) -> tuple[str, list[str]] | None:
 
 @functools.cache
 def main_of(script: str) -> Callable[[], None]:
-    if script.startswith(('rebnn_mm', 'experiments')):
+    if script.startswith(('rebnn_mm', 'lab')):
         return importlib.import_module(script.removesuffix('.py').replace('/', '.')).main
     return load_script(script).main
 
@@ -195,7 +195,7 @@ def run(command: Command, more: list[str], folder: Path) -> subprocess.Completed
     return subprocess.run(given, cwd=folder, env=env, capture_output=True, text=True, timeout=500, check=False)
 
 
-ALL = {page: found for page in [*PAGES, 'demo/README.md'] if (found := commands_of(page))}
+ALL = {page: found for page in [*PAGES, *LAB, 'demo/README.md'] if (found := commands_of(page))}
 
 
 def pages_that_run_here() -> Iterator[Any]:
@@ -258,7 +258,7 @@ def test_commands_run(todo, tmp_path):
         ('rebnn ops rebnn_mm::nothing.py', 'there is no rebnn_mm::nothing.py'),
         ('rebnn train configs/cifar10/cpu/*20_rebnn*.py', None),
         ('rebnn train configs/faster_rcnn_r18_rebnn_coco.py --cfg-options modle.x=1', "the config has no 'modle'"),
-        ('.venv/bin/python -m experiments.study.report --no-such-flag', 'unrecognized arguments'),
+        ('.venv/bin/python -m lab.study.report --no-such-flag', 'unrecognized arguments'),
         ('make coffee', 'the Makefile has no coffee'),
         ('bash runtime/ort/tests/run_fuzz.sh python build --count 600', 'takes PYTHON BUILD_FOLDER fuzz_models.py'),
     ],

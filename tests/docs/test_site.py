@@ -1,4 +1,4 @@
-"""Every page is in the navigation of the site, and every link and anchor leads somewhere."""
+"""Every page but the laboratory's is in the navigation of the site, and every link and anchor leads somewhere."""
 
 import ast
 import re
@@ -16,6 +16,7 @@ HOOKS = ast.parse((ROOT / 'tools/docs/hooks.py').read_text())
     for step in HOOKS.body
     if isinstance(step, ast.Assign) and step.targets[0].id == 'OUTSIDE'
 )
+LAB = [str(path.relative_to(ROOT)) for path in sorted((ROOT / 'lab').rglob('*.md'))]
 PAGES = [*OUTSIDE, *(str(path.relative_to(ROOT)) for path in sorted((ROOT / 'docs').rglob('*.md')))]
 
 
@@ -44,12 +45,17 @@ def test_the_navigation_names_every_page_once():
     assert sorted(leaves(SITE['nav'])) == sorted(pages)
 
 
+def test_no_page_of_the_laboratory_is_in_the_navigation():
+    assert SITE['not_in_nav'].split() == ['lab/'] and 'lab/README.md' in LAB
+    assert [page for page in leaves(SITE['nav']) if page in LAB] == []
+
+
 def test_the_questions_come_in_their_order():
     sections = [name for entry in SITE['nav'] for name in entry]
     assert sections == ['Home', 'Try', 'Train mine', 'Choose', 'Deploy', 'Understand', 'Contribute', 'API']
 
 
-@pytest.mark.parametrize('page', PAGES)
+@pytest.mark.parametrize('page', [*PAGES, *LAB])
 def test_links_and_anchors_lead_somewhere(page):
     for target in re.findall(r'\]\(([^)\s]+)\)', text_of(page)):
         if re.match(r'[a-z]+:', target):

@@ -1,4 +1,4 @@
-"""What MkDocs does beside its plugins: takes in the pages outside of docs/, turns their links, and writes formulas."""
+"""Hooks of the site: take in the pages outside of docs/, rewrite their links, and write formulas."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ OUTSIDE = {
 }
 """Pages of the repository, and what they are called in the site."""
 
+LAB = [f'lab/{path.relative_to(ROOT / "lab")}' for path in sorted((ROOT / 'lab').rglob('*.md'))]
+"""Pages of the laboratory: in the site under the same name, but neither in its navigation nor in its search."""
+
 LINK = re.compile(r'(\]\()([^)\s#]+)(#[^)\s]*)?(\))')
 
 
@@ -39,12 +42,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages outside of docs/, and the files that pages link to."""
     for source, name in OUTSIDE.items():
         files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
-    pages = {source: ROOT / source for source in OUTSIDE}
+    for name in LAB:
+        files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    pages = {source: ROOT / source for source in (*OUTSIDE, *LAB)}
     pages.update({f'docs/{path.relative_to(ROOT / "docs")}': path for path in (ROOT / 'docs').rglob('*.md')})
     for source, path in pages.items():
         for _, target, _, _ in LINK.findall(path.read_text(encoding='utf-8')):
             there = in_repository(source, target)
-            if there is None or there.startswith('docs/') or there in OUTSIDE or not (ROOT / there).is_file():
+            if there is None or there.startswith('docs/') or there in pages or not (ROOT / there).is_file():
                 continue
             if files.get_file_from_path(f'files/{there}') is None:
                 files.append(File.generated(config, f'files/{there}', abs_src_path=str(ROOT / there)))
@@ -55,14 +60,18 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Turn links as they are in the repository into those of the site."""
     names = {name: source for source, name in OUTSIDE.items()}
     here = page.file.src_uri
-    source = names.get(here, f'docs/{here}')
+    source = here if here in LAB else names.get(here, f'docs/{here}')
+    if here in LAB:
+        page.meta['search'] = {'exclude': True}
 
     def turned(found: re.Match[str]) -> str:
         before, target, anchor, after = found.groups()
         there = in_repository(source, target)
         if there is None:
             return found[0]
-        name = OUTSIDE.get(there) or (there.removeprefix('docs/') if there.startswith('docs/') else f'files/{there}')
+        name = there if there in LAB else OUTSIDE.get(there)
+        if name is None:
+            name = there.removeprefix('docs/') if there.startswith('docs/') else f'files/{there}'
         return f'{before}{posixpath.relpath(name, posixpath.dirname(here) or ".")}{anchor or ""}{after}'
 
     return LINK.sub(turned, markdown)

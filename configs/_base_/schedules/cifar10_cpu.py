@@ -1,6 +1,6 @@
 # Ten epochs for every method, some minutes with 10,000 images on two CPU cores. Adam at 3e-3, whose loss
-# fell faster than at 1e-3 in the first steps; docs/gamma.md says how this was chosen.
-# Latent weights train at the same rate: signs move, and the comparisons of docs/gamma.md were made so.
+# fell faster than at 1e-3 in the first steps; lab/reports/gamma.md says how this was chosen.
+# Latent weights train at the same rate: signs move, and the comparisons of lab/reports/gamma.md were made so.
 optim_wrapper = dict(
     constructor='ReBNNOptimWrapperConstructor',
     paramwise_cfg=dict(roles=dict(latent_weight=dict(relative=False))),

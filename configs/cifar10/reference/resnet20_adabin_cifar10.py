@@ -2,7 +2,7 @@ _base_ = ['../../_base_/models/resnet20_cifar.py', '../../_base_/cifar10_200e.py
 
 # AdaBin's ResNet-20 (Tu et al. 2022): one shortcut for each convolution without parameters, Maxout, BN in front of the
 # classifier. The released weights, with 88.02 % (that project's number), want the released form of the activations;
-# tools/model_converters/import_released.py makes them fit.
+# lab/tools/import_released.py makes them fit.
 model = dict(
     backbone=dict(block='adabin', stem_act=dict(type='Maxout', channels=16), conv_cfg=_base_.binary),
     neck=dict(_delete_=True, type='FlattenNeck', pool=True, norm_channels=64),

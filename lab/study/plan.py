@@ -1,0 +1,308 @@
+"""What is to be run: a list of settings with their seeds, read from a file, and the config that each run trains."""
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+
+KEY_LENGTH = 10
+
+HOOKS_MODULE = 'lab.study.hooks'
+"""Registers the hooks that only lists of runs name."""
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A config with overrides, a seed and a budget.
+
+    Attributes:
+        name: short name, also the beginning of the record's file name.
+        label: what tables call it.
+        config: config file, relative to the root of the project.
+        options: overrides, as ``--cfg-options`` has them.
+        budget: overrides that say how long training is and on how much data.
+        hooks: hooks added behind those of the config; they come last, so they see what the method's hook has done.
+        seed: of ``randomness.seed``.
+        score: name of the score that counts, as the evaluator writes it.
+        start: run whose last weights this one starts from, None for the config's own start.
+        teacher: run whose model, with its last weights, teaches this one, None for the config's own teacher.
+        test: overrides for the test after training, as ``--cfg-options`` has them; None for no test. They do not
+            change what is trained, so they are not part of the key.
+
+    Example:
+        >>> run = PlannedRun('bnn', 'BNN', 'bnn.py', {}, {'train_cfg.max_epochs': 2}, [], 0, 'accuracy/top1')
+        >>> run.stem
+        'bnn_seed0_93cb86bb8f'
+    """
+
+    name: str
+    label: str
+    config: str
+    options: dict[str, Any]
+    budget: dict[str, Any]
+    hooks: list[dict[str, Any]]
+    seed: int
+    score: str
+    start: 'PlannedRun | None' = field(default=None)
+    teacher: 'PlannedRun | None' = field(default=None)
+    test: dict[str, Any] | None = field(default=None)
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """All that decides what the run computes, beside the code. Names and labels are not part of it."""
+        taught = {} if self.teacher is None else dict(teacher=self.teacher.key)
+        return dict(
+            config=self.config,
+            options=self.options,
+            budget=self.budget,
+            hooks=self.hooks,
+            seed=self.seed,
+            start=self.start.key if self.start else None,
+            **taught,
+        )
+
+    @property
+    def key(self) -> str:
+        """The same for the same definition, whatever list the run is in."""
+        text = json.dumps(self.definition, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
+
+    @property
+    def stem(self) -> str:
+        """Name of its record and of its work dir."""
+        return f'{self.name}_seed{self.seed}_{self.key}'
+
+    @property
+    def needed(self) -> list['PlannedRun']:
+        """The runs whose weights this one takes."""
+        return [run for run in (self.start, self.teacher) if run is not None]
+
+    @property
+    def epochs(self) -> int | None:
+        """Length of training, where the budget says so."""
+        return self.budget.get('train_cfg.max_epochs')
+
+    def build_config(self, root: Path, start: Path | None = None, teacher: Path | None = None) -> Config:
+        """The config with everything applied.
+
+        Args:
+            root: root of the project.
+            start: checkpoint of the run it starts from; without it from random weights, whatever the config says.
+            teacher: checkpoint of the run that teaches it.
+
+        Raises:
+            ValueError: the config lacks an entry that an override goes into.
+        """
+        cfg = Config.fromfile(root / self.config)
+        self._merge(cfg, {**self.options, **self.budget})
+        cfg.merge_from_dict({'randomness.seed': self.seed})
+        cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), *copy.deepcopy(self.hooks)]
+        imports = cfg.get('custom_imports') or dict(imports=[], allow_failed_imports=False)
+        cfg.custom_imports = dict(imports, imports=[*imports['imports'], HOOKS_MODULE])
+        if self.teacher is not None:
+            cfg.model.teacher = self.teacher.build_config(root).model
+        if teacher is not None:
+            cfg.model.teacher_checkpoint = str(teacher)
+        # A second stage's config names the first one's weights; a list says so by ``start``.
+        cfg.load_from = None if start is None else str(start)
+        return cfg
+
+    def build_test_config(self, root: Path) -> Config:
+        """The config with which the trained weights are scored.
+
+        Raises:
+            ValueError: the config lacks an entry that an override goes into.
+        """
+        cfg = self.build_config(root)
+        self._merge(cfg, self.test or {})
+        return cfg
+
+    def _merge(self, cfg: Config, overrides: dict[str, Any]) -> None:
+        content = cfg.to_dict()
+        for key in overrides:
+            parent: Any = content
+            *path, _ = key.split('.')
+            for part in path:
+                if isinstance(parent, list):
+                    parent = dict(enumerate(parent)).get(int(part)) if part.isdigit() else None
+                else:
+                    parent = parent.get(part) if isinstance(parent, dict) else None
+                if parent is None:
+                    raise ValueError(
+                        f'run {self.name!r}: {self.config} has no entry {".".join(path)!r}, so {key!r} would change '
+                        'nothing. Correct the key in options, budget or test.'
+                    )
+        # A copy, because merging takes `_delete_` out of what it merges, and the key must not change.
+        cfg.merge_from_dict(copy.deepcopy(overrides))
+
+
+def user_command(experiment: str, run: PlannedRun) -> str:
+    """What makes one run of a list again."""
+    return f'snakemake -s lab/Snakefile --cores 1 {experiment} --config only={run.name} seeds={run.seed}'
+
+
+RUN_KEYS = {'name', 'label', 'config', 'options', 'budget', 'hooks', 'seeds', 'start', 'teacher', 'paper', 'table'}
+KINDS: dict[str, tuple[type, ...]] = dict(runs=(list, tuple), hooks=(list, tuple), options=(dict,), budget=(dict,))
+KEYS = {'title', 'score', 'also', 'seeds', 'options', 'budget', 'hooks', 'test', 'runs', 'paper'}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the experiment's table: one setting, trained once per seed.
+
+    Attributes:
+        name, label: of the runs.
+        runs: one per seed.
+        paper: the paper's number beside it, None where it has none.
+        table: whether the row is shown; a first stage that others start from need not be.
+    """
+
+    name: str
+    label: str
+    runs: tuple[PlannedRun, ...]
+    paper: float | None
+    table: bool
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A list of runs that are compared.
+
+    Attributes:
+        name: name of its file.
+        title: what its table is called.
+        score: name of the score that counts, as the evaluator writes it.
+        also: scores of the test that the table shows beside it.
+        paper: what the paper's column holds; empty where the paper has no such numbers.
+        rows: in the order of the file.
+    """
+
+    name: str
+    title: str
+    score: str
+    paper: str
+    rows: tuple[Row, ...]
+    also: tuple[str, ...] = ()
+
+    def runs(self, seeds: Iterable[int] | None = None, names: Iterable[str] | None = None) -> list[PlannedRun]:
+        """All runs, those of the first seed first; with ``seeds`` or ``names`` only these.
+
+        Raises:
+            ValueError: a name or seed that the list does not have.
+        """
+        known = [row.name for row in self.rows]
+        for name in names or []:
+            if name not in known:
+                raise ValueError(f'{self.name} has no run {name!r}. It has: {", ".join(known)}.')
+        planned = [run for row in self.rows if not names or row.name in set(names) for run in row.runs]
+        every = sorted({run.seed for run in planned})
+        for seed in seeds or []:
+            if seed not in every:
+                raise ValueError(f'{self.name} has no seed {seed}. It has: {", ".join(map(str, every))}.')
+        wanted = [seed for seed in every if seeds is None or seed in set(seeds)]
+        return [run for seed in wanted for run in planned if run.seed == seed]
+
+    def run(self, stem: str) -> PlannedRun:
+        """The run whose record is called ``<stem>.json``.
+
+        Raises:
+            ValueError: the list has no such run.
+        """
+        found = next((run for row in self.rows for run in row.runs if run.stem == stem), None)
+        if found is None:
+            raise ValueError(f'{self.name} has no run {stem!r} any more: the list was changed.')
+        return found
+
+
+def read_experiment(path: str | Path) -> Experiment:
+    """Read a list of runs.
+
+    A list is a config of mmengine: it may have a ``_base_``. It holds ``title``, ``score``, ``seeds``, ``runs`` and,
+    for every run alike, ``options``, ``budget``, ``hooks`` and ``test`` (overrides for a test after training; without
+    it the score is that of the last validation); ``also`` names more scores of the test that the table shows;
+    ``paper`` says what the paper's column is. A run has a ``name``, a ``label``, a ``config`` and, if it needs them,
+    ``options``, ``budget`` and ``hooks`` of its own, ``seeds`` in place of the list's, ``start`` (the name of the run
+    before it whose last weights it starts from, of the same seed), ``teacher`` (the run before it that teaches it, of
+    the same seed), ``paper`` (its number) and ``table=False``.
+
+    Args:
+        path: a file of this form.
+
+    Raises:
+        ValueError: something is missing, unknown or there twice; the message names it.
+        FileNotFoundError: there is no such file.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f'no {path}. Name a list of runs, such as lab/experiments/methods.py.')
+    content = Config.fromfile(path).to_dict()
+    _only(content, KEYS, required=('title', 'score', 'seeds', 'runs'), where=str(path))
+    rows: dict[str, Row] = {}
+    for entry in content['runs']:
+        _only(entry, RUN_KEYS, required=('name', 'label', 'config'), where=f'{path}, run {entry.get("name")!r}')
+        name = entry['name']
+        if name in rows:
+            raise ValueError(f'{path}: two runs are called {name!r}. Rename one.')
+        for key, use in (('start', 'start from'), ('teacher', 'be taught by')):
+            if entry.get(key) is not None and entry[key] not in rows:
+                raise ValueError(f'{path}, run {name!r}: no run {entry[key]!r} stands before it to {use}.')
+        rows[name] = Row(
+            name=name,
+            label=entry['label'],
+            runs=tuple(_planned(content, entry, seed, rows) for seed in entry.get('seeds', content['seeds'])),
+            paper=entry.get('paper'),
+            table=entry.get('table', True),
+        )
+    also = tuple(content.get('also', ()))
+    if also and content.get('test') is None:
+        raise ValueError(f"{path}: 'also' names scores of a test, and there is no 'test'. Add test = {{}}.")
+    return Experiment(
+        path.stem, content['title'], content['score'], content.get('paper', ''), tuple(rows.values()), also
+    )
+
+
+def _planned(content: Mapping[str, Any], entry: Mapping[str, Any], seed: int, rows: Mapping[str, Row]) -> PlannedRun:
+    before: dict[str, PlannedRun | None] = dict(start=None, teacher=None)
+    for key, use in (('start', 'starts from'), ('teacher', 'is taught by')):
+        if entry.get(key) is not None:
+            before[key] = next((run for run in rows[entry[key]].runs if run.seed == seed), None)
+            if before[key] is None:
+                raise ValueError(
+                    f'run {entry["name"]!r} {use} {entry[key]!r}, which has no seed {seed}. Give both the same seeds.'
+                )
+    return PlannedRun(
+        name=entry['name'],
+        label=entry['label'],
+        config=entry['config'],
+        options={**content.get('options', {}), **entry.get('options', {})},
+        budget={**content.get('budget', {}), **entry.get('budget', {})},
+        hooks=[*content.get('hooks', []), *entry.get('hooks', [])],
+        seed=seed,
+        score=content['score'],
+        test=content.get('test'),
+        **before,
+    )
+
+
+def _only(entry: Mapping[str, Any], known: set[str], required: Iterable[str], where: str) -> None:
+    for key in required:
+        if key not in entry:
+            raise ValueError(f'{where}: {key!r} is missing. Add it.')
+    unknown = sorted(set(entry) - known)
+    if unknown:
+        raise ValueError(f'{where}: {unknown[0]!r} is unknown. Known: {", ".join(sorted(known))}.')
+    for key, kinds in KINDS.items():
+        if key in entry and not isinstance(entry[key], kinds):
+            raise ValueError(f'{where}: {key!r} has to be a {kinds[0].__name__}.')
+    seeds = entry.get('seeds', [])
+    if (
+        not isinstance(seeds, list | tuple)
+        or any(type(seed) is not int for seed in seeds)
+        or len(set(seeds)) < len(seeds)
+    ):
+        raise ValueError(f"{where}: 'seeds' has to be a list of whole numbers, each of them once.")

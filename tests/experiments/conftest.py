@@ -1,3 +1,0 @@
-"""Fixtures that the tools have, too."""
-
-from tests.tools.conftest import classifier_config  # noqa: F401

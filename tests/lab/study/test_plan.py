@@ -1,0 +1,224 @@
+"""Lists of runs, as files have them, what a run is, and which config it trains."""
+
+import dataclasses
+
+import pytest
+
+from lab.study.plan import HOOKS_MODULE, read_experiment
+from tests.lab.runs import planned
+
+LIST = """
+title = 'Two of them'
+score = 'accuracy/top1'
+paper = 'ImageNet'
+seeds = [0, 1]
+options = {'a.b': 1, 'a.c': 2}
+budget = {'train_cfg.max_epochs': 2}
+hooks = [dict(type='Recorder')]
+test = {'test.indices': 3}
+runs = [
+    dict(name='first', label='First', config='first.py', table=False),
+    dict(
+        name='second', label='Second', config='second.py', options={'a.c': 3}, hooks=[dict(type='Own')],
+        start='first', paper=60.1,
+    ),
+]
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to_file(text):
+        path = tmp_path / 'pairs.py'
+        path.write_text(text)
+        return path
+
+    return to_file
+
+
+def test_runs_have_what_is_common_and_their_own(write):
+    experiment = read_experiment(write(LIST))
+    assert (experiment.name, experiment.paper) == ('pairs', 'ImageNet')
+    first, second = experiment.rows
+    assert not first.table and first.paper is None
+    assert second.paper == 60.1
+    run = second.runs[1]
+    assert run.options == {'a.b': 1, 'a.c': 3} and run.budget == {'train_cfg.max_epochs': 2}
+    assert run.hooks == [{'type': 'Recorder'}, {'type': 'Own'}] and run.seed == 1 and run.test == {'test.indices': 3}
+    assert run.start == first.runs[1]
+
+
+def test_a_run_can_have_seeds_of_its_own(write):
+    first, second = read_experiment(write(LIST.replace("start='first',", 'seeds=[1, 5],'))).rows
+    assert [run.seed for run in first.runs] == [0, 1] and [run.seed for run in second.runs] == [1, 5]
+    with pytest.raises(ValueError, match="run 'second' starts from 'first', which has no seed 5"):
+        read_experiment(write(LIST.replace("start='first',", "start='first', seeds=[1, 5],")))
+
+
+def test_a_run_can_be_taught_by_another_and_have_a_budget_of_its_own(write):
+    text = LIST.replace("start='first',", "teacher='first', budget={'train_cfg.max_epochs': 4},")
+    first, second = read_experiment(write(text)).rows
+    run = second.runs[1]
+    assert run.teacher == first.runs[1] and run.start is None and run.needed == [first.runs[1]]
+    assert run.epochs == 4 and first.runs[1].epochs == 2
+    with pytest.raises(ValueError, match="run 'second' is taught by 'first', which has no seed 5"):
+        read_experiment(write(text.replace('teacher=', 'seeds=[1, 5], teacher=')))
+    with pytest.raises(ValueError, match="run 'second': no run 'third' stands before it to be taught by"):
+        read_experiment(write(text.replace("teacher='first'", "teacher='third'")))
+
+
+def test_the_first_seed_comes_first(write):
+    experiment = read_experiment(write(LIST))
+    assert [(run.name, run.seed) for run in experiment.runs()] == [
+        ('first', 0),
+        ('second', 0),
+        ('first', 1),
+        ('second', 1),
+    ]
+    assert [(run.name, run.seed) for run in experiment.runs(seeds=[1], names=['second'])] == [('second', 1)]
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (dict(names=['third']), "pairs has no run 'third'. It has: first, second."),
+        (dict(seeds=[7]), 'pairs has no seed 7. It has: 0, 1.'),
+    ],
+)
+def test_a_name_or_seed_that_is_not_there(write, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        read_experiment(write(LIST)).runs(**arguments)
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'message'),
+    [
+        ("score = 'accuracy/top1'", '', "pairs.py: 'score' is missing"),
+        ('seeds =', 'seed =', "pairs.py: 'seeds' is missing"),
+        ('budget =', 'budgets =', "'budgets' is unknown. Known: also, budget"),
+        ("label='First', ", '', "run 'first': 'label' is missing"),
+        ('paper=60.1', 'papers=60.1', "run 'second': 'papers' is unknown"),
+        ("name='second'", "name='first'", "two runs are called 'first'"),
+        ("start='first'", "start='third'", "run 'second': no run 'third' stands before it"),
+        ('seeds = [0, 1]', 'seeds = 0', "'seeds' has to be a list of whole numbers"),
+        ('seeds = [0, 1]', 'seeds = [0, 0]', "'seeds' has to be a list of whole numbers, each of them once"),
+        ('seeds = [0, 1]', 'seeds = [0.5]', "'seeds' has to be a list of whole numbers"),
+        ("budget = {'train_cfg.max_epochs': 2}", 'budget = 3', "'budget' has to be a dict"),
+        ("options={'a.c': 3}", 'options=3', "run 'second': 'options' has to be a dict"),
+    ],
+)
+def test_a_mistake_is_named(write, old, new, message):
+    assert old in LIST
+    with pytest.raises(ValueError, match=message):
+        read_experiment(write(LIST.replace(old, new)))
+
+
+def test_a_list_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match='Name a list of runs'):
+        read_experiment(tmp_path / 'none.py')
+
+
+def test_a_run_is_found_by_the_name_of_its_record(write):
+    experiment = read_experiment(write(LIST))
+    run = experiment.runs()[-1]
+    assert experiment.run(run.stem) == run
+    with pytest.raises(ValueError, match="pairs has no run 'gone_seed0_1' any more"):
+        experiment.run('gone_seed0_1')
+
+
+CONFIG = """
+train_cfg = dict(max_epochs=10)
+optim_wrapper = dict(optimizer=dict(lr=0.1))
+custom_hooks = [dict(type='BinaryHook')]
+schedulers = [dict(end=10), dict(end=10)]
+"""
+
+
+@pytest.fixture
+def root(tmp_path):
+    (tmp_path / 'config.py').write_text(CONFIG)
+    return tmp_path
+
+
+def test_the_key_follows_the_definition_and_nothing_else():
+    run = planned(lr=1)
+    for change in (dict(config='b.py'), dict(seed=1), dict(options={'lr': 2}), dict(budget={}), dict(hooks=[{}])):
+        assert dataclasses.replace(run, **change).key != run.key
+    assert planned(start=planned('first'), lr=1).key != run.key
+    for change in (dict(name='other'), dict(label='Other'), dict(score='loss'), dict(test={'a': 1})):
+        assert dataclasses.replace(run, **change).key == run.key
+
+
+def test_a_run_from_another_start_is_another_run():
+    assert planned(start=planned('first', seed=0)).key != planned(start=planned('first', seed=1)).key
+
+
+def test_a_run_with_a_teacher_is_another_run_and_one_without_has_the_key_that_it_had():
+    run = planned(lr=1)
+    assert 'teacher' not in run.definition
+    taught = dataclasses.replace(run, teacher=planned('first'))
+    assert taught.definition['teacher'] == planned('first').key and taught.key != run.key
+    assert dataclasses.replace(run, start=planned('first')).key != taught.key
+
+
+def test_the_config_has_the_model_of_the_teachers_run_and_its_weights(root):
+    (root / 'teacher.py').write_text(CONFIG + "model = dict(type='Real', width=4)")
+    (root / 'config.py').write_text(CONFIG + "model = dict(type='Taught', teacher='elsewhere.py')")
+    teacher = planned('first', config='teacher.py', **{'model.width': 8})
+    run = dataclasses.replace(planned(), teacher=teacher)
+    cfg = run.build_config(root, teacher=root / 'first.pth')
+    assert cfg.model == dict(
+        type='Taught', teacher=dict(type='Real', width=8), teacher_checkpoint=str(root / 'first.pth')
+    )
+    assert run.build_test_config(root).model == dict(type='Taught', teacher=dict(type='Real', width=8))
+
+
+def test_the_config_has_overrides_budget_seed_hooks_and_start(root):
+    run = planned(seed=3, epochs=4, hooks=[dict(type='Recorder')], **{'optim_wrapper.optimizer.lr': 0.5})
+    cfg = run.build_config(root, root / 'first.pth')
+    assert cfg.train_cfg.max_epochs == 4 and cfg.optim_wrapper.optimizer.lr == 0.5
+    assert cfg.randomness.seed == 3
+    assert [hook.type for hook in cfg.custom_hooks] == ['BinaryHook', 'Recorder']
+    assert cfg.load_from == str(root / 'first.pth')
+    assert cfg.custom_imports.imports == [HOOKS_MODULE]
+
+
+def test_without_a_start_a_run_begins_from_random_weights(root):
+    (root / 'config.py').write_text(CONFIG + "load_from = 'first_stage.pth'")
+    assert planned().build_config(root).load_from is None
+
+
+def test_a_config_without_hooks_gets_them_too(root):
+    (root / 'config.py').write_text('train_cfg = dict(max_epochs=10)')
+    cfg = planned(hooks=[dict(type='Recorder')]).build_config(root)
+    assert [hook.type for hook in cfg.custom_hooks] == ['Recorder']
+    assert cfg.get('load_from') is None
+
+
+def test_building_a_config_leaves_the_run_as_it_is(root):
+    run = planned(optim_wrapper=dict(_delete_=True, type='AmpOptimWrapper'))
+    key = run.key
+    assert run.build_config(root).optim_wrapper == dict(type='AmpOptimWrapper')
+    assert run.key == key and run.options['optim_wrapper']['_delete_']
+
+
+def test_an_entry_of_a_list_is_named_by_its_place(root):
+    cfg = planned(**{'schedulers.1.end': 4}).build_config(root)
+    assert [scheduler.end for scheduler in cfg.schedulers] == [10, 4]
+
+
+def test_a_test_has_overrides_of_its_own(root):
+    run = planned(test={'optim_wrapper.optimizer.lr': 3}, **{'schedulers.1.end': 4})
+    assert run.build_test_config(root).optim_wrapper.optimizer.lr == 3
+    assert run.build_test_config(root).schedulers[1].end == 4
+    assert run.build_config(root).optim_wrapper.optimizer.lr == 0.1
+    with pytest.raises(ValueError, match="config.py has no entry 'nothing', so 'nothing.there' would change"):
+        planned(test={'nothing.there': 1}).build_test_config(root)
+
+
+@pytest.mark.parametrize('key', ['optim_wrapper.optimiser.lr', 'schedulers.2.end', 'schedulers.end.0'])
+def test_an_override_that_goes_nowhere_is_refused(root, key):
+    run = planned('bnn', **{key: 1})
+    entry = key.rpartition('.')[0]
+    with pytest.raises(ValueError, match=f"run 'bnn': config.py has no entry '{entry}'"):
+        run.build_config(root)
