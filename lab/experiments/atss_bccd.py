@@ -8,7 +8,7 @@ folder = 'configs/bccd'
 long = {'train_cfg.max_epochs': 48, 'param_scheduler.1.end': 48}
 hooks = [
     dict(type='BinaryWeightRecorderHook', layers=[]),
-    dict(type='BinaryCompileHook', part='backbone'),
+    dict(type='CompileHook', part='backbone'),
 ]
 runs = [
     dict(

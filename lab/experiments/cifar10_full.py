@@ -89,7 +89,7 @@ runs = [
         config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
         options=gently,
         budget=more,
-        hooks=[dict(type='BinaryCompileHook', part='teacher.backbone')],
+        hooks=[dict(type='CompileHook', part='teacher.backbone')],
         start='full_sgd',
     ),
     dict(
@@ -98,7 +98,7 @@ runs = [
         config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
         options=gently,
         budget=still_more,
-        hooks=[dict(type='BinaryCompileHook', part='teacher.backbone')],
+        hooks=[dict(type='CompileHook', part='teacher.backbone')],
         start='full_sgd_taught',
     ),
     # The same without the teacher, which was worth nothing in the first forty.
@@ -137,7 +137,7 @@ runs = [
         config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
         options={**moving, **borders},
         budget=half,
-        hooks=[dict(type='BinaryCompileHook', part='teacher.backbone')],
+        hooks=[dict(type='CompileHook', part='teacher.backbone')],
         start='full_stage1',
     ),
 ]

@@ -62,7 +62,7 @@ kept = {
     for part in ('backbone', 'rpn_head', 'roi_head.shared_head')
 }
 bfloat16 = {**moving, 'optim_wrapper.type': 'Bfloat16OptimWrapper'}
-compiled = [dict(type='BinaryCompileHook', part=f'teacher.{part}') for part in ('backbone', 'roi_head.shared_head')]
+compiled = [dict(type='CompileHook', part=f'teacher.{part}') for part in ('backbone', 'roi_head.shared_head')]
 runs = [
     dict(name='teacher', label='the teacher: real-valued, same blocks (1)', config=real),
     dict(name='taught', label='ReBNN, started and taught (1 + 1)', config=taught, options=moving, teacher='teacher'),

@@ -6,7 +6,7 @@ seeds = [0, 1]
 options = {'optim_wrapper.type': 'Bfloat16OptimWrapper'}
 hooks = [
     dict(type='BinaryWeightRecorderHook', layers=[]),
-    dict(type='BinaryCompileHook', part='backbone'),
+    dict(type='CompileHook', part='backbone'),
 ]
 runs = [
     dict(name='fcos', label='ReBNN', config='configs/bccd/fcos_r18_rebnn_bccd.py'),

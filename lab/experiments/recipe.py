@@ -99,7 +99,7 @@ runs = [
         label='SGD, decay 5e-4, with a teacher',
         config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
         options={**moving, **sgd, f'{latent}.lr_mult': 10},
-        hooks=[dict(type='BinaryCompileHook', part='teacher.backbone')],
+        hooks=[dict(type='CompileHook', part='teacher.backbone')],
     ),
     dict(
         name='recipe_sgd_react',

@@ -10,7 +10,13 @@ config = 'configs/cifar10/cpu/resnet20_rebnn_cifar10_cpu.py'
 conv = 'model.backbone.conv_cfg'
 decay = 'optim_wrapper.optimizer.weight_decay'
 runs = [
-    dict(name='rebnn', label='as printed: flips per step, bounds 1e-5 and 2e-4', config=config, seeds=three),
+    dict(
+        name='rebnn',
+        id='methods.rebnn',
+        label='as printed: flips per step, bounds 1e-5 and 2e-4',
+        config=config,
+        seeds=three,
+    ),
     dict(
         name='none', label='no resilient gradient, gamma 0', config=config, options={f'{conv}.gamma': 0}, seeds=three
     ),

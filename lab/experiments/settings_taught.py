@@ -8,8 +8,14 @@ conv = 'model.backbone.conv_cfg'
 taught = dict(config='configs/cifar10/cpu/resnet20_rebnn_two_stage_cifar10_cpu.py')
 shared = dict(seeds=[0, 1, 2], **taught)
 runs = [
-    dict(name='gamma_0', label='gamma 0', options={f'{conv}.gamma': 0}, **shared),
-    dict(name='gamma_adaptive', label='as printed', options={f'{conv}.gamma': 'adaptive'}, **shared),
+    dict(name='gamma_0', id='gamma_taught.gamma_0', label='gamma 0', options={f'{conv}.gamma': 0}, **shared),
+    dict(
+        name='gamma_adaptive',
+        id='gamma_taught.gamma_adaptive',
+        label='as printed',
+        options={f'{conv}.gamma': 'adaptive'},
+        **shared,
+    ),
     dict(name='taught_no_bounds', label='no bounds', options={f'{conv}.gamma_bounds': None}, **taught),
     dict(name='taught_official', label="variant='official'", options={f'{conv}.variant': 'official'}, **taught),
     dict(

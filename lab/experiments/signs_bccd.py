@@ -14,8 +14,8 @@ options = {
 }
 hooks = [
     dict(type='BinaryWeightRecorderHook', layers=[]),
-    dict(type='BinaryCompileHook', part='backbone'),
-    dict(type='BinaryCompileHook', part='roi_head.shared_head'),
+    dict(type='CompileHook', part='backbone'),
+    dict(type='CompileHook', part='roi_head.shared_head'),
 ]
 folder = 'configs/bccd'
 convs = [f'model.{part}.conv_cfg' for part in ('backbone', 'rpn_head', 'roi_head.shared_head')]

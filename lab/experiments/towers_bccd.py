@@ -7,7 +7,7 @@ options = {'optim_wrapper.type': 'Bfloat16OptimWrapper'}
 rebnn = 'configs/bccd/retinanet_r18_rebnn_bccd.py'
 hooks = [
     dict(type='BinaryWeightRecorderHook', layers=[]),
-    dict(type='BinaryCompileHook', part='backbone'),
+    dict(type='CompileHook', part='backbone'),
 ]
 runs = [
     dict(name='towers', label='ReBNN, a shortcut per convolution', config=rebnn),

@@ -10,14 +10,10 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rebnn_mm.engine import CompileHook
 from rebnn_mm.engine.binary_hook import has_epochs, optim_wrappers, unwrapped
 from rebnn_mm.functional import channel_dims, flip_count, max_gradient, per_channel, scaled_sign
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.methods import ReBNNWeight
-
-# The name in the lists: keys of records are made of it, so it stays there.
-HOOKS.register_module('BinaryCompileHook', module=CompileHook)
 
 
 @HOOKS.register_module()

@@ -1,7 +1,6 @@
 """What is to be run: a list of settings with their seeds, read from a file, and the config that each run trains."""
 
 import copy
-import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
-
-KEY_LENGTH = 10
 
 HOOKS_MODULE = 'lab.study.hooks'
 """Registers the hooks that only lists of runs name."""
@@ -21,7 +18,8 @@ class PlannedRun:
     """A config with overrides, a seed and a budget.
 
     Attributes:
-        name: short name, also the beginning of the record's file name.
+        id: of its record and its work dir, ``<list>.<name>.seed<seed>``; two lists that share a run name the same one.
+        name: short name.
         label: what tables call it.
         config: config file, relative to the root of the project.
         options: overrides, as ``--cfg-options`` has them.
@@ -31,15 +29,16 @@ class PlannedRun:
         score: name of the score that counts, as the evaluator writes it.
         start: run whose last weights this one starts from, None for the config's own start.
         teacher: run whose model, with its last weights, teaches this one, None for the config's own teacher.
-        test: overrides for the test after training, as ``--cfg-options`` has them; None for no test. They do not
-            change what is trained, so they are not part of the key.
+        test: overrides for the test after training, as ``--cfg-options`` has them; None for no test.
 
     Example:
-        >>> run = PlannedRun('bnn', 'BNN', 'bnn.py', {}, {'train_cfg.max_epochs': 2}, [], 0, 'accuracy/top1')
-        >>> run.stem
-        'bnn_seed0_93cb86bb8f'
+        >>> budget = {'train_cfg.max_epochs': 2}
+        >>> run = PlannedRun('tiny.bnn.seed0', 'bnn', 'BNN', 'bnn.py', {}, budget, [], 0, 'accuracy/top1')
+        >>> run.changed({**run.definition, 'config': 'renamed.py'}), run.changed({**run.definition, 'budget': {}})
+        (None, 'budget')
     """
 
+    id: str
     name: str
     label: str
     config: str
@@ -55,27 +54,30 @@ class PlannedRun:
     @property
     def definition(self) -> dict[str, Any]:
         """All that decides what the run computes, beside the code. Names and labels are not part of it."""
-        taught = {} if self.teacher is None else dict(teacher=self.teacher.key)
+        taught = {} if self.teacher is None else dict(teacher=self.teacher.id)
         return dict(
             config=self.config,
             options=self.options,
             budget=self.budget,
             hooks=self.hooks,
             seed=self.seed,
-            start=self.start.key if self.start else None,
+            start=self.start.id if self.start else None,
             **taught,
         )
 
-    @property
-    def key(self) -> str:
-        """The same for the same definition, whatever list the run is in."""
-        text = json.dumps(self.definition, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
+    def changed(self, found: Mapping[str, Any]) -> str | None:
+        """Name the first entry in which a definition differs from this run's, None if none does.
 
-    @property
-    def stem(self) -> str:
-        """Name of its record and of its work dir."""
-        return f'{self.name}_seed{self.seed}_{self.key}'
+        The names of config and hooks do not count: they may change with the code while the run stays the same.
+
+        Args:
+            found: definition of a record or of a training that has begun.
+        """
+        ours, theirs = (json.loads(json.dumps(dict(definition))) for definition in (self.definition, found))
+        for definition in (ours, theirs):
+            definition['hooks'] = [{**hook, 'type': None} for hook in definition['hooks']]
+        compared = [name for name in (*ours, 'teacher') if name != 'config']
+        return next((name for name in compared if ours.get(name) != theirs.get(name)), None)
 
     @property
     def needed(self) -> list['PlannedRun']:
@@ -146,7 +148,9 @@ def user_command(experiment: str, run: PlannedRun) -> str:
     return f'snakemake -s lab/Snakefile --cores 1 {experiment} --config only={run.name} seeds={run.seed}'
 
 
-RUN_KEYS = {'name', 'label', 'config', 'options', 'budget', 'hooks', 'seeds', 'start', 'teacher', 'paper', 'table'}
+RUN_KEYS = {
+    'id', 'name', 'label', 'config', 'options', 'budget', 'hooks', 'seeds', 'start', 'teacher', 'paper', 'table',
+}  # fmt: skip
 KINDS: dict[str, tuple[type, ...]] = dict(runs=(list, tuple), hooks=(list, tuple), options=(dict,), budget=(dict,))
 KEYS = {'title', 'score', 'also', 'seeds', 'options', 'budget', 'hooks', 'test', 'runs', 'paper'}
 
@@ -207,15 +211,15 @@ class Experiment:
         wanted = [seed for seed in every if seeds is None or seed in set(seeds)]
         return [run for seed in wanted for run in planned if run.seed == seed]
 
-    def run(self, stem: str) -> PlannedRun:
-        """The run whose record is called ``<stem>.json``.
+    def run(self, id: str) -> PlannedRun:
+        """The run of this id.
 
         Raises:
             ValueError: the list has no such run.
         """
-        found = next((run for row in self.rows for run in row.runs if run.stem == stem), None)
+        found = next((run for row in self.rows for run in row.runs if run.id == id), None)
         if found is None:
-            raise ValueError(f'{self.name} has no run {stem!r} any more: the list was changed.')
+            raise ValueError(f'{self.name} has no run {id!r} any more: the list was changed.')
         return found
 
 
@@ -228,7 +232,8 @@ def read_experiment(path: str | Path) -> Experiment:
     ``paper`` says what the paper's column is. A run has a ``name``, a ``label``, a ``config`` and, if it needs them,
     ``options``, ``budget`` and ``hooks`` of its own, ``seeds`` in place of the list's, ``start`` (the name of the run
     before it whose last weights it starts from, of the same seed), ``teacher`` (the run before it that teaches it, of
-    the same seed), ``paper`` (its number) and ``table=False``.
+    the same seed), ``paper`` (its number), ``table=False`` and, if it is a run of another list, that one's ``id``,
+    ``'<list>.<name>'``.
 
     Args:
         path: a file of this form.
@@ -254,7 +259,10 @@ def read_experiment(path: str | Path) -> Experiment:
         rows[name] = Row(
             name=name,
             label=entry['label'],
-            runs=tuple(_planned(content, entry, seed, rows) for seed in entry.get('seeds', content['seeds'])),
+            runs=tuple(
+                _planned(entry.get('id', f'{path.stem}.{name}'), content, entry, seed, rows)
+                for seed in entry.get('seeds', content['seeds'])
+            ),
             paper=entry.get('paper'),
             table=entry.get('table', True),
         )
@@ -266,7 +274,9 @@ def read_experiment(path: str | Path) -> Experiment:
     )
 
 
-def _planned(content: Mapping[str, Any], entry: Mapping[str, Any], seed: int, rows: Mapping[str, Row]) -> PlannedRun:
+def _planned(
+    id: str, content: Mapping[str, Any], entry: Mapping[str, Any], seed: int, rows: Mapping[str, Row]
+) -> PlannedRun:
     before: dict[str, PlannedRun | None] = dict(start=None, teacher=None)
     for key, use in (('start', 'starts from'), ('teacher', 'is taught by')):
         if entry.get(key) is not None:
@@ -276,6 +286,7 @@ def _planned(content: Mapping[str, Any], entry: Mapping[str, Any], seed: int, ro
                     f'run {entry["name"]!r} {use} {entry[key]!r}, which has no seed {seed}. Give both the same seeds.'
                 )
     return PlannedRun(
+        id=f'{id}.seed{seed}',
         name=entry['name'],
         label=entry['label'],
         config=entry['config'],

@@ -9,11 +9,11 @@ from rebnn_mm.utils.whole_file import whole_file
 
 from .plan import PlannedRun
 
-FORMAT = 1
+FORMAT = 2
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     'format': int,
-    'key': str,
+    'id': str,
     'experiment': str,
     'name': str,
     'status': str,
@@ -36,8 +36,9 @@ FIELDS: dict[str, type | tuple[type, ...]] = {
 """Entries of a record and their types.
 
 - ``status``: ``'finished'``; ``error``: None. A run that fails leaves no record.
-- ``config`` to ``start``: the run's definition, from which ``key`` is made; where another run has taught it, its key
-  as ``teacher`` is part of it.
+- ``id``: of the run, which its list gives it. Records of before that have a ``key``, too: the hash that named them.
+- ``config`` to ``start``: the run's definition as it was then; where another run has taught it, its id as ``teacher``
+  is part of it, as ``start`` is that of the run whose weights it began with.
 - ``final``: the score named ``score`` at the last validation, in the evaluator's unit.
 - ``curves``: ``epoch`` and ``value`` lists by name: scores, mean training loss and the method's scalars by epoch.
 - ``flips``: by layer ``weights``, ``steps`` and the four counts of the weight recorder, lists over epochs.
@@ -60,7 +61,7 @@ def check_record(record: dict[str, Any], source: str) -> dict[str, Any]:
             raise ValueError(f'{source}: {name!r} is missing, so it is no record of a run. Remove the file.')
         if not isinstance(record[name], kind) or isinstance(record[name], bool):
             raise ValueError(f'{source}: {name!r} has a value of the wrong type. Remove the file and run it again.')
-    unknown = sorted(set(record) - set(FIELDS) - {'teacher'})
+    unknown = sorted(set(record) - set(FIELDS) - {'key', 'teacher'})
     if unknown:
         raise ValueError(f'{source}: {unknown[0]!r} is unknown. It is from another version of this project.')
     if record['format'] != FORMAT:
@@ -71,10 +72,9 @@ def check_record(record: dict[str, Any], source: str) -> dict[str, Any]:
 
 
 class RecordStore:
-    """The folder with the records, one file per run: ``<name>_seed<seed>_<key>.json``.
+    """The folder with the records, one file per run: ``<id>.json``.
 
-    A run is found by its key, so a run that two lists share is done once, and a run whose definition has changed is
-    another one.
+    A run is found by its id, so a run that two lists share is done once, and a config can be renamed.
 
     Args:
         folder: made when the first record is written.
@@ -106,7 +106,10 @@ class RecordStore:
             record = json.loads(path.read_text())
         except json.JSONDecodeError as error:
             raise ValueError(f'{path} is no JSON ({error.msg}). Remove it; its run is made again.') from error
-        return check_record(record, str(path))
+        check_record(record, str(path))
+        if record['id'] != path.stem:
+            raise ValueError(f'{path}: id is {record["id"]!r}. Rename the file to {record["id"]}.json.')
+        return record
 
     def find(self, run: PlannedRun) -> dict[str, Any] | None:
         """The record of a run, however it was tested; None if there is none.
@@ -114,17 +117,19 @@ class RecordStore:
         Where another list has made it for another score, that of the run's own list is the one that counts.
 
         Raises:
-            ValueError: it is not readable, or has no such score.
+            ValueError: it is not readable, was trained otherwise than the list says, or has no such score.
         """
-        paths = sorted(self.folder.glob(f'*_{run.key}.json'))
-        if not paths:
+        path = self.folder / f'{run.id}.json'
+        if not path.is_file():
             return None
-        record = self.read(paths[0])
+        record = self.read(path)
+        if name := run.changed(record):
+            raise ValueError(f'{path} has other {name!r} than its list. Rename the run, or remove the record.')
         if run.score == record['score']:
             return record
         values = record['curves'].get(run.score, {}).get('value')
         if not values or (record['test'] and run.score not in record['test']['scores']):
-            raise ValueError(f'{paths[0]} has no score {run.score!r}, which a list wants of it. Correct score there.')
+            raise ValueError(f'{path} has no score {run.score!r}, which a list wants of it. Correct score there.')
         return {**record, 'score': run.score, 'final': values[-1]}
 
     def finished(self, run: PlannedRun) -> dict[str, Any] | None:
@@ -138,13 +143,10 @@ class RecordStore:
 
     def write(self, run: PlannedRun, record: dict[str, Any]) -> Path:
         """Write a record, in place of an earlier one of the same run. The file is whole or not there."""
-        path = self.folder / f'{run.stem}.json'
+        path = self.folder / f'{run.id}.json'
         check_record(record, str(path))
         with whole_file(path) as part:
             part.write_text(_lines(record))
-        for earlier in self.folder.glob(f'*_{run.key}.json'):
-            if earlier != path:
-                earlier.unlink()
         return path
 
 

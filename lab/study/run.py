@@ -1,7 +1,7 @@
 """Does one run of a list: trains it, or scores what was trained and writes its record.
 
-    python -m lab.study.run train lab/experiments/methods.py rebnn_seed0_4efa894f2d work_dirs/experiments
-    python -m lab.study.run record lab/experiments/methods.py rebnn_seed0_4efa894f2d work_dirs/experiments
+    python -m lab.study.run train lab/experiments/methods.py methods.rebnn.seed0 work_dirs/experiments
+    python -m lab.study.run record lab/experiments/methods.py methods.rebnn.seed0 work_dirs/experiments
 
 `lab/Snakefile` calls it, several runs at a time, in the order in which they need each other. Interrupted, the
 same command goes on from the last checkpoint.
@@ -38,6 +38,9 @@ COSTS = 'costs.jsonl'
 A part that was killed outright has no time, but is counted.
 """
 
+DEFINITION = 'definition.json'
+"""In the work dir: what the training was begun with."""
+
 LOG = 'run.log'
 """In the work dir: all that the run has printed."""
 
@@ -61,9 +64,14 @@ def train(
     Raises:
         ValueError: the config cannot be built, training fails, or its results are not there; with the reason.
     """
-    work_dir = work_root / run.stem
+    work_dir = work_root / run.id
     work_dir.mkdir(parents=True, exist_ok=True)
-    start, teacher = (weights(work_root / other.stem) if other else None for other in (run.start, run.teacher))
+    begun = work_dir / DEFINITION
+    if begun.is_file() and (name := run.changed(json.loads(begun.read_text()))):
+        raise ValueError(f'{work_dir} was begun with other {name!r} than the list has. Remove the folder.')
+    with whole_file(begun) as part:
+        part.write_text(json.dumps(run.definition))
+    start, teacher = (weights(work_root / other.id) if other else None for other in (run.start, run.teacher))
     run.build_config(root, start, teacher).dump(work_dir / CONFIG)
     # As it is now: the clone may have moved on when the run ends.
     origin = provenance(root)
@@ -72,7 +80,7 @@ def train(
         raise ValueError(f'it did not begin from {start}, so it is not the run that was asked for. Remove {work_dir}.')
     record = dict(
         format=FORMAT,
-        key=run.key,
+        id=run.id,
         experiment=experiment,
         name=run.name,
         status='finished',
@@ -109,7 +117,7 @@ def record(run: PlannedRun, work_root: Path, store: RecordStore, command: Sequen
     Raises:
         ValueError: scoring fails; with the reason.
     """
-    work_dir = work_root / run.stem
+    work_dir = work_root / run.id
     found = json.loads((work_dir / TRAINED).read_text())
     if run.test is not None:
         test_dir = work_dir / 'test'
@@ -217,7 +225,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('step', choices=['train', 'record'])
     parser.add_argument('list', type=Path, help='file such as lab/experiments/methods.py')
-    parser.add_argument('stem', help='name of its record without .json')
+    parser.add_argument('id', help='name of its record without .json')
     parser.add_argument('work_root', type=Path, help='folder of logs and checkpoints')
     parser.add_argument(
         '--records', type=Path, default=ROOT / 'lab' / 'experiments' / 'records', help='folder of the records'
@@ -229,7 +237,7 @@ def main() -> None:
     os.environ['PYTHONPATH'] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH')]))
     try:
         experiment = read_experiment(args.list)
-        run = experiment.run(args.stem)
+        run = experiment.run(args.id)
         if args.step == 'train':
             command = train_command(args.gpus)
             print(train(experiment.name, run, args.work_root.resolve(), command, args.workers))
@@ -237,9 +245,9 @@ def main() -> None:
             command = [sys.executable, str(ROOT / 'tools' / 'test.py')]
             print(record(run, args.work_root.resolve(), RecordStore(args.records), command))
     except (ValueError, OSError) as error:
-        stop_if(f'{args.stem}: {error}')
+        stop_if(f'{args.id}: {error}')
     except KeyboardInterrupt:
-        stop_if(f'{args.stem}: interrupted. The same command goes on.')
+        stop_if(f'{args.id}: interrupted. The same command goes on.')
 
 
 if __name__ == '__main__':

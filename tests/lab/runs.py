@@ -7,6 +7,7 @@ VERSIONS = {'python': '3.11', 'torch': '2.13.0'}
 
 def planned(name='bnn', seed=0, config='config.py', start=None, epochs=2, hooks=(), test=None, **options):
     return PlannedRun(
+        id=f'list.{name}.seed{seed}',
         name=name,
         label=name.upper(),
         config=config,
@@ -22,8 +23,8 @@ def planned(name='bnn', seed=0, config='config.py', start=None, epochs=2, hooks=
 
 def record_of(run, final=50.0, flips=None, cpu_s=60.0, weights=None, experiment='list', test=None):
     return dict(
-        format=1,
-        key=run.key,
+        format=2,
+        id=run.id,
         experiment=experiment,
         name=run.name,
         status='finished',

@@ -15,18 +15,18 @@ from lab.study.record import RecordStore
 ROOT = Path(__file__).parents[2]
 LISTS = {path.stem: read_experiment(path) for path in sorted((ROOT / 'lab' / 'experiments').glob('*.py'))}
 METHOD_HOOKS = ('BinaryHook', 'ReBNNHook')
-RUNS = {run.stem: run for experiment in LISTS.values() for run in experiment.runs(seeds=[0])}
+RUNS = {run.id: run for experiment in LISTS.values() for run in experiment.runs(seeds=[0])}
 
 
 @cache
-def config(stem: str) -> Config:
-    return RUNS[stem].build_config(ROOT, Path('start.pth') if RUNS[stem].start else None)
+def config(id: str) -> Config:
+    return RUNS[id].build_config(ROOT, Path('start.pth') if RUNS[id].start else None)
 
 
-@pytest.mark.parametrize('stem', RUNS)
-def test_every_run_builds_its_config(stem):
-    run = RUNS[stem]
-    cfg = config(stem)
+@pytest.mark.parametrize('id', RUNS)
+def test_every_run_builds_its_config(id):
+    run = RUNS[id]
+    cfg = config(id)
     json.dumps(cfg.to_dict())  # plain values, which can be written
     assert cfg.randomness.seed == 0
     assert cfg.train_cfg.max_epochs == run.epochs
@@ -41,7 +41,7 @@ def test_every_run_builds_its_config(stem):
 
 @pytest.mark.parametrize('name', LISTS)
 def test_a_config_is_read_as_it_was_written(name, tmp_path):
-    cfg = config(LISTS[name].runs(seeds=[0])[-1].stem)
+    cfg = config(LISTS[name].runs(seeds=[0])[-1].id)
     cfg.dump(tmp_path / 'planned.py')
     assert Config.fromfile(tmp_path / 'planned.py').to_dict() == cfg.to_dict()
 
@@ -49,7 +49,7 @@ def test_a_config_is_read_as_it_was_written(name, tmp_path):
 @pytest.mark.parametrize('name', ['methods', 'gamma', 'gamma_taught', 'settings', 'settings_taught', 'longer'])
 def test_compared_runs_have_one_budget_schedule_and_data(name):
     shown = [row.runs[0] for row in LISTS[name].rows if row.table]
-    configs = [config(run.stem).to_dict() for run in shown]
+    configs = [config(run.id).to_dict() for run in shown]
     for cfg in configs:
         for key in ('train_dataloader', 'val_dataloader', 'train_cfg', 'param_scheduler', 'randomness'):
             assert cfg[key] == configs[0][key]
@@ -70,7 +70,7 @@ def test_scores_are_those_of_the_whole_test_set():
 
 def test_settings_change_one_thing_each():
     base, *others = [row.runs[0] for row in LISTS['settings'].rows]
-    assert len({run.key for run in (base, *others)}) == len(LISTS['settings'].rows)
+    assert len({run.id for run in (base, *others)}) == len(LISTS['settings'].rows)
     for run in others:
         changed = run.options.keys() - base.options.keys()
         assert 1 <= len(changed) + len(run.hooks) - len(base.hooks) <= 2 and run.config == base.config
@@ -84,29 +84,37 @@ def test_every_setting_of_gamma_starts_from_the_first_stage_of_its_seed():
 
 
 def test_rebnn_is_one_run_in_both_lists():
-    keys = [{run.key for run in LISTS[name].runs(names=['rebnn'])} for name in ('methods', 'settings')]
-    assert keys[0] == keys[1]
+    ids = [{run.id for run in LISTS[name].runs(names=['rebnn'])} for name in ('methods', 'settings')]
+    assert ids[0] == ids[1]
 
 
 @pytest.mark.parametrize(('name', 'run'), [('methods_gpu', 'resnet20_rebnn'), ('cifar10_full', 'full_rebnn')])
 def test_on_the_whole_set_the_images_are_one_tensor_and_the_network_computes_in_bfloat16(name, run):
-    cfg = config(LISTS[name].runs(seeds=[0], names=[run])[0].stem)
+    cfg = config(LISTS[name].runs(seeds=[0], names=[run])[0].id)
     assert cfg.train_dataloader.dataset.type == cfg.val_dataloader.dataset.type == 'CIFAR10Resident'
     assert 'pipeline' not in cfg.train_dataloader.dataset and '_delete_' not in cfg.train_dataloader
     assert cfg.optim_wrapper.type == 'Bfloat16OptimWrapper'
     assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
-    loaders = [RUNS[stem].build_config(ROOT).train_dataloader.dataset.type for stem in list(RUNS) if 'recu' in stem]
+    loaders = [RUNS[id].build_config(ROOT).train_dataloader.dataset.type for id in list(RUNS) if 'recu' in id]
     assert set(loaders) == {'CIFAR10Archive', 'CIFAR10Resident'}
 
 
 def test_with_a_teacher_the_lists_share_runs_and_start_from_nothing():
     gamma, settings = LISTS['gamma_taught'], LISTS['settings_taught']
-    shared = {run.key for run in gamma.runs()} & {run.key for run in settings.runs()}
+    shared = {run.id for run in gamma.runs()} & {run.id for run in settings.runs()}
     assert len(shared) == 2 * 3
     assert not any(run.needed for run in (*gamma.runs(), *settings.runs()))
 
 
-def test_every_record_that_is_kept_can_be_read_and_belongs_to_a_list():
-    known = {run.key for experiment in LISTS.values() for run in experiment.runs()}
-    for record in RecordStore(ROOT / 'lab' / 'experiments' / 'records'):
-        assert record['key'] in known, record['name']
+def test_every_record_that_is_kept_belongs_to_the_run_of_its_id():
+    runs = [run for experiment in LISTS.values() for run in experiment.runs()]
+    store = RecordStore(ROOT / 'lab' / 'experiments' / 'records')
+    assert {record['id'] for record in store} <= {run.id for run in runs}
+    assert sum(store.find(run) is not None for run in {run.id: run for run in runs}.values()) == len(store)
+
+
+def test_runs_that_lists_share_are_the_same():
+    runs = [run for experiment in LISTS.values() for run in experiment.runs()]
+    by_id = {run.id: run for run in runs}
+    assert len(by_id) < len(runs)
+    assert [run.id for run in runs if run.definition != by_id[run.id].definition] == []

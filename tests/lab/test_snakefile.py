@@ -61,7 +61,7 @@ def test_every_run_is_planned_behind_its_start(place):
 
 def test_names_and_seeds_are_chosen(place):
     done = snakemake(place, 'tiny', '--dry-run', config=['only=bad,good', 'seeds=1'])
-    assert [Path(path).stem.split('_seed')[0] for path in planned(done) if '/records/' in path] == ['bad', 'good']
+    assert [Path(path).stem for path in planned(done) if '/records/' in path] == ['tiny.bad.seed1', 'tiny.good.seed1']
     done = snakemake(place, 'tiny', '--dry-run', config=['only=none'])
     assert done.returncode == 1 and "tiny has no run 'none'. It has: good, after, bad." in done.stdout + done.stderr
 
@@ -88,10 +88,10 @@ def test_runs_are_trained_and_recorded_and_a_failure_stops_no_other(place, class
     assert 'Invalid learning rate: -1' in first.stderr
     assert 0 <= found['good']['final'] <= 100 and found['good']['cost']['cpu_s'] > 1
     assert 0 <= found['good']['test']['scores']['accuracy/top1'] <= 100
-    assert found['after']['start'] == found['good']['key']
+    assert found['after']['start'] == found['good']['id']
     assert found['good']['made']['command'].startswith('snakemake -s lab/Snakefile')
     assert found['good']['made']['versions']['torch'] and found['good']['made']['workers'] == 2
-    (record,) = (place / 'lists/records').glob('after*')
+    (record,) = (place / 'lists/records').glob('tiny.after*')
     record.rename(place / 'after.json')
     fewer = planned(snakemake(place, 'tiny', '--dry-run', '--cores', '1', config=['seeds=0', 'only=after']))
     assert [Path(path).name for path in fewer] == [record.name]

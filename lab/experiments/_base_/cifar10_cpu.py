@@ -17,4 +17,4 @@ options = {
     'default_hooks.checkpoint.interval': 1,
     'default_hooks.checkpoint.max_keep_ckpts': 2,
 }
-hooks = [dict(type='BinaryWeightRecorderHook', layers=[]), dict(type='BinaryCompileHook', part='backbone')]
+hooks = [dict(type='BinaryWeightRecorderHook', layers=[]), dict(type='CompileHook', part='backbone')]

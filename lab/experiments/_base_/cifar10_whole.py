@@ -27,5 +27,5 @@ options = {
     'default_hooks.checkpoint.interval': 10,
     'default_hooks.checkpoint.max_keep_ckpts': 2,
 }
-hooks = [dict(type='BinaryWeightRecorderHook', layers=[]), dict(type='BinaryCompileHook', part='backbone')]
+hooks = [dict(type='BinaryWeightRecorderHook', layers=[]), dict(type='CompileHook', part='backbone')]
 del images, loader

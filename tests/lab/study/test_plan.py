@@ -1,6 +1,8 @@
 """Lists of runs, as files have them, what a run is, and which config it trains."""
 
+import copy
 import dataclasses
+import json
 
 import pytest
 
@@ -118,12 +120,12 @@ def test_a_list_that_is_not_there(tmp_path):
         read_experiment(tmp_path / 'none.py')
 
 
-def test_a_run_is_found_by_the_name_of_its_record(write):
+def test_a_run_is_found_by_its_id(write):
     experiment = read_experiment(write(LIST))
     run = experiment.runs()[-1]
-    assert experiment.run(run.stem) == run
-    with pytest.raises(ValueError, match="pairs has no run 'gone_seed0_1' any more"):
-        experiment.run('gone_seed0_1')
+    assert experiment.run(run.id) == run
+    with pytest.raises(ValueError, match="pairs has no run 'pairs.gone.seed0' any more"):
+        experiment.run('pairs.gone.seed0')
 
 
 CONFIG = """
@@ -140,25 +142,35 @@ def root(tmp_path):
     return tmp_path
 
 
-def test_the_key_follows_the_definition_and_nothing_else():
-    run = planned(lr=1)
-    for change in (dict(config='b.py'), dict(seed=1), dict(options={'lr': 2}), dict(budget={}), dict(hooks=[{}])):
-        assert dataclasses.replace(run, **change).key != run.key
-    assert planned(start=planned('first'), lr=1).key != run.key
-    for change in (dict(name='other'), dict(label='Other'), dict(score='loss'), dict(test={'a': 1})):
-        assert dataclasses.replace(run, **change).key == run.key
+@pytest.mark.parametrize(
+    ('change', 'name'),
+    [
+        (dict(config='renamed.py', hooks=[dict(type='Renamed', part='x')], label='Other', score='loss'), None),
+        (dict(seed=1), 'seed'),
+        (dict(options={'lr': 2}), 'options'),
+        (dict(budget={}), 'budget'),
+        (dict(hooks=[dict(type='Own', part='y')]), 'hooks'),
+        (dict(hooks=[]), 'hooks'),
+        (dict(start=planned('first')), 'start'),
+        (dict(teacher=planned('first')), 'teacher'),
+    ],
+)
+def test_names_of_config_and_hooks_may_change_and_nothing_else(change, name):
+    run = planned(hooks=[dict(type='Own', part='x')], lr=1)
+    other = dataclasses.replace(run, **change)
+    assert run.changed(other.definition) == other.changed(run.definition) == name
 
 
-def test_a_run_from_another_start_is_another_run():
-    assert planned(start=planned('first', seed=0)).key != planned(start=planned('first', seed=1)).key
+def test_tuples_of_a_list_are_the_lists_of_its_record():
+    run = planned(shape=(3, 4))
+    assert run.changed(json.loads(json.dumps(run.definition))) is None
 
 
-def test_a_run_with_a_teacher_is_another_run_and_one_without_has_the_key_that_it_had():
-    run = planned(lr=1)
-    assert 'teacher' not in run.definition
-    taught = dataclasses.replace(run, teacher=planned('first'))
-    assert taught.definition['teacher'] == planned('first').key and taught.key != run.key
-    assert dataclasses.replace(run, start=planned('first')).key != taught.key
+def test_ids_are_of_list_name_and_seed_or_of_another_list(write):
+    first, second = read_experiment(write(LIST.replace("name='second',", "name='second', id='others.second',"))).rows
+    assert [run.id for run in first.runs] == ['pairs.first.seed0', 'pairs.first.seed1']
+    assert [run.id for run in second.runs] == ['others.second.seed0', 'others.second.seed1']
+    assert second.runs[1].definition['start'] == 'pairs.first.seed1'
 
 
 def test_the_config_has_the_model_of_the_teachers_run_and_its_weights(root):
@@ -197,9 +209,9 @@ def test_a_config_without_hooks_gets_them_too(root):
 
 def test_building_a_config_leaves_the_run_as_it_is(root):
     run = planned(optim_wrapper=dict(_delete_=True, type='AmpOptimWrapper'))
-    key = run.key
+    before = copy.deepcopy(run.definition)
     assert run.build_config(root).optim_wrapper == dict(type='AmpOptimWrapper')
-    assert run.key == key and run.options['optim_wrapper']['_delete_']
+    assert run.definition == before and run.options['optim_wrapper']['_delete_']
 
 
 def test_an_entry_of_a_list_is_named_by_its_place(root):

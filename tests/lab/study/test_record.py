@@ -10,14 +10,28 @@ from lab.study.record import FIELDS, RecordStore, check_record, final_score
 from tests.lab.runs import planned, record_of
 
 
-def test_a_record_is_found_by_its_run_whatever_list_that_is_in(tmp_path):
+def test_a_record_is_found_by_its_id_though_config_and_hooks_are_renamed(tmp_path):
     store = RecordStore(tmp_path / 'records')
-    run = planned('bnn')
+    run = planned(hooks=[dict(type='Old', part='x')])
     path = store.write(run, record_of(run, final=51.0))
-    assert path.name == f'bnn_seed0_{run.key}.json'
-    assert store.finished(planned('other_name'))['final'] == 51.0
-    assert store.find(planned('bnn', seed=1)) is None and store.find(planned('bnn', lr=1)) is None
+    assert path.name == 'list.bnn.seed0.json'
+    renamed = replace(run, config='renamed.py', name='other', hooks=[dict(type='New', part='x')])
+    assert store.finished(renamed)['final'] == 51.0
+    assert store.find(planned(seed=1)) is None and store.find(planned('other')) is None
     assert list(tmp_path.rglob('*.part')) == []
+
+
+def test_a_run_that_was_trained_otherwise_is_refused(tmp_path):
+    store = RecordStore(tmp_path)
+    store.write(planned(), record_of(planned()))
+    with pytest.raises(ValueError, match="list.bnn.seed0.json has other 'options' than its list. Rename the run, or"):
+        store.find(planned(lr=1))
+
+
+def test_a_renamed_file_is_refused(tmp_path):
+    path = RecordStore(tmp_path).write(planned(), record_of(planned()))
+    with pytest.raises(ValueError, match="id is 'list.bnn.seed0'. Rename the file to list.bnn.seed0.json"):
+        RecordStore.read(path.rename(tmp_path / 'another.json'))
 
 
 def test_what_is_written_is_read_and_has_a_line_per_layer(tmp_path):
@@ -44,8 +58,8 @@ def test_a_run_that_asks_for_a_test_is_finished_when_it_is_tested(tmp_path):
 
 def test_a_later_record_takes_the_place_of_an_earlier_one(tmp_path):
     store = RecordStore(tmp_path)
-    store.write(planned('old'), record_of(planned('old'), final=51.0))
-    store.write(planned('new'), record_of(planned('new'), final=52.0))
+    store.write(planned(), record_of(planned(), final=51.0))
+    store.write(planned(), record_of(planned(), final=52.0))
     assert [record['final'] for record in store] == [52.0] and len(store) == 1
 
 
@@ -70,14 +84,14 @@ def test_a_list_reads_its_own_score_of_a_run_that_another_list_has_made(tmp_path
 
 def test_a_full_disk_leaves_the_earlier_record(tmp_path, monkeypatch):
     store = RecordStore(tmp_path)
-    store.write(planned('old'), record_of(planned('old'), final=51.0))
+    store.write(planned(), record_of(planned(), final=51.0))
 
     def full(self, text):
         raise OSError(28, 'No space left on device')
 
     monkeypatch.setattr(Path, 'write_text', full)
     with pytest.raises(OSError, match='No space'):
-        store.write(planned('new'), record_of(planned('new'), final=52.0))
+        store.write(planned(), record_of(planned(), final=52.0))
     assert [record['final'] for record in store] == [51.0]
 
 
@@ -95,7 +109,7 @@ def test_every_entry_is_needed_and_has_a_type(name):
     ('change', 'message'),
     [
         (dict(extra=1), "'extra' is unknown"),
-        (dict(format=2), 'format 2 is unknown'),
+        (dict(format=1), 'format 1 is unknown'),
         (dict(status='running'), "status='running' is unknown"),
         (dict(status='failed'), "status='failed' is unknown"),
         (dict(final=None), "'final' has a value of the wrong type"),

@@ -37,7 +37,7 @@ def test_the_report_fills_a_page_from_the_records_that_are_kept(monkeypatch, tmp
     assert len(re.findall('runs (are|is) done', text)) == len(LISTS) and '| ReBNN |' in text
     with (tmp_path / 'results.csv').open() as file:
         lines = list(csv.DictReader(file))
-    kept = {json.loads(path.read_text())['key'] for path in (ROOT / 'lab' / 'experiments' / 'records').glob('*.json')}
+    kept = {json.loads(path.read_text())['id'] for path in (ROOT / 'lab' / 'experiments' / 'records').glob('*.json')}
     assert len(lines) >= len(kept)
 
 

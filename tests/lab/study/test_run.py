@@ -58,7 +58,7 @@ class Place:
         return self.store.finished(run)
 
     def parts(self, run):
-        return len(list((self.work / run.stem).glob('part*')))
+        return len(list((self.work / run.id).glob('part*')))
 
 
 @pytest.fixture
@@ -98,20 +98,20 @@ def test_an_interrupted_run_goes_on_from_its_last_checkpoint(place):
     run = planned('long', epochs=4, seconds=0.3)
     command = [sys.executable, '-c', INTERRUPTED, str(place.root), str(FOLDER / 'fake_train.py')]
     process = subprocess.Popen(command, cwd=FOLDER.parents[1], stderr=subprocess.PIPE, text=True)
-    while not (place.work / run.stem / 'epoch_2.pth').is_file():
+    while not (place.work / run.id / 'epoch_2.pth').is_file():
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode != 0 and not list(place.work.rglob('trained.json'))
-    costs = place.work / run.stem / 'costs.jsonl'
+    costs = place.work / run.id / 'costs.jsonl'
     costs.write_text(costs.read_text().replace('"cpu"', '"a card"'))
     found = place.done(run)
     assert found['cost']['parts'] == 2 and place.parts(run) == 2
     assert found['made']['device'] == 'a card, then cpu'
     assert found['curves']['loss']['epoch'] == [1, 2, 3, 4]
     # The second part has done only what was left.
-    second = (place.work / run.stem / 'part1' / 'vis_data' / 'scalars.json').read_text()
+    second = (place.work / run.id / 'part1' / 'vis_data' / 'scalars.json').read_text()
     assert '"epoch": 1,' not in second and '"epoch": 1}' not in second
 
 
@@ -121,33 +121,39 @@ def test_a_part_that_was_killed_is_counted_without_a_time(place):
     process = subprocess.Popen(
         [part.replace("'long'", "'killed'") for part in command], cwd=FOLDER.parents[1], start_new_session=True
     )
-    while not (place.work / run.stem / 'epoch_2.pth').is_file():
+    while not (place.work / run.id / 'epoch_2.pth').is_file():
         assert process.poll() is None
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     found = place.done(run)
     assert found['cost']['parts'] == 2 and place.parts(run) == 2
-    first, second = map(json.loads, (place.work / run.stem / 'costs.jsonl').read_text().splitlines())
+    first, second = map(json.loads, (place.work / run.id / 'costs.jsonl').read_text().splitlines())
     assert first['wall_s'] == first['cpu_s'] == 0 < second['wall_s'] == found['cost']['wall_s']
+
+
+def test_a_training_that_was_begun_otherwise_is_refused(place):
+    place.train(planned())
+    with pytest.raises(ValueError, match="was begun with other 'budget' than the list has. Remove the folder."):
+        place.train(planned(epochs=4))
 
 
 def test_a_run_begins_with_the_last_weights_of_its_start(place):
     first = planned('first')
     second = planned('second', start=first)
     place.done(first)
-    assert place.done(second)['start'] == first.key
-    config = (place.work / second.stem / 'planned.py').read_text()
-    assert str((place.work / first.stem / 'epoch_2.pth').resolve()) in config
+    assert place.done(second)['start'] == first.id
+    config = (place.work / second.id / 'planned.py').read_text()
+    assert str((place.work / first.id / 'epoch_2.pth').resolve()) in config
 
 
 def test_a_run_that_did_not_begin_where_it_should_leaves_no_record(place):
     first = planned('first')
     place.done(first)
     second = planned('second', start=first, forgets_start=True)
-    with pytest.raises(ValueError, match=r'it did not begin from .*first_seed0_\w+/epoch_2.pth'):
+    with pytest.raises(ValueError, match=r'it did not begin from .*list.first.seed0/epoch_2.pth'):
         place.train(second)
-    assert not (place.work / second.stem / 'trained.json').exists()
+    assert not (place.work / second.id / 'trained.json').exists()
 
 
 def test_a_run_that_was_stopped_before_its_last_validation_leaves_no_record(place):
@@ -158,8 +164,8 @@ def test_a_run_that_was_stopped_before_its_last_validation_leaves_no_record(plac
 def test_weights_that_are_gone_are_named(place):
     first = planned('first')
     place.train(first)
-    (place.work / first.stem / 'epoch_2.pth').unlink()
-    with pytest.raises(ValueError, match=f'{first.stem} has no checkpoint any more. Remove the folder'):
+    (place.work / first.id / 'epoch_2.pth').unlink()
+    with pytest.raises(ValueError, match=f'{first.id} has no checkpoint any more. Remove the folder'):
         place.train(planned('second', start=first))
 
 
@@ -187,6 +193,6 @@ def test_a_test_that_fails_loses_no_training(place, test, message):
 def test_a_test_says_what_it_printed_last(place):
     run = planned(test={})
     place.train(run)
-    (place.work / run.stem / 'epoch_2.pth').write_bytes(b'')
+    (place.work / run.id / 'epoch_2.pth').write_bytes(b'')
     with pytest.raises(ValueError, match='epoch_2.pth is no checkpoint'):
         place.record(run)
