@@ -251,6 +251,18 @@ def test_board_wheel_for_another_processor(tmp_path):
     assert header[:4] == b'\x7fELF' and int.from_bytes(header[18:20], 'little') == 183  # EM_AARCH64
 
 
+def test_board_wheel_with_old_setuptools_is_one_sentence(tmp_path):
+    command_of = tmp_path / 'setuptools' / 'command'
+    command_of.mkdir(parents=True)
+    for folder in (command_of.parent, command_of):  # has no bdist_wheel, as setuptools before 70.1
+        (folder / '__init__.py').touch()
+    env = {**os.environ, 'PYTHON': sys.executable, 'PYTHONPATH': str(tmp_path)}
+    command = ['bash', 'tools/build_board_wheel.sh', platform.machine(), str(tmp_path / 'wheel')]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 1 and 'needs setuptools 70.1 or newer. Run: ' in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 def test_board_wheel_without_a_compiler_is_one_sentence(tmp_path):
     env = {**os.environ, 'CROSS': 'no-such-', 'PYTHON': sys.executable}
     command = ['bash', 'tools/build_board_wheel.sh', 'aarch64', str(tmp_path)]

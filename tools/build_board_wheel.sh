@@ -32,7 +32,8 @@ command -v cmake >/dev/null || stop 'needs CMake. Install it (Debian: apt-get in
 command -v "${prefix}g++" >/dev/null ||
     stop "needs ${prefix}g++, a C++ compiler for $machine." \
         "Install it (Debian: apt-get install g++-${machine/_/-}-linux-gnu)."
-"$python" -c 'import setuptools' 2>/dev/null || stop "$python has no setuptools. Run: $python -m pip install setuptools."
+"$python" -c 'import setuptools.command.bdist_wheel' 2>/dev/null ||
+    stop "$python needs setuptools 70.1 or newer. Run: $python -m pip install --upgrade setuptools."
 
 build=build/board_$machine
 cmake -S runtime -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$machine" \

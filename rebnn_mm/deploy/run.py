@@ -38,6 +38,7 @@ from .image import read_image
 from .loading import load
 from .model import PackedModel
 from .native import MOST_THREADS
+from .session import library_available
 from .several import images_of, is_several
 from .text_classifier import TextClassifier
 from .zoo import zoo_lines
@@ -162,7 +163,7 @@ def _timed(args: argparse.Namespace, run: Callable[[], object]) -> list[str]:
         run()
         if number >= WARM_UP:
             times.append(1000 * (time.perf_counter() - start))
-    how = 'without our kernels' if args.no_library else 'with our kernels'
+    how = 'without our kernels' if args.no_library or not library_available() else 'with our kernels'
     threads = f'{args.threads} thread{"s" if args.threads > 1 else ""}'
     median, least, most = statistics.median(times), min(times), max(times)
     line = f'{median:.2f} ms, median of {args.time} runs ({least:.2f} to {most:.2f}), {threads}, {how}'

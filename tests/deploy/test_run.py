@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-from rebnn_mm.deploy import load
+from rebnn_mm.deploy import load, native
 from rebnn_mm.deploy.run import main
 from rebnn_mm.version import __version__
 
@@ -128,6 +128,13 @@ def test_what_goes_wrong_is_one_sentence(rebnn_run, files, photo, arguments, wor
     assert err.startswith('rebnn-run: ') and words in err and err.count('\n') == 1
 
 
+@pytest.mark.filterwarnings('ignore:The kernels for binary layers are not at')
+def test_times_without_the_library_say_so(files, photo, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
+    main([str(files['classifier']), str(photo), '--time', '1'])
+    assert capsys.readouterr().out.rstrip().endswith('without our kernels')
+
+
 def test_runs_are_timed(rebnn_run, files, photo):
     code, out, _ = rebnn_run(files['classifier'], photo, '--time', 5)
     found = re.fullmatch(
@@ -192,6 +199,7 @@ def on_a_board(code, *arguments, hidden=''):
 
 def test_it_runs_with_numpy_onnxruntime_and_pillow_alone(files, photo):
     code = """
+from rebnn_mm.deploy import native
 from rebnn_mm.deploy.run import main
 from rebnn_mm.version import __version__
 main()
@@ -226,6 +234,7 @@ def test_a_reader_that_stops_early(files, photo):
     """As with ``rebnn-run ... | head -1``."""
     code = """
 import os, subprocess
+from rebnn_mm.deploy import native
 from rebnn_mm.deploy.run import main
 from rebnn_mm.version import __version__
 reader = subprocess.Popen(['true'], stdin=subprocess.PIPE)
