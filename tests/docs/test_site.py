@@ -1,6 +1,7 @@
 """Every page but the laboratory's is in the navigation of the site, and every link and anchor leads somewhere."""
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,23 +69,38 @@ def test_links_and_anchors_lead_somewhere(page):
 
 
 def test_the_landing_page_begins_with_picture_commands_and_table():
-    top = (ROOT / 'README.md').read_text().split('\n## ')[:2]
-    places = [''.join(top).index(mark) for mark in ('![', 'rebnn run zoo:', 'rebnn new-config', 'make demo', '|---|')]
+    page = (ROOT / 'README.md').read_text()
+    marks = (
+        '![',
+        '|---|',
+        'pip install numpy onnxruntime pillow',
+        'run zoo:',
+        'rebnn new-config',
+        'rebnn_mm.binarize',
+    )
+    places = [page.index(mark) for mark in marks]
     assert places == sorted(places)
 
 
-def test_the_landing_picture_draws_the_numbers_of_the_decision_page():
-    from tools.docs.landing_picture import points
+def test_the_readme_is_short():
+    assert len((ROOT / 'README.md').read_text().split()) <= 700
 
-    rows = (
-        '1 bit, fast, rest int8 | 54.9 | **21.1** | **1.84**',
-        'fp32 | 54.1 | 278 | 47.1',
-        'fp32, int8 | 53.8 | 88 | 12',
-        'half as wide, taught, fp32, int8 | 52.1 | 28 | 3.05',
-    )
-    page = '\n'.join(f'| {row} |' for row in rows)
-    assert points(page)['1 bit, the rest int8'] == (54.9, 21.1, 1.84)
-    assert list(points((ROOT / 'docs/choose.md').read_text())) == list(points(page))
+
+def test_picture_table_and_file_of_the_readme_are_one_model():
+    from tools.docs.landing_picture import MODEL, read_rows
+
+    page = (ROOT / 'README.md').read_text()
+    rows = read_rows(page)
+    (card,) = [
+        card for card in json.loads((ROOT / 'rebnn_mm/zoo/cards.json').read_text()) if f'zoo:{card["name"]}' == MODEL
+    ]
+    assert list(rows) == ['1 bit', 'int8', 'fp32'] and f'| 1 bit, `{MODEL}` |' in page
+    score, milliseconds, megabytes = rows['1 bit']
+    assert score == card['scores']['AP'] and card['time'].startswith(f'{milliseconds:g} ms')
+    assert megabytes == round(card['bytes'] / 1e6, 2)
+    report = (ROOT / 'lab/reports/performance.md').read_text()
+    for name, numbers in rows.items():
+        assert f'| {numbers[0]:g} | {numbers[1]:g} | {numbers[2]:g} |' in report, name
 
 
 @pytest.mark.parametrize('page', [page for page in PAGES if page.startswith('docs/api/')])
