@@ -1,4 +1,4 @@
-"""Figures of an experiment, from records alone: differences, flips by layer and epoch, final latent weights."""
+"""Figures of an experiment, from records alone: flips by layer and epoch, final latent weights."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,15 +6,11 @@ from typing import Any
 import numpy as np
 from matplotlib import pyplot
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from rebnn_mm.analysis.figure_style import COLOURS
 
 from .collect import BINS, REACH
-from .interval import Estimate
-
-VERDICTS = {'above': COLOURS[0], 'open': COLOURS[6], 'below': COLOURS[1]}
 
 Records = Mapping[str, Sequence[dict[str, Any]]]
 """Records of finished runs, one per seed, by the label of their setting."""
@@ -55,42 +51,6 @@ def draw_flips(settings: Records, layers: Sequence[str], count: str = 'sequentia
     name = 'sequential flips' if count == 'sequential_flips' else 'flips'
     axes[0][0].set_ylabel(f'{name} per step, %')
     figure.legend(*axes[0][0].get_legend_handles_labels(), loc='outside lower center', ncols=len(settings))
-    return figure
-
-
-def draw_differences(panels: Mapping[str, Mapping[str, Estimate]]) -> Figure:
-    """A panel per comparison, a line per setting: its difference to the reference with the interval, by verdict.
-
-    Args:
-        panels: by the text under the panel's axis, differences by label. One without an interval is a hollow dot.
-    """
-    heights = [max(len(rows), 1) for rows in panels.values()]
-    figure, axes = pyplot.subplots(
-        len(panels),
-        1,
-        figsize=(6.9, 0.19 * sum(heights) + 0.75 * len(panels) + 0.4),
-        squeeze=False,
-        height_ratios=heights,
-    )
-    for axis, (title, rows) in zip(axes[:, 0], panels.items(), strict=True):
-        for place, difference in enumerate(rows.values()):
-            colour = VERDICTS[difference.verdict()]
-            face = colour if difference.half_width is not None else 'none'
-            axis.errorbar(
-                difference.mean,
-                place,
-                xerr=difference.half_width,
-                color=colour,
-                markerfacecolor=face,
-                marker='o',
-                markersize=4,
-            )
-        axis.axvline(0, color=COLOURS[6], linestyle='--', linewidth=1)
-        axis.set_yticks(range(len(rows)), [f'{label} (n = {rows[label].n})' for label in rows])
-        axis.set_ylim(len(rows) - 0.4, -0.6)
-        axis.set_xlabel(title)
-    marks = [Line2D([], [], color=colour, marker='o', markersize=4, label=name) for name, colour in VERDICTS.items()]
-    figure.legend(handles=marks, loc='outside lower center', ncols=len(marks))
     return figure
 
 

@@ -9,7 +9,7 @@ and lab/reports/images the figures. It trains nothing and takes seconds.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,15 @@ from rebnn_mm.utils.page import renewed
 from rebnn_mm.utils.picture import save_picture
 from rebnn_mm.utils.whole_file import whole_file
 
-from .figures import draw_differences, draw_flips, draw_histograms, shares
+from .figures import draw_flips, draw_histograms, shares
 from .interval import estimate
 from .plan import Experiment, read_experiment
-from .record import RecordStore, final_score
+from .record import RecordStore
 from .tables import (
     csv_table,
     flip_percent,
     markdown_table,
     provenance_text,
-    row_differences,
     row_results,
 )
 
@@ -58,14 +57,6 @@ TABLES = {
     'atss_kangaroo': ('atss_real_long', 100, False),
     'fcos_bccd': ('fcos_real', 100, False),
 }
-
-# What the overview draws: the list, what of its records, and the text under the panel.
-OVERVIEW: tuple[tuple[str, Callable[[dict[str, Any]], float | None], str], ...] = (
-    ('methods', final_score, 'CIFAR-10: top-1 minus that of ReBNN, points'),
-    ('methods', flip_percent, 'CIFAR-10: sequential flips per step minus those of ReBNN, % of the weights'),
-    ('gamma_taught', final_score, 'CIFAR-10, with a teacher: top-1 minus that of gamma 0, points'),
-    ('bccd', lambda record: 100 * final_score(record), 'blood cells: AP50 minus that of ReBNN, points'),
-)
 
 OSCILLATING = ('react', 'recu', 'rebnn')
 LAYERS = ('backbone.layer1.0.conv1', 'backbone.layer2.1.conv1', 'backbone.layer3.2.conv2')
@@ -129,18 +120,6 @@ def oscillation_section(methods: Experiment, store: RecordStore, images: Path) -
     )
 
 
-def overview_section(lists: dict[str, Experiment], store: RecordStore, images: Path) -> str:
-    """The figure with the differences of the lists in :data:`OVERVIEW`."""
-    panels = {}
-    for name, value, title in OVERVIEW:
-        results = row_results(lists[name], store)
-        found = row_differences(results, TABLES[name][0], value)
-        panels[title] = {r.row.label: found[r.row.name] for r in results if r.row.name in found}
-    with figure_style():
-        save_picture(draw_differences(panels), images / 'experiment_differences.png', dpi=DPI)
-    return f'![Differences with their intervals, by list]({images.name}/experiment_differences.png)\n'
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -164,7 +143,7 @@ def main() -> None:
     store = RecordStore(args.records)
     lists = {name: read_experiment(ROOT / 'lab' / 'experiments' / f'{name}.py') for name in TABLES}
     images = args.pages[0].parent / 'images'
-    parts = [*(f'experiment {name}' for name in TABLES), 'experiment oscillation', 'experiment overview']
+    parts = [*(f'experiment {name}' for name in TABLES), 'experiment oscillation']
     sections = {}
     try:
         on_pages(old, dict.fromkeys(parts, ''))  # before the figures are drawn
@@ -172,7 +151,6 @@ def main() -> None:
             table = markdown_table(lists[name], store, reference, scale, signs)
             sections[f'experiment {name}'] = f'{table}\n{provenance_text(lists[name], store)}'.lstrip()
         sections['experiment oscillation'] = oscillation_section(lists['methods'], store, images)
-        sections['experiment overview'] = overview_section(lists, store, images)
         texts = dict(zip(args.pages, on_pages(old, sections), strict=True))
         texts[args.csv] = csv_table(list(lists.values()), store)
         done = len(store)

@@ -6,8 +6,7 @@ import torch
 from matplotlib import pyplot
 
 from lab.study.collect import BINS, latent_weight_histograms
-from lab.study.figures import draw_differences, draw_flips, draw_histograms, shares
-from lab.study.interval import Estimate
+from lab.study.figures import draw_flips, draw_histograms, shares
 from rebnn_mm.analysis.figure_style import figure_style
 
 
@@ -64,20 +63,3 @@ def test_shares_of_a_normal_distribution():
     assert found['near_zero'] == pytest.approx(100 * table[0.25], abs=1)
     assert found['near_alpha'] == pytest.approx(100 * (table[1.25] - table[0.75]), abs=1)
     assert found['far'] == pytest.approx(100 * (1 - table[2.0]), abs=1)
-
-
-def test_differences_stand_where_they_belong_with_their_interval_and_verdict():
-    rows = dict(better=Estimate(1.5, 0.5, 3), worse=Estimate(-2.0, 1.0, 3), unsure=Estimate(0.3, None, 1))
-    (axis,) = draw_differences({'to ours': rows}).axes
-    dots = [line for line in axis.lines if line.get_marker() == 'o']
-    assert [(float(dot.get_xdata()[0]), dot.get_ydata()[0]) for dot in dots] == [(1.5, 0), (-2.0, 1), (0.3, 2)]
-    assert len({dot.get_color() for dot in dots}) == 3 and dots[2].get_markerfacecolor() == 'none'
-    (better,), (worse,) = (bars.get_segments() for bars in axis.collections)
-    assert better[:, 0].tolist() == [1.0, 2.0] and worse[:, 0].tolist() == [-3.0, -1.0]
-    assert [tick.get_text() for tick in axis.get_yticklabels()] == [
-        'better (n = 3)',
-        'worse (n = 3)',
-        'unsure (n = 1)',
-    ]
-    low, high = axis.get_ylim()
-    assert low > high and axis.get_xlabel() == 'to ours'

@@ -15,7 +15,7 @@ LISTS = (
     'signs_kangaroo', 'cifar10_full', 'recipe', 'detectors_bccd', 'detectors_kangaroo', 'pretrained_kangaroo',
     'augmented_kangaroo', 'augmented_bccd', 'towers_bccd', 'atss_bccd', 'atss_kangaroo', 'fcos_bccd',
 )  # fmt: skip
-PARTS = (*LISTS, 'oscillation', 'overview')
+PARTS = (*LISTS, 'oscillation')
 
 
 def test_the_report_fills_a_page_from_the_records_that_are_kept(monkeypatch, tmp_path):
@@ -31,7 +31,7 @@ def test_the_report_fills_a_page_from_the_records_that_are_kept(monkeypatch, tmp
         assert path.read_text().startswith(first) and path.read_text().endswith('the end\n')
     assert page.read_text().count('runs are done') == 3
     text = page.read_text() + other.read_text()
-    for figure in ('differences', 'flips', 'weights'):
+    for figure in ('flips', 'weights'):
         assert (page.parent / 'images' / f'experiment_{figure}.png').stat().st_size > 10_000
         assert f'(images/experiment_{figure}.png)' in text
     assert len(re.findall('runs (are|is) done', text)) == len(LISTS) and '| ReBNN |' in text
