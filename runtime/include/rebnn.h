@@ -224,7 +224,7 @@ REBNN_API rebnn_status rebnn_image_rows(const rebnn_image_io* io, int64_t first,
                                         size_t scratch_bytes);
 
 /* What training does with latent weights [channels, weights], in one pass through memory each. Pointers are not checked;
- * no output may overlap anything. NaN counts as positive. */
+ * no output may overlap anything. NaN counts as positive, is beyond 1, and goes through sums and maxima. */
 
 /* y = -1 where x < 0, else +1. */
 REBNN_API void rebnn_signs(const float* x, int64_t count, float* y);
