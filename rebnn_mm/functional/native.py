@@ -16,6 +16,10 @@ LIBRARY = Path(__file__).parents[1] / 'deploy' / 'lib' / f'librebnn{SUFFIX}'
 ABI = 4
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 NCHW, NHWC = 0, 1
+ROW = 16
+"""So many rows of a linear layer's input are one of an image."""
+PRODUCTS_PER_THREAD = 1 << 25
+"""Less than so many cost less than handing them to another thread."""
 VARIABLE = 'REBNN_TRAINING_KERNELS'
 """Environment variable; ``0`` leaves everything to PyTorch."""
 
@@ -44,6 +48,14 @@ class _Run(ctypes.Structure):
         ),
         *((name, ctypes.c_void_p) for name in ('next_shift', 'y_bits', 'clip')),
     )
+
+
+_TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
+_RUN_TASKS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Parallel(ctypes.Structure):
+    _fields_ = (('run', _RUN_TASKS), ('pool', ctypes.c_void_p), ('threads', ctypes.c_size_t))
 
 
 @cache
@@ -234,6 +246,28 @@ def packed_signs(weight: Tensor) -> Tensor:
     return bits
 
 
+def _shared_out(threads: int) -> _Parallel:
+    """So many threads of the pool, as the kernels ask for them; for a call from one of them.
+
+    Python interrupts the main thread only, so that nothing keeps the call from waiting until all tasks are done.
+    """
+
+    def run(_: object, tasks: int, task: int, arg: int) -> None:
+        function, indices = _TASK(task), iter(range(tasks))
+
+        def work() -> None:
+            for index in indices:
+                function(arg, index)
+
+        helpers = [_threads(threads).submit(work) for _ in range(min(threads, tasks) - 1)]
+        work()
+        for helper in helpers:
+            if not helper.cancel():  # those that have not begun find nothing to do, and may never get a thread
+                helper.result()
+
+    return _Parallel(_RUN_TASKS(run), None, threads)
+
+
 class _Convolution:
     """A convolution of signs in the kernels.
 
@@ -254,6 +288,7 @@ class _Convolution:
         assert found is not None
         self.kernels = found
         self.handle = ctypes.c_void_p()
+        self.products = weight[0].numel()
         desc = _Description(weight.shape[1] * groups, len(weight), groups)
         desc.kernel[:], desc.stride[:], desc.dilation[:] = list(weight.shape[2:]), list(stride), list(dilation)
         desc.pad[:], desc.pad_value = [*padding, *padding], pad_value
@@ -262,10 +297,8 @@ class _Convolution:
         if found.rebnn_conv_create(ctypes.byref(desc), _start(bits, 0), size, ctypes.byref(self.handle)):
             raise ValueError(found.rebnn_last_error().decode())
 
-    def __enter__(self) -> '_Convolution':
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __del__(self) -> None:
+        # Not when a caller ends: interrupted, it leaves a run behind.
         self.kernels.rebnn_conv_destroy(self.handle)
 
     def output_size(self, height: int, width: int) -> tuple[int, int] | None:
@@ -278,15 +311,31 @@ class _Convolution:
 
     def run(self, sizes: tuple[int, int, int], layout: int, x: Tensor, shift: Tensor | None, y: Tensor) -> None:
         """Write the sums of so many images of this height and width."""
+        threads = min(torch.get_num_threads(), self.products * y.numel() // PRODUCTS_PER_THREAD)
+        if threads > 1:
+            _threads(threads).submit(self._run, sizes, layout, x, shift, y, _shared_out(threads)).result()
+        else:
+            self._run(sizes, layout, x, shift, y)
+
+    def _run(
+        self,
+        sizes: tuple[int, int, int],
+        layout: int,
+        x: Tensor,
+        shift: Tensor | None,
+        y: Tensor,
+        parallel: _Parallel | None = None,
+    ) -> None:
         io = _Run(**dict(zip('nhw', sizes, strict=True)), layout=layout, x=x.data_ptr(), y=y.data_ptr())
         io.shift = None if shift is None else shift.data_ptr()
         needed = ctypes.c_size_t()
-        count = ctypes.c_size_t(1)
+        threads = ctypes.c_size_t(parallel.threads if parallel else 1)
         images = map(ctypes.c_int64, sizes)
-        self._check(self.kernels.rebnn_conv_scratch_size(self.handle, *images, count, ctypes.byref(needed)))
+        self._check(self.kernels.rebnn_conv_scratch_size(self.handle, *images, threads, ctypes.byref(needed)))
         scratch = y.new_empty(needed.value + 64, dtype=torch.uint8)
         start = ctypes.c_void_p((scratch.data_ptr() + 63) // 64 * 64)
-        self._check(self.kernels.rebnn_conv_run(self.handle, ctypes.byref(io), start, needed, None))
+        shared = parallel and ctypes.byref(parallel)
+        self._check(self.kernels.rebnn_conv_run(self.handle, ctypes.byref(io), start, needed, shared))
 
     def _check(self, status: int) -> None:
         if status:
@@ -356,12 +405,11 @@ def sign_sums(
         conv = _Convolution(weight, stride, padding, dilation, groups, pad_value)
     except ValueError:
         return None
-    with conv:
-        sides = conv.output_size(height, width)
-        if sides is None:
-            return None  # PyTorch says what is wrong
-        y = x.new_empty(n, len(weight), *sides)
-        _in_parts(n, lambda part: conv.run((len(part), height, width), NCHW, x[part.start], shift, y[part.start]))
+    sides = conv.output_size(height, width)
+    if sides is None:
+        return None  # PyTorch says what is wrong
+    y = x.new_empty(n, len(weight), *sides)
+    conv.run((n, height, width), NCHW, x, shift, y)
     return y.to(dtype)
 
 
@@ -393,8 +441,11 @@ def linear_sign_sums(x: Tensor, shift: Tensor | None, weight: Tensor) -> Tensor 
         conv = _Convolution(weight[:, :, None, None])
     except ValueError:
         return None
-    with conv:
-        _in_parts(len(rows), lambda part: conv.run((1, 1, len(part)), NHWC, rows[part.start], shift, y[part.start]))
+    # As an image, whose rows the kernels share out to threads, and what does not fill one.
+    whole = len(rows) // ROW * ROW
+    for first, height, width in ((0, whole // ROW, ROW), (whole, 1, len(rows) - whole)):
+        if height and width:
+            conv.run((1, height, width), NHWC, rows[first:], shift, y[first : first + height * width])
     return y.to(dtype).view(*x.shape[:-1], len(weight))
 
 

@@ -9,10 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(_WIN32)
+/* REBNN_EXPORTS is defined while the shared library is compiled, and nowhere else. */
+#if !defined(_WIN32)
+#define REBNN_API __attribute__((visibility("default")))
+#elif defined(REBNN_EXPORTS)
 #define REBNN_API __declspec(dllexport)
 #else
-#define REBNN_API __attribute__((visibility("default")))
+#define REBNN_API
 #endif
 
 #ifdef __cplusplus

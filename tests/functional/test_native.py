@@ -1,7 +1,9 @@
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -47,6 +49,61 @@ def test_sums_equal_a_convolution_of_signs(
             assert torch.equal(sums, reference(x, own, weight, stride, padding, dilation, groups, pad_value))
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.fixture
+def meeting(monkeypatch):
+    """Every task of the kernels waits for one on another thread, until two have met; how many tasks there were."""
+    barrier, tasks, made = threading.Barrier(2, timeout=60), [], native._TASK
+
+    def task(address):
+        function = made(address)
+
+        def run(arg, index):
+            tasks.append(index)
+            if not met.is_set():
+                barrier.wait()
+                met.set()
+            function(arg, index)
+
+        return run
+
+    met = threading.Event()
+    monkeypatch.setattr(native, '_TASK', task)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield tasks
+    torch.set_num_threads(before)
+
+
+@needs_kernels
+def test_one_image_is_shared_out_to_threads(meeting):
+    x, shift, weight = torch.randn(1, 128, 24, 24), torch.randn(128), torch.randn(128, 128, 3, 3)
+    plain = ((1, 1), (1, 1), (1, 1), 1, 0)
+    assert torch.equal(sign_sums(x, shift, weight, *plain), reference(x, shift, weight, *plain))
+    assert len(meeting) > 2
+
+
+@needs_kernels
+def test_rows_of_a_linear_layer_are_shared_out_to_threads(meeting):
+    x, weight = torch.randn(135, 768), torch.randn(768, 768)
+    assert torch.equal(linear_sign_sums(x, None, weight), sign(x) @ sign(weight).t())
+    assert len(meeting) > 2
+
+
+@needs_kernels
+def test_threads_of_the_caller_share_the_pool():
+    x, weight = torch.randn(1, 128, 24, 24), torch.randn(128, 128, 3, 3)
+    plain = ((1, 1), (1, 1), (1, 1), 1, 0)
+    expected = reference(x, None, weight, *plain)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            sums = list(pool.map(lambda _: sign_sums(x, None, weight, *plain), range(16), timeout=120))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(each, expected) for each in sums)
 
 
 @needs_kernels

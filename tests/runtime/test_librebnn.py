@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rebnn_mm.functional import native
+
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / 'runtime'
 # Kept between runs, so that only what has changed is compiled again; git ignores it.
@@ -35,9 +37,10 @@ def tool(name: str) -> str:
     return found
 
 
-def build(folder: Path, targets: list[str], sanitizer: str = '') -> Path:
+def build(folder: Path, targets: list[str], sanitizer: str = '', *options: str) -> Path:
     """Configures and builds; returns the folder of the build."""
     configure = [tool('cmake'), '-S', RUNTIME, '-B', folder, '-DREBNN_BUILD_TESTS=ON', f'-DREBNN_SANITIZE={sanitizer}']
+    configure += options
     for command in (configure, [tool('cmake'), '--build', folder, '--target', *targets]):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -204,10 +207,37 @@ def test_library_needs_the_c_library_only_and_shows_its_interface_only(plain):
     needed = re.findall(r'NEEDED.*\[(.*)\]', dynamic)
     assert needed
     assert all(name.startswith(('libc.so', 'ld-linux')) for name in needed), needed
+    assert re.findall(r'SONAME.*\[(.*)\]', dynamic) == [f'librebnn.so.{native.ABI}']
     names = subprocess.run([tool('nm'), '-D', '--defined-only', library], capture_output=True, text=True, check=True)
-    shown = {line.split()[-1] for line in names.stdout.splitlines()}
-    declared = set(re.findall(r'\b(rebnn_\w+)\(', (RUNTIME / 'include' / 'rebnn.h').read_text()))
-    assert shown == declared
+    assert {line.split()[-1] for line in names.stdout.splitlines()} == declared()
+
+
+def declared() -> set[str]:
+    """The functions of the C interface."""
+    return set(re.findall(r'\b(rebnn_\w+)\(', (RUNTIME / 'include' / 'rebnn.h').read_text()))
+
+
+@pytest.mark.slow
+def test_each_library_for_windows_shows_its_own_interface_only():
+    prefix = 'x86_64-w64-mingw32-'
+    compilers = [f'-DCMAKE_C_COMPILER={tool(prefix + "gcc")}', f'-DCMAKE_CXX_COMPILER={tool(prefix + "g++")}']
+    folder = build(BUILDS / 'windows', ['rebnn', 'rebnn_ort'], '', '-DCMAKE_SYSTEM_NAME=Windows', *compilers)
+    for library, expected in ((folder / 'librebnn.dll', declared()), (folder / 'ort' / 'librebnn_ort.dll', None)):
+        listed = subprocess.run([tool(prefix + 'objdump'), '-p', library], capture_output=True, text=True, check=True)
+        names = listed.stdout.split('[Ordinal/Name Pointer] Table')[1].split('\n\n')[0]
+        shown = set(re.findall(r'\] (?:\+base\[ *\d+\] +\w+ )?(\w+)$', names, flags=re.MULTILINE))
+        assert shown == (expected or {'RegisterCustomOps'})
+
+
+def test_a_processor_with_the_other_byte_order_is_refused(tmp_path):
+    """Without one at hand: with a compiler that says it were for one."""
+    (tmp_path / 'any.cpp').write_text('#include "conv.h"\n')
+    compiler = os.environ.get('CXX') or tool('c++')
+    flags = ['-std=c++17', f'-I{RUNTIME / "src"}', f'-I{RUNTIME / "include"}', '-fsyntax-only', tmp_path / 'any.cpp']
+    assert subprocess.run([compiler, *flags], capture_output=True).returncode == 0
+    flags += ['-U__BYTE_ORDER__', '-D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__']
+    refused = subprocess.run([compiler, *flags], capture_output=True, text=True)
+    assert refused.returncode and 'librebnn needs a processor whose first byte is the lowest' in refused.stderr
 
 
 def test_code_for_one_processor_is_never_shared(plain):
