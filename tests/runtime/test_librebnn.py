@@ -272,6 +272,36 @@ def test_example_of_the_page_prints_what_the_page_says(plain, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_board_gets_the_kernels_of_its_slowest_core(tmp_path):
+    compilers = [
+        f'-DCMAKE_{language}_COMPILER={tool(f"aarch64-linux-gnu-{name}")}'
+        for language, name in (('C', 'gcc'), ('CXX', 'g++'))
+    ]
+    system = ['-DCMAKE_SYSTEM_NAME=Linux', '-DCMAKE_SYSTEM_PROCESSOR=aarch64']
+    program = build(BUILDS / 'aarch64', ['test_arguments'], '', *system, *compilers) / 'tests' / 'test_arguments'
+    # What the emulated program opens comes from this folder if it is there.
+    cores = tmp_path / 'sys' / 'devices' / 'system' / 'cpu'
+    (tmp_path / 'lib').symlink_to('/usr/aarch64-linux-gnu/lib')
+    for registers, expected in (
+        (['410fd034'] * 4, 'neon_a55'),  # Cortex-A53, as on a Raspberry Pi 3
+        (['411fd050'], 'neon_a55'),  # Cortex-A55
+        (['410fd034', '410fd082'], 'neon_a55'),  # with a Cortex-A72, as on an RK3399
+        (['410fd083'] * 4, 'neon'),  # Cortex-A72, as on a Raspberry Pi 4
+        (['510fd034'], 'neon'),  # another manufacturer's
+    ):
+        shutil.rmtree(cores, ignore_errors=True)
+        for core, register in enumerate(registers):
+            folder = cores / f'cpu{core}' / 'regs' / 'identification'
+            folder.mkdir(parents=True)
+            (folder / 'midr_el1').write_text(f'0x00000000{register}\n')
+        environment = {name: value for name, value in os.environ.items() if name != 'REBNN_ISA'}
+        command = [tool('qemu-aarch64'), '-L', tmp_path, program]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f'instruction set: {expected}\n' in done.stdout, registers
+
+
+@pytest.mark.slow
 def test_cores_of_arm_boards_by_emulation():
     """The whole suite, on a small part of the grids, for the instruction sets of four cores."""
     script = RUNTIME / 'tests' / 'run_qemu.sh'
