@@ -16,6 +16,10 @@ LIBRARY = Path(__file__).parents[1] / 'deploy' / 'lib' / f'librebnn{SUFFIX}'
 ABI = 4
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 NCHW, NHWC = 0, 1
+ROW = 16
+"""So many rows of a linear layer's input are one of an image."""
+PRODUCTS_PER_THREAD = 1 << 25
+"""Less than so many cost less than handing them to another thread."""
 VARIABLE = 'REBNN_TRAINING_KERNELS'
 """Environment variable; ``0`` leaves everything to PyTorch."""
 
@@ -46,6 +50,14 @@ class _Run(ctypes.Structure):
     )
 
 
+_TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
+_RUN_TASKS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
+
+
+class _Parallel(ctypes.Structure):
+    _fields_ = (('run', _RUN_TASKS), ('pool', ctypes.c_void_p), ('threads', ctypes.c_size_t))
+
+
 @cache
 def library() -> ctypes.CDLL | None:
     """The kernels, or None where there are none of this version or they are switched off."""
@@ -64,22 +76,49 @@ def library() -> ctypes.CDLL | None:
 def holds_values(*tensors: Tensor) -> bool:
     """Whether there are values to read outside PyTorch: not in a fake tensor or a subclass, nor in a trace.
 
+    Nor under a dispatch mode or a transform such as ``vmap``, which see only what PyTorch computes.
+
     Example:
         >>> holds_values(torch.zeros(1)), holds_values(torch.zeros(1, device='meta'))
         (True, False)
     """
-    traced = torch.jit.is_tracing() or torch.compiler.is_compiling()
-    return not traced and all(type(t) in (Tensor, nn.Parameter) and not t.is_meta for t in tensors)
+    if torch.jit.is_tracing() or torch.compiler.is_compiling():
+        return False
+    if torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active():
+        return False
+    return all(type(t) in (Tensor, nn.Parameter) and not t.is_meta for t in tensors)
 
 
 def _readable(*tensors: Tensor) -> bool:
-    return holds_values(*tensors) and all(t.device.type == 'cpu' and t.numel() > 0 for t in tensors)
+    """Whether the memory of these holds their values, in whatever order of the elements."""
+    return holds_values(*tensors) and all(
+        t.device.type == 'cpu'
+        and t.layout == torch.strided
+        and t.numel() > 0
+        and not t.is_neg()
+        and not t._is_zerotensor()
+        and t.data_ptr() % t.element_size() == 0
+        for t in tensors
+    )
 
 
-def _library_for(*tensors: Tensor, flags: Sequence[Tensor] = ()) -> ctypes.CDLL | None:
-    """The kernels, where these are float32 tensors, and flags of bool, that they can read as they lie."""
-    fits = all(t.dtype == torch.float32 for t in tensors) and all(t.is_contiguous() for t in (*tensors, *flags))
-    return library() if fits and _readable(*tensors, *flags) else None
+def _differentiable(*tensors: Tensor) -> bool:
+    """Whether PyTorch would note a result for its gradients, which the kernels cannot."""
+    return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
+
+
+def _has_floats(*tensors: Tensor) -> bool:
+    """Whether the kernels can read these as float32, in the order of their elements."""
+    return _readable(*tensors) and all(t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
+
+
+def _kernels_for(latent: Tensor, *others: Tensor, channels: Sequence[Tensor] = ()) -> ctypes.CDLL | None:
+    """The kernels, where they can read a latent weight, others of its shape, and one value for each channel."""
+    shapes = latent.dim() > 1 and all(t.shape == latent.shape for t in others)
+    if not shapes or any(t.shape != latent.shape[:1] for t in channels):
+        return None
+    given = (latent, *others, *channels)
+    return library() if _has_floats(*given) and not _differentiable(*given) else None
 
 
 def _in_parts(count: int, run: Callable[[range], None]) -> None:
@@ -117,8 +156,8 @@ def signs(x: Tensor) -> Tensor | None:
         x: any shape, floating point.
     """
     x = x.detach()
-    kernels = _library_for(x)
-    if kernels is None:
+    kernels = library()
+    if kernels is None or not _has_floats(x):
         return None
     y = torch.empty_like(x)
     flat, signed = x.view(-1), y.view(-1)
@@ -140,7 +179,7 @@ def scaled_sign_gradient(grad: Tensor, latent: Tensor, alpha: Tensor, mask: bool
         alpha: scaling factor, (C_out,).
         mask: whether the factor 1[|w| <= 1] belongs to the latent weight's.
     """
-    if _library_for(grad, latent, alpha) is None:
+    if _kernels_for(latent, grad, channels=[alpha]) is None:
         return None
     grad_latent, grad_alpha = torch.empty_like(latent), torch.empty_like(alpha)
     _over_channels('rebnn_scaled_sign_gradient', latent, alpha, grad, int(mask), grad_latent, grad_alpha)
@@ -149,9 +188,9 @@ def scaled_sign_gradient(grad: Tensor, latent: Tensor, alpha: Tensor, mask: bool
 
 def measure_channels(grad: Tensor, latent: Tensor, alpha: Tensor) -> tuple[Tensor, ...] | None:
     """Negative weights; of each channel max |g|, norm of g, sum of |w|, norm of w - alpha sign(w); or None."""
-    if _library_for(grad, latent, alpha) is None:
+    if _kernels_for(latent, grad, channels=[alpha]) is None:
         return None
-    negative = torch.empty(latent.shape, dtype=torch.bool)
+    negative = torch.empty_like(latent, dtype=torch.bool)
     measured = [torch.empty_like(alpha) for _ in range(4)]
     _over_channels('rebnn_measure_channels', latent, alpha, grad, negative, *measured)
     return negative, *measured
@@ -163,7 +202,7 @@ def add_reconstruction_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tens
     Returns:
         bool: False if PyTorch has to do it.
     """
-    if _library_for(grad, latent, alpha, gamma) is None:
+    if _kernels_for(latent, grad, channels=[alpha, gamma]) is None:
         return False
     _over_channels('rebnn_add_reconstruction', latent, alpha, gamma, int(mask), grad)
     return True
@@ -173,12 +212,13 @@ def count_flips(
     latent: Tensor, negative: Tensor, changed_before: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Where signs have changed, how many in each channel, and how many of them had changed before; or None."""
-    # A model may have been laid out anew since its signs were noted.
+    # A model may have been laid out in another order since its signs were noted.
     flags = [negative] if changed_before is None else [negative, changed_before]
-    if _library_for(latent, flags=flags) is None:
+    fits = all(t.dtype == torch.bool and t.shape == latent.shape and t.is_contiguous() for t in flags)
+    if not fits or not _readable(*flags) or _kernels_for(latent) is None:
         return None
     changed = torch.empty_like(negative)
-    flips, backs = (torch.empty(len(latent), dtype=torch.int32) for _ in range(2))
+    flips, backs = (latent.new_empty(len(latent), dtype=torch.int32) for _ in range(2))
     _over_channels('rebnn_count_flips', latent, negative, changed_before, changed, flips, backs)
     return changed, flips, backs
 
@@ -187,14 +227,14 @@ def packed_signs(weight: Tensor) -> Tensor:
     """Bits of a weight, 1 where it is negative, in the order of docs/format.md.
 
     Args:
-        weight: (C_out, C_in, kh, kw) on a CPU.
+        weight: (C_out, C_in, kh, kw) on a CPU, of one of :data:`TYPES`: float32 holds the values of all of them.
 
     Returns:
         uint8, (C_out, kh, kw, ceil(C_in / 8)).
     """
     weight = weight.detach().float().contiguous()
     channels, in_channels, *kernel = weight.shape
-    bits = torch.empty(channels, *kernel, -(-in_channels // 8), dtype=torch.uint8)
+    bits = weight.new_empty(channels, *kernel, -(-in_channels // 8), dtype=torch.uint8)
     kernels = library()
     assert kernels is not None
 
@@ -204,6 +244,28 @@ def packed_signs(weight: Tensor) -> Tensor:
 
     _in_parts(channels, run)
     return bits
+
+
+def _shared_out(threads: int) -> _Parallel:
+    """So many threads of the pool, as the kernels ask for them; for a call from one of them.
+
+    Python interrupts the main thread only, so that nothing keeps the call from waiting until all tasks are done.
+    """
+
+    def run(_: object, tasks: int, task: int, arg: int) -> None:
+        function, indices = _TASK(task), iter(range(tasks))
+
+        def work() -> None:
+            for index in indices:
+                function(arg, index)
+
+        helpers = [_threads(threads).submit(work) for _ in range(min(threads, tasks) - 1)]
+        work()
+        for helper in helpers:
+            if not helper.cancel():  # those that have not begun find nothing to do, and may never get a thread
+                helper.result()
+
+    return _Parallel(_RUN_TASKS(run), None, threads)
 
 
 class _Convolution:
@@ -226,6 +288,7 @@ class _Convolution:
         assert found is not None
         self.kernels = found
         self.handle = ctypes.c_void_p()
+        self.products = weight[0].numel()
         desc = _Description(weight.shape[1] * groups, len(weight), groups)
         desc.kernel[:], desc.stride[:], desc.dilation[:] = list(weight.shape[2:]), list(stride), list(dilation)
         desc.pad[:], desc.pad_value = [*padding, *padding], pad_value
@@ -234,10 +297,8 @@ class _Convolution:
         if found.rebnn_conv_create(ctypes.byref(desc), _start(bits, 0), size, ctypes.byref(self.handle)):
             raise ValueError(found.rebnn_last_error().decode())
 
-    def __enter__(self) -> '_Convolution':
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __del__(self) -> None:
+        # Not when a caller ends: interrupted, it leaves a run behind.
         self.kernels.rebnn_conv_destroy(self.handle)
 
     def output_size(self, height: int, width: int) -> tuple[int, int] | None:
@@ -250,29 +311,55 @@ class _Convolution:
 
     def run(self, sizes: tuple[int, int, int], layout: int, x: Tensor, shift: Tensor | None, y: Tensor) -> None:
         """Write the sums of so many images of this height and width."""
+        threads = min(torch.get_num_threads(), self.products * y.numel() // PRODUCTS_PER_THREAD)
+        if threads > 1:
+            _threads(threads).submit(self._run, sizes, layout, x, shift, y, _shared_out(threads)).result()
+        else:
+            self._run(sizes, layout, x, shift, y)
+
+    def _run(
+        self,
+        sizes: tuple[int, int, int],
+        layout: int,
+        x: Tensor,
+        shift: Tensor | None,
+        y: Tensor,
+        parallel: _Parallel | None = None,
+    ) -> None:
         io = _Run(**dict(zip('nhw', sizes, strict=True)), layout=layout, x=x.data_ptr(), y=y.data_ptr())
         io.shift = None if shift is None else shift.data_ptr()
         needed = ctypes.c_size_t()
-        count = ctypes.c_size_t(1)
-        self.kernels.rebnn_conv_scratch_size(self.handle, *map(ctypes.c_int64, sizes), count, ctypes.byref(needed))
-        scratch = torch.empty(needed.value + 64, dtype=torch.uint8)
+        threads = ctypes.c_size_t(parallel.threads if parallel else 1)
+        images = map(ctypes.c_int64, sizes)
+        self._check(self.kernels.rebnn_conv_scratch_size(self.handle, *images, threads, ctypes.byref(needed)))
+        scratch = y.new_empty(needed.value + 64, dtype=torch.uint8)
         start = ctypes.c_void_p((scratch.data_ptr() + 63) // 64 * 64)
-        if self.kernels.rebnn_conv_run(self.handle, ctypes.byref(io), start, needed, None):
+        shared = parallel and ctypes.byref(parallel)
+        self._check(self.kernels.rebnn_conv_run(self.handle, ctypes.byref(io), start, needed, shared))
+
+    def _check(self, status: int) -> None:
+        if status:
             raise RuntimeError(self.kernels.rebnn_last_error().decode())
 
 
-def _fits(x: Tensor, shift: Tensor | None, weight: Tensor, channels: int, groups: int = 1) -> bool:
-    """Whether the kernels can read these, with so many channels in x; they add the shift in float32."""
-    types = x.dtype in TYPES and (shift is None or shift.dtype == torch.float32)
-    if not types or library() is None or not _readable(x, weight):
-        return False
-    # With others they would read on behind the end; PyTorch says what is wrong.
-    return channels == weight.shape[1] * groups and (shift is None or shift.numel() == channels)
-
-
-def _product_type(x: Tensor) -> torch.dtype:
-    """What type PyTorch would give a product."""
-    return torch.get_autocast_dtype('cpu') if torch.is_autocast_enabled('cpu') else x.dtype
+def _product_type(
+    x: Tensor, shift: Tensor | None, weight: Tensor, channels: int, groups: int = 1
+) -> torch.dtype | None:
+    """What type PyTorch would give the product, with so many channels in x; None if the kernels cannot compute it."""
+    if library() is None or x.dtype not in TYPES or weight.dtype not in TYPES or not _readable(x, weight):
+        return None
+    # With other sizes they would read beyond the end; PyTorch says what is wrong.
+    if channels != weight.shape[1] * groups:
+        return None
+    dtype = x.dtype
+    if shift is not None:
+        # They add it in float32.
+        if shift.dtype != torch.float32 or shift.shape != (channels,) or not _readable(shift):
+            return None
+        dtype = shift.dtype
+    if torch.is_autocast_enabled('cpu'):
+        return torch.get_autocast_dtype('cpu')
+    return dtype if weight.dtype == dtype else None
 
 
 def sign_sums(
@@ -306,9 +393,11 @@ def sign_sums(
         >>> sums is None or sums.flatten().tolist() == [-1.0, 1.0]
         True
     """
-    if x.dim() != 4 or weight.dim() != 4 or not _fits(x, shift, weight, x.shape[1], groups):
+    if x.dim() != 4 or weight.dim() != 4:
         return None
-    dtype = _product_type(x)
+    dtype = _product_type(x, shift, weight, x.shape[1], groups)
+    if dtype is None:
+        return None
     x = x.detach().float().contiguous()
     shift = None if shift is None else shift.detach().contiguous()
     n, _, height, width = x.shape
@@ -316,12 +405,11 @@ def sign_sums(
         conv = _Convolution(weight, stride, padding, dilation, groups, pad_value)
     except ValueError:
         return None
-    with conv:
-        sides = conv.output_size(height, width)
-        if sides is None:
-            return None  # PyTorch says what is wrong
-        y = x.new_empty(n, len(weight), *sides)
-        _in_parts(n, lambda part: conv.run((len(part), height, width), NCHW, x[part.start], shift, y[part.start]))
+    sides = conv.output_size(height, width)
+    if sides is None:
+        return None  # PyTorch says what is wrong
+    y = x.new_empty(n, len(weight), *sides)
+    conv.run((n, height, width), NCHW, x, shift, y)
     return y.to(dtype)
 
 
@@ -341,9 +429,11 @@ def linear_sign_sums(x: Tensor, shift: Tensor | None, weight: Tensor) -> Tensor 
         >>> sums is None or sums.tolist() == [[-2.0]]
         True
     """
-    if x.dim() == 0 or weight.dim() != 2 or not _fits(x, shift, weight, x.shape[-1]):
+    if x.dim() == 0 or weight.dim() != 2:
         return None
-    dtype = _product_type(x)
+    dtype = _product_type(x, shift, weight, x.shape[-1])
+    if dtype is None:
+        return None
     shift = None if shift is None else shift.detach().contiguous()
     rows = x.detach().float().reshape(-1, x.shape[-1]).contiguous()
     y = rows.new_empty(len(rows), len(weight))
@@ -351,8 +441,11 @@ def linear_sign_sums(x: Tensor, shift: Tensor | None, weight: Tensor) -> Tensor 
         conv = _Convolution(weight[:, :, None, None])
     except ValueError:
         return None
-    with conv:
-        _in_parts(len(rows), lambda part: conv.run((1, 1, len(part)), NHWC, rows[part.start], shift, y[part.start]))
+    # As an image, whose rows the kernels share out to threads, and what does not fill one.
+    whole = len(rows) // ROW * ROW
+    for first, height, width in ((0, whole // ROW, ROW), (whole, 1, len(rows) - whole)):
+        if height and width:
+            conv.run((1, height, width), NHWC, rows[first:], shift, y[first : first + height * width])
     return y.to(dtype).view(*x.shape[:-1], len(weight))
 
 

@@ -9,10 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#if defined(_WIN32)
+/* REBNN_EXPORTS is defined while the shared library is compiled, and nowhere else. */
+#if !defined(_WIN32)
+#define REBNN_API __attribute__((visibility("default")))
+#elif defined(REBNN_EXPORTS)
 #define REBNN_API __declspec(dllexport)
 #else
-#define REBNN_API __attribute__((visibility("default")))
+#define REBNN_API
 #endif
 
 #ifdef __cplusplus
@@ -80,8 +83,8 @@ typedef struct {
 
 REBNN_API uint32_t rebnn_abi_version(void);
 
-/* The kernels in use: "avx512", "avx512bw" (without VPOPCNTDQ), "avx2", "ssse3", "neon", "neon_a55" (for the Cortex-A55)
- * or "portable". The environment variable REBNN_ISA chooses others, for tests; NULL if it names some that are unknown or
+/* The kernels in use: "avx512", "avx512bw" (without VPOPCNTDQ), "avx2", "ssse3", "neon", "neon_a55" (for the Cortex-A53
+ * and A55) or "portable". The environment variable REBNN_ISA chooses others, for tests; NULL if it names some that are unknown or
  * that this processor lacks (rebnn_last_error says so). */
 REBNN_API const char* rebnn_isa(void);
 
@@ -224,7 +227,7 @@ REBNN_API rebnn_status rebnn_image_rows(const rebnn_image_io* io, int64_t first,
                                         size_t scratch_bytes);
 
 /* What training does with latent weights [channels, weights], in one pass through memory each. Pointers are not checked;
- * no output may overlap anything. NaN counts as positive. */
+ * no output may overlap anything. NaN counts as positive, is beyond 1, and goes through sums and maxima. */
 
 /* y = -1 where x < 0, else +1. */
 REBNN_API void rebnn_signs(const float* x, int64_t count, float* y);

@@ -1,5 +1,8 @@
 #include "conv_kernel.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "threads.h"
 
 namespace rebnn::ort {
@@ -11,6 +14,12 @@ constexpr int64_t kMostChannels = (int64_t{1} << 31) - 1;
 constexpr int64_t kLinearWidth = 16;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
+
+bool AreAll(const float* values, int64_t count, float expected) {
+  return std::all_of(values, values + count, [=](float value) { return value == expected; });
+}
+
+bool IsNegativeZero(float value) { return value == 0 && std::signbit(value); }
 
 bool IsOneZero(const Tensor& tensor) {
   if (tensor.rank != 4) return false;
@@ -27,6 +36,8 @@ ConvKernel::ConvKernel(const Operator& op, const ApiTable* table, const KernelIn
   rebnn_conv_desc desc = {};
   ReadAttributes(info, &desc);
   ReadWeights(info, &desc);
+  ReadConstants(info);
+  SkipIdentities();
 }
 
 void ConvKernel::ReadAttributes(const KernelInfo* info, rebnn_conv_desc* desc) {
@@ -80,6 +91,61 @@ void ConvKernel::ReadWeights(const KernelInfo* info, rebnn_conv_desc* desc) {
   conv_.reset(conv);
 }
 
+void ConvKernel::ReadConstants(const KernelInfo* info) {
+  constants_.layout = layout_;
+  if (op_.clips) constants_.clip = clip_;
+  for (size_t i = 0; i < op_.input_count; ++i) {
+    const Input& input = op_.inputs[i];
+    if (input.kind == Kind::kWeights) continue;
+    const bool is_vector = input.kind == Kind::kPerInput || input.kind == Kind::kPerOutput;
+    Tensor tensor = {};
+    if (is_vector && IsConstant(info, i, &tensor)) {
+      CheckVector(input, tensor);
+      const auto values = static_cast<const float*>(tensor.data);
+      kept_.emplace_back(values, values + tensor.dims[0]);
+      constants_.*input.step = kept_.back().data();
+    } else if (input.kind == Kind::kLikeOutput && IsConstant(info, i, &tensor) && IsOneZero(tensor)) {
+      continue;  // there is no residual
+    } else {
+      asked_for_.push_back(i);
+    }
+  }
+}
+
+void ConvKernel::SkipIdentities() {
+  rebnn_conv_io& io = constants_;
+  const auto skip_if = [](const float** values, int64_t count, float identity) {
+    if (*values && AreAll(*values, count, identity)) *values = nullptr;
+  };
+  // Of a sum with these only the sign counts, and that of 0 does not.
+  skip_if(&io.shift, in_channels_, 0);
+  skip_if(&io.next_shift, out_channels_, 0);
+  skip_if(&io.scale, out_channels_, 1);
+  skip_if(&io.mul, out_channels_, 1);
+  // Adding +0 leaves every number as it is but -0, which becomes +0. A sum is -0 only if both of its terms are.
+  bool may_be_negative_zero = true;
+  const auto skip_term_if_zero = [&](const float** values) {
+    if (!*values) return;
+    const auto negative = std::count_if(*values, *values + out_channels_, IsNegativeZero);
+    if (negative == out_channels_ || !may_be_negative_zero) skip_if(values, out_channels_, 0);
+    if (negative == 0) may_be_negative_zero = false;
+  };
+  skip_term_if_zero(&io.add);
+  skip_term_if_zero(&io.pre);
+  // A product with it may be -0.
+  if (!io.slope || !AreAll(io.slope, out_channels_, 1)) may_be_negative_zero = true;
+  skip_if(&io.slope, out_channels_, 1);
+  skip_term_if_zero(&io.post);
+}
+
+void ConvKernel::CheckVector(const Input& input, const Tensor& tensor) const {
+  const int64_t count = input.kind == Kind::kPerInput ? in_channels_ : out_channels_;
+  if (tensor.rank != 1 || tensor.dims[0] != count) {
+    node_.Fail("%s has the shape %s; it must be [%lld].", input.name, tensor.Shape().c_str(),
+               static_cast<long long>(count));
+  }
+}
+
 Tensor ConvKernel::OutputShape(const Input& input, const Tensor& x, rebnn_conv_io* io) const {
   const bool packed = input.kind == Kind::kBits;
   const int64_t channels = packed ? CeilDiv(in_channels_, 8) : in_channels_;
@@ -115,13 +181,10 @@ Tensor ConvKernel::OutputShape(const Input& input, const Tensor& x, rebnn_conv_i
 }
 
 void ConvKernel::Run(KernelContext* context) const {
-  rebnn_conv_io io = {};
-  io.layout = layout_;
-  if (op_.clips) io.clip = clip_;
+  rebnn_conv_io io = constants_;
   Tensor x = {}, y = {};
-  for (size_t i = 0; i < op_.input_count; ++i) {
+  for (const size_t i : asked_for_) {
     const Input& input = op_.inputs[i];
-    if (input.kind == Kind::kWeights) continue;
     const Tensor tensor = Take(context, i);
     if (input.kind == Kind::kReal || input.kind == Kind::kBits) {
       x = tensor;
@@ -133,11 +196,7 @@ void ConvKernel::Run(KernelContext* context) const {
                    tensor.Shape().c_str(), y.Shape().c_str());
       }
     } else {
-      const int64_t count = input.kind == Kind::kPerInput ? in_channels_ : out_channels_;
-      if (tensor.rank != 1 || tensor.dims[0] != count) {
-        node_.Fail("%s has the shape %s; it must be [%lld].", input.name, tensor.Shape().c_str(),
-                   static_cast<long long>(count));
-      }
+      CheckVector(input, tensor);
     }
     if (input.kind == Kind::kBits) {
       io.x_bits = static_cast<const uint8_t*>(tensor.data);

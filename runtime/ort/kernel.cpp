@@ -31,12 +31,21 @@ void* Kernel::Output(KernelContext* context, size_t index, const Tensor& shape) 
 }
 
 Tensor Kernel::Constant(const KernelInfo* info, size_t index) const {
+  Tensor tensor = {};
+  if (!IsConstant(info, index, &tensor)) {
+    node_.Fail("%s must be an initializer of the graph, not a result or an input.", op_.inputs[index].name);
+  }
+  return tensor;
+}
+
+bool Kernel::IsConstant(const KernelInfo* info, size_t index, Tensor* tensor) const {
   const char* name = op_.inputs[index].name;
   int is_constant = 0;
   const Value* value = nullptr;
   node_.Check(node_.api().KernelInfoGetConstantInput_tensor(info, index, &is_constant, &value), name);
-  if (!is_constant || !value) node_.Fail("%s must be an initializer of the graph, not a result or an input.", name);
-  return node_.Read(value, name, ElementType(op_.inputs[index].kind));
+  if (!is_constant || !value) return false;
+  *tensor = node_.Read(value, name, ElementType(op_.inputs[index].kind));
+  return true;
 }
 
 void Kernel::Check(rebnn_status status) const {

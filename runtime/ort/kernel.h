@@ -27,6 +27,8 @@ class Kernel {
   void* Output(KernelContext* context, size_t index, const Tensor& shape) const;
   // An input that must be an initializer of the graph.
   Tensor Constant(const KernelInfo* info, size_t index) const;
+  // Whether it is one, which `tensor` becomes then.
+  bool IsConstant(const KernelInfo* info, size_t index, Tensor* tensor) const;
   // Throws what librebnn said.
   void Check(rebnn_status status) const;
 

@@ -161,8 +161,14 @@ class Domains {
 }  // namespace
 }  // namespace rebnn::ort
 
+#if defined(_WIN32)
+#define REBNN_ORT_API __declspec(dllexport)
+#else
+#define REBNN_ORT_API __attribute__((visibility("default")))
+#endif
+
 // The name that ONNX Runtime looks for in a library of operators.
-extern "C" REBNN_API rebnn::ort::Status* RegisterCustomOps(
+extern "C" REBNN_ORT_API rebnn::ort::Status* RegisterCustomOps(
     rebnn::ort::SessionOptions* options, const rebnn::ort::ApiBase* base) {
   namespace ort = rebnn::ort;
   const ort::ApiTable* table = base->GetApi(ort::kApiVersion);

@@ -1,4 +1,5 @@
-// Memory that the layers of all sessions use one after the other, and layers that run at the same time side by side.
+// Memory that the layers of all sessions use one after the other, and layers that run at the same time side by side. It
+// grows with what a run needs, and shrinks when none has needed it for a while.
 #ifndef REBNN_ORT_SCRATCH_H_
 #define REBNN_ORT_SCRATCH_H_
 

@@ -82,15 +82,11 @@ rebnn_status CheckPointers(const char* function, const rebnn_attention_io& io) {
   } fields[] = {{"q", io.q}, {"k", io.k}, {"v", io.v}, {"y", io.y}};
   for (const auto& field : fields) {
     if (!field.pointer) return Fail(REBNN_INVALID_ARGUMENT, "%s: %s is NULL.", function, field.what);
-    if (reinterpret_cast<uintptr_t>(field.pointer) % alignof(float)) {
-      return Fail(REBNN_INVALID_ARGUMENT, "%s: %s is not aligned to %zu bytes.", function, field.what,
-                  alignof(float));
-    }
   }
   if (io.tie != 0 && io.tie != 1) {
     return Fail(REBNN_INVALID_ARGUMENT, "%s: tie is %d; it must be 0 or 1.", function, static_cast<int>(io.tie));
   }
-  return REBNN_OK;
+  return CheckAligned(function, {{"q", io.q}, {"k", io.k}, {"v", io.v}, {"y", io.y}});
 }
 
 struct Job {

@@ -81,6 +81,7 @@ rebnn_status rebnn_average_pool_run(const rebnn_average_pool_io* io, const rebnn
   const int64_t rows = io->n * run.out_h, row_numbers = 2 * io->w * io->channels;
   if (rows == 0 || run.out_w == 0 || io->channels == 0) return REBNN_OK;
   if (!io->x || !io->y) return Fail(invalid, "%s: %s is NULL.", name, io->x ? "y" : "x");
+  if (rebnn_status status = CheckAligned(name, {{"x", io->x}, {"y", io->y}})) return status;
   if (row_numbers < kTaskNumbers) run.rows_per_task = kTaskNumbers / row_numbers;
   const int64_t tasks = CeilDiv(rows, run.rows_per_task);
   if (parallel && tasks > 1) {

@@ -6,6 +6,11 @@
 
 #include "rebnn.h"
 
+// Words of bits are read from bytes by memcpy: bit 8 of a word is bit 0 of its second byte.
+#if defined(__BYTE_ORDER__)
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "librebnn needs a processor whose first byte is the lowest");
+#endif
+
 namespace rebnn {
 
 // Results are computed for this many output channels at once, whatever the width of the processor's registers.

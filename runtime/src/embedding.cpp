@@ -46,6 +46,9 @@ rebnn_status rebnn_embedding_run(const rebnn_embedding_io* io) {
     return Fail(REBNN_INVALID_ARGUMENT, "%s: %s is NULL.", name,
                 !io->table ? "table" : !io->scale ? "scale" : !io->ids ? "ids" : "y");
   }
+  if (rebnn_status status = rebnn::CheckAligned(name, {{"scale", io->scale}, {"ids", io->ids}, {"y", io->y}})) {
+    return status;
+  }
   for (int64_t i = 0; i < io->count; ++i) {
     if (io->ids[i] < -io->rows || io->ids[i] >= io->rows) {
       return Fail(REBNN_INVALID_ARGUMENT, "%s: id %lld at position %lld is not one of the table's %lld rows.", name,

@@ -22,6 +22,16 @@ rebnn_status Fail(rebnn_status status, const char* format, ...) {
   return status;
 }
 
+rebnn_status CheckAligned(const char* name, std::initializer_list<Pointer> pointers) {
+  for (const Pointer& pointer : pointers) {
+    if (reinterpret_cast<uintptr_t>(pointer.address) % pointer.alignment) {
+      return Fail(REBNN_INVALID_ARGUMENT, "%s: %s is not aligned to %zu bytes.", name, pointer.what,
+                  pointer.alignment);
+    }
+  }
+  return REBNN_OK;
+}
+
 rebnn_status CheckScratch(const char* name, const void* scratch, size_t bytes, size_t needed) {
   if (bytes < needed) {
     return Fail(REBNN_INVALID_ARGUMENT, "%s: scratch has %zu bytes, but this run needs %zu.", name, bytes, needed);

@@ -3,6 +3,7 @@
 #define REBNN_SRC_ERROR_H_
 
 #include <cstddef>
+#include <initializer_list>
 
 #include "rebnn.h"
 
@@ -13,6 +14,19 @@ namespace rebnn {
 __attribute__((format(printf, 2, 3)))
 #endif
 rebnn_status Fail(rebnn_status status, const char* format, ...);
+
+// One of the caller's pointers.
+struct Pointer {
+  template <class T>
+  Pointer(const char* what, const T* address) : what(what), address(address), alignment(alignof(T)) {}
+
+  const char* what;
+  const void* address;
+  size_t alignment;
+};
+
+// Refuses a pointer that is not aligned as its type has to be; NULL passes.
+rebnn_status CheckAligned(const char* name, std::initializer_list<Pointer> pointers);
 
 // Refuses scratch memory that is NULL, not aligned, or smaller than a run needs.
 rebnn_status CheckScratch(const char* name, const void* scratch, size_t bytes, size_t needed);

@@ -185,6 +185,10 @@ rebnn_status Check(const char* name, const rebnn_image_io* io) {
   if (io->reverse != 0 && io->reverse != 1) {
     return Fail(invalid, "%s: reverse is %d; it must be 0 or 1.", name, static_cast<int>(io->reverse));
   }
+  if (Product({Memory(io->crop[3]).Bytes()}) < 0) {
+    return Fail(invalid, "%s: a crop of %lld columns needs more scratch memory than there can be.", name,
+                static_cast<long long>(io->crop[3]));
+  }
   const int64_t channels = 3, real = sizeof(float);
   if (Product({channels, io->size[0], io->size[1], real}) < 0) {
     return Fail(invalid, "%s: a result of %lld x %lld is larger than memory can be.", name,
@@ -220,6 +224,9 @@ rebnn_status rebnn_image_rows(const rebnn_image_io* io, int64_t first, int64_t c
     return Fail(invalid, "%s: %s is NULL.", name, !io->image ? "image" : !io->fill ? "fill" : "y");
   }
   if (!io->mean != !io->std) return Fail(invalid, "%s: mean and std are both there or both NULL.", name);
+  const rebnn_status unaligned =
+      CheckAligned(name, {{"mean", io->mean}, {"std", io->std}, {"fill", io->fill}, {"y", io->y}});
+  if (unaligned != REBNN_OK) return unaligned;
   const auto needed = static_cast<size_t>(Memory(io->crop[3]).Bytes());
   if (rebnn_status wrong = CheckScratch(name, scratch, scratch_bytes, needed)) return wrong;
   const ImageKernels* kernels = ChosenImageKernels();

@@ -36,11 +36,12 @@ int Candidates(Candidate (&list)[kMostCandidates]) {
   return 5;
 }
 #elif defined(__aarch64__)
-// Whether a processor of this machine is a Cortex-A55, by the main identification register that Linux shows of those
-// that are switched on.
-bool HasCortexA55() {
+// Whether a processor of this machine is a Cortex-A53 or A55, which run instructions in order, by the main
+// identification register that Linux shows of those that are switched on.
+bool HasCoreInOrder() {
 #if defined(__linux__)
-  constexpr unsigned long kMask = 0xff00fff0, kCortexA55 = 0x4100d050;  // implementer and part, any revision
+  constexpr unsigned long kMask = 0xff00fff0;  // implementer and part, any revision
+  constexpr unsigned long kCortexA53 = 0x4100d030, kCortexA55 = 0x4100d050;
   const long count = sysconf(_SC_NPROCESSORS_CONF);
   for (long core = 0; core < count; ++core) {
     char path[96], text[32];
@@ -49,7 +50,9 @@ bool HasCortexA55() {
     if (!file) continue;
     const bool read = std::fgets(text, sizeof text, file) != nullptr;
     std::fclose(file);
-    if (read && (std::strtoul(text, nullptr, 16) & kMask) == kCortexA55) return true;
+    if (!read) continue;
+    const unsigned long core_kind = std::strtoul(text, nullptr, 16) & kMask;
+    if (core_kind == kCortexA53 || core_kind == kCortexA55) return true;
   }
 #endif
   return false;
@@ -60,9 +63,9 @@ constexpr char kNames[] = "neon, neon_a55, portable";
 // Both are right everywhere; one is chosen for the slowest core that the process may meet, because a system moves it
 // from core to core.
 int Candidates(Candidate (&list)[kMostCandidates]) {
-  const bool a55 = HasCortexA55();
-  list[0] = {a55 ? &kNeonA55 : &kNeon, true};
-  list[1] = {a55 ? &kNeon : &kNeonA55, true};
+  const bool in_order = HasCoreInOrder();
+  list[0] = {in_order ? &kNeonA55 : &kNeon, true};
+  list[1] = {in_order ? &kNeon : &kNeonA55, true};
   list[2] = {&kPortable, true};
   return 3;
 }

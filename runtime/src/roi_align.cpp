@@ -245,8 +245,12 @@ rebnn_status rebnn_roi_align_run(const rebnn_roi_align_io* io, void* scratch, si
   if (!io->rois || !io->batch_indices) {
     return Fail(invalid, "%s: %s is NULL.", name, io->rois ? "batch_indices" : "rois");
   }
+  if (rebnn_status status = CheckAligned(name, {{"rois", io->rois}, {"batch_indices", io->batch_indices}})) {
+    return status;
+  }
   if (rebnn_status status = CheckRegions(name, *io)) return status;
   if (!io->x || !io->y) return Fail(invalid, "%s: %s is NULL.", name, io->x ? "y" : "x");
+  if (rebnn_status status = CheckAligned(name, {{"x", io->x}, {"y", io->y}})) return status;
   if (rebnn_status status = CheckScratch(name, scratch, scratch_bytes, static_cast<size_t>(needed))) return status;
   job.scratch = static_cast<uint8_t*>(scratch);
   for (int axis = 0; axis < 2; ++axis) job.parts[axis] = PartsOf(*io, axis);

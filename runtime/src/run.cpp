@@ -87,20 +87,20 @@ rebnn_status CheckPointers(const rebnn_conv_io& io) {
   if (!io.y && !io.y_bits && (io.scale || io.mul || io.add || io.residual || io.pre || io.slope || io.post || io.clip)) {
     return Fail(invalid, "%s: steps after the sum are given, but neither y nor y_bits.", name);
   }
-  const struct {
-    const char* what;
-    const void* pointer;
-  } fields[] = {
-      {"x", io.x},         {"shift", io.shift}, {"sums", io.sums}, {"scale", io.scale},
-      {"mul", io.mul},     {"add", io.add},     {"pre", io.pre},   {"residual", io.residual},
-      {"slope", io.slope}, {"post", io.post},   {"y", io.y},       {"next_shift", io.next_shift},
-      {"clip", io.clip},
-  };
-  for (const auto& field : fields) {
-    if (reinterpret_cast<uintptr_t>(field.pointer) % alignof(float)) {
-      return Fail(invalid, "%s: %s is not aligned to %zu bytes.", name, field.what, alignof(float));
-    }
-  }
+  const rebnn_status status = CheckAligned(name, {{"x", io.x},
+                                                  {"shift", io.shift},
+                                                  {"sums", io.sums},
+                                                  {"scale", io.scale},
+                                                  {"mul", io.mul},
+                                                  {"add", io.add},
+                                                  {"residual", io.residual},
+                                                  {"pre", io.pre},
+                                                  {"slope", io.slope},
+                                                  {"post", io.post},
+                                                  {"y", io.y},
+                                                  {"next_shift", io.next_shift},
+                                                  {"clip", io.clip}});
+  if (status != REBNN_OK) return status;
   if (io.clip && !(io.clip[0] < 0 && io.clip[1] > 0)) {
     return Fail(invalid, "%s: clip is %g and %g; the first must be negative and the second positive.", name, io.clip[0],
                 io.clip[1]);

@@ -48,6 +48,7 @@ bool HasHalfProducts() {
 // The stem that belongs to the kernels in use; with products of 16 bits if they are asked for and the processor has
 // them.
 const StemKernels* ChosenStem(bool half) {
+  (void)half;  // unused where no processor has them
   const Kernels* kernels = ChosenKernels();
   if (!kernels) return nullptr;
 #if defined(__x86_64__)
@@ -111,10 +112,11 @@ void ArrangeWeights(rebnn_stem* stem, const float* weights, const float* mul, co
   }
 }
 
-void* AllocateZeros(int64_t count, size_t size) {
-  const size_t bytes = static_cast<size_t>(count) * size;
-  void* memory = AllocateAligned(bytes);
-  if (memory) std::memset(memory, 0, bytes);
+// NULL if there is not so much memory.
+void* AllocateZeros(std::initializer_list<int64_t> factors) {
+  const int64_t bytes = Product(factors);
+  void* memory = bytes < 0 ? nullptr : AllocateAligned(static_cast<size_t>(bytes));
+  if (memory) std::memset(memory, 0, static_cast<size_t>(bytes));
   return memory;
 }
 
@@ -139,9 +141,9 @@ rebnn_status Sizes(const char* function, const rebnn_stem& stem, int64_t n, int6
   run->tile_rows = CeilDiv(run->conv_h, kTileSide);
   run->columns = CeilDiv(CeilDiv(run->conv_w, kTileSide), stem.kernels->tiles) * stem.kernels->tiles;
   const int64_t real = sizeof(float);
-  const int64_t padded = stem.blocks * stem.kernels->block;
-  if (Product({n, h, w, stem.in_channels, real}) < 0 ||
-      Product({n, run->conv_h, run->columns + 1, kTileSide * padded, real}) < 0) {
+  const int64_t padded = stem.blocks * stem.kernels->block, images = n ? n : 1;
+  if (Product({images, h, w, stem.in_channels, real}) < 0 ||
+      Product({images, run->conv_h, run->columns + 1, kTileSide * padded, real}) < 0) {
     return Fail(REBNN_INVALID_ARGUMENT, "%s: %lld images of %lld x %lld pixels are more than memory can hold.",
                 function, static_cast<long long>(n), static_cast<long long>(h), static_cast<long long>(w));
   }
@@ -186,6 +188,17 @@ void Task(void* arg, size_t i) {
 // Floats of memory of one task.
 int64_t TaskFloats(const StemRun& run) { return StemMemory(*run.stem, run.columns).All() + kFlagFloats; }
 
+// Bytes of scratch memory of all tasks.
+rebnn_status ScratchBytes(const char* name, const StemRun& run, int64_t tasks, size_t* bytes) {
+  const int64_t needed = Product({tasks, TaskFloats(run), static_cast<int64_t>(sizeof(float))});
+  if (needed < 0) {
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: %lld tasks need more scratch memory than there can be.", name,
+                static_cast<long long>(tasks));
+  }
+  *bytes = static_cast<size_t>(needed);
+  return REBNN_OK;
+}
+
 }  // namespace
 
 StemMemory::StemMemory(const rebnn_stem& stem, int64_t columns) {
@@ -209,6 +222,7 @@ rebnn_status Create(const char* name, bool half, int64_t in_channels, int64_t ou
                     const float* mul, const float* add, rebnn_stem** stem) {
   if (!weights || !stem) return Fail(REBNN_INVALID_ARGUMENT, "%s: %s is NULL.", name, weights ? "stem" : "weights");
   *stem = nullptr;
+  if (rebnn_status status = CheckAligned(name, {{"weights", weights}, {"mul", mul}, {"add", add}})) return status;
   const StemKernels* kernels = ChosenStem(half);
   if (!kernels) return REBNN_INVALID_ARGUMENT;
   if (in_channels < 1 || in_channels > kMaxDepth / kPhases) {
@@ -227,9 +241,10 @@ rebnn_status Create(const char* name, bool half, int64_t in_channels, int64_t ou
     made->depth = in_channels * kPhases;
     made->padded_depth = CeilDiv(made->depth, kernels->lanes) * kernels->lanes;
     made->blocks = CeilDiv(out_channels, kernels->block);
-    made->weights = AllocateZeros(made->blocks * kPoints * made->depth * kernels->block, kernels->weight_bytes);
-    made->factor = static_cast<float*>(AllocateZeros(made->blocks * kernels->block, sizeof(float)));
-    made->add = static_cast<float*>(AllocateZeros(made->blocks * kernels->block, sizeof(float)));
+    const int64_t padded = made->blocks * kernels->block, real = sizeof(float);
+    made->weights = AllocateZeros({padded, kPoints, made->depth, static_cast<int64_t>(kernels->weight_bytes)});
+    made->factor = static_cast<float*>(AllocateZeros({padded, real}));
+    made->add = static_cast<float*>(AllocateZeros({padded, real}));
   }
   if (!made || !made->weights || !made->factor || !made->add) {
     rebnn_stem_destroy(made);
@@ -282,8 +297,7 @@ rebnn_status rebnn_stem_scratch_size(const rebnn_stem* stem, int64_t n, int64_t 
   if (!stem || !bytes) return rebnn::Fail(REBNN_INVALID_ARGUMENT, "%s: an argument is NULL.", name);
   rebnn::StemRun run = {};
   if (rebnn_status status = rebnn::Sizes(name, *stem, n, h, w, &run)) return status;
-  *bytes = static_cast<size_t>(rebnn::TaskFloats(run) * rebnn::TaskCount(run, threads)) * sizeof(float);
-  return REBNN_OK;
+  return rebnn::ScratchBytes(name, run, rebnn::TaskCount(run, threads), bytes);
 }
 
 rebnn_status rebnn_stem_run(const rebnn_stem* stem, const rebnn_stem_io* io, void* scratch, size_t scratch_bytes,
@@ -300,10 +314,12 @@ rebnn_status rebnn_stem_run(const rebnn_stem* stem, const rebnn_stem_io* io, voi
   if (rebnn_status status = Sizes(name, *stem, io->n, io->h, io->w, &job.run)) return status;
   if (io->n == 0) return REBNN_OK;
   if (!io->x || !io->y) return Fail(invalid, "%s: %s is NULL.", name, io->x ? "y" : "x");
+  if (rebnn_status status = CheckAligned(name, {{"x", io->x}, {"y", io->y}})) return status;
   job.run.io = io;
   job.tasks = TaskCount(job.run, parallel ? parallel->threads : 1);
   job.floats = TaskFloats(job.run);
-  const size_t needed = static_cast<size_t>(job.tasks * job.floats) * sizeof(float);
+  size_t needed = 0;
+  if (rebnn_status status = ScratchBytes(name, job.run, job.tasks, &needed)) return status;
   if (rebnn_status status = CheckScratch(name, scratch, scratch_bytes, needed)) return status;
   job.memory = static_cast<float*>(scratch);
   for (job.image = 0; job.image < io->n; ++job.image) {

@@ -18,6 +18,9 @@ double Total(const float* lanes) {
   return total;
 }
 
+// Whether the gradient of a weight passes the mask; that of NaN does not.
+bool Passes(float weight, int32_t mask) { return !mask | (std::fabs(weight) <= 1.0f); }
+
 }  // namespace
 }  // namespace rebnn
 
@@ -46,12 +49,9 @@ void rebnn_pack_weights(const float* weights, int64_t channels, int64_t in_chann
 void rebnn_scaled_sign_gradient(int64_t channels, int64_t weights, const float* __restrict latent,
                                 const float* alpha, const float* __restrict grad, int32_t mask,
                                 float* __restrict grad_latent, float* grad_alpha) {
-  const float bound = mask ? 1.0f : INFINITY;
   for (int64_t i = 0; i < channels; ++i, latent += weights, grad += weights, grad_latent += weights) {
     const float scale = alpha[i];
-    for (int64_t j = 0; j < weights; ++j) {
-      grad_latent[j] = std::fabs(latent[j]) > bound ? 0.0f : grad[j] * scale;
-    }
+    for (int64_t j = 0; j < weights; ++j) grad_latent[j] = rebnn::Passes(latent[j], mask) ? grad[j] * scale : 0.0f;
     float sums[kLanes] = {};
     int64_t j = 0;
     for (; j + kLanes <= weights; j += kLanes) {
@@ -86,6 +86,8 @@ void rebnn_measure_channels(int64_t channels, int64_t weights, const float* __re
     largest[i] = 0;
     for (const float value : maxima) largest[i] = value > largest[i] ? value : largest[i];
     task[i] = static_cast<float>(std::sqrt(rebnn::Total(squares)));
+    // No comparison finds NaN, but the sum of squares is NaN if one of them is.
+    if (std::isnan(task[i])) largest[i] = task[i];
     magnitude[i] = static_cast<float>(rebnn::Total(magnitudes));
     distance[i] = static_cast<float>(std::sqrt(rebnn::Total(residuals)));
   }
@@ -93,11 +95,10 @@ void rebnn_measure_channels(int64_t channels, int64_t weights, const float* __re
 
 void rebnn_add_reconstruction(int64_t channels, int64_t weights, const float* __restrict latent, const float* alpha,
                               const float* gamma, int32_t mask, float* __restrict grad) {
-  const float bound = mask ? 1.0f : INFINITY;
   for (int64_t i = 0; i < channels; ++i, latent += weights, grad += weights) {
     const float scale = alpha[i], factor = gamma[i];
     for (int64_t j = 0; j < weights; ++j) {
-      const float passed = std::fabs(latent[j]) > bound ? 0.0f : grad[j];
+      const float passed = rebnn::Passes(latent[j], mask) ? grad[j] : 0.0f;
       const float residual = latent[j] - (latent[j] < 0.0f ? -scale : scale);
       grad[j] = passed + factor * residual;
     }
@@ -110,11 +111,11 @@ void rebnn_count_flips(int64_t channels, int64_t weights, const float* __restric
   for (int64_t i = 0; i < channels; ++i, latent += weights, negative += weights, changed += weights) {
     int32_t count = 0, backs = 0;
     for (int64_t j = 0; j < weights; ++j) {
-      changed[j] = negative[j] ^ static_cast<uint8_t>(latent[j] < 0.0f);
+      changed[j] = (negative[j] != 0) != (latent[j] < 0.0f);
       count += changed[j];
     }
     if (changed_before) {
-      for (int64_t j = 0; j < weights; ++j) backs += changed[j] & changed_before[j];
+      for (int64_t j = 0; j < weights; ++j) backs += changed[j] & (changed_before[j] != 0);
       changed_before += weights;
     }
     flips[i] = count;

@@ -45,6 +45,12 @@ inline std::vector<float> AnyReals(Random& random, int64_t count) {
   return reals;
 }
 
+// A pointer that no number can be at.
+template <class T>
+T* OffByOne(T* pointer) {
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(pointer) + 1);
+}
+
 inline int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 // Signs as +1 and -1 to packed bits, `channels` of them to a row of whole bytes.

@@ -107,9 +107,6 @@ void Runs(const rebnn_conv* conv) {
   good.h = good.w = 8;
   good.x = x.data();
   good.y = y.data();
-  const auto off_by_one = [](const float* pointer) {
-    return reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(pointer) + 1);
-  };
   const struct {
     const char* words;
     std::function<void(rebnn_conv_io&)> change;
@@ -128,9 +125,10 @@ void Runs(const rebnn_conv* conv) {
       {"neither y nor y_bits", [&](auto& io) { io.y = nullptr, io.sums = sums.data(), io.clip = clip; }},
       {"clip is 0 and 1; the first must be negative", [&](auto& io) { io.clip = clip + 1; }},
       {"clip is nan and nan", [&](auto& io) { io.clip = nans; }},
-      {"x is not aligned", [&](auto& io) { io.x = off_by_one(x.data()); }},
-      {"y is not aligned", [&](auto& io) { io.y = off_by_one(y.data()); }},
-      {"residual is not aligned", [&](auto& io) { io.residual = off_by_one(x.data()); }},
+      {"x is not aligned", [&](auto& io) { io.x = OffByOne(x.data()); }},
+      {"y is not aligned", [&](auto& io) { io.y = OffByOne(y.data()); }},
+      {"residual is not aligned", [&](auto& io) { io.residual = OffByOne(x.data()); }},
+      {"sums is not aligned", [&](auto& io) { io.sums = OffByOne(sums.data()); }},
   };
   for (const auto& one : wrong) {
     rebnn_conv_io io = good;
@@ -198,6 +196,10 @@ void Regions() {
       {"batch_indices is NULL", [](auto& io) { io.batch_indices = nullptr; }},
       {"x is NULL", [](auto& io) { io.x = nullptr; }},
       {"y is NULL", [](auto& io) { io.y = nullptr; }},
+      {"rois is not aligned", [&](auto& io) { io.rois = OffByOne(rois.data()); }},
+      {"batch_indices is not aligned", [&](auto& io) { io.batch_indices = OffByOne(images.data()); }},
+      {"x is not aligned", [&](auto& io) { io.x = OffByOne(x.data()); }},
+      {"y is not aligned", [&](auto& io) { io.y = OffByOne(y.data()); }},
   };
   size_t needed = 0;
   CHECK(rebnn_roi_align_scratch_size(&good, 1, &needed) == REBNN_OK, "%s", rebnn_last_error());
@@ -234,6 +236,30 @@ void Regions() {
   for (float value : y) CHECK(value == 1.0f, "a map of ones gives %g", static_cast<double>(value));
 }
 
+void Pools() {
+  const std::vector<float> x(4 * 4 + 1, 1.0f);
+  std::vector<float> y(2 * 2 + 1, 3.0f);
+  const rebnn_average_pool_io good = {1, 4, 4, 1, 0, x.data(), y.data()};
+  const struct {
+    const char* words;
+    std::function<void(rebnn_average_pool_io&)> change;
+  } wrong[] = {
+      {"a size is -1", [](auto& io) { io.n = -1; }},
+      {"ceil_mode is 2", [](auto& io) { io.ceil_mode = 2; }},
+      {"larger than memory can be", [](auto& io) { io.n = io.h = io.w = 2147483647; }},
+      {"x is NULL", [](auto& io) { io.x = nullptr; }},
+      {"x is not aligned", [&](auto& io) { io.x = OffByOne(x.data()); }},
+      {"y is not aligned", [&](auto& io) { io.y = OffByOne(y.data()); }},
+  };
+  for (const auto& one : wrong) {
+    rebnn_average_pool_io io = good;
+    one.change(io);
+    Says(rebnn_average_pool_run(&io, nullptr), one.words);
+  }
+  for (float value : y) CHECK(value == 3.0f, "an output was written in spite of the error");
+  CHECK(rebnn_average_pool_run(&good, nullptr) == REBNN_OK && y[0] == 1.0f, "%s", rebnn_last_error());
+}
+
 }  // namespace
 
 int main() {
@@ -248,5 +274,6 @@ int main() {
   Runs(conv);
   rebnn_conv_destroy(conv);
   Regions();
+  Pools();
   std::printf("every wrong argument gives its sentence\n");
 }

@@ -148,6 +148,18 @@ void Arguments(Random& random) {
   refused(changed([&](rebnn_image_io& io) { io.fill = nullptr; }), "fill");
   refused(changed([&](rebnn_image_io& io) { io.y = nullptr; }), "y is NULL");
   refused(changed([&](rebnn_image_io& io) { io.mean = io.fill, io.std = nullptr; }), "mean");
+  refused(changed([&](rebnn_image_io& io) { io.mean = OffByOne(io.fill), io.std = io.fill; }), "mean is not aligned");
+  refused(changed([&](rebnn_image_io& io) { io.fill = OffByOne(io.fill); }), "fill is not aligned");
+  refused(changed([&](rebnn_image_io& io) { io.y = OffByOne(io.y); }), "y is not aligned");
+  if (sizeof(void*) == 4) {
+    // One row of so many pixels may fit into memory; what making it takes does not.
+    const auto wide = changed([](rebnn_image_io& io) {
+      io.size[0] = io.crop[2] = 1;
+      io.offset[0] = io.offset[1] = io.crop[0] = io.crop[1] = 0;
+      io.size[1] = io.crop[3] = io.resized[1] = int64_t{1} << 27;
+    });
+    refused(wide, "scratch memory");
+  }
   CHECK(rebnn_image_rows(nullptr, 0, 1, scratch, bytes) == REBNN_INVALID_ARGUMENT, "no io");
   CHECK(rebnn_image_rows(&one.io, 0, 1, nullptr, bytes) == REBNN_INVALID_ARGUMENT, "no scratch");
   CHECK(rebnn_image_rows(&one.io, 0, 1, scratch, bytes - 1) == REBNN_INVALID_ARGUMENT, "too little scratch");

@@ -170,22 +170,36 @@ void Refuses() {
   refused(rebnn_stem_create(int64_t{1} << 62, 8, weights.data(), nullptr, nullptr, &made), "in_channels is 46116");
   refused(rebnn_stem_create(3, 0, weights.data(), nullptr, nullptr, &made), "out_channels is 0");
   refused(rebnn_stem_create(3, 8, nullptr, nullptr, nullptr, &made), "weights is NULL");
+  refused(rebnn_stem_create(3, 7, OffByOne(weights.data()), nullptr, nullptr, &made), "weights is not aligned");
+  refused(rebnn_stem_create(3, 7, weights.data(), nullptr, OffByOne(weights.data()), &made), "add is not aligned");
+  if (sizeof(void*) == 4) {
+    CHECK(rebnn_stem_create(4, 1 << 24, weights.data(), nullptr, nullptr, &made) == REBNN_OUT_OF_MEMORY,
+          "weights that no memory can hold are accepted");
+  }
   CHECK(made == nullptr, "something was made");
   CHECK(rebnn_stem_create(3, 8, weights.data(), nullptr, nullptr, &made) == REBNN_OK, "%s", rebnn_last_error());
   const Stem stem(made);
   int64_t side = 0;
   size_t bytes = 0;
   refused(rebnn_stem_output_size(made, 0, 4, &side, &side), "height is 0");
+  // Without an image, too: the size of the scratch memory does not depend on how many there are.
+  refused(rebnn_stem_scratch_size(made, 0, 2147483647, 2147483647, 1024, &bytes), "more than memory can hold");
   refused(rebnn_stem_scratch_size(made, 1 << 30, 1 << 30, 1 << 30, 1, &bytes), "more than memory can hold");
   CHECK(rebnn_stem_scratch_size(made, 1, 4, 4, 1, &bytes) == REBNN_OK, "%s", rebnn_last_error());
   const Scratch scratch(bytes);
-  std::vector<float> x(3 * 16), y(8);
+  std::vector<float> x(3 * 16 + 1), y(8 + 1);
   rebnn_stem_io io = {1, 4, 4, x.data(), REBNN_NHWC, y.data()};
   refused(rebnn_stem_run(made, &io, scratch.get(), bytes - 1, nullptr), "scratch has");
   refused(rebnn_stem_run(made, &io, static_cast<char*>(scratch.get()) + 4, bytes, nullptr), "not aligned");
   io.layout = 2;
   refused(rebnn_stem_run(made, &io, scratch.get(), bytes, nullptr), "layout is 2");
   io.layout = REBNN_NHWC;
+  io.x = OffByOne(x.data());
+  refused(rebnn_stem_run(made, &io, scratch.get(), bytes, nullptr), "x is not aligned");
+  io.x = x.data();
+  io.y = OffByOne(y.data());
+  refused(rebnn_stem_run(made, &io, scratch.get(), bytes, nullptr), "y is not aligned");
+  io.y = y.data();
   io.x = nullptr;
   refused(rebnn_stem_run(made, &io, scratch.get(), bytes, nullptr), "x is NULL");
   io.n = 0;

@@ -206,6 +206,9 @@ void Arguments() {
       {"scale is NULL", [](auto& io) { io.scale = nullptr; }},
       {"ids is NULL", [](auto& io) { io.ids = nullptr; }},
       {"y is NULL", [](auto& io) { io.y = nullptr; }},
+      {"scale is not aligned", [](auto& io) { io.scale = reinterpret_cast<const float*>(1); }},
+      {"ids is not aligned", [](auto& io) { io.ids = reinterpret_cast<const int64_t*>(4); }},
+      {"y is not aligned", [](auto& io) { io.y = reinterpret_cast<float*>(2); }},
       {"id -4 at position 1 is not one of the table's 3 rows", [](auto& io) { io.rows = 3; }},
   };
   for (const auto& one : also) {

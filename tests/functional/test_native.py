@@ -1,6 +1,9 @@
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -48,6 +51,61 @@ def test_sums_equal_a_convolution_of_signs(
         torch.set_num_threads(before)
 
 
+@pytest.fixture
+def meeting(monkeypatch):
+    """Every task of the kernels waits for one on another thread, until two have met; how many tasks there were."""
+    barrier, tasks, made = threading.Barrier(2, timeout=60), [], native._TASK
+
+    def task(address):
+        function = made(address)
+
+        def run(arg, index):
+            tasks.append(index)
+            if not met.is_set():
+                barrier.wait()
+                met.set()
+            function(arg, index)
+
+        return run
+
+    met = threading.Event()
+    monkeypatch.setattr(native, '_TASK', task)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield tasks
+    torch.set_num_threads(before)
+
+
+@needs_kernels
+def test_one_image_is_shared_out_to_threads(meeting):
+    x, shift, weight = torch.randn(1, 128, 24, 24), torch.randn(128), torch.randn(128, 128, 3, 3)
+    plain = ((1, 1), (1, 1), (1, 1), 1, 0)
+    assert torch.equal(sign_sums(x, shift, weight, *plain), reference(x, shift, weight, *plain))
+    assert len(meeting) > 2
+
+
+@needs_kernels
+def test_rows_of_a_linear_layer_are_shared_out_to_threads(meeting):
+    x, weight = torch.randn(135, 768), torch.randn(768, 768)
+    assert torch.equal(linear_sign_sums(x, None, weight), sign(x) @ sign(weight).t())
+    assert len(meeting) > 2
+
+
+@needs_kernels
+def test_threads_of_the_caller_share_the_pool():
+    x, weight = torch.randn(1, 128, 24, 24), torch.randn(128, 128, 3, 3)
+    plain = ((1, 1), (1, 1), (1, 1), 1, 0)
+    expected = reference(x, None, weight, *plain)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            sums = list(pool.map(lambda _: sign_sums(x, None, weight, *plain), range(16), timeout=120))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(each, expected) for each in sums)
+
+
 @needs_kernels
 @pytest.mark.parametrize('threads', [1, 3])
 @pytest.mark.parametrize('shape', [(7, 5), (2, 3, 70), (64,)])
@@ -59,7 +117,7 @@ def test_sums_equal_a_product_of_signs(shape, threads):
     torch.set_num_threads(threads)
     try:
         assert torch.equal(linear_sign_sums(x, shift, weight), sign(x + shift) @ sign(weight).t())
-        assert torch.equal(linear_sign_sums(x.half(), None, weight), (sign(x) @ sign(weight).t()).half())
+        assert torch.equal(linear_sign_sums(x.half(), None, weight.half()), (sign(x) @ sign(weight).t()).half())
     finally:
         torch.set_num_threads(before)
 
@@ -206,6 +264,220 @@ def test_gradients_of_a_scaled_sign_are_those_of_pytorch(mask, without_kernels):
 
     for ours, expected in zip(gradients(), without_kernels(gradients), strict=True):
         torch.testing.assert_close(ours, expected)
+
+
+VALUES = [0.0, -0.0, 1e-40, -1e-40, 1.0, -1.0, 1.0000001, -1.0000001, 3e38, -3e38]
+UNUSUAL = [*VALUES, float('nan'), float('inf'), -float('inf')]
+
+
+def every_pair(values: list[float], others: list[float]) -> tuple[torch.Tensor, torch.Tensor]:
+    """A channel for each of the first, with each of the others in it."""
+    first = torch.tensor(values)[:, None].expand(len(values), len(others)).contiguous()
+    return first, torch.tensor(others).repeat(len(values), 1)
+
+
+@needs_kernels
+@pytest.mark.parametrize('mask', [True, False])
+@pytest.mark.parametrize('repeats', [1, 3], ids=['fewer than a register', 'more'])
+def test_nan_infinity_and_denormals_give_what_the_formulas_do(mask, repeats):
+    latent, grad = every_pair(UNUSUAL, UNUSUAL * repeats)
+    alpha, gamma = torch.linspace(0.1, 2, len(latent)), torch.linspace(0, 1, len(latent))
+    wide_alpha, wide_gamma = alpha[:, None], gamma[:, None]
+    passes = latent.abs() <= 1 if mask else torch.ones_like(latent, dtype=torch.bool)
+    signs = torch.where(latent < 0, -1.0, 1.0)
+    residual = latent - wide_alpha * signs
+
+    def same(ours, expected):
+        torch.testing.assert_close(ours, expected, equal_nan=True)
+
+    same(native.signs(latent), signs)
+    grad_latent, grad_alpha = native.scaled_sign_gradient(grad, latent, alpha, mask)
+    same(grad_latent, torch.where(passes, grad * wide_alpha, 0))
+    for one in (latent, grad):  # every channel of the gradient has a NaN, only one of the latent weight
+        _, grad_alpha = native.scaled_sign_gradient(one, latent, alpha, mask)
+        same(grad_alpha, (one * signs).sum(dim=1))
+        negative, largest, task, magnitude, distance = native.measure_channels(one, latent, alpha)
+        assert torch.equal(negative, latent < 0)
+        same(largest, one.abs().amax(dim=1))
+        same(task, one.norm(dim=1))
+        same(magnitude, latent.abs().sum(dim=1))
+        same(distance, residual.norm(dim=1))
+    finished = grad.clone()
+    assert native.add_reconstruction_(finished, latent, alpha, gamma, mask)
+    same(finished, torch.where(passes, grad, 0) + wide_gamma * residual)
+    changed, flips, backs = native.count_flips(latent, grad < 0, grad > 0)
+    assert torch.equal(changed, (grad < 0) != (latent < 0))
+    assert torch.equal(flips, changed.sum(dim=1)) and torch.equal(backs, (changed & (grad > 0)).sum(dim=1))
+
+
+@needs_kernels
+@pytest.mark.parametrize('where', [0, 20, 34])
+def test_one_nan_in_a_gradient_is_measured(where):
+    grad = torch.randn(2, 35)
+    grad[0, where] = float('nan')
+    _, largest, task, *_ = native.measure_channels(grad, torch.randn(2, 35), torch.ones(2))
+    assert largest.isnan().tolist() == task.isnan().tolist() == [True, False]
+
+
+class Subclass(torch.Tensor):
+    """A tensor that is not PyTorch's own."""
+
+
+def unaligned(tensor: torch.Tensor) -> torch.Tensor:
+    memory = bytearray(tensor.numel() * tensor.element_size() + 1)
+    return torch.frombuffer(memory, dtype=tensor.dtype, offset=1).view(tensor.shape)
+
+
+def every_second(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.stack([tensor, tensor], dim=-1)[..., 0]
+
+
+OTHERWISE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    'float64': torch.Tensor.double,
+    'float16': torch.Tensor.half,
+    'bfloat16': torch.Tensor.bfloat16,
+    'whole numbers': torch.Tensor.int,
+    'complex': lambda t: t.to(torch.complex64),
+    'without values': lambda t: t.to('meta'),
+    'sparse': torch.Tensor.to_sparse,
+    'subclass': lambda t: t.as_subclass(Subclass),
+    'negated when read': torch._neg_view,
+    'zeros without memory': lambda t: torch._efficientzerotensor(t.shape),
+    'not contiguous': every_second,
+    'one value for all': lambda t: torch.ones(()).expand(t.shape),
+}
+SIZES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    'one': lambda t: torch.ones(1, dtype=t.dtype),
+    'first alone': lambda t: t[:1].clone(),
+    'none': lambda t: t[:0],
+    'scalar': lambda t: torch.ones((), dtype=t.dtype),
+    'one more': lambda t: torch.cat([t, t[:1]]),
+    'flat': lambda t: t.flatten()[:-1].clone(),
+    'another dimension': lambda t: t[None],
+}
+LATENT_FUNCTIONS = {
+    'scaled_sign_gradient': (native.scaled_sign_gradient, 3, [True]),
+    'measure_channels': (native.measure_channels, 3, []),
+    'add_reconstruction_': (native.add_reconstruction_, 4, [True]),
+}
+
+
+@needs_kernels
+@pytest.mark.parametrize('how', [*OTHERWISE, *SIZES, 'unaligned', 'differentiable'])
+@pytest.mark.parametrize('name', LATENT_FUNCTIONS)
+def test_latent_weights_of_other_memory_or_size_are_left_to_pytorch(name, how):
+    function, tensors, rest = LATENT_FUNCTIONS[name]
+    made = [torch.randn(6, 4), torch.randn(6, 4), torch.rand(6), torch.rand(6)][:tensors]
+    others = {**OTHERWISE, **SIZES, 'unaligned': unaligned, 'differentiable': lambda t: t.clone().requires_grad_()}
+    before = made[0].clone()
+    for i in range(tensors):
+        given = list(made)
+        given[i] = others[how](made[i])
+        assert not function(*given, *rest), i
+    assert torch.equal(made[0], before)
+    assert function(*made, *rest)
+
+
+@needs_kernels
+@pytest.mark.parametrize('how', [*OTHERWISE, *SIZES])
+def test_flags_of_other_memory_or_size_are_left_to_pytorch(how):
+    if how in ('negated when read', 'zeros without memory'):
+        pytest.skip('a bool has neither')
+    made = [torch.randn(6, 4), torch.rand(6, 4) < 0.5, torch.rand(6, 4) < 0.5]
+    for i in range(3):
+        given = list(made)
+        given[i] = {**OTHERWISE, **SIZES}[how](made[i])
+        assert native.count_flips(*given) is None, i
+    assert native.count_flips(*made) is not None
+
+
+@needs_kernels
+@pytest.mark.parametrize('how', [*OTHERWISE, 'unaligned'])
+def test_signs_of_other_memory_are_left_to_pytorch(how):
+    x = torch.randn(6, 4)
+    assert native.signs({**OTHERWISE, 'unaligned': unaligned}[how](x)) is None
+    assert native.signs(x.requires_grad_()) is not None
+
+
+CONVOLUTION = (1, 1), (0, 0), (1, 1), 1
+
+
+@needs_kernels
+@pytest.mark.parametrize('how', [*OTHERWISE, *SIZES])
+def test_products_of_other_memory_or_size_are_right_or_left_to_pytorch(how):
+    change = {**OTHERWISE, **SIZES}[how]
+    made = [torch.randn(2, 6, 5, 5), torch.randn(6), torch.randn(4, 6, 3, 3)]
+    rows = [torch.randn(2, 6), torch.randn(6), torch.randn(4, 6)]
+    for i in range(3):
+        given, flat = list(made), list(rows)
+        given[i], flat[i] = change(made[i]), change(rows[i])
+        sums, products = sign_sums(*given, *CONVOLUTION), linear_sign_sums(*flat)
+        if sums is not None:
+            expected = reference(*given[:3], *CONVOLUTION, 0)
+            assert sums.dtype == expected.dtype and torch.equal(sums, expected), i
+        if products is not None:
+            expected = sign(flat[0] + flat[1]) @ sign(flat[2]).t()
+            assert products.dtype == expected.dtype and torch.equal(products, expected), i
+
+
+@needs_kernels
+@pytest.mark.parametrize('place', ['input', 'weight'])
+def test_a_sign_below_the_smallest_float32_is_not_lost(place):
+    tiny, one = torch.full((1, 1, 1, 1), -1e-60, dtype=torch.float64), torch.ones(1, 1, 1, 1)
+    x, weight = (tiny, one) if place == 'input' else (one, tiny)
+    assert sign_sums(x, None, weight, *CONVOLUTION) is None
+    assert linear_sign_sums(x[..., 0, 0], None, weight[..., 0, 0]) is None
+    assert sign(tiny).item() == -1
+    conv = BinaryConv2d(1, 1, 1, bias=False, activation='BinarySign', keep_real=False, dtype=torch.float64).eval()
+    with torch.no_grad():
+        conv.weight.fill_(-1e-60)
+        assert conv(torch.ones(1, 1, 1, 1, dtype=torch.float64)).item() < 0
+
+
+@needs_kernels
+def test_types_are_promoted_as_pytorch_promotes_them():
+    x, shift, weight = torch.ones(1, 2).half(), torch.ones(2), torch.ones(1, 2)
+    assert linear_sign_sums(x, shift, weight).dtype == functional.linear(x + shift, weight).dtype == torch.float32
+    assert linear_sign_sums(x, None, weight) is None  # PyTorch refuses a product of two types
+    assert linear_sign_sums(x, shift, weight.half()) is None
+
+
+@needs_kernels
+def test_one_scale_for_all_channels_trains_as_in_pytorch(without_kernels):
+    weight, alpha = latent_weight((6, 4)).requires_grad_(), torch.tensor([0.5], requires_grad=True)
+
+    def gradients():
+        return torch.autograd.grad(scaled_sign(weight, alpha).square().sum(), (weight, alpha))
+
+    for ours, expected in zip(gradients(), without_kernels(gradients), strict=True):
+        assert torch.equal(ours, expected)
+
+
+@needs_kernels
+def test_results_lie_next_to_the_weights_whatever_the_default_device():
+    latent, grad, alpha = torch.randn(3, 4), torch.randn(3, 4), torch.rand(3)
+    expected = native.measure_channels(grad, latent, alpha), native.count_flips(latent, grad < 0, None)
+    x, weight = torch.randn(1, 4, 1, 1), torch.randn(3, 4, 1, 1)
+    sums = sign_sums(x, None, weight, *CONVOLUTION)
+    with torch.device('meta'):
+        found = native.measure_channels(grad, latent, alpha), native.count_flips(latent, grad < 0, None)
+        assert torch.equal(sign_sums(x, None, weight, *CONVOLUTION), sums)
+    for ours, theirs in zip(found, expected, strict=True):
+        assert all(map(torch.equal, ours, theirs))
+
+
+@needs_kernels
+def test_modes_and_transforms_of_pytorch_see_its_own_operators():
+    x = torch.randn(3, 4)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert native.signs(x) is None and native.measure_channels(x, x, x[:, 0].clone()) is None
+        assert linear_sign_sums(x, None, x) is None
+
+    def looked_at(row):
+        assert native.signs(row) is None and not native.holds_values(row)
+        return row * 2
+
+    assert torch.equal(torch.vmap(looked_at)(x), x * 2)
 
 
 @needs_kernels

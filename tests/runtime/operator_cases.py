@@ -173,6 +173,7 @@ def one_node_model(
     attributes: Mapping[str, Any] | None = None,
     weights: np.ndarray | None = None,
     computed_weights: bool = False,
+    constants: Mapping[str, np.ndarray] | None = None,
     inputs: list[str] | None = None,
     types: Mapping[str, int] | None = None,
     opset: int = 18,
@@ -185,6 +186,7 @@ def one_node_model(
         attributes: in place of the case's own.
         weights: in place of the case's own, as they lie in the file.
         computed_weights: feed the weights at run time.
+        constants: further inputs that are initializers, by name.
         inputs: of the node, in place of all that the operator has.
         types: element type of a graph input, by name; default float, and uint8 for P and W.
         opset: version of the standard operators.
@@ -195,7 +197,10 @@ def one_node_model(
     attributes = case.attributes() if attributes is None else attributes
     node = helper.make_node(case.op, names, outputs, name=name, domain='rebnn', **attributes)
     kind = {'P': TensorProto.UINT8, 'W': TensorProto.UINT8, **(types or {})}
-    fed = [n for n in dict.fromkeys(names) if n and (n != 'W' or computed_weights)]
+    held = dict(constants or {})
+    if not computed_weights:
+        held['W'] = case.packed_weights() if weights is None else weights
+    fed = [n for n in dict.fromkeys(names) if n and n not in held]
     graph = helper.make_graph(
         [node],
         'graph',
@@ -204,9 +209,7 @@ def one_node_model(
             helper.make_tensor_value_info(n, TensorProto.UINT8 if n == 'bits' else TensorProto.FLOAT, None)
             for n in outputs
         ],
-        []
-        if computed_weights
-        else [numpy_helper.from_array(case.packed_weights() if weights is None else weights, 'W')],
+        [numpy_helper.from_array(array, name) for name, array in held.items()],
     )
     opsets = [helper.make_opsetid('', opset), helper.make_opsetid('rebnn', 1)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rebnn_mm.functional import native
+
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / 'runtime'
 # Kept between runs, so that only what has changed is compiled again; git ignores it.
@@ -35,9 +37,10 @@ def tool(name: str) -> str:
     return found
 
 
-def build(folder: Path, targets: list[str], sanitizer: str = '') -> Path:
+def build(folder: Path, targets: list[str], sanitizer: str = '', *options: str) -> Path:
     """Configures and builds; returns the folder of the build."""
     configure = [tool('cmake'), '-S', RUNTIME, '-B', folder, '-DREBNN_BUILD_TESTS=ON', f'-DREBNN_SANITIZE={sanitizer}']
+    configure += options
     for command in (configure, [tool('cmake'), '--build', folder, '--target', *targets]):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -204,10 +207,37 @@ def test_library_needs_the_c_library_only_and_shows_its_interface_only(plain):
     needed = re.findall(r'NEEDED.*\[(.*)\]', dynamic)
     assert needed
     assert all(name.startswith(('libc.so', 'ld-linux')) for name in needed), needed
+    assert re.findall(r'SONAME.*\[(.*)\]', dynamic) == [f'librebnn.so.{native.ABI}']
     names = subprocess.run([tool('nm'), '-D', '--defined-only', library], capture_output=True, text=True, check=True)
-    shown = {line.split()[-1] for line in names.stdout.splitlines()}
-    declared = set(re.findall(r'\b(rebnn_\w+)\(', (RUNTIME / 'include' / 'rebnn.h').read_text()))
-    assert shown == declared
+    assert {line.split()[-1] for line in names.stdout.splitlines()} == declared()
+
+
+def declared() -> set[str]:
+    """The functions of the C interface."""
+    return set(re.findall(r'\b(rebnn_\w+)\(', (RUNTIME / 'include' / 'rebnn.h').read_text()))
+
+
+@pytest.mark.slow
+def test_each_library_for_windows_shows_its_own_interface_only():
+    prefix = 'x86_64-w64-mingw32-'
+    compilers = [f'-DCMAKE_C_COMPILER={tool(prefix + "gcc")}', f'-DCMAKE_CXX_COMPILER={tool(prefix + "g++")}']
+    folder = build(BUILDS / 'windows', ['rebnn', 'rebnn_ort'], '', '-DCMAKE_SYSTEM_NAME=Windows', *compilers)
+    for library, expected in ((folder / 'librebnn.dll', declared()), (folder / 'ort' / 'librebnn_ort.dll', None)):
+        listed = subprocess.run([tool(prefix + 'objdump'), '-p', library], capture_output=True, text=True, check=True)
+        names = listed.stdout.split('[Ordinal/Name Pointer] Table')[1].split('\n\n')[0]
+        shown = set(re.findall(r'\] (?:\+base\[ *\d+\] +\w+ )?(\w+)$', names, flags=re.MULTILINE))
+        assert shown == (expected or {'RegisterCustomOps'})
+
+
+def test_a_processor_with_the_other_byte_order_is_refused(tmp_path):
+    """Without one at hand: with a compiler that says it were for one."""
+    (tmp_path / 'any.cpp').write_text('#include "conv.h"\n')
+    compiler = os.environ.get('CXX') or tool('c++')
+    flags = ['-std=c++17', f'-I{RUNTIME / "src"}', f'-I{RUNTIME / "include"}', '-fsyntax-only', tmp_path / 'any.cpp']
+    assert subprocess.run([compiler, *flags], capture_output=True).returncode == 0
+    flags += ['-U__BYTE_ORDER__', '-D__BYTE_ORDER__=__ORDER_BIG_ENDIAN__']
+    refused = subprocess.run([compiler, *flags], capture_output=True, text=True)
+    assert refused.returncode and 'librebnn needs a processor whose first byte is the lowest' in refused.stderr
 
 
 def test_code_for_one_processor_is_never_shared(plain):
@@ -239,6 +269,36 @@ def test_example_of_the_page_prints_what_the_page_says(plain, tmp_path):
     compiled = subprocess.run([compiler, *flags, 'example.c', *link], cwd=tmp_path, capture_output=True, text=True)
     assert compiled.returncode == 0, compiled.stderr
     assert subprocess.run(['./example'], cwd=tmp_path, capture_output=True, text=True, check=True).stdout == printed
+
+
+@pytest.mark.slow
+def test_a_board_gets_the_kernels_of_its_slowest_core(tmp_path):
+    compilers = [
+        f'-DCMAKE_{language}_COMPILER={tool(f"aarch64-linux-gnu-{name}")}'
+        for language, name in (('C', 'gcc'), ('CXX', 'g++'))
+    ]
+    system = ['-DCMAKE_SYSTEM_NAME=Linux', '-DCMAKE_SYSTEM_PROCESSOR=aarch64']
+    program = build(BUILDS / 'aarch64', ['test_arguments'], '', *system, *compilers) / 'tests' / 'test_arguments'
+    # What the emulated program opens comes from this folder if it is there.
+    cores = tmp_path / 'sys' / 'devices' / 'system' / 'cpu'
+    (tmp_path / 'lib').symlink_to('/usr/aarch64-linux-gnu/lib')
+    for registers, expected in (
+        (['410fd034'] * 4, 'neon_a55'),  # Cortex-A53, as on a Raspberry Pi 3
+        (['411fd050'], 'neon_a55'),  # Cortex-A55
+        (['410fd034', '410fd082'], 'neon_a55'),  # with a Cortex-A72, as on an RK3399
+        (['410fd083'] * 4, 'neon'),  # Cortex-A72, as on a Raspberry Pi 4
+        (['510fd034'], 'neon'),  # another manufacturer's
+    ):
+        shutil.rmtree(cores, ignore_errors=True)
+        for core, register in enumerate(registers):
+            folder = cores / f'cpu{core}' / 'regs' / 'identification'
+            folder.mkdir(parents=True)
+            (folder / 'midr_el1').write_text(f'0x00000000{register}\n')
+        environment = {name: value for name, value in os.environ.items() if name != 'REBNN_ISA'}
+        command = [tool('qemu-aarch64'), '-L', tmp_path, program]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert f'instruction set: {expected}\n' in done.stdout, registers
 
 
 @pytest.mark.slow

@@ -68,6 +68,34 @@ print(json.dumps(largest))
 """
 
 
+# Prints the process's memory, in bytes, before and after one run with large inputs, and after many with small ones.
+HELD = """
+import json, os, sys
+import numpy as np, onnxruntime
+from rebnn_mm.deploy.native import register
+
+def held():
+    with open('/proc/self/statm') as file:
+        return int(file.read().split()[1]) * os.sysconf('SC_PAGE_SIZE')
+
+model, large, small, runs = sys.argv[1:]
+options = onnxruntime.SessionOptions()
+options.intra_op_num_threads = 1
+options.enable_cpu_mem_arena = False
+register(options)
+session = onnxruntime.InferenceSession(model, options)
+large, small = dict(np.load(large)), dict(np.load(small))
+session.run(None, small)
+measured = [held()]
+session.run(None, large)
+measured.append(held())
+for _ in range(int(runs)):
+    session.run(None, small)
+measured.append(held())
+print(json.dumps(measured))
+"""
+
+
 @pytest.fixture(scope='module')
 def counter(tmp_path_factory) -> Path:
     compiler = os.environ.get('CC') or shutil.which('cc')
@@ -177,11 +205,11 @@ def test_the_alignment_of_regions_allocates_in_its_first_run_only(counter, tmp_p
     assert first > created > 0 and later == [first] * (RUNS - 1)
 
 
-def text_model() -> bytes:
-    """Attention of one head size, whose scratch memory goes with the number of threads."""
+def text_model(heads: int = 8, head_size: int = 64) -> bytes:
+    """Attention, whose scratch memory goes with the number of threads and with the square of the length."""
     names = ('Q', 'K', 'V')
     node = helper.make_node('BinaryAttention', [*names, 'mask'], ['Y'], domain='rebnn')
-    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, None, 8, 64]) for name in names]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, None, heads, head_size]) for name in names]
     inputs.append(helper.make_tensor_value_info('mask', TensorProto.BOOL, [1, 1, 1, None]))
     output = helper.make_tensor_value_info('Y', TensorProto.FLOAT, None)
     graph = helper.make_graph([node], 'attention', inputs, [output])
@@ -208,6 +236,22 @@ def test_scratch_memory_is_planned_for_the_threads_of_the_session(counter, opera
     else:
         one, four = counted(counter, LARGEST, *files, 1, 4)
         assert 0 < one < four and counted(counter, LARGEST, *files, 'bound') == [one]
+
+
+@pytest.mark.skipif(not Path('/proc/self/statm').exists(), reason='this system does not say how much memory is held')
+def test_scratch_memory_shrinks_after_a_large_input(tmp_path):
+    (tmp_path / 'model.onnx').write_bytes(text_model(heads=1, head_size=8))
+    rng, scratch = np.random.default_rng(0), 20_000**2 // 8
+    for name, length in (('large', 20_000), ('small', 20)):
+        feeds = {name: rng.normal(size=(1, length, 1, 8)).astype(np.float32) for name in 'QKV'}
+        np.savez(tmp_path / f'{name}.npz', **feeds, mask=np.ones((1, 1, 1, length), bool))
+    program = [sys.executable, '-c', HELD, 'model.onnx', 'large.npz', 'small.npz', '2100']
+    environment = {**os.environ, 'PYTHONPATH': str(HERE.parents[1])}
+    done = subprocess.run(program, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    before, large, after = json.loads(done.stdout)
+    assert large - before > 0.9 * scratch, 'the large input took no scratch memory'
+    assert after - before < 0.3 * scratch
 
 
 @pytest.mark.parametrize('text', ['0', '-1', '1025', '1.5', 'two', '12345678901234567890'])

@@ -87,6 +87,41 @@ def test_one_zero_stands_for_no_residual(op):
         running.run(None, {**without, 'R': np.ones((1, 1, 1, 1), np.float32)})
 
 
+def steps_that_may_do_nothing(case: Case, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """The operator's vectors, each random, or an identity, or nearly one."""
+    constants = {}
+    for name, array in case.inputs().items():
+        if name in VECTORS[case.op] and name != 'R' and rng.random() < 0.9:
+            one = name in ('scale', 'mul', 'slope')
+            same = [np.ones_like(array), -np.ones_like(array)] if one else [0 * abs(array), -0.0 * abs(array)]
+            nearly = same[0].copy()
+            nearly[-1] = rng.choice([-0.0, 0.0, 1.0, -1.0, np.nan, 1e-42])
+            constants[name] = [array, *same, *same, nearly][rng.integers(6)]
+    return constants
+
+
+@pytest.mark.parametrize('op', [*CONVOLUTIONS, 'BinaryLinear'])
+def test_constant_steps_give_the_same_bits_and_those_that_do_nothing_too(op):
+    rng = np.random.default_rng(0)
+    sizes = dict(kernel=(1, 1), size=(30,)) if op == 'BinaryLinear' else dict(kernel=(3, 1), pads=(1, 1, 1, 1))
+    case = Case(op, 2, 5, **sizes)  # few products, so that sums are often 0
+    for _ in range(25):
+        constants = steps_that_may_do_nothing(case, rng)
+        arrays = {**case.inputs(), **constants}
+        if 'R' in arrays:
+            arrays['R'] = rng.choice(np.float32([0.0, -0.0, 1.5]), arrays['R'].shape)
+        running = session(case, constants=constants)
+        got = running.run(None, {name: arrays[name] for name in arrays if name not in constants})
+        for ours, fed, expected in zip(got, session(case).run(None, arrays), case.expected(arrays), strict=True):
+            assert same_bits(ours, fed) and same_bits(ours, expected), constants
+
+
+@pytest.mark.parametrize(('name', 'shape'), [('shift', (6,)), ('scale', (1,)), ('slope', ()), ('next_shift', (6, 1))])
+def test_constants_of_a_wrong_shape_are_refused_when_the_session_is_made(name, shape):
+    text = refusal(lambda: session(BLOCK, constants={name: np.zeros(shape, np.float32)}))
+    assert f"BinaryBlock 'layer': {name} has the shape {list(shape)}; it must be [" in text
+
+
 def test_packed_output_feeds_a_packed_input():
     first = Case('BinaryBlock', 20, 13, pads=(1, 1, 1, 1))
     y, bits = session(first).run(None, first.inputs())
