@@ -228,12 +228,15 @@ def test_images_that_fill_no_batch_are_no_training():
     assert no_batch(DataLoader(list(range(128)), batch_size=128, drop_last=True)) is None
 
 
+SPLITS = ('train', 'val', 'test')
+
+
 def named_classes(folder, classes, **categories):
     """A config whose splits have these categories, ``'person car boat'`` where none are given."""
     pytest.importorskip('mmdet')
     cfg = coco_config(f'{folder}/')
     (folder / 'annotations').mkdir(exist_ok=True)
-    for split, at in (('train', 'train'), ('val', 'val'), ('test', 'val')):
+    for split in SPLITS:
         path = f'annotations/{split}.json'
         names = categories.get(split, 'person car boat').split()
         listed = [dict(id=3 * number + 1, name=name) for number, name in enumerate(names)]
@@ -245,9 +248,6 @@ def named_classes(folder, classes, **categories):
     return cfg
 
 
-SPLITS = ('train', 'val', 'test')
-
-
 @pytest.mark.parametrize('split', SPLITS)
 def test_classes_that_annotations_lack_are_named_with_the_nearest(tmp_path, split):
     """mmdet numbers the categories that it finds: labels behind a missing one are shifted."""
@@ -255,7 +255,9 @@ def test_classes_that_annotations_lack_are_named_with_the_nearest(tmp_path, spli
     assert shifted_labels(named_classes(tmp_path, classes), SPLITS) is None
     cfg = named_classes(tmp_path, classes, **{split: 'Person cat boat car'})
     message = shifted_labels(cfg, SPLITS)
-    assert message.startswith(f"{split}_dataloader.dataset.metainfo.classes names 'person' (nearest: 'Person'), which ")
+    assert message.startswith(
+        f"{split}_dataloader.dataset.metainfo.classes names 'person' (nearest: 'Person'), which "
+    )
     assert f'{tmp_path}/annotations/{split}.json does not list' in message
     cfg = named_classes(tmp_path, classes, **{split: 'Person carr bat'})
     assert "'person' (nearest: 'Person'), 'car' (nearest: 'carr'), 'boat' (nearest: 'bat'), which" in shifted_labels(
