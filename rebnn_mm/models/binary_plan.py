@@ -18,7 +18,7 @@ from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.naming import name_matches
 from ..registry import registered_class
 from ..utils.options import check_options
-from .data_flow import DataFlow
+from .data_flow import CannotCopy, DataFlow
 
 Config = Mapping[str, Any]
 Example = Tensor | Mapping[str, Any]
@@ -75,6 +75,11 @@ def plan_binary(
     if conv is None and linear is None:
         raise ValueError("binarize: neither conv nor linear is given; name a layer, conv=dict(type='ReBNNConv2d')")
     refuse_binary(model)
+    if isinstance(model, nn.Linear) or _is_conv(model):
+        raise ValueError(
+            f'binarize: the model is one {type(model).__name__} alone, which nothing holds that could hold another in '
+            'its place: put it into nn.Sequential.'
+        )
     kinds: tuple[type[nn.Module], ...] = ()
     if conv is not None:
         check_layer('conv', conv, BinaryConv2d)
@@ -95,6 +100,8 @@ def plan_binary(
     forward, images = _run_on(model, example)
     try:
         flow = DataFlow(model, layers, forward, images)
+    except CannotCopy:
+        raise
     except Exception as error:
         sizes = ', '.join('x'.join(map(str, image.shape)) for image in images) or 'its example'
         first = str(error).strip().partition('\n')[0]
@@ -221,7 +228,9 @@ def why_impossible(model: nn.Module, layer: nn.Module) -> str:
         nn.Conv2d._conv_forward,
     ):
         return f'{kind} computes something of its own'
-    if is_parametrized(layer):
+    # Older forms of it, and pruning, compute the weight in a hook and keep the result beside the parameters.
+    own = layer._parameters
+    if is_parametrized(layer) or own.get('weight') is None or (layer.bias is not None and own.get('bias') is None):
         return 'its weight is parametrized'
     shared = shares_with(model, layer)
     return f'shares its weight with {shared}' if shared else ''

@@ -132,6 +132,10 @@ class Node:
     layer: str = ''
 
 
+class CannotCopy(ValueError):
+    """A model cannot be copied; the sentence says why."""
+
+
 class DataFlow:
     """How the layers of a model stand to each other.
 
@@ -140,6 +144,9 @@ class DataFlow:
         layers: dotted names of those to watch.
         forward: runs a model once, on one example.
         images: tensors that count as the model's input.
+
+    Raises:
+        CannotCopy: a module cannot be copied; the message names it.
 
     Example:
         >>> model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 1), nn.Tanh(), nn.Conv2d(4, 2, 1))
@@ -158,7 +165,7 @@ class DataFlow:
         forward: Callable[[nn.Module], Any],
         images: Iterable[Tensor],
     ) -> None:
-        model = copy.deepcopy(model).eval()
+        model = _copied(model).eval()
         watched = {model.get_submodule(name): name for name in layers}
         self.inputs: dict[str, list[Node]] = {name: [] for name in watched.values()}
         self.outputs: dict[str, list[Node]] = {name: [] for name in watched.values()}
@@ -243,6 +250,32 @@ class DataFlow:
         seen = self._behind(name, along)
         own = seen | set(self.outputs[name])
         return [parent for node in seen if node.kind in ADD for parent in node.parents if parent not in own]
+
+
+def _copied(model: nn.Module) -> nn.Module:
+    # What a hook of weight_norm or of pruning has computed cannot be copied with its graph, and is computed again.
+    values = [value for module in model.modules() for value in vars(module).values() if isinstance(value, Tensor)]
+    memo = {id(value): value.detach().clone() for value in values}
+    try:
+        return copy.deepcopy(model, memo)
+    except Exception as error:
+        name, kind = _first_uncopied(model)
+        raise CannotCopy(
+            f'binarize: {type(model).__name__} cannot be copied, and a copy is what it is run on: {name!r} ({kind}) '
+            f'fails with {type(error).__name__}: {error}.'
+        ) from error
+
+
+def _first_uncopied(model: nn.Module) -> tuple[str, str]:
+    """Name and class of the innermost module that cannot be copied, the first of them."""
+    found = ('', type(model).__name__)
+    for name, module in model.named_modules():
+        if not found[0] or name.startswith(f'{found[0]}.'):
+            try:
+                copy.deepcopy(module)
+            except Exception:
+                found = (name, type(module).__name__)
+    return found
 
 
 class _Recorder(TorchFunctionMode):
