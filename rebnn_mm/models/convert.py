@@ -16,6 +16,7 @@ from .binary_plan import (
     Example,
     check_layer,
     example_image,
+    image_sentence,
     plan_binary,
     shares_with,
     starving_sentence,
@@ -95,9 +96,8 @@ def binarize(
             # It says in tables why it is real, and computes what it did.
             if row.real_because:
                 new[row.name].stay_real(row.real_because)
-    starving = starving_sentence(plan)
-    if starving:
-        print_log(f'{type(model).__name__}: {starving}', 'current', logging.WARNING)
+    for sentence in filter(None, (starving_sentence(plan), image_sentence(plan))):
+        print_log(f'{type(model).__name__}: {sentence}', 'current', logging.WARNING)
     return model
 
 

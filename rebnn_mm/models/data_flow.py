@@ -42,60 +42,96 @@ PRODUCT = {
     'conv1d',
     'conv2d',
     'conv3d',
+    'conv_transpose1d',
     'conv_transpose2d',
+    'conv_transpose3d',
     'einsum',
+    'embedding',
+    'gru',
     'linear',
+    'lstm',
     'matmul',
     'mm',
     'multi_head_attention_forward',
+    'mv',
+    'rnn_relu',
+    'rnn_tanh',
     'scaled_dot_product_attention',
 }
 ENLARGE = {'interpolate', 'upsample'}
 PASSING = ENLARGE | {
     'adaptive_avg_pool1d',
     'adaptive_avg_pool2d',
+    'adaptive_max_pool1d',
     'adaptive_max_pool2d',
     'alpha_dropout',
     'avg_pool2d',
+    'bfloat16',
+    'broadcast_to',
     'cat',
+    'channel_shuffle',
     'chunk',
     'clone',
     'concat',
+    'concatenate',
     'contiguous',
     'detach',
     'div',
+    'divide',
+    'double',
     'dropout',
+    'dropout1d',
     'dropout2d',
+    'dropout3d',
     'expand',
     'expand_as',
+    'feature_alpha_dropout',
     'flatten',
     'flip',
+    'fliplr',
+    'flipud',
     'float',
+    'gather',
     'get',
     'getitem',
     'half',
+    'hsplit',
+    'hstack',
     'index_select',
+    'lp_pool2d',
+    'max_pool1d',
     'max_pool2d',
     'mean',
+    'moveaxis',
     'movedim',
     'mul',
+    'multiply',
     'narrow',
+    'native_channel_shuffle',
     'neg',
     'pad',
     'permute',
     'pixel_shuffle',
     'pixel_unshuffle',
+    'ravel',
     'repeat',
+    'repeat_interleave',
     'reshape',
     'roll',
+    'rot90',
     'select',
     'setitem',
     'split',
     'squeeze',
     'stack',
     'sub',
+    'subtract',
     'swapaxes',
+    'swapdims',
     't',
+    'take_along_dim',
+    'tensor_split',
+    'tile',
     'to',
     'transpose',
     'truediv',
@@ -107,9 +143,13 @@ PASSING = ENLARGE | {
     'unsqueeze',
     'view',
     'view_as',
+    'vstack',
 }
-"""Functions that hand values on: order, size, scale and offset may change. What is in no set ends a path: a gate
-(sigmoid, softmax) or the decoding of a prediction."""
+"""Functions that hand values on: order, size, scale and offset may change. What is in no set ends a path from a layer:
+a gate (sigmoid, softmax) or the decoding of a prediction."""
+
+MASK = 'mask'
+"""Kind of what a comparison makes: true or false."""
 
 STRAIGHT = {'avg_pool2d', 'clone', 'contiguous', 'div', 'dropout', 'max_pool2d', 'mul', 'to'}
 """Those of them that lead from a shortcut's convolution to the addition."""
@@ -205,8 +245,10 @@ class DataFlow:
         return bool(self.outputs[name])
 
     def is_first(self, name: str) -> bool:
-        """Whether the layer sees the model's input, at most normalised and cut into pieces."""
-        return any(node.kind == 'input' for node in self._before(name, PASSING | ADD | NORM))
+        """Whether the layer sees the model's input, through whatever functions but no other layer or product."""
+        ends = PRODUCT | {MASK}
+        seen = _walk(self.inputs[name], lambda node: node.parents if not node.layer and node.kind not in ends else [])
+        return any(node.kind == 'input' for node in seen)
 
     def is_output(self, name: str) -> bool:
         """Whether neither norm, nor activation, nor another product follows."""
@@ -307,6 +349,8 @@ class _Recorder(TorchFunctionMode):
         kind = _kind(func)
         if kind == 'hardtanh' and kwargs.get('min_val', -1) >= 0:
             kind = 'relu6'  # as torch.nn.ReLU6 calls it
+        if isinstance(out, Tensor) and out.dtype == torch.bool:
+            kind = MASK
         parents = self.known(args, kwargs)
         if parents and not kind.startswith('new') and not kind.endswith('like'):
             self.note([args[0]] if kind == 'setitem' else tree_leaves(out), Node(kind, parents))

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, weight_norm
 
 import rebnn_mm
-from rebnn_mm import binarize, plan_binary
+from rebnn_mm import binarize, plan_binary, plan_table
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.layers.report import layer_report
 from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
@@ -243,6 +243,20 @@ def test_the_log_names_what_starves(monkeypatch):
     assert not said
     binarize(network(nn.ReLU), CONV, example=IMAGE)
     assert len(said) == 1 and 'Sequential: 1 layers become binary behind a ReLU' in said[0]
+
+
+@pytest.mark.parametrize('channels', [1, 3])
+def test_the_log_names_what_may_see_an_image(monkeypatch, channels):
+    said = []
+    monkeypatch.setattr('rebnn_mm.models.convert.print_log', lambda text, *rest: said.append(text))
+    sizes = [(3, channels), (channels, 4), (4, 4), (4, 2)]
+    layers = [layer for pair in sizes for layer in (nn.Conv2d(*pair, 1), nn.Tanh())][:-1]
+    plan = plan_binary(nn.Sequential(*layers), CONV, example=IMAGE)
+    assert 'in layers that become binary (2): name those that see an image in keep_real' in plan_table(plan)
+    binarize(nn.Sequential(*layers), CONV, example=IMAGE)
+    assert len(said) == 1 and said[0].startswith('Sequential: 1 or 3 input channels')
+    binarize(nn.Sequential(*layers), CONV, keep_real=['2'], example=IMAGE)
+    assert len(said) == 1
 
 
 def test_a_config_keeps_the_keys_of_the_real_model():
