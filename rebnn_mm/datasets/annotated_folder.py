@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from .photo_places import IMAGES, Box, Photo, Places, beginning, split_of_folder
+from .photo_places import IMAGES, Box, Photo, Places, beginning, broken, split_of_folder
 
 LISTS = {
     'train': ('train', 'training'),
@@ -97,9 +97,13 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
             f'every box of {folder} lies within the first pixel of its image. They are counted in pixels, not as '
             'shares of the width and height.'
         )
-    counts = {split: Counter(box.name for photo in photos for box in photo.boxes) for split, photos in splits.items()}
-    present = set().union(*counts.values())
+    present = {box.name for box in boxes}
     classes = tuple(name for name in order if name in present)
+    notes += [f'classes have no box anywhere and are left out\t{name}' for name in order if name not in present]
+    counts = {
+        split: Counter(box.name for photo in photos for box in photo.boxes if not box.crowd)
+        for split, photos in splits.items()
+    }
     _look(splits, counts, classes, notes)
     return Annotated(folder, classes, splits, _joined(notes))
 
@@ -206,6 +210,8 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                 else:
                     crowd = bool(entry.get('iscrowd'))
                     left, top, width, height = (float(side) for side in entry['bbox'])
+                    problem = broken(f'annotation {entry.get("id")}', left, top, width, height)
+                    wrong += [problem] if problem else []
                     area = float(entry.get('area') or 0)
                     box = Box(names[entry['category_id']], left, top, width, height, crowd, area)
                     boxes[entry['image_id']].append(box)
@@ -244,7 +250,10 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
                 left, top, right, bottom = (
                     float(item.findtext(f'bndbox/{side}') or 'nan') for side in ('xmin', 'ymin', 'xmax', 'ymax')
                 )
-                boxes.append(Box((item.findtext('name') or '').strip(), left, top, right - left, bottom - top))
+                name = (item.findtext('name') or '').strip()
+                problem = broken(f'{path}: {name!r}', left, top, right - left, bottom - top)
+                wrong += [problem] if problem else []
+                boxes.append(Box(name, left, top, right - left, bottom - top))
         except (ElementTree.ParseError, ValueError) as error:
             wrong.append(f'{path} is no XML file of VOC ({error})')
             continue
@@ -329,8 +338,29 @@ def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[s
         raise BadAnnotations('one image is too few: some are trained on, others validated on.')
     random.Random(0).shuffle(photos)
     count = max(1, round(VALIDATION * len(photos)))
-    notes.append(f'nothing is for validation: {count} of {len(photos)} images are, chosen by seed 0')
-    return {'train': sorted(photos[count:]), 'val': sorted(photos[:count])}
+    chosen = _spared(photos, count)
+    if not any(photo.boxes for photo in chosen):
+        chosen = _spared([photo for photo in photos if photo.boxes], count)
+    if not chosen:
+        notes.append('each image has the only box of a class, so nothing is for validation but the training images')
+        return {'train': sorted(photos), 'val': sorted(photos)}
+    notes.append(f'nothing is for validation: {len(chosen)} of {len(photos)} images are, chosen by seed 0')
+    return {'train': sorted(photo for photo in photos if photo not in chosen), 'val': sorted(chosen)}
+
+
+def _spared(photos: Sequence[Photo], count: int) -> list[Photo]:
+    """The first photos, at most so many, without which each class still has another image with a box of it."""
+    left = Counter(name for photo in photos for name in _classes_of(photo))
+    chosen: list[Photo] = []
+    for photo in photos:
+        if len(chosen) < count and all(left[name] > 1 for name in _classes_of(photo)):
+            chosen.append(photo)
+            left.subtract(_classes_of(photo))
+    return chosen
+
+
+def _classes_of(photo: Photo) -> set[str]:
+    return {box.name for box in photo.boxes if not box.crowd}
 
 
 def _mended(photo: Photo, notes: list[str]) -> Photo:

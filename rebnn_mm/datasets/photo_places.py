@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path, PureWindowsPath
@@ -35,6 +36,18 @@ class Photo(NamedTuple):
     width: int
     height: int
     boxes: list[Box]
+
+
+def broken(what: str, left: float, top: float, width: float, height: float) -> str | None:
+    """What is wrong with the numbers of a box, None if they are those of one.
+
+    Example:
+        >>> broken('box 3', 5.0, 5.0, -2.0, 3.0)
+        'box 3 ends before it begins: its corners are swapped'
+    """
+    if not all(map(math.isfinite, (left, top, width, height))):
+        return f'{what} is no box of four numbers'
+    return f'{what} ends before it begins: its corners are swapped' if min(width, height) < 0 else None
 
 
 class Places:
