@@ -8,8 +8,8 @@
 
     rebnn new-config --data my_images --out my.py --taught --start classifier.pth
 
-The folder holds images and either JSON files of COCO's form or XML files of VOC, at any depth. Annotations are not
-changed: what is trained on is written beside the config, as my_train.json and my_val.json.
+The folder holds images and JSON files of COCO's form, XML files of VOC, labels of YOLO or CSV files, at any depth.
+Annotations are not changed: what is trained on is written next to the config, as my_train.json and my_val.json.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def parse_args() -> argparse.Namespace:
         'accurate, for twice the training',
     )
     for split in SPLITS:
-        parser.add_argument(f'--{split}', type=Path, help=f"COCO's file for {split}, where its name does not say it")
+        parser.add_argument(f'--{split}', type=Path, help=f"COCO's or CSV file for {split}, if not its name")
     parser.add_argument(
         '--size',
         nargs=2,

@@ -1,4 +1,4 @@
-"""A folder of images with boxes, in COCO's or VOC's form, as people have it: found, read and checked."""
+"""A folder of images with boxes, in COCO's, VOC's or YOLO's form or as CSV, as people have it: found and checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from .photo_places import IMAGES, Box, Photo, Places, beginning, broken, split_of_folder
+from .csv_boxes import csv_files, read_csv
+from .photo_places import (
+    IMAGES,
+    BadAnnotations,
+    Box,
+    Photo,
+    Places,
+    beginning,
+    broken,
+    by_folder,
+    split_of_folder,
+    stop_if_wrong,
+)
+from .yolo_labels import looks_like_yolo, read_yolo, yolo_file, yolo_names_file
 
 LISTS = {
     'train': ('train', 'training'),
@@ -23,6 +36,17 @@ LISTS = {
 
 WRITTEN = {'description': 'written by rebnn new-config'}
 """Marks files of annotations that are our own, which a second call does not take for the user's."""
+
+FORMS = {
+    'shapes': 'labelme',
+    '_via_img_metadata': 'VGG Image Annotator',
+    'assets': 'VoTT',
+    'objects': 'Supervisely',
+}
+"""Forms of JSON that are not read, by a key that they have."""
+
+LOOKED_AT = 20
+"""JSON files that are looked into for another form."""
 
 VALIDATION = 0.2
 """Share of the images that is kept for validation where the folder does not say which."""
@@ -48,10 +72,6 @@ class Annotated(NamedTuple):
         return [box for photo in self.splits[split] for box in photo.boxes if not box.crowd]
 
 
-class BadAnnotations(ValueError):
-    """The folder cannot be trained on; the sentences say why."""
-
-
 def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = None) -> Annotated:
     """Find the annotations of a folder, read them and check them against the images.
 
@@ -60,9 +80,12 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     ``ImageSets/Main`` or of their folders. Where nothing says what is for validation, a fifth of the images is, chosen
     by a seed.
 
+    YOLO's labels are those that a ``data.yaml`` lists, or all where there is a ``classes.txt``; a CSV file has a box
+    in each row.
+
     Args:
         folder: with images and annotations, at any depth.
-        given: COCO's file of a split, where its name does not say it.
+        given: COCO's or a CSV file of a split, where its name does not say it.
 
     Raises:
         BadAnnotations: there are none, or they do not fit the images.
@@ -79,13 +102,7 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
         raise BadAnnotations(f'there is no folder {folder}.')
     places = Places(folder)
     named = {split: Path(path).resolve() for split, path in (given or {}).items()}
-    files = _coco_files(folder, named) | named
-    if files:
-        splits, order = _read_coco(files, places)
-        if len(files) == 1:
-            splits = _by_folder(splits, folder)
-    else:
-        splits, order = _read_voc(folder, places)
+    splits, order = _read(places, named)
     notes = list(places.notes)
     splits = _with_validation(splits, notes)
     splits = {split: [_mended(photo, notes) for photo in photos] for split, photos in splits.items()}
@@ -106,6 +123,65 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     }
     _look(splits, counts, classes, notes)
     return Annotated(folder, classes, splits, _joined(notes))
+
+
+def _read(places: Places, named: Mapping[str, Path]) -> tuple[dict[str, list[Photo]], list[str]]:
+    """The splits, and the names of the classes in their order, of whatever form there is."""
+    folder = places.folder
+    if any(path.suffix.lower() == '.csv' for path in named.values()):
+        return read_csv(dict(named), places)
+    files = _coco_files(folder, named) | named
+    if files:
+        splits, order = _read_coco(files, places)
+        return (_by_folder(splits, folder) if len(files) == 1 else splits), order
+    described = yolo_file(folder)
+    if described is not None:
+        return read_yolo(described, places)
+    if any(map(_is_voc, folder.rglob('*.xml'))):
+        return _read_voc(folder, places)
+    label, names = looks_like_yolo(folder, places), yolo_names_file(folder)
+    if label is not None and names is not None:
+        return read_yolo(names, places)
+    if label is not None:
+        raise BadAnnotations(
+            f"{label} is of YOLO's form, and nothing names the classes: write {folder / 'data.yaml'} with the lines "
+            'train: (folder of images), val: (another) and names: [first, second], or a classes.txt with a name in '
+            'each line.'
+        )
+    tables = csv_files(folder)
+    if tables:
+        return read_csv(tables, places)
+    raise BadAnnotations(_nothing_read(folder))
+
+
+def _is_voc(path: Path) -> bool:
+    """Whether an XML file is one of VOC; a broken one is, so that it is named."""
+    try:
+        return ElementTree.parse(path).getroot().tag == 'annotation'
+    except (OSError, ElementTree.ParseError):
+        return True
+
+
+def _nothing_read(folder: Path) -> str:
+    """Why a folder cannot be read, with the name of the form that it has where that is known."""
+    known = (
+        f"{folder} holds no annotations: neither a JSON file of COCO's form (images, annotations, categories), nor "
+        "XML files of VOC, nor labels of YOLO's, nor a CSV file with a box in each row."
+    )
+    for suffix, form in (('*.tfrecord*', 'TFRecord'), ('*.parquet', 'Parquet'), ('*.ndjson', 'Labelbox NDJSON')):
+        path = next(folder.rglob(suffix), None)
+        if path is not None:
+            return f"{known} {path} looks like {form}: export it again in COCO's form."
+    for path in sorted(folder.rglob('*.json'))[:LOOKED_AT]:
+        try:
+            content = json.loads(path.read_text(encoding='utf-8-sig'))
+        except (OSError, ValueError):
+            continue
+        keys = content.keys() if isinstance(content, dict) else ()
+        form = next((form for key, form in FORMS.items() if key in keys), None)
+        if form is not None:
+            return f"{known} {path} looks like {form}: export it in COCO's form, which that can write."
+    return known
 
 
 def as_coco(photos: Iterable[Photo], classes: Sequence[str]) -> dict[str, Any]:
@@ -230,7 +306,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                 photos[file] = places.photo(file, size, boxes.pop(number, []), wrong)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadAnnotations(f"{path} is not of COCO's form ({type(error).__name__}: {error}).") from None
-        _stop_if_wrong(path, wrong)
+        stop_if_wrong(path, wrong)
         splits[split] = list(photos.values())
         order.update(dict.fromkeys(in_order))
     return splits, list(order)
@@ -265,21 +341,10 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
             wrong.append(f'{places.missing(named or path.stem)}, for {path}')
             continue
         photos[path] = places.photo(file, (size[0], size[1]), boxes, wrong)
-    if not photos and not wrong:
-        raise BadAnnotations(
-            f"{folder} holds no annotations: neither a JSON file of COCO's form (images, annotations, categories) nor "
-            'XML files of VOC.'
-        )
-    _stop_if_wrong(folder, wrong)
+    stop_if_wrong(folder, wrong)
     splits = _voc_lists(folder, photos, places.notes)
     if not splits:
-        for path, photo in photos.items():
-            splits.setdefault(split_of_folder(path, folder), []).append(photo)
-        if '' in splits and 'train' in splits:
-            places.notes += [f'are in no folder of a split and not used\t{photo.file}' for photo in splits.pop('')]
-        splits = {split or 'train': found for split, found in splits.items()}
-        if len(splits) == 1 and 'train' not in splits:  # so its name means something else
-            splits = {'train': list(photos.values())}
+        splits = by_folder(list(photos.values()), places, list(photos))
     return splits, sorted({box.name for photo in photos.values() for box in photo.boxes})
 
 
@@ -310,12 +375,6 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
     if splits:
         notes += [f'are in no list and not used\t{p.file}' for p in photos.values() if p.file not in used]
     return splits
-
-
-def _stop_if_wrong(path: Path, wrong: Sequence[str]) -> None:
-    if wrong:
-        more = f', and {len(wrong) - 1} more like it' if len(wrong) > 1 else ''
-        raise BadAnnotations(f'{path}: {wrong[0]}{more}.')
 
 
 def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[str, list[Photo]]:
