@@ -105,7 +105,7 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     splits, order = _read(places, named)
     notes = list(places.notes)
     splits = _with_validation(splits, notes)
-    splits = {split: [_mended(photo, notes) for photo in photos] for split, photos in splits.items()}
+    splits = {split: _all_mended(photos, notes) for split, photos in splits.items()}
     if not any(not box.crowd for photo in splits['train'] for box in photo.boxes):
         raise BadAnnotations(f'no image of {folder} that is for training has a box, those of crowds not counted.')
     boxes = [box for photos in splits.values() for photo in photos for box in photo.boxes]
@@ -422,6 +422,14 @@ def _classes_of(photo: Photo) -> set[str]:
     return {box.name for box in photo.boxes if not box.crowd}
 
 
+def _all_mended(photos: Sequence[Photo], notes: list[str]) -> list[Photo]:
+    """The photos with boxes that can be trained on; one that has lost them all holds objects, and is no negative."""
+    mended = [_mended(photo, notes) for photo in photos]
+    lost = [after.file for before, after in zip(photos, mended, strict=True) if before.boxes and not after.boxes]
+    notes += [f'images have lost all their boxes and are not used\t{file}' for file in lost]
+    return [photo for photo in mended if photo.file not in lost]
+
+
 def _mended(photo: Photo, notes: list[str]) -> Photo:
     kept: list[Box] = []
     for box in photo.boxes:
@@ -451,7 +459,11 @@ def _look(
     """Note what is no mistake and may yet surprise."""
     train = {photo.file for photo in splits['train']}
     notes += [f'are in train and in val\t{photo.file}' for photo in splits['val'] if photo.file in train]
-    notes += [f'training images have no box and are not used\t{p.file}' for p in splits['train'] if not p.boxes]
+    notes += [
+        f'training images have no box: they teach what is no object, unless --no-negatives leaves them out\t{p.file}'
+        for p in splits['train']
+        if not p.boxes
+    ]
     notes += [f'classes have no box to learn from\t{name}' for name in classes if not counts['train'][name]]
     notes += [f'classes have fewer than 20 boxes to learn from\t{n}' for n in classes if 0 < counts['train'][n] < 20]
 

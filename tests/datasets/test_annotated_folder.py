@@ -98,7 +98,10 @@ def test_voc_in_its_own_layout(tmp_path):
     assert data.classes == ('cat', 'dog')
     assert data.splits['train'][0].boxes == [Box('dog', 1, 2, 10, 20), Box('cat', 0, 0, 5, 5)]
     assert [photo.file for photo in data.splits['val']] == ['JPEGImages/b.png']
-    assert 'training images have no box and are not used (1, the first: JPEGImages/c.png)' in data.notes
+    assert (
+        'training images have no box: they teach what is no object, unless --no-negatives leaves them out (1, the '
+        'first: JPEGImages/c.png)'
+    ) in data.notes
 
 
 VOC_NAMES = ('my photo 1', 'b', 'c', 'd')
@@ -214,6 +217,16 @@ def test_boxes_are_mended_and_that_is_said(folder):
         'classes have no box anywhere and are left out (1, the first: dog)',
     ]
     assert 'are in train and in val (5, the first: pictures/0.png)' in data.notes
+
+
+def test_an_image_that_has_lost_its_boxes_is_no_negative(folder):
+    entries = coco()['annotations']
+    entries[0]['bbox'] = [5, 5, 0, 4]
+    write(folder, coco(annotations=entries[:3]), 'train.json')
+    write(folder, coco(), 'val.json')
+    data = read_annotated(folder)
+    assert [len(photo.boxes) for photo in data.splits['train']] == [1, 1, 0, 0]
+    assert 'images have lost all their boxes and are not used (1, the first: pictures/0.png)' in data.notes
 
 
 def test_a_photograph_on_its_side_is_measured_upright(tmp_path):
