@@ -137,7 +137,7 @@ def choose_scale(
     for scale, ratios in product(SCALES, dict.fromkeys((given.ratios, *SHAPES))):
         if len(ratios) == len(given.ratios):
             tried = fit_of(sides, [scale * step for step in steps], ratios, 1, weights)
-            if tried.fit > max(found.fit, given.fit + HARDLY):
+            if tried.fit > max(found.fit, given.fit + HARDLY) and tried.covered >= given.covered:
                 best, found = scale, tried
     return best, found
 
@@ -167,7 +167,7 @@ def fitted_generator(
     if len(strides) == 1 and octave is None:
         old = fit_of(sides, generator['scales'], ratios, strides[0], weights)
         new = choose_anchors(sides, strides[0], weights)
-        if old.fit >= new.fit:
+        if old.fit >= new.fit or new.covered < old.covered:
             return {}, old, old
         return dict(scales=list(new.scales), ratios=list(new.ratios)), old, new
     if octave is None:

@@ -52,7 +52,7 @@ from rebnn_mm.utils.command_line import (
     stopping_on_mistakes,
     unwritable,
 )
-from rebnn_mm.utils.dataset_check import data_paths, missing_data
+from rebnn_mm.utils.dataset_check import data_paths, missing_data, shifted_labels
 from rebnn_mm.utils.page import renewed
 from rebnn_mm.utils.whole_file import whole_file
 
@@ -103,7 +103,7 @@ def main() -> None:
     cfg = load_config(args)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     stop_if(missing_sections(cfg, TESTING))
-    stop_if(missing_data(cfg, ['test']))
+    stop_if(missing_data(cfg, ['test']) or shifted_labels(cfg, ['test']))
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:
         with stopping_on_mistakes(cfg):

@@ -49,7 +49,7 @@ from rebnn_mm.utils.command_line import (
     stop_on_broken_environment,
     stopping_on_mistakes,
 )
-from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.dataset_check import missing_data, shifted_labels
 
 NOTHING = 'nothing'
 """The part of the network that the others are compared with."""
@@ -91,6 +91,7 @@ def main() -> None:
     args.checkpoint = os.path.expanduser(args.checkpoint)
     stop_if(None if os.path.isfile(args.checkpoint) else f'no checkpoint at {args.checkpoint}. Name a file, no URL.')
     stop_on_broken_environment(cfg)
+    stop_if(shifted_labels(cfg, ['train', 'val']))
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     try:

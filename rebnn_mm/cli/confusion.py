@@ -24,7 +24,7 @@ from rich.table import Table
 
 from rebnn_mm.deploy.run import share
 from rebnn_mm.utils.command_line import add_options, config_file, missing_sections, read_config, stop_if
-from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.dataset_check import missing_data, shifted_labels
 from rebnn_mm.utils.picture import save_picture, unfit_picture
 
 MOST_NUMBERS = 30
@@ -110,7 +110,7 @@ def main() -> None:
         else f'no predictions at {args.predictions}. Write them with rebnn test CONFIG CHECKPOINT --out FILE.pkl.'
     )
     stop_if(missing_sections(cfg, ['test_dataloader']))
-    stop_if(missing_data(cfg, ['test']))
+    stop_if(missing_data(cfg, ['test']) or shifted_labels(cfg, ['test']))
     init_default_scope(cfg.get('default_scope', 'mmdet'))
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     try:

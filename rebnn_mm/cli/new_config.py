@@ -8,8 +8,8 @@
 
     rebnn new-config --data my_images --out my.py --taught --start classifier.pth
 
-The folder holds images and either JSON files of COCO's form or XML files of VOC, at any depth. Annotations are not
-changed: what is trained on is written beside the config, as my_train.json and my_val.json.
+The folder holds images and JSON files of COCO's form, XML files of VOC, labels of YOLO or CSV files, at any depth.
+Annotations are not changed: what is trained on is written next to the config, as my_train.json and my_val.json.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ images = dict(
 train_dataloader = dict(
     dataset=dict(
         ann_file=annotations + 'train.json',
-        filter_cfg=dict(filter_empty_gt=True),
+        filter_cfg=dict(filter_empty_gt={filtered}),
         pipeline=train_pipeline,
         **images,
     )
@@ -120,7 +120,7 @@ def parse_args() -> argparse.Namespace:
         'accurate, for twice the training',
     )
     for split in SPLITS:
-        parser.add_argument(f'--{split}', type=Path, help=f"COCO's file for {split}, where its name does not say it")
+        parser.add_argument(f'--{split}', type=Path, help=f"COCO's or CSV file for {split}, if not its name")
     parser.add_argument(
         '--size',
         nargs=2,
@@ -134,6 +134,12 @@ def parse_args() -> argparse.Namespace:
         metavar='CHECKPOINT',
         help='a classifier of the same blocks that the detector starts from, or its teacher: better where there '
         'are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one',
+    )
+    parser.add_argument(
+        '--negatives',
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help='train on images without a box as well, which teach what is no object; default: yes',
     )
     parser.add_argument('--epochs', type=positive, help=f'default: as many as make {STEPS} steps')
     return parser.parse_args()
@@ -165,7 +171,7 @@ def main() -> None:
     models = {path: model for path, (model, _) in changes.items()}
     problem = f'{args.base} or the config of its teacher counts iterations; use configs that count epochs.'
     stop_if(None if all((c.get('train_cfg') or {}).get('max_epochs') for c in configs.values()) else problem)
-    length = steps_of(configs[out], data)
+    length = steps_of(configs[out], data, args.negatives)
     epochs = args.epochs or max(12, math.ceil(STEPS / length))
     if args.start:
         first = next(iter(bases))
@@ -197,6 +203,7 @@ def main() -> None:
             annotations=annotations,
             classes=data.classes,
             scale=scale,
+            filtered=not args.negatives,
             test=f'{"test" if "test" in data.splits else "val"}.json',
             model=_arguments(models[path]),
             schedule=schedule(configs[path], epochs, length) + hooks(configs[path]),
@@ -319,9 +326,9 @@ def model_changes(
     return changes, None
 
 
-def steps_of(base: Config, data: Annotated) -> int:
-    """How many steps an epoch has: images without a box are left out."""
-    images = sum(bool(photo.boxes) for photo in data.splits['train'])
+def steps_of(base: Config, data: Annotated, negatives: bool = True) -> int:
+    """How many steps an epoch has, with the images without a box or without them."""
+    images = sum(negatives or bool(photo.boxes) for photo in data.splits['train'])
     return math.ceil(images / base.train_dataloader.get('batch_size', 1))
 
 

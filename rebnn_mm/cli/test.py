@@ -30,7 +30,7 @@ from rebnn_mm.utils.command_line import (
     stopping_on_mistakes,
     unwritable,
 )
-from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.dataset_check import missing_data, shifted_labels
 from rebnn_mm.utils.encoder_check import missing_encoder
 from rebnn_mm.utils.model_check import unfit_model
 from rebnn_mm.utils.score_table import print_scores
@@ -117,6 +117,7 @@ def main() -> None:
     stop_if(missing_encoder(cfg, ['test']))
     stop_if(missing_checkpoint(args.checkpoint))
     stop_on_broken_environment(cfg)
+    stop_if(shifted_labels(cfg, ['test']))
     stop_if(unfit_model(cfg))
     if args.show:
         stop_if(missing_display())

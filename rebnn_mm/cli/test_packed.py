@@ -27,7 +27,7 @@ from rebnn_mm.utils.command_line import (
     stopping_on_mistakes,
     unwritable,
 )
-from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.dataset_check import missing_data, shifted_labels
 from rebnn_mm.utils.score_table import print_scores
 
 
@@ -66,7 +66,7 @@ def main() -> None:
         stop_if(unwritable(args.out))
     cfg = load_config(args)
     stop_if(missing_sections(cfg, TESTING))
-    stop_if(missing_data(cfg, ['test']))
+    stop_if(missing_data(cfg, ['test']) or shifted_labels(cfg, ['test']))
     packed = load_packed(args)
     try:
         with stopping_on_mistakes(cfg):

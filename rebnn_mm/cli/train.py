@@ -35,7 +35,7 @@ from rebnn_mm.utils.command_line import (
     stop_on_broken_environment,
     stopping_on_mistakes,
 )
-from rebnn_mm.utils.dataset_check import missing_data, no_batch, too_few_classes
+from rebnn_mm.utils.dataset_check import missing_data, no_batch, shifted_labels, too_few_classes
 from rebnn_mm.utils.encoder_check import missing_encoder
 from rebnn_mm.utils.model_check import unfit_model
 
@@ -176,6 +176,7 @@ def main() -> None:
         stop_if(missing_checkpoint(checkpoint))
         cfg.load_from = checkpoint
     stop_on_broken_environment(cfg)
+    stop_if(shifted_labels(cfg))
     stop_if(unfit_model(cfg))
     stop_if(amp_problem(cfg))
 

@@ -1,4 +1,4 @@
-"""A folder of images with boxes, in COCO's or VOC's form, as people have it: found, read and checked."""
+"""A folder of images with boxes, in COCO's, VOC's or YOLO's form or as CSV, as people have it: found and checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from .photo_places import IMAGES, Box, Photo, Places, beginning, split_of_folder
+from .csv_boxes import csv_files, read_csv
+from .photo_places import (
+    IMAGES,
+    BadAnnotations,
+    Box,
+    Photo,
+    Places,
+    beginning,
+    broken,
+    by_folder,
+    split_of_folder,
+    stop_if_wrong,
+)
+from .yolo_labels import looks_like_yolo, read_yolo, yolo_file, yolo_names_file
 
 LISTS = {
     'train': ('train', 'training'),
@@ -23,6 +36,17 @@ LISTS = {
 
 WRITTEN = {'description': 'written by rebnn new-config'}
 """Marks files of annotations that are our own, which a second call does not take for the user's."""
+
+FORMS = {
+    'shapes': 'labelme',
+    '_via_img_metadata': 'VGG Image Annotator',
+    'assets': 'VoTT',
+    'objects': 'Supervisely',
+}
+"""Forms of JSON that are not read, by a key that they have."""
+
+LOOKED_AT = 20
+"""JSON files that are looked into for another form."""
 
 VALIDATION = 0.2
 """Share of the images that is kept for validation where the folder does not say which."""
@@ -48,10 +72,6 @@ class Annotated(NamedTuple):
         return [box for photo in self.splits[split] for box in photo.boxes if not box.crowd]
 
 
-class BadAnnotations(ValueError):
-    """The folder cannot be trained on; the sentences say why."""
-
-
 def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = None) -> Annotated:
     """Find the annotations of a folder, read them and check them against the images.
 
@@ -60,9 +80,12 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     ``ImageSets/Main`` or of their folders. Where nothing says what is for validation, a fifth of the images is, chosen
     by a seed.
 
+    YOLO's labels are those that a ``data.yaml`` lists, or all where there is a ``classes.txt``; a CSV file has a box
+    in each row.
+
     Args:
         folder: with images and annotations, at any depth.
-        given: COCO's file of a split, where its name does not say it.
+        given: COCO's or a CSV file of a split, where its name does not say it.
 
     Raises:
         BadAnnotations: there are none, or they do not fit the images.
@@ -79,16 +102,10 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
         raise BadAnnotations(f'there is no folder {folder}.')
     places = Places(folder)
     named = {split: Path(path).resolve() for split, path in (given or {}).items()}
-    files = _coco_files(folder, named) | named
-    if files:
-        splits, order = _read_coco(files, places)
-        if len(files) == 1:
-            splits = _by_folder(splits, folder)
-    else:
-        splits, order = _read_voc(folder, places)
+    splits, order = _read(places, named)
     notes = list(places.notes)
     splits = _with_validation(splits, notes)
-    splits = {split: [_mended(photo, notes) for photo in photos] for split, photos in splits.items()}
+    splits = {split: _all_mended(photos, notes) for split, photos in splits.items()}
     if not any(not box.crowd for photo in splits['train'] for box in photo.boxes):
         raise BadAnnotations(f'no image of {folder} that is for training has a box, those of crowds not counted.')
     boxes = [box for photos in splits.values() for photo in photos for box in photo.boxes]
@@ -97,11 +114,74 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
             f'every box of {folder} lies within the first pixel of its image. They are counted in pixels, not as '
             'shares of the width and height.'
         )
-    counts = {split: Counter(box.name for photo in photos for box in photo.boxes) for split, photos in splits.items()}
-    present = set().union(*counts.values())
+    present = {box.name for box in boxes}
     classes = tuple(name for name in order if name in present)
+    notes += [f'classes have no box anywhere and are left out\t{name}' for name in order if name not in present]
+    counts = {
+        split: Counter(box.name for photo in photos for box in photo.boxes if not box.crowd)
+        for split, photos in splits.items()
+    }
     _look(splits, counts, classes, notes)
     return Annotated(folder, classes, splits, _joined(notes))
+
+
+def _read(places: Places, named: Mapping[str, Path]) -> tuple[dict[str, list[Photo]], list[str]]:
+    """The splits, and the names of the classes in their order, of whatever form there is."""
+    folder = places.folder
+    if any(path.suffix.lower() == '.csv' for path in named.values()):
+        return read_csv(dict(named), places)
+    files = _coco_files(folder, named) | named
+    if files:
+        splits, order = _read_coco(files, places)
+        return (_by_folder(splits, folder) if len(files) == 1 else splits), order
+    described = yolo_file(folder)
+    if described is not None:
+        return read_yolo(described, places)
+    if any(map(_is_voc, folder.rglob('*.xml'))):
+        return _read_voc(folder, places)
+    label, names = looks_like_yolo(folder, places), yolo_names_file(folder)
+    if label is not None and names is not None:
+        return read_yolo(names, places)
+    if label is not None:
+        raise BadAnnotations(
+            f"{label} is of YOLO's form, and nothing names the classes: write {folder / 'data.yaml'} with the lines "
+            'train: (folder of images), val: (another) and names: [first, second], or a classes.txt with a name in '
+            'each line.'
+        )
+    tables = csv_files(folder)
+    if tables:
+        return read_csv(tables, places)
+    raise BadAnnotations(_nothing_read(folder))
+
+
+def _is_voc(path: Path) -> bool:
+    """Whether an XML file is one of VOC; a broken one is, so that it is named."""
+    try:
+        return ElementTree.parse(path).getroot().tag == 'annotation'
+    except (OSError, ElementTree.ParseError):
+        return True
+
+
+def _nothing_read(folder: Path) -> str:
+    """Why a folder cannot be read, with the name of the form that it has where that is known."""
+    known = (
+        f"{folder} holds no annotations: neither a JSON file of COCO's form (images, annotations, categories), nor "
+        "XML files of VOC, nor labels of YOLO's, nor a CSV file with a box in each row."
+    )
+    for suffix, form in (('*.tfrecord*', 'TFRecord'), ('*.parquet', 'Parquet'), ('*.ndjson', 'Labelbox NDJSON')):
+        path = next(folder.rglob(suffix), None)
+        if path is not None:
+            return f"{known} {path} looks like {form}: export it again in COCO's form."
+    for path in sorted(folder.rglob('*.json'))[:LOOKED_AT]:
+        try:
+            content = json.loads(path.read_text(encoding='utf-8-sig'))
+        except (OSError, ValueError):
+            continue
+        keys = content.keys() if isinstance(content, dict) else ()
+        form = next((form for key, form in FORMS.items() if key in keys), None)
+        if form is not None:
+            return f"{known} {path} looks like {form}: export it in COCO's form, which that can write."
+    return known
 
 
 def as_coco(photos: Iterable[Photo], classes: Sequence[str]) -> dict[str, Any]:
@@ -206,6 +286,8 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                 else:
                     crowd = bool(entry.get('iscrowd'))
                     left, top, width, height = (float(side) for side in entry['bbox'])
+                    problem = broken(f'annotation {entry.get("id")}', left, top, width, height)
+                    wrong += [problem] if problem else []
                     area = float(entry.get('area') or 0)
                     box = Box(names[entry['category_id']], left, top, width, height, crowd, area)
                     boxes[entry['image_id']].append(box)
@@ -224,7 +306,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                 photos[file] = places.photo(file, size, boxes.pop(number, []), wrong)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BadAnnotations(f"{path} is not of COCO's form ({type(error).__name__}: {error}).") from None
-        _stop_if_wrong(path, wrong)
+        stop_if_wrong(path, wrong)
         splits[split] = list(photos.values())
         order.update(dict.fromkeys(in_order))
     return splits, list(order)
@@ -244,7 +326,10 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
                 left, top, right, bottom = (
                     float(item.findtext(f'bndbox/{side}') or 'nan') for side in ('xmin', 'ymin', 'xmax', 'ymax')
                 )
-                boxes.append(Box((item.findtext('name') or '').strip(), left, top, right - left, bottom - top))
+                name = (item.findtext('name') or '').strip()
+                problem = broken(f'{path}: {name!r}', left, top, right - left, bottom - top)
+                wrong += [problem] if problem else []
+                boxes.append(Box(name, left, top, right - left, bottom - top))
         except (ElementTree.ParseError, ValueError) as error:
             wrong.append(f'{path} is no XML file of VOC ({error})')
             continue
@@ -256,21 +341,10 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
             wrong.append(f'{places.missing(named or path.stem)}, for {path}')
             continue
         photos[path] = places.photo(file, (size[0], size[1]), boxes, wrong)
-    if not photos and not wrong:
-        raise BadAnnotations(
-            f"{folder} holds no annotations: neither a JSON file of COCO's form (images, annotations, categories) nor "
-            'XML files of VOC.'
-        )
-    _stop_if_wrong(folder, wrong)
+    stop_if_wrong(folder, wrong)
     splits = _voc_lists(folder, photos, places.notes)
     if not splits:
-        for path, photo in photos.items():
-            splits.setdefault(split_of_folder(path, folder), []).append(photo)
-        if '' in splits and 'train' in splits:
-            places.notes += [f'are in no folder of a split and not used\t{photo.file}' for photo in splits.pop('')]
-        splits = {split or 'train': found for split, found in splits.items()}
-        if len(splits) == 1 and 'train' not in splits:  # so its name means something else
-            splits = {'train': list(photos.values())}
+        splits = by_folder(list(photos.values()), places, list(photos))
     return splits, sorted({box.name for photo in photos.values() for box in photo.boxes})
 
 
@@ -303,12 +377,6 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
     return splits
 
 
-def _stop_if_wrong(path: Path, wrong: Sequence[str]) -> None:
-    if wrong:
-        more = f', and {len(wrong) - 1} more like it' if len(wrong) > 1 else ''
-        raise BadAnnotations(f'{path}: {wrong[0]}{more}.')
-
-
 def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[str, list[Photo]]:
     if 'train' not in splits:
         raise BadAnnotations(
@@ -329,8 +397,37 @@ def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[s
         raise BadAnnotations('one image is too few: some are trained on, others validated on.')
     random.Random(0).shuffle(photos)
     count = max(1, round(VALIDATION * len(photos)))
-    notes.append(f'nothing is for validation: {count} of {len(photos)} images are, chosen by seed 0')
-    return {'train': sorted(photos[count:]), 'val': sorted(photos[:count])}
+    chosen = _spared(photos, count)
+    if not any(photo.boxes for photo in chosen):
+        chosen = _spared([photo for photo in photos if photo.boxes], count)
+    if not chosen:
+        notes.append('each image has the only box of a class, so nothing is for validation but the training images')
+        return {'train': sorted(photos), 'val': sorted(photos)}
+    notes.append(f'nothing is for validation: {len(chosen)} of {len(photos)} images are, chosen by seed 0')
+    return {'train': sorted(photo for photo in photos if photo not in chosen), 'val': sorted(chosen)}
+
+
+def _spared(photos: Sequence[Photo], count: int) -> list[Photo]:
+    """The first photos, at most so many, without which each class still has another image with a box of it."""
+    left = Counter(name for photo in photos for name in _classes_of(photo))
+    chosen: list[Photo] = []
+    for photo in photos:
+        if len(chosen) < count and all(left[name] > 1 for name in _classes_of(photo)):
+            chosen.append(photo)
+            left.subtract(_classes_of(photo))
+    return chosen
+
+
+def _classes_of(photo: Photo) -> set[str]:
+    return {box.name for box in photo.boxes if not box.crowd}
+
+
+def _all_mended(photos: Sequence[Photo], notes: list[str]) -> list[Photo]:
+    """The photos with boxes that can be trained on; one that has lost them all holds objects, and is no negative."""
+    mended = [_mended(photo, notes) for photo in photos]
+    lost = [after.file for before, after in zip(photos, mended, strict=True) if before.boxes and not after.boxes]
+    notes += [f'images have lost all their boxes and are not used\t{file}' for file in lost]
+    return [photo for photo in mended if photo.file not in lost]
 
 
 def _mended(photo: Photo, notes: list[str]) -> Photo:
@@ -362,7 +459,11 @@ def _look(
     """Note what is no mistake and may yet surprise."""
     train = {photo.file for photo in splits['train']}
     notes += [f'are in train and in val\t{photo.file}' for photo in splits['val'] if photo.file in train]
-    notes += [f'training images have no box and are not used\t{p.file}' for p in splits['train'] if not p.boxes]
+    notes += [
+        f'training images have no box: they teach what is no object, unless --no-negatives leaves them out\t{p.file}'
+        for p in splits['train']
+        if not p.boxes
+    ]
     notes += [f'classes have no box to learn from\t{name}' for name in classes if not counts['train'][name]]
     notes += [f'classes have fewer than 20 boxes to learn from\t{n}' for n in classes if 0 < counts['train'][n] < 20]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple
 
@@ -35,6 +36,36 @@ class Photo(NamedTuple):
     width: int
     height: int
     boxes: list[Box]
+
+
+class BadAnnotations(ValueError):
+    """The folder cannot be trained on; the sentences say why."""
+
+
+def stop_if_wrong(path: Path, wrong: Sequence[str]) -> None:
+    """Refuse annotations with the first of their faults.
+
+    Raises:
+        BadAnnotations: there is one.
+
+    Example:
+        >>> stop_if_wrong(Path('a.xml'), [])
+    """
+    if wrong:
+        more = f', and {len(wrong) - 1} more like it' if len(wrong) > 1 else ''
+        raise BadAnnotations(f'{path}: {wrong[0]}{more}.')
+
+
+def broken(what: str, left: float, top: float, width: float, height: float) -> str | None:
+    """What is wrong with the numbers of a box, None if they are those of one.
+
+    Example:
+        >>> broken('box 3', 5.0, 5.0, -2.0, 3.0)
+        'box 3 ends before it begins: its corners are swapped'
+    """
+    if not all(map(math.isfinite, (left, top, width, height))):
+        return f'{what} is no box of four numbers'
+    return f'{what} ends before it begins: its corners are swapped' if min(width, height) < 0 else None
 
 
 class Places:
@@ -114,3 +145,26 @@ def split_of_folder(path: Path, folder: Path) -> str:
 def beginning(names: Iterable[str]) -> str:
     """The split with which the first of the names begins that begins with one."""
     return next((split for name in names for split in SPLITS if name.lower().startswith(split)), '')
+
+
+def by_folder(photos: Sequence[Photo], places: Places, found_in: Sequence[Path] = ()) -> dict[str, list[Photo]]:
+    """The splits that folders say: those of the photos, or the paths that are given for them.
+
+    Without a folder of any split all are for training; otherwise those in none are left out.
+
+    Example:
+        >>> photos = [Photo('train/a.jpg', 8, 8, []), Photo('valid/b.jpg', 8, 8, [])]
+        >>> {split: len(found) for split, found in by_folder(photos, Places(Path('.'))).items()}
+        {'train': 1, 'val': 1}
+    """
+    splits: dict[str, list[Photo]] = {}
+    paths = found_in or [places.folder / photo.file for photo in photos]
+    for path, photo in zip(paths, photos, strict=True):
+        # An image outside of the folder is in none of a split.
+        split = split_of_folder(path, places.folder) if path.is_relative_to(places.folder) else ''
+        splits.setdefault(split, []).append(photo)
+    if '' in splits and 'train' in splits:
+        places.notes += [f'are in no folder of a split and not used\t{photo.file}' for photo in splits.pop('')]
+    splits = {split or 'train': found for split, found in splits.items()}
+    # So the only name means something else.
+    return splits if len(splits) > 1 or 'train' in splits else {'train': list(photos)}

@@ -96,7 +96,7 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     with the weights as they are when training starts (:func:`apply_relative_rates`, called by the method's hook). With
     Adam at a rate of 1e-3 a step then moves a weight by up to a tenth of the mean magnitude in every layer, whatever
     initialisation or checkpoint it comes from. ``relative=False`` keeps ``lr * lr_mult``. Schedules multiply these
-    rates; a cosine's absolute ``eta_min``, one number for all groups, becomes its ratio to ``lr``.
+    rates; an absolute ``eta_min``, one number for all groups, becomes its ratio to ``lr``.
 
     Nothing pulls a latent weight back, so over T steps of Adam it walks about :math:`lr_l \sqrt{T / 3}` away while the
     rate falls to 0 linearly (0.3 to 1.3 times that in the trainings that we looked at), and beyond 1 it gets no
@@ -237,10 +237,37 @@ def apply_relative_rates(
             # ReduceOnPlateauLR remembers none: it multiplies the rate of the group.
             if hasattr(scheduler, 'base_values'):
                 scheduler.base_values[index] *= factor
+            if hasattr(scheduler, 'min_values'):
+                scheduler.min_values[index] *= factor
             if getattr(scheduler, 'eta_min_ratio', 0) is None:
                 scheduler.eta_min, scheduler.eta_min_ratio = None, scheduler.eta_min / optimizer.defaults['lr']
         rates.append(group.get('initial_lr', group['lr']))
+    followed = any(APPLIED in group for group in optimizer.param_groups)
+    for scheduler in schedulers:
+        # After resuming as well: a checkpoint has the state of a scheduler, not its class.
+        kind = type(scheduler)
+        absolute = hasattr(scheduler, 'eta_min') and not hasattr(scheduler, 'eta_min_ratio')
+        if followed and scheduler.param_name == 'lr' and absolute and not issubclass(kind, _SharedMinimum):
+            scheduler.__class__ = type(kind.__name__, (_SharedMinimum, kind), {})
     return (min(rates), max(rates)) if rates else None
+
+
+class _SharedMinimum:
+    """What a scheduler with one ``eta_min`` for all groups becomes: each rate falls to the same share of its start."""
+
+    eta_min: float
+    base_values: list[float]
+    optimizer: Any
+
+    def _get_value(self) -> list[float]:
+        given, values = self.eta_min, []
+        try:
+            for index, base in enumerate(self.base_values):
+                self.eta_min = given * base / self.optimizer.defaults['lr']
+                values.append(super()._get_value()[index])  # type: ignore[misc]
+        finally:
+            self.eta_min = given
+        return values
 
 
 def _described_together(groups: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:

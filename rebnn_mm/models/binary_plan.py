@@ -18,7 +18,7 @@ from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.naming import name_matches
 from ..registry import registered_class
 from ..utils.options import check_options
-from .data_flow import DataFlow
+from .data_flow import CannotCopy, DataFlow
 
 Config = Mapping[str, Any]
 Example = Tensor | Mapping[str, Any]
@@ -36,6 +36,7 @@ class PlannedLayer:
         shape: shape of the weight.
         real_because: why it stays real; empty if it becomes binary.
         starves: whether it becomes binary behind a ReLU and without a shortcut of its own.
+        few_inputs: whether it becomes binary with one or three input channels, as many as an image has.
     """
 
     name: str
@@ -43,6 +44,7 @@ class PlannedLayer:
     shape: tuple[int, ...]
     real_because: str = ''
     starves: bool = False
+    few_inputs: bool = False
 
 
 def plan_binary(
@@ -75,6 +77,11 @@ def plan_binary(
     if conv is None and linear is None:
         raise ValueError("binarize: neither conv nor linear is given; name a layer, conv=dict(type='ReBNNConv2d')")
     refuse_binary(model)
+    if isinstance(model, nn.Linear) or _is_conv(model):
+        raise ValueError(
+            f'binarize: the model is one {type(model).__name__} alone, which nothing holds that could hold another in '
+            'its place: put it into nn.Sequential.'
+        )
     kinds: tuple[type[nn.Module], ...] = ()
     if conv is not None:
         check_layer('conv', conv, BinaryConv2d)
@@ -95,6 +102,8 @@ def plan_binary(
     forward, images = _run_on(model, example)
     try:
         flow = DataFlow(model, layers, forward, images)
+    except CannotCopy:
+        raise
     except Exception as error:
         sizes = ', '.join('x'.join(map(str, image.shape)) for image in images) or 'its example'
         first = str(error).strip().partition('\n')[0]
@@ -106,9 +115,10 @@ def plan_binary(
     for name, layer in layers.items():
         because = _real_because(model, name, layer, flow, keep_real, make_binary)
         starves = not because and flow.behind_rectifier(name) and not flow.has_shortcut(name)
+        few_inputs = not because and isinstance(layer, nn.Conv2d) and layer.in_channels in (1, 3)
         weight = layer.weight
         assert isinstance(weight, Tensor)
-        rows.append(PlannedLayer(name, type(layer).__name__, tuple(weight.shape), because, starves))
+        rows.append(PlannedLayer(name, type(layer).__name__, tuple(weight.shape), because, starves, few_inputs))
     return rows
 
 
@@ -139,7 +149,24 @@ def plan_table(plan: Sequence[PlannedLayer]) -> str:
         f'{sum(binary)} of {len(plan)} layers become binary; they hold {held:,} of {sum(values):,} weights '
         f'({100 * held / sum(values):.1f} %).'
     )
-    return '\n'.join([*lines, *filter(None, [starving_sentence(plan)])])
+    return '\n'.join([*lines, *filter(None, [starving_sentence(plan), image_sentence(plan)])])
+
+
+def image_sentence(plan: Sequence[PlannedLayer]) -> str:
+    """Which layers may see an image after all, and what to do; empty if there are none.
+
+    Example:
+        >>> image_sentence([PlannedLayer('head.mix', 'Conv2d', (8, 3, 1, 1), few_inputs=True)])
+        '1 or 3 input channels, as an image has, in layers that become binary (head.mix): name those that see an ...'
+    """
+    few = [row.name for row in plan if row.few_inputs]
+    if not few:
+        return ''
+    shown = ', '.join(few[:3]) + (', ...' if len(few) > 3 else '')
+    return (
+        f'1 or 3 input channels, as an image has, in layers that become binary ({shown}): name those that see an '
+        'image in keep_real.'
+    )
 
 
 def starving_sentence(plan: Sequence[PlannedLayer]) -> str:
@@ -221,7 +248,9 @@ def why_impossible(model: nn.Module, layer: nn.Module) -> str:
         nn.Conv2d._conv_forward,
     ):
         return f'{kind} computes something of its own'
-    if is_parametrized(layer):
+    # Older forms of it, and pruning, compute the weight in a hook and keep the result beside the parameters.
+    own = layer._parameters
+    if is_parametrized(layer) or own.get('weight') is None or (layer.bias is not None and own.get('bias') is None):
         return 'its weight is parametrized'
     shared = shares_with(model, layer)
     return f'shares its weight with {shared}' if shared else ''

@@ -16,6 +16,7 @@ from .binary_plan import (
     Example,
     check_layer,
     example_image,
+    image_sentence,
     plan_binary,
     shares_with,
     starving_sentence,
@@ -24,6 +25,17 @@ from .binary_plan import (
 
 TAKEN = ('in_channels', 'out_channels', 'kernel_size', 'stride', 'padding', 'dilation', 'groups', 'padding_mode')
 """What a binary convolution has from the real one, beside its values."""
+
+HOOKS = (
+    '_forward_hooks',
+    '_forward_hooks_with_kwargs',
+    '_forward_hooks_always_called',
+    '_forward_pre_hooks',
+    '_forward_pre_hooks_with_kwargs',
+    '_backward_hooks',
+    '_backward_pre_hooks',
+)
+"""Where a module keeps its hooks; a binary layer has none of its own."""
 
 
 def binarize(
@@ -38,8 +50,9 @@ def binarize(
 ) -> nn.Module:
     """Replace, in place, the convolutions and linear layers of a model by binary ones.
 
-    Class, names of parameters and values stay as they are, so checkpoints, tools and hooks of the real-valued model go
-    on working; scaling factors start from the weights as they are now. What stays real is in :func:`plan_binary`.
+    Class, names of parameters and values stay as they are, and forward and backward hooks of the layers go over, so
+    checkpoints, tools and hooks of the real-valued model go on working; scaling factors start from the weights as they
+    are now. What stays real is in :func:`plan_binary`.
 
     Args:
         model: a real-valued model of any library.
@@ -57,7 +70,7 @@ def binarize(
 
     Raises:
         ValueError: a name fits no layer, a config names no such layer or option, there is no layer of the kind or no
-            example, or the model is binary already. Nothing is replaced then.
+            example, the model cannot be copied, is one layer alone or binary already. Nothing is replaced then.
 
     Example:
         >>> import torch
@@ -75,15 +88,16 @@ def binarize(
         config = conv if isinstance(old, nn.Conv2d) else linear
         if config is not None and row.real_because != NOT_CALLED and not why_impossible(model, old):
             new[row.name] = _built(old, {**config, **_overridden(row.name, overrides)})
+            take_over(old, new[row.name])
+    # All of them are ready, so a layer that cannot be read leaves no model half replaced.
     for row in plan:
         if row.name in new:
-            replace_layer(model, names[row.name], new[row.name])
+            put_in_place(model, names[row.name], new[row.name])
             # It says in tables why it is real, and computes what it did.
             if row.real_because:
                 new[row.name].stay_real(row.real_because)
-    starving = starving_sentence(plan)
-    if starving:
-        print_log(f'{type(model).__name__}: {starving}', 'current', logging.WARNING)
+    for sentence in filter(None, (starving_sentence(plan), image_sentence(plan))):
+        print_log(f'{type(model).__name__}: {sentence}', 'current', logging.WARNING)
     return model
 
 
@@ -140,12 +154,27 @@ def replace_layer(model: nn.Module, names: Sequence[str], new: BinaryLayer) -> N
             f'binarize: {names[0]!r} shares its weight with {shared!r}, and a binary layer would not. Leave both out '
             'of the conversion, or untie them before.'
         )
+    take_over(old, new)
+    put_in_place(model, names, new)
+
+
+def take_over(old: nn.Module, new: BinaryLayer) -> None:
+    """Give a binary layer the values, the mode and the hooks of a real one."""
+    assert isinstance(old.weight, Tensor)
     new.to(device=old.weight.device, dtype=old.weight.dtype)
     # Through the state dict, so that the quantizer starts from the values as it does with a checkpoint.
     new.load_state_dict(old.state_dict(), strict=False)
     for key, parameter in old.named_parameters():
         new.get_parameter(key).requires_grad_(parameter.requires_grad)
     new.train(old.training)
+    for key in HOOKS:
+        # The very dict, through which the handle of a hook removes it.
+        setattr(new, key, getattr(old, key))
+    new._is_full_backward_hook = old._is_full_backward_hook
+
+
+def put_in_place(model: nn.Module, names: Sequence[str], new: BinaryLayer) -> None:
+    """Let a model hold a layer under these names, in the place of what it holds there."""
     for name in names:
         model.set_submodule(name, new)
     new.take_name(names[0])

@@ -42,60 +42,96 @@ PRODUCT = {
     'conv1d',
     'conv2d',
     'conv3d',
+    'conv_transpose1d',
     'conv_transpose2d',
+    'conv_transpose3d',
     'einsum',
+    'embedding',
+    'gru',
     'linear',
+    'lstm',
     'matmul',
     'mm',
     'multi_head_attention_forward',
+    'mv',
+    'rnn_relu',
+    'rnn_tanh',
     'scaled_dot_product_attention',
 }
 ENLARGE = {'interpolate', 'upsample'}
 PASSING = ENLARGE | {
     'adaptive_avg_pool1d',
     'adaptive_avg_pool2d',
+    'adaptive_max_pool1d',
     'adaptive_max_pool2d',
     'alpha_dropout',
     'avg_pool2d',
+    'bfloat16',
+    'broadcast_to',
     'cat',
+    'channel_shuffle',
     'chunk',
     'clone',
     'concat',
+    'concatenate',
     'contiguous',
     'detach',
     'div',
+    'divide',
+    'double',
     'dropout',
+    'dropout1d',
     'dropout2d',
+    'dropout3d',
     'expand',
     'expand_as',
+    'feature_alpha_dropout',
     'flatten',
     'flip',
+    'fliplr',
+    'flipud',
     'float',
+    'gather',
     'get',
     'getitem',
     'half',
+    'hsplit',
+    'hstack',
     'index_select',
+    'lp_pool2d',
+    'max_pool1d',
     'max_pool2d',
     'mean',
+    'moveaxis',
     'movedim',
     'mul',
+    'multiply',
     'narrow',
+    'native_channel_shuffle',
     'neg',
     'pad',
     'permute',
     'pixel_shuffle',
     'pixel_unshuffle',
+    'ravel',
     'repeat',
+    'repeat_interleave',
     'reshape',
     'roll',
+    'rot90',
     'select',
     'setitem',
     'split',
     'squeeze',
     'stack',
     'sub',
+    'subtract',
     'swapaxes',
+    'swapdims',
     't',
+    'take_along_dim',
+    'tensor_split',
+    'tile',
     'to',
     'transpose',
     'truediv',
@@ -107,9 +143,13 @@ PASSING = ENLARGE | {
     'unsqueeze',
     'view',
     'view_as',
+    'vstack',
 }
-"""Functions that hand values on: order, size, scale and offset may change. What is in no set ends a path: a gate
-(sigmoid, softmax) or the decoding of a prediction."""
+"""Functions that hand values on: order, size, scale and offset may change. What is in no set ends a path from a layer:
+a gate (sigmoid, softmax) or the decoding of a prediction."""
+
+MASK = 'mask'
+"""Kind of what a comparison makes: true or false."""
 
 STRAIGHT = {'avg_pool2d', 'clone', 'contiguous', 'div', 'dropout', 'max_pool2d', 'mul', 'to'}
 """Those of them that lead from a shortcut's convolution to the addition."""
@@ -132,6 +172,10 @@ class Node:
     layer: str = ''
 
 
+class CannotCopy(ValueError):
+    """A model cannot be copied; the sentence says why."""
+
+
 class DataFlow:
     """How the layers of a model stand to each other.
 
@@ -140,6 +184,9 @@ class DataFlow:
         layers: dotted names of those to watch.
         forward: runs a model once, on one example.
         images: tensors that count as the model's input.
+
+    Raises:
+        CannotCopy: a module cannot be copied; the message names it.
 
     Example:
         >>> model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 1), nn.Tanh(), nn.Conv2d(4, 2, 1))
@@ -158,7 +205,7 @@ class DataFlow:
         forward: Callable[[nn.Module], Any],
         images: Iterable[Tensor],
     ) -> None:
-        model = copy.deepcopy(model).eval()
+        model = _copied(model).eval()
         watched = {model.get_submodule(name): name for name in layers}
         self.inputs: dict[str, list[Node]] = {name: [] for name in watched.values()}
         self.outputs: dict[str, list[Node]] = {name: [] for name in watched.values()}
@@ -198,8 +245,10 @@ class DataFlow:
         return bool(self.outputs[name])
 
     def is_first(self, name: str) -> bool:
-        """Whether the layer sees the model's input, at most normalised and cut into pieces."""
-        return any(node.kind == 'input' for node in self._before(name, PASSING | ADD | NORM))
+        """Whether the layer sees the model's input, through whatever functions but no other layer or product."""
+        ends = PRODUCT | {MASK}
+        seen = _walk(self.inputs[name], lambda node: node.parents if not node.layer and node.kind not in ends else [])
+        return any(node.kind == 'input' for node in seen)
 
     def is_output(self, name: str) -> bool:
         """Whether neither norm, nor activation, nor another product follows."""
@@ -245,6 +294,32 @@ class DataFlow:
         return [parent for node in seen if node.kind in ADD for parent in node.parents if parent not in own]
 
 
+def _copied(model: nn.Module) -> nn.Module:
+    # What a hook of weight_norm or of pruning has computed cannot be copied with its graph, and is computed again.
+    values = [value for module in model.modules() for value in vars(module).values() if isinstance(value, Tensor)]
+    memo = {id(value): value.detach().clone() for value in values}
+    try:
+        return copy.deepcopy(model, memo)
+    except Exception as error:
+        name, kind = _first_uncopied(model)
+        raise CannotCopy(
+            f'binarize: {type(model).__name__} cannot be copied, and a copy is what it is run on: {name!r} ({kind}) '
+            f'fails with {type(error).__name__}: {error}.'
+        ) from error
+
+
+def _first_uncopied(model: nn.Module) -> tuple[str, str]:
+    """Name and class of the innermost module that cannot be copied, the first of them."""
+    found = ('', type(model).__name__)
+    for name, module in model.named_modules():
+        if not found[0] or name.startswith(f'{found[0]}.'):
+            try:
+                copy.deepcopy(module)
+            except Exception:
+                found = (name, type(module).__name__)
+    return found
+
+
 class _Recorder(TorchFunctionMode):
     """Notes which tensors every function of PyTorch takes and gives."""
 
@@ -274,6 +349,8 @@ class _Recorder(TorchFunctionMode):
         kind = _kind(func)
         if kind == 'hardtanh' and kwargs.get('min_val', -1) >= 0:
             kind = 'relu6'  # as torch.nn.ReLU6 calls it
+        if isinstance(out, Tensor) and out.dtype == torch.bool:
+            kind = MASK
         parents = self.known(args, kwargs)
         if parents and not kind.startswith('new') and not kind.endswith('like'):
             self.note([args[0]] if kind == 'setitem' else tree_leaves(out), Node(kind, parents))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -43,8 +44,9 @@ def missing_config(path: str | Path) -> str | None:
 
     The same for a base of it that variables of the environment choose.
 
-    Close matches are searched by file name: in the nearest existing folder above ``path`` and in ``configs``; where
-    neither holds a config, and for a name with the scope, among those that come with the package.
+    Close matches are searched by file name: in the nearest existing folder above ``path``, then in ``configs``, then
+    among those that come with the package, and the first place that has one counts; for a name with the scope only the
+    last.
 
     Args:
         path: the config file as given by the user.
@@ -58,18 +60,26 @@ def missing_config(path: str | Path) -> str | None:
         return _missing_choice(path)
     scoped = str(path).startswith(SCOPE)
     folder = next(parent for parent in (*path.parents, Path()) if parent.is_dir())
-    folders = [Path('configs')] if folder in (Path(), Path('/')) else [folder, Path('configs')]
-    files = [] if scoped else [str(file) for folder in folders for file in sorted(folder.rglob('*.py'))]
-    if scoped or not files:
-        ours = get_config_dir()
-        files = [f'{SCOPE}{file.relative_to(ours)}' for file in sorted(ours.rglob('*.py'))]
+    here = folder in (Path(), Path('/'))
+    near = sorted(Path().glob('*.py') if here else folder.rglob('*.py'))  # a whole home may lie below here
+    ours = get_config_dir()
+    places = [
+        [] if scoped else [str(file) for file in near],
+        [] if scoped else [str(file) for file in sorted(Path('configs').rglob('*.py'))],
+        [f'{SCOPE}{file.relative_to(ours)}' for file in sorted(ours.rglob('*.py'))],
+    ]
+    stem = Path(str(path).removeprefix(SCOPE)).stem
+    close = next(filter(None, (_close(stem, files) for files in places)), [])
+    hint = f' Did you mean {" or ".join(close[:3])}?' if close else ''
+    return f'no config file at {path}.{hint}'
+
+
+def _close(stem: str, files: Iterable[str]) -> list[str]:
+    """The files whose names are close, the closest first."""
     known: dict[str, list[str]] = {}
     for file in dict.fromkeys(files):
         known.setdefault(Path(file.removeprefix(SCOPE)).stem, []).append(file)
-    stem = Path(str(path).removeprefix(SCOPE)).stem
-    close = [file for near in difflib.get_close_matches(stem, known, n=3) for file in known[near]]
-    hint = f' Did you mean {" or ".join(close[:3])}?' if close else ''
-    return f'no config file at {path}.{hint}'
+    return [file for name in difflib.get_close_matches(stem, known, n=3) for file in known[name]]
 
 
 def config_path(text: str | Path) -> Path:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 import os
 import os.path as osp
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from mmengine.registry import DATASETS
+
+SPLITS = ('train', 'val', 'test')
 # mmpretrain downloads these itself when they are missing.
 SELF_DOWNLOADING = frozenset({'CIFAR10', 'CIFAR100', 'MNIST', 'FashionMNIST'})
 COCO_PATH = re.compile(r'(^|/)coco/|_(train|val|minival)20(14|17)')
@@ -96,6 +101,52 @@ def missing_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val'
     return f'{lost}. {get}, or point to your copy: --cfg-options {options}.{hint}'
 
 
+def shifted_labels(cfg: Mapping[str, Any], splits: Sequence[str] = SPLITS) -> str | None:
+    """One sentence on names of classes that annotations of COCO's form lack or number otherwise, or ``None``.
+
+    mmdet numbers the categories that it finds in the file, in the file's order, whatever the names of the classes say:
+    after one that is missing, each label is that of the next class.
+
+    Args:
+        cfg: a config with ``<split>_dataloader`` and ``<split>_evaluator``.
+        splits: the splits to look at; files that are not there are left out.
+
+    Returns:
+        The key, each class that is missing with the nearest that the file has, or both orders.
+
+    Example:
+        >>> dataset = dict(type='mmdet.CocoDataset', ann_file='nowhere.json', metainfo=dict(classes=('cat',)))
+        >>> print(shifted_labels(dict(train_dataloader=dict(dataset=dataset))))
+        None
+    """
+    listed: dict[str, list[str]] = {}
+    for split in splits:
+        loader = cfg.get(f'{split}_dataloader') or {}
+        classes: Any = ()
+        files: list[tuple[str, str]] = []
+        for key, dataset in leaf_datasets(loader.get('dataset') or {}, f'{split}_dataloader.dataset'):
+            kind = _dataset_class(dataset.get('type'), cfg.get('default_scope'))
+            coco = next((base for base in getattr(kind, '__mro__', ()) if base.__name__ == 'CocoDataset'), None)
+            if coco is None or kind.load_data_list is not coco.load_data_list:  # others number in ways of their own
+                continue
+            classes = kind._load_metainfo(dataset.get('metainfo')).get('classes') or ()
+            if isinstance(classes, str):
+                return f'{key}.metainfo.classes={classes!r} is one text: write ({classes!r},), with the comma.'
+            found = [each.path for each in _dataset_paths(dataset, key) if each.key == f'{key}.ann_file']
+            files += [(key, path) for path in found]
+        if files:  # scores are counted by the file of the metric
+            evaluator = cfg.get(f'{split}_evaluator') or {}
+            given = [metric.get('ann_file') for _, metric in _metrics(evaluator, '')]
+            files += [(files[-1][0], path) for path in given if isinstance(path, str)]
+        for key, path in files:
+            if path not in listed:
+                listed[path] = _category_names(path)
+            problem = _numbered_otherwise(list(classes), listed[path], path)
+            if listed[path] and problem:
+                return f'{key}.metainfo.classes {problem}'
+    return None
+
+
 def too_few_classes(model: Any, dataset: Any) -> str | None:
     """One sentence on a head with fewer classes than the data set has labels, or ``None``.
 
@@ -154,6 +205,53 @@ train_dataloader.drop_last=False, or a smaller batch_size.
         f'train_dataloader: {len(loader.dataset)} images fill no batch of {loader.batch_size}, and drop_last=True '
         'leaves them out. Set train_dataloader.drop_last=False, or a smaller batch_size.'
     )
+
+
+def _dataset_class(kind: Any, scope: str | None) -> Any:
+    with DATASETS.switch_scope_and_registry(scope) as registry:
+        return registry.get(kind) if isinstance(kind, str) else kind
+
+
+def _category_names(path: str) -> list[str]:
+    """The names of a file of COCO's form in its order; none where there is no such file."""
+    try:
+        with open(path, encoding='utf-8-sig') as file:
+            return [str(category['name']) for category in json.load(file)['categories']]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _numbered_otherwise(classes: list[str], listed: list[str], path: str) -> str | None:
+    """What is wrong with the names of classes for a file that lists these."""
+    missing = [name for name in classes if name not in listed]
+    used = [name for name in listed if name in classes]
+    if missing:
+        folded = {name.lower(): name for name in listed}
+        near = [difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.0) for name in missing]
+        pairs = [
+            f'{name!r} (nearest: {folded[match[0]]!r})' if match else repr(name)
+            for name, match in zip(missing, near, strict=True)
+        ]
+        return (
+            f'names {_shortened(pairs)}, which {path} does not list, so the labels after a missing one would be '
+            f'those of other classes. It lists {_shown(dict.fromkeys(listed))}. Correct the names here or there, or '
+            'leave out what it lacks: metainfo=dict(classes=(...)).'
+        )
+    if used == classes:
+        return None
+    return (
+        f'are numbered {_shown(classes)}, and {path} lists them as {_shown(used)}, which is how mmdet numbers them. '
+        'Bring both into one order, each name once.'
+    )
+
+
+def _shown(names: Iterable[str]) -> str:
+    return _shortened([repr(name) for name in names])
+
+
+def _shortened(words: Sequence[str], most: int = 8) -> str:
+    more = f' and {len(words) - most} more' if len(words) > most else ''
+    return ', '.join(words[:most]) + more
 
 
 def _built_leaves(dataset: Any) -> Iterator[Any]:

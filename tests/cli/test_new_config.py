@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.dataset import pseudo_collate
 from mmengine.registry import DATASETS, MODELS, TASK_UTILS, DefaultScope, init_default_scope
 
 pytest.importorskip('mmdet')
@@ -19,6 +20,7 @@ from rebnn_mm.datasets.photo_places import Box, Photo
 from tests.scripts import ROOT, run_script
 
 SAMPLE = ROOT / 'demo' / 'coco_sample'
+ATSS = 'rebnn_mm::bccd/atss_r18_rebnn_taught_bccd.py'
 
 
 def write(out: Path, *arguments: object) -> Config:
@@ -80,11 +82,63 @@ def test_epochs_make_the_steps_of_the_base(cfg):
     assert [step.end for step in cfg.param_scheduler] == [50, 150]
 
 
-def test_an_epoch_has_the_images_with_boxes():
+def test_an_epoch_has_the_images_that_are_trained_on():
     photos = [Photo(f'{number}.png', 8, 8, [Box('cat', 1, 1, 4, 4)] if number < 9 else []) for number in range(20)]
     data = Annotated(Path('.'), ('cat',), dict(train=photos), [])
-    for batch, steps in ((4, 3), (9, 1), (32, 1)):
-        assert new_config.steps_of(Config(dict(train_dataloader=dict(batch_size=batch))), data) == steps
+    for batch, steps, without in ((4, 5, 3), (9, 3, 1), (32, 1, 1)):
+        base = Config(dict(train_dataloader=dict(batch_size=batch)))
+        assert (new_config.steps_of(base, data), new_config.steps_of(base, data, False)) == (steps, without)
+
+
+FORMS = ROOT / 'tests' / 'datasets' / 'forms'
+SMALL = ('--size', 96, 64, '--epochs', 1)
+
+
+def first_losses(cfg: Config, images: list[int]) -> dict[str, torch.Tensor]:
+    """The losses of a training step on these images, after the gradient was taken."""
+    init_default_scope('mmdet')
+    if 'teacher' in cfg.model:
+        teacher = MODELS.build(Config.fromfile(cfg.model.teacher).model)
+        Path(cfg.model.teacher_checkpoint).parent.mkdir(parents=True, exist_ok=True)
+        torch.save(dict(state_dict=teacher.state_dict()), cfg.model.teacher_checkpoint)
+    dataset, model = DATASETS.build(cfg.train_dataloader.dataset), MODELS.build(cfg.model).train()
+    model.init_weights()
+    batch = model.data_preprocessor(pseudo_collate([dataset[index] for index in images]), training=True)
+    parsed, losses = model.parse_losses(model(**batch, mode='loss'))
+    parsed.backward()
+    assert all(value.grad is None or value.grad.isfinite().all() for value in model.parameters())
+    return losses
+
+
+@pytest.mark.parametrize('form', [path.name for path in sorted(FORMS.iterdir())])
+def test_every_form_becomes_a_config_whose_data_mmdet_reads(form, tmp_path):
+    cfg = write(tmp_path / 'mine.py', '--data', FORMS / form, *SMALL)
+    init_default_scope('mmdet')
+    dataset = DATASETS.build(cfg.train_dataloader.dataset)
+    infos = [dataset.get_data_info(index) for index in range(len(dataset))]
+    labels = {Path(info['img_path']).stem: [each['bbox_label'] for each in info['instances']] for info in infos}
+    assert labels == dict(p0=[1, 0], p1=[1, 0], p2=[], p3=[1])
+    assert dataset.metainfo['classes'] == ('disc', 'red square') == cfg.metainfo.classes
+    assert len(DATASETS.build(cfg.val_dataloader.dataset)) == 1
+
+
+@pytest.mark.parametrize(
+    'base',
+    [new_config.BASE, *(pytest.param(base, marks=pytest.mark.slow) for base in (new_config.TAUGHT, ATSS))],
+    ids=['two stages', 'taught', 'one stage, taught'],
+)
+def test_images_without_a_box_are_trained_on(base, tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    monkeypatch.chdir(tmp_path)
+    cfg = write(tmp_path / 'mine.py', '--data', FORMS / 'yolo_roboflow', '--base', base, *SMALL)
+    for images in ([2, 2], [0, 2]):
+        losses = first_losses(cfg, images)
+        assert all(value.isfinite() for value in losses.values())
+    cfg = write(tmp_path / 'mine.py', '--data', FORMS / 'yolo_roboflow', '--base', base, '--no-negatives', *SMALL)
+    init_default_scope('mmdet')
+    dataset = DATASETS.build(cfg.train_dataloader.dataset)
+    names = [Path(dataset.get_data_info(index)['img_path']).stem for index in range(len(dataset))]
+    assert names == ['p0', 'p1', 'p3']
 
 
 @pytest.mark.parametrize('kind', ['atss', 'retinanet'])
@@ -139,9 +193,6 @@ def test_what_is_asked_for_goes_before(tmp_path):
     generator = cfg.model.rpn_head.anchor_generator
     assert generator.strides == [4, 8, 16, 32, 64] and generator.scales[0] < 8  # for inputs so small
     assert cfg.param_scheduler[-1].milestones == [1, 2] or cfg.param_scheduler[-1].get('end') == 2
-
-
-ATSS = 'rebnn_mm::bccd/atss_r18_rebnn_taught_bccd.py'
 
 
 @pytest.mark.parametrize('kind', [['--taught'], ['--base', ATSS]], ids=['two stages', 'one stage'])

@@ -98,7 +98,10 @@ def test_voc_in_its_own_layout(tmp_path):
     assert data.classes == ('cat', 'dog')
     assert data.splits['train'][0].boxes == [Box('dog', 1, 2, 10, 20), Box('cat', 0, 0, 5, 5)]
     assert [photo.file for photo in data.splits['val']] == ['JPEGImages/b.png']
-    assert 'training images have no box and are not used (1, the first: JPEGImages/c.png)' in data.notes
+    assert (
+        'training images have no box: they teach what is no object, unless --no-negatives leaves them out (1, the '
+        'first: JPEGImages/c.png)'
+    ) in data.notes
 
 
 VOC_NAMES = ('my photo 1', 'b', 'c', 'd')
@@ -211,8 +214,19 @@ def test_boxes_are_mended_and_that_is_said(folder):
         'cut boxes that reached beyond their image (1, the first: cat in pictures/0.png)',
         'left out boxes that were there twice (1, the first: cat in pictures/1.png)',
         'left out boxes without area inside their image (1, the first: cat in pictures/2.png)',
-        'are in train and in val (5, the first: pictures/0.png)',
+        'classes have no box anywhere and are left out (1, the first: dog)',
     ]
+    assert 'are in train and in val (5, the first: pictures/0.png)' in data.notes
+
+
+def test_an_image_that_has_lost_its_boxes_is_no_negative(folder):
+    entries = coco()['annotations']
+    entries[0]['bbox'] = [5, 5, 0, 4]
+    write(folder, coco(annotations=entries[:3]), 'train.json')
+    write(folder, coco(), 'val.json')
+    data = read_annotated(folder)
+    assert [len(photo.boxes) for photo in data.splits['train']] == [1, 1, 0, 0]
+    assert 'images have lost all their boxes and are not used (1, the first: pictures/0.png)' in data.notes
 
 
 def test_a_photograph_on_its_side_is_measured_upright(tmp_path):
@@ -282,6 +296,86 @@ def test_what_cannot_be_trained_on_is_one_sentence(folder, change, words):
     write(folder, coco(**change))
     with pytest.raises(BadAnnotations, match=words):
         read_annotated(folder)
+
+
+BROKEN_BOXES = [
+    ('<ymax>22</ymax>', '', 'is no box of four numbers'),
+    ('<ymax>22</ymax>', '<ymax>nan</ymax>', 'is no box of four numbers'),
+    ('<xmin>1</xmin>', '<xmin>inf</xmin>', 'is no box of four numbers'),
+    ('<xmin>1</xmin>', '<xmin>left</xmin>', 'is no XML file of VOC'),
+    ('<xmax>11</xmax>', '<xmax>0</xmax>', 'ends before it begins: its corners are swapped'),
+    ('<ymin>2</ymin>', '<ymin>25</ymin>', 'ends before it begins: its corners are swapped'),
+]
+
+
+@pytest.mark.parametrize(('before', 'after', 'words'), BROKEN_BOXES)
+def test_broken_boxes_of_voc_are_named_with_their_file(tmp_path, before, after, words):
+    for name in ('a', 'b', 'c'):
+        picture(tmp_path / f'{name}.png')
+        voc(tmp_path, name, ('dog', 1, 2, 11, 22))
+    path = tmp_path / 'b.xml'
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+    with pytest.raises(BadAnnotations, match=rf'b\.xml.*{words}'):
+        read_annotated(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ('box', 'words'),
+    [
+        ([1, float('nan'), 5, 5], 'annotation 3 is no box of four numbers'),
+        ([1, 1, float('inf'), 5], 'annotation 3 is no box of four numbers'),
+        ([9, 9, -5, 5], 'annotation 3 ends before it begins: its corners are swapped'),
+    ],
+)
+def test_broken_boxes_of_coco_are_named_with_their_file(folder, box, words):
+    content = coco()
+    content['annotations'][3]['bbox'] = box
+    write(folder, content)
+    with pytest.raises(BadAnnotations, match=rf'labels\.json: {words}'):
+        read_annotated(folder)
+
+
+def test_a_class_of_crowds_has_nothing_to_learn_from(folder):
+    content = coco(categories=[dict(id=7, name='cat'), dict(id=9, name='dog'), dict(id=11, name='cow')])
+    content['annotations'] += [
+        dict(id=10 + number, image_id=number, category_id=9, bbox=[2, 2, 20, 20], iscrowd=1) for number in range(5)
+    ]
+    write(folder, content)
+    data = read_annotated(folder)
+    assert data.classes == ('cat', 'dog')
+    assert 'classes have no box to learn from (1, the first: dog)' in data.notes
+    assert 'classes have no box anywhere and are left out (1, the first: cow)' in data.notes
+
+
+@pytest.mark.parametrize('seldom', range(5))
+def test_every_class_keeps_a_training_image(folder, seldom):
+    content = coco()
+    content['annotations'][seldom]['category_id'] = 9
+    write(folder, content)
+    data = read_annotated(folder)
+    assert {box.name for box in data.boxes('train')} == {'cat', 'dog'}
+    assert [len(data.splits[split]) for split in ('train', 'val')] == [4, 1] and data.boxes('val')
+
+
+def test_classes_of_one_image_each_are_validated_on_what_they_learn_from(folder):
+    names = 'abcde'
+    content = coco(categories=[dict(id=number, name=name) for number, name in enumerate(names)])
+    for number, entry in enumerate(content['annotations']):
+        entry['category_id'] = number
+    write(folder, content)
+    data = read_annotated(folder)
+    assert data.splits['train'] == data.splits['val'] and len(data.splits['val']) == 5
+    assert any(note.startswith('each image has the only box of a class') for note in data.notes)
+
+
+def test_what_validates_has_a_box(folder):
+    content = coco()
+    content['annotations'] = content['annotations'][:2]
+    write(folder, content)
+    data = read_annotated(folder)
+    assert data.boxes('train') and data.boxes('val')
 
 
 def test_other_folders(tmp_path, folder):

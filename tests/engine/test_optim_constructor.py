@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from mmengine.optim import CosineAnnealingLR, LinearLR, MultiStepLR
+from mmengine.optim import CosineAnnealingLR, LinearLR, MultiStepLR, PolyLR
 from mmengine.optim.scheduler import CosineRestartLR
 from torch import nn
 
@@ -153,11 +153,13 @@ def test_rates_follow_with_a_scheduler_that_remembers_none():
 
     weight = nn.Parameter(torch.tensor([0.125, -0.0625]))
     optimizer = torch.optim.SGD([dict(params=[weight], relative=True)], lr=0.1)
-    scheduler = ReduceOnPlateauLR(OptimWrapper(optimizer), monitor='loss', factor=0.5, patience=0)
+    scheduler = ReduceOnPlateauLR(OptimWrapper(optimizer), monitor='loss', factor=0.5, patience=0, min_value=0.025)
     assert apply_relative_rates(optimizer, [scheduler]) == (0.9375, 0.9375)
-    for loss in (1.0, 2.0):
+    rates = []
+    for loss in (1.0, 2.0, 3.0, 4.0):
         scheduler.step(dict(loss=loss))
-    assert optimizer.param_groups[0]['lr'] == 0.9375 / 2
+        rates.append(optimizer.param_groups[0]['lr'] / 0.9375)
+    assert rates == [1, 0.5, 0.25, 0.25]
 
 
 @pytest.mark.parametrize(
@@ -175,6 +177,22 @@ def test_a_cosine_falls_to_one_share_of_every_rate(kind, length):
         scheduler.step()
     narrow = torch.tensor([group['lr'] for group in wrapper.optimizer.param_groups])
     assert narrow / wide == pytest.approx([0.05 + 0.95 * (1 + math.cos(math.pi * 7 / 8)) / 2] * len(wide))
+
+
+@pytest.mark.parametrize('lr_mult', [1, 4])
+def test_a_polynomial_falls_to_one_share_of_every_rate(lr_mult):
+    roles = dict(roles=dict(norm=dict(lr_mult=lr_mult), rest=dict(lr_mult=lr_mult)))
+    wrapper = ReBNNOptimWrapperConstructor({'optimizer': {'type': 'AdamW', 'lr': 0.004}}, roles)(two_layers())
+    scheduler = PolyLR(wrapper, eta_min=1e-3, power=2, by_epoch=False, end=8)
+    apply_relative_rates(wrapper.optimizer, [scheduler])
+    wide = torch.tensor([group['lr'] for group in wrapper.optimizer.param_groups])
+    shares = []
+    for _ in range(8):
+        wrapper.optimizer.step()
+        scheduler.step()
+        shares.append(torch.tensor([group['lr'] for group in wrapper.optimizer.param_groups]) / wide)
+    assert shares[-1] == pytest.approx([0.25] * len(wide))
+    assert shares[3] == pytest.approx([0.25 + 0.75 * (3 / 7) ** 2] * len(wide))
 
 
 def test_rates_follow_the_magnitude_of_each_layer_once():
@@ -254,8 +272,16 @@ def test_signs_do_not_depend_on_the_scale_of_the_start(optimizer):
     assert torch.equal(*signs)
 
 
-def test_a_resumed_run_keeps_its_rates(tmp_path):
-    scheduler = {'type': 'LinearLR', 'by_epoch': False, 'start_factor': 1.0, 'end_factor': 0.1, 'end': 16}
+@pytest.mark.parametrize(
+    'scheduler',
+    [
+        dict(type='LinearLR', by_epoch=False, start_factor=1.0, end_factor=0.1, end=16),
+        dict(type='PolyLR', by_epoch=False, eta_min=0.01, end=16),
+        dict(type='CosineAnnealingLR', by_epoch=False, eta_min=0.01, end=16),
+    ],
+    ids=lambda scheduler: scheduler['type'],
+)
+def test_a_resumed_run_keeps_its_rates(tmp_path, scheduler):
     whole = trained(tmp_path / 'whole', epochs=4, param_scheduler=scheduler)
     trained(tmp_path / 'parts', epochs=2, param_scheduler=scheduler)
     resumed = trained(tmp_path / 'parts', epochs=4, resume=True, param_scheduler=scheduler)

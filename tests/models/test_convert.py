@@ -4,9 +4,10 @@ import pytest
 import torch
 from mmengine.registry import MODELS
 from torch import nn
+from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, weight_norm
 
 import rebnn_mm
-from rebnn_mm import binarize, plan_binary
+from rebnn_mm import binarize, plan_binary, plan_table
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.layers.report import layer_report
 from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
@@ -133,6 +134,105 @@ def test_models_without_such_layers_and_binary_ones_are_refused():
         binarize(binarize(Network(), CONV, example=IMAGE), CONV, example=IMAGE)
 
 
+def stack() -> nn.Sequential:
+    """A first layer, three that become binary, an output layer."""
+    layers = [nn.Conv2d(3, 4, 1)]
+    for _ in range(3):
+        layers += [nn.Tanh(), nn.Conv2d(4, 4, 1)]
+    return nn.Sequential(*layers, nn.Tanh(), nn.Conv2d(4, 2, 1))
+
+
+def pruned(layer: nn.Module) -> nn.Module:
+    return prune.l1_unstructured(layer, 'weight', 0.5)
+
+
+def pruned_bias(layer: nn.Module) -> nn.Module:
+    return prune.l1_unstructured(layer, 'bias', 0.5)
+
+
+@pytest.mark.filterwarnings('ignore:.*weight_norm')
+@pytest.mark.parametrize('called', [False, True], ids=['fresh', 'called'])
+@pytest.mark.parametrize(
+    'change',
+    [spectral_norm, weight_norm, pruned, pruned_bias, parametrizations.weight_norm, parametrizations.spectral_norm],
+    ids=lambda change: f'{change.__module__.rpartition(".")[2]}.{change.__name__}',
+)
+def test_a_layer_whose_weight_is_computed_stays_as_it_is(change, called):
+    torch.manual_seed(0)
+    model = stack()
+    change(model[4])
+    if called:
+        model(torch.randn(2, 3, 8, 8)).sum().backward()
+    binarize(model, CONV, example=IMAGE)
+    assert not isinstance(model[4], BinaryLayer) and model[2].binary and model[6].binary
+    plan = {row.name: row.real_because for row in plan_binary(stack_with(change), CONV, example=IMAGE)}
+    assert plan['4'] == 'its weight is parametrized'
+    with pytest.raises(ValueError, match="make_binary names '4', which cannot become binary: its weight is param"):
+        binarize(stack_with(change), CONV, make_binary=['4'], example=IMAGE)
+    model(torch.randn(2, 3, 8, 8)).sum().backward()
+    assert all(value.grad is not None for value in model[4].parameters())
+
+
+def stack_with(change) -> nn.Sequential:
+    model = stack()
+    change(model[4])
+    return model
+
+
+def test_hooks_go_over_and_can_be_removed():
+    model, called = stack(), []
+    layer = model[4]
+    handles = [
+        layer.register_forward_pre_hook(lambda module, args: called.append('before')),
+        layer.register_forward_hook(
+            lambda module, args, kwargs, out: called.append(type(module).__name__), with_kwargs=True
+        ),
+        layer.register_full_backward_hook(lambda module, grads, out: called.append('back')),
+        layer.register_full_backward_pre_hook(lambda module, grads: called.append('back at')),
+    ]
+    binarize(model, CONV, example=IMAGE)
+    called.clear()
+    x = torch.randn(2, 3, 8, 8)
+    model(x).sum().backward()
+    assert called == ['before', 'ReBNNConv2d', 'back at', 'back']
+    for handle in handles:
+        handle.remove()
+    model(x).sum().backward()
+    assert len(called) == 4
+
+
+class Odd(nn.Conv2d):
+    """A layer with the forward of a plain one, whose values cannot be read."""
+
+    def state_dict(self, *args, **kwargs):
+        raise RuntimeError('these values are elsewhere')
+
+
+class Locked(nn.Tanh):
+    def __deepcopy__(self, memo):
+        raise TypeError("cannot pickle '_thread.lock' object")
+
+
+def test_nothing_is_replaced_where_one_layer_cannot_be_read():
+    model = stack()
+    model[6] = Odd(4, 4, 1)
+    with pytest.raises(RuntimeError, match='these values are elsewhere'):
+        binarize(model, CONV, example=IMAGE)
+    assert not any(isinstance(module, BinaryLayer) for module in model.modules())
+    assert not parametrize.is_parametrized(model)
+
+
+def test_what_cannot_be_copied_or_replaced_is_one_sentence():
+    model = stack()
+    model[1] = Locked()
+    message = r"^binarize: Sequential cannot be copied, and a copy is what it is run on: '1' \(Locked\) fails with "
+    with pytest.raises(ValueError, match=message):
+        binarize(model, CONV, example=IMAGE)
+    for make_binary in ([], ['*']):
+        with pytest.raises(ValueError, match='the model is one Conv2d alone, .* put it into nn.Sequential'):
+            binarize(nn.Conv2d(3, 3, 3), CONV, make_binary=make_binary, example=IMAGE)
+
+
 def test_the_log_names_what_starves(monkeypatch):
     def network(act):
         return nn.Sequential(nn.Conv2d(3, 4, 1), act(), nn.Conv2d(4, 4, 1), act(), nn.Conv2d(4, 2, 1))
@@ -143,6 +243,20 @@ def test_the_log_names_what_starves(monkeypatch):
     assert not said
     binarize(network(nn.ReLU), CONV, example=IMAGE)
     assert len(said) == 1 and 'Sequential: 1 layers become binary behind a ReLU' in said[0]
+
+
+@pytest.mark.parametrize('channels', [1, 3])
+def test_the_log_names_what_may_see_an_image(monkeypatch, channels):
+    said = []
+    monkeypatch.setattr('rebnn_mm.models.convert.print_log', lambda text, *rest: said.append(text))
+    sizes = [(3, channels), (channels, 4), (4, 4), (4, 2)]
+    layers = [layer for pair in sizes for layer in (nn.Conv2d(*pair, 1), nn.Tanh())][:-1]
+    plan = plan_binary(nn.Sequential(*layers), CONV, example=IMAGE)
+    assert 'in layers that become binary (2): name those that see an image in keep_real' in plan_table(plan)
+    binarize(nn.Sequential(*layers), CONV, example=IMAGE)
+    assert len(said) == 1 and said[0].startswith('Sequential: 1 or 3 input channels')
+    binarize(nn.Sequential(*layers), CONV, keep_real=['2'], example=IMAGE)
+    assert len(said) == 1
 
 
 def test_a_config_keeps_the_keys_of_the_real_model():

@@ -1,5 +1,7 @@
+import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 from rebnn_mm.models.data_flow import DataFlow
 
@@ -118,3 +120,74 @@ def test_the_model_is_left_alone():
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert model.norm1.training and not model.norm2.training
     assert not any(module._forward_hooks for module in model.modules())
+
+
+def seen_through(change, after):
+    """A first layer that sees the image through a function, one that sees an activation, and an output layer."""
+
+    class Changed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.hidden, self.head = nn.Conv2d(3, 4, 1), nn.Conv2d(4, 4, 1), nn.Conv2d(4, 2, 1)
+            self.after, self.act = after, nn.Tanh()
+
+        def forward(self, x):
+            return self.head(self.act(self.hidden(self.after(self.stem(change(x))))))
+
+    image = torch.rand(1, 3, 8, 8)
+    return DataFlow(Changed(), ['stem', 'hidden', 'head'], lambda model: model(image), [image])
+
+
+@pytest.mark.parametrize(
+    'change',
+    [
+        lambda x: x.clamp(0, 1),
+        torch.abs,
+        lambda x: x**2,
+        lambda x: torch.where(x > 0.5, x, -x),
+        lambda x: functional.grid_sample(x, torch.zeros(1, 8, 8, 2), align_corners=False),
+        lambda x: functional.channel_shuffle(x, 3),
+        lambda x: torch.fft.fft2(x).abs(),
+        lambda x: torch.lerp(x, 1 - x, 0.5).log1p().sqrt(),
+        lambda x: x.sigmoid(),
+        lambda x: functional.relu(x).exp(),
+        lambda x: torch.maximum(x, x.flip(1)).sort(1).values,
+        lambda x: x.mul(255).round().to(torch.uint8).float(),
+    ],
+)
+def test_what_no_layer_has_made_is_still_the_image(change):
+    flow = seen_through(change, nn.Tanh())
+    assert [flow.is_first(name) for name in ('stem', 'hidden', 'head')] == [True, False, False]
+    assert [flow.is_output(name) for name in ('stem', 'hidden', 'head')] == [False, False, True]
+
+
+def test_a_comparison_with_the_image_is_no_image():
+    class Masked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.hidden = nn.Conv2d(3, 4, 1), nn.Conv2d(4, 4, 1)
+
+        def forward(self, x):
+            empty = (x == 0).all(1, keepdim=True)
+            return self.hidden(self.stem(x).tanh().masked_fill(empty, 0)).tanh()
+
+    image = torch.rand(1, 3, 8, 8)
+    flow = DataFlow(Masked(), ['stem', 'hidden'], lambda model: model(image), [image])
+    assert flow.is_first('stem') and not flow.is_first('hidden')
+
+
+@pytest.mark.parametrize(
+    'order',
+    [nn.ChannelShuffle(2), nn.PixelShuffle(1), nn.Identity(), lambda x: x.tile(1, 1, 2, 2), lambda x: x.fliplr()],
+)
+def test_a_new_order_ends_no_path(order):
+    class Ordered(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm2d(4)
+
+        def forward(self, x):
+            return self.norm(order(x))
+
+    flow = seen_through(lambda x: x, Ordered())
+    assert not flow.is_output('stem')

@@ -110,6 +110,10 @@ def test_a_window_needs_a_display(stop_tool, checkpoint, detector_config, tmp_pa
             ['--cfg-options', 'model.type=RetinaNett'],
             "model.type='RetinaNett' is not registered (model). Did you mean",
         ),
+        (
+            ['--cfg-options', 'test_dataloader.dataset.metainfo.classes=[person,bycicle]'],
+            "test_dataloader.dataset.metainfo.classes names 'bycicle' (nearest: 'bicycle'), which ",
+        ),
         (['--out', '{0}/cut.pth/a.pkl'], 'cannot write to {0}/cut.pth/a.pkl: Not a directory ({0}/cut.pth).'),
         (['--work-dir', '/proc/work'], 'cannot write to /proc/work: '),
         ([], '{0}/cut.pth cannot be read as a checkpoint: '),

@@ -257,6 +257,14 @@ def test_amp_is_what_the_device_offers(monkeypatch, device, bfloat16, wrapper, s
             ['model.bbox_head.num_classes=1'],
             'model.bbox_head.num_classes=1, but the training data have the label ',
         ),
+        (
+            [f'{split}_dataloader.dataset.metainfo.classes=[Person,bicycle]' for split in ('train', 'val', 'test')],
+            "train_dataloader.dataset.metainfo.classes names 'Person' (nearest: 'person'), which ",
+        ),
+        (
+            ['test_dataloader.dataset.metainfo.classes=[bicycle,person]'],
+            "test_dataloader.dataset.metainfo.classes are numbered 'bicycle', 'person', and ",
+        ),
         (['load_from={0}/cut.pth'], '{0}/cut.pth cannot be read as a checkpoint: '),
         (['work_dir={0}/cut.pth/work'], 'cannot write to {0}/cut.pth/work: Not a directory ({0}/cut.pth).'),
     ],

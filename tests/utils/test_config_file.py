@@ -21,6 +21,19 @@ def test_close_matches_come_from_the_folder_given(tmp_path, monkeypatch):
     assert message == 'no config file at mine/faster_rcn_r18_coco.py. Did you mean mine/faster_rcnn_r18_coco.py?'
 
 
+def test_what_lies_here_comes_before_the_packages_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'mini.py').touch()
+    (tmp_path / 'deep').mkdir()
+    (tmp_path / 'deep' / 'minny.py').touch()  # a whole home folder may lie below
+    assert missing_config('minni.py') == 'no config file at minni.py. Did you mean mini.py?'
+    ours = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py'
+    assert f'Did you mean {ours}' in missing_config('faster_rcnn_r18_rebn_bccd.py')
+    (tmp_path / 'configs').mkdir()
+    (tmp_path / 'configs' / 'minna.py').touch()
+    assert missing_config('minni.py') == 'no config file at minni.py. Did you mean mini.py?'
+
+
 def test_a_wrong_folder_or_no_folder_falls_back_to_configs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'configs/deep').mkdir(parents=True)

@@ -7,7 +7,7 @@ from mmengine.dataset import ConcatDataset, RepeatDataset
 from torch import nn
 from torch.utils.data import DataLoader
 
-from rebnn_mm.utils.dataset_check import data_paths, missing_data, no_batch, too_few_classes
+from rebnn_mm.utils.dataset_check import data_paths, missing_data, no_batch, shifted_labels, too_few_classes
 
 
 def coco_config(root='data/coco/', wrap=lambda dataset: dataset):
@@ -226,3 +226,90 @@ def test_images_that_fill_no_batch_are_no_training():
     assert no_batch(few).startswith('train_dataloader: 24 images fill no batch of 128, and drop_last=True leaves')
     assert no_batch(DataLoader(list(range(24)), batch_size=128)) is None
     assert no_batch(DataLoader(list(range(128)), batch_size=128, drop_last=True)) is None
+
+
+SPLITS = ('train', 'val', 'test')
+
+
+def named_classes(folder, classes, **categories):
+    """A config whose splits have these categories, ``'person car boat'`` where none are given."""
+    pytest.importorskip('mmdet')
+    cfg = coco_config(f'{folder}/')
+    (folder / 'annotations').mkdir(exist_ok=True)
+    for split in SPLITS:
+        path = f'annotations/{split}.json'
+        names = categories.get(split, 'person car boat').split()
+        listed = [dict(id=3 * number + 1, name=name) for number, name in enumerate(names)]
+        (folder / path).write_text(json.dumps(dict(images=[], annotations=[], categories=listed)))
+        dataset = cfg[f'{split}_dataloader'].dataset
+        dataset.update(ann_file=path, type='mmdet.CocoDataset', metainfo=dict(classes=classes))
+        if split != 'train':
+            cfg[f'{split}_evaluator'].ann_file = f'{folder}/{path}'
+    return cfg
+
+
+@pytest.mark.parametrize('split', SPLITS)
+def test_classes_that_annotations_lack_are_named_with_the_nearest(tmp_path, split):
+    """mmdet numbers the categories that it finds: labels behind a missing one are shifted."""
+    classes = ('person', 'car', 'boat')
+    assert shifted_labels(named_classes(tmp_path, classes), SPLITS) is None
+    cfg = named_classes(tmp_path, classes, **{split: 'Person cat boat car'})
+    message = shifted_labels(cfg, SPLITS)
+    assert message.startswith(
+        f"{split}_dataloader.dataset.metainfo.classes names 'person' (nearest: 'Person'), which "
+    )
+    assert f'{tmp_path}/annotations/{split}.json does not list' in message
+    cfg = named_classes(tmp_path, classes, **{split: 'Person carr bat'})
+    assert "'person' (nearest: 'Person'), 'car' (nearest: 'carr'), 'boat' (nearest: 'bat'), which" in shifted_labels(
+        cfg, SPLITS
+    )
+    assert shifted_labels(cfg, [name for name in SPLITS if name != split]) is None
+
+
+def test_labels_that_were_shifted_are_those_that_mmdet_reads(tmp_path):
+    coco = pytest.importorskip('mmdet.datasets').CocoDataset
+    for categories, classes in (
+        ('person car boat', ('Person', 'car', 'boat')),
+        ('car person boat', ('person', 'car', 'boat')),
+        ('person person car boat', ('person', 'car', 'boat')),
+    ):
+        cfg = named_classes(tmp_path, classes, train=categories)
+        data = coco(ann_file=f'{tmp_path}/annotations/train.json', metainfo=dict(classes=classes), lazy_init=True)
+        data.load_data_list()
+        names = categories.split()
+        read = [names[category // 3] for category in data.cat_ids]  # in the order of their labels
+        assert read != list(classes) and shifted_labels(cfg, ['train']) is not None
+
+
+def test_other_ways_to_number_classes_wrongly(tmp_path):
+    found = shifted_labels(named_classes(tmp_path, ('car', 'boat', 'person')), ['train'])
+    assert "metainfo.classes are numbered 'car', 'boat', 'person', and " in found
+    assert "lists them as 'person', 'car', 'boat'" in found
+    assert "write ('person',)" in shifted_labels(named_classes(tmp_path, 'person'), ['train'])
+    assert shifted_labels(named_classes(tmp_path, ['car', 'boat']), SPLITS) is None  # the others are left out
+    cfg = named_classes(tmp_path, ('person', 'boat'))
+    other = named_classes(tmp_path, ('person', 'boat'), val='boat person')
+    cfg.val_evaluator.ann_file = f'{tmp_path}/other.json'
+    (tmp_path / 'annotations/val.json').rename(tmp_path / 'other.json')
+    cfg.val_dataloader.dataset.ann_file = 'annotations/train.json'
+    assert f"and {tmp_path}/other.json lists them as 'boat', 'person'" in shifted_labels(cfg, SPLITS)
+    assert shifted_labels(other, ['train', 'test']) is None
+
+
+def test_names_of_coco_for_other_data(tmp_path):
+    cfg = named_classes(tmp_path, ())
+    for split in SPLITS:
+        del cfg[f'{split}_dataloader'].dataset['metainfo']
+    found = shifted_labels(cfg, SPLITS)
+    assert "names 'bicycle' (nearest: " in found and 'and 69 more' in found and len(found) < 900
+    assert "It lists 'person', 'car', 'boat'. " in found
+
+
+def test_classes_of_wrapped_data_and_of_other_kinds(tmp_path):
+    cfg = named_classes(tmp_path, ('Person',))
+    cfg.train_dataloader.dataset = dict(type='RepeatDataset', times=2, dataset=cfg.train_dataloader.dataset)
+    assert shifted_labels(cfg, ['train']).startswith('train_dataloader.dataset.dataset.metainfo.classes names')
+    for kind in ('CustomDataset', 'XMLDataset', 'NoSuchDataset'):
+        cfg.train_dataloader.dataset.dataset.type = kind
+        assert shifted_labels(cfg, ['train']) is None
+    assert shifted_labels(dict(val_dataloader=None), SPLITS) is None

@@ -1,0 +1,220 @@
+"""Boxes in CSV files, a row for each: with names of columns, or in one of the usual orders."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .photo_places import IMAGES, BadAnnotations, Box, Photo, Places, beginning, broken, by_folder, stop_if_wrong
+
+COLUMNS = {
+    'file': ('filename', 'file', 'filepath', 'image', 'imagepath', 'imagename', 'imagefile', 'path', 'img', 'imageid'),
+    'name': ('class', 'classname', 'label', 'labelname', 'category', 'categoryname', 'name'),
+    'split': ('split', 'set', 'subset', 'partition'),
+}
+"""Names of columns, in small letters and without signs, the likelier ones first."""
+
+CORNERS = (('xmin', 'ymin', 'xmax', 'ymax'), ('x1', 'y1', 'x2', 'y2'), ('left', 'top', 'right', 'bottom'))
+SIDES = (
+    ('x', 'y', 'width', 'height'),
+    ('x', 'y', 'w', 'h'),
+    ('left', 'top', 'width', 'height'),
+    ('xmin', 'ymin', 'width', 'height'),
+    ('bboxx', 'bboxy', 'bboxwidth', 'bboxheight'),
+)
+"""Names of the four columns of a box, by its corners, or by its corner and its sides."""
+
+SETS = {'TRAIN': 'train', 'TRAINING': 'train', 'VALIDATION': 'val', 'VALIDATE': 'val', 'TEST': 'test'}
+"""First column of the tables of Google's AutoML."""
+
+
+class Table(NamedTuple):
+    """A CSV file with boxes.
+
+    Attributes:
+        rows: without that of the names of the columns.
+        first: number of the first row in the file.
+        file: column of the image.
+        name: column of the class.
+        box: columns of the box.
+        corners: whether these are two corners, else a corner and the sides.
+        split: column of the split, if there is one.
+    """
+
+    rows: list[list[str]]
+    first: int
+    file: int
+    name: int
+    box: tuple[int, ...]
+    corners: bool
+    split: int | None
+
+
+def csv_files(folder: Path) -> dict[str, Path]:
+    """The CSV file with boxes of each split, by the file's name; a single one is 'train'.
+
+    Raises:
+        BadAnnotations: two could be for the same split.
+    """
+    tables = [path for path in sorted(folder.rglob('*.csv')) if _read_table(path) is not None]
+    if len(tables) == 1:
+        return {'': tables[0]}
+    found: dict[str, Path] = {}
+    for path in tables:
+        split = beginning(re.findall('[A-Za-z]+', path.stem)) or beginning(reversed(path.parent.parts)) or 'train'
+        if split in found:
+            raise BadAnnotations(
+                f'{found[split]} and {path} could both be the boxes of one split. Name those to use: --train FILE '
+                '--val FILE --test FILE.'
+            )
+        found[split] = path
+    return found
+
+
+def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
+    """The splits of CSV files, and the names of the classes in the order of the alphabet.
+
+    A row that has an image and no box says that it has none. The boxes are in pixels, or in shares of the sides where
+    none is greater than 1.
+
+    Args:
+        files: by split; '' for a single one, in which a column or the folders of the images say what is for what.
+        places: the images of the folder.
+
+    Raises:
+        BadAnnotations: a file is not of that form, or a row does not fit; the message names it.
+    """
+    splits: dict[str, list[Photo]] = {}
+    for split, path in files.items():
+        table = _read_table(path)
+        if table is None:
+            raise BadAnnotations(
+                f'{path} has no columns of a box. Name them in its first row: filename, xmin, ymin, xmax, ymax, class.'
+            )
+        wrong: list[str] = []
+        photos: dict[tuple[str, Path], Photo] = {}
+        shares = _are_shares(table)
+        for number, row in enumerate(table.rows, start=table.first):
+            name = row[table.file].strip()
+            file = _find(name, path, split, places)
+            if file is None:
+                wrong.append(f'row {number}: {places.missing(name)}')
+                continue
+            own = split if table.split is None else _split_named(row[table.split])
+            photo = photos.get((own, file)) or places.photo(file, (0, 0), [], wrong)
+            photos[own, file] = photo
+            texts = [row[column].strip() for column in table.box]
+            if not any(texts):
+                continue
+            size = (photo.width, photo.height)
+            box = _box(f'row {number}', row[table.name].strip(), texts, table.corners, size if shares else None, wrong)
+            if box is not None:
+                photo.boxes.append(box)
+        stop_if_wrong(path, wrong)
+        if shares:
+            places.notes.append(f'boxes are read as shares of the width and height\t{path.name}')
+        for (own, _), photo in photos.items():
+            splits.setdefault(own, []).append(photo)
+        if table.first == 1 and not shares:
+            places.notes.append(f'boxes are read as left, top, right, bottom\t{path.name}')
+    loose = splits.pop('', [])
+    if not splits:
+        splits = by_folder(loose, places)
+    else:
+        places.notes += [f'are in no split and not used\t{photo.file}' for photo in loose]
+    return splits, sorted({box.name for photos in splits.values() for photo in photos for box in photo.boxes})
+
+
+def _read_table(path: Path) -> Table | None:
+    """A file with its columns recognised; None if it holds no boxes."""
+    try:
+        text = path.read_text(encoding='utf-8-sig')
+    except (OSError, ValueError):
+        return None
+    delimiter = max(',;\t', key=text.partition('\n')[0].count)
+    rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
+    if not rows:
+        return None
+    wide = max(map(len, rows))
+    rows = [row + [''] * (wide - len(row)) for row in rows]
+    return _with_header(rows) or _without_header(rows)
+
+
+def _with_header(rows: list[list[str]]) -> Table | None:
+    heads = [re.sub('[^a-z0-9]', '', head.lower()) for head in rows[0]]
+    file, name, split = (
+        next((heads.index(known) for known in COLUMNS[what] if known in heads), None)
+        for what in ('file', 'name', 'split')
+    )
+    if file is None or name is None:
+        return None
+    for kinds, corners in ((CORNERS, True), (SIDES, False)):
+        for kind in kinds:
+            if set(kind) <= set(heads):
+                box = tuple(heads.index(head) for head in kind)
+                return Table(rows[1:], 2, file, name, box, corners, split)
+    return None
+
+
+def _without_header(rows: list[list[str]]) -> Table | None:
+    """A path, four numbers and a class, the class before or behind them; or AutoML's set, path, class and corners."""
+    full = next((row for row in rows if sum(map(_is_number, row)) >= 4), None)
+    if full is None:
+        return None
+    if full[0].strip().upper() in {*SETS, 'UNASSIGNED'} and len(full) >= 9:
+        return Table(rows, 1, 1, 2, (3, 4, 7, 8), True, 0)
+    if len(full) != 6 or not _is_path(full[0]):
+        return None
+    for name, box in ((5, (1, 2, 3, 4)), (1, (2, 3, 4, 5))):
+        if all(_is_number(full[column]) for column in box):
+            return Table(rows, 1, 0, name, box, True, None)
+    return None
+
+
+def _is_path(text: str) -> bool:
+    return text.strip().lower().endswith(IMAGES)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _find(name: str, path: Path, split: str, places: Places) -> Path | None:
+    """The image of that name, which may lack its ending."""
+    names = [name] if _is_path(name) else [name, *(f'{name}{suffix}' for suffix in IMAGES)]
+    return next((file for each in names if each and (file := places.find(each, path, split))), None)
+
+
+def _are_shares(table: Table) -> bool:
+    values = [float(row[column]) for row in table.rows for column in table.box if _is_number(row[column])]
+    return bool(values) and min(values) >= 0 and max(values) <= 1
+
+
+def _split_named(text: str) -> str:
+    return SETS.get(text.strip().upper()) or beginning([text.strip()])
+
+
+def _box(
+    at: str, name: str, texts: Sequence[str], corners: bool, size: tuple[int, int] | None, wrong: list[str]
+) -> Box | None:
+    if not name or not all(map(_is_number, texts)):
+        wrong.append(f'{at} has no class, or is no box of four numbers')
+        return None
+    left, top, right, bottom = map(float, texts)
+    width, height = (right - left, bottom - top) if corners else (right, bottom)
+    problem = broken(at, left, top, width, height)
+    if problem is not None:
+        wrong.append(problem)
+        return None
+    if size is not None:
+        left, top, width, height = (
+            round(share * side, 2) for share, side in zip((left, top, width, height), size * 2, strict=True)
+        )
+    return Box(name, left, top, width, height)

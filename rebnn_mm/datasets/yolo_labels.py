@@ -1,0 +1,229 @@
+"""YOLO's labels: a text file for each image, a line for each object, coordinates as shares of the image's sides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from .photo_places import (
+    IMAGES,
+    SPLITS,
+    BadAnnotations,
+    Box,
+    Photo,
+    Places,
+    by_folder,
+    stop_if_wrong,
+)
+
+NAMES = ('classes.txt', 'obj.names', '_darknet.labels', 'classes.names')
+"""Files that tools write with the name of a class in each line."""
+
+BEYOND = 0.1
+"""Share of a side up to which a box may reach beyond its image, and is cut; farther, it is no share."""
+
+
+def yolo_file(folder: Path) -> Path | None:
+    """The ``data.yaml`` of a folder, or any other YAML file with names of classes and a split; None without one.
+
+    Raises:
+        BadAnnotations: there are several, and none is ``data.yaml`` in the folder itself.
+    """
+    found = [path for path in sorted(folder.rglob('*.y*ml')) if _is_yolo(_content(path))]
+    first = [path for path in found if path.parent == folder and path.stem == 'data']
+    if len(found) > 1 and not first:
+        raise BadAnnotations(f"{found[0]} and {found[1]} both describe data in YOLO's form. Leave one there.")
+    return next(iter(first or found), None)
+
+
+def yolo_names_file(folder: Path) -> Path | None:
+    """The file with a name of a class in each line that tools write beside labels; None without one."""
+    return next((path for name in NAMES for path in sorted(folder.rglob(name))), None)
+
+
+def looks_like_yolo(folder: Path, places: Places) -> Path | None:
+    """A text file with numbers of five or more in each line that belongs to an image; None without one."""
+    for paths in places.by_name.values():
+        for image in paths:
+            path = label_of(image)
+            if path.is_file() and path.is_relative_to(folder):
+                lines = [line.split() for line in path.read_text(errors='replace').splitlines() if line.strip()]
+                if lines and all(len(line) >= 5 and all(map(_is_number, line)) for line in lines):
+                    return path
+    return None
+
+
+def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
+    """The splits that a ``data.yaml`` lists, and the names of the classes in the order of their numbers.
+
+    Images are those of folders or of lists of files, several of them in a list. Their labels lie next to them, or in a
+    folder ``labels`` in the place of ``images``. Polygons and oriented boxes become the boxes around them. An image
+    whose file is empty has no object; one without a file is left out.
+
+    Args:
+        path: ``data.yaml``, or a file with a name of a class in each line.
+        places: the images of the folder.
+
+    Raises:
+        BadAnnotations: a folder, an image or a number does not fit; the message names the file.
+    """
+    wrong: list[str] = []
+    if path.name in NAMES:
+        names = [line.strip() for line in path.read_text(encoding='utf-8-sig').splitlines() if line.strip()]
+        listed = _listed_beside(places)
+        key_points = False
+    else:
+        content = _content(path)
+        names = _names(content, path)
+        listed = {split: list(_images_of(content, split, path, places)) for split in SPLITS if content.get(split)}
+        key_points = 'kpt_shape' in content
+    splits: dict[str, list[Photo]] = {}
+    for split, images in listed.items():
+        splits[split] = []
+        for image in images:
+            label = label_of(image)
+            if not label.is_file():
+                places.notes.append(f'images have no label file and are not used\t{_short(image, places)}')
+                continue
+            photo = places.photo(image, (0, 0), [], wrong)
+            splits[split].append(photo._replace(boxes=_boxes(label, photo, names, key_points, places, wrong)))
+        if images and not splits[split]:
+            raise BadAnnotations(
+                f'{path}: no image of {split} has a label file; the first was looked for at {label_of(images[0])}.'
+            )
+    stop_if_wrong(path, wrong)
+    if '' in splits:
+        splits = by_folder(splits[''], places)
+    return splits, names
+
+
+def label_of(image: Path) -> Path:
+    """Where the labels of an image are: next to it, or below ``labels`` in the place of the last ``images``.
+
+    Example:
+        >>> label_of(Path('data/images/train/a.jpg')).as_posix()
+        'data/labels/train/a.txt'
+    """
+    beside = image.with_suffix('.txt')
+    parts = list(beside.parts)
+    places = [number for number, part in enumerate(parts[:-1]) if part == 'images']
+    if not places or beside.is_file():
+        return beside
+    parts[places[-1]] = 'labels'
+    return Path(*parts)
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        # All values as texts: a class may be called no, which YAML takes for False.
+        content = yaml.load(path.read_text(encoding='utf-8-sig'), Loader=yaml.BaseLoader)
+    except (OSError, ValueError, yaml.YAMLError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _is_yolo(content: Mapping[str, Any]) -> bool:
+    return isinstance(content.get('names'), list | dict) and any(content.get(split) for split in SPLITS)
+
+
+def _names(content: Mapping[str, Any], path: Path) -> list[str]:
+    given = content['names']
+    if isinstance(given, list):
+        return [str(name) for name in given]
+    try:
+        numbered = {int(number): str(name) for number, name in given.items()}
+    except ValueError:
+        raise BadAnnotations(f'{path}: names has a key that is no number. Write 0: first, 1: second.') from None
+    if sorted(numbered) != list(range(len(numbered))):
+        raise BadAnnotations(f'{path}: names are to be numbered from 0 without a gap.')
+    return [numbered[number] for number in range(len(numbered))]
+
+
+def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Places) -> Iterator[Path]:
+    given = content[split]
+    roots = [path.parent / str(content.get('path') or '.'), path.parent, places.folder]
+    for entry in given if isinstance(given, list) else [given]:
+        # Roboflow writes ../train/images for what lies next to the file.
+        tries = [root / name for name in (entry, entry.removeprefix('../')) for root in roots]
+        found = next((place.resolve() for place in tries if place.exists()), None)
+        if found is None:
+            raise BadAnnotations(f'{path}: {split} names {entry}, which is not there (looked up from {roots[0]}).')
+        yield from _listed_in(found, roots[0], places) if found.is_file() else _in_folder(found)
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    images = sorted(path for path in folder.rglob('*') if path.suffix.lower() in IMAGES)
+    if not images:
+        raise BadAnnotations(f'{folder} holds no image.')
+    return images
+
+
+def _listed_in(path: Path, root: Path, places: Places) -> Iterator[Path]:
+    for line in path.read_text(encoding='utf-8-sig').splitlines():
+        if name := line.strip():
+            near = [path.parent / name, root / name]
+            found = next((place.resolve() for place in near if place.is_file()), None) or places.find(name, path, '')
+            if found is None:
+                raise BadAnnotations(f'{path}: {places.missing(name)}.')
+            yield found
+
+
+def _listed_beside(places: Places) -> dict[str, list[Path]]:
+    """The images of lists such as ``train.txt``; without one all images of the folder."""
+    lists = {split: places.folder / f'{split}.txt' for split in SPLITS if (places.folder / f'{split}.txt').is_file()}
+    if 'train' in lists:
+        return {split: list(_listed_in(path, places.folder, places)) for split, path in lists.items()}
+    return {'': sorted(image for images in places.by_name.values() for image in images)}
+
+
+def _boxes(
+    label: Path, photo: Photo, names: list[str], key_points: bool, places: Places, wrong: list[str]
+) -> list[Box]:
+    boxes = []
+    for number, line in enumerate(label.read_text(encoding='utf-8-sig', errors='replace').splitlines(), start=1):
+        words = line.split()
+        if not words:
+            continue
+        at = f'{label}, line {number}'
+        if not all(map(_is_number, words)) or len(words) < 5:
+            wrong.append(f'{at} is not a class and four or more numbers')
+            continue
+        kind, *values = map(float, words)
+        if not kind.is_integer() or not 0 <= kind < len(names):
+            wrong.append(f'{at} has the class {words[0]}, and there are {len(names)}, counted from 0')
+            continue
+        if len(values) >= 6 and len(values) % 2 == 0 and not key_points:
+            places.notes.append(f'polygons and oriented boxes are replaced by the boxes around them\t{at}')
+            left, top, right, bottom = min(values[::2]), min(values[1::2]), max(values[::2]), max(values[1::2])
+        else:
+            if len(values) > 4:
+                what = 'key points' if key_points else 'numbers behind the box'
+                places.notes.append(f'{what} are left out\t{at}')
+            across, down, width, height = values[:4]
+            left, top, right, bottom = across - width / 2, down - height / 2, across + width / 2, down + height / 2
+            if min(width, height) < 0:
+                wrong.append(f'{at} has a negative width or height')
+                continue
+        if not all(map(math.isfinite, values)) or min(left, top) < -BEYOND or max(right, bottom) > 1 + BEYOND:
+            wrong.append(f'{at} is no box of shares of the width and height, between 0 and 1')
+            continue
+        wide, high = photo.width, photo.height
+        sides = (left * wide, top * high, (right - left) * wide, (bottom - top) * high)
+        boxes.append(Box(names[int(kind)], *(round(side, 2) for side in sides)))
+    return boxes
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _short(image: Path, places: Places) -> str:
+    return str(image.relative_to(places.folder)) if image.is_relative_to(places.folder) else str(image)

@@ -1,0 +1,83 @@
+"""CSV files of boxes in the usual orders of columns, and what can be wrong with them."""
+
+import shutil
+
+import pytest
+
+from rebnn_mm.datasets.annotated_folder import BadAnnotations, read_annotated
+from tests.datasets.test_yolo_labels import FORMS, check
+
+FILES = dict(
+    csv_retinanet='train_annotations.csv',
+    csv_tensorflow='labels.csv',
+    csv_shares='boxes.csv',
+    csv_automl='import.csv',
+    csv_sides='boxes.csv',
+)
+
+
+@pytest.mark.parametrize('form', FILES)
+def test_every_form_gives_the_boxes_that_were_painted(form):
+    data = read_annotated(FORMS / form)
+    check(data)
+    shares = [note for note in data.notes if note.startswith('boxes are read as shares of the width and height')]
+    assert bool(shares) == (form in ('csv_shares', 'csv_automl'))
+    assert any('left, top, right, bottom' in note for note in data.notes) == (form == 'csv_retinanet')
+
+
+def changed(folder, form, before, after):
+    shutil.copytree(FORMS / form, folder / form)
+    path = folder / form / FILES[form]
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+    return folder / form
+
+
+@pytest.mark.parametrize(
+    ('form', 'before', 'after', 'words'),
+    [
+        ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p0.jpg,96,64,disc,nan,', r'labels\.csv: row 3 is no box of four'),
+        (
+            'csv_tensorflow',
+            'p0.jpg,96,64,disc,60,',
+            'p0.jpg,96,64,disc,,',
+            'row 3 has no class, or is no box of',
+        ),
+        ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p0.jpg,96,64,disc,90,', 'row 3 ends before it begins'),
+        ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p9.jpg,96,64,disc,60,', r'row 3: there is no image p9\.jpg'),
+        ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p0.jpg,96,64,,60,', 'row 3 has no class'),
+        ('csv_retinanet', 'images/p0.jpg,60,9,80', 'images/p0.jpg,60,9,20', r'csv: row 2 ends before it begins'),
+        ('csv_tensorflow', 'xmin,ymin,xmax,ymax', 'a,b,c,d', 'nor a CSV file with a box in each row'),
+    ],
+)
+def test_what_does_not_fit_is_named_with_its_row(tmp_path, form, before, after, words):
+    with pytest.raises(BadAnnotations, match=words):
+        read_annotated(changed(tmp_path, form, before, after))
+
+
+def test_a_table_is_named_for_its_split(tmp_path):
+    folder = changed(tmp_path, 'csv_retinanet', 'red square', 'red square')
+    (folder / 'train_annotations.csv').rename(folder / 'mine.csv')
+    shutil.copy(folder / 'mine.csv', folder / 'other.csv')
+    with pytest.raises(BadAnnotations, match='could both be the boxes of one split. Name those to use: --train FILE'):
+        read_annotated(folder)
+    names = dict(train='mine.csv', val='val_annotations.csv', test='test_annotations.csv')
+    check(read_annotated(folder, {split: folder / name for split, name in names.items()}))
+    with pytest.raises(BadAnnotations, match=r'classes\.csv has no columns of a box. Name them in its first row'):
+        read_annotated(folder, dict(train=folder / 'classes.csv'))
+
+
+@pytest.mark.parametrize(
+    ('name', 'text', 'words'),
+    [
+        ('a.json', '{"shapes": [], "imagePath": "p0.jpg"}', 'a.json looks like labelme: export it in COCO'),
+        ('a.json', '{"_via_img_metadata": {}}', 'looks like VGG Image Annotator'),
+        ('part.tfrecord', '', 'part.tfrecord looks like TFRecord: export it again in'),
+        ('a.json', '[]', 'holds no annotations: neither a JSON file'),
+    ],
+)
+def test_other_forms_are_named(tmp_path, name, text, words):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(BadAnnotations, match=words):
+        read_annotated(tmp_path)

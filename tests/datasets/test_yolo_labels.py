@@ -1,0 +1,147 @@
+"""Labels of YOLO as tools write them, and what can be wrong with them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rebnn_mm.datasets.annotated_folder import BadAnnotations, read_annotated
+from rebnn_mm.datasets.yolo_labels import label_of
+
+FORMS = Path(__file__).parent / 'forms'
+"""The same six pictures, 96x64, in every form."""
+
+BOXES = {
+    'p0': [('red square', 11, 8, 24, 28), ('disc', 60, 9, 20, 20)],
+    'p1': [('red square', 20, 18, 24, 28), ('disc', 65, 21, 20, 20)],
+    'p2': [],
+    'p3': [('red square', 11, 17, 24, 28)],
+    'p4': [('red square', 26, 12, 24, 28), ('disc', 60, 24, 20, 20)],
+    'p5': [('red square', 6, 17, 24, 28)],
+}
+SPLITS = dict(train=['p0', 'p1', 'p2', 'p3'], val=['p4'], test=['p5'])
+
+
+def check(data) -> None:
+    """The boxes are those that the pictures were painted with, in the right splits."""
+    assert data.classes == ('disc', 'red square')
+    found = {split: sorted(Path(photo.file).stem for photo in photos) for split, photos in data.splits.items()}
+    assert found == SPLITS
+    for photo in (photo for photos in data.splits.values() for photo in photos):
+        expected = BOXES[Path(photo.file).stem]
+        assert [box.name for box in photo.boxes] == [name for name, *_ in expected]
+        for box, (_, *sides) in zip(photo.boxes, expected, strict=True):
+            assert box[1:5] == pytest.approx(sides, abs=0.02)
+        assert (data.folder / photo.file).is_file()
+
+
+@pytest.fixture
+def copied(tmp_path):
+    def copy(form: str) -> Path:
+        shutil.copytree(FORMS / form, tmp_path / form)
+        return tmp_path / form
+
+    return copy
+
+
+@pytest.mark.parametrize('form', ['yolo_ultralytics', 'yolo_roboflow', 'yolo_lists', 'yolo_labelimg'])
+def test_every_form_gives_the_boxes_that_were_painted(form):
+    data = read_annotated(FORMS / form)
+    check(data)
+    polygons = [note for note in data.notes if note.startswith('polygons and oriented boxes are replaced')]
+    assert bool(polygons) == (form == 'yolo_roboflow')
+
+
+@pytest.mark.parametrize(
+    ('line', 'words'),
+    [
+        ('1 0.5 nan 0.1 0.1', 'is no box of shares'),
+        ('1 48 32 20 20', 'is no box of shares of the width and height, between 0 and 1'),
+        ('2 0.5 0.5 0.1 0.1', 'has the class 2, and there are 2, counted from 0'),
+        ('0.5 0.5 0.5 0.1 0.1', r'has the class 0\.5'),
+        ('1 0.5 0.5 0.1', 'is not a class and four or more numbers'),
+        ('cat 0.5 0.5 0.1 0.1', 'is not a class and four or more numbers'),
+        ('1 0.5 0.5 -0.1 0.1', 'has a negative width or height'),
+    ],
+)
+def test_what_a_line_cannot_hold_is_named_with_its_file(copied, line, words):
+    folder = copied('yolo_ultralytics')
+    path = folder / 'labels/train/p1.txt'
+    path.write_text(f'{path.read_text()}{line}\n')
+    with pytest.raises(BadAnnotations, match=rf'labels/train/p1\.txt, line 3 {words}'):
+        read_annotated(folder)
+
+
+def test_numbers_behind_a_box_are_left_out_and_images_without_a_file(copied):
+    folder = copied('yolo_ultralytics')
+    path = folder / 'labels/train/p0.txt'
+    path.write_text(''.join(f'{line} 0.75\n' for line in path.read_text().splitlines()))
+    (folder / 'labels/train/p1.txt').unlink()
+    data = read_annotated(folder)
+    assert [Path(photo.file).stem for photo in data.splits['train']] == ['p0', 'p2', 'p3']
+    assert [len(photo.boxes) for photo in data.splits['train']] == [2, 0, 1]
+    notes = '\n'.join(data.notes)
+    assert 'numbers behind the box are left out (2, the first: ' in notes
+    assert 'images have no label file and are not used (1, the first: images/train/p1.jpg)' in notes
+
+
+def test_key_points_are_left_out(copied):
+    folder = copied('yolo_ultralytics')
+    for path in (folder / 'labels').rglob('*.txt'):
+        path.write_text(''.join(f'{line} 0.5 0.5 2 0.4 0.4 1\n' for line in path.read_text().splitlines()))
+    description = folder / 'data.yaml'
+    description.write_text(f'{description.read_text()}kpt_shape: [2, 3]\n')
+    check(read_annotated(folder))
+
+
+def test_names_that_yaml_takes_for_something_else(copied):
+    folder = copied('yolo_ultralytics')
+    description = folder / 'data.yaml'
+    description.write_text('train: images/train\nval: images/val\nnames: [no, 2024]\n')
+    assert read_annotated(folder).classes == ('no', '2024')
+
+
+@pytest.mark.parametrize(
+    ('text', 'words'),
+    [
+        ('train: images/training\nnames: [a, b]', 'train names images/training, which is not there'),
+        ('train: images/train\nnames: {0: a, 2: b}', 'names are to be numbered from 0 without a gap'),
+        ('train: images/train\nnames: {a: 0, b: 1}', 'names has a key that is no number'),
+        ('val: images/val\nnames: [a, b]', 'none to train on'),
+        ('train: labels\nnames: [a, b]', 'labels holds no image'),
+    ],
+)
+def test_descriptions_that_fit_nothing(copied, text, words):
+    folder = copied('yolo_ultralytics')
+    (folder / 'data.yaml').write_text(text)
+    with pytest.raises(BadAnnotations, match=words):
+        read_annotated(folder)
+
+
+def test_labels_that_lie_elsewhere(copied):
+    folder = copied('yolo_ultralytics')
+    (folder / 'labels').rename(folder / 'boxes')
+    with pytest.raises(BadAnnotations, match=r'no image of train has a label file; .* at .*labels/train/p0\.txt'):
+        read_annotated(folder)
+
+
+def test_labels_without_names_say_how_to_name_them(copied):
+    folder = copied('yolo_labelimg')
+    (folder / 'classes.txt').unlink()
+    with pytest.raises(BadAnnotations, match=r"is of YOLO's form, and nothing names the classes: write .*data\.yaml"):
+        read_annotated(folder)
+
+
+def test_two_descriptions_are_one_too_many(copied):
+    folder = copied('yolo_lists')
+    shutil.copy(folder / 'shapes.yaml', folder / 'other.yml')
+    with pytest.raises(BadAnnotations, match="both describe data in YOLO's form"):
+        read_annotated(folder)
+
+
+def test_labels_are_next_to_the_image_or_in_the_folder_of_labels(tmp_path):
+    image = tmp_path / 'images' / 'day' / 'images' / 'a.b.jpg'
+    assert label_of(image) == tmp_path / 'images' / 'day' / 'labels' / 'a.b.txt'
+    image.parent.mkdir(parents=True)
+    image.with_suffix('.txt').touch()
+    assert label_of(image) == image.with_suffix('.txt')
