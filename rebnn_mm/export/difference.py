@@ -143,7 +143,7 @@ def agreement(first: Found, second: Found) -> Agreement:
         Agreement(missing=0, extra=0, iou=1.0, score=0.25)
     """
     boxes, scores, labels = first
-    overlap = _overlaps(boxes, second[0])
+    overlap = overlaps(boxes, second[0])
     overlap[labels[:, None] != second[2][None]] = 0
     free = np.ones(len(second[0]), bool)
     least, most, missing = 1.0, 0.0, 0
@@ -175,7 +175,7 @@ def same_but_for_ties(first: Found, second: Found) -> bool:
         >>> same_but_for_ties(one, other), agreement(one, other).same
         (True, False)
     """
-    close = (_overlaps(first[0], second[0]) >= IOU) & (first[2][:, None] == second[2][None])
+    close = (overlaps(first[0], second[0]) >= IOU) & (first[2][:, None] == second[2][None])
     close &= np.abs(first[1][:, None] - second[1][None]) <= SCORE
     alone, free = [], np.ones(len(second[0]), bool)
     for row, score in zip(close, first[1], strict=True):
@@ -190,8 +190,13 @@ def same_but_for_ties(first: Found, second: Found) -> bool:
     return bool((np.abs(np.sort(alone) - np.sort(left)) <= TIE).all() and (ties > 1).all())
 
 
-def _overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Intersection over union of corners [K, 4] and [L, 4]: [K, L]; boxes equal up to rounding overlap by 1."""
+def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Compute the intersection over union of corners [K, 4] and [L, 4]: [K, L]; equal up to rounding is 1.
+
+    Example:
+        >>> overlaps(np.array([[0.0, 0.0, 2.0, 2.0]]), np.array([[0.0, 0.0, 2.0, 1.0], [0.0, 0.0, 2.0, 2.001]]))
+        array([[0.5, 1. ]])
+    """
     first, second = first.astype(np.float64)[:, None], second.astype(np.float64)[None]
     start, end = np.maximum(first[..., :2], second[..., :2]), np.minimum(first[..., 2:], second[..., 2:])
     shared = np.clip(end - start, 0, None).prod(-1)

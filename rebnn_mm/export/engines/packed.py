@@ -83,6 +83,10 @@ def print_export(result: Export, source: Source, console: Console) -> None:
             say(f'  {layer}: {flipped:,} of {compared:,}')
     if flips.flipped:
         say('A value next to zero that is rounded differently changes its sign, and the layers behind it follow.')
+        say(
+            f'{found.complete} of {found.images} {noun} were compared to the end: there each layer agrees with '
+            'PyTorch where it starts from the signs of the file.'
+        )
     classified = result.task.name in CLASSIFIED
     if classified:
         say(f'Best class the same on {found.top1} of {found.images} {noun}.')

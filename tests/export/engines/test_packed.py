@@ -17,7 +17,7 @@ def printed():
     """What is printed about a detector with these agreements."""
 
     def run(detections, flips):
-        verification = Verification(len(detections), 0.2, 0, detections, flips, 0.0)
+        verification = Verification(len(detections), 0.2, 0, detections, flips, 0.0, len(detections))
         result = Export(b'', Task('detection'), [], Report([], 0, 0, 'an image'), verification, None)
         out = StringIO()
         print_export(result, Source(None, 'a.py'), Console(file=out, width=200))
