@@ -8,6 +8,7 @@ import onnx
 
 from rebnn_mm.deploy.session import open_session
 
+from .distance import distance_of
 from .examples import Example, feeds_of
 from .metadata import is_blocked
 from .tasks import CLASSIFIED, Task
@@ -110,7 +111,7 @@ def difference_of(
             largest = max(largest, detections[-1].score)
         else:
             pairs = [(a, b) for a, b in zip(first, second, strict=True) if a.shape == b.shape]
-            largest = max([largest, *(float(np.abs(a - b).max(initial=0)) for a, b in pairs)])
+            largest = max([largest, *(distance_of(a, b).absolute for a, b in pairs)])
     return Difference(largest, top1, count, detections)
 
 

@@ -1,7 +1,6 @@
 """From a trained model to a verified packed file."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ from rebnn_mm.deploy.onnx_file import seal
 from rebnn_mm.deploy.session import library_available
 from rebnn_mm.utils.whole_file import whole_file
 
-from .convert import PackedModel, pack
+from .convert import PackedModel, pack, unwrap
 from .detection.stages import image_channels
 from .difference import Difference, difference_of
 from .examples import Example, Image, Text, feeds_of, noise, prepared
@@ -176,7 +175,7 @@ def export(
     """
     if options.half_stem and not options.fast:
         raise ValueError('--half-stem is an option of the stem that --fast makes; give both.')
-    trained = deepcopy(trained).cpu().float().eval()
+    trained = unwrap(trained).cpu().float().eval()
     diverged = next((name for name, value in trained.named_parameters() if not value.isfinite().all()), None)
     if diverged is not None:
         raise ValueError(

@@ -18,6 +18,7 @@ from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryLayer
 from rebnn_mm.quantizers import ActivationQuantizer
 
 from .difference import IOU, Agreement, Arrays, agreement, overlaps, same_best, same_but_for_ties
+from .distance import Distance, distance_of
 from .examples import Example, feeds_of
 from .metadata import is_blocked
 from .operators import DOMAIN
@@ -423,25 +424,15 @@ def _boxes(outputs: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return boxes, scores, labels
 
 
-class _Difference(NamedTuple):
-    absolute: float
-    relative: float
-    """To the largest value of the output that it is in."""
-
-
-def _difference(first: Arrays, second: Arrays) -> _Difference:
-    absolute = relative = 0.0
+def _difference(first: Arrays, second: Arrays) -> Distance:
+    found = [Distance(0.0, 0.0)]
     for a, b in zip(first, second, strict=True):
         if a.shape != b.shape:
             raise ValueError(f'an output has the shape {b.shape}, but in PyTorch {a.shape}.')
         if not np.array_equal(np.isfinite(a), np.isfinite(b)):
             raise ValueError('an output is not finite where it is in PyTorch, or the other way round.')
-        finite = np.isfinite(a)
-        here = float(np.abs(a[finite] - b[finite]).max(initial=0))
-        scale = float(np.abs(a[finite]).max(initial=0))
-        absolute = max(absolute, here)
-        relative = max(relative, here / scale if scale else float('inf') * bool(here))
-    return _Difference(absolute, relative)
+        found.append(distance_of(a, b))
+    return Distance(*map(max, zip(*found, strict=True)))
 
 
 def _signs_differ(flips: dict[str, Flips]) -> bool:
