@@ -47,6 +47,7 @@ def test_a_checkpoint_becomes_a_file_that_runs(run_tool, folder):
         'The file with --fast against the exact one on 2 given images',
     ):
         assert words in done.stdout, words
+    assert done.stdout.splitlines()[-1].endswith('agrees with PyTorch on 2 given images.')
     labels = load(folder / 'tiny.onnx', use_library=False)(str(images[0]))
     assert len(labels) == 5 and abs(sum(label.score for label in labels) - 1) < 1e-5
     assert not list(folder.glob('*.part')) and not list(folder.glob('.*'))

@@ -18,7 +18,8 @@ from ..exporter import write as write_whole
 from ..options import Options
 from ..report import part_sizes, print_report
 from ..source import Source
-from ..tasks import CLASSIFIED, TEXT
+from ..tasks import CLASSIFIED, TEXT, Task
+from ..verify import Verification
 from .common import say as say_on
 
 
@@ -54,6 +55,7 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
     if result.int8 is not None:
         print_int8(result, source, console)
     say_on(console, f'Wrote {path}.')
+    say_on(console, verdict(result, kind_of(source)))
 
 
 def print_export(result: Export, source: Source, console: Console) -> None:
@@ -67,11 +69,9 @@ def print_export(result: Export, source: Source, console: Console) -> None:
     if result.task.name == TEXT:
         for part, size in part_sizes(result.data).items():
             say(f'  {part}: {size:,}')
-        noun, kind = 'texts', f'texts, {len(source.examples)} of them given'
-    else:
-        for note in source.notes:
-            say(note)
-        noun, kind = 'images', 'given images' if source.examples else 'random images'
+    for note in source.notes:
+        say(note)
+    noun, kind = 'texts' if result.task.name == TEXT else 'images', kind_of(source)
     found = result.verification
     flips = found.flipped
     say(
@@ -114,6 +114,53 @@ def print_export(result: Export, source: Source, console: Console) -> None:
     ):
         if change is not None:
             say(f'{title} on {change.images} {kind}: {_told(change, classified)}.')
+
+
+def kind_of(source: Source) -> str:
+    """Say which examples a source is compared on."""
+    if source.tokenizer is not None:
+        return f'texts, {len(source.examples)} of them given'
+    return source.origin or ('given images' if source.examples else 'random images')
+
+
+def verdict(result: Export, kind: str) -> str:
+    """Say in one line whether a file agrees with PyTorch, or what differs and whether that matters.
+
+    Args:
+        result: of the export.
+        kind: what was compared on, from :func:`kind_of`.
+    """
+    found = result.verification
+    changes = [
+        f'{cause} {change}'
+        for cause, part in (
+            ('rounding', found if found.flipped.flipped else None),
+            ('--half-stem', result.half_stem),
+            ('--int8', None if result.int8 is None else result.int8.change),
+            ('--half', result.half),
+        )
+        if part is not None and (change := _change(result.task, part))
+    ]
+    told = f'The file agrees with PyTorch on {found.images} {kind}'
+    if changes:
+        told = (
+            f'Layer by layer the file agrees with PyTorch on {found.complete} of {found.images} {kind}, but '
+            f'{", ".join(changes)}. What that costs only a score says: rebnn test-packed'
+        )
+    if kind == 'random images':
+        told += '. Noise says little of photographs: compare on some with --image'
+    return f'{told}.'
+
+
+def _change(task: Task, part: Verification | Difference) -> str:
+    """What a change changes of an answer, in words; empty if it is nothing."""
+    if task.name in CLASSIFIED:
+        others = part.images - part.top1
+        return f'changes the best class of {others} of {part.images}' if others else ''
+    if task.name == 'detection':
+        others = sum(bool(image.missing or image.extra) for image in part.detections)
+        return f'changes the boxes in {others} of {part.images}' if others else ''
+    return f'changes outputs by up to {part.difference:.2g}' if part.difference else ''
 
 
 def print_int8(result: Export, source: Source, console: Console) -> None:

@@ -3,8 +3,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from rebnn_mm.export.difference import Agreement
-from rebnn_mm.export.engines.packed import print_export
+from rebnn_mm.export.difference import Agreement, Difference
+from rebnn_mm.export.engines.packed import print_export, verdict
 from rebnn_mm.export.exporter import Export
 from rebnn_mm.export.report import Report
 from rebnn_mm.export.source import Source
@@ -43,3 +43,29 @@ def test_boxes_of_one_score_are_said_to_be(printed):
 def test_the_same_detections_need_no_excuse(printed):
     text = printed([Agreement(0, 0, 1.0, 0.0)] * 2, {'conv': Flips(0, 1000)})
     assert 'Same detections on 2 of 2 images.' in text and 'near-ties' not in text
+
+
+def judged(task, verification, half=None):
+    return verdict(Export(b'', Task(task), [], Report([], 0, 0, 'an image'), verification, half), 'given images')
+
+
+def test_the_verdict_is_that_the_file_agrees():
+    assert judged('classification', Verification(4, 1e-7, 4, [], {'conv': Flips(0, 9)}, 0.0, 4)) == (
+        'The file agrees with PyTorch on 4 given images.'
+    )
+    # a sign that is rounded otherwise and changes no answer
+    assert judged('classification', Verification(4, 0.1, 4, [], {'conv': Flips(1, 9)}, 0.0, 4)) == (
+        'The file agrees with PyTorch on 4 given images.'
+    )
+
+
+def test_the_verdict_names_what_changes_answers_and_how_often():
+    half = Difference(0.1, 2, 4, [])
+    assert judged('classification', Verification(4, 0.1, 3, [], {'conv': Flips(1, 9)}, 0.0, 4), half) == (
+        'Layer by layer the file agrees with PyTorch on 4 of 4 given images, but rounding changes the best class of 1 '
+        'of 4, --half changes the best class of 2 of 4. What that costs only a score says: rebnn test-packed.'
+    )
+    boxes = [Agreement(0, 1, 1.0, 0.0), Agreement(0, 0, 1.0, 0.0)]
+    assert 'rounding changes the boxes in 1 of 2.' in judged(
+        'detection', Verification(2, 0.1, 0, boxes, {'conv': Flips(1, 9)}, 0.0, 2)
+    )
