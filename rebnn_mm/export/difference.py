@@ -13,6 +13,9 @@ from .examples import Example, feeds_of
 from .metadata import is_blocked
 from .tasks import CLASSIFIED, Task
 
+FEW_BOXES = 8
+"""Boxes that may come and go in any case: what has few on a threshold is not spoilt."""
+
 Arrays = list[np.ndarray]
 """Outputs of a model, or of its file, for one example."""
 
@@ -62,12 +65,32 @@ class Difference(NamedTuple):
         top1: images or texts with the same best class, for a classifier.
         images: how many were compared.
         detections: agreement of each image's boxes, for a detector.
+        relative: largest difference of an output to its largest value; 0 for a detector.
+        boxes: how many a detector gives without the option.
     """
 
     difference: float
     top1: int
     images: int
     detections: list[Agreement]
+    relative: float = 0.0
+    boxes: int = 0
+
+    def spoilt(self, task: Task) -> str:
+        """Say in words that answers are others by more than half; empty if they are not.
+
+        Example:
+            >>> Difference(0.1, 3, 10, []).spoilt(Task('classification'))
+            'the best class is another one on 7 of 10 images'
+        """
+        missing, extra = (sum(getattr(image, kind) for image in self.detections) for kind in ('missing', 'extra'))
+        if task.name in CLASSIFIED and 2 * self.top1 < self.images:
+            return f'the best class is another one on {self.images - self.top1} of {self.images} images'
+        if missing + extra > max(self.boxes, FEW_BOXES):
+            return f'of {self.boxes} boxes {missing} are gone, and {extra} are new'
+        if task.name not in CLASSIFIED and self.relative > 0.5:
+            return f'outputs differ by {self.relative:.0%} of the largest'
+        return ''
 
 
 def difference_of(
@@ -97,7 +120,7 @@ def difference_of(
         open_session(model.SerializeToString(), library=library, blocked=is_blocked(model))
         for model in (before, after)
     ]
-    largest, top1, count = 0.0, 0, 0
+    largest, relative, top1, count, boxes = 0.0, 0.0, 0, 0, 0
     detections = []
     for example in examples:
         feeds = feeds_of(before, example)
@@ -109,10 +132,13 @@ def difference_of(
         if task.name == 'detection':
             detections.append(agreement((first[0], first[1], first[2]), (second[0], second[1], second[2])))
             largest = max(largest, detections[-1].score)
+            boxes += len(first[1])
         else:
-            pairs = [(a, b) for a, b in zip(first, second, strict=True) if a.shape == b.shape]
-            largest = max([largest, *(distance_of(a, b).absolute for a, b in pairs)])
-    return Difference(largest, top1, count, detections)
+            for a, b in zip(first, second, strict=True):
+                if a.shape == b.shape:
+                    distance = distance_of(a, b)
+                    largest, relative = max(largest, distance.absolute), max(relative, distance.relative)
+    return Difference(largest, top1, count, detections, relative, boxes)
 
 
 def same_best(task: Task, first: Arrays, second: Arrays) -> int:

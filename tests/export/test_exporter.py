@@ -83,7 +83,7 @@ def test_the_report_adds_up(exported):
 
 def test_half_precision_is_compared_with_single(exported, model):
     # Nothing in this network is large enough to be halved.
-    assert exported.half == (0.0, 2, 2, [])
+    assert exported.half == (0.0, 2, 2, [], 0.0, 0)
     assert [t.data_type for t in to_half(model).graph.initializer] == [t.data_type for t in model.graph.initializer]
 
 

@@ -76,6 +76,7 @@ test_cfg = dict()
         'first layer (3 input channels)',
         'its values never become a sign',
         f'against the one without on {count} calibration images: outputs differ by at most',
+        f'The same on {min(count, 10)} images of the test set: outputs differ by at most',
         'accuracy/top1',
     ):
         assert words in done.stdout, words

@@ -1,11 +1,12 @@
+from contextlib import nullcontext
 from io import StringIO
 
 import pytest
 from rich.console import Console
 
 from rebnn_mm.export.difference import Agreement, Difference
-from rebnn_mm.export.engines.packed import print_export, verdict
-from rebnn_mm.export.exporter import Export
+from rebnn_mm.export.engines.packed import print_export, scores_of, verdict
+from rebnn_mm.export.exporter import Export, Quantised
 from rebnn_mm.export.report import Report
 from rebnn_mm.export.source import Source
 from rebnn_mm.export.tasks import Task
@@ -69,3 +70,15 @@ def test_the_verdict_names_what_changes_answers_and_how_often():
     assert 'rounding changes the boxes in 1 of 2.' in judged(
         'detection', Verification(2, 0.1, 0, boxes, {'conv': Flips(1, 9)}, 0.0, 2)
     )
+
+
+@pytest.mark.parametrize(('with_int8', 'refused'), [(0.5, False), (0.2, True), (float('nan'), True)])
+def test_a_score_that_falls_to_less_than_half_is_refused(with_int8, refused):
+    int8 = Quantised([], 8, Difference(0.1, 2, 4, []), b'before')
+    scores = {b'before': {'mAP': 0.6, 'mAP_s': -1.0}, b'after': {'mAP': with_int8, 'mAP_s': -1.0}}
+    source = Source(None, score=scores.__getitem__)
+    context = (
+        pytest.raises(ValueError, match='useless: mAP is .* with it and 0.6 without') if refused else nullcontext()
+    )
+    with context:
+        assert scores_of(int8, b'after', source, Console(file=StringIO())) == tuple(scores.values())
