@@ -5,7 +5,7 @@ from mmengine.registry import DefaultScope
 from onnx import helper, numpy_helper
 
 from rebnn_mm.deploy.session import open_session
-from rebnn_mm.export import pack
+from rebnn_mm.export import channels_last, fuse, pack
 from rebnn_mm.export import verify as module
 from rebnn_mm.export.examples import Image
 from rebnn_mm.export.exporter import noise, unfused_graph
@@ -289,8 +289,11 @@ def two_stages():
     return model, graph, example
 
 
-def test_the_second_stage_is_compared_on_the_regions_of_the_file(two_stages):
+@pytest.mark.parametrize('last', [False, True], ids=['channels first', 'channels last'])
+def test_the_second_stage_is_compared_on_the_regions_of_the_file(two_stages, last):
     model, graph, example = two_stages
+    if last:
+        graph = channels_last(fuse(graph))
     found = verify(graph, model, Task('detection'), [example])
     assert found.flips['backbone.layer1.0.conv2'].flipped == found.complete == 1
     assert not found.detections[0].same  # the regions are others

@@ -161,8 +161,11 @@ def _change(task: Task, part: Verification | Difference) -> str:
         others = part.images - part.top1
         return f'changes the best class of {others} of {part.images}' if others else ''
     if task.name == 'detection':
-        others = sum(bool(image.missing or image.extra) for image in part.detections)
-        return f'changes the boxes in {others} of {part.images}' if others else ''
+        # an option moves every score a little, rounding does not
+        rounding = isinstance(part, Verification)
+        others = sum(not image.same if rounding else bool(image.missing or image.extra) for image in part.detections)
+        what = 'changes detections' if rounding else 'makes boxes come or go'
+        return f'{what} in {others} of {part.images}' if others else ''
     return f'changes outputs by up to {part.difference:.2g}' if part.difference else ''
 
 
