@@ -56,7 +56,12 @@ def parse_args() -> argparse.Namespace:
         help="with --int8: score the file on the config's test set, without and with it",
     )
     parser.add_argument('--format', default='onnx', help='kind of file (default: onnx, the packed file)')
-    parser.add_argument('--image', nargs='+', default=[], help='images to compare with PyTorch on; default: noise')
+    parser.add_argument(
+        '--image',
+        nargs='+',
+        default=[],
+        help="images to compare with PyTorch on; default: some of the config's data set, or noise",
+    )
     parser.add_argument(
         '--text',
         nargs='+',

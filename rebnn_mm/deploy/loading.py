@@ -39,7 +39,8 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
             or ``hf:owner/name`` for one of the Hugging Face hub.
         threads: how many threads ONNX Runtime may use for one image.
         use_library: use the kernels of the ``rebnn_ort`` library. Without them the binary layers run by ONNX Runtime's
-            own operators: the same answers, many times slower.
+            own operators, many times slower. The answer is the same to the last bit, but for files of ``--fast``:
+            there real-valued layers are rounded differently, and a sign may turn.
 
     Returns:
         :class:`Classifier`, :class:`Detector`, :class:`TextClassifier` or :class:`RawModel`, by the file's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -18,6 +19,53 @@ from .examples import Image, prepared
 
 MOST = 100
 """Images of a folder, a list or a training set, spread over it: ranges hardly change with more."""
+
+
+FEW = 10
+"""Below so many images, ranges are those of single images."""
+
+ROUNDING = 1e-5
+"""Of the mean of a channel."""
+
+NEIGHBOURS = 0.3
+"""Correlation of neighbouring pixels up to which an image is taken for noise; photographs have 0.5 and more."""
+
+
+def looks_like(image: Image) -> str:
+    """Say what an image is that tells nothing of photographs: of one colour, or noise; empty for any other.
+
+    Example:
+        >>> [looks_like(Image(np.full((1, 3, 8, 8), value, np.float32), (8, 8))) for value in (0.0, 3.0)]
+        ['one colour', 'one colour']
+    """
+    height, width = image.valid_size
+    values = image.values[0, :, :height, :width].astype(np.float64)
+    values -= values.mean((1, 2), keepdims=True)
+    power = (values[:, :, :-1] ** 2).sum()
+    if np.abs(values).max(initial=0) <= ROUNDING:
+        return 'one colour'
+    return 'noise' if (values[:, :, :-1] * values[:, :, 1:]).sum() < NEIGHBOURS * power else ''
+
+
+def how_little(looks: Sequence[str]) -> str:
+    """Say in one sentence that calibration images tell little; empty if they are enough.
+
+    Args:
+        looks: what each looks like, from :func:`looks_like`.
+
+    Example:
+        >>> how_little([''] * 100), how_little(['', 'noise']).partition(':')[0]
+        ('', 'int8 was calibrated on 2 images only, 1 of noise')
+    """
+    plain = Counter(look for look in looks if look)
+    if len(looks) >= FEW and 2 * plain.total() <= len(looks):
+        return ''
+    count = f'{len(looks)} image{"s" * (len(looks) != 1)}{" only" * (len(looks) < FEW)}'
+    kinds = ' and '.join(f'{number} of {look}' for look, number in plain.items())
+    return (
+        f'int8 was calibrated on {count}{f", {kinds}" if kinds else ""}: values of other images may lie outside of '
+        'these ranges. Name images like those that the file will see, tens of them, behind --int8.'
+    )
 
 
 class CalibrationImages(Sequence[Image]):

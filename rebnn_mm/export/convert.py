@@ -3,8 +3,11 @@
 from copy import deepcopy
 from typing import NamedTuple, cast
 
+import torch
+from mmengine.model import BaseAveragedModel, is_model_wrapper
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.optim.swa_utils import AveragedModel
 
 from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear, Maxout
 from rebnn_mm.layers.attention import EncoderAttention, RealAttention
@@ -77,6 +80,43 @@ def pack(model: nn.Module) -> PackedModel:
         elif _is_plain_norm(module):
             _replace(copy, name, ChannelAffine(module))
     return PackedModel(copy, packed, real)
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """Copy a model out of what wraps it or its parts: DataParallel and its like, torch.compile, averaged weights.
+
+    Args:
+        model: it is not changed.
+
+    Raises:
+        ValueError: a part was traced or scripted, which left no layers.
+
+    Example:
+        >>> unwrap(nn.DataParallel(nn.Sequential(torch.compile(nn.ReLU()))))
+        Sequential(
+          (0): ReLU()
+        )
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            what = f'the part {name!r}' if name else 'the model'
+            raise ValueError(f'{what} is TorchScript, which holds no layers to pack; export what it was made from.')
+    copy = deepcopy(_innermost(model))
+    for parent in list(copy.modules()):
+        for key, child in list(parent._modules.items()):
+            if child is not None:
+                parent.add_module(key, _innermost(child))
+    return copy
+
+
+def _innermost(module: nn.Module) -> nn.Module:
+    while True:
+        if is_model_wrapper(module) or isinstance(module, AveragedModel | BaseAveragedModel):
+            module = cast(nn.Module, module.module)
+        elif hasattr(module, '_orig_mod'):  # of torch.compile
+            module = cast(nn.Module, module._orig_mod)
+        else:
+            return module
 
 
 def _is_plain_norm(module: nn.Module) -> bool:

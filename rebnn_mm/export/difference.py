@@ -8,9 +8,13 @@ import onnx
 
 from rebnn_mm.deploy.session import open_session
 
+from .distance import distance_of
 from .examples import Example, feeds_of
 from .metadata import is_blocked
 from .tasks import CLASSIFIED, Task
+
+FEW_BOXES = 8
+"""Boxes that may come and go in any case: what has few on a threshold is not spoilt."""
 
 Arrays = list[np.ndarray]
 """Outputs of a model, or of its file, for one example."""
@@ -61,12 +65,32 @@ class Difference(NamedTuple):
         top1: images or texts with the same best class, for a classifier.
         images: how many were compared.
         detections: agreement of each image's boxes, for a detector.
+        relative: largest difference of an output to its largest value; 0 for a detector.
+        boxes: how many a detector gives without the option.
     """
 
     difference: float
     top1: int
     images: int
     detections: list[Agreement]
+    relative: float = 0.0
+    boxes: int = 0
+
+    def spoilt(self, task: Task) -> str:
+        """Say in words that answers are others by more than half; empty if they are not.
+
+        Example:
+            >>> Difference(0.1, 3, 10, []).spoilt(Task('classification'))
+            'the best class is another one on 7 of 10 images'
+        """
+        missing, extra = (sum(getattr(image, kind) for image in self.detections) for kind in ('missing', 'extra'))
+        if task.name in CLASSIFIED and 2 * self.top1 < self.images:
+            return f'the best class is another one on {self.images - self.top1} of {self.images} images'
+        if missing + extra > max(self.boxes, FEW_BOXES):
+            return f'of {self.boxes} boxes {missing} are gone, and {extra} are new'
+        if task.name not in CLASSIFIED and self.relative > 0.5:
+            return f'outputs differ by {self.relative:.0%} of the largest'
+        return ''
 
 
 def difference_of(
@@ -96,7 +120,7 @@ def difference_of(
         open_session(model.SerializeToString(), library=library, blocked=is_blocked(model))
         for model in (before, after)
     ]
-    largest, top1, count = 0.0, 0, 0
+    largest, relative, top1, count, boxes = 0.0, 0.0, 0, 0, 0
     detections = []
     for example in examples:
         feeds = feeds_of(before, example)
@@ -108,10 +132,13 @@ def difference_of(
         if task.name == 'detection':
             detections.append(agreement((first[0], first[1], first[2]), (second[0], second[1], second[2])))
             largest = max(largest, detections[-1].score)
+            boxes += len(first[1])
         else:
-            pairs = [(a, b) for a, b in zip(first, second, strict=True) if a.shape == b.shape]
-            largest = max([largest, *(float(np.abs(a - b).max(initial=0)) for a, b in pairs)])
-    return Difference(largest, top1, count, detections)
+            for a, b in zip(first, second, strict=True):
+                if a.shape == b.shape:
+                    distance = distance_of(a, b)
+                    largest, relative = max(largest, distance.absolute), max(relative, distance.relative)
+    return Difference(largest, top1, count, detections, relative, boxes)
 
 
 def same_best(task: Task, first: Arrays, second: Arrays) -> int:
@@ -143,7 +170,7 @@ def agreement(first: Found, second: Found) -> Agreement:
         Agreement(missing=0, extra=0, iou=1.0, score=0.25)
     """
     boxes, scores, labels = first
-    overlap = _overlaps(boxes, second[0])
+    overlap = overlaps(boxes, second[0])
     overlap[labels[:, None] != second[2][None]] = 0
     free = np.ones(len(second[0]), bool)
     least, most, missing = 1.0, 0.0, 0
@@ -175,7 +202,7 @@ def same_but_for_ties(first: Found, second: Found) -> bool:
         >>> same_but_for_ties(one, other), agreement(one, other).same
         (True, False)
     """
-    close = (_overlaps(first[0], second[0]) >= IOU) & (first[2][:, None] == second[2][None])
+    close = (overlaps(first[0], second[0]) >= IOU) & (first[2][:, None] == second[2][None])
     close &= np.abs(first[1][:, None] - second[1][None]) <= SCORE
     alone, free = [], np.ones(len(second[0]), bool)
     for row, score in zip(close, first[1], strict=True):
@@ -190,8 +217,13 @@ def same_but_for_ties(first: Found, second: Found) -> bool:
     return bool((np.abs(np.sort(alone) - np.sort(left)) <= TIE).all() and (ties > 1).all())
 
 
-def _overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """Intersection over union of corners [K, 4] and [L, 4]: [K, L]; boxes equal up to rounding overlap by 1."""
+def overlaps(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Compute the intersection over union of corners [K, 4] and [L, 4]: [K, L]; equal up to rounding is 1.
+
+    Example:
+        >>> overlaps(np.array([[0.0, 0.0, 2.0, 2.0]]), np.array([[0.0, 0.0, 2.0, 1.0], [0.0, 0.0, 2.0, 2.001]]))
+        array([[0.5, 1. ]])
+    """
     first, second = first.astype(np.float64)[:, None], second.astype(np.float64)[None]
     start, end = np.maximum(first[..., :2], second[..., :2]), np.minimum(first[..., 2:], second[..., 2:])
     shared = np.clip(end - start, 0, None).prod(-1)

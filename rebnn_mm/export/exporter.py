@@ -1,7 +1,6 @@
 """From a trained model to a verified packed file."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +15,8 @@ from rebnn_mm.deploy.onnx_file import seal
 from rebnn_mm.deploy.session import library_available
 from rebnn_mm.utils.whole_file import whole_file
 
-from .convert import PackedModel, pack
+from .calibration import how_little, looks_like
+from .convert import PackedModel, pack, unwrap
 from .detection.stages import image_channels
 from .difference import Difference, difference_of
 from .examples import Example, Image, Text, feeds_of, noise, prepared
@@ -55,12 +55,16 @@ class Quantised(NamedTuple):
         weight_bits: 8, or 7.
         change: what that changes on the calibration images.
         before: the bytes of the same file without it.
+        little: one sentence on how little the calibration images tell; empty if they are enough.
+        compared: what that changes on the images that the file was compared with PyTorch on; None for noise.
     """
 
     choices: list[Choice]
     weight_bits: int
     change: Difference
     before: bytes
+    little: str = ''
+    compared: Difference | None = None
 
 
 class Export(NamedTuple):
@@ -176,7 +180,7 @@ def export(
     """
     if options.half_stem and not options.fast:
         raise ValueError('--half-stem is an option of the stem that --fast makes; give both.')
-    trained = deepcopy(trained).cpu().float().eval()
+    trained = unwrap(trained).cpu().float().eval()
     diverged = next((name for name, value in trained.named_parameters() if not value.isfinite().all()), None)
     if diverged is not None:
         raise ValueError(
@@ -197,6 +201,7 @@ def export(
     count = _class_count(traced, trained, task)
     if classes and count not in (None, len(classes)):
         raise ValueError(f'the model tells {count} classes apart, and {len(classes)} names of classes are given.')
+    given = bool(examples)
     if task.name == TEXT:
         about: dict[str, Any] = {'tokenizer': tokenizer or {'max_length': longest_text(trained)}}
         # Random ones always: they have padding, as a batch has.
@@ -226,13 +231,29 @@ def export(
             half_stem = difference_of(exact, graph, task, examples, option='--half-stem', library=library)
     if options.int8:
         progress(f'calibrating int8 layers on {len(calibration)} images')
-        feeds = (feeds_of(graph, example) for example in calibration)
-        plan = planned(graph, options.int8, feeds, reduced=options.reduce_range)
+        looks: list[str] = []
+
+        def feeds() -> Iterator[dict[str, np.ndarray]]:
+            for example in calibration:
+                if isinstance(example, Image):
+                    looks.append(looks_like(example))
+                yield feeds_of(graph, example)
+
+        plan = planned(graph, options.int8, feeds(), reduced=options.reduce_range)
         single, graph = graph, made(replace(options, half=False), plan)
         progress('comparing int8 with single precision')
-        change = difference_of(single, graph, task, calibration, option='--int8', library=library_available())
+        change, compared = (
+            difference_of(single, graph, task, seen, option='--int8', library=library_available()) if seen else None
+            for seen in (calibration, examples if given else ())
+        )
+        assert change is not None
+        little, spoilt = how_little(looks), (compared or change).spoilt(task)
+        if spoilt:
+            raise ValueError(
+                f'the file with --int8 is useless: {spoilt}. {little or "Take --int8-layers heads, or no --int8."}'
+            )
         before = seal(made(options).SerializeToString())
-        int8 = Quantised(plan.choices, plan.weight_bits, change, before)
+        int8 = Quantised(plan.choices, plan.weight_bits, change, before, little, compared)
     if options.half:
         progress('comparing half with single precision')
         single, graph = graph, made(options, plan)

@@ -17,17 +17,21 @@ from rebnn_mm.deploy.image import read_image
 from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
 from rebnn_mm.utils.config_file import missing_config
 from rebnn_mm.utils.config_mistake import explained, fitting_config
+from rebnn_mm.utils.dataset_check import missing_data
 
-from .calibration import CalibrationImages, image_files, training_images
-from .examples import Example, Text, prepared
+from .calibration import CalibrationImages, dataset_images, image_files, spread, training_images
+from .examples import Example, Image, Text, prepared
 from .preprocess import preprocessing, test_dataset, test_pipeline
-from .tasks import input_names, is_text_classifier, longest_text
+from .tasks import input_names, is_text_classifier, longest_text, task_of
 
 SIZE = (224, 224)
 """Height and width of an example image where neither pipeline nor data set gives one."""
 
 ARRAY_SIZE = (32, 32)
 """The same where the data set holds its images as arrays: CIFAR's."""
+
+OWN_IMAGES = 10
+"""So many images of the data set a file is compared on if none are given."""
 
 
 class Source(NamedTuple):
@@ -37,7 +41,8 @@ class Source(NamedTuple):
         model: the trained model, on the CPU.
         config: file name of the config.
         classes: class names; empty if nobody knows them, and for a regression.
-        examples: given images or sentences, as the network takes them.
+        examples: images or sentences to compare on, as the network takes them; none for noise.
+        origin: what the images among them are, in words; empty where they are given.
         preprocess: of a model that takes images, the object ``rebnn.preprocess`` of docs/format.md.
         notes: what that object cannot say, one sentence each.
         size: height and width of an image that the model takes.
@@ -50,6 +55,7 @@ class Source(NamedTuple):
     config: str = ''
     classes: Sequence[str] = ()
     examples: Sequence[Example] = ()
+    origin: str = ''
     preprocess: dict[str, Any] | None = None
     notes: Sequence[str] = ()
     size: tuple[int, int] = SIZE
@@ -74,7 +80,7 @@ def load_source(
         config: a config file of mmdet, mmpretrain or GLUE.
         checkpoint: its weights.
         options: entries that replace those of the config.
-        images: image files to verify on.
+        images: image files to verify on; without any, some images of the config's data set where it is there.
         texts: sentences to verify on, for a model that takes texts; a tab parts the two sentences of a pair.
         calibration: image files, folders and lists to calibrate int8 layers on; empty for the training set of the
             config, None where nothing is calibrated.
@@ -105,16 +111,51 @@ def load_source(
     ranging: Sequence[Any] = ()
     if calibration is not None:
         ranging = image_files(calibration) if calibration else training_images(cfg)
+    size = size or image_size(cfg, steps)
+    examples, origin = [prepared(steps, read_image(path)) for path in images], ''
+    if not images:
+        examples, origin = own_images(cfg, steps, None if task_of(model).name == 'detection' else size)
     return Source(
         model=model.eval(),
         config=Path(config).name,
         classes=classes,
-        examples=[prepared(steps, read_image(path)) for path in images],
+        examples=examples,
+        origin=origin,
         preprocess=steps,
         notes=notes,
-        size=size or image_size(cfg, steps),
+        size=size,
         calibration=CalibrationImages(steps, ranging),
     )
+
+
+def own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | None) -> tuple[list[Image], str]:
+    """Read some images of a config's data set as the network takes them: of the test set, if it is there.
+
+    Args:
+        cfg: the training config.
+        steps: the object ``rebnn.preprocess`` of docs/format.md.
+        size: height and width that they must have then; None for any.
+
+    Returns:
+        tuple[list[Image], str]: the images, and what they are in words; nothing where no data set can be read.
+
+    Example:
+        >>> own_images(Config(), {'channels': 'rgb'}, None)
+        ([], '')
+    """
+    for split in ('test', 'val', 'train'):
+        loader = cfg.get(f'{split}_dataloader')
+        if not loader or missing_data(cfg, [split]):
+            continue
+        try:
+            files = spread(dataset_images(loader['dataset'], OWN_IMAGES), OWN_IMAGES)
+            images = list(CalibrationImages(steps, files))
+        except Exception:  # of the data set's class; without its images the comparison is one on noise, which is said
+            continue
+        images = [image for image in images if size in (None, image.values.shape[2:])]
+        if images:
+            return images, f'images of the {split} set'
+    return [], ''
 
 
 def text_source(model: Any, config: str, cfg: Config, classes: Sequence[str], sentences: Sequence[str]) -> Source:

@@ -13,7 +13,7 @@ from torch.utils import _pytree
 
 from .detection.detector import detector_graph
 from .detection.stages import ImageStage, raw_graph, two_stage, unsupported
-from .examples import Example, Text
+from .examples import Example, Image, Text
 from .trace import trace, trace_images
 
 TEXT = 'text-classification'
@@ -73,13 +73,14 @@ def graph_of(model: nn.Module, task: Task, example: Tensor | None = None) -> onn
 
 
 @torch.no_grad()
-def torch_outputs(model: Any, task: Task, example: Example) -> list[np.ndarray]:
+def torch_outputs(model: Any, task: Task, example: Example, regions: np.ndarray | None = None) -> list[np.ndarray]:
     """What PyTorch gives for an example in eval mode, in the order of the file's outputs.
 
     Args:
         model: the trained model on the CPU, in eval mode.
         task: from :func:`task_of`.
         example: an image, or texts.
+        regions: corners (R, 4) of the regions that a detector's second stage looks at; None for those it proposes.
     """
     if isinstance(example, Text):
         return [text_logits(model, example)]
@@ -87,16 +88,38 @@ def torch_outputs(model: Any, task: Task, example: Example) -> list[np.ndarray]:
     if task.name == 'classification':
         outputs: Any = ClassifierScores(model)(image)
     elif task.name == 'detection':
-        from mmdet.structures import DetDataSample
+        sample = _data_sample(example)
+        if regions is not None:
+            from mmengine.structures import InstanceData
 
-        size = example.valid_size
-        sizes = dict(img_shape=size, ori_shape=size, scale_factor=(1.0, 1.0))
-        (result,) = model.predict(image, [DetDataSample(metainfo=sizes)], rescale=False)
+            sample.proposals = InstanceData(bboxes=torch.from_numpy(regions))
+        (result,) = model.predict(image, [sample], rescale=False)
         found = result.pred_instances
         outputs = [found.bboxes, found.scores, found.labels]
     else:
         outputs = (ImageStage(model) if two_stage(model) else model)(image)
     return [value.numpy() for value in _pytree.tree_leaves(outputs)]
+
+
+@torch.no_grad()
+def torch_regions(model: Any, image: Image) -> np.ndarray:
+    """Corners (R, 4) of the regions that the first stage of a detector proposes in PyTorch, best first.
+
+    Args:
+        model: a detector of two stages, on the CPU, in eval mode.
+        image: what it sees.
+    """
+    features = model.extract_feat(torch.from_numpy(image.values))
+    (proposed,) = model.rpn_head.predict(features, [_data_sample(image)], rescale=False)
+    corners: np.ndarray = proposed.bboxes.numpy()
+    return corners
+
+
+def _data_sample(image: Image) -> Any:
+    from mmdet.structures import DetDataSample
+
+    size = image.valid_size
+    return DetDataSample(metainfo=dict(img_shape=size, ori_shape=size, scale_factor=(1.0, 1.0)))
 
 
 class ClassifierScores(nn.Module):

@@ -4,20 +4,28 @@ import ast
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 import torch
 from onnx_ir.passes.common import NameFixPass
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree
 
 from rebnn_mm.deploy.session import library_available, open_session
 
+from .distance import distance_of
 from .operators import DOMAIN, IR_VERSION, OPSET, all_nodes, attach_functions
 
 SAME = 0.1
 """Difference of outputs, relative to the largest, that rounding may make of another number of images: signs near zero
 may change. A graph that mixes images up gives something else altogether."""
+
+CLAMPS = ('clamp', 'clamp_', 'clip', 'clip_')
+ADAPTIVE = tuple(f'adaptive_{kind}_pool{dims}d' for kind in ('avg', 'max') for dims in (1, 2, 3))
+"""Functions that :class:`_Traceable` looks at."""
 
 
 def trace(
@@ -49,7 +57,7 @@ def trace(
     dims = dynamic or {}
     # The names of the parameters of forward are not those of the inputs, so the dimensions go by position.
     shapes = tuple(dict.fromkeys(dims.get(name, ()), torch.export.Dim.DYNAMIC) for name in inputs)
-    with torch.no_grad(), warnings.catch_warnings():
+    with torch.no_grad(), warnings.catch_warnings(), _Traceable():
         warnings.simplefilter('ignore')
         try:
             program = torch.onnx.export(
@@ -74,17 +82,51 @@ def trace(
     return attach_functions(model)
 
 
-def trace_images(module: nn.Module, images: Tensor, outputs: Sequence[str], any_size: bool = True) -> onnx.ModelProto:
+class _Traceable(TorchFunctionMode):
+    """Writes calls that the tracer does not take as it takes them, and stops at those that it does not end on."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        name, kwargs = getattr(func, '__name__', ''), kwargs or {}
+        if name in CLAMPS and args[0].is_floating_point():
+            # one bound of each kind has no operator
+            args = (args[0], *map(_as_float, args[1:]))
+            kwargs = {key: _as_float(value) for key, value in kwargs.items()}
+        elif name in ADAPTIVE:
+            cells = args[1] if len(args) > 1 else kwargs['output_size']
+            if _free_cells(args[0], cells, sides=int(name[-2])):
+                raise ValueError(
+                    f'{name} to several cells has no operator for maps of any size; pool to one, or with a kernel.'
+                )
+        return func(*args, **kwargs)
+
+
+def _as_float(bound: Any) -> Any:
+    return float(bound) if type(bound) is int else bound
+
+
+def _free_cells(x: Tensor, cells: int | Sequence[int | None] | None, sides: int) -> bool:
+    """Whether a side of no known length is pooled to more than one cell."""
+    wanted = [cells] * sides if cells is None or isinstance(cells, int) else cells
+    lengths = zip(x.shape[-sides:], wanted, strict=True)
+    return any(isinstance(length, torch.SymInt) and count not in (None, 1) for length, count in lengths)
+
+
+def trace_images(
+    module: nn.Module, images: Tensor, outputs: Sequence[str], any_size: bool = True, fixed: Tensor | None = None
+) -> onnx.ModelProto:
     """Trace a module that takes images, any number of them and of any size, unless the module itself fixes it.
 
-    One that makes a Python number of how many images there are, as the windows of Swin do, gets a graph for one: the
-    tracer would keep the number of the example without a word.
+    One that makes a Python number of how many images there are or how large, as the windows of Swin and
+    ``int(1.5 * height)`` do, gets a graph for that number: the tracer would keep the example's without a word.
 
     Args:
         module: in eval mode; its forward takes images and returns a tensor, or several in tuples or lists.
         images: an example, (N, C, H, W), of at least two.
         outputs: names of the outputs.
         any_size: False for a module that is known to take images of this size only.
+        fixed: an example, of at least two, of the size to take if the size cannot be free; None for that of images.
 
     Raises:
         ValueError: the module cannot be traced; the message says why.
@@ -94,11 +136,41 @@ def trace_images(module: nn.Module, images: Tensor, outputs: Sequence[str], any_
         >>> [bool(dim.dim_value) for dim in model.graph.input[0].type.tensor_type.shape.dim]
         [False, True, False, False]
     """
-    sides = [2, 3] if any_size else []
-    graph = trace(module, {'image': images}, outputs, {'image': [0, *sides]})
-    if _takes_one(graph, images.shape):
-        return graph
+    if any_size:
+        try:
+            graph = trace(module, {'image': images}, outputs, {'image': [0, 2, 3]})
+        except ValueError:  # as a rule because the size is a number somewhere; another reason is met again below
+            pass
+        else:
+            if _takes_other_sizes(graph, module, images):
+                return graph if _takes_one(graph, images.shape) else _of_one_image(module, images, outputs, [2, 3])
+    images = images if fixed is None else fixed
+    graph = trace(module, {'image': images}, outputs, {'image': [0]})
+    return graph if _takes_one(graph, images.shape) else _of_one_image(module, images, outputs, [])
+
+
+def _of_one_image(module: nn.Module, images: Tensor, outputs: Sequence[str], sides: list[int]) -> onnx.ModelProto:
     return trace(module, {'image': images[:1].clone()}, outputs, {'image': sides})
+
+
+def _takes_other_sizes(graph: onnx.ModelProto, module: nn.Module, images: Tensor) -> bool:
+    """Whether a graph gives for larger images what the module gives; as many are left out that the module refuses."""
+    height, width = (-(-side * 3 // 64) * 32 for side in images.shape[2:])
+    larger = torch.randn(*images.shape[:2], height, width, generator=torch.Generator().manual_seed(0))
+    try:
+        with torch.no_grad():
+            expected = [value.numpy() for value in _pytree.tree_leaves(module(larger))]
+    except Exception:  # of the model, which takes this size only or others than this one
+        return True
+    session = open_session(graph.SerializeToString(), library=library_available())
+    try:
+        found = session.run(None, {'image': larger.numpy()})
+    except Exception:  # of ONNX Runtime
+        return False
+    return all(
+        one.shape == other.shape and np.abs(one - 1.0 * other).sum() <= SAME * np.abs(1.0 * one).sum()
+        for one, other in zip(expected, found, strict=True)
+    )
 
 
 def _takes_one(graph: onnx.ModelProto, shape: Sequence[int]) -> bool:
@@ -111,8 +183,7 @@ def _takes_one(graph: onnx.ModelProto, shape: Sequence[int]) -> bool:
     except Exception:  # of ONNX Runtime, whose classes have no common base below Exception
         return False
     return all(
-        one.shape == (1, *many.shape[1:])
-        and np.abs(one - many[:1]).max(initial=0) <= SAME * np.abs(many).max(initial=0)
+        one.shape == (1, *many.shape[1:]) and distance_of(many[:1], one).relative <= SAME
         for one, many in zip(alone, several, strict=True)
     )
 

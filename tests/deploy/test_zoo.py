@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from rebnn_mm.deploy import ModelFileError, load
+from rebnn_mm.deploy.session import library_available
 from rebnn_mm.deploy.zoo import FOLDER, cards, main, zoo_page, zoo_path
+from rebnn_mm.export.difference import agreement
 from rebnn_mm.utils.config_file import config_path
+from tests.tolerances import FLOAT32_ROUNDING
 
 ROOT = Path(__file__).parents[2]
 PHOTO = 'zoo:BloodImage_00021.jpg'
@@ -65,6 +68,21 @@ def test_a_card_names_what_is_there(card):
 
 def test_the_page_holds_the_cards():
     assert zoo_page() in (ROOT / 'docs' / 'zoo.md').read_text()
+
+
+@pytest.mark.skipif(not library_available(), reason='the library with our kernels is not built')
+@pytest.mark.parametrize('card', cards(), ids=lambda card: card['name'])
+def test_with_the_library_and_without_it_only_rounding_differs(card):
+    """All are files of --fast, so that the last bits may differ, and with them a sign, as docs/deployment.md says."""
+    first, second = (load(zoo_path(card['name']), use_library=library) for library in (True, False))
+    assert '--fast' in card['packed'] and first.session.get_modelmeta().custom_metadata_map['rebnn.real_layout']
+    one, other = (model(zoo_path(card['sample'])) for model in (first, second))
+    if hasattr(one, 'boxes'):
+        found = agreement(*((boxes.boxes, boxes.scores, boxes.labels) for boxes in (one, other)))
+        assert found.missing + found.extra <= 0.2 * len(one.boxes) and found.score < 0.1
+    else:
+        assert [label.name for label in one] == [label.name for label in other]
+        assert max(abs(a.score - b.score) for a, b in zip(one, other, strict=True)) < FLOAT32_ROUNDING
 
 
 def test_another_name_is_one_sentence():

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from rebnn_mm.export.difference import agreement, same_but_for_ties
+from rebnn_mm.export.difference import Agreement, Difference, agreement, same_but_for_ties
+from rebnn_mm.export.tasks import Task
 
 BOXES = np.array([[0, 0, 100, 100], [50, 50, 150, 150], [50, 50, 150, 150.0], [10, 10, 10, 90]])
 SCORES = np.array([0.9, 0.8, 0.8, 0.7])
@@ -81,3 +82,22 @@ def test_a_thin_box_is_itself_after_rounding():
     moved = thin[0] + 0.002, *thin[1:]
     assert agreement(thin, moved) == (0, 0, 1.0, 0.0)
     assert agreement(thin, (thin[0] + 0.02, *thin[1:])).missing == 1
+
+
+@pytest.mark.parametrize(
+    ('task', 'found', 'words'),
+    [
+        ('classification', Difference(0.9, 5, 10, []), ''),
+        ('classification', Difference(0.9, 4, 10, []), 'the best class is another one on 6 of 10 images'),
+        ('detection', Difference(0.9, 0, 1, [Agreement(20, 20, 1.0, 0.0)], boxes=40), ''),
+        (
+            *('detection', Difference(0.9, 0, 1, [Agreement(40, 1, 1.0, 0.0)], boxes=40)),
+            'of 40 boxes 40 are gone, and 1 are new',
+        ),
+        ('detection', Difference(0.9, 0, 1, [Agreement(1, 2, 1.0, 0.0)], boxes=1), ''),
+        ('raw', Difference(9.0, 0, 1, [], relative=0.4), ''),
+        ('raw', Difference(9.0, 0, 1, [], relative=0.6), 'outputs differ by 60% of the largest'),
+    ],
+)
+def test_when_answers_are_spoilt(task, found, words):
+    assert found.spoilt(Task(task)) == words

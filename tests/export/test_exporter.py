@@ -6,12 +6,14 @@ import onnx
 import pytest
 import torch
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 
 from rebnn_mm.deploy import load
 from rebnn_mm.export import DOMAIN, to_half
-from rebnn_mm.export.exporter import export, noise, prepared, write
+from rebnn_mm.export.exporter import export, noise, prepared, unfused_graph, write
 from rebnn_mm.export.options import Options
-from rebnn_mm.export.tasks import ClassifierScores
+from rebnn_mm.export.tasks import ClassifierScores, Task
+from rebnn_mm.export.verify import verify
 from rebnn_mm.methods import DoReFaConv2d, ReBNNConv2d
 from tests.export.conftest import PREPROCESS
 from tests.export.graphs import run
@@ -81,7 +83,7 @@ def test_the_report_adds_up(exported):
 
 def test_half_precision_is_compared_with_single(exported, model):
     # Nothing in this network is large enough to be halved.
-    assert exported.half == (0.0, 2, 2, [])
+    assert exported.half == (0.0, 2, 2, [], 0.0, 0)
     assert [t.data_type for t in to_half(model).graph.initializer] == [t.data_type for t in model.graph.initializer]
 
 
@@ -113,6 +115,58 @@ def test_a_training_that_diverged_is_named(classifier):
     broken.head.fc.weight.data[0, 0] = float('nan')
     with pytest.raises(ValueError, match=r'^head.fc.weight holds values that are no numbers: the training diverged'):
         export(broken, size=(32, 32))
+
+
+class Truths(nn.Module):
+    """Which channels of a map are positive on the whole, and the best of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = lively(nn.Sequential(nn.Conv2d(3, 8, 3), ReBNNConv2d(8, 16, 3, padding=1)))
+
+    def forward(self, x):
+        means = self.net(x).mean((2, 3))
+        return means > 0, means.argmax(1)
+
+
+def test_truth_values_and_whole_numbers_are_compared_by_equality():
+    result = export(Truths(), Options(half=True), size=(32, 32))
+    assert result.verification.complete == result.half.images == 2
+    assert result.verification.difference == result.half.difference == 0
+    outputs = run(onnx.ModelProto.FromString(result.data), {'image': np.ones((1, 3, 32, 32), np.float32)})
+    assert [output.dtype for output in outputs] == [bool, np.int64]
+
+
+def test_a_truth_value_that_is_wrong_is_refused():
+    graph, _ = unfused_graph(Truths(), Task('raw'), (32, 32))
+    (greater,) = (node for node in graph.graph.node if node.op_type == 'Greater')
+    greater.op_type = 'LessOrEqual'
+    with pytest.raises(ValueError, match='outputs that differ from those of PyTorch by 1 of the largest, although'):
+        verify(graph, Truths().eval(), Task('raw'), noise({'channels': 'rgb'}, (32, 32)))
+
+
+WRAPPERS = {
+    'DataParallel': nn.DataParallel,
+    'torch.compile': torch.compile,
+    'compile()': lambda net: (net.compile(), net)[1],
+    'averaged weights': AveragedModel,
+    'parts': lambda net: nn.Sequential(torch.compile(nn.DataParallel(net[0])), *net[1:]),
+}
+
+
+@pytest.mark.parametrize('wrap', WRAPPERS.values(), ids=WRAPPERS)
+def test_what_wraps_a_model_is_taken_off(wrap):
+    net = lively(nn.Sequential(nn.Conv2d(3, 8, 3), ReBNNConv2d(8, 16, 3, padding=1)))
+    plain, wrapped = (export(model, size=(32, 32)) for model in (net, wrap(deepcopy(net))))
+    assert wrapped.data == plain.data and wrapped.report == plain.report
+
+
+@pytest.mark.parametrize('part', [False, True])
+def test_a_model_whose_layers_are_gone_is_refused(part):
+    traced = torch.jit.trace(nn.Conv2d(3, 8, 3), torch.zeros(1, 3, 8, 8))
+    words = "the part '0'" if part else 'the model'
+    with pytest.raises(ValueError, match=f'^{words} is TorchScript, which holds no layers to pack'):
+        export(nn.Sequential(traced, nn.ReLU()) if part else traced, size=(32, 32))
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

@@ -63,6 +63,13 @@ def test_the_file_runs_and_gives_the_same_scores(path, library):
     assert {label.number: round(label.score, 6) for label in labels} == pytest.approx(SCORES, abs=FLOAT32_ROUNDING)
 
 
+@pytest.mark.skipif(not library_available(), reason='the library with our kernels is not built')
+@pytest.mark.parametrize('path', [PATH, CHANNELS_FIRST], ids=['today', 'channels first'])
+def test_a_file_without_fast_gives_the_same_bits_with_the_library_and_without_it(path):
+    with_it, without = (load(path, use_library=library)(picture()) for library in (True, False))
+    assert list(with_it) == list(without)
+
+
 def test_the_exporter_writes_the_same_today():
     golden, today = onnx.load(PATH), onnx.ModelProto.FromString(golden_export().data)
     for part, one, other in zip(

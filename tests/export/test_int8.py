@@ -2,16 +2,19 @@
 
 import json
 
+import cv2
 import numpy as np
 import onnx
 import pytest
+import torch
+from torch import nn
 
 pytest.importorskip('mmpretrain')
 
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.session import library_available, open_session
 from rebnn_mm.export import int8
-from rebnn_mm.export.examples import Image, feeds_of, noise
+from rebnn_mm.export.examples import Image, feeds_of, noise, prepared
 from rebnn_mm.export.exporter import export, write
 from rebnn_mm.export.int8 import calibrated, choose, planned, quantise_rest, values_of, watched
 from rebnn_mm.export.options import Options
@@ -246,6 +249,53 @@ def test_what_cannot_be_calibrated_is_said(feeds, words):
         feed['image'][:] = np.nan
     with pytest.raises(ValueError, match=words):
         planned(filled(NETWORK), 'heads', feeds)
+
+
+def photos(count: int) -> list[Image]:
+    """Smooth images, as photographs are."""
+    rng = np.random.default_rng(2)
+    coarse = (rng.integers(0, 256, (4, 3, 3), np.uint8) for _ in range(count))
+    return [prepared(PREPROCESS, cv2.resize(pixels, (12, 16))) for pixels in coarse]
+
+
+BLACK = prepared(PREPROCESS, np.zeros((16, 12, 3), np.uint8))
+
+
+@pytest.mark.parametrize(
+    ('images', 'words'),
+    [
+        (photos(1), 'int8 was calibrated on 1 image only: values of other images may lie outside'),
+        ([BLACK] * 12, 'int8 was calibrated on 12 images, 12 of one colour: '),
+        (noise(PREPROCESS, (16, 12)), 'int8 was calibrated on 2 images only, 2 of noise: '),
+        (photos(12), ''),
+    ],
+)
+def test_how_little_the_calibration_saw(residual, images, words):
+    found = export(
+        residual, Options(int8='heads'), preprocess=PREPROCESS, size=(16, 12), examples=photos(3), calibration=images
+    )
+    assert found.int8.little.startswith(words) and bool(found.int8.little) == bool(words)
+    assert found.int8.change.images == len(images) and found.int8.compared.images == 3
+
+
+def test_a_useless_file_is_refused():
+    """On black images every value behind the first layer is 0, and so is its range."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.ReLU(), nn.Conv2d(8, 4, 1, bias=False))
+    plain = {'channels': 'rgb'}
+    black, colourful = (
+        prepared(plain, pixels)
+        for pixels in (
+            np.zeros((16, 12, 3), np.uint8),
+            np.random.default_rng(0).integers(0, 256, (16, 12, 3), np.uint8),
+        )
+    )
+    about = dict(preprocess=plain, size=(16, 12), examples=[colourful])
+    with pytest.raises(
+        ValueError, match=r'^the file with --int8 is useless: outputs differ by \d+% of the largest\. int8 was'
+    ):
+        export(net, Options(int8='heads'), calibration=[black], **about)
+    assert export(net, Options(int8='heads'), calibration=[colourful], **about).int8.compared.relative < 0.05
 
 
 def test_seven_bits_without_int8_are_refused(residual):

@@ -6,7 +6,7 @@ from mmengine.config import Config
 
 pytest.importorskip('mmpretrain')
 
-from rebnn_mm.export.source import class_names, image_size, load_source
+from rebnn_mm.export.source import OWN_IMAGES, class_names, image_size, load_source
 
 CONFIG = """
 default_scope = 'mmpretrain'
@@ -45,6 +45,19 @@ def test_model_images_and_classes(files, classifier, tmp_path):
         [[[60]], [[55]], [[50]]], np.float32
     )
     np.testing.assert_array_equal(values[0], expected.astype(np.float32))
+
+
+def test_without_images_those_of_the_data_set_are_taken(files, tmp_path):
+    assert load_source(*files)[3:5] == ([], '')  # the data set is not there
+    for number in range(30):
+        cv2.imwrite(str(tmp_path / f'{number:02}.png'), np.full((16, 12, 3), number, np.uint8))
+    dataset = {'test_dataloader.dataset.data_prefix': str(tmp_path), 'test_dataloader.dataset.with_label': False}
+    source = load_source(*files, options=dataset)
+    assert source.origin == 'images of the test set' and len(source.examples) == OWN_IMAGES
+    seen = [round(float(image.values[0, 0, 0, 0] * 60 + 120)) for image in source.examples]
+    assert seen == list(range(0, 30, 3))
+    other = load_source(*files, options=dataset, size=(8, 8))
+    assert other.examples == []  # the file would be one of 8x8
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,68 @@ def test_what_cannot_be_traced_is_said_in_a_sentence():
         trace(Branching(), {'x': torch.ones(2)}, ['y'])
 
 
+class Calls(nn.Module):
+    """A module that is one function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+@pytest.mark.parametrize(
+    'function',
+    [
+        lambda x: torch.clamp(x, -0.7, 2),
+        lambda x: x.clone().clamp_(max=0.5, min=0),
+        lambda x: torch.clip(x, 0, 0.5),
+        lambda x: x.round().int().clamp(-1, 1).float(),
+    ],
+)
+def test_bounds_of_two_kinds(function):
+    graph = trace(Calls(function), {'x': torch.ones(2, 3)}, ['y'], {'x': [0]})
+    x = 2 * torch.randn(5, 3)
+    assert np.array_equal(run(graph, {'x': x.numpy()})[0], function(x).numpy())
+
+
+SIZES = {
+    'of the positions': lambda x: x * torch.linspace(-1, 1, x.shape[2]).view(-1, 1),
+    'of another map': lambda x: nn.functional.interpolate(x, size=[int(1.5 * side) for side in x.shape[2:]]),
+    'in a quotient': lambda x: x / int(x.shape[2] / 2.0),
+    'rounded': lambda x: x * round(x.shape[2] / 3),
+    'adaptive': lambda x: nn.functional.adaptive_avg_pool2d(x, (3, 1)).flatten(1),
+    'adaptive layer': nn.Sequential(nn.AdaptiveAvgPool2d(3), nn.Flatten(), nn.Linear(27, 4))
+    .eval()
+    .requires_grad_(False),
+}
+
+
+@pytest.mark.parametrize('function', SIZES.values(), ids=SIZES)
+def test_a_size_that_becomes_a_number_fixes_the_size(function):
+    graph = trace_images(Calls(function), torch.zeros(2, 3, 20, 12), ['y'], fixed=torch.zeros(2, 3, 8, 10))
+    batch, _, height, width = graph.graph.input[0].type.tensor_type.shape.dim
+    assert (bool(batch.dim_param), height.dim_value, width.dim_value) == (True, 8, 10)
+    x = torch.randn(3, 3, 8, 10)
+    np.testing.assert_allclose(run(graph, {'image': x.numpy()})[0], function(x).numpy(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    'function',
+    [lambda x: x / x.shape[2], lambda x: nn.functional.interpolate(x, scale_factor=1.5), nn.AdaptiveAvgPool2d(1)],
+)
+def test_a_size_that_stays_one_is_free(function):
+    graph = trace_images(Calls(function), torch.zeros(2, 3, 8, 10), ['y'])
+    x = torch.randn(1, 3, 20, 24)
+    np.testing.assert_allclose(run(graph, {'image': x.numpy()})[0], function(x).numpy(), rtol=0, atol=1e-6)
+
+
+def test_pooling_to_cells_of_a_detector_is_refused_and_waited_for_by_nobody():
+    with pytest.raises(ValueError, match='adaptive_max_pool2d to several cells has no operator for maps of any size'):
+        trace(nn.AdaptiveMaxPool2d(2), {'image': torch.zeros(1, 3, 8, 8)}, ['y'], {'image': [2, 3]})
+
+
 class CountsImages(nn.Module):
     """Makes a Python number of how many images there are, as the windows of Swin do."""
 

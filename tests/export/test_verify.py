@@ -4,11 +4,12 @@ import pytest
 from mmengine.registry import DefaultScope
 from onnx import helper, numpy_helper
 
-from rebnn_mm.export import pack
+from rebnn_mm.deploy.session import open_session
+from rebnn_mm.export import channels_last, fuse, pack
 from rebnn_mm.export import verify as module
 from rebnn_mm.export.examples import Image
 from rebnn_mm.export.exporter import noise, unfused_graph
-from rebnn_mm.export.tasks import Task, graph_of, torch_outputs
+from rebnn_mm.export.tasks import Task, graph_of, random_texts, torch_outputs
 from rebnn_mm.export.verify import FLIPPED, Flips, region_flips, verify
 from tests.export.conftest import PREPROCESS, tiny_classifier
 
@@ -90,6 +91,64 @@ def test_values_that_are_not_finite(model, classifier, images):
     wrong = changed(model, 'head.fc.bias', lambda bias: bias * np.float32('nan'))
     with pytest.raises(ValueError, match='an output is not finite where it is in PyTorch'):
         verify(wrong, classifier, TASK, images)
+
+
+@pytest.fixture(scope='module')
+def rounded(classifier, images):
+    """The graph of the classifier, in which on each image one sign differs, as if a value next to zero were rounded.
+
+    It is a sign of the second binary layer: of another channel for each image, the value that is nearest to zero.
+    """
+    graph, _ = unfused_graph(classifier, TASK, (16, 12))
+    layer = classifier.get_submodule('backbone.layer1.0.conv2')
+    shift = layer.activation_quantizer.shift.detach().numpy().copy()
+    inputs = []
+    with layer.register_forward_pre_hook(lambda module, args: inputs.append(args[0].numpy())):
+        for image in images:
+            torch_outputs(classifier, TASK, image)
+    for channel, x in enumerate(inputs):
+        shift[channel] -= next_to_zero(x[0, channel] + shift[channel])
+    return changed(graph, 'backbone.layer1.0.conv2.shift', lambda _: shift)
+
+
+def next_to_zero(values):
+    """A little more than the least value that is not negative: taken off, it turns one sign."""
+    return values[values >= 0].min() * np.float32(1.001)
+
+
+def copy_of(model):
+    return onnx.ModelProto.FromString(model.SerializeToString())
+
+
+def test_behind_a_sign_that_was_rounded_differently_all_else_is_compared(rounded, classifier, images):
+    found = verify(rounded, classifier, TASK, images)
+    assert found.flips['backbone.layer1.0.conv2'].flipped == found.complete == found.images == len(images)
+
+
+@pytest.mark.parametrize(
+    ('name', 'change', 'words'),
+    [
+        ('head.fc.weight', lambda weight: weight[::-1].copy(), 'although every sign is the same: a real-valued'),
+        ('backbone.layer1.0.conv2.bits', lambda bits: ~bits, 'at backbone.layer1.1.conv1, although all layers before'),
+        (
+            'backbone.layer1.1.conv1.bits',
+            lambda bits: bits ^ 1,
+            'at backbone.layer1.1.conv2, although all layers befo',
+        ),
+    ],
+)
+def test_what_is_wrong_behind_such_a_sign_is_refused(rounded, classifier, images, name, change, words):
+    with pytest.raises(ValueError, match=words):
+        verify(changed(copy_of(rounded), name, change), classifier, TASK, images)
+
+
+def test_a_file_that_nowhere_can_be_compared_to_the_end_is_refused(rounded, classifier, images):
+    """The operator of the last layer bears another name, so that PyTorch cannot be given its signs."""
+    unknown = copy_of(rounded)
+    (node,) = (node for node in unknown.graph.node if node.name == 'backbone.layer1.1.conv2')
+    node.name = 'another'
+    with pytest.raises(ValueError, match='on none of the examples could the file be compared with PyTorch to the end'):
+        verify(unknown, classifier, TASK, images)
 
 
 @pytest.fixture(scope='module')
@@ -205,3 +264,85 @@ def test_a_few_other_regions_are_near_ties_and_many_are_not():
     assert region_flips(few, expected) == Flips(1, 45 * 196)  # so that other detections are explained
     assert region_flips(many, expected).flipped > FLIPPED * expected.size
     assert region_flips(expected[:0], expected) == Flips(expected.size, expected.size)
+
+
+@pytest.fixture(scope='module')
+def two_stages():
+    """A detector with regions of four levels, its graph, in which one sign of the backbone differs, and an image."""
+    pytest.importorskip('mmdet')
+    from .detection.detectors import image, narrow_fpn, of_config
+
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        model, example = (
+            of_config('faster_rcnn_r18_fpn_rebnn_coco', narrow_fpn),
+            Image(image(192, 224).numpy(), (190, 217)),
+        )
+        graph = graph_of(pack(model).model, Task('detection'), None)
+        name, inputs = 'backbone.layer1.0.conv2', []
+        with model.get_submodule(name).register_forward_pre_hook(lambda module, args: inputs.append(args[0].numpy())):
+            torch_outputs(model, Task('detection'), example)
+    changed(
+        graph,
+        f'{name}.shift',
+        lambda shift: shift - np.eye(8)[0].astype(np.float32) * next_to_zero(inputs[0][0, 0] + shift[0]),
+    )
+    return model, graph, example
+
+
+@pytest.mark.parametrize('last', [False, True], ids=['channels first', 'channels last'])
+def test_the_second_stage_is_compared_on_the_regions_of_the_file(two_stages, last):
+    model, graph, example = two_stages
+    if last:
+        graph = channels_last(fuse(graph))
+    found = verify(graph, model, Task('detection'), [example])
+    assert found.flips['backbone.layer1.0.conv2'].flipped == found.complete == 1
+    assert not found.detections[0].same  # the regions are others
+
+
+@pytest.mark.parametrize(
+    ('name', 'words'),
+    [
+        ('rpn_head.rpn_cls.weight', r'proposes other regions than PyTorch, .*: \d+ of 60 are missing'),
+        ('neck.fpn_convs.2.conv.bits', 'differs from PyTorch at rpn_head.rpn_conv.0.conv/2, although all layers'),
+        ('roi_head.bbox_head.shared_fcs.0.weight', 'gives other detections than PyTorch, although every sign'),
+    ],
+)
+def test_what_is_wrong_in_a_stage_behind_such_a_sign_is_refused(two_stages, name, words):
+    model, graph, example = two_stages
+    wrong = changed(copy_of(graph), name, lambda value: value ^ 1 if value.dtype == np.uint8 else value[::-1].copy())
+    with pytest.raises(ValueError, match=words):
+        verify(wrong, model, Task('detection'), [example])
+
+
+@pytest.fixture(scope='module')
+def read(tmp_path_factory):
+    """A text classifier with binary attention, its graph, in which signs of the first query differ, and texts."""
+    pytest.importorskip('transformers')
+    from .texts import classifier
+
+    model = classifier(tmp_path_factory.mktemp('bert'), layers=2)
+    task = Task('text-classification')
+    graph, texts = graph_of(pack(model).model, task), random_texts(model)[-1:]
+    session = open_session(module.with_signs(graph).SerializeToString(), library=False)
+    node = next(node for node in graph.graph.node if node.op_type == 'BinaryAttention')
+    (queries,) = session.run([node.input[0]], dict(texts[0].inputs))
+    moved = np.zeros(queries.shape[2:], np.float32)
+    channel = (queries[:, :, 0] >= 0).any((0, 1)).argmax()
+    moved[0, channel] = -next_to_zero(queries[:, :, 0, channel])
+    graph.graph.initializer.append(numpy_helper.from_array(moved, 'moved'))
+    graph.graph.node.insert(
+        list(graph.graph.node).index(node), helper.make_node('Add', [node.input[0], 'moved'], ['another_query'])
+    )
+    next(node for node in graph.graph.node if node.op_type == 'BinaryAttention').input[0] = 'another_query'
+    return model, task, graph, texts
+
+
+def test_signs_inside_of_an_attention_are_compared(read):
+    model, task, graph, texts = read
+    found = verify(graph, model, task, texts)
+    first = next(name for name, flips in found.flips.items() if flips.flipped)
+    assert first.endswith('binary_attention query') and found.flips[first].flipped <= module.FEW
+    assert found.complete == found.images == len(texts[0].inputs['input_ids'])
+    wrong = changed(copy_of(graph), 'encoder.classifier.weight', lambda weight: weight[::-1].copy())
+    with pytest.raises(ValueError, match='although every sign is the same: a real-valued'):
+        verify(wrong, model, task, texts)

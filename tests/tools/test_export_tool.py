@@ -47,6 +47,7 @@ def test_a_checkpoint_becomes_a_file_that_runs(run_tool, folder):
         'The file with --fast against the exact one on 2 given images',
     ):
         assert words in done.stdout, words
+    assert done.stdout.splitlines()[-1].endswith('agrees with PyTorch on 2 given images.')
     labels = load(folder / 'tiny.onnx', use_library=False)(str(images[0]))
     assert len(labels) == 5 and abs(sum(label.score for label in labels) - 1) < 1e-5
     assert not list(folder.glob('*.part')) and not list(folder.glob('.*'))
@@ -75,6 +76,7 @@ test_cfg = dict()
         'first layer (3 input channels)',
         'its values never become a sign',
         f'against the one without on {count} calibration images: outputs differ by at most',
+        f'The same on {min(count, 10)} images of the test set: outputs differ by at most',
         'accuracy/top1',
     ):
         assert words in done.stdout, words

@@ -189,7 +189,8 @@ def raw_graph(model: nn.Module, image: Tensor | None = None) -> tuple[onnx.Model
             refused = error
             continue
         names = _names('output', outputs, type(model).__name__)
-        return trace_images(module, example, names, any_size=given is None), names
+        fixed = None if image is None else image.expand(2, -1, -1, -1)
+        return trace_images(module, example, names, given is None, fixed), names
     raise ValueError(
         f'{type(model).__name__} gives no output for an image alone: {str(refused) or type(refused).__name__}'
     ) from refused

@@ -6,6 +6,7 @@ from rich.console import Console
 
 from rebnn_mm.deploy.session import open_session
 
+from ..distance import distance_of
 from ..examples import Image, noise
 from ..exporter import unfused_graph
 from ..options import Options
@@ -63,7 +64,7 @@ def outputs_of(model: onnx.ModelProto, images: list[Image]) -> list[np.ndarray]:
 
 def compare(engine: str, expected: list[np.ndarray], results: list[np.ndarray], console: Console) -> None:
     differences = [
-        float(np.abs(result.reshape(-1) - value.reshape(-1)).max() / np.abs(value).max())
+        distance_of(value.reshape(-1), result.reshape(-1)).relative
         for result, value in zip(results, expected, strict=True)
     ]
     if max(differences) > AGREEMENT:

@@ -1,7 +1,7 @@
 """The packed file of docs/format.md: written, and what is printed about it."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,13 @@ from rich.table import Table
 from rebnn_mm.deploy.session import half_products
 
 from ..difference import Difference
-from ..exporter import Export, export
+from ..exporter import Export, Quantised, export
 from ..exporter import write as write_whole
 from ..options import Options
 from ..report import part_sizes, print_report
 from ..source import Source
-from ..tasks import CLASSIFIED, TEXT
+from ..tasks import CLASSIFIED, TEXT, Task
+from ..verify import Verification
 from .common import say as say_on
 
 
@@ -41,6 +42,9 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
         progress=lambda step: say_on(console, f'... {step}'),
         watch=_watch,
     )
+    scores = (
+        None if result.int8 is None or source.score is None else scores_of(result.int8, result.data, source, console)
+    )
     write_whole(result.data, path)
     print_export(result, source, console)
     if result.half_stem is not None:
@@ -52,8 +56,9 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
             'blocked layout.',
         )
     if result.int8 is not None:
-        print_int8(result, source, console)
+        print_int8(result, source, scores, console)
     say_on(console, f'Wrote {path}.')
+    say_on(console, verdict(result, kind_of(source)))
 
 
 def print_export(result: Export, source: Source, console: Console) -> None:
@@ -67,11 +72,9 @@ def print_export(result: Export, source: Source, console: Console) -> None:
     if result.task.name == TEXT:
         for part, size in part_sizes(result.data).items():
             say(f'  {part}: {size:,}')
-        noun, kind = 'texts', f'texts, {len(source.examples)} of them given'
-    else:
-        for note in source.notes:
-            say(note)
-        noun, kind = 'images', 'given images' if source.examples else 'random images'
+    for note in source.notes:
+        say(note)
+    noun, kind = 'texts' if result.task.name == TEXT else 'images', kind_of(source)
     found = result.verification
     flips = found.flipped
     say(
@@ -83,6 +86,10 @@ def print_export(result: Export, source: Source, console: Console) -> None:
             say(f'  {layer}: {flipped:,} of {compared:,}')
     if flips.flipped:
         say('A value next to zero that is rounded differently changes its sign, and the layers behind it follow.')
+        say(
+            f'{found.complete} of {found.images} {noun} were compared to the end: there each layer agrees with '
+            'PyTorch where it starts from the signs of the file.'
+        )
     classified = result.task.name in CLASSIFIED
     if classified:
         say(f'Best class the same on {found.top1} of {found.images} {noun}.')
@@ -112,29 +119,104 @@ def print_export(result: Export, source: Source, console: Console) -> None:
             say(f'{title} on {change.images} {kind}: {_told(change, classified)}.')
 
 
-def print_int8(result: Export, source: Source, console: Console) -> None:
-    """Print which layers became int8 and why, what that changes, and, where asked for, the scores before and after."""
+def kind_of(source: Source) -> str:
+    """Say which examples a source is compared on."""
+    if source.tokenizer is not None:
+        return f'texts, {len(source.examples)} of them given'
+    return source.origin or ('given images' if source.examples else 'random images')
+
+
+def verdict(result: Export, kind: str) -> str:
+    """Say in one line whether a file agrees with PyTorch, or what differs and whether that matters.
+
+    Args:
+        result: of the export.
+        kind: what was compared on, from :func:`kind_of`.
+    """
+    found = result.verification
+    changes = [
+        f'{cause} {change}'
+        for cause, part in (
+            ('rounding', found if found.flipped.flipped else None),
+            ('--half-stem', result.half_stem),
+            ('--int8', None if result.int8 is None else result.int8.compared or result.int8.change),
+            ('--half', result.half),
+        )
+        if part is not None and (change := _change(result.task, part))
+    ]
+    told = f'The file agrees with PyTorch on {found.images} {kind}'
+    if changes:
+        told = (
+            f'Layer by layer the file agrees with PyTorch on {found.complete} of {found.images} {kind}, but '
+            f'{", ".join(changes)}. What that costs only a score says: rebnn test-packed'
+        )
+    if kind == 'random images':
+        told += '. Noise says little of photographs: compare on some with --image'
+    return f'{told}.'
+
+
+def _change(task: Task, part: Verification | Difference) -> str:
+    """What a change changes of an answer, in words; empty if it is nothing."""
+    if task.name in CLASSIFIED:
+        others = part.images - part.top1
+        return f'changes the best class of {others} of {part.images}' if others else ''
+    if task.name == 'detection':
+        # an option moves every score a little, rounding does not
+        rounding = isinstance(part, Verification)
+        others = sum(not image.same if rounding else bool(image.missing or image.extra) for image in part.detections)
+        what = 'changes detections' if rounding else 'makes boxes come or go'
+        return f'{what} in {others} of {part.images}' if others else ''
+    return f'changes outputs by up to {part.difference:.2g}' if part.difference else ''
+
+
+Scores = tuple[Mapping[str, float], Mapping[str, float]]
+"""Of a file without --int8, and of the one with it."""
+
+
+def scores_of(int8: Quantised, data: bytes, source: Source, console: Console) -> Scores:
+    """Score a file without --int8 and with it.
+
+    Raises:
+        ValueError: with it no score is half of what it was.
+    """
+    assert source.score is not None
+    say_on(console, '... scoring the file without --int8 and the one with it')
+    without, scores = source.score(int8.before), source.score(data)
+    # mmdet gives -1 for sizes that no object has, and no scores at all to a detector that finds nothing
+    known = {name: score for name, score in without.items() if score > 0}
+    if known and all(not scores.get(name, 0.0) >= score / 2 for name, score in known.items()):
+        name, score = next(iter(known.items()))
+        raise ValueError(
+            f'the file with --int8 is useless: {name} is {scores.get(name, 0.0):.4g} with it and {score:.4g} without. '
+            f'{int8.little or "Take --int8-layers heads, or no --int8."}'
+        )
+    return without, scores
+
+
+def print_int8(result: Export, source: Source, scores: Scores | None, console: Console) -> None:
+    """Print which layers became int8 and why, what that changes, and the scores of both files, if there are any."""
     assert result.int8 is not None
-    choices, weight_bits, change, before = result.int8
+    choices, weight_bits, change, before, little, compared = result.int8
     table = Table(title=f'Real-valued layers, weights of {weight_bits} bits where they are int8')
     for column in ('layer', 'int8', 'because'):
         table.add_column(column, overflow='fold')
     for choice in choices:
         table.add_row(choice.layer, 'int8' if choice.int8 else 'real', choice.because)
     console.print(table)
-    told = _told(change, result.task.name in CLASSIFIED)
+    classified = result.task.name in CLASSIFIED
     say_on(
         console,
-        f'The file with --int8 against the one without on {change.images} calibration images: {told}. '
-        f'{len(before):,} bytes became {len(result.data):,}.',
+        f'The file with --int8 against the one without on {change.images} calibration images: '
+        f'{_told(change, classified)}. {len(before):,} bytes became {len(result.data):,}.',
     )
-    if source.score is not None:
-        say_on(console, '... scoring the file without --int8 and the one with it')
-        without, scores = source.score(before), source.score(result.data)
+    if compared is not None:
+        say_on(console, f'The same on {compared.images} {kind_of(source)}: {_told(compared, classified)}.')
+    if little:
+        say_on(console, little)
+    if scores is not None:
         table = Table('score', 'without --int8', 'with --int8')
-        for name in without:
-            # mmdet gives no scores to a detector that finds nothing
-            table.add_row(name, *(f'{found.get(name, math.nan):.4g}' for found in (without, scores)))
+        for name in scores[0]:
+            table.add_row(name, *(f'{found.get(name, math.nan):.4g}' for found in scores))
         console.print(table)
 
 

@@ -1,0 +1,39 @@
+"""How far two arrays of outputs are apart: numbers by their difference, truth values and whole numbers by equality."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Distance(NamedTuple):
+    """What :func:`distance_of` finds.
+
+    Attributes:
+        absolute: largest difference; of truth values and whole numbers, the share of those that are others.
+        relative: to the largest value of the first array; of truth values and whole numbers, the share again.
+    """
+
+    absolute: float
+    relative: float
+
+
+def distance_of(first: np.ndarray, second: np.ndarray) -> Distance:
+    """Measure how far the second array is from the first; what is not finite in either counts for nothing.
+
+    Args:
+        first: the reference.
+        second: of the same shape.
+
+    Example:
+        >>> distance_of(np.array([1.0, 4.0]), np.array([1.0, 3.0])).relative
+        0.25
+        >>> distance_of(np.array([True, True]), np.array([True, False])).absolute
+        0.5
+    """
+    if first.dtype.kind in 'biu' or second.dtype.kind in 'biu':
+        share = float(np.not_equal(first, second).mean()) if first.size else 0.0
+        return Distance(share, share)
+    finite = np.isfinite(first) & np.isfinite(second)
+    here = float(np.abs(first[finite] - second[finite]).max(initial=0))
+    scale = float(np.abs(first[finite]).max(initial=0))
+    return Distance(here, here / scale if scale else float('inf') * bool(here))
