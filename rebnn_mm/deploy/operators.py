@@ -33,26 +33,31 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
 """Digest of the function that defines each operator of ours; that of today first, then those of older files. With
 another function a file could compute one thing with our kernels and another without them."""
 
-STANDARD = frozenset(
-    """
-    Abs Acos Acosh Add AffineGrid And ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization
-    BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast CastLike Ceil Celu CenterCropPad Clip Col2Im Compress
-    Concat ConcatFromSequence Constant ConstantOfShape Conv ConvInteger ConvTranspose Cos Cosh CumSum DFT DeformConv
-    DepthToSpace DequantizeLinear Det Div Dropout DynamicQuantizeLinear Einsum Elu Equal Erf Exp Expand EyeLike Flatten
-    Floor GRU Gather GatherElements GatherND Gelu Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool Greater
-    GreaterOrEqual GridSample GroupNormalization HardSigmoid HardSwish Hardmax Identity InstanceNormalization IsInf
-    IsNaN LRN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax LpNormalization LpPool MatMul
-    MatMulInteger Max MaxPool MaxRoiPool MaxUnpool Mean MeanVarianceNormalization Min Mish Mod Mul Neg
-    NonMaxSuppression NonZero Not OneHot Or PRelu Pad Pow QLinearConv QLinearMatMul QuantizeLinear RMSNormalization RNN
-    Range Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
-    ReduceSumSquare Relu Reshape Resize ReverseSequence RoiAlign RotaryEmbedding Round ScatterElements ScatterND Selu
-    SequenceAt SequenceConstruct SequenceLength Shape Shrink Sigmoid Sign Sin Sinh Size Slice Softmax Softplus Softsign
-    SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub Sum Swish Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu
-    Unique Unsqueeze Where Xor
-    """.split()
-)
-"""Operators of ONNX that compute tensors from tensors. What is left out has graphs inside (``If``, ``Loop``, ``Scan``),
-is random, or is for texts and training; no network that a config builds is exported with it."""
+# fmt: off
+STANDARD = frozenset((
+    'Abs', 'Acos', 'Acosh', 'Add', 'AffineGrid', 'And', 'ArgMax', 'ArgMin', 'Asin', 'Asinh', 'Atan', 'Atanh',
+    'Attention', 'AveragePool', 'BatchNormalization', 'BitShift', 'BitwiseAnd', 'BitwiseNot', 'BitwiseOr',
+    'BitwiseXor', 'Cast', 'CastLike', 'Ceil', 'Celu', 'CenterCropPad', 'Clip', 'Col2Im', 'Compress', 'Concat',
+    'ConcatFromSequence', 'Constant', 'ConstantOfShape', 'Conv', 'ConvInteger', 'ConvTranspose', 'Cos', 'Cosh',
+    'CumSum', 'DFT', 'DeformConv', 'DepthToSpace', 'DequantizeLinear', 'Det', 'Div', 'Dropout',
+    'DynamicQuantizeLinear', 'Einsum', 'Elu', 'Equal', 'Erf', 'Exp', 'Expand', 'EyeLike', 'Flatten', 'Floor', 'GRU',
+    'Gather', 'GatherElements', 'GatherND', 'Gelu', 'Gemm', 'GlobalAveragePool', 'GlobalLpPool', 'GlobalMaxPool',
+    'Greater', 'GreaterOrEqual', 'GridSample', 'GroupNormalization', 'HardSigmoid', 'HardSwish', 'Hardmax',
+    'Identity', 'InstanceNormalization', 'IsInf', 'IsNaN', 'LRN', 'LSTM', 'LayerNormalization', 'LeakyRelu', 'Less',
+    'LessOrEqual', 'Log', 'LogSoftmax', 'LpNormalization', 'LpPool', 'MatMul', 'MatMulInteger', 'Max', 'MaxPool',
+    'MaxRoiPool', 'MaxUnpool', 'Mean', 'MeanVarianceNormalization', 'Min', 'Mish', 'Mod', 'Mul', 'Neg',
+    'NonMaxSuppression', 'NonZero', 'Not', 'OneHot', 'Or', 'PRelu', 'Pad', 'Pow', 'QLinearConv', 'QLinearMatMul',
+    'QuantizeLinear', 'RMSNormalization', 'RNN', 'Range', 'Reciprocal', 'ReduceL1', 'ReduceL2', 'ReduceLogSum',
+    'ReduceLogSumExp', 'ReduceMax', 'ReduceMean', 'ReduceMin', 'ReduceProd', 'ReduceSum', 'ReduceSumSquare', 'Relu',
+    'Reshape', 'Resize', 'ReverseSequence', 'RoiAlign', 'RotaryEmbedding', 'Round', 'ScatterElements', 'ScatterND',
+    'Selu', 'SequenceAt', 'SequenceConstruct', 'SequenceLength', 'Shape', 'Shrink', 'Sigmoid', 'Sign', 'Sin',
+    'Sinh', 'Size', 'Slice', 'Softmax', 'Softplus', 'Softsign', 'SpaceToDepth', 'Split', 'SplitToSequence', 'Sqrt',
+    'Squeeze', 'Sub', 'Sum', 'Swish', 'Tan', 'Tanh', 'ThresholdedRelu', 'Tile', 'TopK', 'Transpose', 'Trilu',
+    'Unique', 'Unsqueeze', 'Where', 'Xor',
+))
+# fmt: on
+"""Operators of ONNX that compute tensors from tensors. Left out are those with graphs inside (``If``, ``Loop``,
+``Scan``), and those that are random, or for texts and training."""
 
 MOST_FILLED = 1 << 28
 """Values that all ``ConstantOfShape`` of a file may make together, 1 GiB of float32."""

@@ -15,7 +15,7 @@ from rebnn_mm.analysis.layer_counter import count_layers
 from rebnn_mm.deploy.onnx_file import read_onnx, seal
 from rebnn_mm.deploy.operators import check_operators
 from rebnn_mm.deploy.session import library_available
-from rebnn_mm.utils.whole_file import whole_file
+from rebnn_mm.deploy.whole_file import whole_file
 
 from .convert import PackedModel, pack
 from .detection.stages import image_channels
