@@ -11,9 +11,9 @@ from pathlib import Path
 
 from lab.paper_costs.figures import counted_networks
 from lab.paper_costs.tables import figures_table, networks_table, own_table
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.utils.command_line import stop_if
 from rebnn_mm.utils.page import renewed
-from rebnn_mm.utils.whole_file import whole_file
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rebnn_mm.utils.whole_file import whole_file
+from rebnn_mm.deploy.whole_file import whole_file
 
 from .plan import PlannedRun
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from rebnn_mm.analysis.figure_style import DPI, figure_style
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.utils.command_line import stop_if
 from rebnn_mm.utils.page import renewed
 from rebnn_mm.utils.picture import save_picture
-from rebnn_mm.utils.whole_file import whole_file
 
 from .figures import draw_flips, draw_histograms, shares
 from .interval import estimate

@@ -20,8 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.utils.command_line import stop_if
-from rebnn_mm.utils.whole_file import whole_file
 
 from .collect import collect_results, collect_test, device_name, last_checkpoint, provenance
 from .plan import PlannedRun, read_experiment, user_command

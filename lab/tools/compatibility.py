@@ -30,9 +30,9 @@ import torch
 
 from lab.tools.stock_models import STOCK, checked, markdown, stock_config, versions
 from rebnn_mm.deploy.measurement import describe_cpu, kernels
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.utils.command_line import stop_if, unwritable
 from rebnn_mm.utils.page import renewed
-from rebnn_mm.utils.whole_file import whole_file
 
 LIMIT = 900
 """Seconds of processor time for one model."""

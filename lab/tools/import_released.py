@@ -24,13 +24,13 @@ from torch.nn import BatchNorm2d
 from lab.tools import larq_zoo
 from lab.tools.larq_zoo import Rule
 from rebnn_mm.analysis.config_network import build_network
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.functional import channel_dims, sign
 from rebnn_mm.methods.bnext import HARD
 from rebnn_mm.models.backbones.bnext import ARCHS
 from rebnn_mm.models.backbones.quick_net import ARCHS as QUICKNETS
 from rebnn_mm.utils.command_line import stop_if, unwritable
 from rebnn_mm.utils.config_file import get_config_dir
-from rebnn_mm.utils.whole_file import whole_file
 
 
 class Released(NamedTuple):
@@ -376,7 +376,7 @@ def main() -> None:
     args = parser.parse_args()
     if not args.source.is_file():
         stop_if(f'no {args.source}. Give the published file.')
-    stop_if(unwritable(args.out))
+    stop_if(unwritable(args.out, inputs=[args.source]))
     released = RELEASED[args.name]
     cfg = Config.fromfile(get_config_dir() / released.config)
     if cfg.model.pop('teacher', None) is not None:

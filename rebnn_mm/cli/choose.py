@@ -39,6 +39,7 @@ from rebnn_mm.deploy.native import LibraryError
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.preprocess import Prepared
 from rebnn_mm.deploy.run import positive
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.calibration import CalibrationImages, dataset_images
 from rebnn_mm.utils.command_line import (
@@ -54,7 +55,6 @@ from rebnn_mm.utils.command_line import (
 )
 from rebnn_mm.utils.dataset_check import data_paths, missing_data, shifted_labels
 from rebnn_mm.utils.page import renewed
-from rebnn_mm.utils.whole_file import whole_file
 
 PICTURES = ('.png', '.svg')
 
@@ -92,7 +92,7 @@ def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore')
     for path in filter(None, (args.json, args.picture, args.update)):
-        stop_if(unwritable(path))
+        stop_if(unwritable(path, inputs=[args.config, *(word.partition('=')[2] for word in args.files)]))
     if args.picture and args.picture.suffix not in PICTURES:
         stop_if(f'--picture {args.picture}: the name has to end in {" or ".join(PICTURES)}.')
     try:

@@ -34,7 +34,10 @@ def main() -> None:
     args = parse_args()
     image = Path(args.image)
     out = args.out or Path(f'{image.stem}_detections.jpg')
-    stop_if(unfit_input(args.image, args.config, args.checkpoint) or unwritable(out))
+    stop_if(
+        unfit_input(args.image, args.config, args.checkpoint)
+        or unwritable(out, inputs=[args.image, args.config, args.checkpoint])
+    )
     if not cv2.haveImageWriter(str(out)):
         stop_if(f'cannot write a picture to {out}. End the name in .jpg or .png.')
     inferencer = load_detector(args.config, args.checkpoint, args.device)

@@ -105,7 +105,7 @@ def main() -> None:
         stop_if('--int8-layers chooses among the layers of --int8; give both.')
     if not args.out.parent.is_dir():
         stop_if(f'there is no folder {args.out.parent} to write into.')
-    stop_if(unwritable(args.out))
+    stop_if(unwritable(args.out, inputs=[args.config, args.checkpoint, *args.image, *(args.int8 or [])]))
     try:
         with explained(output=args.out):
             source = load_source(

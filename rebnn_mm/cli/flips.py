@@ -31,10 +31,10 @@ from rebnn_mm.analysis.flip_report import (
 )
 from rebnn_mm.analysis.flip_setup import Options
 from rebnn_mm.deploy.run import positive
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.utils.command_line import add_options, config_file, stop_if, unwritable
 from rebnn_mm.utils.config_file import missing_config
 from rebnn_mm.utils.config_mistake import explained, fitting_config
-from rebnn_mm.utils.whole_file import whole_file
 
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
 
@@ -100,7 +100,7 @@ def main() -> None:
     for config in args.configs:
         stop_if(missing_config(config))
     for path in filter(None, (args.json, args.markdown)):
-        stop_if(unwritable(path))
+        stop_if(unwritable(path, inputs=args.configs))
     try:
         kept = read_rows(args.json) if args.json else []
     except ValueError as problem:

@@ -20,9 +20,9 @@ from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import RULES
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.deploy.run import positive
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.utils.command_line import add_options, config_file, read_config, stop_if, unwritable
 from rebnn_mm.utils.config_mistake import explained
-from rebnn_mm.utils.whole_file import whole_file
 
 
 def parse_args() -> argparse.Namespace:
@@ -69,7 +69,7 @@ def shape_of_input(cfg: Config, args: argparse.Namespace) -> tuple[tuple[int, ..
 def main() -> None:
     args = parse_args()
     cfg = read_config(args.config, args.cfg_options)
-    stop_if(None if args.out is None else unwritable(args.out))
+    stop_if(None if args.out is None else unwritable(args.out, inputs=[args.config]))
     try:
         shape, source = shape_of_input(cfg, args)
         with explained(cfg):

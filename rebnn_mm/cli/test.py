@@ -108,7 +108,7 @@ def main() -> None:
     if args.out is not None and not args.out.endswith(('.pkl', '.pickle')):
         stop_if(f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.')
     if args.out is not None:
-        stop_if(unwritable(args.out))
+        stop_if(unwritable(args.out, inputs=[args.config, args.checkpoint]))
     cfg = load_config(args)
     cfg.load_from = args.checkpoint
     cfg.resume = False

@@ -63,7 +63,7 @@ def main() -> None:
     if args.out is not None and not args.out.endswith(('.pkl', '.pickle')):
         stop_if(f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.')
     if args.out is not None:
-        stop_if(unwritable(args.out))
+        stop_if(unwritable(args.out, inputs=[args.config, args.model]))
     cfg = load_config(args)
     stop_if(missing_sections(cfg, TESTING))
     stop_if(missing_data(cfg, ['test']) or shifted_labels(cfg, ['test']))

@@ -21,10 +21,10 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 
 from rebnn_mm.deploy.errors import DeployError
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.deploy.zoo import cards, in_zoo
 from rebnn_mm.utils.command_line import add_options, config_file, read_config, stop_if, unwritable
 from rebnn_mm.utils.config_mistake import explained
-from rebnn_mm.utils.whole_file import whole_file
 
 if TYPE_CHECKING:
     from rebnn_mm.export.calibration import CalibrationImages
@@ -63,7 +63,7 @@ def main() -> None:
     )
     if config is None:
         stop_if(f'which network {path} is, only its config says: give it as --config ({metadata.config} packed it).')
-    stop_if(unwritable(args.checkpoint))
+    stop_if(unwritable(args.checkpoint, inputs=[path, config, *(args.images or [])]))
     cfg = read_config(str(config), args.cfg_options)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     try:

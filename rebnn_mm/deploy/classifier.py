@@ -73,4 +73,6 @@ class Classifier(PackedModel):
         number = len(self.classes) or scores.shape[-1]
         if scores.shape != (1, number) or scores.dtype != np.float32:
             raise self.wrong(f'it gives {scores.dtype} {list(scores.shape)} as the scores of {number} classes')
+        if not np.isfinite(scores).all():
+            raise self.wrong('it gives scores that are not finite numbers')
         return scores[0]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import colorsys
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +10,7 @@ import numpy as np
 
 from .detector import Detections
 from .errors import ImageError, first_sentence
+from .whole_file import whole_file
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -74,15 +73,13 @@ def save(picture: Image.Image, path: Path) -> None:
     Raises:
         ImageError: it cannot be written.
     """
-    part = path.with_name(f'.{os.getpid()}.{path.name}')
+    from PIL import Image
+
     try:
-        picture.save(part)
-        part.replace(path)
+        with whole_file(path) as part:
+            picture.save(part, format=Image.registered_extensions()[path.suffix.lower()])
     except (OSError, ValueError) as error:
         raise ImageError(f'{path} cannot be written ({first_sentence(error)})') from None
-    finally:
-        with suppress(OSError):  # where nothing can be written, nothing is there
-            part.unlink()
 
 
 def _colour(label: int) -> tuple[int, int, int]:

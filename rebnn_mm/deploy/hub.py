@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import DeployError, ModelFileError, first_sentence
+from .whole_file import whole_file
 from .zoo import FOLDER, ROWS, card_entries, cards
 
 if TYPE_CHECKING:
@@ -103,12 +103,14 @@ def save_pretrained(model: LoadedModel, folder: str | PathLike[str], card: Mappi
     text = packed_card(model, card)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, content in ((FILE, source.read_bytes()), ('README.md', text.encode())):
+        files = ((FILE, source.read_bytes()), ('README.md', text.encode()))
+        for name, content in files:
             if (folder / name).exists() and (folder / name).read_bytes() != content:
                 raise ModelFileError(f'{folder / name} is there already and another: remove it, or take a new folder')
-        if not (folder / FILE).exists() or not source.samefile(folder / FILE):
-            shutil.copyfile(source, folder / FILE)
-        (folder / 'README.md').write_text(text, encoding='utf-8')
+        for name, content in files:
+            if not (folder / name).exists():
+                with whole_file(folder / name) as part:
+                    part.write_bytes(content)
     except OSError as error:
         raise ModelFileError(f'{folder} cannot be written ({first_sentence(error)})') from None
 

@@ -14,6 +14,7 @@ from .metadata import Metadata
 from .model import RawModel
 from .native import MOST_THREADS
 from .onnx_file import check_digest, check_packed, read_onnx
+from .operators import check_operators
 from .session import library_problem, open_session
 from .text_classifier import TextClassifier
 from .zoo import in_zoo, zoo_path
@@ -69,6 +70,7 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
         metadata = Metadata.parse(file.metadata)
         check_digest(data, file)
         check_packed(file, metadata.packed_sha256)
+        check_operators(file)
     except ModelFileError as error:
         raise ModelFileError(f'{path}: {error}') from None
     library = use_library and file.has_operators

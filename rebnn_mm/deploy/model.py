@@ -102,10 +102,16 @@ class LoadedModel:
         expected = {name: self.input_types[name] for name in self.inputs}
         if inputs != expected:
             raise self.wrong(f'a {self.metadata.task} model has the inputs {expected}, this one {inputs}')
-        names = {entry.name for entry in self.session.get_outputs()}
-        missing = [name for name in self.outputs if name not in names]
+        shapes = {entry.name: entry.shape for entry in self.session.get_outputs()}
+        missing = [name for name in self.outputs if name not in shapes]
         if missing:
             raise self.wrong(f'it has no output {missing[0]!r}')
+        if self.classes and self.outputs in (('scores',), ('logits',)):
+            shape = shapes[self.outputs[0]]
+            if shape and isinstance(shape[-1], int) and shape[-1] != len(self.classes):
+                raise self.wrong(
+                    f'it gives the {self.outputs[0]} of {shape[-1]} classes, and names {len(self.classes)}'
+                )
 
 
 class PackedModel(LoadedModel, ABC):

@@ -55,8 +55,18 @@ CHILDREN: dict[str, dict[int, str]] = {
 KEPT: dict[str, tuple[int, ...]] = {
     'main node': (1, 3, 4, 7),
     'initializer': (2, 8, 9),
+    'function': (1, 10),
     'metadata entry': (1, 2),
 }
+NAMES: dict[str, tuple[int, ...]] = {
+    'function': (8, 12, 14),
+    'node': (3, 6, 9),
+    'graph': (2, 10, 13, 16),
+    'attribute': (13,),
+}
+"""Fields of a function that change nothing of what it computes, and come and go when a tool writes a file again: names
+of nodes and graphs, notes, and types of values."""
+
 SECOND_INPUT = -1
 """Where a node's second input is kept: as a field of this number."""
 
@@ -72,10 +82,11 @@ class Field(NamedTuple):
 
 
 class OpenMessage(NamedTuple):
-    """A message that is being read: where its field begins and where it ends, what is left of it, what is kept."""
+    """A message that is being read: where field, content and end are, what is left of it, what is kept."""
 
     kind: str
     start: int
+    data: int
     end: int
     fields: Iterator[Field]
     kept: dict[int, Field]
@@ -103,6 +114,11 @@ class OnnxFile:
         initializers: the constants of its graph by name.
         has_operators: whether a node is of the domain ``rebnn``, for which we have kernels.
         binary_weights: the name of the packed weight of each such node that has one, by the node's name.
+        operators: domain and name of every operator of its graph; those inside of other nodes are left out.
+        functions: domain, name and :func:`function_digest` of each of its functions.
+        filled: names of what ``ConstantOfShape`` nodes take their shapes from.
+        has_training: whether it carries a graph for training.
+        has_sparse: whether it holds a sparse tensor.
         digest_start: where the last field of the file begins, if it is the entry with the file's digest.
     """
 
@@ -110,6 +126,11 @@ class OnnxFile:
     initializers: dict[str, Initializer] = field(default_factory=dict)
     has_operators: bool = False
     binary_weights: dict[str, str] = field(default_factory=dict)
+    operators: set[tuple[str, str]] = field(default_factory=set)
+    functions: list[tuple[str, str, str]] = field(default_factory=list)
+    filled: list[str] = field(default_factory=list)
+    has_training: bool = False
+    has_sparse: bool = False
     digest_start: int | None = None
 
 
@@ -135,7 +156,7 @@ def read_onnx(data: bytes) -> OnnxFile:
     view = memoryview(data)
     found = OnnxFile()
     seen = 0
-    stack = [OpenMessage('model', 0, len(data), _fields(view, 0, len(data)), {})]
+    stack = [OpenMessage('model', 0, 0, len(data), _fields(view, 0, len(data)), {})]
     while stack:
         message = stack[-1]
         item = next(message.fields, None)
@@ -151,7 +172,7 @@ def read_onnx(data: bytes) -> OnnxFile:
             if len(stack) == MAX_DEPTH:
                 raise _damaged(f'more than {MAX_DEPTH} messages lie in each other at byte {item.start}')
             start, end = _range(item)
-            stack.append(OpenMessage(child, item.start, end, _fields(view, start, end), {}))
+            stack.append(OpenMessage(child, item.start, start, end, _fields(view, start, end), {}))
     return found
 
 
@@ -212,6 +233,40 @@ def seal(model: bytes) -> bytes:
     key, value = DIGEST_KEY.encode(), hashlib.sha256(model).hexdigest().encode()
     entry = b'\x0a' + bytes([len(key)]) + key + b'\x12' + bytes([len(value)]) + value
     return model + bytes([14 << 3 | LENGTH, len(entry)]) + entry
+
+
+def function_digest(function: memoryview) -> str:
+    r"""SHA-256 of what a serialised ``FunctionProto`` computes, which :data:`NAMES` have no part in.
+
+    Args:
+        function: from a file that :func:`read_onnx` has walked through.
+
+    Raises:
+        ModelFileError: the message is damaged.
+
+    Example:
+        >>> function_digest(memoryview(b'\x0a\x01F')) == function_digest(memoryview(b'\x0a\x01F\x42\x01?'))
+        True
+    """
+    digest = hashlib.sha256()
+
+    def add(kind: str, start: int, end: int) -> None:
+        for item in _fields(function, start, end):
+            is_standard = kind == 'node' and item.number == 7 and not item.value  # a domain that is written or not
+            if item.number in NAMES.get(kind, ()) or is_standard:
+                continue
+            child = CHILDREN[kind].get(item.number)
+            if child is not None:
+                digest.update(b'(%d' % item.number)
+                add(child, *_range(item))
+                digest.update(b')')
+            else:
+                content = function[item.data : item.data + item.value] if item.wire != VARINT else b''
+                digest.update(b'%d %d %d ' % (item.number, item.wire, item.value))
+                digest.update(content)
+
+    add('function', 0, len(function))
+    return digest.hexdigest()
 
 
 def _fields(view: memoryview, start: int, end: int) -> Iterator[Field]:
@@ -300,10 +355,20 @@ def _take(view: memoryview, message: OpenMessage, found: OnnxFile) -> None:
         found.initializers[name] = Initializer(kept[2].value if 2 in kept else 0, None if raw is None else view[raw])
     elif message.kind == 'main node':
         _take_node(view, kept, found)
+    elif message.kind == 'function':
+        name, domain = (_text(view, kept[number]) if number in kept else '' for number in (1, 10))
+        found.functions.append((domain, name, function_digest(view[message.data : message.end])))
+    elif message.kind == 'training':
+        found.has_training = True
+    elif message.kind == 'sparse tensor':
+        found.has_sparse = True
 
 
 def _take_node(view: memoryview, kept: dict[int, Field], found: OnnxFile) -> None:
     name, operator, domain = (_text(view, kept[number]) if number in kept else '' for number in (3, 4, 7))
+    found.operators.add((domain, operator))
+    if (domain, operator) == ('', 'ConstantOfShape') and 1 in kept:
+        found.filled.append(_text(view, kept[1]))
     if domain != 'rebnn':
         return
     found.has_operators = True

@@ -117,13 +117,19 @@ class Preprocess:
         resize = _object(steps, 'resize', {'mode', 'size'})
         pad = _object(steps, 'pad', {'divisor', 'value'})
         std = _per_channel(steps, 'std')
-        if std is not None and not std.all():
-            raise ModelFileError('std in rebnn.preprocess must not be 0')
+        mean = _per_channel(steps, 'mean')
+        if mean is not None and std is not None:
+            if not std.all():
+                raise ModelFileError('std in rebnn.preprocess must not be 0')
+            with np.errstate(over='ignore'):
+                ends = np.subtract.outer(np.float32([0, 255]), mean) / std
+            if not np.isfinite(ends).all():
+                raise ModelFileError('mean and std in rebnn.preprocess make pixels that are not finite numbers')
         return cls(
             channels=steps['channels'],
             resize=None if resize is None else _resize(resize),
             crop=_pair(steps['crop'], 'crop') if 'crop' in steps else None,
-            mean=_per_channel(steps, 'mean'),
+            mean=mean,
             std=std,
             pad=None if pad is None else (_positive(pad['divisor'], 'pad'), _number(pad['value'], 'pad')),
             letterbox=_letterbox(steps['letterbox']) if 'letterbox' in steps else None,

@@ -22,7 +22,6 @@ import warnings
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +40,7 @@ from .native import MOST_THREADS
 from .session import library_available
 from .several import images_of, is_several
 from .text_classifier import TextClassifier
+from .whole_file import is_input, whole_file
 from .zoo import zoo_lines
 
 
@@ -130,6 +130,8 @@ def run(args: argparse.Namespace) -> Iterable[str]:
         raise ImageError(f'{args.model} takes one text, or two with --pair; here are {len(sources)}')
     if args.out is not None:
         _check_out(args.out, model)
+        if is_input(args.out, [args.model, args.input]):
+            raise ImageError(f'--out {args.out} would overwrite an input; give another name')
     if isinstance(model, TextClassifier):
         text = args.input if args.pair is None else (args.input, args.pair)
         labels = model(text, top=args.top)
@@ -184,6 +186,8 @@ def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[
         raise ImageError(f'--out {args.out}: of several images only boxes are drawn, and {args.model} finds none')
     if args.out is not None and not args.out.is_dir():
         raise ImageError(f'--out {args.out}: several images go into a folder, and there is none of this name')
+    if args.out is not None and any(os.path.isdir(one) and args.out.samefile(one) for one in sources):
+        raise ImageError(f'--out {args.out} is an input, whose images would be overwritten; give another folder')
     seen: deque[tuple[str, np.ndarray]] = deque()
 
     def images() -> Iterator[np.ndarray]:
@@ -251,18 +255,13 @@ def _check_out(out: Path, model: object) -> None:
 
 def _save_outputs(outputs: Mapping[str, np.ndarray], out: Path) -> None:
     """As ``numpy.savez`` would, which however takes no output of the name "file"."""
-    part = out.with_name(f'.{os.getpid()}.{out.name}')
     try:
-        with zipfile.ZipFile(part, 'w') as archive:
+        with whole_file(out) as part, zipfile.ZipFile(part, 'w') as archive:
             for name, value in outputs.items():
                 with archive.open(f'{name}.npy', 'w', force_zip64=True) as member:
                     np.lib.format.write_array(member, value, allow_pickle=False)
-        part.replace(out)
     except OSError as error:
         raise ImageError(f'{out} cannot be written ({first_sentence(error)})') from None
-    finally:
-        with suppress(OSError):  # where nothing can be written, nothing is there
-            part.unlink()
 
 
 def _as_json(result: Result) -> Any:

@@ -122,6 +122,8 @@ class TextClassifier(LoadedModel):
         number = len(self.classes) or logits.shape[-1]
         if logits.shape != (len(feed['input_ids']), number) or logits.dtype != np.float32:
             raise self.wrong(f'it gives {logits.dtype} {list(logits.shape)} as the logits of {number} classes')
+        if not np.isfinite(logits).all():
+            raise self.wrong('it gives logits that are not finite numbers')
         return logits
 
     def _checked(self, tokens: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

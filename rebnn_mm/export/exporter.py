@@ -11,9 +11,10 @@ import torch
 from torch import nn
 
 from rebnn_mm.analysis.layer_counter import count_layers
-from rebnn_mm.deploy.onnx_file import seal
+from rebnn_mm.deploy.onnx_file import read_onnx, seal
+from rebnn_mm.deploy.operators import check_operators
 from rebnn_mm.deploy.session import library_available
-from rebnn_mm.utils.whole_file import whole_file
+from rebnn_mm.deploy.whole_file import whole_file
 
 from .calibration import how_little, looks_like
 from .convert import PackedModel, pack, unwrap
@@ -260,6 +261,7 @@ def export(
         half = difference_of(single, graph, task, examples, option='--half')
     progress('counting')
     data = seal(graph.SerializeToString())
+    check_operators(read_onnx(data))
     report = _report(graph, trained, task, packed, examples[0], len(data), [] if plan is None else plan.layers)
     return Export(data, task, _fixed(graph), report, verification, half, fast, half_stem, int8)
 

@@ -12,7 +12,7 @@ from mmengine.registry import MODELS, init_default_scope
 from torch import nn
 
 from rebnn_mm.deploy.hub import card_text, check_card
-from rebnn_mm.utils.whole_file import whole_file
+from rebnn_mm.deploy.whole_file import whole_file
 
 from .preprocess import test_dataset
 from .source import load_source

@@ -7,6 +7,7 @@ network of the config with numbers of our own, no two alike: where one of them c
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
@@ -18,6 +19,7 @@ from onnx import numpy_helper
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from rebnn_mm.deploy.operators import MOST_FILLED
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.quantizers.base import ActivationQuantizer, WeightQuantizer
 
@@ -134,12 +136,20 @@ def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | 
         return first.astype(np.float32) if attributes['to'] == onnx.TensorProto.FLOAT else None
     if node.op_type == 'ConstantOfShape':
         value = numpy_helper.to_array(attributes['value']) if 'value' in attributes else np.zeros(1, np.float32)
+        if math.prod(map(float, first)) > MOST_FILLED:
+            raise ValueError(f'the constant {node.output[0]!r} would have more than {MOST_FILLED} values.')
         return np.full(tuple(first), value[0])
+    axis = attributes.get('axis', 1)
+    if len(inputs) != 3 or (np.ndim(inputs[1]) and not -first.ndim <= axis < first.ndim):
+        raise ValueError(
+            f'the 8-bit constant {node.output[0]!r} has no zero point, or an axis that it lacks; rebnn export writes '
+            'no such constant.'
+        )
     scale, zero = inputs[1], inputs[2]
     assert scale is not None and zero is not None
     shape = [1] * first.ndim
     if scale.ndim:
-        shape[attributes.get('axis', 1)] = scale.size
+        shape[axis] = scale.size
     return ((first.astype(np.int64) - zero.reshape(shape)) * scale.reshape(shape)).astype(np.float32)
 
 

@@ -7,13 +7,14 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config, DictAction
 
+from rebnn_mm.deploy.whole_file import is_input
 from rebnn_mm.utils.check_env import check_environment
 from rebnn_mm.utils.config_file import config_path
 from rebnn_mm.utils.config_mistake import Mistake, explained, fitting_config
@@ -115,11 +116,12 @@ def missing_sections(cfg: Config, names: Sequence[str]) -> str | None:
     return f'{name} has no {" and no ".join(missing)}. Take them over from a config that has them (_base_).'
 
 
-def unwritable(path: str | Path, *, is_folder: bool = False) -> str | None:
+def unwritable(path: str | Path, *, inputs: Iterable[str | Path | None] = (), is_folder: bool = False) -> str | None:
     """One sentence on an output that cannot be written, ``None`` if it can: it is tried, and nothing is left behind.
 
     Args:
         path: the file or folder to write; missing folders count as writable if they can be made.
+        inputs: files that are read, none of which it may be.
         is_folder: whether it is a folder.
 
     Example:
@@ -129,6 +131,8 @@ def unwritable(path: str | Path, *, is_folder: bool = False) -> str | None:
     path = Path(path)
     if not is_folder and path.is_dir():
         return f'cannot write to {path}: it is a folder. Name a file.'
+    if is_input(path, inputs):
+        return f'cannot write to {path}: it is an input. Name another file.'
     target = path.absolute() if is_folder else path.absolute().parent
     folder = next(place for place in (target, *target.parents) if os.path.exists(place))
     try:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.utils.command_line import unwritable
-from rebnn_mm.utils.whole_file import whole_file
 
 
 def unfit_picture(path: str | Path) -> str | None:

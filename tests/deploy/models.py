@@ -12,6 +12,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from rebnn_mm.deploy.onnx_file import seal
+from rebnn_mm.export.operators import operator_function
+from rebnn_mm.export.passes import compact
 
 OPSET = helper.make_opsetid('', 18)
 REBNN = helper.make_opsetid('rebnn', 1)
@@ -26,44 +28,9 @@ def pack(signs: np.ndarray) -> np.ndarray:
 
 
 def binary_conv_function() -> onnx.FunctionProto:
-    """``rebnn.BinaryConv`` in standard operators, for a zero border and NCHW."""
-    text = """
-    <domain: "rebnn", opset_import: ["": 18]>
-    BinaryConv <channels, strides, pads, dilations, group> (X, W, shift, scale, bias) => (Y) {
-        column = Constant <value_ints = [1, -1, 1, 1]> ()
-        shift4 = Reshape (shift, column)
-        moved = Add (X, shift4)
-        zero = Constant <value_float = 0.0> ()
-        one = Constant <value_float = 1.0> ()
-        minus = Constant <value_float = -1.0> ()
-        below = Less (moved, zero)
-        signs = Where (below, minus, one)
-        wide = Cast <to = 7> (W)
-        last = Constant <value_ints = [-1]> ()
-        wide5 = Unsqueeze (wide, last)
-        powers = Constant <value_ints = [1, 2, 4, 8, 16, 32, 64, 128]> ()
-        two = Constant <value_int = 2> ()
-        parts = Div (wide5, powers)
-        bits5 = Mod (parts, two)
-        four = Constant <value_ints = [0, 0, 0, -1]> ()
-        bits = Reshape (bits5, four)
-        start = Constant <value_ints = [0]> ()
-        count = Constant <value_int: int = @channels> ()
-        end = Reshape (count, last)
-        axis = Constant <value_ints = [3]> ()
-        true_bits = Slice (bits, start, end, axis)
-        first = Transpose <perm = [0, 3, 1, 2]> (true_bits)
-        negative = Cast <to = 9> (first)
-        weights = Where (negative, minus, one)
-        sums = Conv <strides: ints = @strides, pads: ints = @pads, dilations: ints = @dilations, group: int = @group>
-            (signs, weights)
-        scale4 = Reshape (scale, column)
-        bias4 = Reshape (bias, column)
-        scaled = Mul (sums, scale4)
-        Y = Add (scaled, bias4)
-    }
-    """
-    return onnx.parser.parse_function(text)
+    """``rebnn.BinaryConv`` as the exporter writes it: a file with another one is refused."""
+    model = onnx.ModelProto(functions=[operator_function('BinaryConv')])
+    return compact(model).functions[0]
 
 
 def binary_conv(name: str, x: str, y: str, signs: np.ndarray, rng: np.random.Generator) -> tuple[list, list]:

@@ -54,9 +54,26 @@ def test_equal_scores_keep_the_order_of_classes(tmp_path, image):
 
 
 def test_more_scores_than_classes(tmp_path, image):
-    path = models.write(fixed([0.2] * 5), tmp_path / 'model.onnx')
+    proto = fixed([0.2] * 5)
+    path = models.write(proto, tmp_path / 'model.onnx')
+    with pytest.raises(ModelFileError, match=r'model.onnx: it gives the scores of 5 classes, and names 4'):
+        load(path)
+    proto.graph.output[0].type.tensor_type.shape.dim[1].dim_param = 'classes'
+    proto.graph.node[0].attribute[0].t.dims[:] = [1, 5]
+    proto.graph.node[3].input[0] = 'free'  # a size that nothing says before it runs
+    proto.graph.node.insert(1, helper.make_node('Compress', ['fixed', 'all'], ['kept'], axis=1))
+    proto.graph.node[1].output[0] = 'free'
+    proto.graph.initializer.append(helper.make_tensor('all', TensorProto.BOOL, [5], [True] * 5))
     with pytest.raises(ModelFileError, match=r'model.onnx: it gives float32 \[1, 5\] as the scores of 4 classes'):
-        load(path)(image)
+        load(models.write(proto, path))(image)
+
+
+@pytest.mark.parametrize('score', [float('nan'), float('inf')])
+def test_scores_that_are_no_numbers(tmp_path, image, score):
+    model = load(models.write(fixed([0.2, score, 0.2, 0.2]), tmp_path / 'model.onnx'))
+    for call in (model, model.scores):
+        with pytest.raises(ModelFileError, match='model.onnx: it gives scores that are not finite numbers'):
+            call(image)
 
 
 def test_an_image_of_another_size_than_the_graph_takes(tmp_path, image):

@@ -78,6 +78,6 @@ def test_nothing_is_left_of_a_picture_that_cannot_be_written(tmp_path):
 
 
 def test_a_name_that_is_too_long(tmp_path):
-    """Then the temporary file cannot be removed either, as where a disk is read-only."""
+    """Of which the temporary name has nothing but the ending."""
     with pytest.raises(ImageError, match=r'a.png cannot be written \('):
-        save(Image.new('RGB', (30, 20)), tmp_path / f'{"a" * 251}.png')
+        save(Image.new('RGB', (30, 20)), tmp_path / f'{"a" * 252}.png')

@@ -167,6 +167,8 @@ def test_an_image_that_would_vanish_or_burst(values, size):
         ('{"channels": "rgb", "mean": [1, 2, 3]}', 'mean and std, or neither'),
         ('{"channels": "rgb", "mean": [1, 2, 3], "std": [1, 0, 1]}', 'std in rebnn.preprocess must not be 0'),
         ('{"channels": "rgb", "mean": [1, 2, 3], "std": [1, 1e-60, 1]}', 'std in rebnn.preprocess must not be 0'),
+        ('{"channels": "rgb", "mean": [1e38, 0, 0], "std": [0.1, 1, 1]}', 'make pixels that are not finite numbers'),
+        ('{"channels": "rgb", "mean": [1, 2, 3], "std": [1, 1e-40, 1]}', 'make pixels that are not finite numbers'),
         ('{"channels": "rgb", "mean": [1, 2, 3], "std": [1, 1]}', 'std in rebnn.preprocess must be three numbers'),
         ('{"channels": "rgb", "mean": [1, 2, NaN], "std": [1, 1, 1]}', 'mean in rebnn.preprocess must be in float32'),
         ('{"channels": "rgb", "mean": [1, 2, 1e99], "std": [1, 1, 1]}', 'mean in rebnn.preprocess must be in float32'),

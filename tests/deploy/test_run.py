@@ -100,7 +100,7 @@ def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
         (['classifier', 'photo', '--out', 'boxes.png'], 'a classifier has no boxes to draw'),
         (['raw', 'photo', '--out', 'maps.png'], 'the outputs of a raw model are written as .npz'),
         (['raw', 'photo', '--out', 'nowhere/maps.npz'], 'no folder nowhere'),
-        (['raw', 'photo', '--out', f'{"a" * 251}.npz'], 'a.npz cannot be written ('),
+        (['raw', 'photo', '--out', f'{"a" * 252}.npz'], 'a.npz cannot be written ('),
         (['folder', 'photo'], ' is a folder; name the packed model in it'),
         (['detector', 'empty'], 'there is no image in the folder '),
         (['detector', 'photo', 'nowhere.jpg'], 'rebnn-run: no image at nowhere.jpg'),
@@ -133,6 +133,18 @@ def test_times_without_the_library_say_so(files, photo, monkeypatch, tmp_path, c
     monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
     main([str(files['classifier']), str(photo), '--time', '1'])
     assert capsys.readouterr().out.rstrip().endswith('without our kernels')
+
+
+def test_an_input_is_not_overwritten(rebnn_run, files, photo, tmp_path):
+    copy = tmp_path / 'copy.jpg'
+    shutil.copyfile(photo, copy)
+    (tmp_path / 'link.png').symlink_to(copy)
+    for out in (copy, tmp_path / 'link.png'):
+        code, _, err = rebnn_run(files['detector'], copy, '--out', out)
+        assert (code, err) == (1, f'rebnn-run: --out {out} would overwrite an input; give another name\n')
+    code, _, err = rebnn_run(files['detector'], tmp_path, '--out', tmp_path)
+    assert code == 1 and 'is an input, whose images would be overwritten; give another folder' in err
+    assert copy.read_bytes() == photo.read_bytes() and len(list(tmp_path.iterdir())) == 2
 
 
 def test_runs_are_timed(rebnn_run, files, photo):

@@ -6,13 +6,14 @@ import numpy as np
 import onnx
 import pytest
 import torch
+from onnx import helper, numpy_helper
 from torch import nn
 from torch.nn import functional as F
 
 from rebnn_mm.deploy.zoo import zoo_path
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.options import PLAIN, Options
-from rebnn_mm.export.unpack import _fill_layer, fit_norms, unpack
+from rebnn_mm.export.unpack import _fill_layer, constants, fit_norms, unpack
 from rebnn_mm.models.blocks import RPReLU
 from rebnn_mm.quantizers.base import WeightQuantizer
 from rebnn_mm.registry import MODELS
@@ -256,3 +257,20 @@ def test_the_zoos_detector_comes_back(name, config, sure):
     ours = 2 * boxes[scores > sure]  # the photograph is twice as large as what the network sees
     nearest = np.abs(ours[:, None] - theirs.boxes).max(axis=2).min(axis=1)
     assert len(ours) >= 9 and nearest.max() < 12
+
+
+@pytest.mark.parametrize(
+    ('kind', 'inputs', 'attributes', 'words'),
+    [
+        ('ConstantOfShape', [np.array([1 << 33])], {}, "'made' would have more than 268435456 values"),
+        ('ConstantOfShape', [np.array([2**62] * 40)], {}, "'made' would have more than 268435456 values"),
+        ('DequantizeLinear', [np.zeros((2, 2), np.int8), np.float32(1)], {}, "'made' has no zero point"),
+        ('DequantizeLinear', [np.zeros((2, 2), np.int8), np.float32([1, 1]), np.int8([0, 0])], {'axis': 5}, 'an axis'),
+    ],
+)
+def test_constants_of_a_strange_file(kind, inputs, attributes, words):
+    tensors = [numpy_helper.from_array(np.asarray(value), f'input{i}') for i, value in enumerate(inputs)]
+    made = helper.make_node(kind, [tensor.name for tensor in tensors], ['made'], **attributes)
+    graph = helper.make_graph([made, helper.make_node('Neg', ['made'], ['y'])], 'g', [], [], tensors)
+    with pytest.raises(ValueError, match=words):
+        constants(helper.make_model(graph))

@@ -105,6 +105,9 @@ def test_outputs_that_can_be_written_leave_no_trace(tmp_path):
 
 
 def test_outputs_that_cannot_be_written_are_named(tmp_path):
+    assert unwritable(__file__, inputs=[None, 'new.py', __file__]) == (
+        f'cannot write to {__file__}: it is an input. Name another file.'
+    )
     assert unwritable(tmp_path) == f'cannot write to {tmp_path}: it is a folder. Name a file.'
     (tmp_path / 'file').touch()
     assert unwritable(tmp_path / 'file/a.pkl') == (

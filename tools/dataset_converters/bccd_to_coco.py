@@ -17,7 +17,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import Any
 
-from rebnn_mm.utils.whole_file import whole_file
+from rebnn_mm.deploy.whole_file import whole_file
 
 CLASSES = ('RBC', 'WBC', 'Platelets')
 SPLITS = ('train', 'val', 'test')

@@ -22,7 +22,7 @@ from zipfile import BadZipFile
 import cv2
 import numpy as np
 
-from rebnn_mm.utils.whole_file import whole_file
+from rebnn_mm.deploy.whole_file import whole_file
 
 BATCH_SIZE = 10_000
 FOLDER = 'cifar-10-batches-py'
