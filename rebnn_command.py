@@ -20,18 +20,22 @@ class Command(NamedTuple):
         about: what it does, for the list.
         module: where its ``main`` is, below ``rebnn_mm``.
         light: whether it works without PyTorch.
+        options: a module with ``parse_args`` that gives its help without PyTorch, if there is one.
     """
 
     about: str
     module: str
     light: bool = False
+    options: str = ''
 
 
 COMMANDS = {
     'run': Command('what a packed model finds in an image or a text', 'deploy.run', light=True),
     'zoo': Command('the trained models that come along', 'deploy.zoo', light=True),
     'push': Command('share a packed model on the Hugging Face hub', 'deploy.hub', light=True),
-    'new-config': Command('a config for your own images with boxes', 'cli.new_config'),
+    'new-config': Command(
+        'a config for your own images with boxes', 'cli.new_config', options='cli.new_config_options'
+    ),
     'train': Command('train a model from a config', 'cli.train'),
     'test': Command('score a checkpoint', 'cli.test'),
     'detect': Command('what a checkpoint finds in an image', 'cli.detect'),
@@ -84,9 +88,12 @@ def start(name: str) -> None:
     if name == 'check':
         importlib.import_module('rebnn_check_env').main()
         return
-    if command.light:
+    only_help = bool(command.options) and not {'-h', '--help'}.isdisjoint(sys.argv[1:])
+    if command.light or only_help:
         leave_package_unloaded()
     try:
+        if only_help:
+            importlib.import_module(f'rebnn_mm.{command.options}').parse_args()
         module = importlib.import_module(f'rebnn_mm.{command.module}')
     except ModuleNotFoundError as error:
         raise SystemExit(f'rebnn {name}: {error.name} is not installed. {how_to_install(name)}') from None

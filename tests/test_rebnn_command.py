@@ -41,9 +41,20 @@ def test_version():
     assert (done.returncode, done.stdout) == (0, f'rebnn_mm {__version__}\n')
 
 
-@pytest.mark.parametrize('arguments', [('run', '--help'), ('zoo',)])
-def test_what_runs_packed_files_loads_no_pytorch(arguments):
+@pytest.mark.parametrize('arguments', [('run', '--help'), ('zoo',), ('new-config', '--help')])
+def test_what_runs_packed_files_or_only_helps_loads_no_pytorch(arguments):
     assert loaded_by(*arguments) == ['numpy']
+
+
+def test_the_help_of_a_command_names_it_and_its_options():
+    done = run_fresh('rebnn_command.py', 'new-config', '--help')
+    assert done.returncode == 0 and done.stdout.startswith('usage: rebnn new-config [-h] --data DATA')
+    assert all(flag in done.stdout for flag in ('--taught', '--augment {photos,none}', '--no-negatives', '--start'))
+
+
+def test_what_is_missing_names_no_argument_that_may_be_left_out():
+    done = run_fresh('rebnn_command.py', 'run')
+    assert done.stderr.splitlines()[-1].endswith('the following arguments are required: model, input')
 
 
 def test_unknown_command_is_one_sentence():

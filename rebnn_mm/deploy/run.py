@@ -50,7 +50,9 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument('model', help='packed model, written by rebnn export, zoo:<name> or hf:owner/name')
     parser.add_argument('input', help='image file, or the text for a model of texts')
-    parser.add_argument('more', nargs='*', help='further images; any may be a folder, a video file or camera:0')
+    parser.add_argument(
+        'more', nargs='*', default=[], help='further images; any may be a folder, a video file or camera:0'
+    )
     parser.add_argument('--batch', type=positive, default=1, help='how many of them at a time; default: %(default)s')
     parser.add_argument('--pair', metavar='TEXT', help='second text, for a model of pairs')
     parser.add_argument(

@@ -15,6 +15,7 @@ from mmengine.registry import DATASETS, MODELS, TASK_UTILS, DefaultScope, init_d
 pytest.importorskip('mmdet')
 
 from rebnn_mm.cli import new_config
+from rebnn_mm.cli.new_config_options import BASE, TAUGHT
 from rebnn_mm.datasets.annotated_folder import Annotated
 from rebnn_mm.datasets.photo_places import Box, Photo
 from tests.scripts import ROOT, run_script
@@ -124,7 +125,7 @@ def test_every_form_becomes_a_config_whose_data_mmdet_reads(form, tmp_path):
 
 @pytest.mark.parametrize(
     'base',
-    [new_config.BASE, *(pytest.param(base, marks=pytest.mark.slow) for base in (new_config.TAUGHT, ATSS))],
+    [BASE, *(pytest.param(base, marks=pytest.mark.slow) for base in (TAUGHT, ATSS))],
     ids=['two stages', 'taught', 'one stage, taught'],
 )
 def test_images_without_a_box_are_trained_on(base, tmp_path, monkeypatch):
@@ -139,6 +140,44 @@ def test_images_without_a_box_are_trained_on(base, tmp_path, monkeypatch):
     dataset = DATASETS.build(cfg.train_dataloader.dataset)
     names = [Path(dataset.get_data_info(index)['img_path']).stem for index in range(len(dataset))]
     assert names == ['p0', 'p1', 'p3']
+
+
+def steps_of(cfg: Config) -> list[str]:
+    return [step['type'] for step in cfg.train_dataloader.dataset.pipeline]
+
+
+FLIPS = ['LoadImageFromFile', 'LoadAnnotations', 'Resize', 'RandomFlip', 'PackDetInputs']
+
+
+def test_the_kind_of_images_says_how_they_are_changed(tmp_path, capsys, cfg):
+    assert steps_of(cfg)[2:7] == [
+        'RandomResize', 'RandomCrop', 'FilterAnnotations', 'RandomFlip', 'PhotoMetricDistortion'
+    ]  # fmt: skip
+    cells = write(tmp_path / 'cells.py', '--data', ROOT / 'demo' / 'blood_cells')
+    out = capsys.readouterr().out
+    assert steps_of(cells) == FLIPS and 'augment: none, only flips: sizes of objects of one class differ by a f' in out
+    assert steps_of(write(tmp_path / 'none.py', '--augment', 'none')) == FLIPS
+    assert 'augment: none, only flips, as asked for' in capsys.readouterr().out
+    write(tmp_path / 'auto.py')
+    assert re.search(r'augment: photos, other sizes, .* differ by a factor of [1-3]\.\d, as in photographs',
+                     capsys.readouterr().out)  # fmt: skip
+
+
+@pytest.mark.parametrize('kept', [True, False])
+def test_changed_images_without_a_box_are_kept_where_negatives_are(tmp_path, kept):
+    flags = ('--augment', 'photos', '--negatives' if kept else '--no-negatives')
+    cfg = write(tmp_path / 'mine.py', '--data', FORMS / 'yolo_roboflow', *flags, *SMALL)
+    init_default_scope('mmdet')
+    dataset = DATASETS.build(cfg.train_dataloader.dataset)
+    np.random.seed(0)
+    counts = [
+        (Path(sample['data_samples'].img_path).stem, len(sample['data_samples'].gt_instances))
+        for _ in range(10)
+        for sample in dataset
+    ]
+    shapes = [dataset[0]['inputs'].shape[1:] for _ in range(10)]
+    assert max(max(shape) for shape in shapes) == 96 and len(set(shapes)) > 3
+    assert (('p2', 0) in counts) is kept and (kept or min(count for _, count in counts) > 0)
 
 
 @pytest.mark.parametrize('kind', ['atss', 'retinanet'])
@@ -357,6 +396,15 @@ def test_it_trains_and_exports(cfg, out, tmp_path):
         'rebnn_command.py', 'export', out, tmp_path / 'epoch_1.pth', '-o', tmp_path / 'x.onnx', cwd=tmp_path
     )
     assert done.returncode == 0 and 'Wrote' in done.stdout, done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('form', ['yolo_roboflow', 'csv_retinanet'])
+def test_a_folder_of_another_form_trains(form, tmp_path):
+    write(tmp_path / 'mine.py', '--data', FORMS / form, '--augment', 'photos', *SMALL)
+    done = run_script('rebnn_command.py', 'train', tmp_path / 'mine.py', '--work-dir', tmp_path, cwd=tmp_path)
+    assert done.returncode == 0 and 'coco/bbox_mAP' in done.stdout, done.stderr
+    assert (tmp_path / 'epoch_1.pth').is_file()
 
 
 @pytest.mark.slow

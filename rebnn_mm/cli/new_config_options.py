@@ -1,0 +1,73 @@
+"""Write a config for a folder of images with boxes: annotations checked, classes and anchors taken from them.
+
+    rebnn new-config --data my_images --out my.py
+    rebnn train my.py
+
+    rebnn new-config --data my_images --out my.py --taught
+    rebnn train my_teacher.py && rebnn train my.py
+
+    rebnn new-config --data my_images --out my.py --taught --start classifier.pth
+
+The folder holds images and JSON files of COCO's form, XML files of VOC, labels of YOLO or CSV files, at any depth.
+Annotations are not changed: what is trained on is written next to the config, as my_train.json and my_val.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rebnn_mm.deploy.run import positive
+
+BASE = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py'
+TAUGHT = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_taught_bccd.py'
+
+STEPS = 1200
+"""As many steps as the detectors of this project are trained from scratch with."""
+
+
+def parse_args() -> argparse.Namespace:
+    """What was given, or the help: apart from what does the work, whose imports take seconds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--data', type=Path, required=True, help='folder with images and annotations')
+    parser.add_argument('--out', type=Path, help='config to write; default: <folder name>.py here')
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument('--base', default=BASE, help='detector to start from; default: %(default)s')
+    kind.add_argument(
+        '--taught',
+        dest='base',
+        action='store_const',
+        const=TAUGHT,
+        help='write two configs, a real-valued teacher and the 1-bit detector that it starts and teaches: more '
+        'accurate, for twice the training',
+    )
+    for split in ('train', 'val', 'test'):
+        parser.add_argument(f'--{split}', type=Path, help=f"COCO's or CSV file for {split}, if not its name")
+    parser.add_argument(
+        '--size',
+        nargs=2,
+        type=positive,
+        metavar=('W', 'H'),
+        help="largest size of the network's input; default: from data",
+    )
+    parser.add_argument(
+        '--start',
+        type=Path,
+        metavar='CHECKPOINT',
+        help='a classifier of the same blocks that the detector starts from, or its teacher: better where there '
+        'are few images; rebnn train rebnn_mm::pretrain/resnet18_teacher_classes.py makes one',
+    )
+    parser.add_argument(
+        '--augment',
+        choices=('photos', 'none'),
+        help='photos: training images of changing sizes, cuts and colours; none: flips only, as for a microscope; '
+        'default: by how much the sizes of objects of one class differ',
+    )
+    parser.add_argument(
+        '--negatives',
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help='train on images without a box as well, which teach what is no object; default: yes',
+    )
+    parser.add_argument('--epochs', type=positive, help=f'default: as many as make {STEPS} steps')
+    return parser.parse_args()
