@@ -125,11 +125,11 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     return Annotated(folder, classes, splits, _joined(notes))
 
 
-def _read(places: Places, named: Mapping[str, Path]) -> tuple[dict[str, list[Photo]], list[str]]:
+def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]], list[str]]:
     """The splits, and the names of the classes in their order, of whatever form there is."""
     folder = places.folder
     if any(path.suffix.lower() == '.csv' for path in named.values()):
-        return read_csv(dict(named), places)
+        return read_csv(named, places)
     files = _coco_files(folder, named) | named
     if files:
         splits, order = _read_coco(files, places)
@@ -178,9 +178,9 @@ def _nothing_read(folder: Path) -> str:
         except (OSError, ValueError):
             continue
         keys = content.keys() if isinstance(content, dict) else ()
-        form = next((form for key, form in FORMS.items() if key in keys), None)
-        if form is not None:
-            return f"{known} {path} looks like {form}: export it in COCO's form, which that can write."
+        other = next((form for key, form in FORMS.items() if key in keys), None)
+        if other is not None:
+            return f"{known} {path} looks like {other}: export it in COCO's form, which that can write."
     return known
 
 

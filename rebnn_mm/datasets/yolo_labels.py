@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
+import yaml  # type: ignore[import-untyped]
 
 from .photo_places import (
     IMAGES,
@@ -212,8 +212,8 @@ def _boxes(
             wrong.append(f'{at} is no box of shares of the width and height, between 0 and 1')
             continue
         wide, high = photo.width, photo.height
-        sides = (left * wide, top * high, (right - left) * wide, (bottom - top) * high)
-        boxes.append(Box(names[int(kind)], *(round(side, 2) for side in sides)))
+        sides = [round(side, 2) for side in (left * wide, top * high, (right - left) * wide, (bottom - top) * high)]
+        boxes.append(Box(names[int(kind)], sides[0], sides[1], sides[2], sides[3]))
     return boxes
 
 

@@ -115,8 +115,8 @@ def shifted_labels(cfg: Mapping[str, Any], splits: Sequence[str] = SPLITS) -> st
         The key, each class that is missing with the nearest that the file has, or both orders.
 
     Example:
-        >>> dataset = dict(type='mmdet.CocoDataset', ann_file='nowhere.json', metainfo=dict(classes=('cat',)))
-        >>> print(shifted_labels(dict(train_dataloader=dict(dataset=dataset))))
+        >>> images = dict(type='RepeatDataset', times=2, dataset=dict(type='ConcatDataset', datasets=[]))
+        >>> print(shifted_labels(dict(train_dataloader=dict(dataset=images))))
         None
     """
     listed: dict[str, list[str]] = {}
