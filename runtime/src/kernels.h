@@ -52,7 +52,11 @@ struct TileOutput {
   int64_t first[kTilePixels];  // of the tile's channels at the pixel, where channels lie side by side
   int64_t valid[kTileGroups];  // channels of each group that exist
   bool whole;  // channels side by side, every group whole and in bytes of its own, no sums wanted: most tiles
+  bool far;  // the residual and y are fetched while the bits of their tile are counted
 };
+
+// A residual of so many bytes or more is not near the core any more when its layer begins.
+constexpr int64_t kFarBytes = int64_t{1} << 19;
 
 // kGroup channels of some pixels where each channel is a plane of its own; `valid` of them exist.
 template <class Isa>
@@ -258,6 +262,16 @@ struct Engine {
     return whole ? Tile<P, Q, true> : Tile<P, Q, false>;
   }
 
+  // A tile is a few lines of many pixels, which no processor guesses: each would be waited for.
+  template <int Q>
+  static REBNN_INLINE void Fetch(const TileOutput& out, int64_t first) {
+    REBNN_UNROLL
+    for (int q = 0; q < Q; ++q) {
+      if (out.residual) __builtin_prefetch(out.residual + first + q * kGroup);
+      if (out.y) __builtin_prefetch(out.y + first + q * kGroup, 1);
+    }
+  }
+
   // One group of channels and `Q` groups of lanes over output rows [first, last) of one image.
   template <int Q>
   static void ConvolveGroups(const Run& run, const uint8_t* map, int64_t g, int64_t lane_group, int64_t first,
@@ -314,6 +328,7 @@ struct Engine {
                               cols.first * d.dilation[1]) *
                              pixel_bytes;
             }
+            if (out.far) Fetch<Q>(out, out.first[p]);
             if (++col == right) {
               col = left;
               ++row;
@@ -398,6 +413,7 @@ struct Engine {
     out.plane = pixels;
     out.nhwc = io.layout == REBNN_NHWC;
     out.clip = io.clip;
+    out.far = out.nhwc && io.n * pixels * d.out_channels * static_cast<int64_t>(sizeof(float)) >= kFarBytes;
     out.bit_bytes = (d.out_channels + 7) / 8;
     const int64_t reals = image * pixels * d.out_channels;
     out.residual = io.residual ? io.residual + reals : nullptr;

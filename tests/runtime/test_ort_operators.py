@@ -45,6 +45,7 @@ def test_equals_numpy_bit_for_bit(op, layout):
         dict(channels=64, outputs=64, pads=(1, 1, 1, 1), strides=(2, 2), size=(1, 9, 14)),
         dict(channels=31, outputs=9, dilations=(3, 6), pads=(6, 6, 6, 6), pad_value=-1, size=(1, 1, 4)),
         dict(channels=130, outputs=40, size=(3, 4, 3), pads=(0, 1, 1, 0)),
+        dict(channels=10, outputs=100, size=(2, 30, 28), pads=(1, 1, 1, 1)),  # more than caches near a core hold
     ]
     for i, setting in enumerate(settings):
         case = Case(op, layout=layout, seed=i, **setting)
