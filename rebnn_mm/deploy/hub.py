@@ -8,6 +8,7 @@ rebnn run hf:owner/cells photo.jpg --out painted.png
 from __future__ import annotations
 
 import argparse
+import html
 import json
 import re
 import tempfile
@@ -17,7 +18,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import DeployError, ModelFileError, first_sentence
+from .errors import DeployError, ModelFileError, cleaned, first_sentence
 from .whole_file import whole_file
 from .zoo import FOLDER, ROWS, card_entries, cards
 
@@ -194,6 +195,9 @@ def card_text(
         card: what is known, by the keys of the zoo's cards.
         tags: further ones of the hub.
     """
+    classes = [_as_text(name) for name in classes]
+    if card.get('config'):
+        card = {**card, 'config': _as_text(card['config'])}
     title = card.get('name') or Path(card.get('config') or 'packed model').stem
     front: dict[str, Any] = {'library_name': 'rebnn_mm', 'tags': ['rebnn_mm', 'binary-neural-network', *tags]}
     if task in TAGS:
@@ -214,6 +218,16 @@ def card_text(
         rows.append(f'| classes | {shown} |')
     table = ['', '| | |', '|---|---|', *rows] if rows else []
     return '\n'.join([*head, '', f'# {title}', '', intro, '', *use, *table, ''])
+
+
+def _as_text(name: str) -> str:
+    r"""A name from a file in Markdown, where it stays a text.
+
+    Example:
+        >>> print(_as_text('<img src=x> [a](b) | c'))
+        &lt;img src=x&gt; \[a\](b) \| c
+    """
+    return re.sub(r'([\\`*\[\]|])', r'\\\1', html.escape(cleaned(name), quote=False))
 
 
 @contextmanager

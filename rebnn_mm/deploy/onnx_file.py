@@ -31,6 +31,15 @@ MAX_FIELDS = 500_000
 """Many times what the largest packed model has. One field is read in some microseconds, and what is kept of so many is
 the most memory that a file can cost."""
 
+MAX_TEXT = 2 << 20
+"""Bytes of a metadata value, many times what the longest list of classes has; a list of short texts takes thirty times
+its length in memory."""
+
+MAX_TOKENIZER = 64 << 20
+"""Bytes of the value that holds a tokenizer."""
+
+TOKENIZER_KEY = 'rebnn.tokenizer'
+
 MAX_DEPTH = 100
 """How many messages may lie in each other; protobuf's own readers allow no more."""
 
@@ -341,9 +350,13 @@ def _take(view: memoryview, message: OpenMessage, found: OnnxFile) -> None:
     """Put what was kept of a message into the result."""
     kept = message.kept
     if message.kind == 'metadata entry':
-        key, value = (_text(view, kept[number]) if number in kept else '' for number in (1, 2))
+        key = _text(view, kept[1]) if 1 in kept else ''
         if key in found.metadata:
             raise ModelFileError(f'its metadata holds {key!r} twice')
+        limit = MAX_TOKENIZER if key == TOKENIZER_KEY else MAX_TEXT
+        if 2 in kept and kept[2].value > limit:
+            raise ModelFileError(f'its {key[:60]} is longer than {limit >> 20} MiB, which no packed model needs')
+        value = _text(view, kept[2]) if 2 in kept else ''
         found.metadata[key] = value
         if key == DIGEST_KEY and message.end == len(view):
             found.digest_start = message.start
