@@ -38,8 +38,9 @@ def as_image(image: Any) -> np.ndarray:
     """
     if isinstance(image, str | PathLike | bytes | bytearray | memoryview):
         return read_image(image)
-    pillow = sys.modules.get('PIL.Image')
-    if pillow is not None and isinstance(image, pillow.Image):
+    # in another thread it may be half imported, and without the class
+    pillow = getattr(sys.modules.get('PIL.Image'), 'Image', None)
+    if pillow is not None and isinstance(image, pillow):
         try:
             return _from_pillow(image)
         except Exception as error:  # a damaged file makes Pillow raise almost anything
