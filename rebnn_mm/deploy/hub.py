@@ -97,14 +97,15 @@ def save_pretrained(model: LoadedModel, folder: str | PathLike[str], card: Mappi
     Raises:
         ModelFileError: the card has another key, or the folder cannot be written, or holds another model or card.
     """
-    source, folder = Path(model.name), Path(folder)
+    folder, source = Path(folder), model.source
     if card is None:
-        card = next((one for one in cards() if FOLDER / f'{one["name"]}.onnx' == source), {})
+        card = next((one for one in cards() if str(FOLDER / f'{one["name"]}.onnx') == source), {})
     check_card(card)
     text = packed_card(model, card)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files = ((FILE, source.read_bytes()), ('README.md', text.encode()))
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        files = ((FILE, data), ('README.md', text.encode()))
         for name, content in files:
             if (folder / name).exists() and (folder / name).read_bytes() != content:
                 raise ModelFileError(f'{folder / name} is there already and another: remove it, or take a new folder')

@@ -41,6 +41,7 @@ class LoadedModel:
         session: the ONNX Runtime session.
         kernels: whether those of librebnn prepare images, where they are installed.
         threads: how many the session has.
+        source: path or bytes that it is loaded from again where it is copied or unpickled.
     """
 
     input_types: Mapping[str, str] = {'image': 'tensor(float)', 'valid_size': 'tensor(int64)'}
@@ -52,6 +53,7 @@ class LoadedModel:
         self.metadata = metadata
         self.session = session
         self.kernels = True
+        self.source: str | bytes = name
         self.threads = max(1, session.get_session_options().intra_op_num_threads)
         self._check_interface()
 
@@ -63,6 +65,12 @@ class LoadedModel:
     def class_name(self, label: int) -> str:
         """The name of a class; its number if the file does not know names."""
         return self.classes[label] if self.classes else str(label)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles load the file again: a session cannot be copied."""
+        from .loading import load
+
+        return load, (self.source, self.threads, self.kernels)
 
     def wrong(self, what: str) -> ModelFileError:
         """The error that names this model's file."""
