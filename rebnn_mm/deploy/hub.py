@@ -36,7 +36,7 @@ TAGS = {
 }
 """The hub's names of tasks."""
 
-KEYS = ('name', 'licence', *ROWS, 'bytes', 'sample')
+KEYS = ('name', 'licence', *ROWS, 'bytes', 'sample', 'size')
 """What a card may say, as in the zoo's ``cards.json``, and ``licence``, the model's own."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import IO
@@ -18,7 +19,7 @@ from .onnx_file import check_digest, check_packed, read_onnx
 from .operators import check_operators
 from .session import library_problem, open_session
 from .text_classifier import TextClassifier
-from .zoo import in_zoo, zoo_path
+from .zoo import in_zoo, zoo_path, zoo_size
 
 Loaded = Classifier | Detector | RawModel | TextClassifier
 
@@ -71,6 +72,10 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
         check_operators(file)
     except ModelFileError as error:
         raise ModelFileError(f'{name}: {error}') from None
+    size = zoo_size(source) if isinstance(source, str) else None
+    if size is not None and metadata.preprocess is not None and metadata.preprocess.resize is None:
+        # the exporter of this file did not say it yet
+        metadata = replace(metadata, preprocess=replace(metadata.preprocess, resize=('exact', *size)))
     library = use_library and file.has_operators
     problem = library_problem() if library else ''
     if problem:
