@@ -33,6 +33,7 @@ COMMANDS = {
     'run': Command('what a packed model finds in an image or a text', 'deploy.run', light=True),
     'zoo': Command('the trained models that come along', 'deploy.zoo', light=True),
     'push': Command('share a packed model on the Hugging Face hub', 'deploy.hub', light=True),
+    'seal': Command('seal a packed model again that a tool has changed', 'deploy.reseal', light=True),
     'new-config': Command(
         'a config for your own images with boxes', 'cli.new_config', options='cli.new_config_options'
     ),

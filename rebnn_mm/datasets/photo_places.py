@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from PIL import Image, ImageOps
 
+from rebnn_mm.deploy.decode import is_whole
+
 SPLITS = ('train', 'val', 'test')
 IMAGES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
 
@@ -116,7 +118,7 @@ class Places:
             with Image.open(path) as image:
                 turn = image.getexif().get(ORIENTATION, 1)
                 real = ImageOps.exif_transpose(image).size if turn > 4 else image.size
-                if image.format == 'JPEG' and not has_end(path):
+                if image.format == 'JPEG' and not is_whole(path.read_bytes()):
                     wrong.append(f'{path} is cut off: copy or download it again')
                 if turn != 1 and image.format == 'WEBP':
                     wrong.append(
@@ -128,13 +130,6 @@ class Places:
         if all(size) and real != size:
             wrong.append(f'{path} is {real[0]}x{real[1]}, and its annotations are for {size[0]}x{size[1]}')
         return Photo(os.path.relpath(path, self.folder), real[0], real[1], boxes)
-
-
-def has_end(path: Path) -> bool:
-    """Whether a JPEG has its end marker, behind which some cameras write more."""
-    with path.open('rb') as file:
-        file.seek(max(0, path.stat().st_size - 65536))
-        return b'\xff\xd9' in file.read()
 
 
 def split_of_folder(path: Path, folder: Path) -> str:

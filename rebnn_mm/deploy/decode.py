@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from io import BytesIO
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 Decode = Callable[[bytes], Any]
 """Gives uint8 [H, W, 3], RGB, or None for a file that it cannot read."""
 
-END = b'\xff\xd9'
+START, SCAN, END = b'\xff\xd8', 0xDA, 0xD9
+"""Marker at the beginning of a JPEG file, and numbers of those in front of coded pixels and at the end."""
+
+MARKER = re.compile(rb'\xff+([^\x00\x01\xd0-\xd7\xff])', re.DOTALL)
+"""A marker among coded pixels, but for those that belong to them."""
+
 UPRIGHT = (None, 1)
 ORIENTATION = 0x0112
 """EXIF's tag."""
@@ -44,8 +50,30 @@ def jpeg_pixels(image: PIL.Image.Image) -> np.ndarray | None:
     data = file.read()
     file.seek(place)
     # A file that ends before its image is an error to Pillow, and a grey area to others.
-    pixels = decode(data) if data.endswith(END) else None
+    pixels = decode(data) if is_whole(data) else None
     return pixels if pixels is not None and pixels.shape == (image.height, image.width, 3) else None
+
+
+def is_whole(data: bytes) -> bool:
+    r"""Whether a JPEG file reaches to its end marker, behind which some cameras write more.
+
+    Pictures inside of its header, which have an end marker of their own, are passed over.
+
+    Example:
+        >>> is_whole(b'\xff\xd8\xff\xe1\x00\x04\xff\xd9'), is_whole(b'\xff\xd8\xff\xd9')
+        (False, True)
+    """
+    if not data.startswith(START):
+        return False
+    place, in_pixels = len(START), False
+    while found := MARKER.search(data, place) if in_pixels else MARKER.match(data, place):
+        kind = found[1][0]
+        if kind == END:
+            return True
+        length = int.from_bytes(data[found.end() : found.end() + 2], 'big')
+        place = found.end() + max(2, length)
+        in_pixels = kind == SCAN or in_pixels
+    return False
 
 
 @cache

@@ -6,6 +6,19 @@ import re
 MAX_LENGTH = 600
 """Characters of a message; names in a damaged file can be of any length."""
 
+UNPRINTABLE = re.compile('[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]')
+"""Control characters, ends of lines, what turns the direction of writing, and halves of letters."""
+
+
+def cleaned(text: str) -> str:
+    r"""Replace what a text from a file may not do to a terminal or a page: control characters and half letters.
+
+    Example:
+        >>> cleaned('caf\u00e9\x1b[2J\n\ud800')
+        'café�[2J��'
+    """
+    return UNPRINTABLE.sub('\ufffd', text)
+
 
 class DeployError(ValueError):
     """A packed model or an image cannot be used; the text names it, says why, and how to go on.
@@ -16,6 +29,7 @@ class DeployError(ValueError):
     """
 
     def __init__(self, text: str) -> None:
+        text = cleaned(text)
         super().__init__(text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 3] + '...')
 
 

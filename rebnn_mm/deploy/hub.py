@@ -8,6 +8,7 @@ rebnn run hf:owner/cells photo.jpg --out painted.png
 from __future__ import annotations
 
 import argparse
+import html
 import json
 import re
 import tempfile
@@ -17,7 +18,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import DeployError, ModelFileError, first_sentence
+from .errors import DeployError, ModelFileError, cleaned, first_sentence
 from .whole_file import whole_file
 from .zoo import FOLDER, ROWS, card_entries, cards
 
@@ -35,7 +36,7 @@ TAGS = {
 }
 """The hub's names of tasks."""
 
-KEYS = ('name', 'licence', *ROWS, 'bytes', 'sample')
+KEYS = ('name', 'licence', *ROWS, 'bytes', 'sample', 'size')
 """What a card may say, as in the zoo's ``cards.json``, and ``licence``, the model's own."""
 
 
@@ -96,14 +97,15 @@ def save_pretrained(model: LoadedModel, folder: str | PathLike[str], card: Mappi
     Raises:
         ModelFileError: the card has another key, or the folder cannot be written, or holds another model or card.
     """
-    source, folder = Path(model.name), Path(folder)
+    folder, source = Path(folder), model.source
     if card is None:
-        card = next((one for one in cards() if FOLDER / f'{one["name"]}.onnx' == source), {})
+        card = next((one for one in cards() if str(FOLDER / f'{one["name"]}.onnx') == source), {})
     check_card(card)
     text = packed_card(model, card)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files = ((FILE, source.read_bytes()), ('README.md', text.encode()))
+        data = source if isinstance(source, bytes) else Path(source).read_bytes()
+        files = ((FILE, data), ('README.md', text.encode()))
         for name, content in files:
             if (folder / name).exists() and (folder / name).read_bytes() != content:
                 raise ModelFileError(f'{folder / name} is there already and another: remove it, or take a new folder')
@@ -194,6 +196,9 @@ def card_text(
         card: what is known, by the keys of the zoo's cards.
         tags: further ones of the hub.
     """
+    classes = [_as_text(name) for name in classes]
+    if card.get('config'):
+        card = {**card, 'config': _as_text(card['config'])}
     title = card.get('name') or Path(card.get('config') or 'packed model').stem
     front: dict[str, Any] = {'library_name': 'rebnn_mm', 'tags': ['rebnn_mm', 'binary-neural-network', *tags]}
     if task in TAGS:
@@ -214,6 +219,16 @@ def card_text(
         rows.append(f'| classes | {shown} |')
     table = ['', '| | |', '|---|---|', *rows] if rows else []
     return '\n'.join([*head, '', f'# {title}', '', intro, '', *use, *table, ''])
+
+
+def _as_text(name: str) -> str:
+    r"""A name from a file in Markdown, where it stays a text.
+
+    Example:
+        >>> print(_as_text('<img src=x> [a](b) | c'))
+        &lt;img src=x&gt; \[a\](b) \| c
+    """
+    return re.sub(r'([\\`*\[\]|])', r'\\\1', html.escape(cleaned(name), quote=False))
 
 
 @contextmanager

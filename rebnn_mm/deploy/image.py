@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from io import BytesIO
 from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -16,18 +16,18 @@ from .zoo import in_zoo, zoo_path
 if TYPE_CHECKING:
     import PIL.Image
 
-Image: TypeAlias = 'np.ndarray | str | PathLike[str] | bytes | PIL.Image.Image'
+Image: TypeAlias = 'np.ndarray | str | PathLike[str] | bytes | IO[bytes] | PIL.Image.Image'
 """What a model takes: see :func:`as_image`."""
 
 
 def as_image(image: Any) -> np.ndarray:
     """An image in any form that people have, as uint8 [H, W, 3] in RGB order.
 
-    - the path of a file, or its bytes, in any format that Pillow reads;
+    - the path of a file, its bytes, or a file that is open for reading bytes, in any format that Pillow reads;
     - an image of Pillow;
     - an array [H, W, 3] in RGB order, [H, W, 4] with an alpha channel, which is dropped, or [H, W] or [H, W, 1] in
-      grey: of uint8, of uint16, whose upper half is kept, of bool, or of floats from 0 to 1, which are multiplied by
-      255 and rounded.
+      grey: of uint8, of other integers from 0 to 255, of uint16, whose upper half is kept, of bool, or of floats
+      from 0 to 1, which are multiplied by 255 and rounded.
 
     Raises:
         ImageError: it is none of these; the sentence says what it is.
@@ -36,10 +36,11 @@ def as_image(image: Any) -> np.ndarray:
         >>> as_image(np.full((2, 2), 0.2)).tolist()[0][0]
         [51, 51, 51]
     """
-    if isinstance(image, str | PathLike | bytes | bytearray | memoryview):
+    if isinstance(image, str | PathLike | bytes | bytearray | memoryview) or hasattr(image, 'read'):
         return read_image(image)
-    pillow = sys.modules.get('PIL.Image')
-    if pillow is not None and isinstance(image, pillow.Image):
+    # in another thread it may be half imported, and without the class
+    pillow = getattr(sys.modules.get('PIL.Image'), 'Image', None)
+    if pillow is not None and isinstance(image, pillow):
         try:
             return _from_pillow(image)
         except Exception as error:  # a damaged file makes Pillow raise almost anything
@@ -67,8 +68,15 @@ def _to_bytes(array: np.ndarray) -> np.ndarray:
         return (array >> 8).astype(np.uint8)
     if array.dtype == np.bool_:
         return array.astype(np.uint8) * 255
+    if np.issubdtype(array.dtype, np.integer):
+        if array.min() < 0 or array.max() > 255:
+            raise ImageError(
+                f'an array of {array.dtype} must hold numbers from 0 to 255, and this one goes from {array.min()} to '
+                f'{array.max()}'
+            )
+        return array.astype(np.uint8)
     if not np.issubdtype(array.dtype, np.floating):
-        raise ImageError(f'an array must be of uint8, uint16, bool or floats, not of {array.dtype}')
+        raise ImageError(f'an array must be of integers, bool or floats, not of {array.dtype}')
     if not (array.min() >= 0 and array.max() <= 1):
         raise ImageError(
             f'an array of {array.dtype} must hold numbers from 0 to 1, and this one goes from {array.min():g} to '
@@ -77,14 +85,15 @@ def _to_bytes(array: np.ndarray) -> np.ndarray:
     return np.rint(array.astype(np.float64) * 255).astype(np.uint8)
 
 
-def read_image(source: str | PathLike[str] | bytes | bytearray | memoryview) -> np.ndarray:
+def read_image(source: str | PathLike[str] | bytes | bytearray | memoryview | IO[bytes]) -> np.ndarray:
     """Read an image file with Pillow, or the pixels that it would give faster, turned upright as its EXIF entry says.
 
     Of an alpha channel nothing is kept, of 16-bit values the upper half, and a grey image gets three equal channels,
     all as in OpenCV's ``imread``.
 
     Args:
-        source: a file in any format that Pillow reads, its bytes, or ``zoo:`` and a sample image of the zoo.
+        source: a file in any format that Pillow reads, its bytes, one that is open for reading bytes, or
+            ``zoo:`` and a sample image of the zoo.
 
     Returns:
         uint8 [H, W, 3], RGB.
@@ -104,7 +113,10 @@ def read_image(source: str | PathLike[str] | bytes | bytearray | memoryview) -> 
         if problem is not None:
             raise ImageError(problem)
     else:
-        name, file = f'what was given as {len(source)} bytes', BytesIO(source)
+        data = source.read() if hasattr(source, 'read') else source
+        if isinstance(data, str):
+            raise ImageError('an image is read from files that are open for bytes: open(path, "rb")')
+        name, file = f'what was given as {len(data)} bytes', BytesIO(data)
     try:
         with Image.open(file) as image:
             pixels = jpeg_pixels(image)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
+from typing import IO
 
 from .classifier import Classifier
 from .detector import Detector
@@ -17,7 +19,7 @@ from .onnx_file import check_digest, check_packed, read_onnx
 from .operators import check_operators
 from .session import library_problem, open_session
 from .text_classifier import TextClassifier
-from .zoo import in_zoo, zoo_path
+from .zoo import in_zoo, zoo_path, zoo_size
 
 Loaded = Classifier | Detector | RawModel | TextClassifier
 
@@ -32,12 +34,14 @@ MAX_BYTES = (1 << 31) - 1
 """Protobuf reads no longer message."""
 
 
-def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) -> Loaded:
+def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_library: bool = True) -> Loaded:
     """Check a packed model and make it ready to run.
 
     Args:
         path: file written by ``rebnn export``, or ``zoo:`` and the name of a model that comes along,
-            or ``hf:owner/name`` for one of the Hugging Face hub.
+            or ``hf:owner/name`` for one of the Hugging Face hub; or the bytes of a file, or a file that is open for
+            reading bytes. A model that was loaded by its path is pickled and copied as that path, another one with
+            its bytes.
         threads: how many threads ONNX Runtime may use for one image.
         use_library: use the kernels of the ``rebnn_ort`` library. Without them the binary layers run by ONNX Runtime's
             own operators, many times slower. The answer is the same to the last bit, but for files of ``--fast``:
@@ -59,12 +63,7 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
     """
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
         raise ValueError(f'threads must be a whole number from 1 to {MOST_THREADS}, not {threads!r}')
-    path = located(path)
-    problem = why_no_file(path, 'packed model', '; rebnn export writes one')
-    if problem is not None:
-        raise ModelFileError(problem)
-    path = Path(path)
-    data = _read(path)
+    name, source, data = _read(path)
     try:
         file = read_onnx(data)
         metadata = Metadata.parse(file.metadata)
@@ -72,7 +71,11 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
         check_packed(file, metadata.packed_sha256)
         check_operators(file)
     except ModelFileError as error:
-        raise ModelFileError(f'{path}: {error}') from None
+        raise ModelFileError(f'{name}: {error}') from None
+    size = zoo_size(source) if isinstance(source, str) else None
+    if size is not None and metadata.preprocess is not None and metadata.preprocess.resize is None:
+        # the exporter of this file did not say it yet
+        metadata = replace(metadata, preprocess=replace(metadata.preprocess, resize=('exact', *size)))
     library = use_library and file.has_operators
     problem = library_problem() if library else ''
     if problem:
@@ -80,9 +83,9 @@ def load(path: str | PathLike[str], threads: int = 1, use_library: bool = True) 
     try:
         session = open_session(data, library=library and not problem, threads=threads, blocked=metadata.blocked)
     except Exception as error:  # its classes have no common base below Exception
-        raise ModelFileError(f'{path}: ONNX Runtime does not accept it ({first_sentence(error)})') from None
-    model = MODELS[metadata.task](str(path), metadata, session)
-    model.kernels = use_library
+        raise ModelFileError(f'{name}: ONNX Runtime does not accept it ({first_sentence(error)})') from None
+    model = MODELS[metadata.task](name, metadata, session)
+    model.kernels, model.source = use_library, source
     return model
 
 
@@ -97,10 +100,27 @@ def located(path: str | PathLike[str]) -> str | PathLike[str]:
     return hub_path(path) if in_hub(path) else path
 
 
-def _read(path: Path) -> bytes:
-    if path.stat().st_size > MAX_BYTES:
-        raise ModelFileError(f'{path}: it is longer than the 2 GiB that an ONNX file can have')
+def _read(given: str | PathLike[str] | bytes | IO[bytes]) -> tuple[str, str | bytes, bytes]:
+    """The name of a file for messages, where it can be read again, and its bytes."""
+    if isinstance(given, bytes | bytearray | memoryview) or hasattr(given, 'read'):
+        data = given.read() if hasattr(given, 'read') else bytes(given)
+        if not isinstance(data, bytes):
+            raise ModelFileError('a packed model is read from files that are open for bytes: open(path, "rb")')
+        name = f'what was given as {len(data)} bytes'
+        _check_length(name, len(data))
+        return name, data, data
+    path = located(given)
+    problem = why_no_file(path, 'packed model', '; rebnn export writes one')
+    if problem is not None:
+        raise ModelFileError(problem)
+    path = Path(path)
+    _check_length(str(path), path.stat().st_size)
     try:
-        return path.read_bytes()
+        return str(path), str(path.absolute()), path.read_bytes()
     except OSError as error:
         raise ModelFileError(f'{path} cannot be read ({first_sentence(error)})') from None
+
+
+def _check_length(name: str, length: int) -> None:
+    if length > MAX_BYTES:
+        raise ModelFileError(f'{name}: it is longer than the 2 GiB that an ONNX file can have')

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .errors import ModelFileError
+from .errors import ModelFileError, cleaned
 from .json_value import parse_json
 from .preprocess import Preprocess
 from .tokenizer import Tokenizer
@@ -85,15 +85,18 @@ class Metadata:
         outputs = _texts(entries.get('rebnn.outputs', '[]'), 'rebnn.outputs')
         if task == 'raw' and not outputs:
             raise ModelFileError('rebnn.outputs must name at least one output')
+        if not all(re.fullmatch(r'[\w.-]+', name) for name in outputs):
+            # they become names of files in what rebnn run --out writes
+            raise ModelFileError('rebnn.outputs must name outputs by letters, digits and . _ - alone')
         return cls(
             task=task,
             preprocess=None if is_text else Preprocess.parse(entries['rebnn.preprocess']),
             tokenizer=Tokenizer.parse(entries['rebnn.tokenizer']) if is_text else None,
-            classes=_texts(entries.get('rebnn.classes', '[]'), 'rebnn.classes'),
+            classes=tuple(map(cleaned, _texts(entries.get('rebnn.classes', '[]'), 'rebnn.classes'))),
             outputs=outputs,
             packed_sha256=_digests(entries['rebnn.packed_sha256']),
-            producer=entries.get('rebnn.producer', ''),
-            config=entries.get('rebnn.config', ''),
+            producer=cleaned(entries.get('rebnn.producer', '')),
+            config=cleaned(entries.get('rebnn.config', '')),
             blocked=layout == LAYOUTS[1],
         )
 

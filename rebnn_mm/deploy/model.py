@@ -9,12 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, groupby, islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 import onnxruntime
 
-from .errors import ModelFileError, first_sentence
+from .errors import ImageError, ModelFileError, first_sentence
 from .image import Image
 from .metadata import Metadata
 from .preprocess import Prepared
@@ -26,6 +26,12 @@ AHEAD = 4
 """Batches under way for each worker of a stream: with fewer, a worker waits where another one takes longer."""
 
 
+class _Stopped(NamedTuple):
+    """Ends a stream: what the caller's images raised."""
+
+    error: Exception
+
+
 class LoadedModel:
     """A packed model that is ready to run. Several threads may call it at the same time.
 
@@ -35,6 +41,7 @@ class LoadedModel:
         session: the ONNX Runtime session.
         kernels: whether those of librebnn prepare images, where they are installed.
         threads: how many the session has.
+        source: path or bytes that it is loaded from again where it is copied or unpickled.
     """
 
     input_types: Mapping[str, str] = {'image': 'tensor(float)', 'valid_size': 'tensor(int64)'}
@@ -46,6 +53,7 @@ class LoadedModel:
         self.metadata = metadata
         self.session = session
         self.kernels = True
+        self.source: str | bytes = name
         self.threads = max(1, session.get_session_options().intra_op_num_threads)
         self._check_interface()
 
@@ -57,6 +65,12 @@ class LoadedModel:
     def class_name(self, label: int) -> str:
         """The name of a class; its number if the file does not know names."""
         return self.classes[label] if self.classes else str(label)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles load the file again: a session cannot be copied."""
+        from .loading import load
+
+        return load, (self.source, self.threads, self.kernels)
 
     def wrong(self, what: str) -> ModelFileError:
         """The error that names this model's file."""
@@ -121,14 +135,26 @@ class PackedModel(LoadedModel, ABC):
     def __call__(self, image: Any) -> Any:
         """Run the model on one image, or on each of a list of them."""
 
-    def stream(self, images: Iterable[Image], *, batch: int = 1, workers: int = 1, **options: Any) -> Iterator[Any]:
+    def stream(
+        self,
+        images: Iterable[Image | ImageError],
+        *,
+        batch: int = 1,
+        workers: int = 1,
+        on_error: Literal['raise', 'return'] = 'raise',
+        **options: Any,
+    ) -> Iterator[Any]:
         """Run the model on images one after another, while the next ones are read and prepared in another thread.
 
         Args:
-            images: any number, taken as they are needed: paths, or arrays such as the frames of a camera.
+            images: any number, taken as they are needed: paths, or arrays such as the frames of a camera; in place of
+                one that could not be read its ``ImageError``.
             batch: how many go through the network together, as far as they become equally large.
             workers: how many images or batches are in the network at the same time. For most images in a second load
                 the model with one thread and take as many workers as there are processors.
+            on_error: at an image that cannot be read or does not suit the model ``'raise'``, after the results of
+                those before it, or ``'return'``, which gives its :class:`rebnn_mm.deploy.ImageError` in place of a
+                result and goes on.
             options: of the call.
 
         Yields:
@@ -136,7 +162,7 @@ class PackedModel(LoadedModel, ABC):
 
         Raises:
             DeployError: at the image that is not as it should be.
-            ValueError: ``batch`` or ``workers`` is below 1.
+            ValueError: ``batch`` or ``workers`` is below 1, or ``on_error`` is neither.
 
         Example::
 
@@ -145,18 +171,32 @@ class PackedModel(LoadedModel, ABC):
         """
         if min(batch, workers) < 1:
             raise ValueError(f'batch and workers must be from 1 on, and they are {batch} and {workers}')
+        if on_error not in ('raise', 'return'):
+            raise ValueError(f"on_error must be 'raise' or 'return', not {on_error!r}")
         left = iter(images)
 
-        def read() -> list[Prepared]:
-            return [self.prepare(image) for image in islice(left, batch)]
+        def attempt(image: Image | ImageError) -> Prepared | ImageError:
+            try:
+                return image if isinstance(image, ImageError) else self.prepare(image)
+            except ImageError as error:
+                return error
 
-        def run(prepared: Future[list[Prepared]]) -> list[Any]:
+        def read() -> list[Prepared | ImageError | _Stopped]:
+            some: list[Prepared | ImageError | _Stopped] = []
+            try:
+                some.extend(map(attempt, islice(left, batch)))
+            except Exception as error:  # of what gives the images; its turn comes after those before it
+                some.append(_Stopped(error))
+            return some
+
+        def run(prepared: Future[list[Prepared | ImageError | _Stopped]]) -> list[Any]:
             some = prepared.result()
-            return self._results(some, **options) if some else []
+            results = iter(self._results([one for one in some if isinstance(one, Prepared)], **options))
+            return [next(results) if isinstance(one, Prepared) else one for one in some]
 
         with ThreadPoolExecutor(1, 'rebnn-read') as reader, ThreadPoolExecutor(workers, 'rebnn-run') as runner:
 
-            def begun() -> tuple[Future[list[Prepared]], Future[list[Any]]]:
+            def begun() -> tuple[Future[list[Prepared | ImageError | _Stopped]], Future[list[Any]]]:
                 prepared = reader.submit(read)
                 return prepared, runner.submit(run, prepared)
 
@@ -165,7 +205,12 @@ class PackedModel(LoadedModel, ABC):
                 while results := coming[0][1].result():
                     coming.popleft()
                     coming.append(begun())
-                    yield from results
+                    for result in results:
+                        if isinstance(result, _Stopped):
+                            raise result.error
+                        if isinstance(result, ImageError) and on_error == 'raise':
+                            raise result
+                        yield result
             finally:
                 for future in chain.from_iterable(coming):
                     future.cancel()

@@ -31,6 +31,15 @@ MAX_FIELDS = 500_000
 """Many times what the largest packed model has. One field is read in some microseconds, and what is kept of so many is
 the most memory that a file can cost."""
 
+MAX_TEXT = 2 << 20
+"""Bytes of a metadata value, many times what the longest list of classes has; a list of short texts takes thirty times
+its length in memory."""
+
+MAX_TOKENIZER = 64 << 20
+"""Bytes of the value that holds a tokenizer."""
+
+TOKENIZER_KEY = 'rebnn.tokenizer'
+
 MAX_DEPTH = 100
 """How many messages may lie in each other; protobuf's own readers allow no more."""
 
@@ -120,6 +129,7 @@ class OnnxFile:
         has_training: whether it carries a graph for training.
         has_sparse: whether it holds a sparse tensor.
         digest_start: where the last field of the file begins, if it is the entry with the file's digest.
+        digest_place: where the field with the file's digest begins and ends, wherever it is.
     """
 
     metadata: dict[str, str] = field(default_factory=dict)
@@ -132,6 +142,7 @@ class OnnxFile:
     has_training: bool = False
     has_sparse: bool = False
     digest_start: int | None = None
+    digest_place: tuple[int, int] | None = None
 
 
 def read_onnx(data: bytes) -> OnnxFile:
@@ -207,7 +218,10 @@ def check_digest(data: bytes, file: OnnxFile) -> None:
     if expected is None:
         raise ModelFileError(f'it is damaged: its last entry, {DIGEST_KEY}, is missing')
     if file.digest_start is None:
-        raise ModelFileError(f'it was changed after it was written: {DIGEST_KEY} is not its last entry any more')
+        raise ModelFileError(
+            f'it was changed after it was written: {DIGEST_KEY} is not its last entry any more; if that was a tool of '
+            'yours, rebnn seal checks it and seals it again'
+        )
     if hashlib.sha256(memoryview(data)[: file.digest_start]).hexdigest() != expected:
         raise ModelFileError(f'it is damaged: its SHA-256 is not that of {DIGEST_KEY}')
 
@@ -233,6 +247,20 @@ def seal(model: bytes) -> bytes:
     key, value = DIGEST_KEY.encode(), hashlib.sha256(model).hexdigest().encode()
     entry = b'\x0a' + bytes([len(key)]) + key + b'\x12' + bytes([len(value)]) + value
     return model + bytes([14 << 3 | LENGTH, len(entry)]) + entry
+
+
+def unsealed(data: bytes) -> bytes:
+    """Take out the entry with the file's SHA-256, wherever a tool has put it.
+
+    Raises:
+        ModelFileError: the file is damaged.
+
+    Example:
+        >>> unsealed(seal(b''))
+        b''
+    """
+    place = read_onnx(data).digest_place
+    return data if place is None else data[: place[0]] + data[place[1] :]
 
 
 def function_digest(function: memoryview) -> str:
@@ -341,12 +369,17 @@ def _take(view: memoryview, message: OpenMessage, found: OnnxFile) -> None:
     """Put what was kept of a message into the result."""
     kept = message.kept
     if message.kind == 'metadata entry':
-        key, value = (_text(view, kept[number]) if number in kept else '' for number in (1, 2))
+        key = _text(view, kept[1]) if 1 in kept else ''
         if key in found.metadata:
             raise ModelFileError(f'its metadata holds {key!r} twice')
+        limit = MAX_TOKENIZER if key == TOKENIZER_KEY else MAX_TEXT
+        if 2 in kept and kept[2].value > limit:
+            raise ModelFileError(f'its {key[:60]} is longer than {limit >> 20} MiB, which no packed model needs')
+        value = _text(view, kept[2]) if 2 in kept else ''
         found.metadata[key] = value
-        if key == DIGEST_KEY and message.end == len(view):
-            found.digest_start = message.start
+        if key == DIGEST_KEY:
+            found.digest_place = message.start, message.end
+            found.digest_start = message.start if message.end == len(view) else None
     elif message.kind == 'initializer':
         name = _text(view, kept[8]) if 8 in kept else ''
         if name in found.initializers:

@@ -122,7 +122,7 @@ class Preprocess:
             if not std.all():
                 raise ModelFileError('std in rebnn.preprocess must not be 0')
             with np.errstate(over='ignore'):
-                ends = np.subtract.outer(np.float32([0, 255]), mean) / std
+                ends = np.subtract.outer(np.array([0, 255], np.float32), mean) / std
             if not np.isfinite(ends).all():
                 raise ModelFileError('mean and std in rebnn.preprocess make pixels that are not finite numbers')
         return cls(

@@ -54,6 +54,11 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         'more', nargs='*', default=[], help='further images; any may be a folder, a video file or camera:0'
     )
     parser.add_argument('--batch', type=positive, default=1, help='how many of them at a time; default: %(default)s')
+    parser.add_argument(
+        '--skip-broken',
+        action='store_true',
+        help='of several images leave out those that cannot be read; they are listed, and the exit code is 1',
+    )
     parser.add_argument('--pair', metavar='TEXT', help='second text, for a model of pairs')
     parser.add_argument(
         '--out',
@@ -180,6 +185,9 @@ WARM_UP = 3
 """Runs in front of those that ``--time`` counts."""
 
 
+NOTHING = np.zeros((0, 0, 3), np.uint8)
+
+
 def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[str]) -> Iterator[str]:
     """The same for several images, each as soon as it is done."""
     if args.time is not None:
@@ -192,15 +200,21 @@ def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[
         raise ImageError(f'--out {args.out} is an input, whose images would be overwritten; give another folder')
     seen: deque[tuple[str, np.ndarray]] = deque()
 
-    def images() -> Iterator[np.ndarray]:
+    def images() -> Iterator[np.ndarray | ImageError]:
         for name, image in images_of(sources):
-            seen.append((name, image if args.out is not None else image[:0]))
+            seen.append((name, image if args.out is not None and isinstance(image, np.ndarray) else NOTHING))
             yield image
 
     options = {'top': args.top} if isinstance(model, Classifier) else {}
-    start, number = time.perf_counter(), 0
-    for result in model.stream(images(), batch=args.batch, workers=args.threads, **options):
+    start, number, broken = time.perf_counter(), 0, []
+    for result in model.stream(images(), batch=args.batch, workers=args.threads, on_error='return', **options):
         name, image = seen.popleft()
+        if isinstance(result, ImageError):
+            if not args.skip_broken:
+                raise ImageError(f'{result}; --skip-broken goes on with the next image')
+            warnings.warn(f'skipped: {result}', stacklevel=1)
+            broken.append(name)
+            continue
         number += 1
         if isinstance(result, Detections):
             result = result.at_least(args.score_thr)
@@ -213,6 +227,8 @@ def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[
     if not args.json:
         seconds = time.perf_counter() - start
         yield f'{number} images, {number / seconds:.1f} per second'
+    if broken:
+        raise ImageError(f'{len(broken)} of {number + len(broken)} images were skipped: {", ".join(broken)}')
 
 
 Result = list[Label] | Detections | dict[str, np.ndarray]

@@ -10,15 +10,21 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ImageError, first_sentence
+from .errors import ImageError, cleaned, first_sentence
 from .image import read_image
 
 PICTURES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
 VIDEOS = ('.avi', '.m4v', '.mkv', '.mov', '.mp4', '.mpeg', '.mpg', '.webm')
+SHOWN = 10
+"""Names of files that a warning gives."""
+
 CAMERA = 'camera:'
 """In front of the number of a camera, as OpenCV counts them."""
 
-Named = tuple[str, np.ndarray]
+COUNTED = ('.avi', '.m4v', '.mov', '.mp4')
+"""Videos whose header says how many frames there are; of others OpenCV estimates it."""
+
+Named = tuple[str, np.ndarray | ImageError]
 
 
 def is_several(source: str) -> bool:
@@ -32,7 +38,7 @@ def is_several(source: str) -> bool:
 
 
 def images_of(sources: Iterable[str]) -> Iterator[Named]:
-    """Every image with its name, read when it is asked for.
+    """Give every image with its name, read when it is asked for; in place of one that cannot be read its error.
 
     Raises:
         ImageError: a source is missing or gives no images, or a video needs OpenCV, which is not installed.
@@ -40,11 +46,18 @@ def images_of(sources: Iterable[str]) -> Iterator[Named]:
     for source in sources:
         if os.path.isdir(source):
             for path in _files(source):
-                yield str(path), read_image(path)
+                yield str(path), _read(path)
         elif source.startswith(CAMERA) or Path(source).suffix.lower() in VIDEOS:
             yield from _frames(source)
         else:
-            yield source, read_image(source)
+            yield source, _read(source)
+
+
+def _read(source: str | Path) -> np.ndarray | ImageError:
+    try:
+        return read_image(source)
+    except ImageError as error:
+        return error
 
 
 def _files(folder: str) -> list[Path]:
@@ -61,6 +74,13 @@ def _files(folder: str) -> list[Path]:
         raise ImageError(f'there is no image in the folder {folder} ({", ".join(PICTURES)}){hint}')
     if folders:
         warnings.warn(f'{passed}; give each that holds images as an input of its own', stacklevel=2)
+    others = [path.name for path in seen if path not in files and not path.is_dir()]
+    if others:
+        names = ', '.join(others[:SHOWN]) + (f' and {len(others) - SHOWN} more' if len(others) > SHOWN else '')
+        warnings.warn(
+            cleaned(f'files of {folder} passed over for their endings: {names}; name one to have it read'),
+            stacklevel=2,
+        )
     return files
 
 
@@ -83,11 +103,30 @@ def _frames(source: str) -> Iterator[Named]:
     try:
         if not capture.isOpened():
             raise ImageError(f'{source} cannot be opened as a video: OpenCV finds nothing there that it reads')
-        number = 0
-        while (frame := capture.read())[0]:
+        # of a camera it is no number of frames
+        stated = 0 if isinstance(where, int) else max(0, int(capture.get(cv2.CAP_PROP_FRAME_COUNT)))
+        number = read = missing = 0
+        while True:
             number += 1
-            yield f'{source}#{number}', cv2.cvtColor(frame[1], cv2.COLOR_BGR2RGB)
-        if not number:
+            good, frame = capture.read()
+            if good:
+                for lost in range(number - missing, number):
+                    yield _broken_frame(source, lost)
+                missing, read = 0, read + 1
+                yield f'{source}#{number}', cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)
+            elif number < stated:
+                missing += 1  # a frame behind it may be whole
+            else:
+                break
+        if not read:
             raise ImageError(f'{source} has no frame that OpenCV can read')
+        last = number - missing - 1
+        if last < stated and Path(source).suffix.lower() in COUNTED:
+            for lost in range(last + 1, stated + 1):
+                yield _broken_frame(source, lost)
     finally:
         capture.release()
+
+
+def _broken_frame(source: str, number: int) -> Named:
+    return f'{source}#{number}', ImageError(f'frame {number} of {source} cannot be read')

@@ -72,7 +72,13 @@ class TextClassifier(LoadedModel):
         """
         for text in texts:
             self._check_text(text)
-        encoded = self._loaded_tokenizer().encode_batch(list(texts))
+        tokenizer = self._loaded_tokenizer()
+        try:
+            encoded = tokenizer.encode_batch(list(texts))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of the package is no Exception
+            raise self.wrong(f'its tokenizer stops at the text ({first_sentence(error)})') from None
         parts = {'input_ids': 'ids', 'attention_mask': 'attention_mask', 'token_type_ids': 'type_ids'}
         return {
             name: np.array([getattr(one, parts[name]) for one in encoded], np.int64).reshape(len(encoded), -1)
@@ -165,8 +171,10 @@ class TextClassifier(LoadedModel):
             ) from None
         try:
             loaded = tokenizers.Tokenizer.from_str(self.tokenizer.json)
-        except Exception as error:  # the package raises Exception itself
+            loaded.enable_truncation(self.tokenizer.max_length, strategy='longest_first')
+            loaded.enable_padding(pad_id=self.tokenizer.pad_id)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a panic of the package is no Exception
             raise self.wrong(f'its tokenizer cannot be read ({first_sentence(error)})') from None
-        loaded.enable_truncation(self.tokenizer.max_length, strategy='longest_first')
-        loaded.enable_padding(pad_id=self.tokenizer.pad_id)
         return loaded

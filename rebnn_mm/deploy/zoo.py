@@ -88,6 +88,17 @@ def zoo_path(name: str | PathLike[str]) -> Path:
     return FOLDER / known[wanted]
 
 
+def zoo_size(path: str | PathLike[str]) -> tuple[int, int] | None:
+    """Width and height of the images that a file of the zoo was trained on, where its card says them and no step does.
+
+    Example:
+        >>> zoo_size(zoo_path('zoo:cifar10-resnet20')), zoo_size('mine.onnx')
+        ((32, 32), None)
+    """
+    card = next((card for card in cards() if FOLDER / f'{card["name"]}.onnx' == Path(path)), {})
+    return (card['size'][0], card['size'][1]) if 'size' in card else None
+
+
 def zoo_lines() -> list[str]:
     """The list of models as a table."""
     rows = [['name', 'MB', 'score', 'finds']]

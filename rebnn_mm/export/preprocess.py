@@ -15,6 +15,10 @@ ORDER = ('resize', 'crop', 'letterbox')
 """Of the steps that a pipeline may have."""
 
 
+ARRAY_SIZE = (32, 32)
+"""Width and height of an image where the data set holds its images as arrays: CIFAR's."""
+
+
 class Preprocessing(NamedTuple):
     """The steps from an 8-bit image to the network's input.
 
@@ -60,6 +64,9 @@ def preprocessing(cfg: Config) -> Preprocessing:
                     'then one crop, then one Pad. Shorten test_dataloader.dataset.pipeline for the export.'
                 )
             found[key] = value
+    if pipeline and order == 'rgb' and not any(step in found for step in ORDER):
+        # the network has seen no other size, which the data set says and no step
+        found['resize'] = {'mode': 'exact', 'size': list(ARRAY_SIZE)}
     if not pipeline:
         notes.append('The config has no test pipeline: the file takes images of any size as they are, in RGB order.')
     found |= _normalisation(cfg, order)

@@ -21,14 +21,11 @@ from rebnn_mm.utils.dataset_check import missing_data
 
 from .calibration import CalibrationImages, dataset_images, image_files, spread, training_images
 from .examples import Example, Image, Text, prepared
-from .preprocess import preprocessing, test_dataset, test_pipeline
+from .preprocess import ARRAY_SIZE, preprocessing, test_dataset, test_pipeline
 from .tasks import input_names, is_text_classifier, longest_text, task_of
 
 SIZE = (224, 224)
 """Height and width of an example image where neither pipeline nor data set gives one."""
-
-ARRAY_SIZE = (32, 32)
-"""The same where the data set holds its images as arrays: CIFAR's."""
 
 OWN_IMAGES = 10
 """So many images of the data set a file is compared on if none are given."""

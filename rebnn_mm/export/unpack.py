@@ -140,13 +140,12 @@ def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | 
             raise ValueError(f'the constant {node.output[0]!r} would have more than {MOST_FILLED} values.')
         return np.full(tuple(first), value[0])
     axis = attributes.get('axis', 1)
-    if len(inputs) != 3 or (np.ndim(inputs[1]) and not -first.ndim <= axis < first.ndim):
+    scale, zero = (*inputs[1:], None, None)[:2]
+    if scale is None or zero is None or (scale.ndim and not -first.ndim <= axis < first.ndim):
         raise ValueError(
             f'the 8-bit constant {node.output[0]!r} has no zero point, or an axis that it lacks; rebnn export writes '
             'no such constant.'
         )
-    scale, zero = inputs[1], inputs[2]
-    assert scale is not None and zero is not None
     shape = [1] * first.ndim
     if scale.ndim:
         shape[axis] = scale.size

@@ -91,10 +91,21 @@ def test_classes_without_names_are_numbered(tmp_path, image):
     assert [label.name for label in labels] == ['1', '2', '0']
 
 
-@pytest.mark.parametrize('image', [None, 3, [[1]], np.zeros((4, 4), int), np.zeros((3, 4, 5), np.uint8)])
+@pytest.mark.parametrize(
+    'image',
+    [
+        None,
+        3,
+        [[1]],
+        np.full((4, 4), 256),
+        np.full((4, 4), -1),
+        np.zeros((4, 4), complex),
+        np.zeros((3, 4, 5), np.uint8),
+    ],
+)
 def test_what_is_no_image(files, image):
     model = load(files['classifier'], use_library=False)
-    with pytest.raises(ImageError, match=r'^an (image|array) must '):
+    with pytest.raises(ImageError, match=r'^an (image|array)( of \w+)? must '):
         model(image)
 
 
@@ -105,6 +116,8 @@ def test_the_same_photo_in_every_form(files, photo):
     png = BytesIO()
     pillow.convert('RGBA').save(png, 'png')
     forms = [str(photo), pillow, png.getvalue(), memoryview(png.getvalue()), array / 255, (array / 255).astype('f4')]
+    forms += [array.astype(kind) for kind in (np.int16, np.int32, np.int64, np.uint32)]
+    forms += [BytesIO(png.getvalue()), photo.open('rb')]
     forms += [array.astype(np.uint16) << 8, np.dstack([array, array[..., 0]])]
     assert [model(form) for form in forms] == [model(array)] * len(forms)
 

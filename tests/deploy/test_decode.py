@@ -1,6 +1,7 @@
 """Whatever library decodes, the pixels are Pillow's."""
 
 import sys
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -36,8 +37,6 @@ def test_a_decoder_with_other_pixels_is_not_used(photo, fresh, monkeypatch):
 
 
 def test_the_first_one_that_agrees_is_used(fresh, monkeypatch):
-    from io import BytesIO
-
     def good(data):
         return np.array(Image.open(BytesIO(data)))
 
@@ -73,3 +72,27 @@ def test_a_file_that_ends_too_early_is_an_error(tmp_path, photo):
     path.write_bytes(photo.read_bytes()[:9000])
     with pytest.raises(ImageError, match='cannot be read as an image'):
         read_image(path)
+
+
+@pytest.mark.parametrize('progressive', [False, True])
+def test_a_picture_in_the_header_does_not_end_the_file(tmp_path, photo, progressive):
+    thumbnail, file = BytesIO(), BytesIO()
+    with Image.open(photo) as image:
+        image.resize((32, 24)).save(thumbnail, 'JPEG')
+        image.save(file, 'JPEG', progressive=progressive)
+    inner, outer = thumbnail.getvalue(), file.getvalue()
+    header = b'\xff\xe1' + (len(inner) + 2).to_bytes(2, 'big') + inner
+    data = outer[:2] + header + outer[2:]
+    assert Image.open(BytesIO(data)).size == Image.open(photo).size
+    assert decode.is_whole(data) and decode.is_whole(data + b'what a camera adds')
+    for end in (len(data) * 2 // 3, 2 + len(header), 2 + len(header) // 2, len(data) - 2, len(data) - 1):
+        assert not decode.is_whole(data[:end])
+    path = tmp_path / 'cut.jpg'
+    path.write_bytes(data[: len(data) * 2 // 3])
+    with pytest.raises(ImageError, match='cannot be read as an image'):
+        read_image(path)
+
+
+def test_the_sample_photos_are_whole(photo):
+    assert all(decode.is_whole(path.read_bytes()) for path in photo.parent.glob('*.jpg'))
+    assert not decode.is_whole(b'') and not decode.is_whole(b'\x89PNG\xff\xd9')

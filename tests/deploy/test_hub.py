@@ -14,6 +14,8 @@ from rebnn_mm.deploy.hub import FILE, hub_path, save_pretrained
 from rebnn_mm.deploy.run import main as run
 from rebnn_mm.deploy.zoo import cards
 
+from . import models
+
 hf = pytest.importorskip('huggingface_hub')
 
 CARD = {'name': 'cells', 'licence': 'mit', 'scores': {'AP': 53.3}, 'data': {'name': 'BCCD'}, 'limits': 'one seed'}
@@ -201,3 +203,14 @@ def test_the_command_can_only_write(files, tmp_path, capsys):
     assert (tmp_path / 'out' / 'README.md').read_text().startswith('---\nlibrary_name: "rebnn_mm"\n')
     with pytest.raises(SystemExit, match='^rebnn push: --card .* cannot be read'):
         hub.main([str(files['raw']), 'owner/cells', '--card', str(tmp_path / 'no.json')])
+
+
+def test_names_of_a_file_stay_texts_in_its_card(tmp_path):
+    proto = models.raw()
+    names = json.dumps(['<script>x</script>', '[a](https://b.c)', 'a | b', '\x1b[2J', 'half \ud800'])
+    changes = {'rebnn.classes': names, 'rebnn.config': '<b>.py', 'rebnn.outputs': '["maps"]'}
+    model = load(models.write(models.model(proto.graph, 'raw', **changes), tmp_path / 'a.onnx'), use_library=False)
+    save_pretrained(model, tmp_path / 'folder')
+    text = (tmp_path / 'folder/README.md').read_text(encoding='utf-8')
+    row = r'| classes | &lt;script&gt;x&lt;/script&gt;, \[a\](https://b.c), a \| b, �\[2J, half � |'
+    assert row in text.splitlines() and '# &lt;b&gt;' in text.splitlines() and '<' not in text

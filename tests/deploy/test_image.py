@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import cv2
 import numpy as np
@@ -145,6 +146,12 @@ def test_without_pillow(monkeypatch):
     monkeypatch.setitem(sys.modules, 'PIL', None)
     with pytest.raises(ImageError, match='needs Pillow: pip install pillow'):
         read_image(PHOTOS[0])
+
+
+def test_pillow_that_another_thread_is_importing(monkeypatch):
+    """Its module is known before its classes are."""
+    monkeypatch.setitem(sys.modules, 'PIL.Image', ModuleType('PIL.Image'))
+    assert as_image(np.zeros((2, 3), np.uint8)).shape == (2, 3, 3)
 
 
 def test_an_array_is_writable():

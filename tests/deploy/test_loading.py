@@ -1,6 +1,9 @@
 """A file is checked, its task decides what comes back, and ONNX Runtime keeps the written order of operations."""
 
 import concurrent.futures
+import copy
+import io
+import pickle
 import warnings
 from pathlib import Path
 
@@ -224,3 +227,29 @@ def test_the_golden_file_of_the_exporter():
     best = model(image)[0]
     assert (best.number, best.name) == (4, 'e')
     assert best.score == pytest.approx(0.41600096, abs=1e-6)
+
+
+@pytest.mark.parametrize('kind', ['bytes', 'memoryview', 'BytesIO', 'open'])
+def test_a_model_that_is_no_path(files, image, kind):
+    data = files['classifier'].read_bytes()
+    with files['classifier'].open('rb') as file:
+        given = {'bytes': data, 'memoryview': memoryview(data), 'BytesIO': io.BytesIO(data), 'open': file}[kind]
+        model = load(given, use_library=False)
+    assert np.array_equal(model.scores(image), load(files['classifier'], use_library=False).scores(image))
+    assert model.name == f'what was given as {len(data)} bytes'
+    with pytest.raises(ModelFileError, match=r'^what was given as 9 bytes: it is '):
+        load(b'no model!')
+    with pytest.raises(ModelFileError, match='open for bytes'):
+        load(io.StringIO('text'))
+
+
+@pytest.mark.parametrize('by_path', [True, False])
+@pytest.mark.parametrize('how', [copy.deepcopy, copy.copy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_and_pickles(files, image, tmp_path, monkeypatch, by_path, how):
+    monkeypatch.chdir(files['detector'].parent)
+    model = load('detector.onnx' if by_path else files['detector'].read_bytes(), threads=2, use_library=False)
+    monkeypatch.chdir(tmp_path)
+    again = how(model)
+    assert type(again) is Detector and (again.threads, again.kernels) == (2, False)
+    assert np.array_equal(again(image).boxes, model(image).boxes)
+    assert (len(pickle.dumps(model)) < 1000) == by_path

@@ -1,5 +1,7 @@
 """Metadata is read as docs/format.md states it, and whatever else it says is refused in one sentence."""
 
+import json
+
 import pytest
 
 from rebnn_mm.deploy.errors import ModelFileError
@@ -26,6 +28,27 @@ def test_a_classifier():
 def test_a_file_says_whether_real_layers_may_round_otherwise():
     assert not Metadata.parse(entries()).blocked
     assert Metadata.parse(entries(real_layout='blocked')).blocked
+
+
+def test_names_are_cleaned():
+    names = ['cat', '\x1b[2Jcat', 'two\nlines', 'half \ud800', 'back\u202ewards', 'Blüte', '猫']
+    metadata = Metadata.parse(entries(classes=json.dumps(names), config='a\r.py', producer='me\x07'))
+    assert metadata.classes == (
+        'cat',
+        '\ufffd[2Jcat',
+        'two\ufffdlines',
+        'half \ufffd',
+        'back\ufffdwards',
+        'Blüte',
+        '猫',
+    )
+    assert (metadata.config, metadata.producer) == ('a\ufffd.py', 'me\ufffd')
+
+
+@pytest.mark.parametrize('name', ['../../../x', 'a/b', 'a\\b', 'a\nb', '', 'half \ud800'])
+def test_names_of_outputs_that_could_be_places(name):
+    with pytest.raises(ModelFileError, match='must name outputs by letters, digits'):
+        Metadata.parse(entries(task='raw', outputs=json.dumps([name])))
 
 
 @pytest.mark.parametrize('key', ['task', 'classes', 'preprocess', 'sign', 'packed_sha256'])

@@ -233,6 +233,18 @@ def test_endless_rows_of_fields_cost_no_memory(name, peak, monkeypatch):
     assert peak(ENDLESS[name], f'^it has more than {MANY - 1} fields, which no packed model needs$') < 1 << 20
 
 
+@pytest.mark.parametrize(('key', 'most'), [('rebnn.classes', 2 << 20), ('rebnn.tokenizer', 64 << 20)])
+def test_a_text_that_is_too_long(key, most):
+    def entry(length):
+        return message(14, message(1, key.encode()) + message(2, b'a' * length))
+
+    assert len(read_onnx(entry(most)).metadata[key]) == most
+    with pytest.raises(
+        ModelFileError, match=f'^its {key} is longer than {most >> 20} MiB, which no packed model needs$'
+    ):
+        read_onnx(entry(most + 1))
+
+
 def test_a_file_of_millions_of_fields_is_refused():
     with pytest.raises(ModelFileError, match='^it has more than 500000 fields, which no packed model needs$'):
         read_onnx(b'\x08\x00' * 2_000_000)

@@ -131,7 +131,7 @@ def test_boxes_of_a_crop_are_moved_back():
         (np.zeros((5, 4, 2), np.uint8), r'with 1, 3 or 4 channels, not \[5, 4, 2\]$'),
         (np.zeros((3, 4, 5), np.uint8), r'not \[3, 4, 5\]; move its channels to the end'),
         (np.zeros((1, 4, 4, 3), np.uint8), r'not \[1, 4, 4, 3\]'),
-        (np.zeros((4, 4, 3), np.int64), 'of uint8, uint16, bool or floats, not of int64'),
+        (np.full((4, 4, 3), 256), 'an array of int64 must hold numbers from 0 to 255'),
         (np.full((4, 4, 3), 200.0), 'goes from 200 to 200; if it should be 0 to 255, give it as uint8'),
         (np.full((4, 4, 3), np.nan, np.float32), 'goes from nan to nan'),
         (np.zeros((0, 4, 3), np.uint8), r'not \[0, 4, 3\]'),

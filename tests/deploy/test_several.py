@@ -160,3 +160,78 @@ def test_the_command_prints_each_image_of_a_video_and_paints_it(files, video, tm
     main([str(files['classifier']), video, str(painted[0]), '--no-library', '--top', '1'])
     out = capsys.readouterr().out.splitlines()
     assert out[0] == f'{video}#1' and out[1].split() == ['class', 'score'] and out[-1].startswith('4 images, ')
+
+
+def test_a_broken_image_costs_nothing_but_itself(files, images):
+    model = load(files['classifier'], use_library=False)
+    good = model(images)
+    mixed = [*images[:2], 'nowhere.jpg', *images[2:]]
+    for batch in (1, 5):
+        found = list(model.stream(mixed, batch=batch, on_error='return'))
+        assert isinstance(found[2], ImageError) and 'no image at nowhere.jpg' in str(found[2])
+        assert [numbers(one)[0] for one in (*found[:2], *found[3:])] == [numbers(one)[0] for one in good]
+        stream = model.stream(mixed, batch=batch)
+        assert [numbers(next(stream))[0] for _ in range(2)] == [numbers(one)[0] for one in good[:2]]
+        with pytest.raises(ImageError, match='no image at nowhere'):
+            next(stream)
+
+
+@pytest.mark.parametrize('on_error', ['raise', 'return'])
+def test_what_the_images_raise_comes_after_those_before_it(files, images, on_error):
+    def some():
+        yield from images[:2]
+        raise ImageError('the camera is gone')
+
+    stream = load(files['classifier'], use_library=False).stream(some(), batch=4, on_error=on_error)
+    assert next(stream) and next(stream)
+    with pytest.raises(ImageError, match='^the camera is gone$'):
+        next(stream)
+
+
+def test_another_way_with_errors(files, images):
+    with pytest.raises(ValueError, match="on_error must be 'raise' or 'return', not 'skip'"):
+        next(load(files['classifier'], use_library=False).stream(images, on_error='skip'))
+
+
+def damage(video, *frames):
+    """Fill frames of a video of JPEGs with zeros, as bad sectors do."""
+    data = bytearray(Path(video).read_bytes())
+    starts = [place for place in range(len(data)) if data[place : place + 3] == b'\xff\xd8\xff']
+    for frame in frames:
+        data[starts[frame] : starts[frame] + 200] = bytes(200)
+    Path(video).write_bytes(data)
+
+
+@pytest.mark.parametrize('broken', [0, 1, 2])
+def test_a_broken_frame_costs_nothing_but_itself(video, broken):
+    damage(video, broken)
+    found = list(images_of([video]))
+    assert [name for name, _ in found] == [f'{video}#{number}' for number in (1, 2, 3)]
+    assert [isinstance(frame, ImageError) for _, frame in found] == [number == broken for number in range(3)]
+    assert str(found[broken][1]) == f'frame {broken + 1} of {video} cannot be read'
+
+
+@pytest.mark.parametrize('skip', [False, True])
+def test_broken_images_of_a_folder(files, tmp_path, capsys, images, skip):
+    for name in 'acd':
+        Image.fromarray(images[0]).save(tmp_path / f'{name}.png')
+    whole = (tmp_path / 'a.png').read_bytes()
+    (tmp_path / 'b.png').write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(SystemExit) as end:
+        main([str(files['classifier']), str(tmp_path), '--no-library', '--batch', '3', *['--skip-broken'] * skip])
+    lines = capsys.readouterr().out.splitlines()
+    names = [Path(line).name for line in lines if line.endswith('.png')]
+    if skip:
+        assert names == ['a.png', 'c.png', 'd.png'] and lines[-1].startswith('3 images, ')
+        assert str(end.value) == f'rebnn-run: 1 of 4 images were skipped: {tmp_path}/b.png'
+    else:
+        assert names == ['a.png'] and 'b.png cannot be read as an image' in str(end.value)
+        assert str(end.value).endswith('; --skip-broken goes on with the next image')
+
+
+def test_files_that_are_passed_over_are_named(tmp_path, images):
+    Image.fromarray(images[0]).save(tmp_path / 'a.png')
+    for name in ('b.gif', 'c.avif', 'd.jp2', 'e'):
+        (tmp_path / name).touch()
+    with pytest.warns(UserWarning, match='passed over for their endings: b.gif, c.avif, d.jp2, e; name one'):
+        assert len(list(images_of([str(tmp_path)]))) == 1

@@ -3,9 +3,11 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rebnn_mm.deploy import ModelFileError, load
+from rebnn_mm.deploy.image import read_image, resize_bilinear
 from rebnn_mm.deploy.session import library_available
 from rebnn_mm.deploy.zoo import FOLDER, cards, main, zoo_page, zoo_path
 from rebnn_mm.export.difference import agreement
@@ -99,3 +101,10 @@ def test_the_command_shows_a_card_and_a_path(capsys):
     assert 'AP 55.3, AP50 86.9' in capsys.readouterr().out
     with pytest.raises(SystemExit, match="^rebnn zoo: the zoo has no 'cats'"):
         main(['cats'])
+
+
+def test_a_photo_of_any_size_becomes_as_small_as_the_classifier_was_trained_for(photo):
+    model = load('zoo:cifar10-resnet20')
+    small = resize_bilinear(read_image(photo), (32, 32))
+    assert model.prepare(np.zeros((1500, 2000, 3), np.uint8)).image.shape == (1, 3, 32, 32)
+    assert np.array_equal(model.scores(photo), model.scores(small))

@@ -19,6 +19,7 @@ OUTSIDE = {
     'README.md': 'index.md',
     'CONTRIBUTING.md': 'contributing.md',
     'CHANGELOG.md': 'changelog.md',
+    'SECURITY.md': 'security.md',
     'demo/coco_sample/LICENSES.md': 'sample_licences.md',
 }
 """Pages of the repository, and what they are called in the site."""

@@ -1,0 +1,61 @@
+"""Seal a packed model again that a tool for ONNX files has changed, once it is checked.
+
+    rebnn seal changed.onnx -o sealed.onnx
+
+Checked are its metadata, the SHA-256 of each packed weight, its operators and functions, and that ONNX Runtime takes
+it. Whether its real-valued numbers are still those of the training only a comparison shows: rebnn test-packed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from .errors import DeployError, ModelFileError, first_sentence, why_no_file
+from .loading import load
+from .onnx_file import seal, unsealed
+from .whole_file import whole_file
+
+
+def reseal(path: Path, out: Path) -> None:
+    """Check a changed file and write it with a seal that fits.
+
+    Args:
+        path: the changed file, with the metadata that the exporter wrote.
+        out: file to write, which may be the same.
+
+    Raises:
+        ModelFileError: it is no packed model any more, or cannot be written; one sentence says why.
+    """
+    problem = why_no_file(path, 'packed model')
+    if problem is not None:
+        raise ModelFileError(problem)
+    try:
+        data = seal(unsealed(path.read_bytes()))
+        load(data, use_library=False)
+        with whole_file(out) as part:
+            part.write_bytes(data)
+    except DeployError as error:
+        raise ModelFileError(f'{path}: {error}') from None
+    except OSError as error:
+        raise ModelFileError(f'{path} cannot be sealed ({first_sentence(error)})') from None
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command ``rebnn seal``."""
+    parser = argparse.ArgumentParser(
+        prog='rebnn seal', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('model', type=Path, help='packed model that a tool has changed')
+    parser.add_argument('-o', '--out', type=Path, help='file to write; default: the same file')
+    args = parser.parse_args(arguments)
+    try:
+        reseal(args.model, args.out or args.model)
+    except DeployError as error:
+        raise SystemExit(f'rebnn seal: {error}') from None
+    print(f'sealed: {args.out or args.model}')
+
+
+if __name__ == '__main__':
+    main()
