@@ -294,7 +294,7 @@ def _signs_of(model: onnx.ModelProto, results: Mapping[str, np.ndarray], trained
             found[node.name] = np.moveaxis(negative, -1, 1) if last else negative
     layers = dict(trained.named_modules())
     found = {name: _without_border(negative, layers.get(name.partition('/')[0])) for name, negative in found.items()}
-    # RoIAlign of mmcv reads a map with the channels last as if they came first, and what PyTorch is given here decides.
+    # What PyTorch is given decides how its maps lie, and RoIAlign of mmcv takes the channels to come first.
     return {name: np.ascontiguousarray(negative) for name, negative in found.items()}
 
 
