@@ -19,7 +19,7 @@ from rebnn_mm.quantizers import ActivationQuantizer
 
 from .difference import IOU, Agreement, Arrays, agreement, overlaps, same_best, same_but_for_ties
 from .distance import Distance, distance_of
-from .examples import Example, feeds_of
+from .examples import Example, Image, feeds_of
 from .metadata import is_blocked
 from .operators import DOMAIN
 from .packing import unpack_bits
@@ -351,7 +351,7 @@ def _with_signs_of_the_file(
         ValueError: signs that PyTorch makes of the file's are not the file's next ones.
     """
     seen: dict[str, np.ndarray] = {}
-    if regions is not None:
+    if regions is not None and isinstance(example, Image):
         with _Signs(trained, given) as signs:
             proposed = torch_regions(trained, example)
         seen |= signs.seen
