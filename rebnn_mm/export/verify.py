@@ -19,7 +19,7 @@ from rebnn_mm.quantizers import ActivationQuantizer
 
 from .difference import IOU, Agreement, Arrays, agreement, overlaps, same_best, same_but_for_ties
 from .distance import Distance, distance_of
-from .examples import Example, feeds_of
+from .examples import Example, Image, feeds_of
 from .metadata import is_blocked
 from .operators import DOMAIN
 from .packing import unpack_bits
@@ -294,7 +294,7 @@ def _signs_of(model: onnx.ModelProto, results: Mapping[str, np.ndarray], trained
             found[node.name] = np.moveaxis(negative, -1, 1) if last else negative
     layers = dict(trained.named_modules())
     found = {name: _without_border(negative, layers.get(name.partition('/')[0])) for name, negative in found.items()}
-    # RoIAlign of mmcv reads a map with the channels last as if they came first, and what PyTorch is given here decides.
+    # What PyTorch is given decides how its maps lie, and RoIAlign of mmcv takes the channels to come first.
     return {name: np.ascontiguousarray(negative) for name, negative in found.items()}
 
 
@@ -351,7 +351,7 @@ def _with_signs_of_the_file(
         ValueError: signs that PyTorch makes of the file's are not the file's next ones.
     """
     seen: dict[str, np.ndarray] = {}
-    if regions is not None:
+    if regions is not None and isinstance(example, Image):
         with _Signs(trained, given) as signs:
             proposed = torch_regions(trained, example)
         seen |= signs.seen
