@@ -6,13 +6,16 @@ from .bidet_hook import BiDetLossHook
 from .binary_hook import BinaryHook
 from .compile_hook import CompileHook
 from .flip_recorder import FlipRecorder
+from .freezing_hook import FreezingHook
 from .gradient_share_hook import GradientShareHook
 from .iter_seed_hook import IterSeedHook
+from .latent_penalty_hooks import DampeningHook, UnitMagnitudeHook
 from .method_driver import MethodDriver
 from .optim_constructor import ReBNNOptimWrapperConstructor
 from .rebnn_hook import ReBNNHook
 from .resilient_gradient import ResilientGradient
 from .save_pretrained_hook import SavePretrainedHook
+from .transition_rate_hook import TransitionRateHook
 from .weight_recorder_hook import BinaryWeightRecorderHook
 
 __all__ = [
@@ -22,7 +25,9 @@ __all__ = [
     'BinaryHook',
     'BinaryWeightRecorderHook',
     'CompileHook',
+    'DampeningHook',
     'FlipRecorder',
+    'FreezingHook',
     'GradientShareHook',
     'IterSeedHook',
     'MethodDriver',
@@ -30,5 +35,7 @@ __all__ = [
     'ReBNNOptimWrapperConstructor',
     'ResilientGradient',
     'SavePretrainedHook',
+    'TransitionRateHook',
+    'UnitMagnitudeHook',
     'WarmupLinearLR',
 ]

@@ -1,0 +1,57 @@
+# Methods that schedule, damp or freeze changes of signs, each by itself, on the whole of CIFAR-10 over 15 epochs:
+# transition-rate scheduling at three targets under plain rates of SGD and AdamW, where signs hardly move; dampening,
+# freezing and magnitudes drawn to 1 under the recipe at which they do (recipe.py).
+_base_ = './_base_/cifar10_whole.py'
+
+title = 'CIFAR-10, scheduled signs'
+budget = {'train_cfg.max_epochs': 15, 'param_scheduler.end': 15}
+options = {
+    'default_hooks.logger.interval': 130,
+    'default_hooks.checkpoint.interval': 1,
+    'train_cfg.val_interval': 5,
+}
+optimizer = 'optim_wrapper.optimizer'
+latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
+sgd = {
+    'model.backbone.conv_cfg.gamma': 0,
+    f'{optimizer}.type': 'SGD',
+    f'{optimizer}.lr': 0.1,
+    f'{optimizer}.momentum': 0.9,
+    f'{optimizer}.weight_decay': 1e-4,
+}
+adamw = {'model.backbone.conv_cfg.gamma': 0, f'{optimizer}.type': 'AdamW', f'{optimizer}.weight_decay': 0.05}
+moving = {**sgd, f'{latent}.relative': True, f'{latent}.lr_mult': 10}
+still_sgd = {**sgd, f'{latent}.relative': False}
+still_adamw = {**adamw, f'{latent}.relative': False}
+rebnn = 'configs/cifar10/cpu/resnet20_rebnn_cifar10_cpu.py'
+runs = [
+    dict(name='transitions_moving', label='rates by magnitude, SGD', config=rebnn, options=moving),
+    dict(name='transitions_sgd', label='plain rates, SGD', config=rebnn, options=still_sgd),
+    dict(name='transitions_adamw', label='plain rates, AdamW', config=rebnn, options=still_adamw),
+]
+for name, text, rates in (('sgd', 'SGD', still_sgd), ('adamw', 'AdamW', still_adamw)):
+    for target in (3e-4, 1e-3, 3e-3):
+        runs.append(
+            dict(
+                name=f'transitions_{name}_{target}',
+                label=f'transition rate {target}, {text}',
+                config=rebnn,
+                options=rates,
+                hooks=[dict(type='TransitionRateHook', target=target)],
+            )
+        )
+for name, text, hook in (
+    ('dampening', 'dampening', dict(type='DampeningHook', weight=1e-3)),
+    ('freezing', 'freezing', dict(type='FreezingHook')),
+    ('magnitude', 'magnitudes to 1', dict(type='UnitMagnitudeHook')),
+):
+    runs.append(
+        dict(
+            name=f'transitions_{name}',
+            label=f'rates by magnitude, SGD, {text}',
+            config=rebnn,
+            options=moving,
+            hooks=[hook],
+        )
+    )
+del adamw, hook, latent, moving, name, optimizer, rates, rebnn, sgd, still_adamw, still_sgd, target, text

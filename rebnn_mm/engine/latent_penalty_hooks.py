@@ -1,0 +1,146 @@
+"""mmengine hooks with penalties on latent weights, which draw them away from where signs change."""
+
+from abc import abstractmethod
+
+import torch
+from mmengine.registry import HOOKS
+from torch import Tensor
+from torch.optim import Optimizer
+
+from ..layers import BinaryLayer
+from .step_hook import StepHook, cosine
+
+
+class LatentPenaltyHook(StepHook):
+    """Adds the gradient of a penalty to that of latent weights, just before the optimizer's step.
+
+    The penalty is not part of the loss: AMP does not scale it, clipping does not see it, the log does not show it.
+    """
+
+    def before(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
+        """Add it."""
+        for layer in layers.values():
+            assert layer.weight.grad is not None
+            layer.weight.grad += self.gradient(layer)
+
+    @abstractmethod
+    def gradient(self, layer: BinaryLayer) -> Tensor:
+        """The gradient of the penalty by the latent weights of a layer."""
+
+
+@HOOKS.register_module()
+class DampeningHook(LatentPenaltyHook):
+    r"""Draws latent weights between the two values of a channel to the nearer one: oscillation dampening.
+
+    .. math::
+        L = \lambda \sum_i \left(\hat w_i - \mathrm{clip}(w_i, -|\hat w_i|, |\hat w_i|)\right)^2, \quad
+        \frac{\partial L}{\partial w_i} = 2 \lambda (w_i - \hat w_i) \quad \text{where } |w_i| \le |\hat w_i|
+
+    with the quantized weight :math:`\hat w`, which gets no gradient. :math:`\lambda` grows from ``start`` to
+    ``weight`` along half a cosine over the training.
+
+    Args:
+        weight: :math:`\lambda` at the end.
+        start: :math:`\lambda` at the beginning.
+
+    Raises:
+        ValueError: an argument is below 0; at the start of training: the model trains no 1-bit weight, or a quantizer
+            has no codes (AdaBin).
+
+    Source: Nagel et al., Overcoming Oscillations in Quantization-Aware Training, ICML 2022, by the released code,
+    whose MobileNetV2 recipe has the defaults.
+
+    Example:
+        >>> DampeningHook(weight=0.01).weight
+        0.01
+    """
+
+    def __init__(self, weight: float = 0.1, start: float = 0.0) -> None:
+        if weight < 0 or start < 0:
+            raise ValueError(f'DampeningHook: weight={weight} and start={start} must be at least 0.')
+        super().__init__()
+        self.weight, self.start = weight, start
+
+    def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
+        """Refuse quantizers whose two values are not plus and minus a factor."""
+        for name, layer in layers.items():
+            quantizer = layer.weight_quantizer
+            if quantizer is None or not quantizer.has_codes:
+                raise ValueError(
+                    f'DampeningHook: {type(quantizer).__name__} of {name!r} has two values per channel '
+                    'that are not plus and minus one factor. Use another method, or remove the hook.'
+                )
+
+    def gradient(self, layer: BinaryLayer) -> Tensor:
+        """That of the formula, with the weight of this step."""
+        assert layer.weight_quantizer is not None
+        signs, scale = layer.weight_quantizer.codes(layer.weight)
+        values = signs if scale is None else signs * scale.view(-1, *[1] * (signs.dim() - 1))
+        return dampening_gradient(layer.weight, values, cosine(self.start, self.weight, self.progress()))
+
+
+@HOOKS.register_module()
+class UnitMagnitudeHook(LatentPenaltyHook):
+    r"""Draws the magnitudes of latent weights to 1, as BHViT does against oscillation under Adam.
+
+    .. math::
+        L = \lambda \, \frac{1}{N} \sum_{l=1}^{N} \frac{1}{M_l} \sum_i \bigl| |w_{li}| - 1 \bigr|
+
+    over N layers with :math:`M_l` weights each. Latent weights start far below 1 as a rule; how strong
+    :math:`\lambda` has to be depends on their rate.
+
+    Args:
+        weight: :math:`\lambda`; above 0. BHViT adds 0.1 of the penalty to 0.9 of the task's loss, hence 1/9.
+
+    Raises:
+        ValueError: ``weight`` is not above 0; at the start of training: the model trains no 1-bit weight.
+
+    Source: Gao et al., BHViT: Binarized Hybrid Vision Transformer, CVPR 2025, by a fork of its released code; of the
+    paper the abstract was at hand.
+
+    Example:
+        >>> UnitMagnitudeHook(weight=0.5).weight
+        0.5
+    """
+
+    def __init__(self, weight: float = 1 / 9) -> None:
+        if not weight > 0:
+            raise ValueError(
+                f'UnitMagnitudeHook: weight={weight} must be above 0; without a penalty, remove the hook.'
+            )
+        super().__init__()
+        self.weight = weight
+        self._count = 0
+
+    def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
+        """Count the layers that share the penalty."""
+        self._count += len(layers)
+
+    def gradient(self, layer: BinaryLayer) -> Tensor:
+        """That of the formula."""
+        return unit_magnitude_gradient(layer.weight, self._count, self.weight)
+
+
+def dampening_gradient(weight: Tensor, values: Tensor, strength: float) -> Tensor:
+    r"""The gradient of :class:`DampeningHook`'s penalty by the latent weights.
+
+    Args:
+        weight: latent weights.
+        values: the quantized weights, of the same shape.
+        strength: :math:`\lambda`.
+
+    Example:
+        >>> dampening_gradient(torch.tensor([0.25, -2.0]), torch.tensor([1.0, -1.0]), strength=0.5)
+        tensor([-0.7500, -0.0000])
+    """
+    return 2 * strength * (weight - values) * (weight.abs() <= values.abs())
+
+
+def unit_magnitude_gradient(weight: Tensor, layers: int, strength: float) -> Tensor:
+    r"""The gradient of :class:`UnitMagnitudeHook`'s penalty by the latent weights of one of ``layers`` layers.
+
+    Example:
+        >>> unit_magnitude_gradient(torch.tensor([0.5, -0.5, 2.0, -3.0]), layers=2, strength=8.0)
+        tensor([-1.,  1.,  1., -1.])
+    """
+    return strength / (layers * weight.numel()) * torch.sign(weight.abs() - 1) * torch.sign(weight)

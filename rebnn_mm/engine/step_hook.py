@@ -1,0 +1,92 @@
+"""What mmengine hooks that stand around the optimizer's steps of binary layers share."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from mmengine.hooks import Hook
+from mmengine.runner import Runner
+from torch.optim import Optimizer
+
+from ..layers import BinaryLayer
+from .binary_hook import optim_wrappers, unwrapped
+
+
+class StepHook(Hook):
+    """Calls :meth:`before` and :meth:`after` around every real step of an optimizer that trains 1-bit weights.
+
+    Accumulated iterations are one step, and a step that AMP skips is none. Add it after the method's own hook.
+    """
+
+    # After the method's hook, whose rules and constraints belong to the step.
+    priority = 60
+
+    def __init__(self) -> None:
+        self._handles: list[Any] = []
+        self.progress: Callable[[], float] = lambda: 0.0
+        """The share of the training that is over."""
+
+    def before_train(self, runner: Runner) -> None:
+        """Find the layers and stand around the steps of their optimizers."""
+        found = {
+            name: module
+            for name, module in unwrapped(runner.model).named_modules()
+            if isinstance(module, BinaryLayer)
+            and module.binary
+            and module.weight.requires_grad
+            and module.weight_quantizer is not None
+            and module.weight_quantizer.bits == 1
+        }
+        if not found:
+            raise ValueError(
+                f'{type(self).__name__}: the model trains no layer with 1-bit weights; set '
+                "conv_cfg=dict(type='ReBNNConv2d') where you want some, or remove the hook."
+            )
+        self.progress = lambda: runner.iter / runner.max_iters
+        for wrapper in optim_wrappers(runner):
+            optimizer = wrapper.optimizer
+            held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
+            layers = {name: layer for name, layer in found.items() if id(layer.weight) in held}
+            if layers:
+                self.prepare(optimizer, layers)
+                self._handles += self._around(optimizer, layers)
+
+    def after_train(self, runner: Runner) -> None:
+        """Take the optimizer hooks away."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+
+    def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
+        """Look at an optimizer and its layers before the first step."""
+
+    def before(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
+        """Work with the gradients of a step that is about to be made."""
+
+    def after(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
+        """Work with the weights that a step has made."""
+
+    def _around(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> list[Any]:
+        def moved() -> dict[str, BinaryLayer]:
+            return {name: layer for name, layer in layers.items() if layer.weight.grad is not None}
+
+        @torch.no_grad()
+        def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self.before(stepping, moved())
+
+        @torch.no_grad()
+        def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            self.after(stepping, moved())
+
+        return [optimizer.register_step_pre_hook(before_step), optimizer.register_step_post_hook(after_step)]
+
+
+def cosine(start: float, end: float, progress: float) -> float:
+    """A value on its way from ``start`` to ``end`` along half a cosine.
+
+    Example:
+        >>> cosine(0.0, 2.0, 0.5)
+        1.0
+    """
+    return end + (start - end) * (1 + math.cos(math.pi * progress)) / 2

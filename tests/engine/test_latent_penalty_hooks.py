@@ -1,0 +1,87 @@
+import pytest
+import torch
+from torch import nn
+
+from rebnn_mm.engine import DampeningHook, UnitMagnitudeHook
+from rebnn_mm.engine.latent_penalty_hooks import dampening_gradient, unit_magnitude_gradient
+from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.methods import XNORLinear
+from tests.engine.small_runner import SmallClassifier, trained
+
+
+def test_dampening_is_the_gradient_of_its_penalty():
+    torch.manual_seed(0)
+    w = torch.randn(4, 7, dtype=torch.float64, requires_grad=True)
+    values = w.detach().abs().mean(1, keepdim=True) * torch.where(w < 0, -1.0, 1.0)
+    clipped = torch.minimum(torch.maximum(w, -values.abs()), values.abs())
+    (expected,) = torch.autograd.grad(0.3 * (values - clipped).square().sum(), w)
+    torch.testing.assert_close(dampening_gradient(w.detach(), values, 0.3), expected, rtol=1e-12, atol=1e-14)
+    assert 0 < int((expected == 0).sum()) < expected.numel()
+
+
+def test_unit_magnitude_is_the_gradient_of_its_penalty():
+    torch.manual_seed(0)
+    weights = [torch.randn(4, 7, dtype=torch.float64, requires_grad=True) for _ in range(3)]
+    penalty = 0.7 * sum((w.abs() - 1).abs().mean() for w in weights) / 3
+    for w, expected in zip(weights, torch.autograd.grad(penalty, weights), strict=True):
+        torch.testing.assert_close(unit_magnitude_gradient(w.detach(), 3, 0.7), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_step_has_the_gradient_of_both():
+    """What the hook adds in a real step is the formula with the method's own scale."""
+    layer = XNORLinear(5, 3, bias=False).double()
+    optimizer = torch.optim.SGD([layer.weight], lr=1.0)
+    w = layer.weight.detach().clone()
+    for hook, added in (
+        (DampeningHook(weight=0.2, start=0.1), dampening_gradient(w, values_of(w), 0.1)),
+        (UnitMagnitudeHook(weight=0.2), unit_magnitude_gradient(w, 1, 0.2)),
+    ):
+        layer.weight.data.copy_(w)
+        layer.weight.grad = torch.ones_like(w)
+        hook.prepare(optimizer, {'layer': layer})
+        with torch.no_grad():
+            hook.before(optimizer, {'layer': layer})
+        optimizer.step()
+        torch.testing.assert_close(layer.weight.detach(), w - 1 - added, rtol=1e-12, atol=1e-14)
+
+
+def values_of(w):
+    return w.abs().mean(1, keepdim=True) * torch.where(w < 0, -1.0, 1.0)
+
+
+@pytest.mark.parametrize('hook', [dict(type='DampeningHook', weight=3.0), dict(type='UnitMagnitudeHook', weight=20.0)])
+def test_fewer_weights_lie_near_zero(tmp_path, hook):
+    optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.05))
+    near = []
+    for name, more in (('without', []), ('with', [hook])):
+        runner = trained(
+            tmp_path / name, epochs=20, optim_wrapper=optim_wrapper, custom_hooks=[dict(type='ReBNNHook'), *more]
+        )
+        weight = runner.model.conv1.weight.detach()
+        near.append(float((weight.abs() < 0.3 * weight.abs().mean()).float().mean()))
+    assert near[1] < 0.7 * near[0]
+
+
+def test_a_model_without_binary_weights_is_refused(tmp_path):
+    def real(*args, **options):
+        return nn.Conv2d(*args, **options)
+
+    with pytest.raises(ValueError, match='trains no layer with 1-bit weights'):
+        trained(tmp_path, SmallClassifier(real), custom_hooks=[dict(type='DampeningHook')])
+
+
+def test_two_values_on_one_side_of_zero_are_refused(tmp_path):
+    def adabin(*args, **options):
+        return BinaryConv2d(*args, weight='AdaBinWeight', activation='AdaBinActivation', **options)
+
+    with pytest.raises(ValueError, match="AdaBinWeight of 'conv1'"):
+        trained(tmp_path, SmallClassifier(adabin), custom_hooks=[dict(type='BinaryHook'), dict(type='DampeningHook')])
+
+
+@pytest.mark.parametrize(
+    ('hook', 'options'),
+    [(DampeningHook, dict(weight=-1.0)), (DampeningHook, dict(start=-1.0)), (UnitMagnitudeHook, dict(weight=0.0))],
+)
+def test_options_that_make_no_sense_are_refused(hook, options):
+    with pytest.raises(ValueError, match=next(iter(options))):
+        hook(**options)
