@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from ..functional import channel_dims
 from ..layers import BinaryLayer
 from ..quantizers import SignWeight, WeightQuantizer
-from .resilient_gradient import SHARDED_TYPES
 
 SIGN, CHANGED_IN_STEP, SIGN_AT_EPOCH, CHANGED_IN_EPOCH = 1, 2, 4, 8
 """The bits that are kept for each weight."""
@@ -239,7 +239,7 @@ class FlipRecorder:
         held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
         layers = {name: layer for name, layer in self.layers.items() if id(layer.weight) in held}
         for name, layer in layers.items():
-            if {type(layer.weight).__name__, type(layer.weight.data).__name__} & set(SHARDED_TYPES):
+            if isinstance(layer.weight, DTensor):
                 raise ValueError(
                     f'FlipRecorder: the weight of layer {name!r} is sharded (FSDP), so its flips cannot be counted in '
                     "one process; use DistributedDataParallel (mmengine's --launcher) or remove the recorder."

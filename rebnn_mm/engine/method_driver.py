@@ -9,6 +9,7 @@ from torch.optim import Optimizer
 
 from ..layers import BinaryLayer
 from ..quantizers import Quantizer, WeightQuantizer
+from .optimizer_step import around_step, refuse_fsdp1
 
 
 class MethodDriver:
@@ -50,6 +51,7 @@ class MethodDriver:
     """
 
     def __init__(self, model: nn.Module) -> None:
+        refuse_fsdp1(model)
         self._layers = [module for module in model.modules() if isinstance(module, BinaryLayer) and module.binary]
         self.quantizers = [module for module in model.modules() if isinstance(module, Quantizer)]
         for layer in self._layers:
@@ -80,18 +82,18 @@ class MethodDriver:
                     if weight.requires_grad:
                         quantizer.constrain(weight)
 
-        def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def before_step() -> None:
             for weight, quantizer in filter(_moves, trained):
-                if getattr(stepping, 'grad_scale', None) is not None and _has_step_rule(quantizer):
+                if getattr(optimizer, 'grad_scale', None) is not None and _has_step_rule(quantizer):
                     raise RuntimeError(
-                        f'{type(quantizer).__name__}: optimizer {type(stepping).__name__}(fused=True) with AMP shows '
+                        f'{type(quantizer).__name__}: optimizer {type(optimizer).__name__}(fused=True) with AMP shows '
                         'gradients before the loss scale is taken off, so what this method adds to them would be '
                         'wrong by it. Use fused=False in optim_wrapper.optimizer.'
                     )
                 with torch.no_grad():
                     quantizer.before_step(weight)
 
-        def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def after_step() -> None:
             with torch.no_grad():
                 for weight, quantizer in filter(_moves, trained):
                     quantizer.after_step(weight)
@@ -100,9 +102,13 @@ class MethodDriver:
                 getattr(quantizer, name) for quantizer in self.quantizers for name in quantizer.followed_maxima
             ]
             all_reduce_params(followed, op='max')
+            for quantizer in self.quantizers:
+                if quantizer.hook == 'BinaryHook':
+                    quantizer.note_step()
 
-        self._handles += [optimizer.register_step_pre_hook(before_step), optimizer.register_step_post_hook(after_step)]
-        self._mark(True)
+        for quantizer in self.quantizers:
+            quantizer.attach(self)
+        self._handles += around_step(optimizer, before_step, after_step)
         return self
 
     def detach(self) -> None:
@@ -110,7 +116,8 @@ class MethodDriver:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-        self._mark(False)
+        for quantizer in self.quantizers:
+            quantizer.detach(self)
 
     def set_progress(self, done: float) -> None:
         """Tell every schedule how much of training is finished.
@@ -129,11 +136,6 @@ class MethodDriver:
         for layer in self._layers:
             if layer.weight_quantizer is not None and layer.weight.requires_grad:
                 layer.weight_quantizer.begin_epoch(layer.weight)
-
-    def _mark(self, driven: bool) -> None:
-        for quantizer in self.quantizers:
-            if quantizer.hook == 'BinaryHook':
-                quantizer.driven = driven
 
 
 def _moves(pair: tuple[Tensor, WeightQuantizer]) -> bool:

@@ -10,9 +10,8 @@ from torch.optim import Optimizer
 from ..functional import channel_mean_abs
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
+from .optimizer_step import around_step, local, refuse_fsdp1
 from .resilient_layer import ResilientLayer, after_step, before_step, count_step
-
-SHARDED_TYPES = ('DTensor', 'FlatParameter', 'ShardedTensor')
 
 
 class ResilientGradient:
@@ -57,6 +56,7 @@ class ResilientGradient:
     """
 
     def __init__(self, model: nn.Module) -> None:
+        refuse_fsdp1(model)
         self._layers = {
             name.removeprefix('module.'): ResilientLayer(name.removeprefix('module.'), module)
             for name, module in model.named_modules()
@@ -89,7 +89,6 @@ class ResilientGradient:
         Returns:
             ResilientGradient: itself.
         """
-        _refuse_sharded(optimizer)
         held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
         # Of a layer with a frozen weight alpha alone may be trained.
         layers = [
@@ -104,19 +103,22 @@ class ResilientGradient:
                     f'ReBNN layer {layer.name!r}: its weight is in this {type(optimizer).__name__}, its alpha is not. '
                     'Give both to the same optimizer.'
                 )
-            layer.quantizer.driven = True
+            layer.quantizer.attach(self)
+            layer.shard_gamma()
 
-        def before(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            if getattr(stepping, 'grad_scale', None) is not None:
-                raise RuntimeError(fused_message(stepping))
+        def before() -> None:
+            if getattr(optimizer, 'grad_scale', None) is not None:
+                raise RuntimeError(fused_message(optimizer))
             self._before_layers(layers)
 
-        def after(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        def after() -> None:
             self._after_layers(layers)
             count_step(layers)
+            for layer in layers:
+                layer.quantizer.note_step()
 
         self._attached += layers
-        self._handles += [optimizer.register_step_pre_hook(before), optimizer.register_step_post_hook(after)]
+        self._handles += around_step(optimizer, before, after)
         return self
 
     def compile(self, **options: Any) -> None:
@@ -133,7 +135,7 @@ class ResilientGradient:
         for handle in self._handles:
             handle.remove()
         for layer in self._attached:
-            layer.quantizer.driven = False
+            layer.quantizer.detach(self)
         self._handles, self._attached = [], []
 
     def close_epoch(self) -> None:
@@ -165,8 +167,8 @@ class ResilientGradient:
         if not self._layers:
             return {}
         quantizers = [layer.quantizer for layer in self.layers]
-        gamma = torch.cat([quantizer.gamma for quantizer in quantizers])
-        alpha = torch.cat([quantizer.alpha for quantizer in quantizers])
+        gamma = torch.cat([layer.gamma for layer in self.layers])
+        alpha = torch.cat([layer.alpha for layer in self.layers])
         mean_abs = torch.cat([channel_mean_abs(layer.weight) for layer in self.layers]).clamp(min=1e-12)
         ruled = [q for q in quantizers if isinstance(q.gamma_mode, str) and q.gamma_bounds]
         gamma_mean, ratio_mean, *at_bounds = torch.stack(
@@ -225,8 +227,7 @@ class ResilientGradient:
 
     def _find_masked_shares(self) -> dict[str, float]:
         beyond = [
-            (layer.quantizer.latent(layer.weight).abs() > 1).double().mean() * (layer.quantizer.variant == 'paper')
-            for layer in self.layers
+            (layer.latent.abs() > 1).double().mean() * (layer.quantizer.variant == 'paper') for layer in self.layers
         ]
         return dict(zip((layer.name for layer in self.layers), torch.stack(beyond).tolist(), strict=True))
 
@@ -243,7 +244,7 @@ class ResilientGradient:
 
 def _on_bound(quantizers: Sequence[ReBNNWeight], which: int) -> torch.Tensor:
     """Share of channels whose gamma is on its lower (0) or upper (1) bound."""
-    return torch.cat([q.gamma == q.gamma_bounds[which] for q in quantizers if q.gamma_bounds]).double().mean()
+    return torch.cat([local(q.gamma) == q.gamma_bounds[which] for q in quantizers if q.gamma_bounds]).double().mean()
 
 
 def fused_message(optimizer: Optimizer) -> str:
@@ -252,18 +253,3 @@ def fused_message(optimizer: Optimizer) -> str:
         f'ReBNNHook: optimizer {type(optimizer).__name__}(fused=True) with AMP sees scaled gradients, so gamma would '
         'be wrong by the loss scale. Use fused=False in optim_wrapper.optimizer.'
     )
-
-
-def _refuse_sharded(optimizer: Optimizer) -> None:
-    if type(optimizer).__name__ == 'ZeroRedundancyOptimizer':
-        raise ValueError(
-            'ReBNN: ZeroRedundancyOptimizer shards the step, which is not supported; use the plain optimizer.'
-        )
-    for group in optimizer.param_groups:
-        for parameter in group['params']:
-            kinds = {type(parameter).__name__, type(parameter.data).__name__}
-            if kinds & set(SHARDED_TYPES) or hasattr(parameter, '_is_flat_param'):
-                raise ValueError(
-                    'ReBNN: sharded parameters (FSDP, ZeRO) are not supported, because gamma needs whole channels; '
-                    "use DistributedDataParallel (mmengine's --launcher)."
-                )

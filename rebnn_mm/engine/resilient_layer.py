@@ -9,12 +9,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..functional import bounded, channel_dims, flip_share, limited, reconstruction_residual, zero_outside_one_
 from ..functional.resilient import Measured, add_reconstruction_, flips_since, measured
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
 from ..methods.rebnn import ALPHA_MIN
+from .optimizer_step import local
 
 
 class LayerCounts:
@@ -72,9 +74,10 @@ class ResilientLayer:
     def __init__(self, name: str, layer: BinaryLayer) -> None:
         assert isinstance(layer.weight_quantizer, ReBNNWeight)
         self.name = name
-        self.weight = layer.weight
         self.quantizer: ReBNNWeight = layer.weight_quantizer
-        self.counts = LayerCounts(layer.weight)
+        self._parameter = layer.weight
+        self.weight = local(layer.weight)
+        self.counts = LayerCounts(self.weight)
         self.negative: Tensor | None = None
         """Where the latent weight was negative before the step, if the step moves it."""
         self.changed: Tensor | None = None
@@ -86,7 +89,23 @@ class ResilientLayer:
     @property
     def frozen(self) -> bool:
         """Whether this step leaves the weight alone."""
-        return not self.weight.requires_grad or self.weight.grad is None
+        return not self._parameter.requires_grad or self._parameter.grad is None
+
+    @property
+    def alpha(self) -> Tensor:
+        """Scaling factor of the channels that this process holds."""
+        return local(self.quantizer.alpha)
+
+    @property
+    def gamma(self) -> Tensor:
+        """Balanced parameter of the channels that this process holds."""
+        return local(self.quantizer.gamma)
+
+    def shard_gamma(self) -> None:
+        """Share gamma out as the weight's channels are, which FSDP2 leaves to the owners of buffers."""
+        weight, gamma = self._parameter, self.quantizer.gamma
+        if isinstance(weight, DTensor) and not isinstance(gamma, DTensor):
+            self.quantizer.gamma = distribute_tensor(gamma, weight.device_mesh, weight.placements)
 
     @property
     def latent(self) -> Tensor:
@@ -119,7 +138,7 @@ class ResilientLayer:
         """Renew gamma from the flips since the window began, and begin a new one."""
         if self._window_start is not None and self.max_gradient is not None:
             share = flip_share(self._window_start ^ (self.latent < 0))
-            self.quantizer.gamma.copy_(_learned([self], self.max_gradient, share))
+            self.gamma.copy_(_learned([self], self.max_gradient, share))
         self._window_start, self._window_steps = None, 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -164,7 +183,7 @@ def before_step(layers: Sequence[ResilientLayer]) -> None:
 @torch.no_grad()
 def after_step(layers: Sequence[ResilientLayer]) -> None:
     """Count flips, renew gamma (Eq. 14), keep alpha positive."""
-    for alphas in _alike([layer.quantizer.alpha for layer in layers], lambda alpha: (alpha.device, alpha.dtype)):
+    for alphas in _alike([layer.alpha for layer in layers], lambda alpha: (alpha.device, alpha.dtype)):
         torch._foreach_clamp_min_(alphas, ALPHA_MIN)
     for group in _alike([layer for layer in layers if layer.negative is not None], _learning_key):
         sizes = [len(layer.weight) for layer in group]
@@ -187,7 +206,7 @@ def after_step(layers: Sequence[ResilientLayer]) -> None:
             continue
         shares = torch._foreach_div(torch.cat(flips).float().split(sizes), [float(_fan_in(layer)) for layer in group])
         gamma = _learned(group, torch.cat([_largest_gradient(layer) for layer in group]), torch.cat(shares))
-        torch._foreach_copy_([layer.quantizer.gamma for layer in group], gamma.split(sizes))
+        torch._foreach_copy_([layer.gamma for layer in group], gamma.split(sizes))
 
 
 def count_step(layers: Sequence[ResilientLayer]) -> None:
@@ -219,8 +238,9 @@ def _alike(items: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[An
 
 
 def _gradient(layer: ResilientLayer) -> Tensor:
-    assert layer.weight.grad is not None
-    return layer.weight.grad
+    grad = layer._parameter.grad
+    assert grad is not None
+    return local(grad)
 
 
 def _largest_gradient(layer: ResilientLayer) -> Tensor:
@@ -237,15 +257,15 @@ def _pull_alpha(layer: ResilientLayer) -> None:
     """The term's part in the gradient of alpha, of a layer whose weight is frozen."""
     quantizer = layer.quantizer
     if quantizer.gamma_mode != 0 and quantizer.alpha.grad is not None:
-        _, pull = reconstruction_residual(layer.latent, quantizer.alpha)
-        quantizer.alpha.grad.sub_(quantizer.gamma.to(pull.dtype) * pull)
+        _, pull = reconstruction_residual(layer.latent, layer.alpha)
+        local(quantizer.alpha.grad).sub_(layer.gamma.to(pull.dtype) * pull)
 
 
 def _add_terms(layers: Sequence[ResilientLayer]) -> None:
     """Add the reconstruction term of layers, note what they learn gamma from, and measure the two gradients."""
     sizes = [len(layer.weight) for layer in layers]
     latents = [layer.latent for layer in layers]
-    alphas: list[Tensor] = [layer.quantizer.alpha for layer in layers]
+    alphas = [layer.alpha for layer in layers]
     found = [
         measured(_gradient(layer), latent, alpha) for layer, latent, alpha in zip(layers, latents, alphas, strict=True)
     ]
@@ -254,7 +274,7 @@ def _add_terms(layers: Sequence[ResilientLayer]) -> None:
         return torch.cat([getattr(channels, name) for channels in found])
 
     alpha, task, distance = torch.cat(alphas), joined('task'), joined('distance')
-    gamma = torch.cat([layer.quantizer.gamma for layer in layers]).to(alpha.dtype)
+    gamma = torch.cat([layer.gamma for layer in layers]).to(alpha.dtype)
     gamma = limited(gamma, task, distance, layers[0].quantizer.max_share)
     largest = (joined('largest') / alpha).split(sizes)
     zipped: Iterable[tuple[ResilientLayer, Tensor, Measured, Tensor, Tensor]]
@@ -264,10 +284,14 @@ def _add_terms(layers: Sequence[ResilientLayer]) -> None:
         if layer.learns:
             layer.max_gradient = own_largest
             layer.open_window()
-        add_reconstruction_(_gradient(layer), latent, layer.quantizer.alpha, own_gamma, layer.masks, channels.residual)
+        add_reconstruction_(_gradient(layer), latent, layer.alpha, own_gamma, layer.masks, channels.residual)
     ideal = torch._foreach_mul(alphas, [float(_fan_in(layer)) for layer in layers])
     pulls = (gamma * (joined('magnitude') - torch.cat(ideal))).split(sizes)
-    trained = [(alpha.grad, pull) for alpha, pull in zip(alphas, pulls, strict=True) if alpha.grad is not None]
+    trained = [
+        (local(layer.quantizer.alpha.grad), pull)
+        for layer, pull in zip(layers, pulls, strict=True)
+        if layer.quantizer.alpha.grad is not None
+    ]
     if trained:
         torch._foreach_sub_([grad for grad, _ in trained], [pull for _, pull in trained])
     counts = [layer.counts for layer in layers]

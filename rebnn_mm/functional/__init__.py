@@ -20,7 +20,7 @@ from .resilient import (
     reconstruction_loss,
     reconstruction_residual,
 )
-from .scaled_sign import scaled_sign, tensor_sign, tensor_sign_codes, zero_outside_one_
+from .scaled_sign import scaled_sign, tensor_sign, tensor_sign_codes, zero_outside_one, zero_outside_one_
 from .sign import (
     checked_sharpness,
     is_pair,
@@ -68,5 +68,6 @@ __all__ = [
     'tensor_sign_codes',
     'ternary_codes',
     'weight_dims',
+    'zero_outside_one',
     'zero_outside_one_',
 ]

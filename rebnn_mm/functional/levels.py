@@ -67,13 +67,18 @@ def symmetric_codes(x: Tensor, limit: Tensor, bits: int) -> tuple[Tensor, Tensor
 
 
 class _SymmetricRound(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, limit: Tensor, bits: int, clip: float | None) -> Tensor:
-        ctx.clip = clip
-        if clip is not None:
-            ctx.save_for_backward(x)
+    def forward(x: Tensor, limit: Tensor, bits: int, clip: float | None) -> Tensor:
         codes, factor = symmetric_codes(x, limit, bits)
         return codes * factor
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, *_, ctx.clip = inputs
+        if ctx.clip is not None:
+            ctx.save_for_backward(x)
 
     @staticmethod
     @once_differentiable

@@ -73,6 +73,13 @@ def library() -> ctypes.CDLL | None:
     return found if abi == ABI and found.rebnn_isa() is not None else None
 
 
+def is_transformed() -> bool:
+    """Whether PyTorch traces, compiles or transforms what runs now, as ``torch.func`` does."""
+    if torch.jit.is_tracing() or torch.compiler.is_compiling():
+        return True
+    return torch._C._are_functorch_transforms_active()
+
+
 def holds_values(*tensors: Tensor) -> bool:
     """Whether there are values to read outside PyTorch: not in a fake tensor or a subclass, nor in a trace.
 
@@ -82,9 +89,7 @@ def holds_values(*tensors: Tensor) -> bool:
         >>> holds_values(torch.zeros(1)), holds_values(torch.zeros(1, device='meta'))
         (True, False)
     """
-    if torch.jit.is_tracing() or torch.compiler.is_compiling():
-        return False
-    if torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active():
+    if is_transformed() or torch._C._len_torch_dispatch_stack():
         return False
     return all(type(t) in (Tensor, nn.Parameter) and not t.is_meta for t in tensors)
 

@@ -11,6 +11,17 @@ from .native import scaled_sign_gradient
 from .sign import sign, straight_through
 
 
+def zero_outside_one(grad: Tensor, weight: Tensor) -> Tensor:
+    """Return a gradient times 1[|w| <= 1], the straight-through mask; as :func:`zero_outside_one_`.
+
+    Example:
+        >>> zero_outside_one(torch.ones(4), torch.tensor([-1.5, -1., 1., 1.5]))
+        tensor([0., 1., 1., 0.])
+    """
+    beyond = 1 + torch.finfo(weight.dtype).eps
+    return torch.ops.aten.hardtanh_backward(grad, weight, -beyond, beyond)
+
+
 def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
     """Multiply a gradient in place by 1[|w| <= 1], the straight-through mask.
 
@@ -29,12 +40,18 @@ def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
 
 
 class _ScaledSign(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, alpha: Tensor, mask: bool) -> Tensor:
-        ctx.save_for_backward(weight, alpha)
-        ctx.mask = mask
+    def forward(weight: Tensor, alpha: Tensor, mask: bool) -> Tensor:
         # Not in place: see :func:`sign` about the compiler.
         return sign(weight) * per_channel(alpha, weight)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        weight, alpha, mask = inputs
+        ctx.save_for_backward(weight, alpha)
+        ctx.mask = mask
 
     @staticmethod
     @once_differentiable
@@ -48,7 +65,7 @@ class _ScaledSign(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             grad_weight = grad * per_channel(alpha, weight)
             if ctx.mask:
-                zero_outside_one_(grad_weight, weight)
+                grad_weight = zero_outside_one(grad_weight, weight)
         if ctx.needs_input_grad[1]:
             grad_alpha = (grad * sign(weight)).sum(dim=channel_dims(weight))
         return grad_weight, grad_alpha, None

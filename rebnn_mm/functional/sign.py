@@ -1,5 +1,6 @@
 """Two-valued sign and step, and their straight-through estimators."""
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -7,7 +8,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .native import holds_values, signs
-from .replay import current_tape
 
 
 def sign(x: Tensor) -> Tensor:
@@ -23,31 +23,55 @@ def sign(x: Tensor) -> Tensor:
         >>> sign(torch.tensor([-2., -0., 0., 3., float('nan')]))
         tensor([-1.,  1.,  1.,  1.,  1.])
     """
-    if torch.compiler.is_compiling():
-        # Of x and not of a comparison alone: the compiler of PyTorch 2.11 drops the gradient of a Function whose
-        # result has none without it.
-        return torch.where(x < 0, x.sign(), 1.0)
-    found = signs(x)
-    if found is not None:
-        return found
-    # As numbers at once: on a CPU a pass over bytes in between costs as much as the comparison.
-    return torch.lt(x, 0, out=torch.empty_like(x, requires_grad=False)).mul_(-2).add_(1)
+    if not torch.compiler.is_compiling():
+        found = signs(x)
+        if found is not None:
+            return found
+    # Of x and not of a comparison alone: the compiler of PyTorch 2.11 drops the gradient of a Function whose result
+    # has none without it.
+    return torch.where(x < 0, x.sign(), 1.0)
+
+
+BitsLayout = tuple[Sequence[int], Sequence[int]] | None
+"""Size and strides of what was packed; None where it is kept as a mask."""
+
+
+def _keep(x: Tensor, what: int, flags: Callable[[], Tensor]) -> tuple[Tensor, BitsLayout]:
+    """Pack one bit of each value; without values to read, as in a trace, keep a mask."""
+    if not holds_values(x):
+        return flags(), None
+    from . import bits  # looks for Triton
+
+    return bits.pack(x, what), bits.layout(x)
+
+
+def keep_bits(x: Tensor) -> tuple[Tensor, BitsLayout]:
+    """Return the signs of a tensor in one bit each, and their layout, for :func:`restore_signs`.
+
+    Example:
+        >>> restore_signs(*keep_bits(torch.tensor([-2.0, 0.0])), torch.float32)
+        tensor([-1.,  1.])
+    """
+    return _keep(x, 0, lambda: x < 0)
+
+
+def restore_signs(kept: Tensor, layout: BitsLayout, dtype: torch.dtype) -> Tensor:
+    """Return the signs that :func:`keep_bits` kept, as -1 and +1."""
+    if layout is None:
+        return kept.to(dtype) * -2 + 1
+    from . import bits
+
+    return bits.unpack_signs(kept, layout, dtype)
 
 
 def _keep_passing(ctx: Any, x: Tensor, width: float = 1.0) -> None:
-    """Keep where the gradient passes, in one bit for each value.
-
-    Not where it is asked for at once, in a pass that is done again, nor for a compiler, which keeps what it likes.
-    """
-    ctx.layout = None
-    if not torch.compiler.is_compiling() and current_tape() is None and holds_values(x):
-        from . import bits  # looks for Triton
-
-        ctx.layout = bits.layout(x)
-        passes = bits.pack(x, bits.WITHIN_ONE) if width == 1 else bits.pack(x.abs() <= width, bits.TRUE)
-        ctx.save_for_backward(passes)
-        return
-    ctx.save_for_backward(x.abs() <= width)
+    """Keep where the gradient passes, in one bit for each value."""
+    if width == 1:
+        kept, ctx.layout = _keep(x, 1, lambda: x.abs() <= 1)
+    else:
+        passes = x.abs() <= width
+        kept, ctx.layout = _keep(passes, 2, lambda: passes)
+    ctx.save_for_backward(kept)
 
 
 def _passing(ctx: Any) -> Tensor:
@@ -60,9 +84,15 @@ def _passing(ctx: Any) -> Tensor:
 
 
 class _StraightThrough(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, value: Tensor) -> Tensor:
+    def forward(x: Tensor, value: Tensor) -> Tensor:
         return value.detach()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
 
     @staticmethod
     @once_differentiable
@@ -91,11 +121,15 @@ def straight_through(x: Tensor, value: Tensor) -> Tensor:
 
 
 class _SignSTE(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, width: float) -> Tensor:
-        if ctx.needs_input_grad[0]:
-            _keep_passing(ctx, x, width)
+    def forward(x: Tensor, width: float) -> Tensor:
         return sign(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _keep_passing(ctx, *inputs)
 
     @staticmethod
     @once_differentiable
@@ -104,10 +138,16 @@ class _SignSTE(torch.autograd.Function):
 
 
 class _SignApprox(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
+    def forward(x: Tensor) -> Tensor:
         return sign(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        (x,) = inputs
+        ctx.save_for_backward(x)
 
     @staticmethod
     @once_differentiable
@@ -117,10 +157,16 @@ class _SignApprox(torch.autograd.Function):
 
 
 class _SignTanh(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, sharpness: Tensor) -> Tensor:
-        ctx.save_for_backward(x, sharpness)
+    def forward(x: Tensor, sharpness: Tensor) -> Tensor:
         return sign(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, sharpness = inputs
+        ctx.save_for_backward(x, sharpness)
 
     @staticmethod
     @once_differentiable
@@ -291,11 +337,15 @@ def checked_sharpness(owner: str, t: tuple[float, float]) -> tuple[float, float]
 
 
 class _StepSTE(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, tie: bool) -> Tensor:
-        if ctx.needs_input_grad[0]:
-            _keep_passing(ctx, x)
+    def forward(x: Tensor, tie: bool) -> Tensor:
         return (x >= 0 if tie else x > 0).to(x.dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _keep_passing(ctx, inputs[0])
 
     @staticmethod
     @once_differentiable

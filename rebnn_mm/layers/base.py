@@ -7,26 +7,16 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..functional.native import holds_values
-from ..functional.replay import Tape, compute, current_tape, hooked
+from ..functional.native import holds_values, is_transformed
+from ..functional.sign_product import LINEAR, Geometry, scaled_sums, sign_product, smallest_type
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
 from ..quantizers.base import holds
 from ..quantizers.builder import QuantizerConfig, activation_quantizer_class
+from .memory import MEMORY
 from .naming import Named, name_matches, watch_names
 
 SHORTCUT_NAMES = ('downsample', 'shortcut')
 """Names under which OpenMMLab's backbones hold the convolution of a shortcut."""
-
-
-MEMORY = ('sums', 'recompute', 'plain')
-"""What is kept for the backward pass: a layer's input and, where a block computes the rest again, integer sums; the
-input only; or whatever PyTorch would keep. Results are the same."""
-
-
-def memory_of(*layers: nn.Module) -> str:
-    """What binary layers keep that are computed together; ``'plain'`` where one is real, which is dear to repeat."""
-    binary = [layer for layer in layers if isinstance(layer, BinaryLayer) and layer.binary]
-    return binary[0].memory if layers and len(binary) == len(layers) else 'plain'
 
 
 class BinaryLayer(Named, nn.Module):
@@ -63,7 +53,7 @@ class BinaryLayer(Named, nn.Module):
         channels: int,
         channel_dim: int,
         keep_real: Sequence[str] | bool,
-        memory: str = 'sums',
+        memory: str = 'plain',
     ) -> None:
         """Second half of ``__init__``, once the torch layer exists."""
         if not isinstance(keep_real, bool | list | tuple):
@@ -88,7 +78,7 @@ class BinaryLayer(Named, nn.Module):
         elif self.activation_quantizer is None:
             self.stay_real('no quantizers')
         watch_names()
-        self.__dict__['_weight_is_ours'] = True
+        self._has_bias = self._parameters.get('bias') is not None
 
     @classmethod
     def activation_with(cls, shift: str | None) -> dict[str, Any]:
@@ -134,23 +124,8 @@ class BinaryLayer(Named, nn.Module):
         """Class and name, to begin an error message with."""
         return f'{type(self).__name__} {self.layer_name!r}' if self.layer_name else type(self).__name__
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        replaced = name == 'weight' and type(value) is nn.Parameter and value is not self._parameters.get('weight')
-        if replaced and self.__dict__.get('_weight_is_ours') and self.binary:
-            raise RuntimeError(
-                f'{self.described()}: the latent weight cannot be replaced. Folding a batch norm into it '
-                "(fuse_conv_bn, --fuse-conv-bn) would flip signs wherever the norm's weight is negative: leave the "
-                'norm in place. To change values, write into layer.weight.data.'
-            )
-        super().__setattr__(name, value)
-
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
-        # load_state_dict(assign=True) puts the loaded tensor in the weight's place.
-        self.__dict__['_weight_is_ours'] = False
-        try:
-            super()._load_from_state_dict(state_dict, prefix, *args)
-        finally:
-            self.__dict__['_weight_is_ours'] = True
+        super()._load_from_state_dict(state_dict, prefix, *args)
         if self.weight_quantizer is not None and f'{prefix}weight' in state_dict:
             quantizer = self.weight_quantizer
             # Of another method's state what this one learns may be missing.
@@ -168,9 +143,10 @@ class BinaryLayer(Named, nn.Module):
         """What the torch layer computes, without its bias."""
         raise NotImplementedError(f'{type(self).__name__} has to implement _multiply(x, weight)')
 
-    def _with_gradients(self, x: Tensor, weight: Tensor, value: Tensor) -> Tensor:
-        """The value, with the gradients of :meth:`_multiply`."""
-        raise NotImplementedError(f'{type(self).__name__} has to implement _with_gradients(x, weight, value)')
+    @property
+    def _geometry(self) -> Geometry:
+        """Of the convolution; that of a product for other layers."""
+        return LINEAR
 
     def _along_outputs(self, values: Tensor) -> Tensor:
         """One value per output, to broadcast over the layer's output."""
@@ -187,20 +163,42 @@ class BinaryLayer(Named, nn.Module):
     def _forward_binary(self, x: Tensor) -> Tensor:
         if self.training:
             self._warn_if_not_driven()
-        return compute(self._compute, x, [self], 'plain' if self.memory == 'plain' else 'gradients')
+        bias = getattr(self, 'bias', None)
+        if bias is not None and not self._has_bias:
+            raise RuntimeError(
+                f'{self.described()}: has been given a bias, as fuse_conv_bn (--fuse-conv-bn) does when it folds a '
+                "batch norm into the latent weight. That flips signs wherever the norm's weight is negative: load the "
+                'model again and leave its norms in place.'
+            )
+        y = self._product(self._quantized_input(x))
+        return y if bias is None else (y + self._along_outputs(bias)).to(y.dtype)
 
-    def _compute(self, x: Tensor) -> Tensor:
-        if torch.compiler.is_compiling():
-            return self._add_bias(self._multiply(self._quantized_input(x), self._training_weight()))
-        if not torch.is_grad_enabled() or not any(t.requires_grad for t in (x, *self.parameters())):
-            return self._add_bias(self._value(x))
-        quantized, weight = self._quantized_input(x), self._training_weight()
+    def _product(self, values: Tensor) -> Tensor:
+        """The product of the quantized input and the weight."""
+        quantizer = self.weight_quantizer
+        if quantizer is None or not self._computes_with_codes:
+            return self._multiply(values, self._training_weight())
+        learns = torch.is_grad_enabled() and (values.requires_grad or any(p.requires_grad for p in self.parameters()))
+        weight = self._training_weight() if learns else None
+        if weight is not None and not self._knows_training_values and holds_values(values):
+            self._check_training_values(values, weight)
+        exact = self._sums_signs and not is_transformed()
+        if weight is not None and not exact:
+            return self._multiply(values, weight)
         with torch.no_grad():
-            if not self._knows_training_values and holds_values(quantized):
-                self._check_training_values(quantized, weight)
-            value = self._value(x, quantized, weight)
-        return self._add_bias(self._with_gradients(quantized.to(value.dtype), weight.to(value.dtype), value))
+            codes, factor = quantizer.codes(self.weight)
+        if not exact:
+            product = self._multiply(values, codes)
+            # Under autocast the second product is float32, and the layer's output is not to be.
+            return product if factor is None else (product * self._along_outputs(factor)).to(product.dtype)
+        device = values.device.type
+        compute = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else values.dtype
+        if weight is None:
+            return scaled_sums(values, codes, factor, self._geometry, compute, compute)
+        kept = smallest_type(self._largest_sum, compute) if self.memory == 'sums' else compute
+        return sign_product(values, weight, codes, factor, self._geometry, compute, kept)
 
+    @torch.no_grad()
     def _check_training_values(self, quantized: Tensor, weight: Tensor) -> None:
         """Refuse, in the first step, quantizers that train with other values than they say."""
         wrong: nn.Module | None = None
@@ -218,47 +216,15 @@ class BinaryLayer(Named, nn.Module):
             )
         self._knows_training_values = True
 
-    def _value(self, x: Tensor, quantized: Tensor | None = None, weight: Tensor | None = None) -> Tensor:
-        """The product of quantized input and weight, which may be known already."""
-        tape = current_tape() or Tape('gradients')
-        largest = self._largest_sum if self._computes_with_codes else math.inf
-        sums, factor = tape.product(lambda: self._exact_product(x, quantized, weight), largest)
-        # Under autocast the product is float32, and the layer's output is not to be.
-        return sums if factor is None else (sums * self._along_outputs(factor)).to(sums.dtype)
-
-    def _exact_product(
-        self, x: Tensor, quantized: Tensor | None, weight: Tensor | None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Sums of products of quantized input and codes, and the factor; or the product, and no factor."""
-        quantizer = self.weight_quantizer
-        if quantizer is not None and self._computes_with_codes:
-            codes, factor = quantizer.codes(self.weight)
-            return self._sums(x, quantized, codes), None if factor is None else factor.detach()
-        quantized = self._quantized_input(x) if quantized is None else quantized
-        return self._multiply(quantized, self._training_weight() if weight is None else weight), None
-
-    def _sums(self, x: Tensor, quantized: Tensor | None, codes: Tensor) -> Tensor:
-        """The sums of products of quantized input and codes."""
-        own = self.activation_quantizer
-        if own is not None and own.plain_sign and self._largest_sum < math.inf and not hooked(own):
-            sums = self._sums_of_signs(x, codes)
-            if sums is not None:
-                return sums
-        quantized = self._quantized_input(x) if quantized is None else quantized
-        return self._multiply(quantized, codes)
-
-    def _sums_of_signs(self, x: Tensor, weight: Tensor) -> Tensor | None:
-        """The sums of products of the signs of the shifted input and of a weight, if there are kernels for them."""
-        return None
-
-    def _add_bias(self, y: Tensor) -> Tensor:
-        bias = self._parameters.get('bias')
-        return y if bias is None else (y + self._along_outputs(bias)).to(y.dtype)
-
     @property
     def _computes_with_codes(self) -> bool:
         quantizer = self.weight_quantizer
         return quantizer is not None and quantizer.has_codes and (quantizer.same_in_training or not self.training)
+
+    @property
+    def _sums_signs(self) -> bool:
+        """Whether the product is a sum of signs, with no zeros among them but those of its own padding."""
+        return math.isfinite(self._largest_sum)
 
     @property
     def _largest_sum(self) -> float:

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.module import register_module_module_registration_hook
 
-from ..functional.native import sign_sums
-from ..functional.sign_product import Geometry, conv_gradients
+from ..functional.sign_product import Geometry
 from ..quantizers.builder import QuantizerConfig
 from ..utils.options import unknown_options
 from .base import SHORTCUT_NAMES, BinaryLayer
@@ -52,7 +51,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
 
     Raises:
         ValueError: an option that cannot be honoured; the message says which and why.
-        RuntimeError: the latent weight of a binary layer is replaced, as mmcv's ``fuse_conv_bn`` does.
+        RuntimeError: in the forward pass, if the layer has been given a bias, as mmcv's ``fuse_conv_bn`` does.
 
     Example:
         >>> conv = BinaryConv2d(16, 32, 3, padding=1, bias=False)
@@ -88,7 +87,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         pad_value: int | None = None,
         pad_end: bool = False,
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
-        memory: str = 'sums',
+        memory: str = 'plain',
         **unknown: Any,
     ) -> None:
         if unknown:
@@ -163,17 +162,10 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
     def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
         return functional.conv2d(x, weight, None, *self._geometry)
 
-    def _sums_of_signs(self, x: Tensor, weight: Tensor) -> Tensor | None:
-        if self.padding_mode != 'zeros' or isinstance(self.padding, str) or self.pad_end:
-            return None
-        assert self.activation_quantizer is not None
-        shift = self.activation_quantizer.shift
-        return sign_sums(x, shift, weight, self.stride, self.padding, self.dilation, self.groups, self.pad_value)
-
-    def _with_gradients(self, x: Tensor, weight: Tensor, value: Tensor) -> Tensor:
-        if x.dim() == 3:
-            return conv_gradients(x[None], weight, value[None], self._geometry)[0]
-        return conv_gradients(x, weight, value, self._geometry)
+    @property
+    def _sums_signs(self) -> bool:
+        padded_with_zeros = self.padding_mode == 'zeros' and self.pad_value == 0
+        return super()._sums_signs and (self._pads_itself or not padded_with_zeros)
 
     def _along_outputs(self, values: Tensor) -> Tensor:
         return values.view(-1, 1, 1)

@@ -8,8 +8,6 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..functional.native import linear_sign_sums
-from ..functional.sign_product import linear_gradients
 from ..quantizers.builder import QuantizerConfig
 from ..utils.options import unknown_options
 from .base import SHORTCUT_NAMES, BinaryLayer
@@ -30,7 +28,6 @@ class BinaryLinear(BinaryLayer, nn.Linear):
 
     Raises:
         ValueError: an option that cannot be honoured; the message says which and why.
-        RuntimeError: the latent weight of a binary layer is replaced.
 
     Example:
         >>> BinaryLinear(16, 4)(torch.randn(2, 5, 16)).shape
@@ -48,7 +45,7 @@ class BinaryLinear(BinaryLayer, nn.Linear):
         weight: QuantizerConfig = 'default',
         activation: QuantizerConfig = 'default',
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
-        memory: str = 'sums',
+        memory: str = 'plain',
         **unknown: Any,
     ) -> None:
         if unknown:
@@ -67,13 +64,6 @@ class BinaryLinear(BinaryLayer, nn.Linear):
 
     def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
         return functional.linear(x, weight)
-
-    def _sums_of_signs(self, x: Tensor, weight: Tensor) -> Tensor | None:
-        assert self.activation_quantizer is not None
-        return linear_sign_sums(x, self.activation_quantizer.shift, weight)
-
-    def _with_gradients(self, x: Tensor, weight: Tensor, value: Tensor) -> Tensor:
-        return linear_gradients(x, weight, value)
 
     def _along_outputs(self, values: Tensor) -> Tensor:
         return values

@@ -11,22 +11,26 @@ from mmengine.registry import MODELS
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..functional import channel_centred, channel_mean_abs, per_channel, sign, zero_outside_one_
+from ..functional import channel_centred, channel_mean_abs, per_channel, sign, zero_outside_one
 from ..quantizers import SignWeight
 
 
 class _CentredSign(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, weight: Tensor) -> Tensor:
-        centred = channel_centred(weight)
-        ctx.save_for_backward(centred)
-        return sign(centred) * per_channel(channel_mean_abs(weight), weight)
+    def forward(weight: Tensor) -> Tensor:
+        return sign(channel_centred(weight)) * per_channel(channel_mean_abs(weight), weight)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (centred,) = ctx.saved_tensors
-        return channel_centred(zero_outside_one_(grad.clone(), centred))
+        (weight,) = ctx.saved_tensors
+        return channel_centred(zero_outside_one(grad, channel_centred(weight)))
 
 
 def centred_sign(weight: Tensor) -> Tensor:

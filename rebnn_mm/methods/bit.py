@@ -17,10 +17,16 @@ LEAST_SCALE = 1e-5
 
 
 class _ElasticSign(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, alpha: Tensor) -> Tensor:
-        ctx.save_for_backward(x, alpha)
+    def forward(x: Tensor, alpha: Tensor) -> Tensor:
         return sign(x) * alpha
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, alpha = inputs
+        ctx.save_for_backward(x, alpha)
 
     @staticmethod
     @once_differentiable
@@ -61,11 +67,17 @@ def elastic_sign(x: Tensor, alpha: Tensor) -> Tensor:
 
 
 class _ElasticLevels(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, alpha: Tensor, low: int, high: int) -> Tensor:
+    def forward(x: Tensor, alpha: Tensor, low: int, high: int) -> Tensor:
+        return (x / alpha).round_().clamp_(low, high) * alpha
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, alpha, low, high = inputs
         ctx.save_for_backward(x, alpha)
         ctx.range = low, high
-        return (x / alpha).round_().clamp_(low, high) * alpha
 
     @staticmethod
     @once_differentiable

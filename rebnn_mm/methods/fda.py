@@ -25,10 +25,16 @@ TERMS = (9, 18)
 
 
 class _SignFourier(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, highest: Tensor) -> Tensor:
-        ctx.save_for_backward(x, highest)
+    def forward(x: Tensor, highest: Tensor) -> Tensor:
         return sign(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, highest = inputs
+        ctx.save_for_backward(x, highest)
 
     @staticmethod
     @once_differentiable

@@ -30,10 +30,16 @@ EPS = 1e-5
 
 
 class _SignTriangle(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, sharpness: Tensor) -> Tensor:
-        ctx.save_for_backward(x, sharpness)
+    def forward(x: Tensor, sharpness: Tensor) -> Tensor:
         return sign(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, sharpness = inputs
+        ctx.save_for_backward(x, sharpness)
 
     @staticmethod
     @once_differentiable

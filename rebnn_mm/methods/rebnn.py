@@ -31,10 +31,16 @@ RELEASED_CODE_BIN = 0.02
 
 
 class _ScaledSignReleased(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, alpha: Tensor) -> Tensor:
-        ctx.save_for_backward(weight, alpha)
+    def forward(weight: Tensor, alpha: Tensor) -> Tensor:
         return sign(weight) * per_channel(alpha, weight)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        weight, alpha = inputs
+        ctx.save_for_backward(weight, alpha)
 
     @staticmethod
     @once_differentiable
@@ -81,8 +87,9 @@ class ReBNNWeight(LearnedScaleWeight):
         \delta_w = \alpha \circ G \circ 1_{|w| \le 1} + \gamma \circ (w - \alpha \circ sign(w)),
         \quad G = \frac{\partial L}{\partial \hat w}
 
-    The backward pass gives the first term and the gradient of alpha. The second one and the update of gamma belong
-    around the optimizer step, where the gradient is reduced, unscaled and accumulated:
+    The backward pass gives :math:`\alpha \circ G` and the gradient of alpha. The mask :math:`1_{|w| \le 1}`, the
+    second term and the update of gamma belong around the optimizer step, where the gradient is reduced, unscaled and
+    accumulated:
     :class:`rebnn_mm.engine.ReBNNHook` in mmengine, :class:`rebnn_mm.engine.ResilientGradient` elsewhere. Training
     without either warns once (:class:`rebnn_mm.quantizers.MissingHookWarning`).
 
@@ -156,9 +163,7 @@ class ReBNNWeight(LearnedScaleWeight):
     def forward(self, weight: Tensor) -> Tensor:
         if self.variant == 'official':
             return scaled_sign_released(weight, self.alpha)
-        if not self.driven:
-            return scaled_sign(self.latent(weight), self.alpha)
-        # While a ResilientGradient is attached, it applies the mask and the centring to the summed gradient.
+        # The mask and the centring belong to the summed gradient, at the optimizer's step.
         if self.center is not None:
             weight = channel_centred(weight, through=False)
         return scaled_sign(weight, self.alpha, mask=False)

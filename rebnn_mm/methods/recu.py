@@ -24,10 +24,16 @@ EPS = 1e-5
 
 
 class _RectifiedSign(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, bound: Tensor) -> Tensor:
-        ctx.save_for_backward(weight, bound)
+    def forward(weight: Tensor, bound: Tensor) -> Tensor:
         return sign(weight)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        weight, bound = inputs
+        ctx.save_for_backward(weight, bound)
 
     @staticmethod
     @once_differentiable

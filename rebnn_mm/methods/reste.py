@@ -24,10 +24,16 @@ WINDOW, INNER = 1.5, 0.1
 
 
 class _SignPower(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, power: Tensor) -> Tensor:
-        ctx.save_for_backward(x, power)
+    def forward(x: Tensor, power: Tensor) -> Tensor:
         return sign(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, power = inputs
+        ctx.save_for_backward(x, power)
 
     @staticmethod
     @once_differentiable

@@ -15,12 +15,17 @@ from ..quantizers import ActivationQuantizer, WeightQuantizer, check_bits, check
 
 
 class _TernaryWeight(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, per: str, clip: float) -> Tensor:
-        ctx.save_for_backward(weight)
-        ctx.clip = clip
+    def forward(weight: Tensor, per: str, clip: float) -> Tensor:
         codes, scale = ternary_codes(weight, per)
         return codes * scale
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        weight, _, ctx.clip = inputs
+        ctx.save_for_backward(weight)
 
     @staticmethod
     @once_differentiable

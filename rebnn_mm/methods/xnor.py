@@ -17,16 +17,21 @@ from ..quantizers import SignWeight
 
 
 class _XNORWeight(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, weight: Tensor) -> Tensor:
-        alpha = channel_mean_abs(weight)
-        ctx.save_for_backward(weight, alpha)
-        return sign(weight) * per_channel(alpha, weight)
+    def forward(weight: Tensor) -> Tensor:
+        return sign(weight) * per_channel(channel_mean_abs(weight), weight)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        weight, alpha = ctx.saved_tensors
+        (weight,) = ctx.saved_tensors
+        alpha = channel_mean_abs(weight)
         return grad * ((weight.abs() <= 1) * per_channel(alpha, weight) + 1 / weight[0].numel())
 
 

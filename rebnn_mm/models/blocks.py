@@ -11,11 +11,9 @@ from mmcv.cnn import build_conv_layer, build_norm_layer
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from rebnn_mm.functional.replay import compute
 from rebnn_mm.layers import BinaryConv2d, Maxout, RPReLU, SqueezeExcite
-from rebnn_mm.layers.base import memory_of
+from rebnn_mm.layers.memory import memory_of, run_block
 from rebnn_mm.registry import BLOCKS
 
 # Pickled models look for PaddedShortcut here.
@@ -121,9 +119,8 @@ class BinaryBasicBlock(BaseModule):
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the block, keeping for the backward pass what its convolutions' ``memory`` says, or only x."""
-        if self.with_cp and x.requires_grad:
-            return checkpoint(self.forward_block, x, use_reentrant=False)
-        return compute(self.forward_block, x, [self], memory_of(self.conv1, self.conv2))
+        memory = 'recompute' if self.with_cp else memory_of(self.conv1, self.conv2)
+        return run_block(self.forward_block, x, [self], memory)
 
 
 @BLOCKS.register_module(name=['BinaryBiRealBlock', 'bireal'])

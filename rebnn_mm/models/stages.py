@@ -7,8 +7,7 @@ from mmcv.cnn import build_conv_layer, build_norm_layer
 from mmengine.model import BaseModule, Sequential
 from torch import Tensor
 
-from rebnn_mm.functional.replay import compute
-from rebnn_mm.layers.base import memory_of
+from rebnn_mm.layers.memory import memory_of, run_block
 from rebnn_mm.registry import BLOCKS, summary
 
 from .blocks import BinaryBasicBlock
@@ -146,7 +145,7 @@ class BinaryUnit(BaseModule):
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the unit; see the class for shapes."""
-        return compute(self._unit, x, [self], memory_of(self.conv))
+        return run_block(self._unit, x, [self], memory_of(self.conv))
 
     def _unit(self, x: Tensor) -> Tensor:
         y = self.bn(self.conv(x))

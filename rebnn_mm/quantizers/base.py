@@ -1,6 +1,7 @@
 """What a binary layer asks of the quantizers it is handed."""
 
 import warnings
+import weakref
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -20,8 +21,19 @@ def holds(state_dict: Mapping[str, Any], name: str, value: Tensor) -> bool:
     return name in state_dict and state_dict[name].shape == value.shape
 
 
+DRIVERS = {'BinaryHook': 'MethodDriver', 'ReBNNHook': 'ResilientGradient'}
+"""What a hook attaches to the optimizer."""
+
+
 class MissingHookWarning(UserWarning):
     """Layers are trained without the hook that carries their method."""
+
+
+PASSES_WITHOUT_STEP = 1000
+"""Forward passes in training without a step of the optimizer after which an attached rule warns."""
+
+_attached: weakref.WeakKeyDictionary[nn.Module, dict[str, weakref.ref[object]]] = weakref.WeakKeyDictionary()
+"""By quantizer, what carries its method through an optimizer's steps. Not an attribute, which copies would have."""
 
 
 class Quantizer(nn.Module):
@@ -52,8 +64,7 @@ class Quantizer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.driven = False
-        """Whether the hook is at work."""
+        self._passes = 0
 
     def set_progress(self, done: float) -> None:
         """Renew what follows a schedule; called before every epoch, or before every step.
@@ -64,8 +75,49 @@ class Quantizer(nn.Module):
 
     def warn_if_not_driven(self) -> None:
         """Warn once that the method's hook is missing, if it is."""
-        if self.hook and not self.driven and torch.is_grad_enabled():
+        if not self.hook or not torch.is_grad_enabled() or torch.compiler.is_compiling():
+            return
+        if not self.driven:
             warnings.warn(self.missing_hook_message(), MissingHookWarning, stacklevel=2)
+            return
+        self._passes += 1
+        if self._passes == PASSES_WITHOUT_STEP:
+            warnings.warn(
+                f'{type(self).__name__}: {PASSES_WITHOUT_STEP} training passes and no step of the optimizer that '
+                f'{self.hook} is attached to, so its rule is not applied. Attach it to the optimizer whose step() is '
+                'called.',
+                MissingHookWarning,
+                stacklevel=2,
+            )
+
+    @property
+    def driven(self) -> bool:
+        """Whether the hook is at work."""
+        return DRIVERS.get(self.hook) in _attached.get(self, {})
+
+    def attach(self, driver: object) -> None:
+        """Note what carries the method through an optimizer's steps.
+
+        Raises:
+            ValueError: another object of that class does so already.
+        """
+        drivers = _attached.setdefault(self, {})
+        name = type(driver).__name__
+        before = drivers[name]() if name in drivers else None
+        if before is not None and before is not driver:
+            raise ValueError(
+                f'{name}: {type(self).__name__} is attached to another {name}, whose rules would run twice. Use one '
+                'hook (ReBNNHook does all that BinaryHook does), or detach() the other one first.'
+            )
+        drivers[name] = weakref.ref(driver)
+
+    def detach(self, driver: object) -> None:
+        """Forget what :meth:`attach` noted."""
+        _attached.get(self, {}).pop(type(driver).__name__, None)
+
+    def note_step(self) -> None:
+        """Note that the optimizer has taken a step."""
+        self._passes = 0
 
     def missing_hook_message(self) -> str:
         """What is lost without the hook, and the fix."""

@@ -100,11 +100,6 @@ def test_what_would_break_latent_weights_is_refused(name, value):
         BinaryEmbedding(6, 8, **{name: value})
 
 
-def test_latent_weight_cannot_be_replaced():
-    with pytest.raises(RuntimeError, match='latent weight cannot be replaced'):
-        embedding().weight = nn.Parameter(torch.zeros(6, 8))
-
-
 def test_an_unknown_option_is_named():
     with pytest.raises(ValueError, match="BinaryEmbedding: no option 'wieght'. Did you mean 'weight'"):
         BinaryEmbedding(4, 4, wieght=None)

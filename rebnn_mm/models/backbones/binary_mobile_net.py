@@ -9,8 +9,7 @@ from mmengine.model import BaseModule, Sequential
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from rebnn_mm.functional.replay import compute
-from rebnn_mm.layers.base import memory_of
+from rebnn_mm.layers.memory import memory_of, run_block
 from rebnn_mm.models.blocks import BinaryBasicBlock
 from rebnn_mm.models.shortcuts import shortcut_pool
 from rebnn_mm.models.stages import block_style
@@ -82,7 +81,7 @@ class BinaryMobileBlock(BaseModule):
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the block; see the class for shapes."""
-        return compute(self._block, x, [self], memory_of(self.conv1, self.conv2))
+        return run_block(self._block, x, [self], memory_of(self.conv1, self.conv2))
 
     def _block(self, x: Tensor) -> Tensor:
         y = self.act1(self.bn1(self.conv1(x)) + self.pool(x))

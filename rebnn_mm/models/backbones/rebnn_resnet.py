@@ -7,7 +7,7 @@ from mmcv.cnn import build_activation_layer, build_conv_layer, build_norm_layer
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from rebnn_mm.functional.replay import compute
+from rebnn_mm.layers.memory import run_block
 from rebnn_mm.models.stages import build_stage
 
 from .staged_backbone import Config, StagedBackbone
@@ -161,7 +161,7 @@ class ReBNNResNet(StagedBackbone):
 
     def forward_stem(self, x: Tensor) -> Tensor:
         """Convolution, BN, activation and pooling."""
-        return compute(self._behind_stem, self.conv1(x), [self.bn1, self.stem_act, self.maxpool], self.stem_memory)
+        return run_block(self._behind_stem, self.conv1(x), [self.bn1, self.stem_act, self.maxpool], self.stem_memory)
 
     def _behind_stem(self, x: Tensor) -> Tensor:
         return self.maxpool(self.stem_act(self.bn1(x)))

@@ -1,0 +1,100 @@
+"""What is done around each step of a PyTorch optimizer, on gradients that are final."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.optim import Optimizer
+
+
+def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callable[[], None]) -> list[Any]:
+    """Call functions before and after each step of an optimizer, also of a step that computes its own gradients.
+
+    Step hooks see the gradient after accumulation, after DDP's reduction and after ``GradScaler`` has unscaled it, and
+    are not called for a step that is skipped for inf. ``step(closure)``, which Lightning always uses, computes the
+    gradient inside the step: ``before`` then follows each call of the closure.
+
+    Args:
+        optimizer: any optimizer of PyTorch's interface.
+        before: finishes gradients.
+        after: looks at what the step changed.
+
+    Returns:
+        list: handles; ``remove()`` takes the hooks away.
+
+    Raises:
+        ValueError: the optimizer does not take its steps by ``step``.
+
+    Source: ``torch.optim.Optimizer.register_step_pre_hook``.
+
+    Example:
+        >>> weight = nn.Parameter(torch.ones(1))
+        >>> optimizer = torch.optim.SGD([weight], lr=1.0)
+        >>> handles = around_step(optimizer, lambda: weight.grad.mul_(0), lambda: None)
+        >>> def closure():
+        ...     weight.grad = torch.ones(1)
+        >>> optimizer.step(closure)
+        >>> weight.data
+        tensor([1.])
+    """
+    if hasattr(optimizer, 'first_step') and hasattr(optimizer, 'second_step'):
+        raise ValueError(
+            f'{type(optimizer).__name__} steps by first_step() and second_step(), where the rule at step() is not '
+            'called. Attach to the optimizer that it wraps: attach(optimizer.base_optimizer).'
+        )
+    if type(optimizer).__name__ == 'ZeroRedundancyOptimizer':
+        raise ValueError(
+            'ZeroRedundancyOptimizer shards the step, where the rule cannot see whole channels; use the plain '
+            'optimizer, or FSDP2 (fully_shard).'
+        )
+
+    def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        closure = kwargs['closure'] if kwargs.get('closure') else args[1] if len(args) > 1 else None
+        if closure is None:
+            before()
+            return None
+
+        def finished() -> Any:
+            loss = closure()
+            with torch.no_grad():
+                before()
+            return loss
+
+        return (args[0], finished, *args[2:]) if len(args) > 1 else args, {
+            key: finished if key == 'closure' else value for key, value in kwargs.items()
+        }
+
+    def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        after()
+
+    return [optimizer.register_step_pre_hook(before_step), optimizer.register_step_post_hook(after_step)]
+
+
+def refuse_fsdp1(model: nn.Module) -> None:
+    """Refuse ``FullyShardedDataParallel``, whose flat parameters hide the channels.
+
+    Raises:
+        ValueError: the model, or a part of it, is wrapped.
+    """
+    wrapped = [name for name, part in model.named_modules() if type(part).__name__ == 'FullyShardedDataParallel']
+    flat = [name for name, p in model.named_parameters() if hasattr(p, '_is_flat_param') or hasattr(p, '_flat_param')]
+    if wrapped or flat or any(c.__name__ == 'FullyShardedDataParallel' for c in type(model).__mro__):
+        raise ValueError(
+            'FullyShardedDataParallel flattens parameters, and rules of binary layers need whole channels. Use FSDP2 '
+            "(torch.distributed.fsdp.fully_shard) or DistributedDataParallel (mmengine's --launcher)."
+        )
+
+
+def local(tensor: Tensor) -> Tensor:
+    """Return the channels of a parameter that this process holds; the parameter itself if it is not sharded.
+
+    Raises:
+        ValueError: the parameter is sharded along other dimensions than the first.
+    """
+    if not isinstance(tensor, DTensor):
+        return tensor
+    if not all(isinstance(p, Replicate) or p == Shard(0) for p in tensor.placements):
+        raise ValueError(f'rules of binary layers need whole channels, Shard(0); this one has {tensor.placements}')
+    return tensor.to_local()
