@@ -63,7 +63,7 @@ class ResilientGradient:
             if isinstance(module, BinaryLayer) and isinstance(module.weight_quantizer, ReBNNWeight)
         }
         for layer in self._layers.values():
-            layer.quantizer.start(layer.weight)
+            layer.quantizer.start(layer.parameter)
         self.term_shares: dict[str, float] = {}
         """By layer, the share that ``statistics`` found last; without layers that have no term."""
         self.masked_shares: dict[str, float] = {}
@@ -96,6 +96,7 @@ class ResilientGradient:
             for layer in self._layers.values()
             if id(layer.weight if layer.weight.requires_grad else layer.quantizer.alpha) in held
         ]
+        _refuse_tied(layers)
         for layer in layers:
             alpha = layer.quantizer.alpha
             if alpha.requires_grad and id(alpha) not in held:
@@ -245,6 +246,17 @@ class ResilientGradient:
 def _on_bound(quantizers: Sequence[ReBNNWeight], which: int) -> torch.Tensor:
     """Share of channels whose gamma is on its lower (0) or upper (1) bound."""
     return torch.cat([local(q.gamma) == q.gamma_bounds[which] for q in quantizers if q.gamma_bounds]).double().mean()
+
+
+def _refuse_tied(layers: Sequence[ResilientLayer]) -> None:
+    owners: dict[int, str] = {}
+    for layer in layers:
+        other = owners.setdefault(id(layer.parameter), layer.name)
+        if other != layer.name:
+            raise ValueError(
+                f'ReBNN layers {other!r} and {layer.name!r} share one weight and have scaling factors of their own, '
+                'so its gradient does not tell what either needs for gamma. Use one layer twice, or another method.'
+            )
 
 
 def fused_message(optimizer: Optimizer) -> str:

@@ -75,7 +75,7 @@ class ResilientLayer:
         assert isinstance(layer.weight_quantizer, ReBNNWeight)
         self.name = name
         self.quantizer: ReBNNWeight = layer.weight_quantizer
-        self._parameter = layer.weight
+        self.parameter = layer.weight
         self.weight = local(layer.weight)
         self.counts = LayerCounts(self.weight)
         self.negative: Tensor | None = None
@@ -89,7 +89,7 @@ class ResilientLayer:
     @property
     def frozen(self) -> bool:
         """Whether this step leaves the weight alone."""
-        return not self._parameter.requires_grad or self._parameter.grad is None
+        return not self.parameter.requires_grad or self.parameter.grad is None
 
     @property
     def alpha(self) -> Tensor:
@@ -103,7 +103,7 @@ class ResilientLayer:
 
     def shard_gamma(self) -> None:
         """Share gamma out as the weight's channels are, which FSDP2 leaves to the owners of buffers."""
-        weight, gamma = self._parameter, self.quantizer.gamma
+        weight, gamma = self.parameter, self.quantizer.gamma
         if isinstance(weight, DTensor) and not isinstance(gamma, DTensor):
             self.quantizer.gamma = distribute_tensor(gamma, weight.device_mesh, weight.placements)
 
@@ -238,7 +238,7 @@ def _alike(items: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[An
 
 
 def _gradient(layer: ResilientLayer) -> Tensor:
-    grad = layer._parameter.grad
+    grad = layer.parameter.grad
     assert grad is not None
     return local(grad)
 

@@ -5,8 +5,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -78,6 +80,20 @@ def is_transformed() -> bool:
     if torch.jit.is_tracing() or torch.compiler.is_compiling():
         return True
     return torch._C._are_functorch_transforms_active()
+
+
+def autocast_type(x: Tensor) -> torch.dtype:
+    """Return the type that autocast, where it is at work, gives a product of this tensor."""
+    device = x.device.type
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return x.dtype
+
+
+def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
+    """Switch autocast off on a tensor's device, if it has any (``meta`` has none)."""
+    device = x.device.type
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
 
 
 def holds_values(*tensors: Tensor) -> bool:

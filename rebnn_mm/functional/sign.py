@@ -173,7 +173,7 @@ class _SignTanh(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         x, t = ctx.saved_tensors
         slope = t.clamp(min=1)  # k t, which is 1 until t is
-        return (x * t).tanh_().square_().neg_().add_(1).mul_(slope).mul_(grad_output), None
+        return (x * t).tanh_().square_().neg_().add_(1).mul_(slope) * grad_output, None
 
 
 def sign_ste(x: Tensor) -> Tensor:

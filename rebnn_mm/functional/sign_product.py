@@ -72,7 +72,7 @@ def sum_signs(
     geometry = Geometry(tuple(stride), tuple(padding), tuple(dilation), groups)
     sums = _kernel_sums(x, codes, geometry)
     if sums is None:
-        with torch.autocast(x.device.type, enabled=False):
+        with native.without_autocast(x):
             sums = _multiply(x.to(compute), codes.to(compute), geometry)
         if x.device.type != 'cpu':
             # A GPU's library may choose Winograd's algorithm, whose sums of integers are not quite integers.

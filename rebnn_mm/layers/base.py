@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..functional.native import holds_values, is_transformed
+from ..functional.native import autocast_type, holds_values, is_transformed
 from ..functional.sign_product import LINEAR, Geometry, scaled_sums, sign_product, smallest_type
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
 from ..quantizers.base import holds
@@ -191,8 +191,7 @@ class BinaryLayer(Named, nn.Module):
             product = self._multiply(values, codes)
             # Under autocast the second product is float32, and the layer's output is not to be.
             return product if factor is None else (product * self._along_outputs(factor)).to(product.dtype)
-        device = values.device.type
-        compute = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else values.dtype
+        compute = autocast_type(values)
         if weight is None:
             return scaled_sums(values, codes, factor, self._geometry, compute, compute)
         kept = smallest_type(self._largest_sum, compute) if self.memory == 'sums' else compute

@@ -13,6 +13,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from ..functional import channel_mean_abs, is_pair, per_channel, sign
+from ..functional.native import without_autocast
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, SignWeight
 
@@ -44,7 +45,7 @@ class _SignFourier(torch.autograd.Function):
         angle, count = OMEGA * x, 2 * (highest + 1)
         series = (angle * count).sin_().div_(angle.sin())
         series = torch.where(angle == 0, count.to(series.dtype), series).mul_(2 * OMEGA / math.pi)
-        return torch.where(x.abs() <= 1, series.mul_(grad), 0), None
+        return torch.where(x.abs() <= 1, series * grad, 0), None
 
 
 def sign_fourier(x: Tensor, highest: Tensor) -> Tensor:
@@ -215,7 +216,7 @@ class FDAWeight(SignWeight):
         """The binarised weight, in training with noise, of the latent weight's shape."""
         codes = sign_fourier(weight, self.highest)
         if self.training:
-            with torch.autocast(weight.device.type, enabled=False):
+            with without_autocast(weight):
                 codes = codes + self.noise(weight.flatten(1)).view_as(weight)
         return codes * per_channel(channel_mean_abs(weight.detach()), weight)
 

@@ -19,6 +19,7 @@ from ..functional import (
     sign,
     standardised,
 )
+from ..functional.native import without_autocast
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, LearnedScaleWeight
 
@@ -46,7 +47,7 @@ class _SignTriangle(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         x, t = ctx.saved_tensors
         k = (1 / t).clamp(min=1)
-        return x.abs().mul_(-k * t.square()).add_(k * t * math.sqrt(2)).clamp_(min=0).mul_(grad), None
+        return x.abs().mul_(-k * t.square()).add_(k * t * math.sqrt(2)).clamp_(min=0) * grad, None
 
 
 def sign_triangle(x: Tensor, sharpness: Tensor) -> Tensor:
@@ -126,7 +127,7 @@ def rotated(filters: Tensor, left: Tensor, right: Tensor) -> Tensor:
         tensor([[[-3., -4.],
                  [ 1.,  2.]]])
     """
-    with torch.autocast(filters.device.type, enabled=False):
+    with without_autocast(filters):
         return left.T @ (filters @ right)
 
 
@@ -166,7 +167,7 @@ def refined_rotation(filters: Tensor, left: Tensor, right: Tensor, rounds: int =
         >>> rotated(x, left, right)
         tensor([[[1.4142, 1.4142]]])
     """
-    with torch.autocast(filters.device.type, enabled=False):
+    with without_autocast(filters):
         for _ in range(rounds):
             codes = sign(rotated(filters, left, right))
             left = _nearest_rotation(torch.einsum('iab,icb->ac', filters @ right, codes))

@@ -43,7 +43,7 @@ class _SignPower(torch.autograd.Function):
         exponent = 1 / power - 1
         slope = size.clamp(min=INNER).pow_(exponent).div_(power)
         slope = torch.where(size > INNER, slope, INNER**exponent)
-        return slope.mul_(size <= WINDOW).mul_(grad), None
+        return slope.mul_(size <= WINDOW) * grad, None
 
 
 def sign_power(x: Tensor, power: Tensor) -> Tensor:

@@ -1,0 +1,373 @@
+"""Binary layers next to ordinary features of PyTorch: right, or refused in one sentence."""
+
+import copy
+import io
+import warnings
+
+import pytest
+import torch
+import torch.distributed as dist
+from mmengine.registry import MODELS
+from torch import nn
+from torch.func import functional_call, grad, vmap
+from torch.optim.swa_utils import AveragedModel
+from torch.utils.flop_counter import FlopCounterMode
+
+from rebnn_mm.engine import MethodDriver, ResilientGradient
+from rebnn_mm.layers import BinaryConv2d
+from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
+from rebnn_mm.quantizers import MissingHookWarning
+from rebnn_mm.quantizers import base as quantizers_base
+from rebnn_mm.quantizers.shared import BinaryMeanScaleWeight, BinarySign
+from rebnn_mm.registry import BLOCKS, registered_classes
+
+METHODS = sorted(name for name in registered_classes(BinaryConv2d))
+pytestmark = pytest.mark.filterwarnings('ignore', category=MissingHookWarning)
+
+
+def block(memory='plain', style='react', method='ReBNNConv2d'):
+    torch.manual_seed(0)
+    made = BLOCKS.build(
+        dict(type=style, in_channels=8, out_channels=8, conv_cfg=dict(type=method, memory=memory)),
+    )
+    with torch.no_grad():
+        for conv in (made.conv1, made.conv2):
+            conv.weight.mul_(5)  # some beyond 1, where the mask is
+    return made
+
+
+def images():
+    return torch.randn(4, 8, 6, 6, generator=torch.Generator().manual_seed(1))
+
+
+def gradients(model, x=None):
+    model.zero_grad()
+    model(images() if x is None else x).square().mean().backward()
+    return {name: p.grad.clone() for name, p in model.named_parameters()}
+
+
+def assert_equal(ours, theirs):
+    assert ours.keys() == theirs.keys()
+    for name, value in theirs.items():
+        torch.testing.assert_close(ours[name], value, msg=name)
+
+
+MEMORIES = ['plain', 'sums', 'recompute']
+
+
+@pytest.mark.parametrize('memory', MEMORIES)
+def test_a_gradient_hook_fires_once(memory):
+    model = block(memory)
+    expected = gradients(model)
+    model.conv1.weight.register_hook(lambda g: 2 * g)
+    found = gradients(model)
+    torch.testing.assert_close(found['conv1.weight'], 2 * expected['conv1.weight'])
+
+
+@pytest.mark.parametrize('memory', MEMORIES)
+def test_functional_call_with_foreign_parameters(memory):
+    model, other = block(memory), block('plain')
+    with torch.no_grad():
+        for p in other.parameters():
+            p.add_(0.1)
+    expected = gradients(other)
+    foreign = {name: p.detach().clone().requires_grad_() for name, p in other.named_parameters()}
+    functional_call(model, foreign, (images(),)).square().mean().backward()
+    assert_equal({name: p.grad for name, p in foreign.items()}, expected)
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_replicas_of_data_parallel_have_gradients_and_a_bias():
+    """Replicas hold plain tensors as attributes, which is what CUDA's replication leaves of parameters."""
+    conv = ReBNNConv2d(8, 8, 3)
+    x = images()
+    expected = conv(x).detach()
+    replicas = {name: part._replicate_for_data_parallel() for name, part in conv.named_modules()}
+    for name, part in conv.named_modules():
+        for key, parameter in part._parameters.items():
+            setattr(replicas[name], key, None if parameter is None else parameter.detach().clone().requires_grad_())
+        replicas[name]._modules = {key: replicas[f'{name}.{key}'.lstrip('.')] for key in part._modules}
+    replica = replicas['']
+    y = replica(x)
+    torch.testing.assert_close(y, expected)
+    y.square().mean().backward()
+    assert replica.weight.grad.abs().sum() > 0 and replica.bias.grad.abs().sum() > 0
+
+
+def trained(steps=3, closure=False, memory='plain', model=None, **sgd):
+    model = block(memory) if model is None else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5, **sgd)
+    ResilientGradient(model).attach(optimizer)
+    MethodDriver(model).attach(optimizer)
+    for seed in range(steps):
+        x = torch.randn(4, 8, 6, 6, generator=torch.Generator().manual_seed(seed))
+
+        def loss(x=x):
+            optimizer.zero_grad()
+            found = model(x).square().mean()
+            found.backward()
+            return found
+
+        if closure == 'keyword':
+            optimizer.step(closure=loss)
+        elif closure:
+            optimizer.step(loss)
+        else:
+            loss()
+            optimizer.step()
+    return model
+
+
+@pytest.mark.parametrize('closure', [True, 'keyword'])
+def test_a_step_with_a_closure_is_the_step(closure):
+    assert_equal(trained(closure=closure).state_dict(), trained().state_dict())
+
+
+class SAM(torch.optim.Optimizer):
+    def __init__(self, base_optimizer):
+        super().__init__(base_optimizer.param_groups, {})
+        self.base_optimizer = base_optimizer
+
+    def first_step(self):
+        pass
+
+    def second_step(self):
+        self.base_optimizer.step()
+
+
+def test_an_optimizer_of_two_steps_is_refused_and_its_base_is_not():
+    model = block()
+    sam = SAM(torch.optim.SGD(model.parameters(), lr=0.1))
+    for rule in (ResilientGradient, MethodDriver):
+        with pytest.raises(ValueError, match=r'steps by first_step\(\) and second_step\(\).*base_optimizer'):
+            rule(model).attach(sam)
+    resilient = ResilientGradient(model).attach(sam.base_optimizer)
+    gradients(model)
+    sam.second_step()
+    assert all(layer.counts.steps == 1 for layer in resilient.layers)
+
+
+def test_a_rule_that_sees_passes_and_no_step_warns(monkeypatch):
+    monkeypatch.setattr(quantizers_base, 'PASSES_WITHOUT_STEP', 3)
+    model = block()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    ResilientGradient(model).attach(optimizer)
+    with warnings.catch_warnings():
+        warnings.simplefilter('error', MissingHookWarning)
+        for _ in range(2):
+            gradients(model)
+        optimizer.step()
+        for _ in range(2):
+            gradients(model)
+    with pytest.warns(MissingHookWarning, match=r'3 training passes and no step of the optimizer'):
+        gradients(model)
+
+
+def saved_and_loaded(model):
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)
+
+
+@pytest.mark.parametrize('duplicate', [copy.deepcopy, saved_and_loaded, lambda model: AveragedModel(model).module])
+def test_a_copy_has_no_rule_and_says_so(duplicate):
+    model = block()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    resilient = ResilientGradient(model).attach(optimizer)
+    other = duplicate(model)
+    with pytest.warns(MissingHookWarning, match='without the resilient gradient'):
+        expected = gradients(other)
+    with warnings.catch_warnings():
+        warnings.simplefilter('error', MissingHookWarning)
+        assert_equal(gradients(model), expected)
+    resilient.detach()
+
+
+@pytest.mark.parametrize('memory', ['sums', 'recompute'])
+def test_dropout_in_a_block(memory):
+    def with_dropout(kept):
+        model = block(kept)
+        model.act1 = nn.Sequential(model.act1, nn.Dropout(0.5))
+        torch.manual_seed(2)
+        return gradients(model)
+
+    assert_equal(with_dropout(memory), with_dropout('plain'))
+
+
+class NoisySign(BinarySign):
+    def quantize(self, x):
+        return super().quantize(x + torch.rand_like(x) - 0.5)
+
+
+@pytest.mark.parametrize('memory', ['sums', 'recompute'])
+def test_a_quantizer_that_draws_random_numbers(memory):
+    def noisy(kept):
+        model = block(kept)
+        for conv in (model.conv1, model.conv2):
+            conv.activation_quantizer = NoisySign(8, -3)
+        torch.manual_seed(2)
+        return gradients(model)
+
+    assert_equal(noisy(memory), noisy('plain'))
+
+
+@pytest.mark.parametrize('memory', MEMORIES)
+@pytest.mark.parametrize(
+    'norm', [nn.BatchNorm2d, lambda channels: nn.InstanceNorm2d(channels, track_running_stats=True)]
+)
+def test_running_statistics_follow_a_batch_once(memory, norm):
+    model, expected = block(memory), block('plain')
+    for part in (model, expected):
+        part.bn1 = norm(8)
+    gradients(model)
+    expected(images())
+    assert_equal(dict(model.named_buffers()), dict(expected.named_buffers()))
+
+
+class Regularised(BinaryMeanScaleWeight):
+    def forward(self, weight):
+        self.penalty = weight.square().sum()
+        return super().forward(weight)
+
+
+@pytest.mark.parametrize('memory', MEMORIES)
+def test_a_quantizer_that_stores_a_regulariser(memory):
+    model = block(memory)
+    model.conv1.weight_quantizer = Regularised((8, 8, 3, 3))
+    y = model(images())
+    (y.square().mean() + model.conv1.weight_quantizer.penalty).backward()
+    expected = gradients(model)['conv1.weight'] + 2 * model.conv1.weight.detach()
+    model.zero_grad()
+    y = model(images())
+    (y.square().mean() + model.conv1.weight_quantizer.penalty).backward()
+    torch.testing.assert_close(model.conv1.weight.grad, expected)
+
+
+@pytest.mark.parametrize('memory', MEMORIES)
+def test_operations_are_counted(memory):
+    real = block(memory, method='ReBNNConv2d')
+    with FlopCounterMode(display=False) as counter:
+        real(images()).square().mean().backward()
+    # Forward, and for the input's and the weight's gradient once each; the first input needs none.
+    each = 2 * 4 * 36 * 8 * 8 * 9
+    assert counter.get_total_flops() >= 2 * each
+
+
+def test_hooks_on_several_gradients():
+    model = block('sums')
+    called = []
+    torch.autograd.graph.register_multi_grad_hook(list(model.parameters()), lambda grads: called.append(len(grads)))
+    gradients(model)
+    assert called == [len(list(model.parameters()))]
+
+
+@pytest.mark.parametrize('memory', MEMORIES)
+def test_a_trace_with_gradients(memory):
+    model = block(memory).eval()
+    traced = torch.jit.trace(model, images(), check_trace=False)
+    torch.testing.assert_close(traced(images()), model(images()))
+
+
+def test_tied_weights():
+    first, second = BinaryConv2d(8, 8, 3, padding=1, bias=False), BinaryConv2d(8, 8, 3, padding=1, bias=False)
+    second.weight = first.weight
+    net = nn.Sequential(first, second)
+    gradients(net)
+    assert second.weight is first.weight and first.weight.grad.abs().sum() > 0
+
+
+def test_tied_weights_under_one_rule_are_refused():
+    net = nn.Sequential(ReBNNLinear(4, 4), ReBNNLinear(4, 4))
+    net[1].weight = net[0].weight
+    with pytest.raises(ValueError, match=r"'0' and '1' share one weight"):
+        ResilientGradient(net).attach(torch.optim.SGD(net.parameters(), lr=0.1))
+
+
+@pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver])
+def test_a_second_rule_on_a_layer_is_refused(rule):
+    model = block()
+    first = rule(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
+    with pytest.raises(ValueError, match=r'attached to another .*, whose rules would run twice'):
+        rule(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
+    first.detach()
+    rule(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_gradients_by_torch_func(method):
+    torch.manual_seed(0)
+    conv = MODELS.build(dict(type=method, in_channels=4, out_channels=3, kernel_size=3, padding=1))
+    x = torch.randn(2, 4, 5, 5)
+    conv(x).square().sum().backward()
+    names = dict(conv.named_parameters())
+
+    def loss(parameters, image):
+        return functional_call(conv, parameters, (image,)).square().sum()
+
+    found = grad(loss)({name: p.detach() for name, p in names.items()}, x)
+    for name, p in names.items():
+        torch.testing.assert_close(found[name], p.grad, rtol=1e-4, atol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize('method', ['ReBNNConv2d', 'XNORConv2d', 'BNNConv2d', 'IRNetConv2d'])
+def test_gradients_of_each_sample(method):
+    torch.manual_seed(0)
+    conv = MODELS.build(dict(type=method, in_channels=4, out_channels=3, kernel_size=3, padding=1))
+    parameters = {name: p.detach() for name, p in conv.named_parameters()}
+    x = torch.randn(3, 4, 5, 5)
+
+    def loss(parameters, image):
+        return functional_call(conv, parameters, (image[None],)).square().sum()
+
+    together = vmap(grad(loss), in_dims=(None, 0))(parameters, x)
+    for name, found in together.items():
+        alone = torch.stack([grad(loss)(parameters, image)[name] for image in x])
+        torch.testing.assert_close(found, alone, rtol=1e-4, atol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_the_meta_device(method):
+    with torch.device('meta'):
+        conv = MODELS.build(dict(type=method, in_channels=4, out_channels=3, kernel_size=3, padding=1))
+        y = conv(torch.randn(2, 4, 5, 5))
+        y.sum().backward()
+    assert y.shape == (2, 3, 5, 5) and conv.weight.grad.is_meta
+
+
+def test_one_graph_without_a_hook():
+    model = block()
+    expected = gradients(model)
+    compiled = torch.compile(model, backend='aot_eager', fullgraph=True)
+    model.zero_grad()
+    compiled(images()).square().mean().backward()
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(p.grad, expected[name], rtol=1e-3, atol=1e-5, msg=name)
+
+
+@pytest.fixture
+def group(tmp_path):
+    dist.init_process_group('gloo', init_method=f'file://{tmp_path}/group', rank=0, world_size=1)
+    yield dist.init_device_mesh('cpu', (1,))
+    dist.destroy_process_group()
+
+
+def test_fsdp2_trains_as_one_process(group):
+    from torch.distributed.fsdp import fully_shard
+
+    expected = trained()
+    model = block()
+    fully_shard(model, mesh=group)
+    trained(model=model)
+    found = {name: v.full_tensor() if hasattr(v, 'full_tensor') else v for name, v in model.state_dict().items()}
+    assert_equal(found, expected.state_dict())
+
+
+@pytest.mark.parametrize('rule', [ResilientGradient, MethodDriver])
+def test_fsdp1_is_refused_for_every_method(rule, group):
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    for method in ('ReBNNConv2d', 'IRNetConv2d'):
+        model = FullyShardedDataParallel(block(method=method), use_orig_params=True, device_id=torch.device('cpu'))
+        with pytest.raises(ValueError, match='FullyShardedDataParallel flattens parameters.*fully_shard'):
+            rule(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
