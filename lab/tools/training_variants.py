@@ -38,7 +38,7 @@ class Variant(NamedTuple):
 VARIANTS = {
     'rebnn': Variant(OURS, True, '1-bit layers'),
     'recompute': Variant(OURS, True, "1-bit layers, memory='recompute'", 'recompute'),
-    'kept': Variant(OURS, True, "1-bit layers, memory='plain'", 'plain'),
+    'sums': Variant(OURS, True, "1-bit layers, memory='sums'", 'sums'),
     'no_gamma': Variant(OURS, False, 'the same layers without the gamma rule'),
     'plain': Variant('BinaryConv2d', False, 'plain straight-through layers'),
     'real': Variant(None, False, 'real-valued layers, ReLU'),

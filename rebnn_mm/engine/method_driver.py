@@ -102,12 +102,12 @@ class MethodDriver:
                 getattr(quantizer, name) for quantizer in self.quantizers for name in quantizer.followed_maxima
             ]
             all_reduce_params(followed, op='max')
-            for quantizer in self.quantizers:
-                if quantizer.hook == 'BinaryHook':
-                    quantizer.note_step()
+            for driven in self.quantizers:
+                if driven.hook == 'BinaryHook':
+                    driven.note_step()
 
-        for quantizer in self.quantizers:
-            quantizer.attach(self)
+        for each in self.quantizers:
+            each.attach(self)
         self._handles += around_step(optimizer, before_step, after_step)
         return self
 

@@ -94,7 +94,7 @@ class ResilientGradient:
         layers = [
             layer
             for layer in self._layers.values()
-            if id(layer.weight if layer.weight.requires_grad else layer.quantizer.alpha) in held
+            if id(layer.parameter if layer.parameter.requires_grad else layer.quantizer.alpha) in held
         ]
         _refuse_tied(layers)
         for layer in layers:

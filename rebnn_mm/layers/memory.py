@@ -52,8 +52,9 @@ class SecondPass:
 
     def __exit__(self, *error: Any) -> None:
         self.context.__exit__(*error)
-        while self._before:
-            norm, norm.momentum, norm.num_batches_tracked = self._before.pop()
+        for norm, momentum, count in self._before:
+            norm.momentum, norm.num_batches_tracked = momentum, count
+        self._before.clear()
 
 
 def _contexts(

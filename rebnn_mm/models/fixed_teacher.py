@@ -68,8 +68,7 @@ class Calls(dict[str, list[Call]]):
 def noted_calls(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
     """Note the calls of modules and methods of a model, by their dotted names.
 
-    Hooks would be overlooked by a module that is compiled, and would have binary layers keep more for the backward
-    pass (:mod:`rebnn_mm.functional.replay`).
+    Hooks would be overlooked by a module that is compiled, and called again where a block is computed again.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
@@ -269,7 +268,7 @@ class ConfiguredTeacher(FixedTeacher):
             )
 
     def check_history(self, maps: Mapping[str, tuple[Tensor, ...]]) -> None:
-        """Refuse maps from inside of a block whose layers are computed a second time for the backward pass.
+        """Refuse maps that cannot learn.
 
         Raises:
             ValueError: a map of a module of that name has no gradient, although parameters around it learn.
@@ -286,8 +285,8 @@ class ConfiguredTeacher(FixedTeacher):
                         'frozen_stages=-1, or take it out of modules.'
                     )
                 raise self.teacher_error(
-                    f'the output of {name} has no gradient, because it is computed a second time for the backward '
-                    "pass. Compare the block that it is in, or set memory='plain' in conv_cfg."
+                    f'the output of {name} has no gradient, so comparing it changes nothing. Compare the block that '
+                    'it is in.'
                 )
 
     def _teacher_config(self, teacher: str | Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any]]:

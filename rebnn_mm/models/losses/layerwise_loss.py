@@ -69,8 +69,8 @@ def amplitude_distance(student: Product, teacher: Product) -> Tensor:
 class LayerwiseLoss(DetectorComparisonLoss):
     """Compares every binary layer with the teacher's real one: :func:`angle_distance`, :func:`amplitude_distance`.
 
-    The means over the layers, and over the levels that a layer runs on. It looks at the layers by hooks, so for the
-    backward pass they keep what PyTorch keeps (``memory='plain'``), and they cannot be in a part that is compiled.
+    The means over the layers, and over the levels that a layer runs on. It looks at the layers by hooks, so they
+    cannot be in a part that is compiled.
 
     Args:
         parts: whose binary layers are compared; the teacher has real ones of the same names and shapes.

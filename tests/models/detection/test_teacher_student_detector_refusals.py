@@ -160,11 +160,10 @@ def test_what_training_does_not_call_cannot_be_compared(build):
         losses_of(model)
 
 
-def test_a_map_without_history_is_refused_and_one_with_it_is_compared(build):
+@pytest.mark.parametrize('memory', ['plain', 'sums', 'recompute'])
+def test_a_map_inside_of_a_block_is_compared(build, memory):
     losses = [dict(type='PKDLoss', modules=['backbone.layer2.0.bn1'])]
-    with pytest.raises(ValueError, match=r'output of backbone\.layer2\.0\.bn1 has no gradient.*Compare the block'):
-        losses_of(build(losses=losses))
-    model = build(losses=losses, student=c4(dict(BINARY, memory='plain')))
+    model = build(losses=losses, student=c4(dict(BINARY, memory=memory)))
     losses_of(model)['loss_pkd_backbone.layer2.0.bn1'].backward()
     assert model.backbone.layer2[0].conv1.weight.grad.any()
     block = build(losses=[dict(type='PKDLoss', modules=['backbone.layer2.0'])])
@@ -172,6 +171,13 @@ def test_a_map_without_history_is_refused_and_one_with_it_is_compared(build):
     assert block.backbone.layer2[0].conv1.weight.grad.any()
     with torch.no_grad():
         losses_of(block)
+
+
+def test_a_map_without_history_is_refused(build, monkeypatch):
+    forward = torch.nn.BatchNorm2d.forward
+    monkeypatch.setattr(torch.nn.BatchNorm2d, 'forward', lambda self, x: forward(self, x).detach())
+    with pytest.raises(ValueError, match=r'output of backbone\.layer2\.0\.bn1 has no gradient.*Compare the block'):
+        losses_of(build(losses=[dict(type='PKDLoss', modules=['backbone.layer2.0.bn1'])]))
 
 
 class Twice(FasterRCNN):
