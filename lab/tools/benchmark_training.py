@@ -209,7 +209,9 @@ def measure_row(row: Row, args: argparse.Namespace) -> dict[str, Any] | None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, 'cost.json')
         command = [sys.executable, __file__, row.config, '--json', str(path), *row.options]
-        command += f'--variants real rebnn recompute --batch-size {row.batch_size} --batches 2 --threads 1'.split()
+        command += (
+            f'--variants real rebnn sums recompute --batch-size {row.batch_size} --batches 2 --threads 1'.split()
+        )
         command += f'--rounds {args.rounds} --warmup {args.warmup} --device {args.device}'.split()
         command += ['--no-time'] if args.no_time else []
         command += [] if row.peak and not args.no_memory else ['--no-memory']
@@ -223,7 +225,7 @@ def ratios(report: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Of what is kept, of peak memory above that of imports and data, and of time, to the real-valued twin."""
     variants = report['variants']
     real, found = variants['real'], {}
-    for name in ('rebnn', 'recompute'):
+    for name in [name for name in ('rebnn', 'sums', 'recompute') if name in variants]:
         own = variants[name]
         found[name] = {'kept': own['kept_mib'] / real['kept_mib']}
         if 'peak_mib' in own:

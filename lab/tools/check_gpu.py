@@ -91,7 +91,7 @@ def check_cost(device: str) -> Iterator[Finding]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, 'cost.json')
             tool = [sys.executable, '-m', 'lab.tools.benchmark_training', config, '--variants']
-            tool += ['real', 'rebnn', 'recompute', 'kept', '--device', device, *sizes, *rounds, '--json', str(path)]
+            tool += ['real', 'rebnn', 'sums', 'recompute', '--device', device, *sizes, *rounds, '--json', str(path)]
             code, output = call(tool, LIMIT_S / 2)
             if code or not path.is_file():
                 yield found(name, 'failed', f'exit code {code}: {last_line(output)}')

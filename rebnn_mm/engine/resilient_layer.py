@@ -1,7 +1,7 @@
 """The resilient gradient of layers: what happens before and after an optimizer step.
 
-What is one number for each channel is computed for all layers at once: on a GPU each operation has to be started, and
-takes no longer for the channels of a whole network than for those of one layer.
+Layers of one fan-in are joined to one matrix with a row for each channel: on a GPU each operation has to be started,
+and takes little longer for the channels of a whole network than for those of one layer.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..functional import bounded, channel_dims, flip_share, limited, reconstruction_residual, zero_outside_one_
-from ..functional.resilient import Measured, add_reconstruction_, flips_since, measured
+from ..functional.resilient import add_reconstruction_, flips_since, measured
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
 from ..methods.rebnn import ALPHA_MIN
@@ -187,25 +187,27 @@ def after_step(layers: Sequence[ResilientLayer]) -> None:
         torch._foreach_clamp_min_(alphas, ALPHA_MIN)
     for group in _alike([layer for layer in layers if layer.negative is not None], _learning_key):
         sizes = [len(layer.weight) for layer in group]
-        flips, flip_backs = [], []
-        for layer in group:
-            assert layer.negative is not None
-            layer.changed, flipped, back = flips_since(layer.negative, layer.latent, layer.changed)
-            flips.append(flipped)
-            flip_backs.append(back)
+        before = [layer.changed for layer in group]
+        known = None if before[0] is None else _rows(before)
+        changed, flips, flip_backs = flips_since(
+            _rows([layer.negative for layer in group]), _rows([layer.latent for layer in group]), known
+        )
+        for layer, own in zip(group, changed.split(sizes), strict=True):
+            layer.changed = own
         for counted, into in (
             (flips, [layer.counts.flips for layer in group]),
             (flip_backs, [layer.counts.flip_backs for layer in group]),
         ):
-            torch._foreach_add_(into, torch.cat(counted).long().split(sizes))
+            torch._foreach_add_(into, counted.long().split(sizes))
         if not group[0].learns:
             continue
         if group[0].quantizer.flip_window != 1:
             for layer in group:
                 layer.count_in_window()
             continue
-        shares = torch._foreach_div(torch.cat(flips).float().split(sizes), [float(_fan_in(layer)) for layer in group])
-        gamma = _learned(group, torch.cat([_largest_gradient(layer) for layer in group]), torch.cat(shares))
+        gamma = _learned(
+            group, torch.cat([_largest_gradient(layer) for layer in group]), flips.float() / _fan_in(group[0])
+        )
         torch._foreach_copy_([layer.gamma for layer in group], gamma.split(sizes))
 
 
@@ -216,15 +218,18 @@ def count_step(layers: Sequence[ResilientLayer]) -> None:
 
 
 def _term_key(layer: ResilientLayer) -> Hashable:
-    """What layers have in common whose terms are computed together; None for a layer without one."""
+    """Return what layers have in common whose terms are computed as one matrix; None for a layer without one."""
     quantizer, weight = layer.quantizer, layer.weight
-    return None if quantizer.gamma_mode == 0 else (quantizer.max_share, weight.device, weight.dtype)
+    if quantizer.gamma_mode == 0:
+        return None
+    return quantizer.max_share, layer.masks, weight.device, weight.dtype, _fan_in(layer)
 
 
 def _learning_key(layer: ResilientLayer) -> Hashable:
     quantizer, weight = layer.quantizer, layer.weight
     mode = quantizer.gamma_mode if layer.learns else None
-    return mode, quantizer.gamma_bounds, quantizer.flip_window, weight.device, weight.dtype
+    options = mode, quantizer.gamma_bounds, quantizer.flip_window
+    return *options, layer.changed is None, weight.device, weight.dtype, _fan_in(layer)
 
 
 def _alike(items: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
@@ -261,42 +266,40 @@ def _pull_alpha(layer: ResilientLayer) -> None:
         local(quantizer.alpha.grad).sub_(layer.gamma.to(pull.dtype) * pull)
 
 
+def _rows(tensors: Iterable[Tensor | None]) -> Tensor:
+    """Return layers of one fan-in as one matrix with a row for each channel."""
+    return torch.cat([tensor.flatten(1) for tensor in tensors if tensor is not None])
+
+
 def _add_terms(layers: Sequence[ResilientLayer]) -> None:
     """Add the reconstruction term of layers, note what they learn gamma from, and measure the two gradients."""
     sizes = [len(layer.weight) for layer in layers]
-    latents = [layer.latent for layer in layers]
-    alphas = [layer.alpha for layer in layers]
-    found = [
-        measured(_gradient(layer), latent, alpha) for layer, latent, alpha in zip(layers, latents, alphas, strict=True)
-    ]
-
-    def joined(name: str) -> Tensor:
-        return torch.cat([getattr(channels, name) for channels in found])
-
-    alpha, task, distance = torch.cat(alphas), joined('task'), joined('distance')
+    grads = [_gradient(layer) for layer in layers]
+    grad, latent = _rows(grads), _rows([layer.latent for layer in layers])
+    alpha = torch.cat([layer.alpha for layer in layers])
+    found = measured(grad, latent, alpha)
     gamma = torch.cat([layer.gamma for layer in layers]).to(alpha.dtype)
-    gamma = limited(gamma, task, distance, layers[0].quantizer.max_share)
-    largest = (joined('largest') / alpha).split(sizes)
-    zipped: Iterable[tuple[ResilientLayer, Tensor, Measured, Tensor, Tensor]]
-    zipped = zip(layers, latents, found, gamma.split(sizes), largest, strict=True)
-    for layer, latent, channels, own_gamma, own_largest in zipped:
-        layer.negative = channels.negative
+    gamma = limited(gamma, found.task, found.distance, layers[0].quantizer.max_share)
+    largest = (found.largest / alpha).split(sizes)
+    for layer, negative, own_largest in zip(layers, found.negative.split(sizes), largest, strict=True):
+        layer.negative = negative.view(layer.weight.shape)
         if layer.learns:
             layer.max_gradient = own_largest
             layer.open_window()
-        add_reconstruction_(_gradient(layer), latent, layer.alpha, own_gamma, layer.masks, channels.residual)
-    ideal = torch._foreach_mul(alphas, [float(_fan_in(layer)) for layer in layers])
-    pulls = (gamma * (joined('magnitude') - torch.cat(ideal))).split(sizes)
+    add_reconstruction_(grad, latent, alpha, gamma, layers[0].masks, found.residual)
+    torch._foreach_copy_(grads, [part.view(own.shape) for part, own in zip(grad.split(sizes), grads, strict=True)])
+    pulls = (gamma * (found.magnitude - alpha * _fan_in(layers[0]))).split(sizes)
     trained = [
         (local(layer.quantizer.alpha.grad), pull)
         for layer, pull in zip(layers, pulls, strict=True)
         if layer.quantizer.alpha.grad is not None
     ]
     if trained:
-        torch._foreach_sub_([grad for grad, _ in trained], [pull for _, pull in trained])
+        torch._foreach_sub_([own for own, _ in trained], [pull for _, pull in trained])
     counts = [layer.counts for layer in layers]
-    torch._foreach_add_([count.task_squares for count in counts], task.square().float().split(sizes))
-    torch._foreach_add_([count.term_squares for count in counts], (gamma * distance).square().float().split(sizes))
+    torch._foreach_add_([count.task_squares for count in counts], found.task.square().float().split(sizes))
+    terms = (gamma * found.distance).square().float()
+    torch._foreach_add_([count.term_squares for count in counts], terms.split(sizes))
 
 
 def _learned(layers: Sequence[ResilientLayer], max_gradient: Tensor, share_of_flips: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .native import holds_values, signs
+from .native import holds_values, is_transformed, signs
 
 
 def sign(x: Tensor) -> Tensor:
@@ -23,13 +23,15 @@ def sign(x: Tensor) -> Tensor:
         >>> sign(torch.tensor([-2., -0., 0., 3., float('nan')]))
         tensor([-1.,  1.,  1.,  1.,  1.])
     """
-    if not torch.compiler.is_compiling():
-        found = signs(x)
-        if found is not None:
-            return found
-    # Of x and not of a comparison alone: the compiler of PyTorch 2.11 drops the gradient of a Function whose result
-    # has none without it.
-    return torch.where(x < 0, x.sign(), 1.0)
+    if is_transformed():
+        # Of x and not of a comparison alone: the compiler of PyTorch 2.11 drops the gradient of a Function whose
+        # result has none without it.
+        return torch.where(x < 0, x.sign(), 1.0)
+    found = signs(x)
+    if found is not None:
+        return found
+    # As numbers at once: on a CPU a pass over bytes in between costs as much as the comparison.
+    return torch.rsub(torch.lt(x, 0, out=torch.empty_like(x, requires_grad=False)), 1, alpha=2)
 
 
 BitsLayout = tuple[Sequence[int], Sequence[int]] | None
