@@ -111,7 +111,7 @@ def narrow(load_config):
     'name', [pytest.param(name, marks=() if name == 'reactnet_a_imagenet' else pytest.mark.slow) for name in ROWS]
 )
 def test_structure_and_costs(name, load_config):
-    """What papers and released codes print of them is in docs/models.md, with the rule that it follows."""
+    """What papers and released codes print of them is in lab/reports/training.md, with the rule that it follows."""
     row, cfg = ROWS[name], without_download(load_config(f'networks/{name}'))
     with torch.device('meta'):
         network = build_network(cfg)
