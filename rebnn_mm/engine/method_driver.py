@@ -90,14 +90,12 @@ class MethodDriver:
                         'gradients before the loss scale is taken off, so what this method adds to them would be '
                         'wrong by it. Use fused=False in optim_wrapper.optimizer.'
                     )
-                with torch.no_grad():
-                    quantizer.before_step(weight)
+                quantizer.before_step(weight)
 
         def after_step() -> None:
-            with torch.no_grad():
-                for weight, quantizer in filter(_moves, trained):
-                    quantizer.after_step(weight)
-                    quantizer.constrain(weight)
+            for weight, quantizer in filter(_moves, trained):
+                quantizer.after_step(weight)
+                quantizer.constrain(weight)
             followed = [
                 getattr(quantizer, name) for quantizer in self.quantizers for name in quantizer.followed_maxima
             ]

@@ -18,7 +18,7 @@ def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callabl
 
     Args:
         optimizer: any optimizer of PyTorch's interface.
-        before: finishes gradients.
+        before: finishes gradients; both run without recording gradients.
         after: looks at what the step changed.
 
     Returns:
@@ -52,14 +52,14 @@ def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callabl
 
     def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         closure = kwargs['closure'] if kwargs.get('closure') else args[1] if len(args) > 1 else None
+        finish = torch.no_grad()(before)
         if closure is None:
-            before()
+            finish()
             return None
 
         def finished() -> Any:
             loss = closure()
-            with torch.no_grad():
-                before()
+            finish()
             return loss
 
         return (args[0], finished, *args[2:]) if len(args) > 1 else args, {
@@ -67,7 +67,8 @@ def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callabl
         }
 
     def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        after()
+        with torch.no_grad():
+            after()
 
     return [optimizer.register_step_pre_hook(before_step), optimizer.register_step_post_hook(after_step)]
 

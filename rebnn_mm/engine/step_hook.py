@@ -4,13 +4,13 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch.optim import Optimizer
 
 from ..layers import BinaryLayer
 from .binary_hook import optim_wrappers, unwrapped
+from .optimizer_step import around_step
 
 
 class StepHook(Hook):
@@ -71,15 +71,7 @@ class StepHook(Hook):
         def moved() -> dict[str, BinaryLayer]:
             return {name: layer for name, layer in layers.items() if layer.weight.grad is not None}
 
-        @torch.no_grad()
-        def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            self.before(stepping, moved())
-
-        @torch.no_grad()
-        def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            self.after(stepping, moved())
-
-        return [optimizer.register_step_pre_hook(before_step), optimizer.register_step_post_hook(after_step)]
+        return around_step(optimizer, lambda: self.before(optimizer, moved()), lambda: self.after(optimizer, moved()))
 
 
 def cosine(start: float, end: float, progress: float) -> float:
