@@ -1,11 +1,12 @@
 """rebnn_mm: 1-bit detectors and classifiers for OpenMMLab, trained with the resilient gradient.
 
 Importing the package registers its layers, backbones, data sets, hooks and constructors in mmengine's root registries;
-it imports neither mmdet nor mmpretrain. Where there is no torch, on a board that only runs packed models, nothing is
-registered and :mod:`rebnn_mm.deploy` works alone.
+it imports neither mmdet nor mmpretrain, and the exporter only once :func:`export_file` is used. Where there is no
+torch, on a board that only runs packed models, nothing is registered and :mod:`rebnn_mm.deploy` works alone.
 """
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from .version import __version__
 
@@ -14,6 +15,16 @@ if find_spec('torch') is not None:
     from .models import binarize, plan_binary, plan_table
     from .utils.config_scope import add_config_scope
     from .utils.multimodal import leave_multimodal_out
+
+    if TYPE_CHECKING:
+        from .export.exporter import export_file
+
+    def __getattr__(name: str) -> Any:
+        if name == 'export_file':
+            from .export.exporter import export_file
+
+            return export_file
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
 
     leave_multimodal_out()
     add_config_scope()
@@ -24,6 +35,7 @@ if find_spec('torch') is not None:
         'datasets',
         'engine',
         'evaluation',
+        'export_file',
         'layers',
         'methods',
         'models',

@@ -8,7 +8,7 @@ import pytest
 PROBE = """
 import sys
 import rebnn_mm
-heavy = ('mmdet', 'mmpretrain', 'mmcv.ops', 'matplotlib.pyplot', 'tensorboard')
+heavy = ('mmdet', 'mmpretrain', 'mmcv.ops', 'matplotlib.pyplot', 'tensorboard', 'onnx')
 print([name for name in heavy if name in sys.modules])
 """
 
@@ -16,6 +16,15 @@ print([name for name in heavy if name in sys.modules])
 def test_import_is_lean():
     out = subprocess.run([sys.executable, '-c', PROBE], capture_output=True, text=True, check=True).stdout
     assert out.strip().splitlines()[-1] == '[]'
+
+
+def test_export_file_comes_when_it_is_used():
+    import rebnn_mm
+    from rebnn_mm.export.exporter import export_file
+
+    assert rebnn_mm.export_file is export_file and 'export_file' in rebnn_mm.__all__
+    with pytest.raises(AttributeError, match="^module 'rebnn_mm' has no attribute 'export_files'"):
+        _ = rebnn_mm.export_files
 
 
 def test_import_needs_no_torchvision():

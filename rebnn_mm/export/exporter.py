@@ -40,7 +40,7 @@ from .report import Report, report_of
 from .tasks import TEXT, Task, graph_of, input_names, longest_text, random_texts, task_of, torch_outputs
 from .verify import Verification, verify
 
-__all__ = ['Export', 'export', 'noise', 'passes_of', 'prepared', 'unfused_graph', 'write']
+__all__ = ['Export', 'export', 'export_file', 'noise', 'passes_of', 'prepared', 'unfused_graph', 'write']
 
 COUNTED = 128
 """Tokens of the text that multiply-accumulates are counted for."""
@@ -264,6 +264,68 @@ def export(
     check_operators(read_onnx(data))
     report = _report(graph, trained, task, packed, examples[0], len(data), [] if plan is None else plan.layers)
     return Export(data, task, _fixed(graph), report, verification, half, fast, half_stem, int8)
+
+
+def export_file(
+    trained: nn.Module,
+    path: str | Path,
+    options: Options = PLAIN,
+    *,
+    size: tuple[int, int] = (224, 224),
+    preprocess: Mapping[str, Any] | None = None,
+    tokenizer: Mapping[str, Any] | None = None,
+    classes: Sequence[str] = (),
+    examples: Sequence[Example] = (),
+    calibration: Sequence[Example] = (),
+) -> Export:
+    """Export a trained model, compare the result with PyTorch, and write the packed file.
+
+    Also available as ``rebnn_mm.export_file``. Where the comparison fails, no file is written, and one that was there
+    stays. For a file that is not written use :func:`export`, which also takes the callbacks of a progress bar.
+
+    Args:
+        trained: a model of mmpretrain, of mmdet, a :class:`rebnn_mm.models.language.TextClassifier`, or any module
+            whose forward takes images and returns tensors; it is not changed, so training can go on.
+        path: of the file; missing folders are made.
+        options: of the file.
+        size: height and width of an image that the model takes.
+        preprocess: for images the object ``rebnn.preprocess`` of docs/format.md; None for RGB images as they are.
+        tokenizer: for texts the object ``rebnn.tokenizer``; None if only the length is known.
+        classes: class names.
+        examples: images (:func:`prepared`) or texts to compare with PyTorch on; none for noise.
+        calibration: images that tell the ranges of int8 layers.
+
+    Returns:
+        Export: the bytes, the report of layers and sizes, and what the comparison found.
+
+    Raises:
+        ValueError: the model cannot be exported, or the file does not give PyTorch's answer; the message says why.
+        OSError: the file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> from rebnn_mm.deploy import load
+        >>> from rebnn_mm.methods import ReBNNConv2d
+        >>> net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Hardtanh(), ReBNNConv2d(8, 8, 3), nn.BatchNorm2d(8))
+        >>> path = Path(tempfile.mkdtemp(), 'net.onnx')
+        >>> result = export_file(net, path, size=(16, 16))
+        >>> result.verification.difference < 1e-3, path.stat().st_size == len(result.data)
+        (True, True)
+        >>> [output.shape for output in load(path)(np.zeros((16, 16, 3), np.uint8)).values()]
+        [(1, 8, 12, 12)]
+    """
+    result = export(
+        trained,
+        options,
+        preprocess=preprocess,
+        tokenizer=tokenizer,
+        classes=classes,
+        examples=examples,
+        calibration=calibration,
+        size=size,
+    )
+    write(result.data, path)
+    return result
 
 
 def write(data: bytes, path: str | Path) -> None:

@@ -10,7 +10,7 @@ from torch.optim.swa_utils import AveragedModel
 
 from rebnn_mm.deploy import load
 from rebnn_mm.export import DOMAIN, to_half
-from rebnn_mm.export.exporter import export, noise, prepared, unfused_graph, write
+from rebnn_mm.export.exporter import export, export_file, noise, prepared, unfused_graph, write
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.tasks import ClassifierScores, Task
 from rebnn_mm.export.verify import verify
@@ -56,6 +56,25 @@ def test_the_deploy_package_runs_the_file(exported, classifier, tmp_path):
         expected = ClassifierScores(classifier)(torch.from_numpy(x[None].astype(np.float32)))[0]
     assert labels[0].name == 'abcde'[int(expected.argmax())]
     assert abs(labels[0].score - float(expected.max())) < FLOAT32_ROUNDING
+
+
+def test_export_file_writes_what_export_gives_and_leaves_the_model_training(classifier, tmp_path):
+    model = deepcopy(classifier).train()
+    before = deepcopy(model.state_dict())
+    options = dict(preprocess=PREPROCESS, size=(16, 12), classes=list('abcde'))
+    result = export_file(model, tmp_path / 'new' / 'tiny.onnx', **options)
+    data = (tmp_path / 'new' / 'tiny.onnx').read_bytes()
+    assert data == result.data == export(classifier, **options).data
+    assert result.verification.difference < FLOAT32_ROUNDING
+    assert all(module.training for module in model.modules())
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_export_file_leaves_the_file_that_was_there_when_the_model_is_refused(classifier, tmp_path):
+    (tmp_path / 'tiny.onnx').write_bytes(b'before')
+    with pytest.raises(ValueError, match='^the model tells 5 classes apart'):
+        export_file(classifier, tmp_path / 'tiny.onnx', classes=['cat', 'dog'], size=(32, 32))
+    assert [path.read_bytes() for path in tmp_path.iterdir()] == [b'before']
 
 
 def test_what_is_in_the_file(exported, model):

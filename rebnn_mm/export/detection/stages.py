@@ -201,4 +201,7 @@ def _names(name: str, value: Any, model: str) -> list[str]:
         return [name]
     if isinstance(value, tuple | list):
         return [inner for i, x in enumerate(value) for inner in _names(f'{name}_{i}', x, model)]
-    raise ValueError(f'{model} gives a {type(value).__name__} as {name}, which a graph does not hold')
+    raise ValueError(
+        f'{model} gives a {type(value).__name__} as {name}, which a graph does not hold. Export a module whose '
+        'forward returns tensors: of a torchvision detector, its backbone and head (docs/plain_pytorch.md).'
+    )

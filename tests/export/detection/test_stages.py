@@ -163,3 +163,10 @@ def test_an_output_that_is_no_tensor_is_named():
 
     with pytest.raises(ValueError, match='Texts gives a str as output_1'):
         raw_graph(Texts())
+
+
+def test_a_whole_torchvision_detector_is_refused_with_what_to_export():
+    detection = pytest.importorskip('torchvision.models.detection')
+    detector = detection.ssdlite320_mobilenet_v3_large(weights=None, weights_backbone=None, num_classes=2).eval()
+    with pytest.raises(ValueError, match=r'^SSD gives a dict as output_0, .* its backbone and head \(docs/plain_pyt'):
+        raw_graph(detector)
