@@ -92,7 +92,8 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
         (['{folder}/tiny.onnx'], 'give each file a label of its own'),
         (['a={folder}/tiny.onnx', 'a={folder}/real.onnx'], 'give each file a label of its own'),
         (['a={folder}/nothing.onnx'], 'nothing.onnx'),
-        (['a={folder}/tiny.onnx', '--update', '{folder}/tiny.py'], 'tiny.py: the page needs the lines'),
+        (['a={folder}/tiny.onnx', '--update', '{folder}/others.json'], 'others.json: the page needs the lines'),
+        (['a={folder}/tiny.onnx', '--update', '{folder}/tiny.py'], 'tiny.py: it is an input. Name another file.'),
         (['a={folder}/tiny.onnx', '--int8-of', 'b'], '--int8-of b: the files are called a.'),
         (
             ['a={folder}/real.onnx', '--int8-of', 'a'],
@@ -101,9 +102,10 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
         (['a={folder}/tiny.onnx', '--metric', 'AP'], 'there is no AP; choose by --metric from accuracy/top1'),
         (['a={folder}/tiny.onnx', '--picture', 'a.gif'], '--picture a.gif: the name has to end in .png or .svg'),
         (['a={folder}/tiny.onnx', '--update', '{folder}/no.md'], 'no.md: [Errno 2] No such file'),
+        (['a={folder}/tiny.onnx', '--json', '{folder}/tiny.onnx'], 'tiny.onnx: it is an input. Name another file.'),
         (
-            ['a={folder}/tiny.onnx', '--json', '{folder}/tiny.onnx'],
-            'tiny.onnx is no file that this program has written',
+            ['a={folder}/tiny.onnx', '--json', '{folder}/real.onnx'],
+            'real.onnx is no file that this program has written',
         ),
         (
             ['a={folder}/tiny.onnx', '--json', '{folder}/others.json'],
