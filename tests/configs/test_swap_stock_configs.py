@@ -143,7 +143,9 @@ def test_without_calibration_layers_behind_a_relu_see_a_constant(detection_batch
     assert watch.above['backbone.layer1.0.conv2'] == 0.0
 
 
-@pytest.mark.parametrize('page', ['docs/add_a_method.md', 'docs/method.md', 'docs/methods.md', 'docs/models.md'])
+@pytest.mark.parametrize(
+    'page', ['docs/add_a_method.md', 'docs/rebnn_options.md', 'docs/methods.md', 'docs/models.md']
+)
 @pytest.mark.parametrize(
     ('base', 'hooks'),
     [

@@ -1,5 +1,5 @@
 # ReBNN as this project trains it: latent weights at a rate that turns signs, and a weight decay that keeps them moving
-# (docs/method.md); images are one tensor on the device. Its score: run full_sgd of lab/reports/results.md.
+# (docs/rebnn_options.md); images are one tensor on the device. Its score: run full_sgd of lab/reports/results.md.
 _base_ = [
     '../../_base_/models/resnet20_cifar.py',
     '../../_base_/datasets/cifar10_resident.py',
