@@ -1,6 +1,6 @@
 """The operators of the domain ``rebnn`` as ONNX functions of standard operators.
 
-Each function defines its operator (docs/format.md): a runtime without our library runs it, slowly, with the same
+Each function defines its operator (docs/operators.md): a runtime without our library runs it, slowly, with the same
 integers.
 """
 

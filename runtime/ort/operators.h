@@ -1,4 +1,4 @@
-// The operators of docs/format.md as a table: what each input is, and which step of librebnn it feeds.
+// The operators of docs/operators.md as a table: what each input is, and which step of librebnn it feeds.
 #ifndef REBNN_ORT_OPERATORS_H_
 #define REBNN_ORT_OPERATORS_H_
 

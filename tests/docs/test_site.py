@@ -53,7 +53,7 @@ def test_no_page_of_the_laboratory_is_in_the_navigation():
 
 def test_the_questions_come_in_their_order():
     sections = [name for entry in SITE['nav'] for name in entry]
-    assert sections == ['Home', 'Try', 'Train mine', 'Choose', 'Deploy', 'Understand', 'Contribute', 'API']
+    assert sections == ['Home', 'Start', 'Train', 'Deploy', 'Reference', 'Contribute', 'API']
 
 
 @pytest.mark.parametrize('page', [*PAGES, *LAB])
@@ -84,6 +84,12 @@ def test_the_landing_page_begins_with_picture_commands_and_table():
 
 def test_the_readme_is_short():
     assert len((ROOT / 'README.md').read_text().split()) <= 700
+
+
+def test_the_manual_is_short():
+    words = {page: len((ROOT / page).read_text().split()) for page in PAGES if page.startswith('docs/')}
+    assert {page: number for page, number in words.items() if number > 1500} == {}
+    assert sum(words.values()) <= 25_000
 
 
 def test_picture_table_and_file_of_the_readme_are_one_model():

@@ -1,4 +1,4 @@
-"""One binary operator with its inputs: as an ONNX model of one node, and computed by NumPy as docs/format.md says."""
+"""One binary operator and its inputs: as an ONNX model of one node, and in NumPy as docs/operators.md says."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -34,7 +34,7 @@ def session(run: str, threads: int = 1, domain: str = 'rebnn', **attributes) -> 
 
 
 def expected(x: np.ndarray, ceil_mode: int) -> np.ndarray:
-    """What docs/format.md says."""
+    """What docs/operators.md says."""
     h, w = x.shape[1:3]
     if ceil_mode:
         x = np.pad(x, ((0, 0), (0, h % 2), (0, w % 2), (0, 0)))

@@ -61,7 +61,7 @@ def texts(length: int, size: int, batch: int = 2, heads: int = 3, seed: int = 0)
 
 
 def attended(arrays: dict[str, np.ndarray], tie: bool = True) -> np.ndarray:
-    """What docs/format.md says, in whole numbers."""
+    """What docs/operators.md says, in whole numbers."""
     q, k, v = (np.where(arrays[name] < 0, -1, 1).transpose(0, 2, 1, 3) for name in 'QKV')
     scores = q @ k.swapaxes(-1, -2)
     near = (scores >= 0) if tie else (scores > 0)
