@@ -42,6 +42,7 @@ LIBRARY_PARTS = {
             'BinaryRPNHead',
             'BinaryTowers',
             'FixedSSDHead',
+            'OneBitNeck',
             'TeacherStudentDetector',
         ),
     ),

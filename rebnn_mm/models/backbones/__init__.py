@@ -6,6 +6,7 @@ from .binary_ssd_vgg import BinarySSDVGG
 from .binary_vgg_small import BinaryVGGSmall
 from .bnext import BNext
 from .melius_net import MeliusNet
+from .one_bit_backbone import OneBitBackbone
 from .quick_net import QuickNet
 from .rebnn_res_layer import ReBNNResLayer
 from .rebnn_resnet import ReBNNResNet
@@ -17,6 +18,7 @@ __all__ = [
     'BinarySSDVGG',
     'BinaryVGGSmall',
     'MeliusNet',
+    'OneBitBackbone',
     'QuickNet',
     'ReBNNResLayer',
     'ReBNNResNet',

@@ -3,6 +3,7 @@
 from .anchors import ClampedSSDAnchorGenerator
 from .bidet import BiDetBBoxHead, BiDetRoIHead, BiDetRPNHead, BiDetSSDHead
 from .heads import BinaryRPNHead, FixedSSDHead, build_binary_towers
+from .one_bit_neck import OneBitNeck
 from .teacher_student_detector import TeacherStudentDetector
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     'BinaryRPNHead',
     'ClampedSSDAnchorGenerator',
     'FixedSSDHead',
+    'OneBitNeck',
     'TeacherStudentDetector',
     'build_binary_towers',
 ]

@@ -91,7 +91,9 @@ def build_binary_towers(
 
     mmdet's towers are convolution and ReLU, four in a row. With binary convolutions each of them would see nothing but
     the counts of the one before; a shortcut around each carries the features on. Predictors stay real. What is built
-    has the class of mmdet's head: losses, prediction and export are its own. Levels share the towers, norms included.
+    has the class of mmdet's head: losses, prediction and export are its own. Levels share the towers, norms included,
+    where they do so in mmdet's head; ``RTMDetSepBNHead`` has norms for each level and, with ``share_conv=False``,
+    convolutions, too.
 
     Args:
         head: the ``type`` that the head had, such as ``'RetinaHead'``, ``'FCOSHead'`` or ``'ATSSHead'``.
@@ -117,16 +119,23 @@ def build_binary_towers(
     # The norms of the towers that are replaced: FCOS's default has 32 groups, whatever the channels.
     built: Any = MODELS.build(dict(kwargs, type=head, norm_cfg=norm_cfg))
     for name in TOWERS:
-        tower: Any = getattr(built, name, None)
-        plain = isinstance(tower, nn.ModuleList) and all(map(_is_plain_3x3, tower))
-        if not plain:
+        found: Any = getattr(built, name, None)
+        # RTMDetSepBNHead has a tower for each level in a list.
+        levels = isinstance(found, nn.ModuleList) and all(isinstance(tower, nn.ModuleList) for tower in found)
+        towers: Any = found if levels else [found]
+        if not all(isinstance(tower, nn.ModuleList) and all(map(_is_plain_3x3, tower)) for tower in towers):
             raise ValueError(
                 f'BinaryTowers: {head} has no {name!r} of plain 3x3 convolutions. Use a head that has, such as '
                 'RetinaHead, FCOSHead, ATSSHead or GFLHead, or rebnn_mm.Binarized for the layers of any model.'
             )
-        for index, layer in enumerate(tower):
-            units: Config = dict(shortcut=shortcut, conv_cfg=conv_cfg, norm_cfg=norm_cfg, **options)
-            tower[index] = BinaryUnit(style, layer.in_channels, layer.out_channels, **units)
+        units: Config = dict(shortcut=shortcut, conv_cfg=conv_cfg, norm_cfg=norm_cfg, **options)
+        shared: dict[nn.Module, BinaryUnit] = {}
+        for tower in towers:
+            for index, layer in enumerate(tower):
+                unit = BinaryUnit(style, layer.in_channels, layer.out_channels, **units)
+                # Levels that share a convolution have norms of their own.
+                unit.conv = shared.setdefault(layer.conv, unit).conv
+                tower[index] = unit
     return built
 
 

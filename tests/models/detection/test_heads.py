@@ -163,6 +163,19 @@ def test_towers_are_binary_with_a_shortcut_each_and_predictors_real(name):
     assert [level.shape[-1] for level in maps[0]] == [8, 4]
 
 
+@pytest.mark.parametrize('shared', [True, False])
+def test_towers_of_rtmdet_have_norms_per_level(shared):
+    points = dict(type='MlvlPointGenerator', offset=0, strides=[8, 16])
+    head = dict(type='rebnn_mm.BinaryTowers', head='RTMDetSepBNHead', share_conv=shared, anchor_generator=points)
+    sizes = dict(num_classes=3, in_channels=24, feat_channels=24, stacked_convs=2, with_objectness=False)
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        built = MODELS.build(dict(head, **sizes, bbox_coder=dict(type='DistancePointBBoxCoder')))
+    fine, coarse = built.cls_convs
+    assert all(type(unit) is BinaryUnit and unit.conv.binary for tower in (fine, coarse) for unit in tower)
+    assert (fine[0].conv is coarse[0].conv) == shared and fine[0].bn is not coarse[0].bn
+    assert fine[0].conv is not fine[1].conv
+
+
 def test_features_reach_the_predictors_of_a_tower_and_not_only_counts():
     head = towers('RetinaHead').eval()
     for unit in head.cls_convs:

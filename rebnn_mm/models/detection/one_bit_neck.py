@@ -1,0 +1,87 @@
+"""The neck of the one-stage 1-bit detectors: levels are added, and every convolution is binary."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mmcv.cnn import build_norm_layer
+from mmengine.model import BaseModule
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rebnn_mm.models.shortcuts import shortcut_pool
+from rebnn_mm.models.stages import BinaryUnit, block_style
+from rebnn_mm.registry import MODELS
+
+Config = dict[str, Any]
+
+
+@MODELS.register_module()
+class OneBitNeck(BaseModule):
+    r"""Pyramid of additions, down and then, with ``bottom_up``, up again; a binary unit behind each addition.
+
+    .. math::
+        t_i = u_i(l_i(x_i) + \mathrm{up}(t_{i+1})) \qquad o_i = v_i(t_i + \mathrm{pool}(o_{i-1}))
+
+    :math:`l_i` is the identity where a level has the neck's channels already, else a real 1x1 convolution and a norm;
+    :math:`u_i` and :math:`v_i` are :class:`rebnn_mm.models.BinaryUnit`, whose shortcut carries the sum on. The
+    coarsest level has nothing to add on the way down, the finest nothing on the way up.
+
+    Args:
+        in_channels: of each level, finest first, each half as high and wide as the one before.
+        out_channels: of every output.
+        bottom_up: whether there is a way up.
+        block: block style with one shortcut per convolution.
+        conv_cfg: the 3x3 convolutions; None makes them real.
+        norm_cfg: every norm layer.
+        init_cfg: initialisation, see mmengine.
+
+    Shapes: (N, in_channels[i], H_i, W_i) to (N, out_channels, H_i, W_i) per level; H_i and W_i are even for all levels
+    but the coarsest.
+
+    Example:
+        >>> import torch
+        >>> neck = OneBitNeck([8, 16], 16)
+        >>> [tuple(y.shape) for y in neck([torch.randn(1, 8, 8, 6), torch.randn(1, 16, 4, 3)])]
+        [(1, 16, 8, 6), (1, 16, 4, 3)]
+    """
+
+    def __init__(
+        self,
+        in_channels: Sequence[int],
+        out_channels: int,
+        *,
+        bottom_up: bool = True,
+        block: str | Mapping[str, Any] = 'react',
+        conv_cfg: Config | None = dict(type='ReBNNConv2d'),
+        norm_cfg: Config = dict(type='BN'),
+        init_cfg: Config | list[Config] | None = None,
+    ) -> None:
+        super().__init__(init_cfg)
+        style, options = block_style(block)
+        levels = len(in_channels)
+
+        def unit() -> BinaryUnit:
+            return BinaryUnit(style, out_channels, out_channels, conv_cfg=conv_cfg, norm_cfg=norm_cfg, **options)
+
+        self.laterals = nn.ModuleList(_lateral(channels, out_channels, norm_cfg) for channels in in_channels)
+        self.down = nn.ModuleList(unit() for _ in range(levels))
+        self.up = nn.ModuleList(unit() for _ in range(levels - 1 if bottom_up else 0))
+        self.pool = shortcut_pool(2)
+
+    def forward(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Add the levels up; see the class for shapes."""
+        maps = [lateral(x) for lateral, x in zip(self.laterals, inputs, strict=True)]
+        maps[-1] = self.down[-1](maps[-1])
+        for i in range(len(maps) - 2, -1, -1):
+            maps[i] = self.down[i](maps[i] + functional.interpolate(maps[i + 1], scale_factor=2.0, mode='nearest'))
+        for i, unit in enumerate(self.up, start=1):
+            maps[i] = unit(maps[i] + self.pool(maps[i - 1]))
+        return tuple(maps)
+
+
+def _lateral(in_channels: int, out_channels: int, norm_cfg: Config) -> nn.Module:
+    if in_channels == out_channels:
+        return nn.Identity()
+    return nn.Sequential(
+        nn.Conv2d(in_channels, out_channels, 1, bias=False), build_norm_layer(norm_cfg, out_channels)[1]
+    )

@@ -1,0 +1,69 @@
+"""The one-stage 1-bit detectors: what is binary, what a file holds, and that it answers as PyTorch does."""
+
+import numpy as np
+import pytest
+import torch
+from mmdet.structures import DetDataSample
+from mmengine.config import Config
+from mmengine.registry import DefaultScope
+from mmengine.structures import InstanceData
+from torch import nn
+
+import rebnn_mm
+from rebnn_mm.deploy import load
+from rebnn_mm.engine import ResilientGradient
+from rebnn_mm.layers import BinaryLayer
+from rebnn_mm.registry import MODELS
+from tests.scripts import ROOT
+
+FOLDER = ROOT / 'configs' / 'one_bit'
+MEGABYTES = {'small': 2.0, 'tiny': 1.2, 'nano': 0.8}
+"""What a file may have: the project's goals."""
+
+
+def build(name, **options):
+    cfg = Config.fromfile(FOLDER / f'{name}_bccd.py')
+    cfg.merge_from_dict({'model': options})
+    torch.manual_seed(0)
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        model = MODELS.build(cfg.model)
+        model.init_weights()
+    return model
+
+
+@pytest.mark.parametrize('name', MEGABYTES)
+def test_every_3x3_convolution_but_the_stem_is_binary(name):
+    model = build(name)
+    convs = {key: layer for key, layer in model.named_modules() if isinstance(layer, nn.Conv2d)}
+    real = {key for key, layer in convs.items() if not (isinstance(layer, BinaryLayer) and layer.binary)}
+    assert all('stem' in key or convs[key].kernel_size == (1, 1) for key in real)
+    bits = sum(layer.weight.numel() for key, layer in convs.items() if key not in real) / 8
+    floats = 4 * sum(p.numel() for key in real for p in convs[key].parameters())
+    assert (bits + floats) / 1e6 < MEGABYTES[name]
+
+
+def test_a_step_of_training_and_an_exact_file(tmp_path):
+    model = build(
+        'nano',
+        backbone=dict(channels=(8, 16, 16, 16), depths=(1, 1, 1, 1)),
+        neck=dict(in_channels=[16, 16, 16], out_channels=16),
+        bbox_head=dict(in_channels=16, feat_channels=16),
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    resilient = ResilientGradient(model).attach(optimizer)
+    sample = DetDataSample(metainfo=dict.fromkeys(('img_shape', 'pad_shape', 'batch_input_shape'), (64, 96)))
+    sample.gt_instances = InstanceData(bboxes=torch.tensor([[8.0, 8.0, 40.0, 40.0]]), labels=torch.tensor([1]))
+    losses = model.loss(torch.randn(1, 3, 64, 96), [sample])
+    loss = sum(sum(value) if isinstance(value, list) else value for value in losses.values())
+    loss.backward()
+    optimizer.step()
+    assert loss.isfinite() and all(layer.counts.steps == 1 for layer in resilient.layers)
+    resilient.detach()
+    path = tmp_path / 'nano.onnx'
+    image = np.random.default_rng(0).integers(0, 255, (64, 96, 3), dtype=np.uint8)
+    preprocess = {'channels': 'bgr', 'mean': [103.53, 116.28, 123.675], 'std': [57.375, 57.12, 58.395]}
+    classes = ('Platelets', 'RBC', 'WBC')
+    result = rebnn_mm.export_file(model.eval(), path, classes=classes, preprocess=preprocess, size=(64, 96))
+    assert result.data == path.read_bytes()
+    found = load(path)(image)
+    assert len(found.boxes) == len(found.scores) and load(path).classes == classes
