@@ -125,6 +125,17 @@ def measured(check: str, numbers: Mapping[str, float], real: Mapping[str, float]
     return Finding(check, 'measured', ', '.join(words), {**numbers, **ratios})
 
 
+def compare_with_goal(check: str, ratio: float, goal: float) -> Finding:
+    """Say PASS, or by how much a step takes longer than it may.
+
+    Example:
+        >>> compare_with_goal('ResNet-18', 1.2, 1.5).detail, compare_with_goal('ResNet-18', 1.8, 1.5).detail
+        ('PASS: 1.20 times the real step, goal 1.5', 'misses by 20 %: 1.80 times the real step, goal 1.5')
+    """
+    verdict = 'PASS' if ratio <= goal else f'misses by {100 * (ratio / goal - 1):.0f} %'
+    return Finding(check, 'measured', f'{verdict}: {ratio:.2f} times the real step, goal {goal}', {'ratio': ratio})
+
+
 def packing_time(device: str) -> Findings:
     """Packing and unpacking a mask beside the comparison and the product that need it."""
     import time

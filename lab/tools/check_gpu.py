@@ -49,6 +49,8 @@ COSTS = (
     ('SSD300', 'configs/ssd300_vgg16_rebnn_coco.py', 8, True),
 )
 """Name, config, batch size, whether it needs mmcv's ops."""
+STEP_GOALS = {'ResNet-18': 1.5, 'Faster R-CNN C4': 1.5}
+"""What a step on a card may take, to that of the real network."""
 DETECTORS = ('faster_rcnn_r18_rebnn_overfit', 'ssd300_vgg16_rebnn_overfit')
 Finding = dict[str, Any]
 
@@ -75,7 +77,7 @@ def last_line(text: str) -> str:
 
 def check_cost(device: str) -> Iterator[Finding]:
     """The real twin and ReBNN's memory modes, by lab/tools/benchmark_training.py."""
-    from lab.device.cost import measured
+    from lab.device.cost import compare_with_goal, measured
     from lab.device.detector_ops import missing_ops
 
     on_gpu = device.startswith('cuda')
@@ -101,6 +103,9 @@ def check_cost(device: str) -> Iterator[Finding]:
         costs = {v: {word: row[key] for key, word in keys.items() if key in row} for v, row in rows.items()}
         for variant, numbers in costs.items():
             yield measured(f'{name}, {variant}', numbers, costs['real'])._asdict()
+        if on_gpu and name in STEP_GOALS:
+            ratio = costs['rebnn']['ms'] / costs['real']['ms']
+            yield compare_with_goal(f'{name}, goal of a step', ratio, STEP_GOALS[name])._asdict()
 
 
 def write_images(folder: Path, count: int) -> None:
