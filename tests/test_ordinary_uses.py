@@ -20,6 +20,7 @@ from rebnn_mm.quantizers import MissingHookWarning
 from rebnn_mm.quantizers import base as quantizers_base
 from rebnn_mm.quantizers.shared import BinaryMeanScaleWeight, BinarySign
 from rebnn_mm.registry import BLOCKS, registered_classes
+from tests import two_processes
 
 METHODS = sorted(name for name in registered_classes(BinaryConv2d))
 pytestmark = pytest.mark.filterwarnings('ignore', category=MissingHookWarning)
@@ -371,3 +372,42 @@ def test_fsdp1_is_refused_for_every_method(rule, group):
         model = FullyShardedDataParallel(block(method=method), use_orig_params=True, device_id=torch.device('cpu'))
         with pytest.raises(ValueError, match='FullyShardedDataParallel flattens parameters.*fully_shard'):
             rule(model).attach(torch.optim.SGD(model.parameters(), lr=0.1))
+
+
+def linear_net():
+    torch.manual_seed(0)
+    net = nn.Sequential(ReBNNLinear(6, 5), nn.Tanh(), ReBNNLinear(5, 3)).double()  # 5 and 3 channels over 2 processes
+    with torch.no_grad():
+        for layer in (net[0], net[2]):
+            layer.weight.mul_(4)
+    return net
+
+
+def steps_of(net, share):
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+    ResilientGradient(net).attach(optimizer)
+    for seed in range(4):
+        x = torch.randn(8, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))[share]
+        optimizer.zero_grad()
+        net(x).square().mean().backward()
+        optimizer.step()
+
+
+def shard_and_train(rank, folder):
+    from torch.distributed.fsdp import fully_shard
+
+    net = linear_net()
+    for layer in net:
+        fully_shard(layer)
+    fully_shard(net)
+    steps_of(net, slice(4 * rank, 4 * rank + 4))
+    whole = {name: v.full_tensor() if hasattr(v, 'full_tensor') else v for name, v in net.state_dict().items()}
+    if rank == 0:
+        torch.save(whole, f'{folder}/state.pth')
+
+
+def test_fsdp2_in_two_processes_is_one_with_the_joined_batch(tmp_path):
+    two_processes.run(shard_and_train, str(tmp_path))
+    expected = linear_net()
+    steps_of(expected, slice(None))
+    assert_equal(torch.load(tmp_path / 'state.pth'), expected.state_dict())
