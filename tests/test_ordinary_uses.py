@@ -246,6 +246,30 @@ def test_a_quantizer_that_stores_a_regulariser(memory):
 
 
 @pytest.mark.parametrize('memory', MEMORIES)
+def test_a_forward_hook_that_changes_the_signs(memory):
+    model = block(memory)
+    gradients(model)  # the first step looks at the values once
+    model.conv1.activation_quantizer.register_forward_hook(lambda module, args, y: 2 * y)
+    conv = block().conv1
+    signs, weight = conv.activation_quantizer(images()), conv.weight_quantizer(conv.weight)
+    expected = torch.nn.functional.conv2d(2 * signs, weight, padding=1)
+    torch.testing.assert_close(model.conv1(images()), expected)
+    with torch.no_grad():
+        torch.testing.assert_close(model.conv1(images()), expected)
+
+
+def test_a_replica_without_a_shift_learns_from_images():
+    conv = MODELS.build(
+        dict(type='BNNConv2d', in_channels=8, out_channels=4, kernel_size=3, activation=dict(type='BinarySign'))
+    )
+    replica = conv._replicate_for_data_parallel()
+    replica.weight = conv.weight.detach().clone().requires_grad_()
+    replica.bias = conv.bias.detach().clone()
+    replica(images()).square().mean().backward()
+    assert replica.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize('memory', MEMORIES)
 def test_operations_are_counted(memory):
     real = block(memory, method='ReBNNConv2d')
     with FlopCounterMode(display=False) as counter:

@@ -178,7 +178,9 @@ class BinaryLayer(Named, nn.Module):
         quantizer = self.weight_quantizer
         if quantizer is None or not self._computes_with_codes:
             return self._multiply(values, self._training_weight())
-        learns = torch.is_grad_enabled() and (values.requires_grad or any(p.requires_grad for p in self.parameters()))
+        # Replicas of nn.DataParallel have a weight and no parameters.
+        own = (values, self.weight, *self.parameters())
+        learns = torch.is_grad_enabled() and any(t.requires_grad for t in own)
         weight = self._training_weight() if learns else None
         if weight is not None and not self._knows_training_values and holds_values(values):
             self._check_training_values(values, weight)
@@ -201,7 +203,7 @@ class BinaryLayer(Named, nn.Module):
     def _check_training_values(self, quantized: Tensor, weight: Tensor) -> None:
         """Refuse, in the first step, quantizers that train with other values than they say."""
         wrong: nn.Module | None = None
-        if self._largest_sum < math.inf and not ((quantized.abs() == 1) | (quantized == 0)).all():
+        if self._sums_signs and not (quantized.abs() == 1).all():
             wrong = self.activation_quantizer
         elif self.weight_quantizer is not None and self._computes_with_codes:
             codes, factor = self.weight_quantizer.codes(self.weight)
@@ -223,7 +225,10 @@ class BinaryLayer(Named, nn.Module):
     @property
     def _sums_signs(self) -> bool:
         """Whether the product is a sum of signs, with no zeros among them but those of its own padding."""
-        return math.isfinite(self._largest_sum)
+        quantizer = self.activation_quantizer
+        # A hook may hand on other values.
+        changed = quantizer is not None and bool(quantizer._forward_hooks)
+        return math.isfinite(self._largest_sum) and not changed
 
     @property
     def _largest_sum(self) -> float:
