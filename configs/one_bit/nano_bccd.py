@@ -1,8 +1,8 @@
-_base_ = './tiny_bccd.py'
+_base_ = './small_bccd.py'
 
-# The nano 1-bit detector: 64 channels wherever maps are large.
+# The nano 1-bit detector: a narrow stem, no way up in the neck, towers of one convolution.
 model = dict(
-    backbone=dict(channels=(32, 64, 128, 128), depths=(1, 2, 2, 2), stem_channels=(8,)),
-    neck=dict(in_channels=[64, 128, 128], out_channels=64),
-    bbox_head=dict(in_channels=64, feat_channels=64),
+    backbone=dict(channels=(32, 128, 128, 256), depths=(1, 3, 3, 2)),
+    neck=dict(in_channels=[128, 128, 256], bottom_up=False),
+    bbox_head=dict(stacked_convs=1),
 )

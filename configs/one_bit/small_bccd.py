@@ -13,7 +13,7 @@ optim_wrapper = dict(
 )
 default_hooks = dict(checkpoint=dict(interval=8, max_keep_ckpts=1))
 model = dict(
-    backbone=dict(channels=(64, 128, 256, 256), depths=(2, 4, 4, 2), stem_channels=(16,)),
+    backbone=dict(channels=(64, 128, 256, 256), depths=(2, 8, 8, 4), stem_channels=(16,)),
     neck=dict(in_channels=[128, 256, 256], out_channels=128),
-    bbox_head=dict(num_classes=3, in_channels=128, feat_channels=128, stacked_convs=2),
+    bbox_head=dict(num_classes=3, in_channels=128, feat_channels=128, stacked_convs=3),
 )

@@ -1,8 +1,4 @@
 _base_ = './small_bccd.py'
 
-# The tiny 1-bit detector.
-model = dict(
-    backbone=dict(channels=(64, 128, 128, 256), depths=(1, 3, 3, 2)),
-    neck=dict(in_channels=[128, 128, 256], bottom_up=False),
-    bbox_head=dict(stacked_convs=1),
-)
+# The tiny 1-bit detector: half as deep.
+model = dict(backbone=dict(depths=(2, 4, 4, 2)), bbox_head=dict(stacked_convs=2))
