@@ -1,6 +1,5 @@
 # A one-stage detector made for one bit: RTMDet's anchor-free head, assigner and losses on a binary backbone and neck.
 # Towers are each level's own: a binary convolution is small in a file and costs the same time shared or not.
-binary = dict(type='ReBNNConv2d', gamma='adaptive', gamma_bounds=(1e-5, 2e-4))
 model = dict(
     type='RTMDet',
     data_preprocessor=dict(
@@ -10,12 +9,11 @@ model = dict(
         bgr_to_rgb=False,
         pad_size_divisor=32,
     ),
-    backbone=dict(type='OneBitBackbone', conv_cfg=binary),
-    neck=dict(type='rebnn_mm.OneBitNeck', conv_cfg=binary),
+    backbone=dict(type='OneBitBackbone'),
+    neck=dict(type='rebnn_mm.OneBitNeck'),
     bbox_head=dict(
         type='rebnn_mm.BinaryTowers',
         head='RTMDetSepBNHead',
-        conv_cfg=binary,
         num_classes=80,
         share_conv=False,
         with_objectness=False,
