@@ -13,6 +13,7 @@ from torch.func import functional_call, grad, vmap
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.flop_counter import FlopCounterMode
 
+from lab.device.steps import Waits
 from rebnn_mm.engine import MethodDriver, ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
@@ -435,3 +436,18 @@ def test_fsdp2_in_two_processes_is_one_with_the_joined_batch(tmp_path):
     expected = linear_net()
     steps_of(expected, slice(None))
     assert_equal(torch.load(tmp_path / 'state.pth'), expected.state_dict())
+
+
+@pytest.mark.parametrize('style', ['react', 'hardtanh'])
+@pytest.mark.parametrize('method', METHODS)
+def test_a_step_waits_for_no_value(method, style):
+    model = block(style=style, method=method)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if len(resilient := ResilientGradient(model)):
+        resilient.attach(optimizer)
+    MethodDriver(model).attach(optimizer)
+    gradients(model)  # the first step looks at the values once
+    optimizer.step()
+    with Waits():
+        gradients(model)
+        optimizer.step()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rebnn_mm.engine.binary_hook import has_epochs, optim_wrappers, unwrapped
-from rebnn_mm.functional import channel_dims, flip_count, max_gradient, per_channel, scaled_sign
+from rebnn_mm.functional import channel_dims, per_channel, scaled_sign
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.methods import ReBNNWeight
 
@@ -241,12 +241,12 @@ class _Oscillation:
 
     def before(self) -> None:
         assert self.weight.grad is not None
-        self.largest = max_gradient(self.weight.grad, self.quantizer.alpha)
+        self.largest = self.weight.grad.flatten(1).abs().amax(dim=1) / self.quantizer.alpha
 
     def after(self) -> None:
         negative = self.quantizer.latent(self.weight) < 0
         changed = negative ^ self.negative
-        self.count += flip_count(changed & self.changed)
+        self.count += (changed & self.changed).flatten(1).sum(dim=1, dtype=torch.int32)
         self.negative, self.changed = negative, changed
         self.steps += 1
         if self.steps == self.window:

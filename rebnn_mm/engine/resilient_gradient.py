@@ -1,5 +1,6 @@
 """The resilient gradient of a whole model, around any PyTorch optimizer."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,6 +107,7 @@ class ResilientGradient:
                 )
             layer.quantizer.attach(self)
             layer.shard_gamma()
+        layers.sort(key=_fan_in)
 
         def before() -> None:
             if getattr(optimizer, 'grad_scale', None) is not None:
@@ -246,6 +248,11 @@ class ResilientGradient:
 def _on_bound(quantizers: Sequence[ReBNNWeight], which: int) -> torch.Tensor:
     """Share of channels whose gamma is on its lower (0) or upper (1) bound."""
     return torch.cat([local(q.gamma) == q.gamma_bounds[which] for q in quantizers if q.gamma_bounds]).double().mean()
+
+
+def _fan_in(layer: ResilientLayer) -> int:
+    """Weights of a channel; layers of one fan-in that stand together are computed at once."""
+    return math.prod(layer.weight.shape[1:])
 
 
 def _refuse_tied(layers: Sequence[ResilientLayer]) -> None:

@@ -1,9 +1,9 @@
 """The resilient gradient of layers: what happens before and after an optimizer step.
 
-Layers of one fan-in are joined to one matrix with a row for each channel: on a GPU each operation has to be started,
-and takes little longer for the channels of a whole network than for those of one layer.
+Both compute with the joined channels of all layers that have the same options.
 """
 
+import math
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from ..functional import bounded, channel_dims, flip_share, limited, reconstruction_residual, zero_outside_one_
-from ..functional.resilient import add_reconstruction_, flips_since, measured
+from ..functional import bounded, channel_dims, flip_share, limited, zero_outside_one_
+from ..functional.resilient import add_reconstruction_, flips_since, join_channels, measured
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
 from ..methods.rebnn import ALPHA_MIN
@@ -78,6 +78,8 @@ class ResilientLayer:
         self.parameter = layer.weight
         self.weight = local(layer.weight)
         self.counts = LayerCounts(self.weight)
+        self.fan_in = self.counts.task_squares.new_full((len(self.weight),), math.prod(self.weight.shape[1:]))
+        """Weights of a channel, for each."""
         self.negative: Tensor | None = None
         """Where the latent weight was negative before the step, if the step moves it."""
         self.changed: Tensor | None = None
@@ -186,29 +188,7 @@ def after_step(layers: Sequence[ResilientLayer]) -> None:
     for alphas in _alike([layer.alpha for layer in layers], lambda alpha: (alpha.device, alpha.dtype)):
         torch._foreach_clamp_min_(alphas, ALPHA_MIN)
     for group in _alike([layer for layer in layers if layer.negative is not None], _learning_key):
-        sizes = [len(layer.weight) for layer in group]
-        before = [layer.changed for layer in group]
-        known = None if before[0] is None else _rows(before)
-        changed, flips, flip_backs = flips_since(
-            _rows([layer.negative for layer in group]), _rows([layer.latent for layer in group]), known
-        )
-        for layer, own in zip(group, changed.split(sizes), strict=True):
-            layer.changed = own
-        for counted, into in (
-            (flips, [layer.counts.flips for layer in group]),
-            (flip_backs, [layer.counts.flip_backs for layer in group]),
-        ):
-            torch._foreach_add_(into, counted.long().split(sizes))
-        if not group[0].learns:
-            continue
-        if group[0].quantizer.flip_window != 1:
-            for layer in group:
-                layer.count_in_window()
-            continue
-        gamma = _learned(
-            group, torch.cat([_largest_gradient(layer) for layer in group]), flips.float() / _fan_in(group[0])
-        )
-        torch._foreach_copy_([layer.gamma for layer in group], gamma.split(sizes))
+        _count_and_learn(group)
 
 
 def count_step(layers: Sequence[ResilientLayer]) -> None:
@@ -218,18 +198,18 @@ def count_step(layers: Sequence[ResilientLayer]) -> None:
 
 
 def _term_key(layer: ResilientLayer) -> Hashable:
-    """Return what layers have in common whose terms are computed as one matrix; None for a layer without one."""
+    """Return what layers have in common whose terms are computed at once; None for a layer without one."""
     quantizer, weight = layer.quantizer, layer.weight
     if quantizer.gamma_mode == 0:
         return None
-    return quantizer.max_share, layer.masks, weight.device, weight.dtype, _fan_in(layer)
+    return quantizer.max_share, layer.masks, weight.device, weight.dtype
 
 
 def _learning_key(layer: ResilientLayer) -> Hashable:
     quantizer, weight = layer.quantizer, layer.weight
     mode = quantizer.gamma_mode if layer.learns else None
     options = mode, quantizer.gamma_bounds, quantizer.flip_window
-    return *options, layer.changed is None, weight.device, weight.dtype, _fan_in(layer)
+    return *options, layer.changed is None, weight.device, weight.dtype
 
 
 def _alike(items: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
@@ -248,47 +228,43 @@ def _gradient(layer: ResilientLayer) -> Tensor:
     return local(grad)
 
 
-def _largest_gradient(layer: ResilientLayer) -> Tensor:
-    assert layer.max_gradient is not None
-    return layer.max_gradient
-
-
-def _fan_in(layer: ResilientLayer) -> int:
-    """Weights of a channel."""
-    return layer.weight[0].numel()
+def _of_channels(layers: Sequence[ResilientLayer], *names: str) -> Sequence[Tensor]:
+    """Join what layers have of each channel, by name."""
+    return torch.cat([getattr(layer, name) for name in names for layer in layers]).split(
+        sum(len(layer.weight) for layer in layers)
+    )
 
 
 def _pull_alpha(layer: ResilientLayer) -> None:
     """The term's part in the gradient of alpha, of a layer whose weight is frozen."""
     quantizer = layer.quantizer
     if quantizer.gamma_mode != 0 and quantizer.alpha.grad is not None:
-        _, pull = reconstruction_residual(layer.latent, layer.alpha)
+        pull = (
+            torch.linalg.vector_norm(layer.latent, ord=1, dim=channel_dims(layer.latent)) - layer.alpha * layer.fan_in
+        )
         local(quantizer.alpha.grad).sub_(layer.gamma.to(pull.dtype) * pull)
-
-
-def _rows(tensors: Iterable[Tensor | None]) -> Tensor:
-    """Return layers of one fan-in as one matrix with a row for each channel."""
-    return torch.cat([tensor.flatten(1) for tensor in tensors if tensor is not None])
 
 
 def _add_terms(layers: Sequence[ResilientLayer]) -> None:
     """Add the reconstruction term of layers, note what they learn gamma from, and measure the two gradients."""
     sizes = [len(layer.weight) for layer in layers]
     grads = [_gradient(layer) for layer in layers]
-    grad, latent = _rows(grads), _rows([layer.latent for layer in layers])
-    alpha = torch.cat([layer.alpha for layer in layers])
+    grad, latent = join_channels(grads), join_channels([layer.latent for layer in layers])
+    alpha, gamma, fan_in = _of_channels(layers, 'alpha', 'gamma', 'fan_in')
     found = measured(grad, latent, alpha)
-    gamma = torch.cat([layer.gamma for layer in layers]).to(alpha.dtype)
     gamma = limited(gamma, found.task, found.distance, layers[0].quantizer.max_share)
     largest = (found.largest / alpha).split(sizes)
-    for layer, negative, own_largest in zip(layers, found.negative.split(sizes), largest, strict=True):
-        layer.negative = negative.view(layer.weight.shape)
+    negative = found.negative.split([layer.weight.numel() for layer in layers])
+    for layer, own_negative, own_largest in zip(layers, negative, largest, strict=True):
+        layer.negative = own_negative.view(layer.weight.shape)
         if layer.learns:
             layer.max_gradient = own_largest
             layer.open_window()
-    add_reconstruction_(grad, latent, alpha, gamma, layers[0].masks, found.residual)
-    torch._foreach_copy_(grads, [part.view(own.shape) for part, own in zip(grad.split(sizes), grads, strict=True)])
-    pulls = (gamma * (found.magnitude - alpha * _fan_in(layers[0]))).split(sizes)
+    add_reconstruction_(grad, latent, alpha, gamma, layers[0].masks, found.residuals)
+    finished = grad.values.split([own.numel() for own in grads])
+    torch._foreach_copy_(grads, [part.view(own.shape) for part, own in zip(finished, grads, strict=True)])
+    # sum_j (w - alpha b) b = sum_j |w| - M alpha, which needs no further pass over products.
+    pulls = (gamma * (found.magnitude - alpha * fan_in)).split(sizes)
     trained = [
         (local(layer.quantizer.alpha.grad), pull)
         for layer, pull in zip(layers, pulls, strict=True)
@@ -296,10 +272,33 @@ def _add_terms(layers: Sequence[ResilientLayer]) -> None:
     ]
     if trained:
         torch._foreach_sub_([own for own, _ in trained], [pull for _, pull in trained])
+    norms = [*found.task.float().split(sizes), *(gamma * found.distance).float().split(sizes)]
     counts = [layer.counts for layer in layers]
-    torch._foreach_add_([count.task_squares for count in counts], found.task.square().float().split(sizes))
-    terms = (gamma * found.distance).square().float()
-    torch._foreach_add_([count.term_squares for count in counts], terms.split(sizes))
+    squares = [count.task_squares for count in counts] + [count.term_squares for count in counts]
+    torch._foreach_addcmul_(squares, norms, norms)
+
+
+def _count_and_learn(layers: Sequence[ResilientLayer]) -> None:
+    """Count the flips of a step, and renew the gamma of layers that learn it."""
+    sizes = [len(layer.weight) for layer in layers]
+    negative, before = ([getattr(layer, name) for layer in layers] for name in ('negative', 'changed'))
+    changed, flips, backs = flips_since(
+        torch.cat([own.flatten() for own in negative]),
+        join_channels([layer.latent for layer in layers]),
+        None if before[0] is None else torch.cat([own.flatten() for own in before]),
+    )
+    for layer, own in zip(layers, changed.split([layer.weight.numel() for layer in layers]), strict=True):
+        layer.changed = own.view(layer.weight.shape)
+    counts = [layer.counts for layer in layers]
+    into = [count.flips for count in counts] + [count.flip_backs for count in counts]
+    torch._foreach_add_(into, [*flips.split(sizes), *backs.split(sizes)])
+    if layers[0].learns and layers[0].quantizer.flip_window == 1:
+        max_gradient, fan_in = _of_channels(layers, 'max_gradient', 'fan_in')
+        gamma = _learned(layers, max_gradient, flips / fan_in)
+        torch._foreach_copy_([layer.gamma for layer in layers], gamma.split(sizes))
+    elif layers[0].learns:
+        for layer in layers:
+            layer.count_in_window()
 
 
 def _learned(layers: Sequence[ResilientLayer], max_gradient: Tensor, share_of_flips: Tensor) -> Tensor:

@@ -10,16 +10,7 @@ from .channel import (
     weight_dims,
 )
 from .levels import symmetric_codes, symmetric_round, ternary_codes
-from .resilient import (
-    bounded,
-    flip_count,
-    flip_share,
-    limited,
-    max_gradient,
-    reconstruction_gradient,
-    reconstruction_loss,
-    reconstruction_residual,
-)
+from .resilient import bounded, flip_share, limited
 from .scaled_sign import scaled_sign, tensor_sign, tensor_sign_codes, zero_outside_one, zero_outside_one_
 from .sign import (
     checked_sharpness,
@@ -41,16 +32,11 @@ __all__ = [
     'channel_dims',
     'channel_mean_abs',
     'checked_sharpness',
-    'flip_count',
     'flip_share',
     'is_pair',
     'limited',
-    'max_gradient',
     'per_channel',
     'per_channel_factor',
-    'reconstruction_gradient',
-    'reconstruction_loss',
-    'reconstruction_residual',
     'scaled_sign',
     'sharpness_at',
     'sign',

@@ -1,14 +1,10 @@
 """Signs of a weight times a scale, learned or computed from the weight."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from .channel import channel_dims, per_channel, weight_dims
-from .native import scaled_sign_gradient
-from .sign import sign, straight_through
+from .channel import per_channel, weight_dims
+from .sign import sign, sign_identity, sign_ste, straight_through
 
 
 def zero_outside_one(grad: Tensor, weight: Tensor) -> Tensor:
@@ -39,38 +35,6 @@ def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
     return torch.ops.aten.hardtanh_backward.grad_input(grad, weight, -beyond, beyond, grad_input=grad)
 
 
-class _ScaledSign(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(weight: Tensor, alpha: Tensor, mask: bool) -> Tensor:
-        # Not in place: see :func:`sign` about the compiler.
-        return sign(weight) * per_channel(alpha, weight)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        weight, alpha, mask = inputs
-        ctx.save_for_backward(weight, alpha)
-        ctx.mask = mask
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        weight, alpha = ctx.saved_tensors
-        grad_weight = grad_alpha = None
-        if all(ctx.needs_input_grad[:2]) and not torch.compiler.is_compiling():
-            found = scaled_sign_gradient(grad, weight, alpha, ctx.mask)
-            if found is not None:
-                return *found, None
-        if ctx.needs_input_grad[0]:
-            grad_weight = grad * per_channel(alpha, weight)
-            if ctx.mask:
-                grad_weight = zero_outside_one(grad_weight, weight)
-        if ctx.needs_input_grad[1]:
-            grad_alpha = (grad * sign(weight)).sum(dim=channel_dims(weight))
-        return grad_weight, grad_alpha, None
-
-
 def scaled_sign(weight: Tensor, alpha: Tensor, mask: bool = True) -> Tensor:
     r"""Binarised weight :math:`\hat w = \alpha \circ sign(w)` with the paper's gradients.
 
@@ -97,7 +61,7 @@ def scaled_sign(weight: Tensor, alpha: Tensor, mask: bool = True) -> Tensor:
         >>> w.grad, a.grad
         (tensor([[0.1000, 0.0000]]), tensor([-2.]))
     """
-    return _ScaledSign.apply(weight, alpha, mask)
+    return (sign_ste(weight) if mask else sign_identity(weight)) * per_channel(alpha, weight)
 
 
 def tensor_sign_codes(weight: Tensor, per: str = 'tensor', centred: bool = False) -> tuple[Tensor, Tensor]:

@@ -155,7 +155,7 @@ class _SignApprox(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return grad_output * x.abs().mul_(-2).add_(2).clamp_(min=0)
+        return grad_output * torch.rsub(x.abs(), 2, alpha=2).clamp_(min=0)
 
 
 class _SignTanh(torch.autograd.Function):

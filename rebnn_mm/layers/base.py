@@ -181,31 +181,33 @@ class BinaryLayer(Named, nn.Module):
         # Replicas of nn.DataParallel have a weight and no parameters.
         own = (values, self.weight, *self.parameters())
         learns = torch.is_grad_enabled() and any(t.requires_grad for t in own)
-        weight = self._training_weight() if learns else None
-        if weight is not None and not self._knows_training_values and holds_values(values):
-            self._check_training_values(values, weight)
         exact = self._sums_signs and not is_transformed()
+        weight = self._training_weight() if learns and not (exact and quantizer.codes_learn) else None
+        if learns and not self._knows_training_values and holds_values(values):
+            self._check_training_values(values, weight)
         if weight is not None and not exact:
             return self._multiply(values, weight)
-        with torch.no_grad():
+        with torch.set_grad_enabled(learns and weight is None):
             codes, factor = quantizer.codes(self.weight)
+        if weight is not None and factor is not None:
+            factor = factor.detach()  # a parameter, whose gradient goes through the weight
         if not exact:
             product = self._multiply(values, codes)
             # Under autocast the second product is float32, and the layer's output is not to be.
             return product if factor is None else (product * self._along_outputs(factor)).to(product.dtype)
         compute = autocast_type(values)
-        if weight is None:
+        if not learns:
             return scaled_sums(values, codes, factor, self._geometry, compute, compute)
         kept = smallest_type(self._largest_sum, compute) if self.memory == 'sums' else compute
         return sign_product(values, weight, codes, factor, self._geometry, compute, kept)
 
     @torch.no_grad()
-    def _check_training_values(self, quantized: Tensor, weight: Tensor) -> None:
+    def _check_training_values(self, quantized: Tensor, weight: Tensor | None) -> None:
         """Refuse, in the first step, quantizers that train with other values than they say."""
         wrong: nn.Module | None = None
         if self._sums_signs and not (quantized.abs() == 1).all():
             wrong = self.activation_quantizer
-        elif self.weight_quantizer is not None and self._computes_with_codes:
+        elif weight is not None and self.weight_quantizer is not None:
             codes, factor = self.weight_quantizer.codes(self.weight)
             expected = codes if factor is None else codes * factor.view(-1, *[1] * (codes.dim() - 1))
             if not torch.allclose(weight, expected.to(weight.dtype), rtol=1e-2, atol=1e-6):
@@ -220,7 +222,9 @@ class BinaryLayer(Named, nn.Module):
     @property
     def _computes_with_codes(self) -> bool:
         quantizer = self.weight_quantizer
-        return quantizer is not None and quantizer.has_codes and (quantizer.same_in_training or not self.training)
+        if quantizer is None or not quantizer.has_codes or quantizer._forward_hooks or quantizer._forward_pre_hooks:
+            return False
+        return quantizer.same_in_training or not self.training
 
     @property
     def _sums_signs(self) -> bool:

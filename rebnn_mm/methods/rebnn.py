@@ -12,7 +12,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..functional import channel_centred, channel_dims, channel_mean_abs, is_pair, per_channel, scaled_sign, sign
+from ..functional import channel_centred, channel_dims, channel_mean_abs, is_pair, per_channel, sign, sign_identity
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.base import SHORTCUT_NAMES
 from ..quantizers import LearnedScaleWeight
@@ -158,15 +158,18 @@ class ReBNNWeight(LearnedScaleWeight):
 
     def latent(self, weight: Tensor) -> Tensor:
         """The latent weight, centred if it is to be."""
-        return weight if self.center is None else channel_centred(weight)
+        # The centring of the gradient belongs to the optimizer's step, as the mask does.
+        return weight if self.center is None else channel_centred(weight, through=False)
+
+    def signs(self, latent: Tensor) -> Tensor:
+        return sign_identity(latent)
+
+    @property
+    def codes_learn(self) -> bool:
+        return self.variant == 'paper' and type(self).forward is ReBNNWeight.forward
 
     def forward(self, weight: Tensor) -> Tensor:
-        if self.variant == 'official':
-            return scaled_sign_released(weight, self.alpha)
-        # The mask and the centring belong to the summed gradient, at the optimizer's step.
-        if self.center is not None:
-            weight = channel_centred(weight, through=False)
-        return scaled_sign(weight, self.alpha, mask=False)
+        return scaled_sign_released(weight, self.alpha) if self.variant == 'official' else super().forward(weight)
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:

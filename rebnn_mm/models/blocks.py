@@ -187,8 +187,8 @@ class BinaryHardtanhBlock(BinaryBasicBlock):
 
     @classmethod
     def build_act(cls, channels: int) -> nn.Module:
-        """Hardtanh."""
-        return nn.Hardtanh(inplace=True)
+        """Hardtanh; in place it would copy its input for the backward pass."""
+        return nn.Hardtanh()
 
 
 @BLOCKS.register_module(name=['BinaryReLUBlock', 'relu'])

@@ -133,7 +133,7 @@ class WeightQuantizer(Quantizer):
 
     A method adds one subclass in its file, registers it in mmengine's root ``MODELS`` and implements
     :meth:`codes`, or takes those of :class:`SignWeight`; where the gradient or the training-time value differs from
-    ``scale * codes``, also :meth:`forward`.
+    that of ``scale * codes``, also :meth:`forward`.
     What has to happen besides is a method to override: :meth:`set_progress`, :meth:`begin_epoch`, :meth:`constrain`.
 
     Args:
@@ -161,6 +161,11 @@ class WeightQuantizer(Quantizer):
         """The quantized weight in training, differentiable, of the latent weight's shape."""
         codes, scale = self.codes(weight)
         return codes if scale is None else codes * scale.view(-1, *[1] * (weight.dim() - 1))
+
+    @property
+    def codes_learn(self) -> bool:
+        """Whether :meth:`codes` has the gradients of training, so that :meth:`forward` adds nothing to it."""
+        return type(self).forward is WeightQuantizer.forward
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
         """The quantized weight as integers and one factor per output channel.
@@ -246,9 +251,13 @@ class SignWeight(WeightQuantizer):
         """The factor of each channel, shape (C_out,), of the latent weight; None for 1."""
         return None
 
+    def signs(self, latent: Tensor) -> Tensor:
+        """Signs, with the gradient of the method's estimator where it has one."""
+        return sign(latent)
+
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Signs of :meth:`latent`, and :meth:`scale`."""
-        return sign(self.latent(weight)), self.scale(weight)
+        """:meth:`signs` of :meth:`latent`, and :meth:`scale`."""
+        return self.signs(self.latent(weight)), self.scale(weight)
 
 
 class LearnedScaleWeight(SignWeight):

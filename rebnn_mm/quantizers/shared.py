@@ -5,7 +5,7 @@ from typing import ClassVar
 from mmengine.registry import MODELS
 from torch import Tensor
 
-from ..functional import channel_mean_abs, scaled_sign, sign_approx, sign_ste, sign_within, step_ste
+from ..functional import channel_mean_abs, sign_approx, sign_ste, sign_within, step_ste
 from .base import ActivationQuantizer, SignWeight
 
 
@@ -158,9 +158,9 @@ class BinaryMeanScaleWeight(SignWeight):
 
     channels_alone = True
 
-    def forward(self, weight: Tensor) -> Tensor:
-        return scaled_sign(weight, channel_mean_abs(weight.detach()))
+    def signs(self, latent: Tensor) -> Tensor:
+        return sign_ste(latent)
 
     def scale(self, weight: Tensor) -> Tensor:
         """The mean of |w| per channel."""
-        return channel_mean_abs(weight)
+        return channel_mean_abs(weight.detach())
