@@ -78,7 +78,7 @@ class BinaryLayer(Named, nn.Module):
         elif self.activation_quantizer is None:
             self.stay_real('no quantizers')
         watch_names()
-        self._has_bias = self._parameters.get('bias') is not None
+        self._without_bias = self._parameters.get('bias') is None
 
     @classmethod
     def activation_with(cls, shift: str | None) -> dict[str, Any]:
@@ -105,6 +105,16 @@ class BinaryLayer(Named, nn.Module):
     def activation_bits(self) -> int:
         """Bits per input value; 32 for a real one."""
         return 32 if self.activation_quantizer is None else self.activation_quantizer.bits
+
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """Refuse a bias where none was, which is what folding a norm into the latent weight ends with."""
+        if name == 'bias' and param is not None and getattr(self, '_without_bias', False) and self.binary:
+            raise RuntimeError(
+                f'{self.described()}: is given a bias, as fuse_conv_bn (--fuse-conv-bn) does when it folds a batch '
+                "norm into the latent weight. That flips signs wherever the norm's weight is negative: load the model "
+                'again and leave its norms in place.'
+            )
+        super().register_parameter(name, param)
 
     def stay_real(self, because: str) -> None:
         """Become the plain torch layer."""
@@ -164,12 +174,6 @@ class BinaryLayer(Named, nn.Module):
         if self.training:
             self._warn_if_not_driven()
         bias = getattr(self, 'bias', None)
-        if bias is not None and not self._has_bias:
-            raise RuntimeError(
-                f'{self.described()}: has been given a bias, as fuse_conv_bn (--fuse-conv-bn) does when it folds a '
-                "batch norm into the latent weight. That flips signs wherever the norm's weight is negative: load the "
-                'model again and leave its norms in place.'
-            )
         y = self._product(self._quantized_input(x))
         return y if bias is None else (y + self._along_outputs(bias)).to(y.dtype)
 
