@@ -259,6 +259,16 @@ def test_a_forward_hook_that_changes_the_signs(memory):
         torch.testing.assert_close(model.conv1(images()), expected)
 
 
+@pytest.mark.parametrize('memory', MEMORIES)
+def test_a_forward_hook_that_changes_the_weight(memory):
+    model = block(memory)
+    expected = 2 * model.conv1(images()).detach()
+    model.conv1.weight_quantizer.register_forward_hook(lambda module, args, y: 2 * y)
+    torch.testing.assert_close(model.conv1(images()).detach(), expected)
+    with torch.no_grad():
+        torch.testing.assert_close(model.eval().conv1(images()), expected)
+
+
 def test_a_replica_without_a_shift_learns_from_images():
     conv = MODELS.build(
         dict(type='BNNConv2d', in_channels=8, out_channels=4, kernel_size=3, activation=dict(type='BinarySign'))
