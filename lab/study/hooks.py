@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rebnn_mm.engine.binary_hook import has_epochs, optim_wrappers, unwrapped
-from rebnn_mm.functional import channel_dims, per_channel, scaled_sign
+from rebnn_mm.functional import channel_dims, per_channel, sign
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.methods import ReBNNWeight
 
@@ -169,7 +169,7 @@ class ReBNNGammaShareHook(StepHook):
             alpha: scaling factor, shape (C_out,).
             grad: gradient of the task for the latent weight.
         """
-        distance = weight - scaled_sign(weight, alpha)
+        distance = weight - sign(weight) * per_channel(alpha, weight)
         dims = channel_dims(weight)
         # A channel whose weights all stand at alpha has nothing to reconstruct, whatever its gamma.
         tiny = torch.finfo(weight.dtype).tiny
@@ -309,7 +309,9 @@ class _Held:
         assert grad is not None
         latent = self.quantizer.latent(self.weight)
         size = grad.square().mean(dim=channel_dims(grad)).sqrt() / alpha
-        grad.add_((latent - scaled_sign(latent, alpha)) * self.held * per_channel(self.share * size, grad))
+        grad.add_(
+            (latent - sign(latent) * per_channel(alpha, latent)) * self.held * per_channel(self.share * size, grad)
+        )
 
     def after(self) -> None:
         negative = self.quantizer.latent(self.weight) < 0

@@ -11,7 +11,7 @@ from .channel import (
 )
 from .levels import symmetric_codes, symmetric_round, ternary_codes
 from .resilient import bounded, flip_share, limited
-from .scaled_sign import scaled_sign, tensor_sign, tensor_sign_codes, zero_outside_one, zero_outside_one_
+from .scaled_sign import tensor_sign, tensor_sign_codes, zero_outside_one, zero_outside_one_
 from .sign import (
     checked_sharpness,
     is_pair,
@@ -21,7 +21,6 @@ from .sign import (
     sign_identity,
     sign_ste,
     sign_tanh,
-    sign_within,
     step_ste,
     straight_through,
 )
@@ -37,14 +36,12 @@ __all__ = [
     'limited',
     'per_channel',
     'per_channel_factor',
-    'scaled_sign',
     'sharpness_at',
     'sign',
     'sign_approx',
     'sign_identity',
     'sign_ste',
     'sign_tanh',
-    'sign_within',
     'standardised',
     'step_ste',
     'straight_through',

@@ -43,14 +43,12 @@ BLOCK = 1024
 if triton is not None:
 
     @triton.jit
-    def _pack(x, shift, bits, count, inner, channels, SHIFTED: tl.constexpr, WHAT: tl.constexpr, BYTES: tl.constexpr):  # type: ignore[no-untyped-def]
+    def _pack(x, bits, count, WHAT: tl.constexpr, BYTES: tl.constexpr):  # type: ignore[no-untyped-def]
         byte = tl.program_id(0).to(tl.int64) * BYTES + tl.arange(0, BYTES)
         place = tl.arange(0, 8)
         i = byte[:, None] * 8 + place[None, :]
         inside = i < count
         value = tl.load(x + i, mask=inside, other=0).to(tl.float32)
-        if SHIFTED:
-            value += tl.load(shift + (i // inner) % channels, mask=inside, other=0).to(tl.float32)
         if WHAT == 0:
             flag = value < 0
         elif WHAT == 1:
@@ -69,15 +67,13 @@ if triton is not None:
         tl.store(y + i, value.to(tl.float32).to(y.dtype.element_ty), mask=inside)
 
 
-def pack(x: Tensor, what: int = NEGATIVE, shift: Tensor | None = None, channel_dim: int = 1) -> Tensor:
-    r"""One bit per value of :math:`x + \beta`.
+def pack(x: Tensor, what: int = NEGATIVE) -> Tensor:
+    """One bit per value.
 
     Args:
         x: any shape; floating point, for :data:`TRUE` also bool. Packed in its own order where it is contiguous or
             laid out with channels last, else in that of a contiguous copy.
         what: :data:`NEGATIVE`, :data:`WITHIN_ONE` or :data:`TRUE`; NaN gives 0, 0 and 1.
-        shift: :math:`\beta`, (C,), of x's channels; None for none.
-        channel_dim: dimension of x that has them.
 
     Returns:
         Tensor: uint8, one-dimensional; the bits behind the last value are 0.
@@ -87,20 +83,16 @@ def pack(x: Tensor, what: int = NEGATIVE, shift: Tensor | None = None, channel_d
         (tensor([5], dtype=torch.uint8), tensor([3], dtype=torch.uint8))
     """
     x = _dense(x.detach())
-    # The kernel adds and compares in float32, which holds every value of these types.
+    # The kernel compares in float32, which holds every value of these types.
     fits = x.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.bool)
-    if triton is not None and fits and (INTERPRETED or x.is_cuda) and (shift is None or shift.dtype == torch.float32):
+    if triton is not None and fits and (INTERPRETED or x.is_cuda):
         bits = x.new_empty((x.numel() + 7) // 8, dtype=torch.uint8)
-        inner, channels = (1, 1) if shift is None else (x.stride(channel_dim), x.shape[channel_dim])
         flat = x.view(torch.uint8) if x.dtype == torch.bool else x
         grid = (triton.cdiv(bits.numel(), BLOCK // 8),)
         if x.numel():
-            weight = flat if shift is None else shift.detach().contiguous()
             with torch.cuda.device_of(bits):
-                _pack[grid](flat, weight, bits, x.numel(), inner, channels, shift is not None, what, BLOCK // 8)
+                _pack[grid](flat, bits, x.numel(), what, BLOCK // 8)
         return bits
-    if shift is not None:
-        x = x + shift.detach().view(-1, *[1] * (x.dim() - 1 - channel_dim % x.dim()))
     values: Any = _in_memory(x)
     if x.device.type == 'cpu' and x.dtype != torch.bfloat16:
         values = values.numpy()  # one pass, as in the kernel

@@ -88,10 +88,11 @@ def measured(grad: Channels, latent: Channels, alpha: Tensor) -> Measured:
         >>> measured(grad, latent, torch.tensor([2.])).task
         tensor([5.])
     """
-    alphas = latent.of_each(alpha)
-    found = [native.measure_channels(*own) for own in zip(grad.matrices, latent.matrices, alphas, strict=True)]
+    rows = zip(grad.matrices, latent.matrices, latent.of_each(alpha), strict=True)
+    measures = [measured_by_kernel(*own) for own in rows]
+    found = [own for own in measures if own is not None]
     residuals: Sequence[Tensor] = ()
-    if None not in found:
+    if len(found) == len(measures):
         negative = torch.cat([own[0].flatten() for own in found])
         columns = [own[1:] for own in found]
     else:
@@ -102,7 +103,8 @@ def measured(grad: Channels, latent: Channels, alpha: Tensor) -> Measured:
             for g, w, r in zip(grad.matrices, latent.matrices, residuals, strict=True)
         ]
     joined = torch.cat([value for column in zip(*columns, strict=True) for value in column])
-    return Measured(negative, *joined.split(len(alpha)), residuals)
+    largest, task, magnitude, distance = joined.split(len(alpha))
+    return Measured(negative, largest, task, magnitude, distance, residuals)
 
 
 def _norms(matrix: Tensor, order: float = 2) -> Tensor:
@@ -146,7 +148,7 @@ def add_reconstruction_(
     if not residuals:
         channels = latent.of_each(alpha), latent.of_each(gamma)
         rows = list(zip(grad.matrices, latent.matrices, *channels, strict=True))
-        if all(native.add_reconstruction_(*own, mask) for own in rows):
+        if all(added_by_kernel_(*own, mask) for own in rows):
             return
         residuals = _residuals(latent, latent.values < 0, alpha)
     if mask:
@@ -175,7 +177,7 @@ def flips_since(
     """
     rows = list(zip(latent.matrices, latent.like(negative), strict=True))
     before = [None] * len(rows) if changed_before is None else latent.like(changed_before)
-    found = [native.count_flips(*own, changed) for own, changed in zip(rows, before, strict=True)]
+    found = [counted_by_kernel(*own, changed) for own, changed in zip(rows, before, strict=True)]
     columns: Sequence[Sequence[Tensor]]
     if None not in found:
         flags, *columns = zip(*found, strict=True)
@@ -188,6 +190,43 @@ def flips_since(
         columns = [[own.sum(dim=1, dtype=torch.int32) for own in latent.like(counted)] for counted in (once, again)]
     counted = torch.cat([value for column in columns for value in column]).long()
     return changed, counted[: len(counted) // 2], counted[len(counted) // 2 :]
+
+
+def measured_by_kernel(grad: Tensor, latent: Tensor, alpha: Tensor) -> tuple[Tensor, ...] | None:
+    """Negative weights; of each channel max |g|, norm of g, sum of |w|, norm of w - alpha sign(w); or None."""
+    if native.kernels_for(latent, grad, channels=[alpha]) is None:
+        return None
+    negative = torch.empty_like(latent, dtype=torch.bool)
+    measured = [torch.empty_like(alpha) for _ in range(4)]
+    native.over_channels('rebnn_measure_channels', latent, alpha, grad, negative, *measured)
+    return negative, *measured
+
+
+def added_by_kernel_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tensor, mask: bool) -> bool:
+    """Add gamma (w - alpha sign(w)) to a gradient in place, with a mask after its product with 1[|w| <= 1].
+
+    Returns:
+        bool: False if PyTorch has to do it.
+    """
+    if native.kernels_for(latent, grad, channels=[alpha, gamma]) is None:
+        return False
+    native.over_channels('rebnn_add_reconstruction', latent, alpha, gamma, int(mask), grad)
+    return True
+
+
+def counted_by_kernel(
+    latent: Tensor, negative: Tensor, changed_before: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Where signs have changed, how many in each channel, and how many of them had changed before; or None."""
+    # A model may have been laid out in another order since its signs were noted.
+    flags = [negative] if changed_before is None else [negative, changed_before]
+    fits = all(t.dtype == torch.bool and t.shape == latent.shape and t.is_contiguous() for t in flags)
+    if not fits or not native.readable(*flags) or native.kernels_for(latent) is None:
+        return None
+    changed = torch.empty_like(negative)
+    flips, backs = (latent.new_empty(len(latent), dtype=torch.int32) for _ in range(2))
+    native.over_channels('rebnn_count_flips', latent, negative, changed_before, changed, flips, backs)
+    return changed, flips, backs
 
 
 def flip_share(changed: Tensor) -> Tensor:

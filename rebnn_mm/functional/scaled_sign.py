@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from .channel import per_channel, weight_dims
-from .sign import sign, sign_identity, sign_ste, straight_through
+from .channel import weight_dims
+from .sign import sign, straight_through
 
 
 def zero_outside_one(grad: Tensor, weight: Tensor) -> Tensor:
@@ -33,35 +33,6 @@ def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
     # numbers beyond one. Without a tensor in between, which torch.compile could not follow.
     beyond = 1 + torch.finfo(weight.dtype).eps
     return torch.ops.aten.hardtanh_backward.grad_input(grad, weight, -beyond, beyond, grad_input=grad)
-
-
-def scaled_sign(weight: Tensor, alpha: Tensor, mask: bool = True) -> Tensor:
-    r"""Binarised weight :math:`\hat w = \alpha \circ sign(w)` with the paper's gradients.
-
-    With :math:`G = \partial L / \partial \hat w`:
-
-    .. math::
-        \frac{\partial L}{\partial w_{ij}} = \alpha_i G_{ij} 1_{|w_{ij}| \le 1}
-        \qquad
-        \frac{\partial L}{\partial \alpha_i} = \sum_j G_{ij} \, sign(w_{ij})
-
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        alpha: scaling factor, shape (C_out,), positive.
-        mask: False leaves out the factor 1[|w| <= 1], so that all of G can be read from the summed gradient at the
-            optimizer step; whoever asks for that multiplies by the factor there
-            (:class:`rebnn_mm.engine.ResilientGradient` does).
-
-    Source: the ReBNN paper, Eq. 2 and 5; chain rule for alpha.
-
-    Example:
-        >>> w = torch.tensor([[0.5, -2.0]], requires_grad=True)
-        >>> a = torch.tensor([0.1], requires_grad=True)
-        >>> (scaled_sign(w, a) * torch.tensor([[1., 3.]])).sum().backward()
-        >>> w.grad, a.grad
-        (tensor([[0.1000, 0.0000]]), tensor([-2.]))
-    """
-    return (sign_ste(weight) if mask else sign_identity(weight)) * per_channel(alpha, weight)
 
 
 def tensor_sign_codes(weight: Tensor, per: str = 'tensor', centred: bool = False) -> tuple[Tensor, Tensor]:

@@ -83,8 +83,8 @@ def sum_signs(
 
 def _kernel_sums(x: Tensor, codes: Tensor, geometry: Geometry) -> Tensor | None:
     if geometry.stride:
-        return native.sign_sums(x, None, codes, *geometry)
-    return native.linear_sign_sums(x, None, codes)
+        return native.sign_sums(x, codes, *geometry)
+    return native.linear_sign_sums(x, codes)
 
 
 sign_sums = torch.library.custom_op('rebnn::sign_sums', sum_signs, mutates_args=())
@@ -171,7 +171,7 @@ def _shared_out(
     if grad is None or factor is None:
         return grad if wanted[0] else None, grad if wanted[1] else None, None
     if all(wanted[1:]):
-        found = native.scaled_sign_gradient(grad, codes, factor, mask=False)
+        found = native.scaled_sign_gradient(grad, codes, factor)
         if found is not None:
             return None, *found
     grad_codes = grad * per_channel(factor, grad) if wanted[1] else None

@@ -51,7 +51,7 @@ class _ScaledSignReleased(torch.autograd.Function):
 
 
 def scaled_sign_released(weight: Tensor, alpha: Tensor) -> Tensor:
-    r"""The same as :func:`rebnn_mm.functional.scaled_sign` with the gradients of the code that the authors released.
+    r"""Signs of a weight times a scale, with the gradients of the code that the authors released.
 
     That code holds :math:`\alpha = 0.02 s`, drops the 0.02 and the straight-through mask from the weight's gradient
     and sums the latent weight instead of its sign in the scale's:

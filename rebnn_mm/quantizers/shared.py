@@ -5,7 +5,7 @@ from typing import ClassVar
 from mmengine.registry import MODELS
 from torch import Tensor
 
-from ..functional import channel_mean_abs, sign_approx, sign_ste, sign_within, step_ste
+from ..functional import channel_mean_abs, sign_approx, sign_ste, step_ste
 from .base import ActivationQuantizer, SignWeight
 
 
@@ -27,7 +27,7 @@ class BinarySign(ActivationQuantizer):
 
 @MODELS.register_module()
 class BinaryWideSign(ActivationQuantizer):
-    """Sign whose gradient passes within a width of choice, :func:`rebnn_mm.functional.sign_within`.
+    """Sign whose gradient passes within a width of choice, :func:`rebnn_mm.functional.sign_ste`.
 
     Args:
         width: largest magnitude of an input that gets a gradient.
@@ -52,7 +52,7 @@ class BinaryWideSign(ActivationQuantizer):
         self.width = width
 
     def quantize(self, x: Tensor) -> Tensor:
-        return sign_within(x, self.width)
+        return sign_ste(x, self.width)
 
 
 @MODELS.register_module()
