@@ -7,12 +7,7 @@ seeds = [0]
 folder = 'configs/one_bit'
 bfloat16 = {'optim_wrapper.type': 'Bfloat16OptimWrapper'}
 long = {'train_cfg.max_epochs': 48, 'param_scheduler.1.end': 48}
-hooks = [
-    dict(type='BinaryWeightRecorderHook', layers=[]),
-    dict(type='CompileHook', part='backbone'),
-    dict(type='CompileHook', part='neck'),
-    dict(type='CompileHook', part='bbox_head'),
-]
+hooks = [dict(type='BinaryWeightRecorderHook', layers=[])]  # compiling costs more here than it gives
 runs = [
     dict(
         name='yolox_nano_long',
