@@ -1,5 +1,5 @@
 # A 1-bit detector with RTMDet's head, started and taught by the detector of the same blocks with real layers: its
-# class scores and boxes at all points, and the maps of backbone and neck. Boxes are distances in pixels and weigh less.
+# class scores and boxes at all points, and the maps of backbone and neck. Boxes are in pixels and so weigh less.
 taught = dict(
     type='rebnn_mm.TeacherStudentDetector',
     student='RTMDet',
