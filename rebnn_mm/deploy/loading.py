@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO
 
+from .class_count import label_count
 from .classifier import Classifier
 from .detector import Detector
 from .errors import ModelFileError, first_sentence, why_no_file
@@ -70,6 +71,8 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
         check_digest(data, file)
         check_packed(file, metadata.packed_sha256)
         check_operators(file)
+        if metadata.task == 'detection':
+            _check_class_count(label_count(data), metadata.classes)
     except ModelFileError as error:
         raise ModelFileError(f'{name}: {error}') from None
     size = zoo_size(source) if isinstance(source, str) else None
@@ -119,6 +122,11 @@ def _read(given: str | PathLike[str] | bytes | IO[bytes]) -> tuple[str, str | by
         return str(path), str(path.absolute()), path.read_bytes()
     except OSError as error:
         raise ModelFileError(f'{path} cannot be read ({first_sentence(error)})') from None
+
+
+def _check_class_count(count: int | None, classes: tuple[str, ...]) -> None:
+    if classes and count not in (None, len(classes)):
+        raise ModelFileError(f'it gives the labels of {count} classes, and names {len(classes)}')
 
 
 def _check_length(name: str, length: int) -> None:
