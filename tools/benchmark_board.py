@@ -102,7 +102,8 @@ def packed_runner(path: Path, threads: int, size: tuple[int, int]) -> tuple[Call
     model = load(path, threads=threads)
     if not isinstance(model, PackedModel):
         raise ValueError(f'{path} is no model for images.')
-    prepared = model.prepare(np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8))
+    assert model.metadata.preprocess is not None
+    prepared = model.metadata.preprocess(np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8))
     height, width = prepared.image.shape[2:]
     return lambda: model.run(prepared), (height, width)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import IO
@@ -35,7 +34,12 @@ MAX_BYTES = (1 << 31) - 1
 """Protobuf reads no longer message."""
 
 
-def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_library: bool = True) -> Loaded:
+def load(
+    path: str | PathLike[str] | bytes | IO[bytes],
+    threads: int = 1,
+    use_library: bool = True,
+    size: tuple[int, int] | None = None,
+) -> Loaded:
     """Check a packed model and make it ready to run.
 
     Args:
@@ -47,14 +51,17 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
         use_library: use the kernels of the ``rebnn_ort`` library. Without them the binary layers run by ONNX Runtime's
             own operators, many times slower. The answer is the same to the last bit, but for files of ``--fast``:
             there real-valued layers are rounded differently, and a sign may turn.
+        size: width and height of the images that a classifier was trained on, where its file does not say them. Such a
+            file, of an earlier version or of a config without a resize, takes no image otherwise.
 
     Returns:
         :class:`Classifier`, :class:`Detector`, :class:`TextClassifier` or :class:`RawModel`, by the file's
         ``rebnn.task``.
 
     Raises:
-        ModelFileError: there is no such file, it is damaged, of another format version, or not a packed model.
-        ValueError: ``threads`` is not a whole number from 1 to 1024.
+        ModelFileError: there is no such file, it is damaged, of another format version, or not a packed model; or
+            ``size`` is given for one that has a size.
+        ValueError: ``threads`` is not a whole number from 1 to 1024, or ``size`` is not two of them from 1 on.
 
     Example:
         >>> load('nowhere.onnx')
@@ -64,6 +71,8 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
     """
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
         raise ValueError(f'threads must be a whole number from 1 to {MOST_THREADS}, not {threads!r}')
+    if size is not None and not (len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
+        raise ValueError(f'size must be a width and a height in pixels, not {size!r}')
     name, source, data = _read(path)
     try:
         file = read_onnx(data)
@@ -75,10 +84,6 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
             _check_class_count(label_count(data), metadata.classes)
     except ModelFileError as error:
         raise ModelFileError(f'{name}: {error}') from None
-    size = zoo_size(source) if isinstance(source, str) else None
-    if size is not None and metadata.preprocess is not None and metadata.preprocess.resize is None:
-        # the exporter of this file did not say it yet
-        metadata = replace(metadata, preprocess=replace(metadata.preprocess, resize=('exact', *size)))
     library = use_library and file.has_operators
     problem = library_problem() if library else ''
     if problem:
@@ -88,7 +93,11 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
     except Exception as error:  # its classes have no common base below Exception
         raise ModelFileError(f'{name}: ONNX Runtime does not accept it ({first_sentence(error)})') from None
     model = MODELS[metadata.task](name, metadata, session)
-    model.kernels, model.source = use_library, source
+    model.kernels, model.source, model.size = use_library, source, size
+    if isinstance(model, Classifier) and not model.gives_size:
+        model.resize_to(size or zoo_size(source))
+    elif size is not None:
+        raise ModelFileError(f'{name}: size is for a classifier whose file gives its images none; leave it out')
     return model
 
 

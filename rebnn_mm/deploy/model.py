@@ -42,6 +42,7 @@ class LoadedModel:
         kernels: whether those of librebnn prepare images, where they are installed.
         threads: how many the session has.
         source: path or bytes that it is loaded from again where it is copied or unpickled.
+        size: as it was given to :func:`rebnn_mm.deploy.load`.
     """
 
     input_types: Mapping[str, str] = {'image': 'tensor(float)', 'valid_size': 'tensor(int64)'}
@@ -54,6 +55,7 @@ class LoadedModel:
         self.session = session
         self.kernels = True
         self.source: str | bytes = name
+        self.size: tuple[int, int] | None = None
         self.threads = max(1, session.get_session_options().intra_op_num_threads)
         self._check_interface()
 
@@ -70,7 +72,7 @@ class LoadedModel:
         """Copies and pickles load the file again: a session cannot be copied."""
         from .loading import load
 
-        return load, (self.source, self.threads, self.kernels)
+        return load, (self.source, self.threads, self.kernels, self.size)
 
     def wrong(self, what: str) -> ModelFileError:
         """The error that names this model's file."""
@@ -83,7 +85,7 @@ class LoadedModel:
         Args:
             name: a folder that exists, else a name on the hub.
             revision: branch, tag or commit on the hub.
-            options: ``threads`` and ``use_library`` of :func:`rebnn_mm.deploy.load`.
+            options: ``threads``, ``use_library`` and ``size`` of :func:`rebnn_mm.deploy.load`.
 
         Raises:
             ModelFileError: there is none, or it has another task than this class.

@@ -59,6 +59,13 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         action='store_true',
         help='of several images leave out those that cannot be read; they are listed, and the exit code is 1',
     )
+    parser.add_argument(
+        '--size',
+        type=positive,
+        nargs=2,
+        metavar=('WIDTH', 'HEIGHT'),
+        help='of the images that a classifier was trained on, where its file does not say it',
+    )
     parser.add_argument('--pair', metavar='TEXT', help='second text, for a model of pairs')
     parser.add_argument(
         '--out',
@@ -128,7 +135,8 @@ def run(args: argparse.Namespace) -> Iterable[str]:
     sources = [args.input, *args.more]
     several = len(sources) > 1 or is_several(args.input)
     # Each of several images has a thread of its own, which wastes less than threads that share an image.
-    model = load(args.model, threads=1 if several else args.threads, use_library=not args.no_library)
+    size = None if args.size is None else (args.size[0], args.size[1])
+    model = load(args.model, threads=1 if several else args.threads, use_library=not args.no_library, size=size)
     if args.pair is not None and not isinstance(model, TextClassifier):
         raise ImageError(f'--pair: {args.model} takes images')
     if several and not isinstance(model, TextClassifier):

@@ -222,7 +222,7 @@ def test_a_relative_path_is_no_way_to_another_file(tmp_path, monkeypatch):
 
 def test_the_golden_file_of_the_exporter():
     """Written by the exporter and kept in the repository, so that no later reader refuses an old file."""
-    model = load(Path(__file__).parents[1] / 'export/data/golden.onnx', use_library=False)
+    model = load(Path(__file__).parents[1] / 'export/data/golden.onnx', use_library=False, size=(32, 32))
     image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
     best = model(image)[0]
     assert (best.number, best.name) == (4, 'e')
