@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from .image import Image
-from .model import PackedModel
+from .model import ImageModel
 from .preprocess import Prepared
 
 
@@ -26,7 +26,7 @@ class Label:
     score: float
 
 
-class Classifier(PackedModel):
+class Classifier(ImageModel):
     """Gives the likeliest classes of an image.
 
     Example::

@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from .image import Image
-from .model import PackedModel
+from .model import ImageModel
 from .preprocess import Prepared
 
 
@@ -48,7 +48,7 @@ class Detections:
         return Detections(self.boxes[kept], self.scores[kept], self.labels[kept], self.classes)
 
 
-class Detector(PackedModel):
+class Detector(ImageModel):
     """Finds the objects of an image.
 
     Example::

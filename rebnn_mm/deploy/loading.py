@@ -13,7 +13,7 @@ from .detector import Detector
 from .errors import ModelFileError, first_sentence, why_no_file
 from .hub import hub_path, in_hub
 from .metadata import Metadata
-from .model import RawModel
+from .model import LoadedModel, RawModel
 from .native import MOST_THREADS
 from .onnx_file import check_digest, check_packed, read_onnx
 from .operators import check_operators
@@ -99,6 +99,9 @@ def load(
     elif size is not None:
         raise ModelFileError(f'{name}: size is for a classifier whose file gives its images none; leave it out')
     return model
+
+
+LoadedModel.opened_by = staticmethod(load)
 
 
 def located(path: str | PathLike[str]) -> str | PathLike[str]:

@@ -35,7 +35,7 @@ from .draw import check_picture_path, draw, save
 from .errors import DeployError, ImageError, first_sentence
 from .image import read_image
 from .loading import load
-from .model import PackedModel
+from .model import ImageModel
 from .native import MOST_THREADS
 from .session import library_available
 from .several import images_of, is_several
@@ -196,7 +196,7 @@ WARM_UP = 3
 NOTHING = np.zeros((0, 0, 3), np.uint8)
 
 
-def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[str]) -> Iterator[str]:
+def run_several(args: argparse.Namespace, model: ImageModel, sources: Sequence[str]) -> Iterator[str]:
     """The same for several images, each as soon as it is done."""
     if args.time is not None:
         raise ImageError('--time: of several images the last line says how many there are in a second; give one image')

@@ -6,7 +6,9 @@ import ctypes
 
 import onnxruntime
 
-from .native import LibraryError, load_kernels, register
+from rebnn_mm.native_library import load_kernels
+
+from .native import LibraryError, register
 
 # These fold a factor or a summand into the weights of a convolution. The sums of a binary convolution would no longer
 # be whole numbers where its local function runs, and rounding would not follow the order that docs/format.md states.

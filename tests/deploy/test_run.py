@@ -12,7 +12,8 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-from rebnn_mm.deploy import load, native
+from rebnn_mm import native_library
+from rebnn_mm.deploy import load
 from rebnn_mm.deploy.run import main
 from rebnn_mm.version import __version__
 
@@ -130,7 +131,7 @@ def test_what_goes_wrong_is_one_sentence(rebnn_run, files, photo, arguments, wor
 
 @pytest.mark.filterwarnings('ignore:The kernels for binary layers are not at')
 def test_times_without_the_library_say_so(files, photo, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
+    monkeypatch.setattr(native_library, 'LIBRARY_FOLDER', tmp_path)
     main([str(files['classifier']), str(photo), '--time', '1'])
     assert capsys.readouterr().out.rstrip().endswith('without our kernels')
 
