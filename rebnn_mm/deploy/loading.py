@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import IO
@@ -39,6 +40,7 @@ def load(
     threads: int = 1,
     use_library: bool = True,
     size: tuple[int, int] | None = None,
+    providers: Sequence[str] = (),
 ) -> Loaded:
     """Check a packed model and make it ready to run.
 
@@ -53,6 +55,8 @@ def load(
             there real-valued layers are rounded differently, and a sign may turn.
         size: width and height of the images that a classifier was trained on, where its file does not say them. Such a
             file, of an earlier version or of a config without a resize, takes no image otherwise.
+        providers: execution providers of ONNX Runtime that may take real-valued layers, such as ``['CUDA']``, where it
+            has them. Binary layers stay on the processor if our kernels run them. Rounding is the provider's own.
 
     Returns:
         :class:`Classifier`, :class:`Detector`, :class:`TextClassifier` or :class:`RawModel`, by the file's
@@ -60,7 +64,7 @@ def load(
 
     Raises:
         ModelFileError: there is no such file, it is damaged, of another format version, or not a packed model; or
-            ``size`` is given for one that has a size.
+            ``size`` is given for one that has a size, or a provider is not there.
         ValueError: ``threads`` is not a whole number from 1 to 1024, or ``size`` is not two of them from 1 on.
 
     Example:
@@ -89,11 +93,15 @@ def load(
     if problem:
         warnings.warn(f'{problem} Without it this model runs many times slower.', RuntimeWarning, stacklevel=2)
     try:
-        session = open_session(data, library=library and not problem, threads=threads, blocked=metadata.blocked)
+        session = open_session(
+            data, library=library and not problem, threads=threads, blocked=metadata.blocked, providers=providers
+        )
+    except ValueError as error:
+        raise ModelFileError(f'{name}: {error}') from None
     except Exception as error:  # its classes have no common base below Exception
         raise ModelFileError(f'{name}: ONNX Runtime does not accept it ({first_sentence(error)})') from None
     model = MODELS[metadata.task](name, metadata, session)
-    model.kernels, model.source, model.size = use_library, source, size
+    model.kernels, model.source, model.size, model.providers = use_library, source, size, tuple(providers)
     if isinstance(model, Classifier) and not model.gives_size:
         model.resize_to(size or zoo_size(source))
     elif size is not None:

@@ -44,6 +44,7 @@ class LoadedModel:
         threads: how many the session has.
         source: path or bytes that it is loaded from again where it is copied or unpickled.
         size: as it was given to :func:`rebnn_mm.deploy.load`.
+        providers: as they were given there.
     """
 
     input_types: Mapping[str, str] = {'image': 'tensor(float)', 'valid_size': 'tensor(int64)'}
@@ -59,6 +60,7 @@ class LoadedModel:
         self.kernels = True
         self.source: str | bytes = name
         self.size: tuple[int, int] | None = None
+        self.providers: tuple[str, ...] = ()
         self.threads = max(1, session.get_session_options().intra_op_num_threads)
         self._check_interface()
 
@@ -73,7 +75,7 @@ class LoadedModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles load the file again: a session cannot be copied."""
-        return type(self).opened_by, (self.source, self.threads, self.kernels, self.size)
+        return type(self).opened_by, (self.source, self.threads, self.kernels, self.size, self.providers)
 
     def wrong(self, what: str) -> ModelFileError:
         """The error that names this model's file."""
@@ -86,7 +88,7 @@ class LoadedModel:
         Args:
             name: a folder that exists, else a name on the hub.
             revision: branch, tag or commit on the hub.
-            options: ``threads``, ``use_library`` and ``size`` of :func:`rebnn_mm.deploy.load`.
+            options: ``threads`` and others of :func:`rebnn_mm.deploy.load`.
 
         Raises:
             ModelFileError: there is none, or it has another task than this class.
