@@ -37,6 +37,8 @@ EXTRAS = {
     # What writes packed models, and what runs them.
     'export': ['onnx>=1.17', 'onnxscript>=0.5', 'onnxruntime>=1.17', 'rich', 'tflite>=2.18'],
     'deploy': ['numpy', 'onnxruntime>=1.17', 'pillow'],
+    # Answers images over HTTP (demo/serve.py).
+    'serve': ['numpy', 'onnxruntime>=1.17', 'pillow', 'fastapi', 'uvicorn'],
     # Published weights that are Keras files (lab/reports/released_weights.md).
     'released': ['h5py'],
     # Models of the Hugging Face hub: hf:owner/name, push, save_pretrained.
