@@ -48,7 +48,7 @@ def label_count(data: bytes) -> int | None:
 
 
 def _read(view: memoryview) -> tuple[dict[str, tuple[str, list[str]]], dict[str, int]]:
-    """Operator and inputs of each node by its outputs; and, of each constant of int64, the last number by its name."""
+    """Operator and inputs of each node by its outputs; the last number of each constant of int64, if it is above 0."""
     nodes: dict[str, tuple[str, list[str]]] = {}
     numbers: dict[str, int] = {}
 
@@ -59,7 +59,7 @@ def _read(view: memoryview) -> tuple[dict[str, tuple[str, list[str]]], dict[str,
         for start, end in map(span_of, inside(tensors, 9)):
             if end - start >= 8:
                 number = int(np.frombuffer(view[end - 8 : end], '<i8')[0])
-                numbers.update((text_of(view, name), number) for name in names)
+                numbers.update((text_of(view, name), number) for name in names if number > 0)
 
     graphs = [item for item in fields_of(view, 0, len(view)) if item.number == 7]
     for tensor in inside(graphs, 5):
