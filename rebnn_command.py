@@ -32,7 +32,7 @@ class Command(NamedTuple):
 COMMANDS = {
     'run': Command('what a packed model finds in an image or a text', 'deploy.run', light=True),
     'zoo': Command('the trained models that come along', 'deploy.zoo', light=True),
-    'push': Command('share a packed model on the Hugging Face hub', 'deploy.hub', light=True),
+    'push': Command('share a packed model on the Hugging Face hub', 'deploy.push', light=True),
     'seal': Command('seal a packed model again that a tool has changed', 'deploy.reseal', light=True),
     'new-config': Command(
         'a config for your own images with boxes', 'cli.new_config', options='cli.new_config_options'

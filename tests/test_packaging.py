@@ -199,7 +199,7 @@ def check_board_wheel(wheel: Path, machine: str, target: Path) -> None:
     assert wheel.name.startswith(f'rebnn_runtime-{__version__}-py3-none-manylinux_2_')
     assert wheel.name.endswith(f'_{machine}.whl')
     modules = {f'deploy/{name}' for name in files(ROOT / 'rebnn_mm' / 'deploy', '*.py')}
-    assert files(target / 'rebnn_mm', '*.py') == modules | {'__init__.py', 'version.py'}
+    assert files(target / 'rebnn_mm', '*.py') == modules | {'__init__.py', 'native_library.py', 'version.py'}
     assert files(target / 'rebnn_mm' / 'zoo', '*') == files(ROOT / 'rebnn_mm' / 'zoo', '*')
     assert (target / 'rebnn_command.py').is_file()
     assert sorted(path.name for path in (target / 'rebnn_mm' / 'deploy' / 'lib').iterdir()) == LIBRARIES

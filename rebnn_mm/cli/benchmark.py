@@ -12,7 +12,6 @@ named by --models get random weights; their files are kept.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import subprocess
@@ -41,9 +40,10 @@ from rebnn_mm.deploy.measurement import (
     versions,
     warnings_of,
 )
-from rebnn_mm.deploy.native import LibraryError, library_file
+from rebnn_mm.deploy.native import LibraryError
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.run import positive
+from rebnn_mm.native_library import ABI
 from rebnn_mm.utils.command_line import stop_if
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -200,7 +200,7 @@ def measure_files(job: dict[str, Any]) -> dict[str, Any]:
         'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
         'settings': job,
         'machine': describe_cpu(core, root),
-        'versions': {**found_versions, 'abi': abi()},
+        'versions': {**found_versions, 'abi': ABI},
     }
 
 
@@ -227,8 +227,3 @@ def where(job: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
             'nodes': [[node.name, node.kind, round(node.ms, 4)] for node in sorted(nodes, key=lambda n: -n.ms)],
         }
     return found
-
-
-def abi() -> int:
-    """The version of the interface of librebnn."""
-    return int(ctypes.CDLL(str(library_file('librebnn'))).rebnn_abi_version())

@@ -34,7 +34,7 @@ from rebnn_mm.benchmark.timing import timed_session
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.loading import located
 from rebnn_mm.deploy.measurement import describe_cpu, measure, pin, versions
-from rebnn_mm.deploy.model import PackedModel
+from rebnn_mm.deploy.model import ImageModel
 from rebnn_mm.deploy.native import LibraryError
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.preprocess import Prepared
@@ -184,7 +184,7 @@ def labelled(given: list[str]) -> dict[str, Path]:
         if not equals or not label or label in files:
             raise ValueError(f'{text}: give each file a label of its own, as in "1 bit=model.onnx".')
         files[label] = Path(located(path))
-        if not isinstance(load(path), PackedModel):  # which also says what is wrong with a file, before the work
+        if not isinstance(load(path), ImageModel):  # which also says what is wrong with a file, before the work
             raise ValueError(f'{path} takes texts, and only models of images are compared here.')
     return files
 
@@ -267,7 +267,7 @@ def timed(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict
     runs: dict[str, Callable[[], object]] = {}
     for label, path in files.items():
         packed = load(path)
-        assert isinstance(packed, PackedModel)
+        assert isinstance(packed, ImageModel)
         packed.session = timed_session(path, read_onnx(path.read_bytes()).has_operators, args.threads)
         prepared = [packed.prepare(image if isinstance(image, np.ndarray) else str(image)) for image in images]
         runs[label] = one_after_the_other(packed, prepared)
@@ -283,7 +283,7 @@ def timed(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict
     return {label: round(statistics.median(ms), 3) for label, ms in times.items()}
 
 
-def one_after_the_other(packed: PackedModel, prepared: Sequence[Prepared]) -> Callable[[], object]:
+def one_after_the_other(packed: ImageModel, prepared: Sequence[Prepared]) -> Callable[[], object]:
     """What runs a model on the next image each time it is called."""
     turn = itertools.cycle(prepared)
     return lambda: packed.run(next(turn))

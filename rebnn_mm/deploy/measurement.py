@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import statistics
@@ -14,9 +13,8 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from rebnn_mm.native_library import load_kernels
 from rebnn_mm.version import __version__
-
-from .native import load_kernels
 
 BLOCK = 5
 """Two models take turns after so many runs, so that a clock that changes changes both."""
@@ -162,12 +160,8 @@ def versions() -> dict[str, str | None]:
 
 def kernels() -> str | None:
     """The instruction set that the library has chosen; None without the library."""
-    name = getattr(load_kernels(), 'rebnn_isa', None)
-    if name is None:
-        return None
-    name.restype = ctypes.c_char_p
-    chosen = name()
-    return chosen.decode() if chosen else None
+    library = load_kernels()
+    return None if library is None else str(library.rebnn_isa().decode())
 
 
 def highest_clock(core: int, root: Path) -> int:

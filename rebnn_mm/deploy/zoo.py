@@ -88,14 +88,17 @@ def zoo_path(name: str | PathLike[str]) -> Path:
     return FOLDER / known[wanted]
 
 
-def zoo_size(path: str | PathLike[str]) -> tuple[int, int] | None:
+def zoo_size(path: str | bytes) -> tuple[int, int] | None:
     """Width and height of the images that a file of the zoo was trained on, where its card says them and no step does.
 
+    Args:
+        path: of the file; bytes are none of the zoo.
+
     Example:
-        >>> zoo_size(zoo_path('zoo:cifar10-resnet20')), zoo_size('mine.onnx')
+        >>> zoo_size(str(zoo_path('zoo:cifar10-resnet20'))), zoo_size('mine.onnx')
         ((32, 32), None)
     """
-    card = next((card for card in cards() if FOLDER / f'{card["name"]}.onnx' == Path(path)), {})
+    card = next((card for card in cards() if str(FOLDER / f'{card["name"]}.onnx') == path), {})
     return (card['size'][0], card['size'][1]) if 'size' in card else None
 
 

@@ -2,20 +2,17 @@
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-SUFFIX = {'darwin': '.dylib', 'win32': '.dll'}.get(sys.platform, '.so')
-LIBRARY = Path(__file__).parents[1] / 'deploy' / 'lib' / f'librebnn{SUFFIX}'
-ABI = 4
+from rebnn_mm.native_library import load_kernels
+
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 NCHW, NHWC = 0, 1
 ROW = 16
@@ -63,16 +60,7 @@ class _Parallel(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL | None:
     """The kernels, or None where there are none of this version or they are switched off."""
-    if os.environ.get(VARIABLE) == '0':
-        return None
-    try:
-        found = ctypes.CDLL(str(LIBRARY))
-        abi = found.rebnn_abi_version()
-    except (OSError, AttributeError):
-        return None
-    found.rebnn_last_error.restype = ctypes.c_char_p
-    found.rebnn_isa.restype = ctypes.c_char_p
-    return found if abi == ABI and found.rebnn_isa() is not None else None
+    return None if os.environ.get(VARIABLE) == '0' else load_kernels()
 
 
 def is_transformed() -> bool:

@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rebnn_mm.cli.benchmark import main
-from rebnn_mm.deploy.native import LIBRARY_FOLDER
+from rebnn_mm.native_library import LIBRARY_FOLDER
 from tests.deploy import models
 from tests.scripts import run_script
 

@@ -10,6 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 
+from rebnn_mm import native_library
 from rebnn_mm.functional import native, resilient, sign
 from rebnn_mm.functional.native import linear_sign_sums, packed_signs, sign_sums
 from rebnn_mm.functional.sign_product import Geometry, sign_product
@@ -475,7 +476,7 @@ def test_can_be_switched_off(monkeypatch):
 
 
 def test_a_library_of_another_version_is_left_alone(monkeypatch):
-    monkeypatch.setattr(native, 'ABI', native.ABI + 1)
+    monkeypatch.setattr(native_library, 'ABI', native_library.ABI + 1)
     native.library.cache_clear()
     try:
         assert native.library() is None

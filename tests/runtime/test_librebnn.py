@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rebnn_mm.functional import native
+from rebnn_mm.native_library import ABI
 
 ROOT = Path(__file__).parents[2]
 RUNTIME = ROOT / 'runtime'
@@ -207,7 +207,7 @@ def test_library_needs_the_c_library_only_and_shows_its_interface_only(plain):
     needed = re.findall(r'NEEDED.*\[(.*)\]', dynamic)
     assert needed
     assert all(name.startswith(('libc.so', 'ld-linux')) for name in needed), needed
-    assert re.findall(r'SONAME.*\[(.*)\]', dynamic) == [f'librebnn.so.{native.ABI}']
+    assert re.findall(r'SONAME.*\[(.*)\]', dynamic) == [f'librebnn.so.{ABI}']
     names = subprocess.run([tool('nm'), '-D', '--defined-only', library], capture_output=True, text=True, check=True)
     assert {line.split()[-1] for line in names.stdout.splitlines()} == declared()
 

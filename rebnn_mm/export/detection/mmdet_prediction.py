@@ -15,8 +15,6 @@ from mmdet.models.task_modules import AnchorGenerator, DeltaXYWHBBoxCoder, Dista
 
 from rebnn_mm.models.detection.anchors import ClampedSSDAnchorGenerator
 
-from .stages import two_stage
-
 Methods = dict[type, tuple[str, ...]]
 
 PRIORS: Methods = {
@@ -46,7 +44,7 @@ def reasons(model: Any) -> Iterator[str]:
     if isinstance(model, SingleStageDetector):
         yield from _own(model, SingleStageDetector, 'predict', 'extract_feat')
         yield from _dense_head(model.bbox_head, ONE_STAGE)
-    elif isinstance(model, TwoStageDetector) and two_stage(model):
+    elif isinstance(model, TwoStageDetector) and model.with_rpn and model.with_roi_head:
         yield from _own(model, TwoStageDetector, 'predict', 'extract_feat')
         yield from _dense_head(model.rpn_head, {RPNHead: PREDICTION})
         yield from _second_stage(model.roi_head)

@@ -12,7 +12,8 @@ from rebnn_mm.registry import MODELS
 
 from ..fixed_teacher import FixedTeacher
 from ..losses.encoder_losses import EncoderOutput
-from .pretrained import SETTINGS, load_pretrained
+from .pretrained import load_pretrained
+from .stored_weights import SETTINGS
 from .text_classifier import TextClassifier, read_config
 
 

@@ -19,7 +19,7 @@ from ...utils.options import check_options
 from ..losses.encoder_losses import EncoderOutput
 from .attention import install_attention, record_attention, require_transformers
 from .convert import binarize as binarize_layers
-from .pretrained import load_quantizer_state
+from .stored_weights import load_quantizer_state
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
