@@ -88,6 +88,9 @@ REBNN_API uint32_t rebnn_abi_version(void);
  * that this processor lacks (rebnn_last_error says so). */
 REBNN_API const char* rebnn_isa(void);
 
+/* All that this build has, the fastest first, with ", " in between, whether or not this processor has them. */
+REBNN_API const char* rebnn_isas(void);
+
 /* What went wrong in this thread's last call that did not return REBNN_OK. One sentence. */
 REBNN_API const char* rebnn_last_error(void);
 

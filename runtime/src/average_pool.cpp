@@ -11,19 +11,9 @@ namespace {
 // One task reads about so many numbers, so that handing it over costs little beside it.
 constexpr int64_t kTaskNumbers = int64_t{1} << 16;
 
-MeanOfSquare ChosenMean() {
-  const Kernels* kernels = ChosenKernels();
-  if (!kernels) return nullptr;
-#if defined(__x86_64__)
-  if (kernels == &kAvx512 || kernels == &kAvx512Bw) return MeanAvx512;
-  if (kernels == &kAvx2) return MeanAvx2;
-#endif
-  return MeanPortable;
-}
-
 struct Pooling {
   const rebnn_average_pool_io* io;
-  MeanOfSquare mean;
+  const RealKernels* kernels;
   int64_t out_h, out_w;
   int64_t rows_per_task;
 };
@@ -42,7 +32,7 @@ void Row(const Pooling& run, int64_t row) {
     if (below) square.c = below + left;
     if (has_right && below) square.d = square.c + io.channels;
     square.factor = (has_right ? 0.5f : 1.0f) * (below ? 0.5f : 1.0f);
-    run.mean(square, io.channels, to);
+    run.kernels->mean(square, io.channels, to);
   }
 }
 
@@ -76,8 +66,9 @@ rebnn_status rebnn_average_pool_run(const rebnn_average_pool_io* io, const rebnn
                 static_cast<long long>(io->n), static_cast<long long>(io->h), static_cast<long long>(io->w),
                 static_cast<long long>(io->channels));
   }
-  Pooling run = {io, ChosenMean(), (io->h + io->ceil_mode) / 2, (io->w + io->ceil_mode) / 2, 1};
-  if (!run.mean) return invalid;
+  const Kernels* kernels = ChosenKernels();
+  if (!kernels) return invalid;
+  Pooling run = {io, &kernels->real, (io->h + io->ceil_mode) / 2, (io->w + io->ceil_mode) / 2, 1};
   const int64_t rows = io->n * run.out_h, row_numbers = 2 * io->w * io->channels;
   if (rows == 0 || run.out_w == 0 || io->channels == 0) return REBNN_OK;
   if (!io->x || !io->y) return Fail(invalid, "%s: %s is NULL.", name, io->x ? "y" : "x");
