@@ -154,6 +154,18 @@ typedef struct {
 /* `parallel` as for rebnn_conv_run; no scratch memory is needed. */
 REBNN_API rebnn_status rebnn_average_pool_run(const rebnn_average_pool_io* io, const rebnn_parallel* parallel);
 
+/* Each pixel twice along both sides (nearest upsampling), and an addition, channels last; docs/format.md,
+ * RealUpsampleAdd. */
+typedef struct {
+  int64_t n, h, w, channels; /* of x */
+  const float* x;            /* [n, h, w, channels] */
+  const float* added;        /* [n, 2 * h, 2 * w, channels] */
+  float* y;                  /* the same; may not overlap anything */
+} rebnn_upsample_add_io;
+
+/* `parallel` as for rebnn_conv_run; no scratch memory is needed. */
+REBNN_API rebnn_status rebnn_upsample_add_run(const rebnn_upsample_add_io* io, const rebnn_parallel* parallel);
+
 /* The features of regions of a map, channels last; docs/format.md, RealRoiAlign. In float32, up to its rounding. */
 typedef struct {
   int64_t n, h, w, channels;

@@ -5,6 +5,7 @@
 #include "average_pool.h"
 #include "roi_align.h"
 #include "stem.h"
+#include "upsample_add.h"
 
 namespace rebnn {
 
@@ -13,6 +14,7 @@ struct RealKernels {
   // y = sum over a bin's samples / their number.
   void (&align)(const Region& region);
   void (&mean)(const Square& square, int64_t channels, float* y);
+  void (&upsample_add)(const UpsampledRow& row);
 };
 
 extern const RealKernels kPortableReal;

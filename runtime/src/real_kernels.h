@@ -6,5 +6,6 @@
 #include "real.h"
 #include "roi_align_kernel.h"
 #include "stem_kernel.h"
+#include "upsample_add_kernel.h"
 
 #endif  // REBNN_SRC_REAL_KERNELS_H_

@@ -8,6 +8,6 @@ constexpr StemKernels kStem = StemEngine<FloatProducts<4, 4, 4>>::Kernels("float
 
 }  // namespace
 
-const RealKernels kNeonReal = {kStem, Align<4, 8>, MeanOfSquare};
+const RealKernels kNeonReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd};
 
 }  // namespace rebnn

@@ -8,6 +8,6 @@ constexpr StemKernels kStem = StemEngine<FloatProducts<4, 2, 2>>::Kernels("float
 
 }  // namespace
 
-const RealKernels kPortableReal = {kStem, Align<4, 8>, MeanOfSquare};
+const RealKernels kPortableReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd};
 
 }  // namespace rebnn

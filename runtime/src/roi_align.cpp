@@ -9,6 +9,7 @@
 #include "geometry.h"
 #include "isa.h"
 #include "memory.h"
+#include "tasks.h"
 
 namespace rebnn {
 namespace {
@@ -246,10 +247,6 @@ rebnn_status rebnn_roi_align_run(const rebnn_roi_align_io* io, void* scratch, si
   job.scratch = static_cast<uint8_t*>(scratch);
   for (int axis = 0; axis < 2; ++axis) job.parts[axis] = PartsOf(*io, axis);
   const int64_t tasks = TaskCount(*io, threads);
-  if (tasks > 1) {
-    parallel->run(parallel->pool, static_cast<size_t>(tasks), Task, &job);
-  } else {
-    Task(&job, 0);
-  }
+  ForEach(parallel, tasks, Task, &job);
   return REBNN_OK;
 }
