@@ -54,6 +54,22 @@ def load_kernels() -> ctypes.CDLL | None:
         return None
 
 
+def instruction_sets() -> list[str]:
+    """Names of the kernels that ``librebnn`` was built with, the fastest first; none if it is not there.
+
+    This processor may lack some of them.
+
+    Example:
+        >>> instruction_sets()[-1]
+        'portable'
+    """
+    library = load_kernels()
+    if library is None:
+        return []
+    library.rebnn_isas.restype = ctypes.c_char_p
+    return str(library.rebnn_isas().decode()).split(', ')
+
+
 def is_whole(path: Path) -> bool:
     """Whether an ELF file reaches to the end of its section table, its last part; loading a shorter one is fatal.
 

@@ -43,11 +43,10 @@ from rebnn_mm.deploy.measurement import (
 from rebnn_mm.deploy.native import LibraryError
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.run import positive
-from rebnn_mm.native_library import ABI
+from rebnn_mm.native_library import ABI, instruction_sets
 from rebnn_mm.utils.command_line import stop_if
 
 ROOT = Path(__file__).resolve().parents[2]
-ISAS = ('avx512', 'avx512bw', 'avx2', 'ssse3', 'portable', 'neon', 'neon_a55')
 
 
 def parse_args() -> argparse.Namespace:
@@ -60,7 +59,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--warm-up', type=float, default=2, metavar='SECONDS', help='default: %(default)s')
     parser.add_argument('--threads', type=positive, default=1, help='more than one: not bound to a processor')
     parser.add_argument(
-        '--isa', nargs='+', choices=ISAS, default=[], help='kernels of the packed files; default: best'
+        '--isa', nargs='+', choices=instruction_sets(), default=[], help='kernels of the packed files; default: best'
     )
     parser.add_argument('--no-int8', action='store_true', help='without the files in int8, which take time and memory')
     parser.add_argument('--where', action='store_true', help='say where the time goes, by operator and by node')

@@ -24,7 +24,7 @@ UINT8 = 2
 DIGEST_KEY = 'rebnn.file_sha256'
 """Metadata key of the SHA-256 of everything that stands before this entry, which is the last of the file."""
 
-UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealRoiAlign', 'RealStem')
+UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealRoiAlign', 'RealStem', 'RealUpsampleAdd')
 """Operators of ours without a packed weight; every other one has it as its second input."""
 
 MAX_FIELDS = 500_000

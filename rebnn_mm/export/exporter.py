@@ -28,6 +28,7 @@ from .options import PLAIN, Options
 from .passes import channels_last as put_last
 from .passes import (
     compact,
+    fold_factors,
     fold_norms,
     fuse,
     halve_stem,
@@ -122,6 +123,7 @@ def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pa
         (spread_norms, fused),
         (fuse, fused),
         (fold_norms, fused),
+        (fold_factors, fused and options.fast),
         (channels_last, fused),
         (quantise_rest, plan is not None),
         (compact, True),
