@@ -92,6 +92,21 @@ def test_the_manual_is_short():
     assert sum(words.values()) <= 25_000
 
 
+@pytest.mark.parametrize('page', PAGES)
+def test_a_page_fits_a_phone(page):
+    """Lines of code have at most 80 characters, tables at most five columns, and a link says where it leads."""
+    lines = (ROOT / page).read_text().splitlines()
+    code, inside = [], False
+    for line in lines:
+        if line.strip().startswith('```'):
+            inside = not inside
+        elif inside:
+            code.append(line)
+    assert [line for line in code if len(line) > 80] == []
+    assert [line for line in lines if re.fullmatch(r'(\| *:?-+:? *){6,}\|', line)] == []
+    assert re.findall(r'\[[^\]]*\.md\]\(', text_of(page)) == []
+
+
 def test_picture_table_and_file_of_the_readme_are_one_model():
     from tools.docs.landing_picture import MODEL, read_rows
 
