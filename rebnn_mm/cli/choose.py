@@ -206,7 +206,7 @@ def calibration_images(cfg: Config, path: Path) -> CalibrationImages:
 
 
 def kept(path: Path) -> dict[str, Any]:
-    """What an earlier call has written.
+    """Load what an earlier call wrote.
 
     Raises:
         ValueError: the file is none of ours.
@@ -221,7 +221,7 @@ def kept(path: Path) -> dict[str, Any]:
 
 
 def key_of(path: Path, cfg: Config) -> str:
-    """What a score depends on: the file, the test set with its annotations, and the evaluator."""
+    """Hash what a score depends on: the file, the test set with its annotations, and the evaluator."""
     digest = hashlib.sha256(path.read_bytes())
     digest.update(repr((cfg.test_dataloader.dataset, cfg.test_evaluator)).encode())
     for entry in data_paths(cfg, ['test']):
@@ -284,13 +284,13 @@ def timed(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict
 
 
 def one_after_the_other(packed: PackedModel, prepared: Sequence[Prepared]) -> Callable[[], object]:
-    """What runs a model on the next image each time it is called."""
+    """Return a function that runs a model on the next image in each call."""
     turn = itertools.cycle(prepared)
     return lambda: packed.run(next(turn))
 
 
 def conditions(report: dict[str, Any]) -> str:
-    """What belongs to the numbers, in a sentence."""
+    """Describe the conditions of the numbers in a sentence."""
     cpu, versions_ = report['cpu'], report['versions']
     name = cpu['cpuinfo'].get('model name', cpu['machine'])
     return (

@@ -43,7 +43,7 @@ class Detections:
         return [self.classes[label] if self.classes else str(label) for label in self.labels.tolist()]
 
     def at_least(self, score: float) -> Detections:
-        """Those with this score or a higher one."""
+        """Return the detections with at least this score."""
         kept = self.scores >= score
         return Detections(self.boxes[kept], self.scores[kept], self.labels[kept], self.classes)
 

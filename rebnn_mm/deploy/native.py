@@ -33,7 +33,7 @@ class LibraryError(RuntimeError):
 
 
 def library_file(name: str) -> Path:
-    """Where an installation has one of our two libraries, whether it is there or not.
+    """Return the path of one of our two libraries, whether it is there or not.
 
     Args:
         name: 'librebnn' or 'librebnn_ort'.
@@ -46,7 +46,7 @@ def library_file(name: str) -> Path:
 
 
 def library_path() -> Path:
-    """Where the ONNX Runtime operators are: ``librebnn_ort`` beside this file, or what ``REBNN_ORT_LIBRARY`` names.
+    """Find the ONNX Runtime operators: ``librebnn_ort`` next to this file, or what ``REBNN_ORT_LIBRARY`` names.
 
     Raises:
         LibraryError: there is no such file, or two distributions claim the folder that it lies in.

@@ -189,7 +189,7 @@ NOTHING = np.zeros((0, 0, 3), np.uint8)
 
 
 def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[str]) -> Iterator[str]:
-    """The same for several images, each as soon as it is done."""
+    """Run the model on several images; give each result as soon as it is done."""
     if args.time is not None:
         raise ImageError('--time: of several images the last line says how many there are in a second; give one image')
     if args.out is not None and not isinstance(model, Detector):

@@ -20,7 +20,7 @@ from .optimizer_step import local
 
 
 class LayerCounts:
-    """What is counted of one layer between two entries of the log, on the weight's device; and since training began.
+    """Counters of one layer between two entries of the log, on the weight's device; and since training began.
 
     Args:
         weight: the layer's latent weight.
@@ -34,11 +34,11 @@ class LayerCounts:
         self.flips = torch.zeros(channels, dtype=torch.int64, device=weight.device)
         """Weights flipped, by channel."""
         self.flip_backs = torch.zeros_like(self.flips)
-        """Of these the ones that the step before had flipped, too: there and back."""
+        """Sequential flips: those of these that the step before had flipped, too."""
         self.task_squares = torch.zeros(channels, device=weight.device)
         """Squared norm of the task's gradient, by channel, summed over steps."""
         self.term_squares = torch.zeros_like(self.task_squares)
-        """The same of the reconstruction term."""
+        """Squared norm of the reconstruction term, by channel, summed over steps."""
         self._flips_before, self._steps_before = 0, 0
 
     @property
@@ -79,9 +79,9 @@ class ResilientLayer:
         self.weight = local(layer.weight)
         self.counts = LayerCounts(self.weight)
         self.negative: Tensor | None = None
-        """Where the latent weight was negative before the step, if the step moves it."""
+        """Signs of the latent weight before the step (True: negative), if the step moves it."""
         self.changed: Tensor | None = None
-        """Where the last step has changed signs."""
+        """Mask of the signs that the last step changed."""
         self.max_gradient: Tensor | None = None
         self._window_start: Tensor | None = None
         self._window_steps = 0

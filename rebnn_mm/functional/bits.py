@@ -26,7 +26,7 @@ if INTERPRETED or torch.cuda.is_available():
         triton = None
 
 NEGATIVE, WITHIN_ONE, TRUE = 0, 1, 2
-"""What a bit says of a value: that it is below 0, at most 1 in magnitude, or not 0."""
+"""Meaning of a bit: the value is below 0, at most 1 in magnitude, or not 0."""
 
 BLOCK = 1024
 """Values that one program of a kernel packs or unpacks."""

@@ -1,4 +1,4 @@
-"""What the kernels of librebnn do for training on a CPU, where they are installed."""
+"""Training on a CPU by the kernels of librebnn, where they are installed."""
 
 import ctypes
 import os
@@ -153,7 +153,7 @@ def _in_parts(count: int, run: Callable[[range], None]) -> None:
 
 
 def _start(tensor: Tensor | None, index: int) -> ctypes.c_void_p | None:
-    """Where a row of a contiguous tensor begins."""
+    """Return the address of a row of a contiguous tensor."""
     if tensor is None:
         return None
     return ctypes.c_void_p(tensor.data_ptr() + index * tensor.stride(0) * tensor.element_size())
@@ -232,7 +232,7 @@ def add_reconstruction_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tens
 def count_flips(
     latent: Tensor, negative: Tensor, changed_before: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Where signs have changed, how many in each channel, and how many of them had changed before; or None."""
+    """Find changed signs, their number per channel, and how many had changed before; or None."""
     # A model may have been laid out in another order since its signs were noted.
     flags = [negative] if changed_before is None else [negative, changed_before]
     fits = all(t.dtype == torch.bool and t.shape == latent.shape and t.is_contiguous() for t in flags)
@@ -366,7 +366,7 @@ class _Convolution:
 def _product_type(
     x: Tensor, shift: Tensor | None, weight: Tensor, channels: int, groups: int = 1
 ) -> torch.dtype | None:
-    """What type PyTorch would give the product, with so many channels in x; None if the kernels cannot compute it."""
+    """Return PyTorch's type of the product, for so many channels in x; None if the kernels cannot compute it."""
     if library() is None or x.dtype not in TYPES or weight.dtype not in TYPES or not _readable(x, weight):
         return None
     # With other sizes they would read beyond the end; PyTorch says what is wrong.

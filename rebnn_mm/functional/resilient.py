@@ -64,7 +64,7 @@ def reconstruction_gradient(weight: Tensor, alpha: Tensor, gamma: Tensor) -> tup
 
 
 def reconstruction_residual(weight: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-    r"""What gamma multiplies in the two gradients.
+    r"""Terms that gamma multiplies in the two gradients.
 
     .. math::
         r_{ij} = w_{ij} - \alpha_i b_{ij}
@@ -96,7 +96,7 @@ def _residual(weight: Tensor, negative: Tensor, alpha: Tensor) -> Tensor:
 
 
 class Measured(NamedTuple):
-    """What the rule needs to know of the task's gradient and of the latent weight.
+    """Statistics of the task's gradient and the latent weight that the rule needs.
 
     Attributes:
         negative: bool, (C_out, ...), where the weight is negative.

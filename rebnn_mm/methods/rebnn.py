@@ -23,7 +23,7 @@ ALPHA_MIN = 1e-6
 
 
 RELEASED_CODE_GAMMA = 2e-4
-"""What the clamp of the paper's released code returns for every input."""
+"""Value that the clamp of the paper's released code returns for every input."""
 
 
 RELEASED_CODE_BIN = 0.02
@@ -51,7 +51,7 @@ class _ScaledSignReleased(torch.autograd.Function):
 
 
 def scaled_sign_released(weight: Tensor, alpha: Tensor) -> Tensor:
-    r"""The same as :func:`rebnn_mm.functional.scaled_sign` with the gradients of the code that the authors released.
+    r"""Binarise like :func:`rebnn_mm.functional.scaled_sign`, with the gradients of the authors' released code.
 
     That code holds :math:`\alpha = 0.02 s`, drops the 0.02 and the straight-through mask from the weight's gradient
     and sums the latent weight instead of its sign in the scale's:

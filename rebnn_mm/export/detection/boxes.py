@@ -49,7 +49,7 @@ def grid(g: GraphBuilder, feature_map: ir.Value, stride: tuple[int, int], offset
 
 
 def priors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int) -> ir.Value:
-    """What mmdet's ``generator.single_level_grid_priors`` gives for a map [1, C, H, W].
+    """Compute the priors of a map [1, C, H, W] as mmdet's ``generator.single_level_grid_priors`` does.
 
     Args:
         g: the graph to write into.
