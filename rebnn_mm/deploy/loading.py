@@ -38,14 +38,14 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
     """Check a packed model and make it ready to run.
 
     Args:
-        path: file written by ``rebnn export``, or ``zoo:`` and the name of a model that comes along,
+        path: file written by ``rebnn export``, or ``zoo:`` and the name of a trained model of the package,
             or ``hf:owner/name`` for one of the Hugging Face hub; or the bytes of a file, or a file that is open for
             reading bytes. A model that was loaded by its path is pickled and copied as that path, another one with
             its bytes.
         threads: how many threads ONNX Runtime may use for one image.
         use_library: use the kernels of the ``rebnn_ort`` library. Without them the binary layers run by ONNX Runtime's
             own operators, many times slower. The answer is the same to the last bit, but for files of ``--fast``:
-            there real-valued layers are rounded differently, and a sign may turn.
+            there full-precision layers are rounded differently, and a sign may turn.
 
     Returns:
         :class:`Classifier`, :class:`Detector`, :class:`TextClassifier` or :class:`RawModel`, by the file's
@@ -56,6 +56,9 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
         ValueError: ``threads`` is not a whole number from 1 to 1024.
 
     Example:
+        >>> cells = load('zoo:blood-cells')('zoo:BloodImage_00021.jpg').at_least(0.9)
+        >>> cells.names[0], cells.boxes.shape[1]
+        ('WBC', 4)
         >>> load('nowhere.onnx')
         Traceback (most recent call last):
         ...
