@@ -191,7 +191,7 @@ def _digest(text: str) -> str:
 
 
 def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
-    """What lets the backbone, and the shared head of a C4 detector, start from a classifier, by dotted key."""
+    """Options that start the backbone, and the shared head of a C4 detector, from a classifier, by dotted key."""
     stop_if(missing_checkpoint(str(checkpoint)))
     with stopping_on_mistakes(base):
         content = CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu')
@@ -253,7 +253,7 @@ def size_spread(data: Annotated) -> float:
 
 
 def augment_sentence(augment: str, spread: float, asked: bool) -> str:
-    """What is done to the training images, and why.
+    """Choose the augmentation of the training images, and say why.
 
     Example:
         >>> augment_sentence('none', 1.2, asked=False)
@@ -283,7 +283,7 @@ def input_sides(data: Annotated, scale: tuple[int, int]) -> np.ndarray:
 def model_changes(
     base: Config, classes: int, sides: np.ndarray, labels: list[str]
 ) -> tuple[dict[str, Any], tuple[Anchors, Anchors] | None]:
-    """What the model of a base changes for these data, and how its anchors and the new ones fit.
+    """Adapt the model of a base to these data, and tell how its anchors and the new ones fit.
 
     Where one map has all anchors, as in a C4 detector, their number is chosen as well; a pyramid keeps it. All classes
     count the same. The base keeps its own where they fit no worse.

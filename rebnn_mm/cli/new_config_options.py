@@ -27,7 +27,7 @@ STEPS = 1200
 
 
 def parse_args() -> argparse.Namespace:
-    """What was given, or the help: apart from what does the work, whose imports take seconds."""
+    """Parse the arguments or print the help, apart from what does the work, whose imports take seconds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--data', type=Path, required=True, help='folder with images and annotations')
     parser.add_argument('--out', type=Path, help='config to write; default: <folder name>.py here')

@@ -158,7 +158,7 @@ def idle_problem(cfg: Config, runner: Runner) -> str | None:
 
 
 def interruption(work_dir: str) -> str:
-    """What to say on Ctrl-C."""
+    """Message on Ctrl-C."""
     latest = latest_checkpoint(work_dir)
     return f'stopped. With --resume it goes on from {latest}.' if latest else 'stopped before its first checkpoint.'
 

@@ -19,7 +19,7 @@ from .zoo import FOLDER, ROWS, card_entries, cards
 
 SCHEME = 'hf:'
 FILE = 'model.onnx'
-"""What a packed model is called in a repository, if nothing else is asked for."""
+"""Default name of a packed model in a repository."""
 
 TAGS = {
     'classification': 'image-classification',
@@ -29,7 +29,7 @@ TAGS = {
 """The hub's names of tasks."""
 
 KEYS = ('name', 'licence', *ROWS, 'bytes', 'sample', 'size')
-"""What a card may say, as in the zoo's ``cards.json``, and ``licence``, the model's own."""
+"""Keys that a card may have, as in the zoo's ``cards.json``, and ``licence``, the model's own."""
 
 
 def in_hub(name: str | PathLike[str]) -> bool:

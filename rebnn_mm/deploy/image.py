@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import PIL.Image
 
 Image: TypeAlias = 'np.ndarray | str | PathLike[str] | bytes | IO[bytes] | PIL.Image.Image'
-"""What a model takes: see :func:`as_image`."""
+"""An image as a model takes it, see :func:`as_image`."""
 
 
 def as_image(image: Any) -> np.ndarray:

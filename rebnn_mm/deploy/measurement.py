@@ -56,7 +56,7 @@ def measure(models: dict[str, Callable[[], object]], runs: int) -> dict[str, lis
 
 
 def statistics_of(values: list[float]) -> dict[str, float]:
-    """What is reported of a model's times.
+    """Statistics of a model's times.
 
     Example:
         >>> statistics_of([1.0, 2.0, 6.0])
@@ -90,7 +90,7 @@ def conditions(core: int | None, root: Path) -> dict[str, Any]:
 
 
 def warnings_of(before: dict[str, Any], after: dict[str, Any], times: dict[str, list[float]]) -> list[str]:
-    """What makes the numbers doubtful, one sentence each.
+    """List what makes the numbers doubtful, one sentence each.
 
     Example:
         >>> quiet = dict(governor='performance', clock_khz=None, highest_clock_khz=None, cooling={}, load=None)
@@ -147,7 +147,7 @@ def describe_cpu(core: int | None, root: Path) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """What ran."""
+    """Return the versions and kernels that ran."""
     return {
         'rebnn_mm': __version__,
         'kernels': kernels(),

@@ -1,4 +1,4 @@
-"""What loaded models have in common, session, errors and preparation of images; and the model without a task."""
+"""Base of loaded models (session, errors, preparation of images), and the model without a task."""
 
 from __future__ import annotations
 
@@ -213,10 +213,10 @@ class ImageModel(LoadedModel, ABC):
 
     @abstractmethod
     def _result(self, prepared: Prepared, outputs: list[np.ndarray]) -> Any:
-        """What the call gives, from the graph's outputs for one image."""
+        """Turn the graph's outputs for one image into the result of the call."""
 
     def _results(self, prepared: Sequence[Prepared], **options: Any) -> list[Any]:
-        """The same for several images."""
+        """Turn the outputs of several images into their results."""
         outputs = self.run_several(prepared)
         return [self._result(one, found, **options) for one, found in zip(prepared, outputs, strict=True)]
 

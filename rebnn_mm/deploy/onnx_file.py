@@ -77,7 +77,7 @@ NAMES: dict[str, tuple[int, ...]] = {
 of nodes and graphs, notes, and types of values."""
 
 SECOND_INPUT = -1
-"""Where a node's second input is kept: as a field of this number."""
+"""Number of the field that holds a node's second input."""
 
 
 class Field(NamedTuple):
@@ -116,7 +116,7 @@ class Initializer:
 
 @dataclass
 class OnnxFile:
-    """What :func:`read_onnx` finds.
+    """Result of :func:`read_onnx`.
 
     Attributes:
         metadata: the model's ``metadata_props``.

@@ -18,7 +18,7 @@ TASK_PIXELS = 1 << 16
 
 
 class Steps(NamedTuple):
-    """What happens to an image of a certain size; pairs are height and width, or y and x.
+    """Steps for an image of one size; pairs are height and width, or y and x.
 
     Attributes:
         resized: size that the whole image gets.

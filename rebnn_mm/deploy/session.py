@@ -112,7 +112,7 @@ def library_problem() -> str:
 
 
 def half_products() -> str | None:
-    """What a stem in half precision multiplies here: float16, bfloat16 or float32; None without the library.
+    """Return the type of a half-precision stem here: float16, bfloat16 or float32; None without the library.
 
     Example:
         >>> half_products() in ('float16', 'bfloat16', 'float32', None)

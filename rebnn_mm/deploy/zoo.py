@@ -41,12 +41,12 @@ ROWS = {
     'time': 'time',
     'limits': 'limits',
 }
-"""What a card shows, in this order, and how it is called; ``name`` and ``bytes`` are in its heading."""
+"""Rows of a card in their order, with titles; ``name`` and ``bytes`` are in its heading."""
 
 
 @cache
 def cards() -> tuple[Card, ...]:
-    """What is in the zoo.
+    """List the models of the zoo.
 
     Example:
         >>> [card['name'] for card in cards()]
@@ -162,7 +162,7 @@ def _asked(args: argparse.Namespace) -> list[str]:
 
 
 def card_entries(card: Card, code: str = '') -> Iterator[tuple[str, str]]:
-    """What a card says, in the order of :data:`ROWS`: title and text."""
+    """Return title and text of each row of a card, in the order of :data:`ROWS`."""
     for key, title in ROWS.items():
         value = card.get(key)
         if value is None or value == '':

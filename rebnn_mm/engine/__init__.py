@@ -1,4 +1,4 @@
-"""What carries a method through training: optimizer hooks, the mmengine hooks and the parameter groups."""
+"""Training of a method: optimizer hooks, the mmengine hooks and the parameter groups."""
 
 from .bert_optimization import BertAdam, WarmupLinearLR
 from .bfloat16_optim_wrapper import Bfloat16OptimWrapper

@@ -106,7 +106,7 @@ class SignHistory:
 
 @torch.no_grad()
 def negative_weights(layer: BinaryLayer) -> Tensor:
-    r"""Where the weight that the layer computes with has the lower sign.
+    r"""Return where the weight that the layer computes with has the lower sign.
 
     That is where the integers of :meth:`rebnn_mm.quantizers.WeightQuantizer.codes` are below 0; for most methods where
     the latent weight is, for ReCU, IR-Net and BiBERT where the centred one is, for RBNN where the rotated one is, for
@@ -282,7 +282,7 @@ class FlipRecorder:
         return dict(zip(self.recorded, numbers, strict=True))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What is remembered of each weight, by layer: uint8 on the CPU."""
+        """Recorded bits of each weight, by layer: uint8 on the CPU."""
         return {name: self._histories[name].state.to('cpu', copy=True) for name in self.recorded}
 
     def load_state_dict(self, states: dict[str, Tensor]) -> None:

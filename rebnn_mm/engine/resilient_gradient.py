@@ -293,7 +293,7 @@ class ResilientGradient:
 
     @torch.no_grad()
     def statistics(self) -> dict[str, float]:
-        """What happened since the last call, over all layers; brings the numbers from the device together.
+        """Summarise what happened since the last call, over all layers; gathers the numbers from the device.
 
         Returns:
             dict[str, float]:

@@ -50,7 +50,7 @@ Pass = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 class Quantised(NamedTuple):
-    """What became int8.
+    """Result of choosing layers for int8.
 
     Attributes:
         choices: every real-valued layer, with the reason why it became int8 or did not.
@@ -96,7 +96,7 @@ class Export(NamedTuple):
 
 
 def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pass]:
-    """What happens to a graph between tracing and the file, in its order.
+    """List the passes between tracing and the file, in their order.
 
     Args:
         task: of the graph.

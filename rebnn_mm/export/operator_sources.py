@@ -1,4 +1,4 @@
-"""What the operators of the domain ``rebnn`` do, in the text form of ONNX functions (docs/operators.md).
+"""Sources of the operators of the domain ``rebnn``, in the text form of ONNX functions (docs/operators.md).
 
 The sums of binary products pass through int32, which says what they are and keeps an optimiser from folding a scale
 into the weights in front of them.

@@ -32,7 +32,7 @@ OWN_IMAGES = 10
 
 
 class Source(NamedTuple):
-    """What an export starts from.
+    """Everything that an export starts from.
 
     Attributes:
         model: the trained model, on the CPU.

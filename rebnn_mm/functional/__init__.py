@@ -1,4 +1,4 @@
-"""What several methods share, as pure PyTorch functions: no framework, no state."""
+"""Functions that several methods share, in pure PyTorch: no framework, no state."""
 
 from .channel import (
     channel_centred,

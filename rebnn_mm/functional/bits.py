@@ -29,7 +29,7 @@ if os.environ.get(VARIABLE) != '0' and (INTERPRETED or torch.cuda.is_available()
         triton = None
 
 NEGATIVE, WITHIN_ONE, TRUE = 0, 1, 2
-"""What a bit says of a value: that it is below 0, at most 1 in magnitude, or not 0."""
+"""Meaning of a bit: the value is below 0, at most 1 in magnitude, or not 0."""
 
 MASKS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder='little').view(bool)
 """The eight flags of a byte."""

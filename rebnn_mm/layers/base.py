@@ -1,4 +1,4 @@
-"""What binary convolution and binary linear layer have in common."""
+"""Base of binary convolution and binary linear layer."""
 
 import math
 from collections.abc import Sequence
@@ -150,12 +150,12 @@ class BinaryLayer(Named, nn.Module):
             self.activation_quantizer.warn_if_not_driven()
 
     def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
-        """What the torch layer computes, without its bias."""
+        """Compute the torch layer's product, without its bias."""
         raise NotImplementedError(f'{type(self).__name__} has to implement _multiply(x, weight)')
 
     @property
     def _geometry(self) -> Geometry:
-        """Of the convolution; that of a product for other layers."""
+        """Geometry of the convolution; that of a product for other layers."""
         return LINEAR
 
     def _along_outputs(self, values: Tensor) -> Tensor:

@@ -66,7 +66,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
     """
 
     method_pad_value: ClassVar[int] = 0
-    """What the layer's method pads with."""
+    """Value that the layer's method pads with."""
 
     def __init__(
         self,

@@ -208,7 +208,7 @@ class BinaryReLUBlock(BinaryBasicBlock):
 
     @classmethod
     def activation_of(cls, layer: type[BinaryConv2d]) -> Config:
-        """What the method's layer gets in any network with ReLUs."""
+        """Options of the method's layer in any network with ReLUs."""
         return layer.stock_activation()
 
     @classmethod

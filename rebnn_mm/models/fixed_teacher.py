@@ -24,11 +24,11 @@ from rebnn_mm.utils.config_file import get_config_dir
 from rebnn_mm.utils.config_mistake import fitting_config
 
 PARTS = ('backbone', 'neck', 'head', 'rpn_head', 'bbox_head', 'roi_head')
-"""Where classifiers and detectors keep their parts."""
+"""Attributes in which classifiers and detectors keep their parts."""
 
 
 class Call(NamedTuple):
-    """What a module or a method was given by position, and what it gave."""
+    """Arguments by position and result of a call of a module or a method."""
 
     arguments: tuple[Any, ...]
     result: Any
@@ -107,7 +107,7 @@ def noted_calls(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
 
 
 def as_maps(calls: Iterable[Call]) -> tuple[Tensor, ...]:
-    """What a module gave in its calls, one map or several in each, as a tuple."""
+    """Outputs of a module's calls, one map or several in each, as a tuple."""
     return tuple(
         each for call in calls for each in ((call.result,) if isinstance(call.result, Tensor) else tuple(call.result))
     )

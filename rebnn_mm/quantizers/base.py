@@ -1,4 +1,4 @@
-"""What a binary layer asks of the quantizers it is handed."""
+"""Interface between a binary layer and its quantizers."""
 
 import warnings
 import weakref
@@ -22,7 +22,7 @@ def holds(state_dict: Mapping[str, Any], name: str, value: Tensor) -> bool:
 
 
 DRIVERS = {'BinaryHook': 'MethodDriver', 'ReBNNHook': 'ResilientGradient'}
-"""What a hook attaches to the optimizer."""
+"""Driver that each hook attaches to the optimizer."""
 
 
 class MissingHookWarning(UserWarning):
@@ -37,7 +37,7 @@ _attached: weakref.WeakKeyDictionary[nn.Module, dict[str, weakref.ref[object]]] 
 
 
 class Quantizer(nn.Module):
-    """What weight and activation quantizers have in common.
+    """Base of weight and activation quantizers.
 
     Learnable state is a Parameter made in ``__init__`` (one made later never reaches the optimizer); running state is
     a buffer. The forward pass changes neither, save for statistics that it follows in training as a batch norm does.
@@ -120,7 +120,7 @@ class Quantizer(nn.Module):
         self._passes = 0
 
     def missing_hook_message(self) -> str:
-        """What is lost without the hook, and the fix."""
+        """Say what is lost without the hook, and the fix."""
         return (
             f'{type(self).__name__} is being trained without its schedule, step rule or constraint. Add '
             f"custom_hooks=[dict(type='{self.hook}')] to the config (outside mmengine: "
@@ -193,7 +193,7 @@ class WeightQuantizer(Quantizer):
         return signs, ones if scale is None else ones * scale.flatten(), torch.zeros_like(ones)
 
     def latent(self, weight: Tensor) -> Tensor:
-        """What the codes are the signs of, where they are signs: the latent weight, for some methods centred."""
+        """Return the values whose signs are the codes: the latent weight, for some methods centred."""
         return weight
 
     def init_from_weight(self, weight: Tensor) -> None:

@@ -156,7 +156,7 @@ def unfit_state(runner: Runner, checkpoint: Mapping[str, Any]) -> str | None:
 
 
 def of_longer_stacks(model: nn.Module, keys: Iterable[str]) -> list[str]:
-    """Those of the keys that a model lacks which are of layers behind the last one of a stack.
+    """Missing keys of layers beyond the end of a stack.
 
     Others, such as those of a head for masks, change nothing of what the model computes.
     """

@@ -30,7 +30,7 @@ def get_config_dir() -> Path:
 
 
 SCOPE = 'rebnn_mm::'
-"""What the name of a config that comes with the package begins with, wherever that is installed."""
+"""Prefix of the name of a config that is part of the package, wherever that is installed."""
 
 BASES = re.compile(r"^_base_ = (\[.*?\]|'.*?')", re.MULTILINE | re.DOTALL)
 """The bases of a config, as its text has them."""

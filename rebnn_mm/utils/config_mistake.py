@@ -42,7 +42,7 @@ READ_BESIDE_ARGUMENTS = (
     'tta_model',
     'tta_pipeline',
 )
-"""What runners and tools look for in a config beside the arguments of mmengine's Runner."""
+"""Keys that runners and tools read in a config, in addition to the arguments of mmengine's Runner."""
 
 BUILDERS = ('mmengine.registry.build_functions', 'mmcv.cnn.bricks.')
 """The modules whose functions ``build_...`` make an object from a dict with ``type``."""
@@ -60,7 +60,7 @@ class Mistake(ValueError):
 
 
 class Build(NamedTuple):
-    """What was being built from a config.
+    """Object that was being built from a config.
 
     Attributes:
         kind: the ``type``, a name or the class itself; None if there was none.
@@ -242,7 +242,7 @@ def _trail(error: Exception) -> Iterator[TracebackType]:
 
 
 def _build(step: TracebackType) -> Build | None:
-    """What the function of a step of a traceback was building, None if it is none that builds."""
+    """Name what the function in a traceback was building; None if it builds nothing."""
     frame = step.tb_frame
     module = frame.f_globals.get('__name__', '')
     if not (module.startswith(BUILDERS) and frame.f_code.co_name.startswith('build_')):

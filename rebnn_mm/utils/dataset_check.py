@@ -222,7 +222,7 @@ def _category_names(path: str) -> list[str]:
 
 
 def _numbered_otherwise(classes: list[str], listed: list[str], path: str) -> str | None:
-    """What is wrong with the names of classes for a file that lists these."""
+    """Say what is wrong with the names of classes for a file that lists these."""
     missing = [name for name in classes if name not in listed]
     used = [name for name in listed if name in classes]
     if missing:

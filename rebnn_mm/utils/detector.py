@@ -1,4 +1,4 @@
-"""What the demos share: a detector from its files, its detections on one image, and the image with the boxes."""
+"""Shared parts of the demos: load a detector, detect on one image, draw the boxes."""
 
 from __future__ import annotations
 

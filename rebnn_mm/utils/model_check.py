@@ -13,7 +13,7 @@ INSTEAD = {
     'ResLayer': "{key}=dict(_delete_=True, type='ReBNNResLayer', depth=..., conv_cfg=...)",
     'RPNHead': "{key}=dict(type='rebnn_mm.BinaryRPNHead', conv_cfg=...)",
 }
-"""What to write in place of parts of mmdet that have a counterpart here."""
+"""Replacements for parts of mmdet that have a counterpart here."""
 
 OTHER_BACKBONE = "another backbone, such as {key}=dict(_delete_=True, type='ReBNNResNet', depth=18, conv_cfg=...)"
 

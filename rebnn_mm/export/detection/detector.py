@@ -26,7 +26,7 @@ class Detections(NamedTuple):
     """Int64 [K]."""
 
     def at(self, g: GraphBuilder, positions: ir.Value) -> 'Detections':
-        """Those at the given positions, in their order."""
+        """Select the entries at the given positions, in their order."""
         return Detections(*(g('Gather', values, positions) for values in self))
 
 
@@ -119,7 +119,7 @@ def one_stage_detections(
     maps: list[tuple[ir.Value, ...]],
     limit: ir.Value,
 ) -> Detections:
-    """What mmdet's ``BaseDenseHead.predict_by_feat``, or that of GFL or YOLOX, makes of the maps of one image.
+    """Predict from the maps of one image as mmdet's ``BaseDenseHead.predict_by_feat``, or that of GFL or YOLOX, does.
 
     Per level the best ``nms_pre`` pairs of prior and class; of all levels those above ``score_thr``, decoded,
     multiplied by their score factor where the head has one, and suppressed class by class. mmdet asks for
@@ -179,7 +179,7 @@ def _candidates(
 
 
 def yolox_detections(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]]) -> Detections:
-    r"""What mmdet's ``YOLOXHead.predict_by_feat`` makes of the maps of one image.
+    r"""Predict from the maps of one image as mmdet's ``YOLOXHead.predict_by_feat`` does.
 
     Of every cell its best class, with the score :math:`\sigma(o) \max_c \sigma(s_c)`; cells that reach ``score_thr``
     are decoded and suppressed class by class. A box may leave the image, as in mmdet.
@@ -270,7 +270,7 @@ def pooled_regions(
 def two_stage_detections(
     g: GraphBuilder, head: Any, cfg: Any, regions: ir.Value, logits: ir.Value, deltas: ir.Value, limit: ir.Value
 ) -> Detections:
-    """What mmdet's ``BBoxHead.predict_by_feat`` makes of the second stage's output for one image.
+    """Predict from the second stage's output for one image as mmdet's ``BBoxHead.predict_by_feat`` does.
 
     Args:
         g: the graph to write into.

@@ -1,4 +1,4 @@
-"""What a detector's prediction is made of, as far as mmdet's own classes make it."""
+"""Structure of a detector's prediction, as far as mmdet's own classes define it."""
 
 from collections.abc import Iterator
 from typing import Any

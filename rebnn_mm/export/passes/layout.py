@@ -1,4 +1,4 @@
-"""What each operator becomes when its images have the channels last."""
+"""Convert each operator to images with the channels last."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from .graph import DEFAULTS, constant, constant_array, has_attributes, only_use,
 TO_LAST = [0, 2, 3, 1]
 TO_FIRST = [0, 3, 1, 2]
 AXIS = {0: 0, 1: 3, 2: 1, 3: 2}
-"""Where each axis of [N, C, H, W] is in [N, H, W, C]."""
+"""Position of each axis of [N, C, H, W] in [N, H, W, C]."""
 
 CONVOLUTIONS = {
     'BinaryConv': [0],
@@ -31,7 +31,7 @@ SAME_SIZE = (
 """Standard operators that work in either order and give as many numbers as they read."""
 
 FIRST_ONLY = ('AveragePool', 'Clip', 'Conv', 'Resize', 'RoiAlign')
-"""Of their inputs only the first is an image."""
+"""Operators of which only the first input is an image."""
 
 ROI_ALIGN: dict[str, Any] = {'output_height': 1, 'output_width': 1, 'spatial_scale': 1.0}
 """Attributes of ``RoiAlign`` that ``RealRoiAlign`` wants written out, with their defaults."""

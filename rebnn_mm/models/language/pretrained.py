@@ -72,7 +72,7 @@ def _reshaped(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list
 
 
 def _plain(value: Any) -> Any:
-    """The same value in the types of JSON."""
+    """Convert a value to the types of JSON."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

@@ -113,7 +113,7 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
 
     @torch.no_grad()
     def teacher_output(self, inputs: Mapping[str, Tensor]) -> EncoderOutput:
-        """What the teacher makes of a batch."""
+        """Run the teacher on a batch."""
         return self.prepare_teacher().eval().encode(inputs)
 
     def _check_same_task(self, config: Any) -> None:

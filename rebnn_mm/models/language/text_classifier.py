@@ -143,7 +143,7 @@ class TextClassifier(BaseModel):
         return dict(loss=self.label_loss(self.logits(inputs), data_samples))
 
     def label_loss(self, logits: Tensor, data_samples: Sequence[BaseDataElement]) -> Tensor:
-        """The same from logits that are there already.
+        """Predict from logits that were computed before.
 
         Raises:
             ValueError: a label on the host is none of the classes.
