@@ -35,6 +35,7 @@ COMMANDS = {
     'zoo': Command('the trained models that come along', 'deploy.zoo', light=True),
     'push': Command('share a packed model on the Hugging Face hub', 'deploy.hub', light=True),
     'seal': Command('seal a packed model again that a tool has changed', 'deploy.reseal', light=True),
+    'fit': Command('train and pack a detector for your own images with boxes', 'cli.fit', options='cli.fit'),
     'new-config': Command(
         'a config for your own images with boxes', 'cli.new_config', options='cli.new_config_options'
     ),

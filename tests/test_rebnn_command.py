@@ -41,7 +41,7 @@ def test_version():
     assert (done.returncode, done.stdout) == (0, f'rebnn_mm {__version__}\n')
 
 
-@pytest.mark.parametrize('arguments', [('run', '--help'), ('zoo',), ('new-config', '--help')])
+@pytest.mark.parametrize('arguments', [('run', '--help'), ('zoo',), ('new-config', '--help'), ('fit', '--help')])
 def test_what_runs_packed_files_or_only_helps_loads_no_pytorch(arguments):
     assert loaded_by(*arguments) == ['numpy']
 
@@ -107,7 +107,7 @@ def test_the_help_of_the_light_install_lists_what_works_there(light):
     lines = rebnn_command.usage().splitlines()
     assert [line.split()[0] for line in lines if line.startswith('  ')] == ['run', 'zoo', 'push', 'seal', 'check']
     others = ' '.join(lines).partition('Not installed here: ')[2]
-    assert others.startswith('new-config, train, test, ') and 'Run `make setup` in a clone' in others
+    assert others.startswith('fit, new-config, train, test, ') and 'Run `make setup` in a clone' in others
     assert max(map(len, lines)) <= 88
 
 
