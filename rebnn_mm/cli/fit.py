@@ -113,7 +113,6 @@ def work_dir_of(config: Path) -> Path:
 
 def train(config: Path, amp: bool) -> None:
     """Train a config to its end, unless that is done, and keep the checkpoint of its best epoch as ``best.pth``."""
-    from rebnn_mm.utils.checkpoint_check import latest_checkpoint
     from rebnn_mm.utils.command_line import stop_if
 
     work_dir = work_dir_of(config)
@@ -127,7 +126,8 @@ def train(config: Path, amp: bool) -> None:
     run('train', config, '--work-dir', work_dir, *(['--resume'] if begun else []), *(['--amp'] if amp else []))
     best = max(work_dir.glob('best_*.pth'), key=lambda path: path.stat().st_mtime, default=None)
     # No detection in any validation gives no score.
-    shutil.copy(best or latest_checkpoint(str(work_dir)), work_dir / 'best.pth')
+    last = work_dir / Path((work_dir / 'last_checkpoint').read_text().strip()).name
+    shutil.copy(best or last, work_dir / 'best.pth')
     done.write_text(f'{digest}\n')
 
 
