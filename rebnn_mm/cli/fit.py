@@ -4,17 +4,15 @@
     rebnn fit my_images --no-teacher --epochs 12
 
 It runs the commands that it prints, each of which works by itself: new-config, train (the full-precision teacher, then
-the 1-bit detector), export, choose, curves and run. The best epoch by validation AP counts, and training stops early
+the 1-bit detector), export, choose and curves. The best epoch by validation AP counts, and training stops early
 when nothing improves. After an interruption, or an edit of the config, the same command goes on.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import importlib
-import io
 import json
 import shlex
 import shutil
@@ -139,19 +137,21 @@ def digest_of(config: Path) -> str:
 
 
 def paint(config: Path, packed: Path, folder: Path) -> None:
-    """Paint what the file finds on the first validation images."""
+    """Paint what the file finds on the first validation images, as ``rebnn run`` does."""
     from mmengine.config import Config
 
-    from rebnn_mm.deploy import run as command
+    from rebnn_mm.deploy import Detector, load
+    from rebnn_mm.deploy.draw import draw, save
+    from rebnn_mm.deploy.image import read_image
 
-    about = Config.fromfile(config).val_dataloader.dataset
+    about, detector = Config.fromfile(config).val_dataloader.dataset, load(packed)
+    assert isinstance(detector, Detector)
     images = json.loads(Path(about.ann_file).read_text(encoding='utf-8'))['images'][:PAINTED]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    words = [str(packed), *(str(Path(about.data_root, image['file_name'])) for image in images)]
-    print(f'\n$ rebnn run {shlex.quote(str(packed))} IMAGES --out {folder}', flush=True)
-    with contextlib.redirect_stdout(io.StringIO()):
-        command.main([*words, '--out', str(folder)])
+    for number, image in enumerate(images, 1):
+        photo = read_image(Path(about.data_root, image['file_name']))
+        save(draw(photo, detector(photo).at_least(0.3)), folder / f'{number}_{Path(image["file_name"]).stem}.png')
 
 
 def show(config: Path, packed: Path, compared: dict[str, Any]) -> None:

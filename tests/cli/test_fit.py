@@ -99,7 +99,7 @@ def test_a_folder_becomes_a_packed_file(tmp_path):
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     check_outputs(tmp_path, 'yolo_roboflow', done.stdout, '┃ 1 bit, packed ┃')
     assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith('$ rebnn')] == [
-        'train', 'export', 'choose', 'curves', 'run'
+        'train', 'export', 'choose', 'curves'
     ]  # fmt: skip
 
 
