@@ -163,6 +163,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         'threads': args.threads,
         'cpu': describe_cpu(None, Path('/')),
         'versions': versions(),
+        'keys': keys,
         'points': [
             Point(label, round(percent(metric, scores[keys[label]][metric]), 2), times[label], sizes[label])._asdict()
             for label in files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import math
@@ -40,6 +41,9 @@ WARM_UPS = ('LinearLR', 'ConstantLR', 'QuadraticWarmupLR')
 
 SWITCHES = ('PipelineSwitchHook', 'YOLOXModeSwitchHook')
 """Hooks that change a pipeline, or a data set of several images, of the base for its last epochs."""
+
+MONITOR = 'coco/bbox_mAP'
+"""The score of the validation by which the best checkpoint is kept."""
 
 DIGEST = '# Not written over once edited; as written it is '
 """Begins the last line of a config, in front of the digest of what stands above."""
@@ -102,8 +106,27 @@ COLOURED = "    dict(type='PhotoMetricDistortion'),\n"
 
 
 def main() -> None:
-    args = parse_args()
-    out = args.out or Path(f'{args.data.resolve().name}.py')
+    configs = write_configs(parse_args())
+    print('next:   ' + ' && '.join(f'rebnn train {shlex.quote(str(path))}' for path in configs))
+
+
+def config_of(args: argparse.Namespace) -> Path:
+    """The config that is asked for, or the one that is named after the folder."""
+    return args.out or Path(f'{args.data.resolve().name}.py')
+
+
+def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
+    """Write the config and, where it has one, that of its teacher, and print what was found in the data.
+
+    Args:
+        args: of :func:`rebnn_mm.cli.new_config_options.add_options`, with ``data``.
+        patience: validations without a better score after which training stops; then the teacher's weights are those
+            of its best epoch, ``best.pth``, and 0 means neither.
+
+    Returns:
+        list[Path]: the configs, in the order of training.
+    """
+    out = config_of(args)
     stop_if(None if out.suffix == '.py' else f'--out {out} must end in .py.')
     stop_if(unwritable(out) or missing_config(args.base))
     bases, configs = {out: args.base}, {out: read_config(config_file(args.base))}
@@ -139,7 +162,7 @@ def main() -> None:
     if taught:
         models[out] |= {
             'teacher': str(teacher.resolve()),
-            'teacher_checkpoint': f'work_dirs/{teacher.stem}/epoch_{epochs}.pth',
+            'teacher_checkpoint': f'work_dirs/{teacher.stem}/{"best" if patience else f"epoch_{epochs}"}.pth',
         }
     annotations = f'{out.resolve().with_suffix("")}_'
     for path in (*bases, *(Path(f'{annotations}{split}.json') for split in data.splits)):
@@ -166,13 +189,13 @@ def main() -> None:
             coloured=COLOURED if augment == 'photos' else '',
             test=f'{"test" if "test" in data.splits else "val"}.json',
             model=_arguments(models[path]),
-            schedule=schedule(configs[path], epochs, length) + hooks(configs[path]),
+            schedule=schedule(configs[path], epochs, length) + hooks(configs[path], patience),
         )
         path.write_text(f'{text}{DIGEST}{_digest(text)}\n')
     report(data, scale, sides, changes[out][1])
     print(augment_sentence(augment, size_spread(data), asked=args.augment is not None))
     print('\n'.join(f'config: {path}' for path in bases))
-    print('next:   ' + ' && '.join(f'rebnn train {shlex.quote(str(path))}' for path in bases))
+    return list(bases)
 
 
 def written_here(path: Path) -> bool:
@@ -348,15 +371,18 @@ def schedule(base: Config, epochs: int, length: int) -> str:
     lines = [f'train_cfg = dict(max_epochs={epochs}, val_interval={interval})']
     lines += ['param_scheduler = [', *(f'    dict({_arguments(step)}),' for step in steps), ']']
     saving = max(1, min(interval, epochs // 25))  # what an interruption loses at most
-    lines += [f'default_hooks = dict(checkpoint=dict(interval={saving}, max_keep_ckpts=2))']
+    checkpoint = dict(interval=saving, max_keep_ckpts=2, save_best=MONITOR)
+    lines += [f'default_hooks = dict(checkpoint=dict({_arguments(checkpoint)}))']
     return '\n'.join(lines) + '\n'
 
 
-def hooks(base: Config) -> str:
-    """The line that leaves out hooks for pipelines that are not the base's any more; none if there are none."""
+def hooks(base: Config, patience: int = 0) -> str:
+    """The line without hooks for pipelines that are not the base's any more, and with early stopping, if any."""
     given = base.to_dict().get('custom_hooks') or []
     kept = [hook for hook in given if str(hook.get('type')).rpartition('.')[2] not in SWITCHES]
-    return '' if len(kept) == len(given) else f'custom_hooks = {kept!r}\n'
+    if patience:
+        kept += [dict(type='EarlyStoppingHook', monitor=MONITOR, min_delta=0.0, patience=patience)]
+    return '' if kept == given else f'custom_hooks = {kept!r}\n'
 
 
 def report(

@@ -1,12 +1,18 @@
 """Train a model from a config, with the flags of mmdet's tools/train.py.
 
-rebnn train configs/faster_rcnn_r18_rebnn_coco.py
+    rebnn train configs/faster_rcnn_r18_rebnn_coco.py
+
+It shows what is trained on what, a bar with the time left, and a line for each epoch. The log in the work dir has the
+rest: environment, config, layers, and all numbers.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from mmengine.config import Config
@@ -16,8 +22,11 @@ from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
 from rebnn_mm.analysis.rate_schedule import rate_schedule
+from rebnn_mm.cli.test import enable_painting
 from rebnn_mm.engine.bfloat16_optim_wrapper import multiplies_bfloat16
 from rebnn_mm.engine.binary_hook import has_epochs
+from rebnn_mm.engine.loss_check_hook import LossCheckHook
+from rebnn_mm.engine.progress_hook import ProgressHook, QuietRunner
 from rebnn_mm.utils.checkpoint_check import (
     latest_checkpoint,
     mismatched_checkpoint,
@@ -60,8 +69,32 @@ def parse_args() -> argparse.Namespace:
         const='auto',
         help='go on from this checkpoint; without a path: from the latest one in the work dir, if there is one',
     )
+    parser.add_argument(
+        '--log-to', nargs='+', choices=BACKENDS, default=[], help='also log to TensorBoard or Weights & Biases'
+    )
+    parser.add_argument(
+        '--val-pictures', action='store_true', help='also log painted images of each validation, by its hook'
+    )
+    parser.add_argument('--verbose', action='store_true', help='print the whole log, as mmengine does')
     add_common_arguments(parser)
     return parser.parse_args()
+
+
+BACKENDS = {'tensorboard': ('TensorboardVisBackend', 'tensorboard'), 'wandb': ('WandbVisBackend', 'wandb')}
+"""Values of ``--log-to``: mmengine's class, and the package that it needs."""
+
+
+def apply_views(cfg: Config, args: argparse.Namespace) -> None:
+    """Write ``--log-to`` and ``--val-pictures`` into the config."""
+    for name in args.log_to:
+        kind, package = BACKENDS[name]
+        if find_spec(package) is None:
+            stop_if(f'--log-to {name} needs a package that is not installed. Run: pip install {package}')
+        if cfg.get('visualizer') is None:
+            cfg.visualizer = dict(type='Visualizer', vis_backends=[dict(type='LocalVisBackend')])
+        cfg.visualizer.vis_backends = [*(cfg.visualizer.get('vis_backends') or []), dict(type=kind)]
+    if args.val_pictures:
+        enable_painting(cfg, '--val-pictures')
 
 
 def amp_problem(cfg: Config) -> str | None:
@@ -163,11 +196,31 @@ def interruption(work_dir: str) -> str:
     return f'stopped. With --resume it goes on from {latest}.' if latest else 'stopped before its first checkpoint.'
 
 
+def build_runner(cfg: Config, verbose: bool) -> Runner:
+    """The runner of a config; one that a config brings itself logs as it likes."""
+    if 'runner_type' in cfg:
+        return RUNNERS.build(cfg)
+    return (Runner if verbose else QuietRunner).from_cfg(cfg)
+
+
+@contextmanager
+def shown(runner: Runner) -> Iterator[None]:
+    """Show the training, if its log is not printed."""
+    if not isinstance(runner, QuietRunner):
+        yield
+        return
+    progress = ProgressHook(runner.console)
+    runner.register_hook(progress)
+    with runner.quiet(), progress.bar:
+        yield
+
+
 def main() -> None:
     args = parse_args()
     cfg = load_config(args)
     stop_if(missing_sections(cfg, TRAINING))
     apply_flags(cfg, args)
+    apply_views(cfg, args)
     splits = ['train', 'val'] if cfg.get('val_cfg') is not None else ['train']
     stop_if(missing_data(cfg, splits))
     stop_if(missing_encoder(cfg, splits))
@@ -180,8 +233,9 @@ def main() -> None:
     stop_if(unfit_model(cfg))
     stop_if(amp_problem(cfg))
 
-    with stopping_on_mistakes(cfg):
-        runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+    with stopping_on_mistakes(cfg), ExitStack() as stack:
+        runner = build_runner(cfg, args.verbose)
+        stack.enter_context(shown(runner))
         model = getattr(runner.model, 'module', runner.model)
         if checkpoint is not None:
             stop_if(mismatched_checkpoint(model, checkpoint, partial=not cfg.get('resume')))
@@ -191,6 +245,7 @@ def main() -> None:
         stop_if(idle_problem(cfg, runner))
         if cfg.get('resume') and checkpoint is not None:
             runner.register_hook(ResumeCheck(checkpoint))
+        runner.register_hook(LossCheckHook())
         try:
             runner.train()
         except KeyboardInterrupt:
