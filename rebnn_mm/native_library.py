@@ -48,7 +48,7 @@ def load_kernels() -> ctypes.CDLL | None:
         found = ctypes.CDLL(str(path)) if is_whole(path) else None
         if found is None or found.rebnn_abi_version() != ABI:
             return None
-        found.rebnn_last_error.restype = found.rebnn_isa.restype = ctypes.c_char_p
+        found.rebnn_last_error.restype = found.rebnn_isa.restype = found.rebnn_isas.restype = ctypes.c_char_p
         return None if found.rebnn_isa() is None else found
     except (OSError, AttributeError):
         return None
@@ -66,7 +66,6 @@ def instruction_sets() -> list[str]:
     library = load_kernels()
     if library is None:
         return []
-    library.rebnn_isas.restype = ctypes.c_char_p
     return str(library.rebnn_isas().decode()).split(', ')
 
 
