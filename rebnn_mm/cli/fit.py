@@ -141,7 +141,7 @@ def paint(config: Path, packed: Path, folder: Path) -> None:
     from mmengine.config import Config
 
     from rebnn_mm.deploy import Detector, load
-    from rebnn_mm.deploy.draw import draw, save
+    from rebnn_mm.deploy.draw import save
     from rebnn_mm.deploy.image import read_image
 
     about, detector = Config.fromfile(config).val_dataloader.dataset, load(packed)
@@ -151,7 +151,7 @@ def paint(config: Path, packed: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
     for number, image in enumerate(images, 1):
         photo = read_image(Path(about.data_root, image['file_name']))
-        save(draw(photo, detector(photo).at_least(0.3)), folder / f'{number}_{Path(image["file_name"]).stem}.png')
+        save(detector(photo).at_least(0.3).draw(photo), folder / f'{number}_{Path(image["file_name"]).stem}.png')
 
 
 def show(config: Path, packed: Path, compared: dict[str, Any]) -> None:
