@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
@@ -164,6 +165,35 @@ class ResumeCheck(Hook):
             runner.logger.warning(f'--resume: {self.path} is at {unit} {done} of {whole}; nothing is left to train.')
 
 
+class InterruptHook(Hook):
+    """Ends a training on Ctrl-C between two steps, where no checkpoint is half written and no worker half started.
+
+    A second Ctrl-C ends it at once.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def before_train(self, runner: Runner) -> None:
+        """Wait for Ctrl-C."""
+        signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, *_: object) -> None:
+        self.asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def after_train_iter(self, runner: Runner, *_: Any, **__: Any) -> None:
+        """Stop here."""
+        if self.asked:
+            raise KeyboardInterrupt
+
+    after_val_iter = after_train_iter
+
+    def after_train(self, runner: Runner) -> None:
+        """Leave Ctrl-C to what comes next."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def idle_problem(cfg: Config, runner: Runner) -> str | None:
     """One sentence if the learning rate falls to nothing well before the training ends, ``None`` otherwise.
 
@@ -245,7 +275,8 @@ def main() -> None:
         stop_if(idle_problem(cfg, runner))
         if cfg.get('resume') and checkpoint is not None:
             runner.register_hook(ResumeCheck(checkpoint))
-        runner.register_hook(LossCheckHook())
+        for hook in (LossCheckHook(), InterruptHook()):
+            runner.register_hook(hook)
         try:
             runner.train()
         except KeyboardInterrupt:
