@@ -76,7 +76,7 @@ def test_the_landing_page_begins_with_picture_commands_and_table():
         '|---|',
         'pip install numpy onnxruntime pillow',
         'run zoo:',
-        'rebnn new-config',
+        'rebnn fit',
         'rebnn_mm.binarize',
     )
     places = [page.index(mark) for mark in marks]
