@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from rebnn_mm.deploy import Detections, check, native
+from rebnn_mm import native_library
+from rebnn_mm.deploy import Detections, check
 
 
 def test_prints_processor_kernels_result_and_time(capsys):
@@ -13,7 +14,7 @@ def test_prints_processor_kernels_result_and_time(capsys):
 
 
 def test_missing_kernels_are_named_and_the_model_runs_without(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
+    monkeypatch.setattr(native_library, 'LIBRARY_FOLDER', tmp_path)
     monkeypatch.setattr(check, 'RUNS', 1)
     with pytest.raises(SystemExit) as stopped:
         check.main([])
