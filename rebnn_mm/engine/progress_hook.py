@@ -243,7 +243,7 @@ def scores_of(metrics: Mapping[str, float]) -> str:
         >>> scores_of({'coco/bbox_mAP': 0.5432, 'coco/bbox_mAP_50': 0.8, 'coco/bbox_mAP_75': 0.6})
         'AP 54.3, AP50 80.0'
         >>> scores_of({'accuracy/top1': 87.5, 'accuracy/top5': 99.0})
-        'top1 87.5, top5 99.0'
+        'top1 87.5, top5 99'
     """
     rows = list(ap_rows(metrics).values())
     if rows:

@@ -48,7 +48,7 @@ def test_the_rest_is_in_the_log_and_warnings_are_in_both(tmp_path, monkeypatch):
 
 def test_a_terminal_has_a_bar_of_each_epoch_with_the_time_left(tmp_path, monkeypatch):
     lines, _ = lines_of(tmp_path / 'run', monkeypatch, terminal=True)
-    assert re.search(r'epoch 1/2 .*4/4.* loss \d', '\n'.join(lines))
+    assert re.search(r'epoch 2/2 .*4/4.* loss \d', '\n'.join(lines))
 
 
 def test_without_a_terminal_a_long_epoch_has_lines_of_its_own(tmp_path, monkeypatch):
