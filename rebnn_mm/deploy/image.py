@@ -130,7 +130,7 @@ SIXTEEN_BITS = ('PNG', 'PPM')
 
 
 def _from_pillow(image: PIL.Image.Image) -> np.ndarray:
-    # ImageOps.exif_transpose writes the EXIF block anew, and stops at an entry that it read but cannot write.
+    # ImageOps.exif_transpose writes the EXIF block again, and stops at an entry that it read but cannot write.
     image.load()  # first: the block may stand behind the pixels
     orientation = image.getexif().get(ORIENTATION)
     if image.mode.startswith('I;16') or (image.mode == 'I' and image.format in SIXTEEN_BITS):

@@ -286,7 +286,7 @@ class FlipRecorder:
         return {name: self._histories[name].state.to('cpu', copy=True) for name in self.recorded}
 
     def load_state_dict(self, states: dict[str, Tensor]) -> None:
-        """Go on where another recorder stood; layers that are missing or of another shape begin anew."""
+        """Go on where another recorder stood; layers that are missing or of another shape begin again."""
         for name, state in states.items():
             history = self._histories.get(name)
             if history is not None and history.state.shape == state.shape:

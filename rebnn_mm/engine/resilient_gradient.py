@@ -53,7 +53,7 @@ class LayerCounts:
         return self._steps_before + self.steps
 
     def clear(self) -> None:
-        """Begin anew; what was counted stays in :attr:`all_flips` and :attr:`all_steps`."""
+        """Begin again; what was counted stays in :attr:`all_flips` and :attr:`all_steps`."""
         self.resume(self.all_flips, self.all_steps)
         self.steps = 0
         for sums in (self.flips, self.flip_backs, self.task_squares, self.term_squares):
