@@ -64,7 +64,7 @@ def how_little(looks: Sequence[str]) -> str:
     kinds = ' and '.join(f'{number} of {look}' for look, number in plain.items())
     return (
         f'int8 was calibrated on {count}{f", {kinds}" if kinds else ""}: values of other images may lie outside of '
-        'these ranges. Name images like those that the file will see, tens of them, behind --int8.'
+        'these ranges. Name images like those that the file will see, tens of them.'
     )
 
 
@@ -118,11 +118,11 @@ def image_files(given: Sequence[str]) -> list[Path]:
         else:
             found = [path]
         if not found:
-            raise ValueError(f'--int8: there is no image in {path}.')
+            raise ValueError(f'int8: there is no image in {path}.')
         files += spread(found)
     gone = next((file for file in files if not file.is_file()), None)
     if gone is not None:
-        raise ValueError(f'--int8: no image at {gone}.')
+        raise ValueError(f'int8: no image at {gone}.')
     return files
 
 
@@ -134,14 +134,14 @@ def training_images(cfg: Config) -> list[Path | np.ndarray]:
     """
     loader = cfg.get('train_dataloader')
     if loader is None:
-        raise ValueError('--int8: the config has no train_dataloader to take images from; name images behind --int8.')
+        raise ValueError('int8: the config has no train_dataloader to take images from; name images to calibrate on.')
     problem = missing_data(cfg, ['train'])
     if problem:
-        raise ValueError(f'--int8: {problem} Or name images behind --int8.')
+        raise ValueError(f'int8: {problem} Or name images to calibrate on.')
     try:
         return dataset_images(loader['dataset'])
     except ValueError as error:
-        raise ValueError(f'--int8: {error} Name images behind --int8.') from None
+        raise ValueError(f'int8: {error} Name images to calibrate on.') from None
 
 
 def dataset_images(dataset: Mapping[str, Any], at_most: int = MOST) -> list[Path | np.ndarray]:
