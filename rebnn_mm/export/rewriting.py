@@ -114,7 +114,7 @@ def constant(graph: ir.Graph, array: NDArray, name: str) -> ir.Value:
     stored = constant_array(known)
     if known is not None and stored is not None and np.array_equal(stored, array):
         return known
-    value = ir.val(name, const_value=ir.tensor(np.ascontiguousarray(array), name=name))
+    value = ir.val(name, const_value=ir.tensor(np.asarray(array, order='C'), name=name))
     graph.register_initializer(value)
     return value
 
