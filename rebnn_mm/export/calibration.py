@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from mmengine.config import Config
@@ -88,13 +88,7 @@ class CalibrationImages(Sequence[Image]):
     def __len__(self) -> int:
         return len(self.images)
 
-    @overload
-    def __getitem__(self, index: int) -> Image: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> CalibrationImages: ...
-
-    def __getitem__(self, index: int | slice) -> Image | CalibrationImages:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return CalibrationImages(self.steps, self.images[index])
         image = self.images[index]
