@@ -77,7 +77,7 @@ def to_bolt(model: onnx.ModelProto, size: tuple[int, int]) -> tuple[onnx.ModelPr
         reason = layer.excluded_because()
         if reason:
             excluded[layer.name] = reason
-        take_over(node.outputs[0], layer.as_standard() if reason else layer.as_bolt(shapes[node.inputs[0].name]))
+        take_over(node.outputs[0], layer.as_standard() if reason else layer.as_bolt(shapes[layer.name]))
         graph.remove(node, safe=True)
     Sequential(RemoveUnusedNodesPass(), RemoveUnusedFunctionsPass(), RemoveUnusedOpsetsPass())(result)
     return ir.to_proto(result), excluded
@@ -208,9 +208,10 @@ def _signs(graph: ir.Graph, place: ir.Node, x: ir.Value | None) -> ir.Value:
     return _before(graph, place, 'Where', _before(graph, place, 'Less', x, zero), minus, plus)
 
 
-def _input_shapes(model: onnx.ModelProto, size: tuple[int, int]) -> dict[str | None, tuple[int, ...]]:
-    """Shapes of what binary operators are given, from a run on an empty image."""
-    names = sorted({node.input[0] for node in model.graph.node if node.domain == DOMAIN})
+def _input_shapes(model: onnx.ModelProto, size: tuple[int, int]) -> dict[str, tuple[int, ...]]:
+    """Shape of what each binary operator is given, by its name, from a run on an empty image."""
+    inputs = {node.name: node.input[0] for node in model.graph.node if node.domain == DOMAIN}
+    names = sorted(set(inputs.values()))
     if not names:
         return {}
     probe = deepcopy(model)
@@ -219,4 +220,5 @@ def _input_shapes(model: onnx.ModelProto, size: tuple[int, int]) -> dict[str | N
     session = onnxruntime.InferenceSession(probe.SerializeToString(), providers=['CPUExecutionProvider'])
     image = session.get_inputs()[0]
     values = session.run(names, {image.name: np.zeros((1, image.shape[1], *size), np.float32)})
-    return {name: value.shape for name, value in zip(names, values, strict=True)}
+    shapes = {name: value.shape for name, value in zip(names, values, strict=True)}
+    return {node: shapes[name] for node, name in inputs.items()}
