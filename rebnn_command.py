@@ -54,7 +54,7 @@ COMMANDS = {
     'confusion': Command('count and draw which classes a detector takes for which', 'cli.confusion'),
     'save-pretrained': Command("write a checkpoint in Hugging Face's layout", 'cli.save_pretrained'),
     'split-ternary': Command('split a ternary text classifier into a binary one', 'cli.split_ternary'),
-    'check': Command('check the environment', 'utils.check_env'),
+    'check': Command('check the environment', 'cli.checks.environment'),
 }
 
 
@@ -77,6 +77,7 @@ def main() -> None:
 
 def run() -> None:
     """The command ``rebnn-run``."""
+    sys.argv[0] = 'rebnn-run'
     start('run')
 
 
@@ -118,6 +119,7 @@ def usage() -> str:
         ['usage: rebnn COMMAND ...', '', '1-bit networks: train them, pack them, run them.', '']
         + lines
         + ['', 'rebnn COMMAND --help says what a command takes; rebnn --version says the version.']
+        + ['An error is one line; with --traceback in the command it is the whole traceback.']
     )
 
 

@@ -22,6 +22,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import rebnn_mm  # noqa: F401
 from rebnn_mm.engine import ResilientGradient
+from rebnn_mm.errors import report_errors
 
 VIEWS = (
     *(
@@ -86,6 +87,7 @@ def count(net: nn.Module) -> Counter[str]:
     return counted
 
 
+@report_errors
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--names', action='store_true', help='print the operators of the 1-bit step')

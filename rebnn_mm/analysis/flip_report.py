@@ -14,6 +14,7 @@ from rich.table import Table
 
 from rebnn_mm.utils.machine import versions
 
+from ..errors import RebnnError
 from .flip_measurement import Measurement
 from .flip_projection import ENOUGH, round_up, rounded, verdict
 from .flip_setup import Options
@@ -88,7 +89,7 @@ def read_rows(file: Path) -> list[Row]:
     except ValueError:
         rows = None
     if not isinstance(rows, list) or not all(isinstance(row, dict) and {*KEPT} <= {*row} for row in rows):
-        raise ValueError(f'{file} holds no results of this tool. Name another file with --json.')
+        raise RebnnError(f'{file} holds no results of this tool. Name another file with --json.')
     return rows
 
 

@@ -44,7 +44,7 @@ from rebnn_mm.deploy.measurement import (
 from rebnn_mm.deploy.native import LibraryError, library_file
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.run import positive
-from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.errors import RebnnError, report_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 ISAS = ('avx512', 'avx512bw', 'avx2', 'ssse3', 'portable', 'neon', 'neon_a55')
@@ -78,19 +78,17 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore')
+    if args.measure:
+        print(json.dumps(measure_files(json.loads(args.measure.read_text()))))
+        return
     try:
-        if args.measure:
-            print(json.dumps(measure_files(json.loads(args.measure.read_text()))))
-            return
         report = benchmark(args)
-    except KeyboardInterrupt:
-        print('\nbenchmark: stopped', file=sys.stderr)
-        sys.exit(130)
-    except (ValueError, OSError, LibraryError) as error:
-        stop_if(str(error))
+    except LibraryError as error:
+        raise RebnnError(str(error)) from error
     if args.json:
         print(json.dumps(report, indent=2))
     else:
@@ -114,7 +112,7 @@ def benchmark(args: argparse.Namespace) -> dict[str, Any]:
         for option, path, packed in (('--packed', args.packed, True), ('--real', args.real, False)):
             if read_onnx(path.read_bytes()).has_operators != packed:
                 has = 'no' if packed else 'packed'
-                raise ValueError(f'{option} {path} has {has} binary layers: exchange the two, or name another.')
+                raise RebnnError(f'{option} {path} has {has} binary layers: exchange the two, or name another.')
         own = {'fp32': args.real, 'packed': args.packed}
         if not args.no_int8:
             own['int8'] = files.int8(args.real.stem, args.real, tuple(args.size))
@@ -156,7 +154,7 @@ def in_own_process(
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         last = done.stderr.strip().splitlines() or ['it says nothing']
-        raise ValueError(f'{name} cannot be timed: {last[-1].partition(": ")[2] or last[-1]}')
+        raise RebnnError(f'{name} cannot be timed: {last[-1].partition(": ")[2] or last[-1]}')
     return json.loads(done.stdout)
 
 
@@ -171,7 +169,7 @@ def measure_files(job: dict[str, Any]) -> dict[str, Any]:
     core = None if job['threads'] > 1 else pin(None, root)
     found_versions = versions()
     if found_versions['kernels'] is None:
-        raise ValueError(f'the kernels {os.environ.get("REBNN_ISA", "")} are not there on this processor.')
+        raise RebnnError(f'the kernels {os.environ.get("REBNN_ISA", "")} are not there on this processor.')
     size = tuple(job['size'])
     runs: dict[str, Callable[[], object]] = {}
     for kind, path in job['files'].items():

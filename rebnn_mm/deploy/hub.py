@@ -18,6 +18,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import report_errors
 from .errors import DeployError, ModelFileError, cleaned, first_sentence
 from .whole_file import whole_file
 from .zoo import FOLDER, ROWS, card_entries, cards
@@ -262,6 +263,7 @@ def explained(name: str, repo: str) -> Iterator[None]:
     raise ModelFileError(f'{name}: {problem}')
 
 
+@report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command ``rebnn push``."""
     parser = argparse.ArgumentParser(
@@ -275,15 +277,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     from .loading import load
 
-    try:
-        model, card = load(args.model, use_library=False), None if args.card is None else _read_card(args.card)
-        if args.folder is not None:
-            save_pretrained(model, args.folder, card)
-            print(f'{args.folder}: {FILE}, README.md')
-        else:
-            print(push_to_hub(model, args.repo, card, private=args.private))
-    except DeployError as error:
-        raise SystemExit(f'rebnn push: {error}') from None
+    model, card = load(args.model, use_library=False), None if args.card is None else _read_card(args.card)
+    if args.folder is not None:
+        save_pretrained(model, args.folder, card)
+        print(f'{args.folder}: {FILE}, README.md')
+    else:
+        print(push_to_hub(model, args.repo, card, private=args.private))
 
 
 def _read_card(path: Path) -> Mapping[str, Any]:

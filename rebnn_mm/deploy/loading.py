@@ -8,9 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import IO
 
+from ..errors import RebnnError
 from .classifier import Classifier
 from .detector import Detector
-from .errors import ModelFileError, first_sentence, why_no_file
+from .errors import ModelFileError, check_file, first_sentence
 from .hub import hub_path, in_hub
 from .metadata import Metadata
 from .model import RawModel
@@ -62,7 +63,7 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
         rebnn_mm.deploy.errors.ModelFileError: no packed model at nowhere.onnx; rebnn export writes one
     """
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
-        raise ValueError(f'threads must be a whole number from 1 to {MOST_THREADS}, not {threads!r}')
+        raise RebnnError(f'threads must be a whole number from 1 to {MOST_THREADS}, not {threads!r}')
     name, source, data = _read(path)
     try:
         file = read_onnx(data)
@@ -110,9 +111,7 @@ def _read(given: str | PathLike[str] | bytes | IO[bytes]) -> tuple[str, str | by
         _check_length(name, len(data))
         return name, data, data
     path = located(given)
-    problem = why_no_file(path, 'packed model', '; rebnn export writes one')
-    if problem is not None:
-        raise ModelFileError(problem)
+    check_file(path, 'packed model', ModelFileError, '; rebnn export writes one')
     path = Path(path)
     _check_length(str(path), path.stat().st_size)
     try:

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from ..errors import RebnnError
 from ..functional import channel_mean_abs
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
@@ -100,7 +101,7 @@ class ResilientGradient:
         for layer in layers:
             alpha = layer.quantizer.alpha
             if alpha.requires_grad and id(alpha) not in held:
-                raise ValueError(
+                raise RebnnError(
                     f'ReBNN layer {layer.name!r}: its weight is in this {type(optimizer).__name__}, its alpha is not. '
                     'Give both to the same optimizer.'
                 )
@@ -253,7 +254,7 @@ def _refuse_tied(layers: Sequence[ResilientLayer]) -> None:
     for layer in layers:
         other = owners.setdefault(id(layer.parameter), layer.name)
         if other != layer.name:
-            raise ValueError(
+            raise RebnnError(
                 f'ReBNN layers {other!r} and {layer.name!r} share one weight and have scaling factors of their own, '
                 'so its gradient does not tell what either needs for gamma. Use one layer twice, or another method.'
             )

@@ -17,6 +17,7 @@ from onnx import TensorProto
 from rebnn_mm.deploy.session import library_available, open_session
 from rebnn_mm.utils.machine import processor_flags
 
+from ..errors import RebnnError
 from .operators import DOMAIN
 
 TIERS = ('heads', 'all', 'stem')
@@ -104,7 +105,7 @@ def planned(
     if not any(choice.int8 for choice in choices):
         real = f' ({choices[0].layer}: {choices[0].because})' if choices else ''
         wider = '' if tier == TIERS[-1] else ' --int8-layers all takes in more.'
-        raise ValueError(f'--int8 finds no layer to quantise{real}.{wider}')
+        raise RebnnError(f'--int8 finds no layer to quantise{real}.{wider}')
     chosen = _nodes_of(model.graph, choices)
     names = values_of(model, chosen)
     session = open_session(watched(model, names), library=library_available())
@@ -209,7 +210,7 @@ def inserted(
         from onnxruntime.quantization.calibrate import TensorData, TensorsData
         from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
     except ImportError as error:
-        raise ValueError(f'{error}: quantising needs `pip install onnx onnxruntime`.') from None
+        raise RebnnError(f'{error}: quantising needs `pip install onnx onnxruntime`.') from None
     bounds = {
         name: TensorData(lowest=np.array(low, np.float32), highest=np.array(high, np.float32))
         for name, (low, high) in ranges.items()
@@ -266,10 +267,10 @@ def calibrated(
                 continue
             ranges[name] = np.array([np.minimum(ranges[name][0], low), np.maximum(ranges[name][1], high)])
     if not count:
-        raise ValueError('there is no image to calibrate int8 layers on.')
+        raise RebnnError('there is no image to calibrate int8 layers on.')
     for name, bounds in ranges.items():
         if not np.isfinite(bounds).all():
-            raise ValueError(
+            raise RebnnError(
                 f'int8 cannot be calibrated: the value {name} is empty or not finite on the {count} images. Give '
                 'images like those that the model was trained on.'
             )

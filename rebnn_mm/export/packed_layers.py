@@ -13,6 +13,7 @@ from rebnn_mm.layers.attention import AttentionParts
 from rebnn_mm.methods import RBNNSign, SiMaNSign
 from rebnn_mm.quantizers import ActivationQuantizer
 
+from ..errors import RebnnError
 from .operators import DOMAIN, DOMAIN_VERSION
 from .packing import pack_weight, unpack_bits
 
@@ -125,7 +126,7 @@ class PackedLayer(nn.Module):
         try:
             self.register_buffer('bits', torch.from_numpy(pack_weight(codes.cpu().numpy())))
         except ValueError as error:
-            raise ValueError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
+            raise RebnnError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
         self.channels = codes.shape[1]
         self.weight_shape = tuple(codes.shape)
 
@@ -277,7 +278,7 @@ class PackedEmbedding(nn.Module):
             try:
                 bits = pack_weight(codes.float().cpu().numpy())
             except ValueError as error:
-                raise ValueError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
+                raise RebnnError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
             ones = torch.ones(codes.shape[0])
             self.register_buffer('bits', torch.from_numpy(bits))
             self.register_buffer('scale', ones if scale is None else ones * scale.float().flatten())
@@ -331,7 +332,7 @@ class PackedAttention(BinaryAttention):
         if mask is None:
             mask = torch.ones(1, 1, 1, 1, dtype=torch.bool)
         if mask.shape[1] != 1 or mask.shape[2] != 1:
-            raise ValueError(
+            raise RebnnError(
                 f'BinaryAttention {self.name!r}: its mask is another one for every query, and the packed format knows '
                 'padding only. Export an encoder whose layers all see the whole text.'
             )

@@ -18,7 +18,7 @@ from rebnn_mm.datasets import GLUE_TASKS
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.models.language import TextClassifier, save_pretrained
 from rebnn_mm.registry import MODELS
-from rebnn_mm.utils.encoder_check import encoder_names
+from rebnn_mm.utils.encoders import encoder_names
 from tests.datasets.glue_folder import write_glue
 from tests.models.language.tiny import tiny_encoder
 

@@ -25,8 +25,9 @@ import yaml
 from mmengine.config import Config
 
 from rebnn_command import COMMANDS
-from rebnn_mm.utils.config_mistake import misspelt_key
+from rebnn_mm.utils.config_file import check_keys
 from tests.docs.test_site import LAB, PAGES
+from tests.refusal import refusal
 from tests.scripts import ROOT, environment, load_script, run_script
 
 LIST: dict[str, str] = yaml.safe_load(Path(__file__).with_name('commands.yml').read_text())
@@ -182,7 +183,7 @@ def problems(command: Command) -> Iterator[str]:
             return
         for config in [*getattr(args, 'configs', []), getattr(args, 'config', None)]:
             if getattr(args, 'cfg_options', None) and config and Path(config).is_file():
-                yield from filter(None, [misspelt_key(Config.fromfile(config), args.cfg_options)])
+                yield from filter(None, [refusal(check_keys, Config.fromfile(config), args.cfg_options)])
 
 
 def run(command: Command, more: list[str], folder: Path) -> subprocess.CompletedProcess:

@@ -12,6 +12,7 @@ import torch
 from mmengine.config import Config
 
 from rebnn_mm.cli import train
+from tests.refusal import refusal
 
 TOOL = 'tools/train.py'
 ROOT = Path(__file__).parents[2]
@@ -220,7 +221,7 @@ def test_amp_is_what_the_device_offers(monkeypatch, device, bfloat16, wrapper, s
     assert ('dtype' in cfg.optim_wrapper) is (wrapper == 'AmpOptimWrapper')
     assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
     assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook']
-    assert (train.amp_problem(cfg) is None) is (device == 'cuda' or wrapper == 'Bfloat16OptimWrapper')
+    assert (refusal(train.check_amp, cfg) is None) is (device == 'cuda' or wrapper == 'Bfloat16OptimWrapper')
 
 
 @pytest.mark.parametrize(

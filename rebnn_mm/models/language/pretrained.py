@@ -11,6 +11,7 @@ from torch import Tensor
 
 from rebnn_mm.deploy.errors import first_sentence
 
+from ...errors import RebnnError
 from .attention import require_transformers
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def load_pretrained(directory: str) -> 'TextClassifier':
     config = read_config(directory)
     settings = getattr(config, SETTINGS, None)
     if settings is None:
-        raise ValueError(
+        raise RebnnError(
             f'{directory}: its config.json has no entry {SETTINGS!r}, so it is a plain model of transformers. Use it '
             'as encoder of a TextClassifier.'
         )
@@ -70,7 +71,7 @@ def load_pretrained(directory: str) -> 'TextClassifier':
     found, wanted = read_weights(directory), model.encoder.state_dict()
     wrong = sorted(found.keys() ^ wanted.keys()) or _reshaped(found, wanted)
     if wrong:
-        raise ValueError(
+        raise RebnnError(
             f'{directory}: its weights are not those of its config.json: {", ".join(wrong[:3])}'
             f'{" and others" if len(wrong) > 3 else ""}. Write it again with save_pretrained.'
         )
@@ -115,7 +116,7 @@ def read_weights(directory: str) -> dict[str, Tensor]:
     for name in names:
         path = cached_file(directory, name, _raise_exceptions_for_missing_entries=False)
         if path is None or not os.path.isfile(path):
-            raise ValueError(f'{directory}: there is no {name}.')
+            raise RebnnError(f'{directory}: there is no {name}.')
         tensors.update(load_file(path))
     return tensors
 
