@@ -15,17 +15,20 @@ from rebnn_mm.cli.choose import key_of, main, metric_of, percent
 from rebnn_mm.deploy import TextClassifier, load
 from rebnn_mm.export.exporter import export, write
 from tests.export.conftest import tiny_classifier, tiny_parts
-from tests.tools.test_test_packed import NORMAL, classifier
+from tests.tools.packed_classifier import NORMAL, write_classifier
 
 BEGIN, END = '<!-- begin choice -->\n', '<!-- end choice -->\n'
-
-__all__ = ['classifier']
 
 
 def choose(*arguments):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, 'argv', ['rebnn choose', *map(str, arguments)])
         main()
+
+
+@pytest.fixture(scope='module')
+def classifier(tmp_path_factory):
+    return write_classifier(tmp_path_factory.mktemp('classifier'))
 
 
 @pytest.fixture(scope='module')

@@ -194,10 +194,6 @@ def test_cpu_budget_batches_similar_lengths():
     assert cfg.train_dataloader.num_workers == 0
 
 
-def test_eighty_and_forty_runs_are_made_of_ten_rows():
-    assert len(ROWS) == 10 and len(RUNS) == 10 * (9 + 4)
-
-
 def test_a_task_that_is_not_there_is_named():
     with pytest.raises(FileNotFoundError, match='_base_/glue/bert_base/sst3.py'):
         run_config(CONFIGS / 'rebnn.py', 'bert_base', 'sst3')

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from rebnn_mm.datasets.annotated_folder import read_annotated
-from tests.datasets.test_yolo_labels import FORMS, check
+from tests.datasets.painted import FORMS, check
 
 FILES = dict(
     csv_retinanet='train_annotations.csv',

@@ -26,7 +26,7 @@ from mmengine.config import Config
 
 from rebnn_command import COMMANDS
 from rebnn_mm.utils.config_file import check_keys
-from tests.docs.test_site import LAB, PAGES
+from tests.docs.pages import LAB, PAGES
 from tests.refusal import refusal
 from tests.scripts import ROOT, environment, load_script, run_script
 
