@@ -173,7 +173,7 @@ def flip_page(rows: Sequence[Row]) -> str:
     seeds = ', '.join(map(str, sorted({row['seed'] for row in rows})))
     return f"""# Flips of the recipes
 
-Written by `tools/analysis/project_flips.py --markdown`; what the numbers mean and how far they are to be trusted is in
+Written by `rebnn flips --markdown`; what the numbers mean and how far they are to be trusted is in
 [oscillation.md](oscillation.md#will-the-signs-move). Flips of the whole schedule are in percent of the binary weights.
 {few} of {len(last)} configs stay below {rounded(last[0]['enough'])} %: there too many signs keep their start.
 

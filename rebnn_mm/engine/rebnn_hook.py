@@ -122,7 +122,7 @@ class ReBNNHook(BinaryHook):
                 'unmoved',
                 f'{len(unmoved)} of {len(resilient)} layers have not flipped a sign since training began ({shown}). '
                 'Raise the rate of latent weights: optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight='
-                'dict(lr_mult=10))); tools/analysis/project_flips.py tells by how much.',
+                'dict(lr_mult=10))); rebnn flips tells by how much.',
             )
 
     def _warn_once(self, what: str, message: str) -> None:

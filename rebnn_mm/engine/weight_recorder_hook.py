@@ -42,7 +42,7 @@ class BinaryWeightRecorderHook(Hook):
       ``sequential_flip_percent/<layer>``, per step, into the visualizer backends alone.
     - At the end of an epoch one line of JSON to ``work_dir/<timestamp>/vis_data/binary_weights.jsonl``. In a loop
       without epochs a pass over the data stands for one, the last of which may be cut short.
-      :class:`rebnn_mm.analysis.weight_history.WeightHistory` reads the file; ``tools/analysis/plot_oscillation.py``
+      :class:`rebnn_mm.analysis.weight_history.WeightHistory` reads the file; ``rebnn oscillation``
       and ``plot_weights.py`` draw it.
 
     A line has ``epoch`` (from 1; 0 holds the weights before training) and ``iteration``; ``layers``, by name

@@ -147,8 +147,8 @@ def given_command(argv: Sequence[str] | None = None) -> str:
         argv: its words; default: ``sys.argv``.
 
     Example:
-        >>> given_command(['rebnn choose', 'my config.py']), given_command(['tools/choose.py', 'mine.py'])
-        ("rebnn choose 'my config.py'", 'python tools/choose.py mine.py')
+        >>> given_command(['rebnn choose', 'my config.py']), given_command(['tools/export.py', 'mine.py'])
+        ("rebnn choose 'my config.py'", 'python tools/export.py mine.py')
     """
     program, *arguments = sys.argv if argv is None else argv
     start = program.split() if program.startswith('rebnn ') else ['python', program]
