@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import textwrap
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import NamedTuple
@@ -32,8 +33,9 @@ class Command(NamedTuple):
 COMMANDS = {
     'run': Command('what a packed model finds in an image or a text', 'deploy.run', light=True),
     'zoo': Command('the trained models that come along', 'deploy.zoo', light=True),
-    'push': Command('share a packed model on the Hugging Face hub', 'deploy.hub', light=True),
+    'push': Command('share a packed model on the Hugging Face hub', 'deploy.push', light=True),
     'seal': Command('seal a packed model again that a tool has changed', 'deploy.reseal', light=True),
+    'fit': Command('train and pack a detector for your own images with boxes', 'cli.fit', options='cli.fit'),
     'new-config': Command(
         'a config for your own images with boxes', 'cli.new_config', options='cli.new_config_options'
     ),
@@ -54,7 +56,7 @@ COMMANDS = {
     'confusion': Command('count and draw which classes a detector takes for which', 'cli.confusion'),
     'save-pretrained': Command("write a checkpoint in Hugging Face's layout", 'cli.save_pretrained'),
     'split-ternary': Command('split a ternary text classifier into a binary one', 'cli.split_ternary'),
-    'check': Command('check the environment', 'cli.checks.environment'),
+    'check': Command('check what is installed, and test this machine with a packed model', 'deploy.check', light=True),
 }
 
 
@@ -84,12 +86,17 @@ def run() -> None:
 def start(name: str) -> None:
     """Call the ``main`` of a subcommand, which reads ``sys.argv``."""
     command = COMMANDS[name]
-    folder = Path(str(package().origin)).parent
-    if not folder.joinpath(*command.module.split('.')).with_suffix('.py').is_file():
-        raise SystemExit(f'rebnn {name}: needs the whole of rebnn_mm; what is installed here only runs packed models')
-    if name == 'check':
-        importlib.import_module('rebnn_check_env').main()
-        return
+    if not is_here(command.module):
+        raise SystemExit(
+            f'rebnn {name}: needs the whole of rebnn_mm; what is installed here only runs packed models. {WHOLE}'
+        )
+    if name == 'check' and is_here('cli.checks.environment'):
+        try:
+            importlib.import_module('rebnn_check_env').main()
+        except SystemExit as end:
+            if end.code or sys.argv[1:]:
+                raise
+        print()
     only_help = bool(command.options) and not {'-h', '--help'}.isdisjoint(sys.argv[1:])
     if command.light or only_help:
         leave_package_unloaded()
@@ -102,6 +109,15 @@ def start(name: str) -> None:
     module.main()
 
 
+WHOLE = 'Run `make setup` in a clone of rebnn_mm, which makes an environment of its own.'
+"""How to get the commands that train."""
+
+
+def is_here(module: str) -> bool:
+    """Whether the part of rebnn_mm that is installed has a module."""
+    return Path(str(package().origin)).parent.joinpath(*module.split('.')).with_suffix('.py').is_file()
+
+
 def how_to_install(name: str) -> str:
     """What to install for a subcommand whose libraries are missing."""
     if COMMANDS[name].light:
@@ -112,15 +128,16 @@ def how_to_install(name: str) -> str:
 
 
 def usage() -> str:
-    """The list of subcommands."""
+    """The list of subcommands, those first that work here."""
     width = max(map(len, COMMANDS)) + 2
-    lines = [f'  {name:<{width}}{command.about}' for name, command in COMMANDS.items()]
-    return '\n'.join(
-        ['usage: rebnn COMMAND ...', '', '1-bit networks: train them, pack them, run them.', '']
-        + lines
-        + ['', 'rebnn COMMAND --help says what a command takes; rebnn --version says the version.']
-        + ['An error is one line; with --traceback in the command it is the whole traceback.']
-    )
+    lines = ['usage: rebnn COMMAND ...', '', '1-bit networks: train them, pack them, run them.', '']
+    here = [name for name, command in COMMANDS.items() if is_here(command.module)]
+    lines += [f'  {name:<{width}}{COMMANDS[name].about}' for name in here]
+    others = ', '.join(name for name in COMMANDS if name not in here)
+    if others:
+        lines += ['', *textwrap.wrap(f'Not installed here: {others}. {WHOLE}', 88, break_on_hyphens=False)]
+    lines += ['', 'rebnn COMMAND --help says what a command takes; rebnn --version says the version.']
+    return '\n'.join([*lines, 'An error is one line; with --traceback in the command it is the whole traceback.'])
 
 
 def package() -> ModuleSpec:

@@ -3,6 +3,7 @@
 import importlib
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -15,9 +16,8 @@ from setuptools.command.build import build
 from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).parent.resolve()
-LIBRARY_FOLDER = Path('rebnn_mm', 'deploy', 'lib')
-# Of a shared library's name, as rebnn_mm/deploy/native.py looks for it.
-SUFFIX = {'darwin': '.dylib', 'win32': '.dll'}.get(sys.platform, '.so')
+library_file = runpy.run_path(str(ROOT / 'rebnn_mm' / 'native_library.py'))['library_file']
+LIBRARY_FOLDER = library_file('librebnn').parent.relative_to(ROOT)
 SKIP_RUNTIME = os.environ.get('REBNN_SKIP_RUNTIME') == '1'
 
 # Both families install the folders mmengine/, mmcv/, mmdet/ and mmpretrain/, and pip does not see that they clash.
@@ -37,6 +37,8 @@ EXTRAS = {
     # What writes packed models, and what runs them.
     'export': ['onnx>=1.17', 'onnxscript>=0.5', 'onnxruntime>=1.17', 'rich', 'tflite>=2.18'],
     'deploy': ['numpy', 'onnxruntime>=1.17', 'pillow'],
+    # Answers images over HTTP (demo/serve.py).
+    'serve': ['numpy', 'onnxruntime>=1.17', 'pillow', 'fastapi', 'uvicorn'],
     # Published weights that are Keras files (lab/reports/released_weights.md).
     'released': ['h5py'],
     # Models of the Hugging Face hub: hf:owner/name, push, save_pretrained.
@@ -94,7 +96,7 @@ class BuildRuntime(Command):
     user_options: ClassVar = [('editable-mode', None, 'put the libraries into the source folder')]
     boolean_options: ClassVar = ['editable-mode']
     # Place below the folder of CMake.
-    libraries = tuple(f'{name}{SUFFIX}' for name in ('librebnn', 'ort/librebnn_ort'))
+    libraries = (library_file('librebnn').name, f'ort/{library_file("librebnn_ort").name}')
 
     def initialize_options(self) -> None:
         self.editable_mode = False

@@ -69,7 +69,7 @@ def evaluate(config: str, checkpoint: Path, work_dir: Path, *options: object) ->
 def learn_blood_cells(work_dir: Path, options: list[str]) -> list[tuple[str, Path]]:
     """From a random start to a packed file that is scored and timed beside trained ones."""
     print(f'A 1-bit Faster R-CNN learns 205 photographs of blood from scratch; results go to {work_dir}.')
-    print('The log shows loss, flipped signs and gamma, the score on unseen images, and the time left (eta).')
+    print('Each line has the losses, the score on unseen images, and the time left.')
     checkpoint = train(BLOOD_CELLS, work_dir, options)
     scores = evaluate(BLOOD_CELLS, checkpoint, work_dir / 'test')
     packed, compared = work_dir / 'blood_cells.onnx', work_dir / 'compared.json'
@@ -154,7 +154,7 @@ def learn_coco(work_dir: Path, options: list[str]) -> list[tuple[str, Path]]:
     seen = Config.fromfile(COCO).val_dataloader.dataset
     number = len(seen.indices)
     print(f'A 1-bit Faster R-CNN learns {number} images of demo/coco_sample from scratch; results go to {work_dir}.')
-    print('The log shows loss, flipped signs and gamma, the score on the training images, and the time left (eta).')
+    print('Each line has the losses, the score on the training images, and the time left.')
     checkpoint = train(COCO, work_dir, options)
     own = [
         f'test_dataloader.dataset.ann_file={seen.ann_file}',

@@ -50,7 +50,7 @@ LIBRARY_PARTS = {
     'mmpretrain': ('rebnn_mm.models.classification', ('TeacherStudentClassifier',)),
     'transformers': ('rebnn_mm.models.language', ('TaughtTextClassifier', 'TextClassifier')),
 }
-"""Which of our packages builds on which library, and the classes it registers in :data:`MODELS`."""
+"""Packages of ours that build on a library, and the classes they register in :data:`MODELS`."""
 
 
 class LibraryRegistry(Registry):
@@ -167,7 +167,7 @@ def registered_classes(base: type[_C]) -> dict[str, type[_C]]:
 
 
 def summary(cls: type) -> str:
-    """What a class is, in one line: the first of its docstring.
+    """Describe a class in one line: the first of its docstring.
 
     Example:
         >>> from rebnn_mm.layers import RPReLU

@@ -13,6 +13,7 @@ from torch.func import functional_call, grad, vmap
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.flop_counter import FlopCounterMode
 
+from lab.device.steps import Waits
 from rebnn_mm.engine import MethodDriver, ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
@@ -258,6 +259,16 @@ def test_a_forward_hook_that_changes_the_signs(memory):
         torch.testing.assert_close(model.conv1(images()), expected)
 
 
+@pytest.mark.parametrize('memory', MEMORIES)
+def test_a_forward_hook_that_changes_the_weight(memory):
+    model = block(memory)
+    expected = 2 * model.conv1(images()).detach()
+    model.conv1.weight_quantizer.register_forward_hook(lambda module, args, y: 2 * y)
+    torch.testing.assert_close(model.conv1(images()).detach(), expected)
+    with torch.no_grad():
+        torch.testing.assert_close(model.eval().conv1(images()), expected)
+
+
 def test_a_replica_without_a_shift_learns_from_images():
     conv = MODELS.build(
         dict(type='BNNConv2d', in_channels=8, out_channels=4, kernel_size=3, activation=dict(type='BinarySign'))
@@ -435,3 +446,18 @@ def test_fsdp2_in_two_processes_is_one_with_the_joined_batch(tmp_path):
     expected = linear_net()
     steps_of(expected, slice(None))
     assert_equal(torch.load(tmp_path / 'state.pth'), expected.state_dict())
+
+
+@pytest.mark.parametrize('style', ['react', 'hardtanh'])
+@pytest.mark.parametrize('method', METHODS)
+def test_a_step_waits_for_no_value(method, style):
+    model = block(style=style, method=method)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    if len(resilient := ResilientGradient(model)):
+        resilient.attach(optimizer)
+    MethodDriver(model).attach(optimizer)
+    gradients(model)  # the first step looks at the values once
+    optimizer.step()
+    with Waits():
+        gradients(model)
+        optimizer.step()

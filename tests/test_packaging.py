@@ -199,7 +199,7 @@ def check_board_wheel(wheel: Path, machine: str, target: Path) -> None:
     assert wheel.name.startswith(f'rebnn_runtime-{__version__}-py3-none-manylinux_2_')
     assert wheel.name.endswith(f'_{machine}.whl')
     modules = {f'deploy/{name}' for name in files(ROOT / 'rebnn_mm' / 'deploy', '*.py')}
-    assert files(target / 'rebnn_mm', '*.py') == modules | {'__init__.py', 'version.py'}
+    assert files(target / 'rebnn_mm', '*.py') == modules | {'__init__.py', 'native_library.py', 'version.py'}
     assert files(target / 'rebnn_mm' / 'zoo', '*') == files(ROOT / 'rebnn_mm' / 'zoo', '*')
     assert (target / 'rebnn_command.py').is_file()
     assert sorted(path.name for path in (target / 'rebnn_mm' / 'deploy' / 'lib').iterdir()) == LIBRARIES
@@ -221,7 +221,9 @@ def test_board_wheel(tmp_path):
     done = command_of(installed, 'run', 'zoo:blood-cells', 'zoo:BloodImage_00021.jpg', '--json', cwd=tmp_path)
     assert done.returncode == 0 and len(json.loads(done.stdout)) > 10, done.stderr
     done = command_of(installed, 'train', 'mine.py', cwd=tmp_path)
-    assert done.stderr.strip().endswith('needs the whole of rebnn_mm; what is installed here only runs packed models')
+    assert 'needs the whole of rebnn_mm; what is installed here only runs packed models' in done.stderr
+    done = command_of(installed, 'check', cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout.endswith('no problems found\n'), done.stdout
 
 
 def command_of(installed: Path, *arguments: str, cwd: Path) -> subprocess.CompletedProcess:
@@ -251,16 +253,27 @@ def test_board_wheel_for_another_processor(tmp_path):
     assert header[:4] == b'\x7fELF' and int.from_bytes(header[18:20], 'little') == 183  # EM_AARCH64
 
 
-def test_board_wheel_with_old_setuptools_is_one_sentence(tmp_path):
+@pytest.mark.parametrize(
+    ('cmake', 'named'), [('3.5.2', "'cmake>=3.18' 'setuptools>=70.1'"), ('3.31.6', "'setuptools>=70.1'")]
+)
+def test_board_wheel_with_old_tools_is_one_sentence_before_anything_is_compiled(cmake, named, tmp_path):
     command_of = tmp_path / 'setuptools' / 'command'
     command_of.mkdir(parents=True)
     for folder in (command_of.parent, command_of):  # has no bdist_wheel, as setuptools before 70.1
         (folder / '__init__.py').touch()
-    env = {**os.environ, 'PYTHON': sys.executable, 'PYTHONPATH': str(tmp_path)}
+    program = tmp_path / 'bin' / 'cmake'
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo "cmake version {cmake}" || touch {tmp_path}/compiled\n'
+    )
+    program.chmod(0o755)
+    path = f'{program.parent}{os.pathsep}{os.environ["PATH"]}'
+    env = {**os.environ, 'PYTHON': sys.executable, 'PYTHONPATH': str(tmp_path), 'PATH': path}
     command = ['bash', 'tools/build_board_wheel.sh', platform.machine(), str(tmp_path / 'wheel')]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=env, check=False)
-    assert done.returncode == 1 and 'needs setuptools 70.1 or newer. Run: ' in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.returncode == 1 and not (tmp_path / 'compiled').exists()
+    (line,) = done.stderr.strip().splitlines()
+    assert line.endswith(f'-m pip install --upgrade {named}') and line.startswith(f'[board wheel] needs {named} for ')
 
 
 def test_board_wheel_without_a_compiler_is_one_sentence(tmp_path):
@@ -270,5 +283,5 @@ def test_board_wheel_without_a_compiler_is_one_sentence(tmp_path):
     assert done.returncode == 1
     assert done.stdout == ''
     (line,) = done.stderr.strip().splitlines()
-    assert line.startswith('[board wheel] needs no-such-g++, a C++ compiler for aarch64. Install it (Debian: ')
+    assert line.startswith('[board wheel] needs no-such-gcc no-such-g++ no-such-objdump, a C++ compiler for aarch64. ')
     assert not list(tmp_path.iterdir())

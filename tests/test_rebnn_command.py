@@ -41,7 +41,7 @@ def test_version():
     assert (done.returncode, done.stdout) == (0, f'rebnn_mm {__version__}\n')
 
 
-@pytest.mark.parametrize('arguments', [('run', '--help'), ('zoo',), ('new-config', '--help')])
+@pytest.mark.parametrize('arguments', [('run', '--help'), ('zoo',), ('new-config', '--help'), ('fit', '--help')])
 def test_what_runs_packed_files_or_only_helps_loads_no_pytorch(arguments):
     assert loaded_by(*arguments) == ['numpy']
 
@@ -63,7 +63,7 @@ def test_unknown_command_is_one_sentence():
     assert done.stderr == "rebnn: there is no command 'trian'; rebnn --help lists them\n"
 
 
-@pytest.mark.parametrize('name', [name for name in COMMANDS if name != 'check'])
+@pytest.mark.parametrize('name', COMMANDS)
 def test_every_command_has_its_module(name):
     assert find_spec(f'rebnn_mm.{COMMANDS[name].module}') is not None
     assert callable(__import__(f'rebnn_mm.{COMMANDS[name].module}', fromlist=['main']).main)
@@ -87,14 +87,28 @@ def test_config_by_scope_works_in_any_folder(tmp_path):
     assert '"name": "backbone.layer1.0.conv1"' in done.stdout
 
 
-def test_part_of_the_package_says_what_is_missing(tmp_path, monkeypatch):
+@pytest.fixture
+def light(tmp_path, monkeypatch):
+    """The part of the package that the light wheel has."""
     (tmp_path / 'rebnn_mm').mkdir()
     (tmp_path / 'rebnn_mm' / '__init__.py').touch()
+    (tmp_path / 'rebnn_mm' / 'deploy').symlink_to(ROOT / 'rebnn_mm' / 'deploy')
     monkeypatch.setattr(rebnn_command, 'package', lambda: find_spec_in(tmp_path))
+
+
+def test_part_of_the_package_says_what_is_missing(light):
     with pytest.raises(
-        SystemExit, match='^rebnn train: needs the whole of rebnn_mm; what is installed here only runs'
+        SystemExit, match='^rebnn train: needs the whole of rebnn_mm; what .* Run `make setup` in a clone'
     ):
         rebnn_command.start('train')
+
+
+def test_the_help_of_the_light_install_lists_what_works_there(light):
+    lines = rebnn_command.usage().splitlines()
+    assert [line.split()[0] for line in lines if line.startswith('  ')] == ['run', 'zoo', 'push', 'seal', 'check']
+    others = ' '.join(lines).partition('Not installed here: ')[2]
+    assert others.startswith('fit, new-config, train, test, ') and 'Run `make setup` in a clone' in others
+    assert max(map(len, lines)) <= 88
 
 
 def find_spec_in(folder):

@@ -22,7 +22,7 @@ import onnxruntime
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.errors import DeployError, first_sentence
 from rebnn_mm.deploy.measurement import conditions, describe_cpu, measure, pin, statistics_of, versions, warnings_of
-from rebnn_mm.deploy.model import PackedModel
+from rebnn_mm.deploy.model import ImageModel
 from rebnn_mm.deploy.run import positive
 
 
@@ -100,9 +100,10 @@ def benchmark(args: argparse.Namespace, root: Path = Path('/')) -> dict[str, Any
 def packed_runner(path: Path, threads: int, size: tuple[int, int]) -> tuple[Callable[[], object], tuple[int, int]]:
     """What runs a packed model once on a prepared photo of noise, and height and width that the photo has then."""
     model = load(path, threads=threads)
-    if not isinstance(model, PackedModel):
+    if not isinstance(model, ImageModel):
         raise ValueError(f'{path} is no model for images.')
-    prepared = model.prepare(np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8))
+    assert model.metadata.preprocess is not None
+    prepared = model.metadata.preprocess(np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8))
     height, width = prepared.image.shape[2:]
     return lambda: model.run(prepared), (height, width)
 

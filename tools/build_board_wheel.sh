@@ -4,9 +4,9 @@
 #
 #     bash tools/build_board_wheel.sh [aarch64 | x86_64, default aarch64] [folder for the wheel, default dist]
 #
-# Needs CMake, a C++ compiler for that processor (Debian: apt-get install cmake g++-aarch64-linux-gnu) and Python with
-# setuptools. CROSS names another prefix of the compiler's tools. Nothing of Python is compiled, so one wheel is good
-# for every Python 3 of the board.
+# Needs a C++ compiler for that processor (Debian: apt-get install g++, or g++-aarch64-linux-gnu) and, from pip,
+# setuptools 70.1 and CMake 3.18; looks for all of them before it compiles. CROSS names another prefix of the compiler's
+# tools. Nothing of Python is compiled, so one wheel is good for every Python 3 of the board.
 set -euo pipefail
 
 machine=${1:-aarch64}
@@ -28,12 +28,22 @@ if [[ $machine == "$(uname -m)" ]]; then
 else
     prefix=${CROSS:-$machine-linux-gnu-}
 fi
-command -v cmake >/dev/null || stop 'needs CMake. Install it (Debian: apt-get install cmake, or pip install cmake).'
-command -v "${prefix}g++" >/dev/null ||
-    stop "needs ${prefix}g++, a C++ compiler for $machine." \
-        "Install it (Debian: apt-get install g++-${machine/_/-}-linux-gnu)."
-"$python" -c 'import setuptools.command.bdist_wheel' 2>/dev/null ||
-    stop "$python needs setuptools 70.1 or newer. Run: $python -m pip install --upgrade setuptools."
+missing=()
+for tool in gcc g++ objdump; do
+    command -v "$prefix$tool" >/dev/null || missing+=("$prefix$tool")
+done
+wanted=()
+cmake --version 2>/dev/null | "$python" -c '
+import re, sys
+found = re.search(r"version (\d+)\.(\d+)", sys.stdin.read())
+sys.exit(not found or tuple(map(int, found.groups())) < (3, 18))' || wanted+=("'cmake>=3.18'")
+"$python" -c 'import setuptools.command.bdist_wheel' 2>/dev/null || wanted+=("'setuptools>=70.1'")
+if [[ ${#missing[@]} -gt 0 ]]; then
+    package=g++
+    [[ $machine == "$(uname -m)" ]] || package=g++-${machine/_/-}-linux-gnu
+    stop "needs ${missing[*]}, a C++ compiler for $machine. Install it (Debian: apt-get install $package)."
+fi
+[[ ${#wanted[@]} -eq 0 ]] || stop "needs ${wanted[*]} for $python. Run: $python -m pip install --upgrade ${wanted[*]}"
 
 build=build/board_$machine
 cmake -S runtime -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$machine" \
@@ -51,7 +61,7 @@ package=$stage/rebnn_mm
 mkdir -p "$package/deploy/lib"
 # Not the full package's, which imports what is not here if the board happens to have torch.
 cp tools/board_wheel/rebnn_mm_init.py "$package/__init__.py"
-cp rebnn_mm/version.py rebnn_mm/errors.py "$package/"
+cp rebnn_mm/version.py rebnn_mm/native_library.py rebnn_mm/errors.py "$package/"
 cp rebnn_mm/deploy/*.py "$package/deploy/"
 cp -r rebnn_mm/zoo "$package/"
 cp "$build/librebnn.so" "$build/ort/librebnn_ort.so" "$package/deploy/lib/"

@@ -168,14 +168,13 @@ def check_bits(device: str) -> Findings:
             ('channels_last', x.contiguous(memory_format=torch.channels_last)),
             ('a part', x[:, 1:]),
         ):
-            shift = torch.linspace(-1, 1, values.shape[1]).to(device)
-            shifted, like = values.float() + shift.view(-1, 1, 1), bits.layout(values)
-            signs = bits.unpack_signs(bits.pack(values, bits.NEGATIVE, shift), like, dtype)
-            mask = bits.unpack_mask(bits.pack(values, bits.WITHIN_ONE, shift), like)
+            like = bits.layout(values)
+            signs = bits.unpack_signs(bits.pack(values), like, dtype)
+            mask = bits.unpack_mask(bits.pack(values, bits.WITHIN_ONE), like)
             flags = bits.unpack_mask(bits.pack(mask, bits.TRUE), bits.layout(mask))
             passed = (
-                torch.equal(signs, torch.where(shifted < 0, -1.0, 1.0).to(dtype))
-                and torch.equal(mask, shifted.abs() <= 1)
+                torch.equal(signs, torch.where(values < 0, -1.0, 1.0).to(dtype))
+                and torch.equal(mask, values.abs() <= 1)
                 and torch.equal(flags, mask)
             )
             yield Finding.of(f'signs and masks, {dtype}, {words}'.replace('torch.', ''), passed)

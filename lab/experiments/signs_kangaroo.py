@@ -7,6 +7,7 @@ title = 'Signs that move, kangaroos'
 budget = {'train_cfg.max_epochs': 48, 'param_scheduler.1.end': 48}
 options = {
     'data_root': 'data/kangaroo/',
+    'val_dataloader.dataset.ann_file': 'annotations/instances_val.json',
     'val_evaluator.ann_file': 'data/kangaroo/annotations/instances_val.json',
     'test_evaluator.ann_file': 'data/kangaroo/annotations/instances_test.json',
     'train_dataloader.dataset.pipeline.3.prob': 0.5,

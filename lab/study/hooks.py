@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from rebnn_mm.engine.binary_hook import has_epochs, optim_wrappers, unwrapped
 from rebnn_mm.errors import RebnnError
-from rebnn_mm.functional import channel_dims, flip_count, max_gradient, per_channel, scaled_sign
+from rebnn_mm.functional import channel_dims, per_channel, sign
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.methods import ReBNNWeight
 
@@ -170,7 +170,7 @@ class ReBNNGammaShareHook(StepHook):
             alpha: scaling factor, shape (C_out,).
             grad: gradient of the task for the latent weight.
         """
-        distance = weight - scaled_sign(weight, alpha)
+        distance = weight - sign(weight) * per_channel(alpha, weight)
         dims = channel_dims(weight)
         # A channel whose weights all stand at alpha has nothing to reconstruct, whatever its gamma.
         tiny = torch.finfo(weight.dtype).tiny
@@ -242,12 +242,12 @@ class _Oscillation:
 
     def before(self) -> None:
         assert self.weight.grad is not None
-        self.largest = max_gradient(self.weight.grad, self.quantizer.alpha)
+        self.largest = self.weight.grad.flatten(1).abs().amax(dim=1) / self.quantizer.alpha
 
     def after(self) -> None:
         negative = self.quantizer.latent(self.weight) < 0
         changed = negative ^ self.negative
-        self.count += flip_count(changed & self.changed)
+        self.count += (changed & self.changed).flatten(1).sum(dim=1, dtype=torch.int32)
         self.negative, self.changed = negative, changed
         self.steps += 1
         if self.steps == self.window:
@@ -310,7 +310,9 @@ class _Held:
         assert grad is not None
         latent = self.quantizer.latent(self.weight)
         size = grad.square().mean(dim=channel_dims(grad)).sqrt() / alpha
-        grad.add_((latent - scaled_sign(latent, alpha)) * self.held * per_channel(self.share * size, grad))
+        grad.add_(
+            (latent - sign(latent) * per_channel(alpha, latent)) * self.held * per_channel(self.share * size, grad)
+        )
 
     def after(self) -> None:
         negative = self.quantizer.latent(self.weight) < 0

@@ -1,4 +1,4 @@
-"""Write the tables and figures of lab/reports/results.md and lab/reports/gamma.md from the records of finished runs.
+"""Write the tables and figures of the pages of lab/reports from the records of finished runs.
 
     python -m lab.study.report
 
@@ -56,6 +56,7 @@ TABLES = {
     'atss_bccd': ('atss_real_long', 100, False),
     'atss_kangaroo': ('atss_real_long', 100, False),
     'fcos_bccd': ('fcos_real', 100, False),
+    'one_bit_bccd': ('yolox_nano_long', 100, False),
 }
 
 OSCILLATING = ('react', 'recu', 'rebnn')
@@ -130,7 +131,7 @@ def main() -> None:
         '--pages',
         type=Path,
         nargs='+',
-        default=[ROOT / 'lab' / 'reports' / 'results.md', ROOT / 'lab' / 'reports' / 'gamma.md'],
+        default=[ROOT / 'lab' / 'reports' / f'{name}.md' for name in ('results', 'gamma', 'one_bit_detectors')],
         help='pages of one folder to write into, each part where its markers are',
     )
     parser.add_argument(

@@ -41,16 +41,23 @@ PARTS = {
     'compile': 'torch.compile of blocks against the blocks',
     'processes': 'two processes (NCCL, two cards) against one',
     'encoder': 'memory and time of a step of a binary BERT beside the real one',
-    'cost': 'memory and time of a step of ResNet-18, Faster R-CNN C4 and SSD300 beside their real-valued twins',
+    'cost': 'memory and time of a step of ResNet-18, Faster R-CNN C4, SSD300, compiled ResNet-20 and their real twins',
     'training': 'short trainings of the list lab/experiments/methods_gpu.py and of two detectors, each as a command',
 }
 COSTS = (
-    ('ResNet-18', 'configs/resnet18_rebnn_imagenet.py', 32, False),
-    ('Faster R-CNN C4', 'configs/faster_rcnn_r18_rebnn_coco.py', 4, True),
-    ('SSD300', 'configs/ssd300_vgg16_rebnn_coco.py', 8, True),
+    ('ResNet-18', 'configs/resnet18_rebnn_imagenet.py', 32, False, ()),
+    ('Faster R-CNN C4', 'configs/faster_rcnn_r18_rebnn_coco.py', 4, True, ()),
+    ('SSD300', 'configs/ssd300_vgg16_rebnn_coco.py', 8, True, ()),
+    (
+        'ResNet-20, compiled',
+        'configs/cifar10/resnet20_rebnn_cifar10.py',
+        128,
+        False,
+        ('--image-size', '32', '--compile'),
+    ),
 )
-"""Name, config, batch size, whether it needs mmcv's ops."""
-STEP_GOALS = {'ResNet-18': 1.5, 'Faster R-CNN C4': 1.5}
+"""Name, config, batch size, whether it needs mmcv's ops, further arguments."""
+STEP_GOALS = {'ResNet-18': 1.5, 'Faster R-CNN C4': 1.5, 'ResNet-20, compiled': 1.3}
 """What a step on a card may take, to that of the real network."""
 DETECTORS = ('faster_rcnn_r18_rebnn_overfit', 'ssd300_vgg16_rebnn_overfit')
 Finding = dict[str, Any]
@@ -82,10 +89,12 @@ def check_cost(device: str) -> Iterator[Finding]:
     from lab.device.detector_ops import missing_ops
 
     on_gpu = device.startswith('cuda')
-    for name, config, batch, detector in COSTS:
+    for name, config, batch, detector, options in COSTS:
         reason = missing_ops(device) if detector else None
         if detector and not on_gpu:
             reason = 'takes minutes on a CPU; lab/tools/benchmark_training.py measures it'
+        elif options and not on_gpu:
+            reason = 'compiles for minutes on a CPU'
         if reason:
             yield found(name, 'skipped', reason)
             continue
@@ -94,7 +103,8 @@ def check_cost(device: str) -> Iterator[Finding]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, 'cost.json')
             tool = [sys.executable, '-m', 'lab.tools.benchmark_training', config, '--variants']
-            tool += ['real', 'rebnn', 'sums', 'recompute', '--device', device, *sizes, *rounds, '--json', str(path)]
+            tool += ['real', 'rebnn', 'sums', 'recompute'][: 2 if options else 4]
+            tool += ['--device', device, *sizes, *options, *rounds, '--json', str(path)]
             code, output = call(tool, LIMIT_S / 2)
             if code or not path.is_file():
                 yield found(name, 'failed', f'exit code {code}: {last_line(output)}')

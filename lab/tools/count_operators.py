@@ -4,6 +4,7 @@
 
 Each stands for a launch on a GPU. Counted are the leaf operators of PyTorch's profiler on a CPU without our kernels,
 those inside our own operators included; views, which compute nothing, are left out, and a ``_foreach_`` counts once.
+The profiler does not see NumPy, which packs and unpacks bits on a CPU: on a GPU each is one more launch.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
+from unittest.mock import patch
 
 os.environ['REBNN_TRAINING_KERNELS'] = '0'
 
@@ -23,7 +27,9 @@ from torch.profiler import ProfilerActivity, profile
 import rebnn_mm  # noqa: F401
 from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.errors import report_errors
+from rebnn_mm.functional import bits
 
+PACKINGS = ('pack', 'unpack_signs', 'unpack_mask')
 VIEWS = (
     *(
         'as_strided',
@@ -41,12 +47,38 @@ VIEWS = (
     *('detach_', '_unsafe_view', 'alias', 'reshape', '_reshape_alias', 'split', 'split_with_sizes', 'unflatten'),
     *('empty', 'empty_like', 'empty_strided', 'resize_', 'result_type', 'lift_fresh', 'set_', 'view_as', 'expand_as'),
     *('to', 'flatten', 'scalar_tensor', 'as_strided_', '_nnpack_available', 'resize_as_', 'result_type'),
-    *('is_nonzero', 'item', '_local_scalar_dense', 'numpy_T', 'resolve_conj', 'resolve_neg', 'size', 'stride'),
+    *(
+        'narrow',
+        'is_nonzero',
+        'item',
+        '_local_scalar_dense',
+        'numpy_T',
+        'resolve_conj',
+        'resolve_neg',
+        'size',
+        'stride',
+    ),
 )
 
 
+@contextmanager
+def counted_calls() -> Iterator[Counter[str]]:
+    """Count how often bits are packed and unpacked."""
+    calls: Counter[str] = Counter()
+    with ExitStack() as stack:
+        for name in PACKINGS:
+            wrapped = getattr(bits, name)
+
+            def call(*args: Any, name: str = name, wrapped: Any = wrapped) -> Any:
+                calls[name] += 1
+                return wrapped(*args)
+
+            stack.enter_context(patch.object(bits, name, call))
+        yield calls
+
+
 def count(net: nn.Module) -> Counter[str]:
-    """Return how often a step of SGD computes each operator."""
+    """Return how often a step of SGD computes each operator, and packs or unpacks bits."""
     head = nn.Linear(512, 10)
     parameters = [*net.parameters(), *head.parameters()]
     optimizer = torch.optim.SGD(parameters, lr=0.01, momentum=0.9, foreach=True)
@@ -63,9 +95,9 @@ def count(net: nn.Module) -> Counter[str]:
 
     step()
     step()
-    with profile(activities=[ProfilerActivity.CPU]) as found:
+    with profile(activities=[ProfilerActivity.CPU]) as found, counted_calls() as packings:
         step()
-    counted: Counter[str] = Counter()
+    counted: Counter[str] = Counter(packings)
 
     def walk(event: Any, inside_foreach: bool) -> None:
         name = event.name
@@ -102,9 +134,11 @@ def main() -> None:
     for name, cfg in nets.items():
         torch.manual_seed(0)
         counted = count(MODELS.build(cfg))
+        packings = sum(counted.pop(kind, 0) for kind in PACKINGS)
         total = counted.total()
         real = real or total
-        print(f'{name:18} {total:6} operators, {total / real:.2f} times the real network')
+        words = f'{total:6} operators, {total / real:.2f} times the real network'
+        print(f'{name:18} {words}, and {packings} packings ({(total + packings) / real:.2f})')
         if args.names and name != 'real':
             print('  ', dict(counted.most_common(30)))
 

@@ -109,9 +109,9 @@ def make_step(cfg: Config, variant: Variant, device: str, compiled: bool) -> Ste
         optim_cfg = ConfigDict({key: value for key, value in optim_cfg.items() if key not in ('dtype', 'loss_scale')})
         optim_cfg.type = 'OptimWrapper'
     optim_wrapper = build_optim_wrapper(model, optim_cfg)
-    drive(model, variant, optim_wrapper.optimizer)
+    drive(model, variant, optim_wrapper.optimizer, compiled)
     if compiled:
-        model.backbone.compile()
+        compile_backbone(model, device)
 
     def step(batch: Any) -> None:
         with optim_wrapper.optim_context(model):
@@ -121,11 +121,18 @@ def make_step(cfg: Config, variant: Variant, device: str, compiled: bool) -> Ste
     return step
 
 
-def drive(model: nn.Module, variant: Variant, optimizer: torch.optim.Optimizer) -> None:
-    """Attach the method's rules to an optimizer."""
+def compile_backbone(model: BaseModel, device: str) -> None:
+    """Compile as CompileHook does; on a GPU into a CUDA graph."""
+    model.backbone.compile(mode='reduce-overhead' if device.startswith('cuda') else None)
+
+
+def drive(model: nn.Module, variant: Variant, optimizer: torch.optim.Optimizer, compiled: bool = False) -> None:
+    """Attach the method's rules to an optimizer; on a GPU those of a compiled network are compiled, too."""
     MethodDriver(model).attach(optimizer)
     if variant.gamma_rule:
-        ResilientGradient(model).attach(optimizer)
+        resilient = ResilientGradient(model).attach(optimizer)
+        if compiled and next(model.parameters()).is_cuda:
+            resilient.compile()
 
 
 def kept_mib(cfg: Config, variant: Variant, batch: Any, device: str, compiled: bool) -> float:
@@ -134,6 +141,6 @@ def kept_mib(cfg: Config, variant: Variant, batch: Any, device: str, compiled: b
     # Without its rules a layer warns, and a compiled graph would break there.
     drive(model, variant, torch.optim.SGD(model.parameters()))
     if compiled:
-        model.backbone.compile()
+        compile_backbone(model, device)
     own = iter((*model.parameters(), *model.buffers()))
     return round(kept_bytes(lambda: losses_of(model, batch, cfg, device), own) / 2**20, 1)

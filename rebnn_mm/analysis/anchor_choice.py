@@ -44,7 +44,7 @@ class Anchors(NamedTuple):
 
     @property
     def fit(self) -> float:
-        """What is compared: both together."""
+        """Sum of both, by which anchors are compared."""
         return self.covered + self.overlap
 
 
@@ -145,7 +145,7 @@ def choose_scale(
 def fitted_generator(
     generator: Mapping[str, Any], sides: NDArray, weights: NDArray | None = None
 ) -> tuple[dict[str, Any], Anchors, Anchors] | None:
-    """What a config of mmdet's ``AnchorGenerator`` is to change, its anchors and the new ones, the same if nothing.
+    """Change a config of mmdet's ``AnchorGenerator``; return it with both sets of anchors, unchanged if they fit.
 
     Those of one map are chosen freely, those of a pyramid by scale and ratios. None for one of another kind.
 

@@ -1,4 +1,4 @@
-"""What it costs and brings to make a part of a 1-bit network real: score, milliseconds, megabytes."""
+"""Cost and gain of making a part of a 1-bit network full-precision: score, milliseconds, megabytes."""
 
 from __future__ import annotations
 

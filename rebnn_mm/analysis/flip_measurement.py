@@ -44,7 +44,7 @@ class NothingToMeasure(ValueError):
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a few steps gave.
+    """Result of a few steps.
 
     Attributes:
         projection: the flips, and the schedule they are projected to.

@@ -17,7 +17,7 @@ SURELY = 10
 
 
 class LayerFlips(NamedTuple):
-    """What was counted in one binary layer.
+    """Counts of one binary layer.
 
     Attributes:
         name: as in the model.

@@ -21,7 +21,7 @@ from .flip_setup import Options
 
 DISTRIBUTIONS = ('torch', 'onedl-mmengine', 'onedl-mmcv', 'onedl-mmdetection', 'onedl-mmpretrain', 'transformers')
 WIDTH = 150
-"""Of the table where no terminal says its own."""
+"""Width of the table where no terminal says its own."""
 
 Row = dict[str, Any]
 
@@ -61,7 +61,7 @@ def result_row(
 
 
 def latent_lr_mult(wrapper: Mapping[str, Any]) -> float:
-    """What a config multiplies the rate of latent weights by.
+    """Return the config's factor of the rate of latent weights.
 
     Example:
         >>> latent_lr_mult(dict(paramwise_cfg=dict(roles={'latent weight': dict(lr_mult=10)})))
@@ -77,7 +77,7 @@ def _has_roles(wrapper: Mapping[str, Any]) -> bool:
 
 
 def read_rows(file: Path) -> list[Row]:
-    """What earlier calls wrote; nothing if there is no file.
+    """Load what earlier calls wrote; nothing if there is no file.
 
     Raises:
         ValueError: it is no such file.

@@ -1,4 +1,4 @@
-"""What the steps of a flip measurement start from and see: weights and data that are at hand."""
+"""Weights and data for the steps of a flip measurement, from what is available."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ENCODER_SIZES = {
     'minilm': dict(hidden_size=384, num_hidden_layers=6, num_attention_heads=12, intermediate_size=1536),
     'bert_base': {},
 }
-"""What stands in for an encoder that is not at hand, by a part of its path; BERT's own default is the base size."""
+"""Stand-ins for missing encoders, by a part of their path; BERT's own default is the base size."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the layers of a network hold and compute, as plain numbers that accounting rules read."""
+"""Storage and computation of a network's layers, as plain numbers that accounting rules read."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

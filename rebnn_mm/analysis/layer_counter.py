@@ -23,7 +23,7 @@ from .layer_cost import REAL_BITS, LayerCost
 
 @dataclass
 class _Seen:
-    """What the forward pass showed of one module."""
+    """Observations of one module in the forward pass."""
 
     macs: int = 0
     calls: int = 0

@@ -22,7 +22,7 @@ from .layer_counter import count_layers
 
 
 def network_cost(model: nn.Module, shape: tuple[int, ...], rois: int | None = None) -> NetworkCost:
-    """What a prediction of one image or one text costs, layer by layer.
+    """Count the cost of predicting one image or one text, layer by layer.
 
     The pass runs on fake tensors, which have a shape and no values, so that it costs neither time nor memory. Where an
     operator knows no shapes (mmcv's deformable convolution) the network is computed for real, with a warning.

@@ -21,7 +21,7 @@ from ..errors import RebnnError
 from .config_network import input_shape, text_length
 
 ANNOTATIONS, IMAGES = 'annotations/instances_train2017.json', 'train2017'
-"""Where the sample's training images are."""
+"""Folder of the sample's training images."""
 
 SMALLEST = 16
 """An object that is narrower or lower, in pixels, is no image for a classifier."""
@@ -56,7 +56,7 @@ class OfLength(Dataset):
         return self  # mmengine copies all that it builds a loader from
 
     def get_data_info(self, index: int) -> Any:
-        """What samplers ask about an item that they do not load."""
+        """Attributes that samplers read of an item without loading it."""
         return self.dataset.get_data_info(index % len(self.dataset))
 
 

@@ -1,4 +1,4 @@
-"""What the weight recorder wrote during a run: flips by layer and epoch, latent weights of chosen channels."""
+"""Record of the weight recorder: flips by layer and epoch, latent weights of chosen channels."""
 
 import json
 from collections.abc import Iterable, Sequence

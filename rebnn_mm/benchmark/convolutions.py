@@ -57,7 +57,7 @@ def measure(program: Path, repetitions: int) -> dict[str, dict[str, Any]]:
 
 
 def read_tables(text: str) -> dict[str, dict[str, Any]]:
-    r"""What ``bench_conv`` prints, by instruction set.
+    r"""Run ``bench_conv`` and return its output by instruction set.
 
     Each holds ``ms`` of all sixteen (one thread, by :data:`KINDS`), ``layers``, the same for each shape, and where the
     core's limit is measured ``limit`` in products per second, ``ratio``, the part of it that each kind reaches with

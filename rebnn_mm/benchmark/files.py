@@ -27,7 +27,7 @@ SEED = 0
 PREPROCESS = {'channels': 'rgb', 'mean': [123.675, 116.28, 103.53], 'std': [58.395, 57.12, 57.375]}
 
 VERSIONS = ('torch', 'onnx', 'onnxruntime', 'onnxscript')
-"""What has a say in a file, beside our own sources."""
+"""Packages that affect a file, in addition to our own sources."""
 
 SOURCES = ('functional', 'quantizers', 'layers', 'methods', 'models', 'export', 'deploy', 'benchmark')
 

@@ -1,4 +1,4 @@
-"""What a user would pick instead of a binary network: the real-valued one, quantised to 8 bits by ONNX Runtime."""
+"""The alternative to a binary network: the full-precision one, quantised to 8 bits by ONNX Runtime."""
 
 from __future__ import annotations
 

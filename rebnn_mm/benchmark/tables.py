@@ -30,7 +30,7 @@ FEATURES = (
     'asimddp',
     'fphp',
 )
-"""Those of a processor's flags by which kernels are chosen."""
+"""Flags of a processor by which kernels are chosen."""
 
 MOST_NODES = 12
 """So many nodes of a network are listed."""

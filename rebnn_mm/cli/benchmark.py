@@ -12,7 +12,6 @@ named by --models get random weights; their files are kept.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import json
 import os
 import subprocess
@@ -41,13 +40,12 @@ from rebnn_mm.deploy.measurement import (
     versions,
     warnings_of,
 )
-from rebnn_mm.deploy.native import LibraryError, library_file
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.native_library import ABI, instruction_sets
 
 ROOT = Path(__file__).resolve().parents[2]
-ISAS = ('avx512', 'avx512bw', 'avx2', 'ssse3', 'portable', 'neon', 'neon_a55')
 
 
 def parse_args() -> argparse.Namespace:
@@ -60,7 +58,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--warm-up', type=float, default=2, metavar='SECONDS', help='default: %(default)s')
     parser.add_argument('--threads', type=positive, default=1, help='more than one: not bound to a processor')
     parser.add_argument(
-        '--isa', nargs='+', choices=ISAS, default=[], help='kernels of the packed files; default: best'
+        '--isa', nargs='+', choices=instruction_sets(), default=[], help='kernels of the packed files; default: best'
     )
     parser.add_argument('--no-int8', action='store_true', help='without the files in int8, which take time and memory')
     parser.add_argument('--where', action='store_true', help='say where the time goes, by operator and by node')
@@ -85,10 +83,7 @@ def main() -> None:
     if args.measure:
         print(json.dumps(measure_files(json.loads(args.measure.read_text()))))
         return
-    try:
-        report = benchmark(args)
-    except LibraryError as error:
-        raise RebnnError(str(error)) from error
+    report = benchmark(args)
     if args.json:
         print(json.dumps(report, indent=2))
     else:
@@ -198,7 +193,7 @@ def measure_files(job: dict[str, Any]) -> dict[str, Any]:
         'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
         'settings': job,
         'machine': describe_cpu(core, root),
-        'versions': {**found_versions, 'abi': abi()},
+        'versions': {**found_versions, 'abi': ABI},
     }
 
 
@@ -225,8 +220,3 @@ def where(job: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
             'nodes': [[node.name, node.kind, round(node.ms, 4)] for node in sorted(nodes, key=lambda n: -n.ms)],
         }
     return found
-
-
-def abi() -> int:
-    """The version of the interface of librebnn."""
-    return int(ctypes.CDLL(str(library_file('librebnn'))).rebnn_abi_version())

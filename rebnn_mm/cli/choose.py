@@ -35,8 +35,7 @@ from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.loading import located
 from rebnn_mm.deploy.measurement import describe_cpu, measure, pin, versions
-from rebnn_mm.deploy.model import PackedModel
-from rebnn_mm.deploy.native import LibraryError
+from rebnn_mm.deploy.model import ImageModel
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.preprocess import Prepared
 from rebnn_mm.deploy.run import positive
@@ -108,11 +107,8 @@ def main() -> None:
     check_data(cfg, ['test'])
     check_labels(cfg, ['test'])
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    try:
-        with explained(cfg):
-            report = compare(cfg, args, console)
-    except LibraryError as error:
-        raise RebnnError(str(error)) from error
+    with explained(cfg):
+        report = compare(cfg, args, console)
     points = [Point(**entry) for entry in report['points']]
     name = METRICS.get(report['metric'], report['metric'])
     table = '\n'.join(markdown(points, name)) + '\n'
@@ -166,6 +162,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         'threads': args.threads,
         'cpu': describe_cpu(None, Path('/')),
         'versions': versions(),
+        'keys': keys,
         'points': [
             Point(label, round(percent(metric, scores[keys[label]][metric]), 2), times[label], sizes[label])._asdict()
             for label in files
@@ -187,7 +184,7 @@ def labelled(given: list[str]) -> dict[str, Path]:
         if not equals or not label or label in files:
             raise RebnnError(f'{text}: give each file a label of its own, as in "1 bit=model.onnx".')
         files[label] = Path(located(path))
-        if not isinstance(load(path), PackedModel):  # which also says what is wrong with a file, before the work
+        if not isinstance(load(path), ImageModel):  # which also says what is wrong with a file, before the work
             raise RebnnError(f'{path} takes texts, and only models of images are compared here.')
     return files
 
@@ -268,7 +265,7 @@ def timed(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict
     runs: dict[str, Callable[[], object]] = {}
     for label, path in files.items():
         packed = load(path)
-        assert isinstance(packed, PackedModel)
+        assert isinstance(packed, ImageModel)
         packed.session = timed_session(path, read_onnx(path.read_bytes()).has_operators, args.threads)
         prepared = [packed.prepare(image if isinstance(image, np.ndarray) else str(image)) for image in images]
         runs[label] = one_after_the_other(packed, prepared)
@@ -284,7 +281,7 @@ def timed(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict
     return {label: round(statistics.median(ms), 3) for label, ms in times.items()}
 
 
-def one_after_the_other(packed: PackedModel, prepared: Sequence[Prepared]) -> Callable[[], object]:
+def one_after_the_other(packed: ImageModel, prepared: Sequence[Prepared]) -> Callable[[], object]:
     """What runs a model on the next image each time it is called."""
     turn = itertools.cycle(prepared)
     return lambda: packed.run(next(turn))

@@ -273,7 +273,7 @@ def scored(cfg: Config, folder: Path) -> dict[str, float]:
 
 
 def proposed(chosen: list[Worth], args: argparse.Namespace, layers: dict[str, list[str]], cfg: Config) -> str:
-    """What to write into the config."""
+    """Propose what to write into the config."""
     limits = {'ms': args.ms, 'MB': args.megabytes}
     allowed = ' and '.join(f'{limit:g} {unit}' for unit, limit in limits.items() if limit is not None)
     within = f'for at most {allowed} more' if allowed else 'at any cost'

@@ -46,7 +46,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def unfit_predictions(predictions: Any, dataset: Any) -> str | None:
-    """What shows that predictions are not those of a detector for this data set; ``None`` if nothing does."""
+    """Say what shows that predictions do not belong to a detector for this data set; ``None`` if nothing does."""
     number = len(predictions) if isinstance(predictions, list) else 0
     if number != len(dataset) or not all(isinstance(one, dict) and 'pred_instances' in one for one in predictions):
         return f'holds {number} predictions, the test set {len(dataset)} images of a detector'

@@ -77,7 +77,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def scorer(args: argparse.Namespace) -> Callable[[bytes], Mapping[str, float]]:
-    """What scores a packed file on the test set of the config.
+    """Return a function that scores a packed file on the config's test set.
 
     Raises:
         ValueError: there is nothing to score on; one sentence says what is missing.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import math
@@ -42,6 +43,9 @@ WARM_UPS = ('LinearLR', 'ConstantLR', 'QuadraticWarmupLR')
 
 SWITCHES = ('PipelineSwitchHook', 'YOLOXModeSwitchHook')
 """Hooks that change a pipeline, or a data set of several images, of the base for its last epochs."""
+
+MONITOR = 'coco/bbox_mAP'
+"""The score of the validation by which the best checkpoint is kept."""
 
 DIGEST = '# Not written over once edited; as written it is '
 """Begins the last line of a config, in front of the digest of what stands above."""
@@ -105,8 +109,27 @@ COLOURED = "    dict(type='PhotoMetricDistortion'),\n"
 
 @report_errors
 def main() -> None:
-    args = parse_args()
-    out = args.out or Path(f'{args.data.resolve().name}.py')
+    configs = write_configs(parse_args())
+    print('next:   ' + ' && '.join(f'rebnn train {shlex.quote(str(path))}' for path in configs))
+
+
+def config_of(args: argparse.Namespace) -> Path:
+    """The config that is asked for, or the one that is named after the folder."""
+    return args.out or Path(f'{args.data.resolve().name}.py')
+
+
+def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
+    """Write the config and, where it has one, that of its teacher, and print what was found in the data.
+
+    Args:
+        args: of :func:`rebnn_mm.cli.new_config_options.add_options`, with ``data``.
+        patience: validations without a better score after which training stops; then the teacher's weights are those
+            of its best epoch, ``best.pth``, and 0 means neither.
+
+    Returns:
+        list[Path]: the configs, in the order of training.
+    """
+    out = config_of(args)
     if out.suffix != '.py':
         raise RebnnError(f'--out {out} must end in .py.')
     check_writable(out)
@@ -142,7 +165,7 @@ def main() -> None:
     if taught:
         models[out] |= {
             'teacher': str(teacher.resolve()),
-            'teacher_checkpoint': f'work_dirs/{teacher.stem}/epoch_{epochs}.pth',
+            'teacher_checkpoint': f'work_dirs/{teacher.stem}/{"best" if patience else f"epoch_{epochs}"}.pth',
         }
     annotations = f'{out.resolve().with_suffix("")}_'
     for path in (*bases, *(Path(f'{annotations}{split}.json') for split in data.splits)):
@@ -170,13 +193,13 @@ def main() -> None:
             coloured=COLOURED if augment == 'photos' else '',
             test=f'{"test" if "test" in data.splits else "val"}.json',
             model=_arguments(models[path]),
-            schedule=schedule(configs[path], epochs, length) + hooks(configs[path]),
+            schedule=schedule(configs[path], epochs, length) + hooks(configs[path], patience),
         )
         path.write_text(f'{text}{DIGEST}{_digest(text)}\n')
     report(data, scale, sides, changes[out][1])
     print(augment_sentence(augment, size_spread(data), asked=args.augment is not None))
     print('\n'.join(f'config: {path}' for path in bases))
-    print('next:   ' + ' && '.join(f'rebnn train {shlex.quote(str(path))}' for path in bases))
+    return list(bases)
 
 
 def written_here(path: Path) -> bool:
@@ -195,7 +218,7 @@ def _digest(text: str) -> str:
 
 
 def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
-    """What lets the backbone, and the shared head of a C4 detector, start from a classifier, by dotted key."""
+    """Options that start the backbone, and the shared head of a C4 detector, from a classifier, by dotted key."""
     check_checkpoint_file(str(checkpoint))
     with explained(base):
         content = CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu')
@@ -257,7 +280,7 @@ def size_spread(data: Annotated) -> float:
 
 
 def augment_sentence(augment: str, spread: float, asked: bool) -> str:
-    """What is done to the training images, and why.
+    """Choose the augmentation of the training images, and say why.
 
     Example:
         >>> augment_sentence('none', 1.2, asked=False)
@@ -287,7 +310,7 @@ def input_sides(data: Annotated, scale: tuple[int, int]) -> np.ndarray:
 def model_changes(
     base: Config, classes: int, sides: np.ndarray, labels: list[str]
 ) -> tuple[dict[str, Any], tuple[Anchors, Anchors] | None]:
-    """What the model of a base changes for these data, and how its anchors and the new ones fit.
+    """Adapt the model of a base to these data, and tell how its anchors and the new ones fit.
 
     Where one map has all anchors, as in a C4 detector, their number is chosen as well; a pyramid keeps it. All classes
     count the same. The base keeps its own where they fit no worse.
@@ -353,15 +376,18 @@ def schedule(base: Config, epochs: int, length: int) -> str:
     lines = [f'train_cfg = dict(max_epochs={epochs}, val_interval={interval})']
     lines += ['param_scheduler = [', *(f'    dict({_arguments(step)}),' for step in steps), ']']
     saving = max(1, min(interval, epochs // 25))  # what an interruption loses at most
-    lines += [f'default_hooks = dict(checkpoint=dict(interval={saving}, max_keep_ckpts=2))']
+    checkpoint = dict(interval=saving, max_keep_ckpts=2, save_best=MONITOR)
+    lines += [f'default_hooks = dict(checkpoint=dict({_arguments(checkpoint)}))']
     return '\n'.join(lines) + '\n'
 
 
-def hooks(base: Config) -> str:
-    """The line that leaves out hooks for pipelines that are not the base's any more; none if there are none."""
+def hooks(base: Config, patience: int = 0) -> str:
+    """The line without hooks for pipelines that are not the base's any more, and with early stopping, if any."""
     given = base.to_dict().get('custom_hooks') or []
     kept = [hook for hook in given if str(hook.get('type')).rpartition('.')[2] not in SWITCHES]
-    return '' if len(kept) == len(given) else f'custom_hooks = {kept!r}\n'
+    if patience:
+        kept += [dict(type='EarlyStoppingHook', monitor=MONITOR, min_delta=0.0, patience=patience)]
+    return '' if kept == given else f'custom_hooks = {kept!r}\n'
 
 
 def report(

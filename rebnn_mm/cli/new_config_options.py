@@ -27,20 +27,26 @@ STEPS = 1200
 
 
 def parse_args() -> argparse.Namespace:
-    """What was given, or the help: apart from what does the work, whose imports take seconds."""
+    """Parse the arguments or print the help, apart from what does the work, whose imports take seconds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--data', type=Path, required=True, help='folder with images and annotations')
-    parser.add_argument('--out', type=Path, help='config to write; default: <folder name>.py here')
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument('--base', default=BASE, help='detector to start from; default: %(default)s')
+    kind = add_options(parser, BASE)
     kind.add_argument(
         '--taught',
         dest='base',
         action='store_const',
         const=TAUGHT,
-        help='write two configs, a real-valued teacher and the 1-bit detector that it starts and teaches: more '
+        help='write two configs, a full-precision teacher and the 1-bit detector that it starts and teaches: more '
         'accurate, for twice the training',
     )
+    return parser.parse_args()
+
+
+def add_options(parser: argparse.ArgumentParser, base: str) -> argparse._MutuallyExclusiveGroup:
+    """Add what is chosen about a config, and return the group of ``--base``, for flags that stand for one."""
+    parser.add_argument('--out', type=Path, help='config to write; default: <folder name>.py here')
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument('--base', default=base, help='detector to start from; default: %(default)s')
     for split in ('train', 'val', 'test'):
         parser.add_argument(f'--{split}', type=Path, help=f"COCO's or CSV file for {split}, if not its name")
     parser.add_argument(
@@ -70,4 +76,4 @@ def parse_args() -> argparse.Namespace:
         help='train on images without a box as well, which teach what is no object; default: yes',
     )
     parser.add_argument('--epochs', type=positive, help=f'default: as many as make {STEPS} steps')
-    return parser.parse_args()
+    return kind

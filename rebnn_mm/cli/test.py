@@ -52,18 +52,15 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def enable_painting(cfg: Config, args: argparse.Namespace) -> None:
-    """Turn on the config's visualization hook, whose keys differ between mmdet and mmpretrain."""
+def enable_painting(cfg: Config, flag: str, **options: Any) -> None:
+    """Turn on the config's visualization hook for a flag, with options that mmdet's and mmpretrain's have."""
     hook = cfg.default_hooks.get('visualization')
     if hook is None:
         raise RebnnError(
-            '--show and --show-dir need a hook that paints, and the config has none. Add it to default_hooks: '
+            f'{flag} needs a hook that paints, and the config has none. Add it to default_hooks: '
             "visualization=dict(type='DetVisualizationHook'), or VisualizationHook for a classifier."
         )
-    switch, folder = ('enable', 'out_dir') if cfg.get('default_scope') == 'mmpretrain' else ('draw', 'test_out_dir')
-    hook.update({switch: True, 'show': args.show, 'wait_time': args.wait_time})
-    if args.show_dir is not None:
-        hook[folder] = args.show_dir
+    hook.update({'enable' if cfg.get('default_scope') == 'mmpretrain' else 'draw': True, **options})
 
 
 def check_display() -> None:
@@ -128,7 +125,9 @@ def main() -> None:
     if args.show:
         check_display()
     if args.show or args.show_dir:
-        enable_painting(cfg, args)
+        folder = 'out_dir' if cfg.get('default_scope') == 'mmpretrain' else 'test_out_dir'
+        options = {} if args.show_dir is None else {folder: args.show_dir}
+        enable_painting(cfg, '--show and --show-dir', show=args.show, wait_time=args.wait_time, **options)
     if args.tta:
         enable_tta(cfg)
 

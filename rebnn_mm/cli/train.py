@@ -1,15 +1,24 @@
 """Train a model from a config, with the flags of mmdet's tools/train.py.
 
-rebnn train configs/faster_rcnn_r18_rebnn_coco.py
+    rebnn train configs/faster_rcnn_r18_rebnn_coco.py
+
+It shows what is trained on what, a bar with the time left, and a line for each epoch. The log in the work dir has the
+rest: environment, config, layers, and all numbers.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from typing import Any
 
 from mmengine.config import Config
 from mmengine.device import get_device
+from mmengine.hooks import Hook
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
@@ -18,8 +27,11 @@ from rebnn_mm.cli.checks.environment import require_environment
 from rebnn_mm.cli.checks.labels import check_batches, check_classes, check_labels
 from rebnn_mm.cli.checks.model import check_model
 from rebnn_mm.cli.checks.resume import ResumeCheck
+from rebnn_mm.cli.test import enable_painting
 from rebnn_mm.engine.bfloat16_optim_wrapper import multiplies_bfloat16
 from rebnn_mm.engine.binary_hook import has_epochs
+from rebnn_mm.engine.loss_check_hook import LossCheckHook
+from rebnn_mm.engine.progress_hook import ProgressHook, QuietRunner
 from rebnn_mm.errors import INTERRUPTED, RebnnError, report_errors, stop
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file, latest_checkpoint
 from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, check_sections, config_file, load_config
@@ -48,8 +60,32 @@ def parse_args() -> argparse.Namespace:
         const='auto',
         help='go on from this checkpoint; without a path: from the latest one in the work dir, if there is one',
     )
+    parser.add_argument(
+        '--log-to', nargs='+', choices=BACKENDS, default=[], help='also log to TensorBoard or Weights & Biases'
+    )
+    parser.add_argument(
+        '--val-pictures', action='store_true', help='also log painted images of each validation, by its hook'
+    )
+    parser.add_argument('--verbose', action='store_true', help='print the whole log, as mmengine does')
     add_common_arguments(parser)
     return parser.parse_args()
+
+
+BACKENDS = {'tensorboard': ('TensorboardVisBackend', 'tensorboard'), 'wandb': ('WandbVisBackend', 'wandb')}
+"""Values of ``--log-to``: mmengine's class, and the package that it needs."""
+
+
+def apply_views(cfg: Config, args: argparse.Namespace) -> None:
+    """Write ``--log-to`` and ``--val-pictures`` into the config."""
+    for name in args.log_to:
+        kind, package = BACKENDS[name]
+        if find_spec(package) is None:
+            raise RebnnError(f'--log-to {name} needs a package that is not installed. Run: pip install {package}')
+        if cfg.get('visualizer') is None:
+            cfg.visualizer = dict(type='Visualizer', vis_backends=[dict(type='LocalVisBackend')])
+        cfg.visualizer.vis_backends = [*(cfg.visualizer.get('vis_backends') or []), dict(type=kind)]
+    if args.val_pictures:
+        enable_painting(cfg, '--val-pictures')
 
 
 def check_amp(cfg: Config) -> None:
@@ -93,6 +129,35 @@ def starting_checkpoint(cfg: Config) -> str | None:
     return cfg.get('load_from')
 
 
+class InterruptHook(Hook):
+    """Ends a training on Ctrl-C between two steps, where no checkpoint is half written and no worker half started.
+
+    A second Ctrl-C ends it at once.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    def before_train(self, runner: Runner) -> None:
+        """Wait for Ctrl-C."""
+        signal.signal(signal.SIGINT, self._note)
+
+    def _note(self, *_: object) -> None:
+        self.asked = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def after_train_iter(self, runner: Runner, *_: Any, **__: Any) -> None:
+        """Stop here."""
+        if self.asked:
+            raise KeyboardInterrupt
+
+    after_val_iter = after_train_iter
+
+    def after_train(self, runner: Runner) -> None:
+        """Leave Ctrl-C to what comes next."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def check_schedule(cfg: Config, runner: Runner) -> None:
     """Refuse a learning rate that falls to nothing well before the training ends.
 
@@ -121,9 +186,28 @@ def check_schedule(cfg: Config, runner: Runner) -> None:
 
 
 def interruption(work_dir: str) -> str:
-    """What to say on Ctrl-C."""
+    """Message on Ctrl-C."""
     latest = latest_checkpoint(work_dir)
     return f'stopped. With --resume it goes on from {latest}.' if latest else 'stopped before its first checkpoint.'
+
+
+def build_runner(cfg: Config, verbose: bool) -> Runner:
+    """The runner of a config; one that a config brings itself logs as it likes."""
+    if 'runner_type' in cfg:
+        return RUNNERS.build(cfg)
+    return (Runner if verbose else QuietRunner).from_cfg(cfg)
+
+
+@contextmanager
+def shown(runner: Runner) -> Iterator[None]:
+    """Show the training, if its log is not printed."""
+    if not isinstance(runner, QuietRunner):
+        yield
+        return
+    progress = ProgressHook(runner.console)
+    runner.register_hook(progress)
+    with runner.quiet(), progress.bar:
+        yield
 
 
 @report_errors
@@ -132,6 +216,7 @@ def main() -> None:
     cfg = load_config(args)
     check_sections(cfg, TRAINING)
     apply_flags(cfg, args)
+    apply_views(cfg, args)
     splits = ['train', 'val'] if cfg.get('val_cfg') is not None else ['train']
     check_data(cfg, splits)
     check_encoders(cfg, splits)
@@ -144,8 +229,9 @@ def main() -> None:
     check_model(cfg)
     check_amp(cfg)
 
-    with explained(cfg):
-        runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
+    with explained(cfg), ExitStack() as stack:
+        runner = build_runner(cfg, args.verbose)
+        stack.enter_context(shown(runner))
         model = getattr(runner.model, 'module', runner.model)
         if checkpoint is not None:
             check_checkpoint(model, checkpoint, partial=not cfg.get('resume'))
@@ -155,6 +241,8 @@ def main() -> None:
         check_schedule(cfg, runner)
         if cfg.get('resume') and checkpoint is not None:
             runner.register_hook(ResumeCheck(checkpoint))
+        for hook in (LossCheckHook(), InterruptHook()):
+            runner.register_hook(hook)
         try:
             runner.train()
         except KeyboardInterrupt:

@@ -53,7 +53,7 @@ VALIDATION = 0.2
 
 
 class Annotated(NamedTuple):
-    """What a folder holds.
+    """Annotations of a folder.
 
     Attributes:
         folder: of the images.
@@ -236,7 +236,7 @@ def _coco_files(folder: Path, named: Mapping[str, Path]) -> dict[str, Path]:
 
 
 def _by_folder(splits: dict[str, list[Photo]], folder: Path) -> dict[str, list[Photo]]:
-    """What one file lists, by the folders of the images where they say what is for training."""
+    """Group what one file lists by the image folders, if they say what is for training."""
     ((split, photos),) = splits.items()
     found: dict[str, list[Photo]] = {}
     for photo in photos:

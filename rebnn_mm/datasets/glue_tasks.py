@@ -7,7 +7,7 @@ from rebnn_mm.errors import RebnnError
 
 @dataclass(frozen=True)
 class GLUETask:
-    """What a task's classic TSV folder holds and how the task is scored.
+    """Files of a task's classic TSV folder, and how the task is scored.
 
     Args:
         name: as in configs, such as ``'sst2'``.

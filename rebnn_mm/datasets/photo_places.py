@@ -56,7 +56,7 @@ def refuse_wrong(path: Path, wrong: Sequence[str]) -> None:
 
 
 def broken(what: str, left: float, top: float, width: float, height: float) -> str | None:
-    """What is wrong with the numbers of a box, None if they are those of one.
+    """Say what is wrong with the numbers of a box; None if nothing is.
 
     Example:
         >>> broken('box 3', 5.0, 5.0, -2.0, 3.0)
@@ -68,7 +68,7 @@ def broken(what: str, left: float, top: float, width: float, height: float) -> s
 
 
 class Places:
-    """Where the images of a folder are, and how large each is when it stands upright."""
+    """Find the images of a folder, and the size of each when upright."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -102,7 +102,7 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
 
 
 def label_of(image: Path) -> Path:
-    """Where the labels of an image are: next to it, or below ``labels`` in the place of the last ``images``.
+    """Find the labels of an image: next to it, or below ``labels`` in the place of the last ``images``.
 
     Example:
         >>> label_of(Path('data/images/train/a.jpg')).as_posix()

@@ -7,7 +7,8 @@ model('image.jpg')
 """
 
 from .classifier import Classifier, Label
-from .detector import Detections, Detector
+from .detections import Detection, Detections
+from .detector import Detector
 from .errors import DeployError, ImageError, ModelFileError, TextError
 from .loading import load
 from .model import RawModel
@@ -16,6 +17,7 @@ from .text_classifier import TextClassifier
 __all__ = [
     'Classifier',
     'DeployError',
+    'Detection',
     'Detections',
     'Detector',
     'ImageError',

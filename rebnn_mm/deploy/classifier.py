@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
 
 from .image import Image
-from .model import PackedModel
+from .model import ImageModel
 from .preprocess import Prepared
 
 
@@ -26,7 +26,7 @@ class Label:
     score: float
 
 
-class Classifier(PackedModel):
+class Classifier(ImageModel):
     """Gives the likeliest classes of an image.
 
     Example::
@@ -54,6 +54,35 @@ class Classifier(PackedModel):
             DeployError: the image or the file is not as it should be.
         """
         return self._called(image, top=top)
+
+    @property
+    def gives_size(self) -> bool:
+        """Whether the steps bring photos of any size to that of the training."""
+        steps = self.metadata.preprocess
+        return steps is not None and (steps.resize is not None or steps.crop is not None)
+
+    def resize_to(self, size: tuple[int, int] | None) -> None:
+        """Resize images to a width and a height, or to those that the graph takes where it takes no others."""
+        width, height = size or self.session.get_inputs()[0].shape[:1:-1] or (None, None)
+        if isinstance(width, int) and isinstance(height, int):
+            assert self.metadata.preprocess is not None
+            steps = replace(self.metadata.preprocess, resize=('exact', width, height))
+            self.metadata = replace(self.metadata, preprocess=steps)
+
+    def prepare(self, image: Image) -> Prepared:
+        """The tensor that the network gets for an image.
+
+        Raises:
+            ImageError: the image cannot be read or does not suit the model.
+            ModelFileError: nobody says how large the images were that the model was trained on. As they are, photos
+                would get an answer that looks certain and means nothing.
+        """
+        if not self.gives_size:
+            raise self.wrong(
+                'it does not say how large the images were that it was trained on; load it with size=(width, height), '
+                'in rebnn run --size WIDTH HEIGHT, or export it again with a resize in its test pipeline or --shape'
+            )
+        return super().prepare(image)
 
     def _result(self, prepared: Prepared, outputs: list[np.ndarray], top: int = 5) -> list[Label]:
         scores = self._checked(outputs)

@@ -28,7 +28,7 @@ ORIENTATION = 0x0112
 
 
 def jpeg_pixels(image: PIL.Image.Image) -> np.ndarray | None:
-    """What Pillow would give for an opened image; None where it has to read the file itself.
+    """Decode an opened image as Pillow would; None if Pillow has to read the file itself.
 
     That is where no other library is installed or gives other pixels, and for all but whole upright JPEG files in
     colour.

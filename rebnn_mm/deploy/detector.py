@@ -2,60 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
 
+from .detections import Detections
 from .image import Image
-from .model import PackedModel
+from .model import ImageModel
 from .preprocess import Prepared
 
 
-@dataclass(frozen=True)
-class Detections:
-    """The objects found in one image, the highest score first.
-
-    Attributes:
-        boxes: float32 [K, 4], x1, y1, x2, y2 in pixels of the original image.
-        scores: float32 [K].
-        labels: int64 [K].
-        classes: names of all classes, by label; empty if the file does not know them.
-
-    Example:
-        >>> boxes = np.array([[0, 0, 9, 9], [5, 5, 8, 8]], np.float32)
-        >>> found = Detections(boxes, np.array([0.9, 0.2], np.float32), np.array([1, 0]), ('cat', 'dog'))
-        >>> found.at_least(0.5).names
-        ['dog']
-    """
-
-    boxes: np.ndarray
-    scores: np.ndarray
-    labels: np.ndarray
-    classes: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    @property
-    def names(self) -> list[str]:
-        """The class name of each object."""
-        return [self.classes[label] if self.classes else str(label) for label in self.labels.tolist()]
-
-    def at_least(self, score: float) -> Detections:
-        """Those with this score or a higher one."""
-        kept = self.scores >= score
-        return Detections(self.boxes[kept], self.scores[kept], self.labels[kept], self.classes)
-
-
-class Detector(PackedModel):
+class Detector(ImageModel):
     """Finds the objects of an image.
 
     Example::
 
         found = load('faster_rcnn.onnx')('street.jpg').at_least(0.3)
-        for name, score, box in zip(found.names, found.scores, found.boxes):
-            print(name, score, box)
+        for one in found:
+            print(one.name, one.score, one.box)
     """
 
     inputs = ('image', 'valid_size')

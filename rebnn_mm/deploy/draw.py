@@ -1,14 +1,14 @@
-"""Paints detections into an image with Pillow."""
+"""Paints boxes into an image with Pillow."""
 
 from __future__ import annotations
 
 import colorsys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .detector import Detections
 from .errors import ImageError, first_sentence
 from .whole_file import whole_file
 
@@ -16,19 +16,20 @@ if TYPE_CHECKING:
     from PIL import Image
 
 
-def draw(image: np.ndarray, found: Detections) -> Image.Image:
-    """The image with a box, a name and a score for each object.
+def draw(image: np.ndarray, boxes: np.ndarray, labels: Sequence[int], texts: Sequence[str]) -> Image.Image:
+    """Paint boxes with texts above them, the first one on top.
 
     Args:
         image: uint8 [H, W, 3], RGB.
-        found: boxes in pixels of this image.
+        boxes: [K, 4], x1, y1, x2, y2 in pixels of this image.
+        labels: K numbers, which choose the colours.
+        texts: what to write above each box.
 
     Returns:
         A Pillow image of the same size.
 
     Example:
-        >>> found = Detections(np.array([[2, 2, 30, 30.]]), np.array([0.9]), np.array([0]), ('cat',))
-        >>> draw(np.zeros((32, 32, 3), np.uint8), found).size
+        >>> draw(np.zeros((32, 32, 3), np.uint8), np.array([[2, 2, 30, 30]]), [0], ['cat 0.90']).size
         (32, 32)
     """
     from PIL import Image, ImageDraw, ImageFont
@@ -38,33 +39,33 @@ def draw(image: np.ndarray, found: Detections) -> Image.Image:
     size = max(10, round(min(picture.size) / 40))
     font = ImageFont.load_default(size)
     width = max(1, size // 8)
-    # the highest score last, on top
-    for index in reversed(range(len(found))):
-        x1, y1, x2, y2 = np.clip(found.boxes[index], 0, [picture.width, picture.height] * 2).tolist()
-        colour = _colour(int(found.labels[index]))
+    for box, label, text in reversed(list(zip(boxes, labels, texts, strict=True))):
+        x1, y1, x2, y2 = np.clip(box, 0, [picture.width, picture.height] * 2).tolist()
+        colour = _colour(label)
         pen.rectangle((min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)), outline=colour, width=width)
         # the built-in font has no other letters
-        text = f'{found.names[index]} {found.scores[index]:.2f}'.encode('latin-1', 'replace').decode('latin-1')
+        text = text.encode('latin-1', 'replace').decode('latin-1')
         corner = (x1, max(0, y1 - size - 2 * width))
         pen.rectangle(pen.textbbox(corner, text, font=font), fill=colour)
         pen.text(corner, text, fill='black', font=font)
     return picture
 
 
-def check_picture_path(path: Path) -> None:
-    """Refuse a path to which no picture can be written, before any work is done.
+def can_be_written(path: Path) -> bool:
+    """Whether Pillow writes images with this ending.
 
     Raises:
-        ImageError: no such folder, or an ending that Pillow does not write.
+        ImageError: Pillow is missing.
+
+    Example:
+        >>> can_be_written(Path('a.JPG')), can_be_written(Path('a.txt'))
+        (True, False)
     """
     try:
         from PIL import Image
     except ImportError:
         raise ImageError('writing an image file needs Pillow: pip install pillow') from None
-    if not path.parent.is_dir():
-        raise ImageError(f'no folder {path.parent} to write {path.name} to')
-    if Image.registered_extensions().get(path.suffix.lower()) not in Image.SAVE:
-        raise ImageError(f'{path}: images are written as .jpg or .png')
+    return Image.registered_extensions().get(path.suffix.lower()) in Image.SAVE
 
 
 def save(picture: Image.Image, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What goes wrong with a packed model or an image, each said in one sentence."""
+"""Errors of packed models and images, each said in one sentence."""
 
 import os
 import re

@@ -1,13 +1,7 @@
-"""Packed models on the Hugging Face hub: ``hf:owner/name`` names one, ``rebnn push`` shares one.
-
-rebnn push cells.onnx owner/cells --card card.json
-rebnn push cells.onnx owner/cells --folder cells     # only write what would be uploaded
-rebnn run hf:owner/cells photo.jpg --out painted.png
-"""
+"""Packed models on the Hugging Face hub: ``hf:owner/name`` names one."""
 
 from __future__ import annotations
 
-import argparse
 import html
 import json
 import re
@@ -16,19 +10,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..errors import report_errors
 from .errors import DeployError, ModelFileError, cleaned, first_sentence
+from .metadata import Metadata
 from .whole_file import whole_file
 from .zoo import FOLDER, ROWS, card_entries, cards
 
-if TYPE_CHECKING:
-    from .model import LoadedModel
-
 SCHEME = 'hf:'
 FILE = 'model.onnx'
-"""What a packed model is called in a repository, if nothing else is asked for."""
+"""Default name of a packed model in a repository."""
 
 TAGS = {
     'classification': 'image-classification',
@@ -38,7 +29,7 @@ TAGS = {
 """The hub's names of tasks."""
 
 KEYS = ('name', 'licence', *ROWS, 'bytes', 'sample', 'size')
-"""What a card may say, as in the zoo's ``cards.json``, and ``licence``, the model's own."""
+"""Keys that a card may have, as in the zoo's ``cards.json``, and ``licence``, the model's own."""
 
 
 def in_hub(name: str | PathLike[str]) -> bool:
@@ -86,11 +77,14 @@ def hub_path(name: str | PathLike[str]) -> Path:
     raise ModelFileError(f'{text}: there is no {file or FILE}, {listed}')
 
 
-def save_pretrained(model: LoadedModel, folder: str | PathLike[str], card: Mapping[str, Any] | None = None) -> None:
+def save_pretrained(
+    source: str | bytes, metadata: Metadata, folder: str | PathLike[str], card: Mapping[str, Any] | None = None
+) -> None:
     """Write a folder as the hub takes it: ``model.onnx`` and ``README.md``, the model's card.
 
     Args:
-        model: from :func:`rebnn_mm.deploy.load`.
+        source: path or bytes of the model.
+        metadata: what it says about itself.
         folder: made if it does not exist.
         card: what is to be said of it, by the keys of the zoo's cards (``rebnn zoo blood-cells --json``) and
             ``licence``; None for the zoo's own card where the model is of the zoo.
@@ -98,11 +92,11 @@ def save_pretrained(model: LoadedModel, folder: str | PathLike[str], card: Mappi
     Raises:
         ModelFileError: the card has another key, or the folder cannot be written, or holds another model or card.
     """
-    folder, source = Path(folder), model.source
+    folder = Path(folder)
     if card is None:
         card = next((one for one in cards() if str(FOLDER / f'{one["name"]}.onnx') == source), {})
     check_card(card)
-    text = packed_card(model, card)
+    text = packed_card(metadata, card)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
@@ -119,7 +113,8 @@ def save_pretrained(model: LoadedModel, folder: str | PathLike[str], card: Mappi
 
 
 def push_to_hub(
-    model: LoadedModel,
+    source: str | bytes,
+    metadata: Metadata,
     repo: str,
     card: Mapping[str, Any] | None = None,
     *,
@@ -130,7 +125,8 @@ def push_to_hub(
     """Upload what :func:`save_pretrained` writes, and make the repository if there is none.
 
     Args:
-        model: from :func:`rebnn_mm.deploy.load`.
+        source: path or bytes of the model.
+        metadata: what it says about itself.
         repo: ``owner/name``.
         card: as for :func:`save_pretrained`.
         private: whether a new repository is; None for what the owner has set.
@@ -144,7 +140,7 @@ def push_to_hub(
         ModelFileError: huggingface_hub is not installed, or the hub refuses; one sentence says why.
     """
     with tempfile.TemporaryDirectory() as folder:
-        save_pretrained(model, folder, card)
+        save_pretrained(source, metadata, folder, card)
         with explained(f'{SCHEME}{repo}', repo):
             from huggingface_hub import HfApi
 
@@ -169,14 +165,14 @@ def check_card(card: Mapping[str, Any]) -> None:
         raise ModelFileError('data of the card must hold texts: name, and if you like url and licence')
 
 
-def packed_card(model: LoadedModel, card: Mapping[str, Any]) -> str:
+def packed_card(metadata: Metadata, card: Mapping[str, Any]) -> str:
     """The card of a packed model as the hub's Markdown."""
     lines = ['```shell', "pip install 'rebnn_mm[deploy,hub]'", 'rebnn run hf:OWNER/NAME photo.jpg', '```']
     lines += ['', '```python', 'from rebnn_mm.deploy import load', '']
     lines += ["print(load('hf:OWNER/NAME')('photo.jpg'))", '```']
-    about = {'config': model.metadata.config, **card}
+    about = {'config': metadata.config, **card}
     intro = 'A network with one bit for a weight and an input, packed by rebnn_mm. It runs without PyTorch.'
-    return card_text(intro, lines, model.metadata.task, model.classes, about)
+    return card_text(intro, lines, metadata.task, metadata.classes, about)
 
 
 def card_text(
@@ -261,39 +257,3 @@ def explained(name: str, repo: str) -> Iterator[None]:
     else:
         return
     raise ModelFileError(f'{name}: {problem}')
-
-
-@report_errors
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command ``rebnn push``."""
-    parser = argparse.ArgumentParser(
-        prog='rebnn push', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument('model', help='packed model, or zoo:<name>')
-    parser.add_argument('repo', help='owner/name on the hub')
-    parser.add_argument('--card', type=Path, help='JSON with what to say of it, as rebnn zoo <name> --json prints')
-    parser.add_argument('--folder', type=Path, help='write the files here and upload nothing')
-    parser.add_argument('--private', action='store_true', default=None, help='make a private repository')
-    args = parser.parse_args(arguments)
-    from .loading import load
-
-    model, card = load(args.model, use_library=False), None if args.card is None else _read_card(args.card)
-    if args.folder is not None:
-        save_pretrained(model, args.folder, card)
-        print(f'{args.folder}: {FILE}, README.md')
-    else:
-        print(push_to_hub(model, args.repo, card, private=args.private))
-
-
-def _read_card(path: Path) -> Mapping[str, Any]:
-    try:
-        card = json.loads(path.read_text(encoding='utf-8'))
-    except (OSError, ValueError) as error:
-        raise ModelFileError(f'--card {path} cannot be read ({first_sentence(error)})') from None
-    if not isinstance(card, dict):
-        raise ModelFileError(f'--card {path} must hold a JSON object, such as rebnn zoo blood-cells --json prints')
-    return card
-
-
-if __name__ == '__main__':
-    main()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import PIL.Image
 
 Image: TypeAlias = 'np.ndarray | str | PathLike[str] | bytes | IO[bytes] | PIL.Image.Image'
-"""What a model takes: see :func:`as_image`."""
+"""An image as a model takes it, see :func:`as_image`."""
 
 
 def as_image(image: Any) -> np.ndarray:
@@ -128,7 +128,7 @@ SIXTEEN_BITS = ('PNG', 'PPM')
 
 
 def _from_pillow(image: PIL.Image.Image) -> np.ndarray:
-    # ImageOps.exif_transpose writes the EXIF block anew, and stops at an entry that it read but cannot write.
+    # ImageOps.exif_transpose writes the EXIF block again, and stops at an entry that it read but cannot write.
     image.load()  # first: the block may stand behind the pixels
     orientation = image.getexif().get(ORIENTATION)
     if image.mode.startswith('I;16') or (image.mode == 'I' and image.format in SIXTEEN_BITS):

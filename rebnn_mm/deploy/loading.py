@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import IO
 
 from ..errors import RebnnError
+from .class_count import label_count
 from .classifier import Classifier
 from .detector import Detector
 from .errors import ModelFileError, check_file, first_sentence
 from .hub import hub_path, in_hub
 from .metadata import Metadata
-from .model import RawModel
+from .model import LoadedModel, RawModel
 from .native import MOST_THREADS
 from .onnx_file import check_digest, check_packed, read_onnx
 from .operators import check_operators
@@ -35,7 +36,13 @@ MAX_BYTES = (1 << 31) - 1
 """Protobuf reads no longer message."""
 
 
-def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_library: bool = True) -> Loaded:
+def load(
+    path: str | PathLike[str] | bytes | IO[bytes],
+    threads: int = 1,
+    use_library: bool = True,
+    size: tuple[int, int] | None = None,
+    providers: Sequence[str] = (),
+) -> Loaded:
     """Check a packed model and make it ready to run.
 
     Args:
@@ -47,14 +54,19 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
         use_library: use the kernels of the ``rebnn_ort`` library. Without them the binary layers run by ONNX Runtime's
             own operators, many times slower. The answer is the same to the last bit, but for files of ``--fast``:
             there real-valued layers are rounded differently, and a sign may turn.
+        size: width and height of the images that a classifier was trained on, where its file does not say them. Such a
+            file, of an earlier version or of a config without a resize, takes no image otherwise.
+        providers: execution providers of ONNX Runtime that may take real-valued layers, such as ``['CUDA']``, where it
+            has them. Binary layers stay on the processor if our kernels run them. Rounding is the provider's own.
 
     Returns:
         :class:`Classifier`, :class:`Detector`, :class:`TextClassifier` or :class:`RawModel`, by the file's
         ``rebnn.task``.
 
     Raises:
-        ModelFileError: there is no such file, it is damaged, of another format version, or not a packed model.
-        ValueError: ``threads`` is not a whole number from 1 to 1024.
+        ModelFileError: there is no such file, it is damaged, of another format version, or not a packed model; or
+            ``size`` is given for one that has a size, or a provider is not there.
+        ValueError: ``threads`` is not a whole number from 1 to 1024, or ``size`` is not two of them from 1 on.
 
     Example:
         >>> load('nowhere.onnx')
@@ -64,6 +76,8 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
     """
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
         raise RebnnError(f'threads must be a whole number from 1 to {MOST_THREADS}, not {threads!r}')
+    if size is not None and not (len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
+        raise RebnnError(f'size must be a width and a height in pixels, not {size!r}')
     name, source, data = _read(path)
     try:
         file = read_onnx(data)
@@ -71,23 +85,32 @@ def load(path: str | PathLike[str] | bytes | IO[bytes], threads: int = 1, use_li
         check_digest(data, file)
         check_packed(file, metadata.packed_sha256)
         check_operators(file)
+        if metadata.task == 'detection':
+            _check_class_count(label_count(data), metadata.classes)
     except ModelFileError as error:
         raise ModelFileError(f'{name}: {error}') from None
-    size = zoo_size(source) if isinstance(source, str) else None
-    if size is not None and metadata.preprocess is not None and metadata.preprocess.resize is None:
-        # the exporter of this file did not say it yet
-        metadata = replace(metadata, preprocess=replace(metadata.preprocess, resize=('exact', *size)))
     library = use_library and file.has_operators
     problem = library_problem() if library else ''
     if problem:
         warnings.warn(f'{problem} Without it this model runs many times slower.', RuntimeWarning, stacklevel=2)
     try:
-        session = open_session(data, library=library and not problem, threads=threads, blocked=metadata.blocked)
+        session = open_session(
+            data, library=library and not problem, threads=threads, blocked=metadata.blocked, providers=providers
+        )
+    except ValueError as error:
+        raise ModelFileError(f'{name}: {error}') from None
     except Exception as error:  # its classes have no common base below Exception
         raise ModelFileError(f'{name}: ONNX Runtime does not accept it ({first_sentence(error)})') from None
     model = MODELS[metadata.task](name, metadata, session)
-    model.kernels, model.source = use_library, source
+    model.kernels, model.source, model.size, model.providers = use_library, source, size, tuple(providers)
+    if isinstance(model, Classifier) and not model.gives_size:
+        model.resize_to(size or zoo_size(source))
+    elif size is not None:
+        raise ModelFileError(f'{name}: size is for a classifier whose file gives its images none; leave it out')
     return model
+
+
+LoadedModel.opened_by = staticmethod(load)
 
 
 def located(path: str | PathLike[str]) -> str | PathLike[str]:
@@ -118,6 +141,11 @@ def _read(given: str | PathLike[str] | bytes | IO[bytes]) -> tuple[str, str | by
         return str(path), str(path.absolute()), path.read_bytes()
     except OSError as error:
         raise ModelFileError(f'{path} cannot be read ({first_sentence(error)})') from None
+
+
+def _check_class_count(count: int | None, classes: tuple[str, ...]) -> None:
+    if classes and count not in (None, len(classes)):
+        raise ModelFileError(f'it gives the labels of {count} classes, and names {len(classes)}')
 
 
 def _check_length(name: str, length: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 import statistics
@@ -14,10 +13,10 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from rebnn_mm.native_library import load_kernels
 from rebnn_mm.version import __version__
 
 from ..errors import RebnnError
-from .native import load_kernels
 
 BLOCK = 5
 """Two models take turns after so many runs, so that a clock that changes changes both."""
@@ -59,7 +58,7 @@ def measure(models: dict[str, Callable[[], object]], runs: int) -> dict[str, lis
 
 
 def statistics_of(values: list[float]) -> dict[str, float]:
-    """What is reported of a model's times.
+    """Statistics of a model's times.
 
     Example:
         >>> statistics_of([1.0, 2.0, 6.0])
@@ -93,7 +92,7 @@ def conditions(core: int | None, root: Path) -> dict[str, Any]:
 
 
 def warnings_of(before: dict[str, Any], after: dict[str, Any], times: dict[str, list[float]]) -> list[str]:
-    """What makes the numbers doubtful, one sentence each.
+    """List what makes the numbers doubtful, one sentence each.
 
     Example:
         >>> quiet = dict(governor='performance', clock_khz=None, highest_clock_khz=None, cooling={}, load=None)
@@ -150,7 +149,7 @@ def describe_cpu(core: int | None, root: Path) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """What ran."""
+    """Return the versions and kernels that ran."""
     return {
         'rebnn_mm': __version__,
         'kernels': kernels(),
@@ -163,12 +162,8 @@ def versions() -> dict[str, str | None]:
 
 def kernels() -> str | None:
     """The instruction set that the library has chosen; None without the library."""
-    name = getattr(load_kernels(), 'rebnn_isa', None)
-    if name is None:
-        return None
-    name.restype = ctypes.c_char_p
-    chosen = name()
-    return chosen.decode() if chosen else None
+    library = load_kernels()
+    return None if library is None else str(library.rebnn_isa().decode())
 
 
 def highest_clock(core: int, root: Path) -> int:

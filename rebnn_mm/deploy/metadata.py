@@ -21,7 +21,7 @@ LAYOUTS = ('', 'blocked')
 
 @dataclass(frozen=True)
 class Metadata:
-    """What docs/format.md says under "Metadata".
+    """The entries of docs/format.md, section "Metadata".
 
     Attributes:
         task: 'classification', 'detection', 'text-classification' or 'raw'.

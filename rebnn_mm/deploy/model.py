@@ -1,20 +1,21 @@
-"""What loaded models have in common, session, errors and preparation of images; and the model without a task."""
+"""Base of loaded models (session, errors, preparation of images), and the model without a task."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, groupby, islice
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, overload
 
 import numpy as np
 import onnxruntime
 
 from ..errors import RebnnError
+from . import hub
 from .errors import ImageError, ModelFileError, first_sentence
 from .image import Image
 from .metadata import Metadata
@@ -43,11 +44,15 @@ class LoadedModel:
         kernels: whether those of librebnn prepare images, where they are installed.
         threads: how many the session has.
         source: path or bytes that it is loaded from again where it is copied or unpickled.
+        size: as it was given to :func:`rebnn_mm.deploy.load`.
+        providers: as they were given there.
     """
 
     input_types: Mapping[str, str] = {'image': 'tensor(float)', 'valid_size': 'tensor(int64)'}
     inputs: tuple[str, ...] = ('image',)
     outputs: tuple[str, ...] = ()
+    opened_by: ClassVar[Callable[..., LoadedModel]]
+    """:func:`rebnn_mm.deploy.load`, which knows the classes of all tasks and so puts itself here."""
 
     def __init__(self, name: str, metadata: Metadata, session: onnxruntime.InferenceSession) -> None:
         self.name = name
@@ -55,6 +60,8 @@ class LoadedModel:
         self.session = session
         self.kernels = True
         self.source: str | bytes = name
+        self.size: tuple[int, int] | None = None
+        self.providers: tuple[str, ...] = ()
         self.threads = max(1, session.get_session_options().intra_op_num_threads)
         self._check_interface()
 
@@ -69,9 +76,7 @@ class LoadedModel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles load the file again: a session cannot be copied."""
-        from .loading import load
-
-        return load, (self.source, self.threads, self.kernels)
+        return type(self).opened_by, (self.source, self.threads, self.kernels, self.size, self.providers)
 
     def wrong(self, what: str) -> ModelFileError:
         """The error that names this model's file."""
@@ -84,33 +89,24 @@ class LoadedModel:
         Args:
             name: a folder that exists, else a name on the hub.
             revision: branch, tag or commit on the hub.
-            options: ``threads`` and ``use_library`` of :func:`rebnn_mm.deploy.load`.
+            options: ``threads`` and others of :func:`rebnn_mm.deploy.load`.
 
         Raises:
             ModelFileError: there is none, or it has another task than this class.
         """
-        from .hub import FILE, SCHEME
-        from .loading import load
-
-        folder = Path(name)
-        model = load(
-            folder / FILE if folder.is_dir() else f'{SCHEME}{name}{f"@{revision}" if revision else ""}', **options
-        )
+        folder, version = Path(name), f'@{revision}' if revision else ''
+        model = cls.opened_by(folder / hub.FILE if folder.is_dir() else f'{hub.SCHEME}{name}{version}', **options)
         if not isinstance(model, cls):
             raise model.wrong(f'its task is {model.metadata.task}, so it is a {type(model).__name__}')
         return model
 
     def save_pretrained(self, folder: str | PathLike[str], card: Mapping[str, Any] | None = None) -> None:
         """Write a folder as the hub takes it, see :func:`rebnn_mm.deploy.hub.save_pretrained`."""
-        from .hub import save_pretrained
-
-        save_pretrained(self, folder, card)
+        hub.save_pretrained(self.source, self.metadata, folder, card)
 
     def push_to_hub(self, repo: str, card: Mapping[str, Any] | None = None, **options: Any) -> str:
         """Upload it to ``owner/name`` of the hub, see :func:`rebnn_mm.deploy.hub.push_to_hub`."""
-        from .hub import push_to_hub
-
-        return push_to_hub(self, repo, card, **options)
+        return hub.push_to_hub(self.source, self.metadata, repo, card, **options)
 
     def _check_interface(self) -> None:
         inputs = {entry.name: entry.type for entry in self.session.get_inputs()}
@@ -129,7 +125,7 @@ class LoadedModel:
                 )
 
 
-class PackedModel(LoadedModel, ABC):
+class ImageModel(LoadedModel, ABC):
     """A packed model that takes images."""
 
     @abstractmethod
@@ -218,10 +214,10 @@ class PackedModel(LoadedModel, ABC):
 
     @abstractmethod
     def _result(self, prepared: Prepared, outputs: list[np.ndarray]) -> Any:
-        """What the call gives, from the graph's outputs for one image."""
+        """Turn the graph's outputs for one image into the result of the call."""
 
     def _results(self, prepared: Sequence[Prepared], **options: Any) -> list[Any]:
-        """The same for several images."""
+        """Turn the outputs of several images into their results."""
         outputs = self.run_several(prepared)
         return [self._result(one, found, **options) for one, found in zip(prepared, outputs, strict=True)]
 
@@ -283,7 +279,7 @@ class PackedModel(LoadedModel, ABC):
         return 'valid_size' not in self.inputs and not isinstance(shape[0], int)
 
 
-class RawModel(PackedModel):
+class RawModel(ImageModel):
     """Gives what the model's head gives.
 
     Example::

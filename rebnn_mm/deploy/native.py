@@ -1,21 +1,18 @@
-"""Finds the compiled kernels and hands them to ONNX Runtime."""
+"""Hands the compiled kernels to ONNX Runtime."""
 
 from __future__ import annotations
 
-import ctypes
 import os
-import struct
-import sys
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rebnn_mm.native_library import is_whole, library_file
+
+from .errors import DeployError
+
 if TYPE_CHECKING:
     from onnxruntime import SessionOptions
-
-LIBRARY_FOLDER = Path(__file__).parent / 'lib'
-SUFFIXES = {'darwin': '.dylib', 'win32': '.dll'}
-"""Ends of the names of shared libraries by ``sys.platform``; '.so' elsewhere."""
 
 THREADS = 'rebnn.threads'
 """Entry of a session's configuration: for how many threads our kernels plan their runs. ONNX Runtime does not tell a
@@ -28,25 +25,12 @@ VARIABLE = 'REBNN_ORT_LIBRARY'
 """Environment variable that names another build of the operators' library."""
 
 
-class LibraryError(RuntimeError):
+class LibraryError(DeployError):
     """The operators' library cannot be used; the text says why and how to get it."""
 
 
-def library_file(name: str) -> Path:
-    """Where an installation has one of our two libraries, whether it is there or not.
-
-    Args:
-        name: 'librebnn' or 'librebnn_ort'.
-
-    Example:
-        >>> library_file('librebnn').stem
-        'librebnn'
-    """
-    return LIBRARY_FOLDER / f'{name}{SUFFIXES.get(sys.platform, ".so")}'
-
-
 def library_path() -> Path:
-    """Where the ONNX Runtime operators are: ``librebnn_ort`` beside this file, or what ``REBNN_ORT_LIBRARY`` names.
+    """Where the ONNX Runtime operators are: ``librebnn_ort`` of the installation, or what ``REBNN_ORT_LIBRARY`` names.
 
     Raises:
         LibraryError: there is no such file, or two distributions claim the folder that it lies in.
@@ -70,20 +54,6 @@ def library_path() -> Path:
     return path
 
 
-def load_kernels() -> ctypes.CDLL | None:
-    """``librebnn`` itself, which the operators call; None if it is not there or cannot be loaded.
-
-    Example:
-        >>> load_kernels() is not None
-        True
-    """
-    path = library_file('librebnn')
-    try:
-        return ctypes.CDLL(str(path)) if _is_whole(path) else None
-    except OSError:
-        return None
-
-
 def register(session_options: SessionOptions) -> Path:
     """Make sessions with these options compute binary layers with our kernels, on as many threads as the options say.
 
@@ -104,7 +74,7 @@ def register(session_options: SessionOptions) -> Path:
     path = library_path()
     if not os.access(path, os.R_OK):
         raise LibraryError(f'{path} cannot be read: change its permissions.')
-    if not _is_whole(path):
+    if not is_whole(path):
         raise LibraryError(f'{path} is no complete shared library of a 64-bit system: install the package again.')
     threads = session_options.intra_op_num_threads
     try:
@@ -116,23 +86,6 @@ def register(session_options: SessionOptions) -> Path:
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip('. ')
         raise LibraryError(f'ONNX Runtime cannot use {path} ({reason}).') from error
     return path
-
-
-def _is_whole(path: Path) -> bool:
-    """Whether an ELF file reaches to the end of its section table, its last part; loading a shorter one is fatal.
-
-    Where libraries have another form the system looks at them itself.
-    """
-    if sys.platform in SUFFIXES:
-        return True
-    with path.open('rb') as file:
-        header = file.read(64)
-        size = file.seek(0, os.SEEK_END)
-    if len(header) < 64 or header[:6] != b'\x7fELF\x02\x01':
-        return False
-    (table,) = struct.unpack_from('<Q', header, 40)
-    entry, count = struct.unpack_from('<HH', header, 58)
-    return bool(table + entry * count <= size)
 
 
 def _refuse_two_owners() -> None:

@@ -24,7 +24,7 @@ UINT8 = 2
 DIGEST_KEY = 'rebnn.file_sha256'
 """Metadata key of the SHA-256 of everything that stands before this entry, which is the last of the file."""
 
-UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealRoiAlign', 'RealStem')
+UNWEIGHTED = ('BinaryAttention', 'RealAveragePool', 'RealRoiAlign', 'RealStem', 'RealUpsampleAdd')
 """Operators of ours without a packed weight; every other one has it as its second input."""
 
 MAX_FIELDS = 500_000
@@ -77,7 +77,7 @@ NAMES: dict[str, tuple[int, ...]] = {
 of nodes and graphs, notes, and types of values."""
 
 SECOND_INPUT = -1
-"""Where a node's second input is kept: as a field of this number."""
+"""Number of the field that holds a node's second input."""
 
 
 class Field(NamedTuple):
@@ -116,7 +116,7 @@ class Initializer:
 
 @dataclass
 class OnnxFile:
-    """What :func:`read_onnx` finds.
+    """Result of :func:`read_onnx`.
 
     Attributes:
         metadata: the model's ``metadata_props``.
@@ -167,7 +167,7 @@ def read_onnx(data: bytes) -> OnnxFile:
     view = memoryview(data)
     found = OnnxFile()
     seen = 0
-    stack = [OpenMessage('model', 0, 0, len(data), _fields(view, 0, len(data)), {})]
+    stack = [OpenMessage('model', 0, 0, len(data), fields_of(view, 0, len(data)), {})]
     while stack:
         message = stack[-1]
         item = next(message.fields, None)
@@ -182,8 +182,8 @@ def read_onnx(data: bytes) -> OnnxFile:
         if child is not None:
             if len(stack) == MAX_DEPTH:
                 raise _damaged(f'more than {MAX_DEPTH} messages lie in each other at byte {item.start}')
-            start, end = _range(item)
-            stack.append(OpenMessage(child, item.start, start, end, _fields(view, start, end), {}))
+            start, end = span_of(item)
+            stack.append(OpenMessage(child, item.start, start, end, fields_of(view, start, end), {}))
     return found
 
 
@@ -279,14 +279,14 @@ def function_digest(function: memoryview) -> str:
     digest = hashlib.sha256()
 
     def add(kind: str, start: int, end: int) -> None:
-        for item in _fields(function, start, end):
+        for item in fields_of(function, start, end):
             is_standard = kind == 'node' and item.number == 7 and not item.value  # a domain that is written or not
             if item.number in NAMES.get(kind, ()) or is_standard:
                 continue
             child = CHILDREN[kind].get(item.number)
             if child is not None:
                 digest.update(b'(%d' % item.number)
-                add(child, *_range(item))
+                add(child, *span_of(item))
                 digest.update(b')')
             else:
                 content = function[item.data : item.data + item.value] if item.wire != VARINT else b''
@@ -297,7 +297,16 @@ def function_digest(function: memoryview) -> str:
     return digest.hexdigest()
 
 
-def _fields(view: memoryview, start: int, end: int) -> Iterator[Field]:
+def fields_of(view: memoryview, start: int, end: int) -> Iterator[Field]:
+    r"""Give the fields of the message between two bytes, without looking into them.
+
+    Raises:
+        ModelFileError: the bytes are no message.
+
+    Example:
+        >>> [field.number for field in fields_of(memoryview(b'\x08\x01\x12\x00'), 0, 4)]
+        [1, 2]
+    """
     position = start
     while position < end:
         first = position
@@ -338,14 +347,24 @@ def _damaged(how: str) -> ModelFileError:
     return ModelFileError(f'it is damaged or not an ONNX file: {how}')
 
 
-def _range(item: Field) -> tuple[int, int]:
+def span_of(item: Field) -> tuple[int, int]:
+    """Give the bytes at which the content of a message or text begins and ends.
+
+    Raises:
+        ModelFileError: the field holds a number.
+    """
     if item.wire != LENGTH:
         raise _damaged(f'field {item.number} at byte {item.start} has wire type {item.wire}')
     return item.data, item.data + item.value
 
 
-def _text(view: memoryview, item: Field) -> str:
-    start, end = _range(item)
+def text_of(view: memoryview, item: Field) -> str:
+    """Give the text that a field holds.
+
+    Raises:
+        ModelFileError: it holds none.
+    """
+    start, end = span_of(item)
     try:
         return str(view[start:end], 'utf-8')
     except UnicodeDecodeError:
@@ -369,27 +388,27 @@ def _take(view: memoryview, message: OpenMessage, found: OnnxFile) -> None:
     """Put what was kept of a message into the result."""
     kept = message.kept
     if message.kind == 'metadata entry':
-        key = _text(view, kept[1]) if 1 in kept else ''
+        key = text_of(view, kept[1]) if 1 in kept else ''
         if key in found.metadata:
             raise ModelFileError(f'its metadata holds {key!r} twice')
         limit = MAX_TOKENIZER if key == TOKENIZER_KEY else MAX_TEXT
         if 2 in kept and kept[2].value > limit:
             raise ModelFileError(f'its {key[:60]} is longer than {limit >> 20} MiB, which no packed model needs')
-        value = _text(view, kept[2]) if 2 in kept else ''
+        value = text_of(view, kept[2]) if 2 in kept else ''
         found.metadata[key] = value
         if key == DIGEST_KEY:
             found.digest_place = message.start, message.end
             found.digest_start = message.start if message.end == len(view) else None
     elif message.kind == 'initializer':
-        name = _text(view, kept[8]) if 8 in kept else ''
+        name = text_of(view, kept[8]) if 8 in kept else ''
         if name in found.initializers:
             raise ModelFileError(f'it holds the constant {name!r} twice')
-        raw = slice(*_range(kept[9])) if 9 in kept else None
+        raw = slice(*span_of(kept[9])) if 9 in kept else None
         found.initializers[name] = Initializer(kept[2].value if 2 in kept else 0, None if raw is None else view[raw])
     elif message.kind == 'main node':
         _take_node(view, kept, found)
     elif message.kind == 'function':
-        name, domain = (_text(view, kept[number]) if number in kept else '' for number in (1, 10))
+        name, domain = (text_of(view, kept[number]) if number in kept else '' for number in (1, 10))
         found.functions.append((domain, name, function_digest(view[message.data : message.end])))
     elif message.kind == 'training':
         found.has_training = True
@@ -398,10 +417,10 @@ def _take(view: memoryview, message: OpenMessage, found: OnnxFile) -> None:
 
 
 def _take_node(view: memoryview, kept: dict[int, Field], found: OnnxFile) -> None:
-    name, operator, domain = (_text(view, kept[number]) if number in kept else '' for number in (3, 4, 7))
+    name, operator, domain = (text_of(view, kept[number]) if number in kept else '' for number in (3, 4, 7))
     found.operators.add((domain, operator))
     if (domain, operator) == ('', 'ConstantOfShape') and 1 in kept:
-        found.filled.append(_text(view, kept[1]))
+        found.filled.append(text_of(view, kept[1]))
     if domain != 'rebnn':
         return
     found.has_operators = True
@@ -410,4 +429,4 @@ def _take_node(view: memoryview, kept: dict[int, Field], found: OnnxFile) -> Non
     node = name or f'{operator} {len(found.binary_weights)}'
     if SECOND_INPUT not in kept:
         raise ModelFileError(f'node {node!r} has no weight')
-    found.binary_weights[node] = _text(view, kept[SECOND_INPUT])
+    found.binary_weights[node] = text_of(view, kept[SECOND_INPUT])

@@ -29,6 +29,7 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     'RealStem': ('dcafea607a0d4a3b678551f40302c59946eed660d5e7a47a2615d97c482efe24',),
     'RealAveragePool': ('2427af57fb37d286dea6ea7ff3c62acd16aceababd1c11ec127a1deddf9d7c0b',),
     'RealRoiAlign': ('1650d1566607a9a90d2fa6b9af547032d9cdf1c8f25125e525fb8aab690da0a7',),
+    'RealUpsampleAdd': ('db1286bca1d3098d037fae1140c3accfade02e715b706d57dc19bbb04a9eebfa',),
 }
 """Digest of the function that defines each operator of ours; that of today first, then those of older files. With
 another function a file could compute one thing with our kernels and another without them."""

@@ -10,16 +10,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .native import load_kernels
+from rebnn_mm.native_library import load_kernels
 
-ABI = 4
 ALIGNMENT = 64
 TASK_PIXELS = 1 << 16
 """A thread makes at least so many pixels: to hand them over takes as long as a tenth of that."""
 
 
 class Steps(NamedTuple):
-    """What happens to an image of a certain size; pairs are height and width, or y and x.
+    """Steps for an image of one size; pairs are height and width, or y and x.
 
     Attributes:
         resized: size that the whole image gets.
@@ -60,21 +59,13 @@ class _Image(ctypes.Structure):
 @cache
 def kernels() -> ctypes.CDLL | None:
     """The library, or None if there is none that prepares images."""
-    try:
-        found = load_kernels()
-        if found is None or found.rebnn_abi_version() != ABI:
-            return None
-        found.rebnn_last_error.restype = ctypes.c_char_p
-        found.rebnn_isa.restype = ctypes.c_char_p
-        if found.rebnn_isa() is None:  # REBNN_ISA names none that this processor has
-            return None
+    found = load_kernels()
+    if found is not None:
         found.rebnn_image_rows.argtypes = (
             *(ctypes.POINTER(_Image), ctypes.c_int64, ctypes.c_int64),
             *(ctypes.c_void_p, ctypes.c_size_t),
         )
         found.rebnn_image_scratch_size.argtypes = ctypes.POINTER(_Image), ctypes.POINTER(ctypes.c_size_t)
-    except AttributeError:
-        return None
     return found
 
 

@@ -157,7 +157,7 @@ class Preprocess:
         return Prepared(self._padded(tensor), valid, (new_width / width, new_height / height), (x, y))
 
     def steps(self, width: int, height: int) -> Steps:
-        """What happens to an image of this size; behind a letterbox without the padding.
+        """Plan the steps for an image of this size; after a letterbox without the padding.
 
         Raises:
             ImageError: it would get no pixels, or more than ``MAX_PIXELS``.

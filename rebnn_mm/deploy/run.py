@@ -6,7 +6,8 @@ rebnn-run sst2.onnx "a gorgeous, witty, seductive movie"
 rebnn-run faster_rcnn.onnx street.jpg --out street_boxes.jpg --score-thr 0.5
 rebnn-run faster_rcnn.onnx street.jpg --json > street.json
 rebnn-run resnet18.onnx photos --batch 8
-rebnn-run faster_rcnn.onnx street.mp4 --out painted
+rebnn-run faster_rcnn.onnx street.mp4 --out painted.mp4
+rebnn-run faster_rcnn.onnx rtsp://door/live --json
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import warnings
 import zipfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +33,15 @@ import onnxruntime
 from ..errors import report_errors
 from ..version import __version__
 from .classifier import Classifier, Label
-from .detector import Detections, Detector
-from .draw import check_picture_path, draw, save
+from .detections import Detections
+from .detector import Detector
+from .draw import can_be_written, save
 from .errors import DeployError, ImageError, first_sentence
 from .image import read_image
 from .loading import load
-from .model import PackedModel
+from .model import ImageModel
 from .native import MOST_THREADS
+from .painted import painting
 from .session import library_available
 from .several import images_of, is_several
 from .text_classifier import TextClassifier
@@ -52,7 +56,10 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument('model', help='packed model, written by rebnn export, zoo:<name> or hf:owner/name')
     parser.add_argument('input', help='image file, or the text for a model of texts')
     parser.add_argument(
-        'more', nargs='*', default=[], help='further images; any may be a folder, a video file or camera:0'
+        'more',
+        nargs='*',
+        default=[],
+        help='further images; any may be a folder, a video file, a camera (0), or rtsp://...',
     )
     parser.add_argument('--batch', type=positive, default=1, help='how many of them at a time; default: %(default)s')
     parser.add_argument(
@@ -60,11 +67,18 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         action='store_true',
         help='of several images leave out those that cannot be read; they are listed, and the exit code is 1',
     )
+    parser.add_argument(
+        '--size',
+        type=positive,
+        nargs=2,
+        metavar=('WIDTH', 'HEIGHT'),
+        help='of the images that a classifier was trained on, where its file does not say it',
+    )
     parser.add_argument('--pair', metavar='TEXT', help='second text, for a model of pairs')
     parser.add_argument(
         '--out',
         type=Path,
-        help='write the image with its boxes, several into a folder, or the outputs of a raw model as .npz',
+        help='write the image with its boxes, several into a folder or a .mp4, or the outputs of a raw model as .npz',
     )
     parser.add_argument(
         '--score-thr', type=share, default=0.3, help='lowest score of an object, 0 to 1; default: %(default)s'
@@ -77,6 +91,13 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         type=_threads,
         default=1,
         help='threads for the image, or how many of several images at the same time; default: %(default)s',
+    )
+    parser.add_argument(
+        '--provider',
+        action='append',
+        default=[],
+        metavar='NAME',
+        help='execution provider of ONNX Runtime for real-valued layers, such as CUDA; may be repeated',
     )
     parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
     parser.add_argument(
@@ -126,7 +147,9 @@ def run(args: argparse.Namespace) -> Iterable[str]:
     sources = [args.input, *args.more]
     several = len(sources) > 1 or is_several(args.input)
     # Each of several images has a thread of its own, which wastes less than threads that share an image.
-    model = load(args.model, threads=1 if several else args.threads, use_library=not args.no_library)
+    size = None if args.size is None else (args.size[0], args.size[1])
+    threads = 1 if several else args.threads
+    model = load(args.model, threads, not args.no_library, size, args.provider)
     if args.pair is not None and not isinstance(model, TextClassifier):
         raise ImageError(f'--pair: {args.model} takes images')
     if several and not isinstance(model, TextClassifier):
@@ -140,7 +163,7 @@ def run(args: argparse.Namespace) -> Iterable[str]:
     if isinstance(model, TextClassifier):
         text = args.input if args.pair is None else (args.input, args.pair)
         labels = model(text, top=args.top)
-        lines = [json.dumps(_as_json(labels))] if args.json else _table(labels)
+        lines = [json.dumps(as_json(labels))] if args.json else _table(labels)
         return lines + _timed(args, lambda: model(text))
     image = read_image(args.input)
     result = model(image, top=args.top) if isinstance(model, Classifier) else model(image)
@@ -148,12 +171,12 @@ def run(args: argparse.Namespace) -> Iterable[str]:
         result = result.at_least(args.score_thr)
     if args.out is not None:
         if isinstance(result, Detections):
-            save(draw(image, result), args.out)
+            save(result.draw(image), args.out)
         elif isinstance(result, dict):
             _save_outputs(result, args.out)
     times = _timed(args, lambda: model(image))
     if args.json:
-        return [json.dumps(_as_json(result))]
+        return [json.dumps(as_json(result))]
     lines = _table(result)
     if isinstance(result, Detections):
         lines.append(f'{len(result)} objects with a score of at least {args.score_thr:g} in {args.input}')
@@ -186,16 +209,12 @@ WARM_UP = 3
 NOTHING = np.zeros((0, 0, 3), np.uint8)
 
 
-def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[str]) -> Iterator[str]:
+def run_several(args: argparse.Namespace, model: ImageModel, sources: Sequence[str]) -> Iterator[str]:
     """The same for several images, each as soon as it is done."""
     if args.time is not None:
         raise ImageError('--time: of several images the last line says how many there are in a second; give one image')
     if args.out is not None and not isinstance(model, Detector):
         raise ImageError(f'--out {args.out}: of several images only boxes are drawn, and {args.model} finds none')
-    if args.out is not None and not args.out.is_dir():
-        raise ImageError(f'--out {args.out}: several images go into a folder, and there is none of this name')
-    if args.out is not None and any(os.path.isdir(one) and args.out.samefile(one) for one in sources):
-        raise ImageError(f'--out {args.out} is an input, whose images would be overwritten; give another folder')
     seen: deque[tuple[str, np.ndarray]] = deque()
 
     def images() -> Iterator[np.ndarray | ImageError]:
@@ -205,23 +224,24 @@ def run_several(args: argparse.Namespace, model: PackedModel, sources: Sequence[
 
     options = {'top': args.top} if isinstance(model, Classifier) else {}
     start, number, broken = time.perf_counter(), 0, []
-    for result in model.stream(images(), batch=args.batch, workers=args.threads, on_error='return', **options):
-        name, image = seen.popleft()
-        if isinstance(result, ImageError):
-            if not args.skip_broken:
-                raise ImageError(f'{result}; --skip-broken goes on with the next image')
-            warnings.warn(f'skipped: {result}', stacklevel=1)
-            broken.append(name)
-            continue
-        number += 1
-        if isinstance(result, Detections):
-            result = result.at_least(args.score_thr)
-            if args.out is not None:
-                save(draw(image, result), args.out / f'{number:06}_{Path(name.replace("#", "_")).stem}.png')
-        if args.json:
-            yield json.dumps({'image': name, 'result': _as_json(result)})
-        else:
-            yield from [name, *(f'  {line}' for line in _table(result))]
+    with nullcontext() if args.out is None else painting(args.out, sources) as add:
+        for result in model.stream(images(), batch=args.batch, workers=args.threads, on_error='return', **options):
+            name, image = seen.popleft()
+            if isinstance(result, ImageError):
+                if not args.skip_broken:
+                    raise ImageError(f'{result}; --skip-broken goes on with the next image')
+                warnings.warn(f'skipped: {result}', stacklevel=1)
+                broken.append(name)
+                continue
+            number += 1
+            if isinstance(result, Detections):
+                result = result.at_least(args.score_thr)
+                if add is not None:
+                    add(name, result.draw(image))
+            if args.json:
+                yield json.dumps({'image': name, 'result': as_json(result)})
+            else:
+                yield from [name, *(f'  {line}' for line in _table(result))]
     if not args.json:
         seconds = time.perf_counter() - start
         yield f'{number} images, {number / seconds:.1f} per second'
@@ -260,13 +280,12 @@ def share(text: str) -> float:
 
 def _check_out(out: Path, model: object) -> None:
     if isinstance(model, Detector):
-        check_picture_path(out)
+        if not can_be_written(out):
+            raise ImageError(f'{out}: images are written as .jpg or .png')
     elif isinstance(model, Classifier | TextClassifier):
         raise ImageError(f'--out {out}: a classifier has no boxes to draw; its labels are printed')
     elif out.suffix != '.npz':
         raise ImageError(f'--out {out}: the outputs of a raw model are written as .npz')
-    elif not out.parent.is_dir():
-        raise ImageError(f'no folder {out.parent} to write {out.name} to')
 
 
 def _save_outputs(outputs: Mapping[str, np.ndarray], out: Path) -> None:
@@ -280,10 +299,9 @@ def _save_outputs(outputs: Mapping[str, np.ndarray], out: Path) -> None:
         raise ImageError(f'{out} cannot be written ({first_sentence(error)})') from None
 
 
-def _as_json(result: Result) -> Any:
+def as_json(result: Result) -> Any:
     if isinstance(result, Detections):
-        rows = zip(result.names, result.labels.tolist(), result.scores.tolist(), result.boxes.tolist(), strict=True)
-        return [{'name': name, 'label': label, 'score': score, 'box': box} for name, label, score, box in rows]
+        return result.to_dicts()
     if isinstance(result, dict):
         return {name: {'shape': list(value.shape), 'type': str(value.dtype)} for name, value in result.items()}
     return [{'name': label.name, 'label': label.number, 'score': label.score} for label in result]
@@ -292,8 +310,7 @@ def _as_json(result: Result) -> Any:
 def _table(result: Result) -> list[str]:
     if isinstance(result, Detections):
         rows = [['object', 'score', 'x1', 'y1', 'x2', 'y2']]
-        for name, score, box in zip(result.names, result.scores, result.boxes, strict=True):
-            rows.append([name, f'{score:.3f}', *(f'{edge:.1f}' for edge in box)])
+        rows += [[one.name, f'{one.score:.3f}', *(f'{edge:.1f}' for edge in one.box)] for one in result]
     elif isinstance(result, dict):
         rows = [['output', 'type', 'shape']]
         rows += [[name, str(value.dtype), ' x '.join(map(str, value.shape))] for name, value in result.items()]

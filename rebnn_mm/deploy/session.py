@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 
 import onnxruntime
 
-from .native import LibraryError, load_kernels, register
+from rebnn_mm.native_library import load_kernels
+
+from ..errors import RebnnError
+from .native import LibraryError, register
 
 # These fold a factor or a summand into the weights of a convolution. The sums of a binary convolution would no longer
 # be whole numbers where its local function runs, and rounding would not follow the order that docs/format.md states.
 # The last one moves a mean over all positions in front of the Transpose at the end of such a function.
+CPU = 'CPUExecutionProvider'
 REORDERING = [
     *('ConvMulFusion', 'ConvAddFusion', 'ConvBNFusion', 'MatMulBNFusion'),
     *('TransposeOptimizer', 'TransposeOptimizer_CPUExecutionProvider'),
@@ -26,8 +31,9 @@ def open_session(
     blocked: bool = False,
     in_turns: bool = False,
     trace: str | None = None,
+    providers: Sequence[str] = (),
 ) -> onnxruntime.InferenceSession:
-    """A session on the processor.
+    """A session on the processor, and on what else ``providers`` name.
 
     Args:
         model: a serialised ONNX model, or the path of one.
@@ -39,9 +45,12 @@ def open_session(
             rounds otherwise: what a file of ``--fast`` allows in its metadata.
         in_turns: whether sessions run one after another: threads do not wait for the next run on its processor.
         trace: how the name of the trace begins that the session writes when its profiling ends; None for no trace.
+        providers: execution providers of ONNX Runtime that may take real-valued layers, the first one first, with or
+            without ``ExecutionProvider`` at the end; what none of them takes runs on the processor.
 
     Raises:
         LibraryError: the library is asked for and is not there.
+        RebnnError: this ONNX Runtime lacks a provider, or cannot start it; one sentence says which there are.
         Exception: ONNX Runtime does not accept the model; its errors have no common class below this one.
     """
     options = onnxruntime.SessionOptions()
@@ -60,13 +69,28 @@ def open_session(
         options.add_session_config_entry('session.force_spinning_stop', '1')
     if library:
         register(options)
-    return onnxruntime.InferenceSession(
+    wanted = [_provider(name) for name in providers]
+    session = onnxruntime.InferenceSession(
         model,
         options,
-        providers=['CPUExecutionProvider'],
+        providers=[*wanted, CPU],
         disabled_optimizers=REORDERING if exact else None,
         enable_fallback=0,
     )
+    missing = next((name for name in wanted if name not in session.get_providers()), None)
+    if missing is not None:  # ONNX Runtime only logs it
+        raise RebnnError(f'ONNX Runtime cannot start its {missing} here; see its page on what that needs installed')
+    return session
+
+
+def _provider(name: str) -> str:
+    """The whole name of an execution provider."""
+    there = onnxruntime.get_available_providers()
+    wanted = name.lower().removesuffix('executionprovider')
+    found = next((one for one in there if one.lower().removesuffix('executionprovider') == wanted), None)
+    if found is None:
+        raise RebnnError(f'this ONNX Runtime has no provider {name!r}, only {", ".join(there)}')
+    return found
 
 
 def library_available() -> bool:
@@ -89,7 +113,7 @@ def library_problem() -> str:
 
 
 def half_products() -> str | None:
-    """What a stem in half precision multiplies here: float16, bfloat16 or float32; None without the library.
+    """Return the type of a half-precision stem here: float16, bfloat16 or float32; None without the library.
 
     Example:
         >>> half_products() in ('float16', 'bfloat16', 'float32', None)

@@ -1,8 +1,9 @@
-"""Many images for the command: files, folders, the frames of a video file or of a camera."""
+"""Many images for the command: files, folders, the frames of a video file, of a camera or of an address."""
 
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,6 +22,9 @@ SHOWN = 10
 CAMERA = 'camera:'
 """In front of the number of a camera, as OpenCV counts them."""
 
+ADDRESSES = ('rtsp://', 'rtsps://', 'rtmp://', 'udp://', 'tcp://')
+"""Of what sends a video, for instance a camera in the network."""
+
 COUNTED = ('.avi', '.m4v', '.mov', '.mp4')
 """Videos whose header says how many frames there are; of others OpenCV estimates it."""
 
@@ -31,10 +35,21 @@ def is_several(source: str) -> bool:
     """Whether a source gives more than one image.
 
     Example:
-        >>> is_several('street.mp4'), is_several('camera:0'), is_several('street.jpg')
-        (True, True, False)
+        >>> is_several('street.mp4'), is_several('camera:0'), is_several('0'), is_several('street.jpg')
+        (True, True, True, False)
     """
-    return source.startswith(CAMERA) or Path(source).suffix.lower() in VIDEOS or os.path.isdir(source)
+    return is_video(source) or os.path.isdir(source)
+
+
+def is_video(source: str) -> bool:
+    """Whether a source gives frames: a video file, a camera or an address."""
+    return is_live(source) or Path(source).suffix.lower() in VIDEOS
+
+
+def is_live(source: str) -> bool:
+    """Whether it is a camera or an address."""
+    is_number = source.isdecimal() and not os.path.exists(source)
+    return is_number or source.lower().startswith((CAMERA, *ADDRESSES))
 
 
 def images_of(sources: Iterable[str]) -> Iterator[Named]:
@@ -47,7 +62,7 @@ def images_of(sources: Iterable[str]) -> Iterator[Named]:
         if os.path.isdir(source):
             for path in _files(source):
                 yield str(path), _read(path)
-        elif source.startswith(CAMERA) or Path(source).suffix.lower() in VIDEOS:
+        elif is_video(source):
             yield from _frames(source)
         else:
             yield source, _read(source)
@@ -85,26 +100,19 @@ def _files(folder: str) -> list[Path]:
 
 
 def _frames(source: str) -> Iterator[Named]:
-    try:
-        import cv2
-    except ImportError:
-        raise ImageError(
-            f'{source}: reading a video or a camera needs OpenCV: pip install opencv-python-headless'
-        ) from None
-    where: Any = source
-    if source.startswith(CAMERA):
-        camera = source.removeprefix(CAMERA)
-        if not camera.isdecimal():
-            raise ImageError(f'{source}: a camera has a number, such as {CAMERA}0')
-        where = int(camera)
-    elif not Path(source).is_file():
+    cv2, where, live = opencv(source), source, is_live(source)
+    source = without_password(source)
+    if not live and not Path(source).is_file():
         raise ImageError(f'no video at {source}')
-    capture = cv2.VideoCapture(where)
+    camera = where.removeprefix(CAMERA)
+    if where.startswith(CAMERA) and not camera.isdecimal():
+        raise ImageError(f'{source}: a camera has a number, such as {CAMERA}0')
+    capture = cv2.VideoCapture(int(camera) if live and camera.isdecimal() else where)
     try:
         if not capture.isOpened():
             raise ImageError(f'{source} cannot be opened as a video: OpenCV finds nothing there that it reads')
         # of a camera it is no number of frames
-        stated = 0 if isinstance(where, int) else max(0, int(capture.get(cv2.CAP_PROP_FRAME_COUNT)))
+        stated = 0 if live else max(0, int(capture.get(cv2.CAP_PROP_FRAME_COUNT)))
         number = read = missing = 0
         while True:
             number += 1
@@ -126,6 +134,29 @@ def _frames(source: str) -> Iterator[Named]:
                 yield _broken_frame(source, lost)
     finally:
         capture.release()
+
+
+def opencv(name: str) -> Any:
+    """Import OpenCV.
+
+    Raises:
+        ImageError: it is not installed; the sentence begins with the name.
+    """
+    try:
+        import cv2
+    except ImportError:
+        raise ImageError(f'{name}: a video or a camera needs OpenCV: pip install opencv-python-headless') from None
+    return cv2
+
+
+def without_password(source: str) -> str:
+    """Leave name and password out of an address, which is printed.
+
+    Example:
+        >>> without_password('rtsp://user:secret@door:554/live')
+        'rtsp://door:554/live'
+    """
+    return re.sub(r'(?<=://)[^/]*@', '', source) if source.lower().startswith(ADDRESSES) else source
 
 
 def _broken_frame(source: str, number: int) -> Named:

@@ -42,12 +42,12 @@ ROWS = {
     'time': 'time',
     'limits': 'limits',
 }
-"""What a card shows, in this order, and how it is called; ``name`` and ``bytes`` are in its heading."""
+"""Rows of a card in their order, with titles; ``name`` and ``bytes`` are in its heading."""
 
 
 @cache
 def cards() -> tuple[Card, ...]:
-    """What is in the zoo.
+    """List the models of the zoo.
 
     Example:
         >>> [card['name'] for card in cards()]
@@ -89,14 +89,17 @@ def zoo_path(name: str | PathLike[str]) -> Path:
     return FOLDER / known[wanted]
 
 
-def zoo_size(path: str | PathLike[str]) -> tuple[int, int] | None:
+def zoo_size(path: str | bytes) -> tuple[int, int] | None:
     """Width and height of the images that a file of the zoo was trained on, where its card says them and no step does.
 
+    Args:
+        path: of the file; bytes are none of the zoo.
+
     Example:
-        >>> zoo_size(zoo_path('zoo:cifar10-resnet20')), zoo_size('mine.onnx')
+        >>> zoo_size(str(zoo_path('zoo:cifar10-resnet20'))), zoo_size('mine.onnx')
         ((32, 32), None)
     """
-    card = next((card for card in cards() if FOLDER / f'{card["name"]}.onnx' == Path(path)), {})
+    card = next((card for card in cards() if str(FOLDER / f'{card["name"]}.onnx') == path), {})
     return (card['size'][0], card['size'][1]) if 'size' in card else None
 
 
@@ -158,7 +161,7 @@ def _asked(args: argparse.Namespace) -> list[str]:
 
 
 def card_entries(card: Card, code: str = '') -> Iterator[tuple[str, str]]:
-    """What a card says, in the order of :data:`ROWS`: title and text."""
+    """Return title and text of each row of a card, in the order of :data:`ROWS`."""
     for key, title in ROWS.items():
         value = card.get(key)
         if value is None or value == '':

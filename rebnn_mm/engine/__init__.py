@@ -1,4 +1,4 @@
-"""What carries a method through training: optimizer hooks, the mmengine hooks and the parameter groups."""
+"""Training of a method: optimizer hooks, the mmengine hooks and the parameter groups."""
 
 from .bert_optimization import BertAdam, WarmupLinearLR
 from .bfloat16_optim_wrapper import Bfloat16OptimWrapper
@@ -10,8 +10,10 @@ from .freezing_hook import FreezingHook
 from .gradient_share_hook import GradientShareHook
 from .iter_seed_hook import IterSeedHook
 from .latent_penalty_hooks import DampeningHook, UnitMagnitudeHook
+from .loss_check_hook import LossCheckHook
 from .method_driver import MethodDriver
 from .optim_constructor import ReBNNOptimWrapperConstructor
+from .progress_hook import ProgressHook
 from .rebnn_hook import ReBNNHook
 from .resilient_gradient import ResilientGradient
 from .save_pretrained_hook import SavePretrainedHook
@@ -30,7 +32,9 @@ __all__ = [
     'FreezingHook',
     'GradientShareHook',
     'IterSeedHook',
+    'LossCheckHook',
     'MethodDriver',
+    'ProgressHook',
     'ReBNNHook',
     'ReBNNOptimWrapperConstructor',
     'ResilientGradient',

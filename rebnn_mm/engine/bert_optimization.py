@@ -1,4 +1,4 @@
-"""What BERT's original code trains with: its Adam, and the schedule of its learning rate."""
+"""Adam and learning-rate schedule of BERT's original code."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

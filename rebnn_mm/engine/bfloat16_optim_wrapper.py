@@ -42,7 +42,7 @@ def _output_in_float32(module: nn.Module, inputs: tuple, output: Any) -> Any:
 
 
 def _of_boxes(model: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]:
-    """What gives boxes and what takes them, of a model and of its teacher."""
+    """Methods that return boxes and that take them, of a model and of its teacher."""
     held = (part.teacher for part in model.modules() if isinstance(part, FixedTeacher))
     wholes = (model, *(teacher for teacher in held if teacher is not None))
     modules = [module for whole in wholes for module in whole.modules()]

@@ -1,7 +1,9 @@
 """The mmengine hook that every binarisation method shares."""
 
 import logging
+import math
 import random
+import statistics
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -16,13 +18,21 @@ from mmengine.optim import OptimWrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import nn
+from torch.optim import SGD, Optimizer
 
 from ..errors import RebnnError
 from ..layers import BinaryLayer, calibrate_shifts
 from ..layers.report import layer_report
 from ..quantizers import ActivationQuantizer, Quantizer
 from .method_driver import MethodDriver
-from .optim_constructor import WITHOUT_DECAY, apply_relative_rates, parameter_roles
+from .optim_constructor import LATENT, REFERENCE_MAGNITUDE, WITHOUT_DECAY, apply_relative_rates, parameter_roles
+
+SGD_WAY = 200
+"""SGD turns about as many signs as there are where rate times steps is this, with weights of the reference magnitude;
+from the SGD rows of lab/reports/flips.md."""
+
+A_TRIAL = 200
+"""Trainings of fewer steps are not meant to turn every sign."""
 
 
 @HOOKS.register_module()
@@ -94,6 +104,7 @@ class BinaryHook(Hook):
                     'proportion to the mean magnitude of each layer and not more than the number of steps allows.',
                     logger='current',
                 )
+            self._warn_of_still_signs(model, wrapper.optimizer, steps)
         if self.calibrate:
             self._calibrate(runner, model)
 
@@ -162,6 +173,23 @@ class BinaryHook(Hook):
             self.warn(
                 f'norm_eval=True in {", ".join(still)}: norms keep the statistics they start with. Those of a '
                 'real-valued network do not fit a 1-bit one: set norm_eval=False there.'
+            )
+
+    def _warn_of_still_signs(self, model: nn.Module, optimizer: Optimizer, steps: int) -> None:
+        """Say so where SGD, which does not normalise its steps, is too slow to turn the signs."""
+        if not isinstance(optimizer, SGD) or steps < A_TRIAL:
+            return
+        roles = parameter_roles(model)
+        latent = [(w, g) for g in optimizer.param_groups for w in g['params'] if roles.get(id(w)) == LATENT]
+        sizes = [(weight.detach().abs().mean(), group.get('initial_lr', group['lr'])) for weight, group in latent]
+        rates = [rate * REFERENCE_MAGNITUDE / float(size) for size, rate in sizes if size > 0]
+        way = statistics.median(rates) * steps if rates else SGD_WAY
+        if 0 < way < SGD_WAY:
+            self.warn(
+                f'SGD at this rate will leave most signs where they start in {steps:,} steps (rebnn flips measures '
+                "it). Set optim_wrapper=dict(constructor='ReBNNOptimWrapperConstructor', "
+                "optimizer=dict(_delete_=True, type='Adam', lr=5e-4)), or raise the rate of latent weights "
+                f'{math.ceil(SGD_WAY / way)} times: paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=...))).'
             )
 
     def warn(self, message: str) -> None:

@@ -107,7 +107,7 @@ class SignHistory:
 
 @torch.no_grad()
 def negative_weights(layer: BinaryLayer) -> Tensor:
-    r"""Where the weight that the layer computes with has the lower sign.
+    r"""Return where the weight that the layer computes with has the lower sign.
 
     That is where the integers of :meth:`rebnn_mm.quantizers.WeightQuantizer.codes` are below 0; for most methods where
     the latent weight is, for ReCU, IR-Net and BiBERT where the centred one is, for RBNN where the rotated one is, for
@@ -283,11 +283,11 @@ class FlipRecorder:
         return dict(zip(self.recorded, numbers, strict=True))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What is remembered of each weight, by layer: uint8 on the CPU."""
+        """Recorded bits of each weight, by layer: uint8 on the CPU."""
         return {name: self._histories[name].state.to('cpu', copy=True) for name in self.recorded}
 
     def load_state_dict(self, states: dict[str, Tensor]) -> None:
-        """Go on where another recorder stood; layers that are missing or of another shape begin anew."""
+        """Go on where another recorder stood; layers that are missing or of another shape begin again."""
         for name, state in states.items():
             history = self._histories.get(name)
             if history is not None and history.state.shape == state.shape:

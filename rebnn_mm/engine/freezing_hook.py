@@ -138,7 +138,7 @@ class SignTracker:
         self.negative = weight < 0
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What a resumed run needs."""
+        """Return the state that a resumed run needs."""
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

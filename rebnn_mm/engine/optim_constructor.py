@@ -63,7 +63,7 @@ OPTIONS = (
     'bias_lr_mult', 'bias_decay_mult', 'norm_decay_mult', 'dwconv_decay_mult', 'flat_decay_mult', 'dcn_offset_lr_mult',
     'custom_keys', 'bypass_duplicate', 'roles',
 )  # fmt: skip
-"""What ``paramwise_cfg`` may hold; all but the last are mmengine's, which passes over others without a word."""
+"""Keys of ``paramwise_cfg``; all but the last are mmengine's, which ignores unknown ones silently."""
 
 REFERENCE_MAGNITUDE = 0.01
 """The mean magnitude at which a layer of latent weights trains at the rate of the config, ``lr * lr_mult``."""
@@ -161,7 +161,7 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
             print_log(self._described(lines), logger='current')
 
     def _options_of(self, role: str, own: Mapping[str, Any]) -> dict[str, Any]:
-        """What a role adds to a parameter's own options, those that mmengine found for it."""
+        """Options that a role adds to those that mmengine found for the parameter."""
         given = self.role_options.get(role, {})
         options: dict[str, Any] = {}
         # mmengine notes the options of a custom key, its factors with them, in the group.
@@ -253,7 +253,7 @@ def apply_relative_rates(
 
 
 class _SharedMinimum:
-    """What a scheduler with one ``eta_min`` for all groups becomes: each rate falls to the same share of its start."""
+    """Convert a scheduler with one ``eta_min`` for all groups: each rate falls to the same share of its start."""
 
     eta_min: float
     base_values: list[float]

@@ -1,4 +1,4 @@
-"""What is done around each step of a PyTorch optimizer, on gradients that are final."""
+"""Functions that run around each step of a PyTorch optimizer, on final gradients."""
 
 from collections.abc import Callable
 from typing import Any

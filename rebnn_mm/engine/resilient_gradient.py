@@ -1,18 +1,163 @@
-"""The resilient gradient of a whole model, around any PyTorch optimizer."""
+"""The resilient gradient of a whole model, around any PyTorch optimizer.
 
-from collections.abc import Sequence
+What happens before and after a step is computed for the joined channels of all layers that have the same options.
+"""
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 from ..errors import RebnnError
-from ..functional import channel_mean_abs
+from ..functional import bounded, channel_dims, channel_mean_abs, flip_share, limited, zero_outside_one_
+from ..functional.resilient import add_reconstruction_, flips_since, join_channels, measured
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
+from ..methods.rebnn import ALPHA_MIN
 from .optimizer_step import around_step, local, refuse_fsdp1
-from .resilient_layer import ResilientLayer, after_step, before_step, count_step
+
+
+class LayerCounts:
+    """What is counted of one layer between two entries of the log, on the weight's device; and since training began.
+
+    Args:
+        weight: the layer's latent weight.
+    """
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weights = weight.numel()
+        self.steps = 0
+        """Steps since :meth:`clear`."""
+        channels = len(weight)
+        self.flips = torch.zeros(channels, dtype=torch.int64, device=weight.device)
+        """Weights flipped, by channel."""
+        self.flip_backs = torch.zeros_like(self.flips)
+        """Of these the ones that the step before had flipped, too: there and back."""
+        self.task_squares = torch.zeros(channels, device=weight.device)
+        """Squared norm of the task's gradient, by channel, summed over steps."""
+        self.term_squares = torch.zeros_like(self.task_squares)
+        """The same of the reconstruction term."""
+        self._flips_before, self._steps_before = 0, 0
+
+    @property
+    def all_flips(self) -> int:
+        """Weights flipped by all steps of the run; brings a number from the device."""
+        return self._flips_before + int(self.flips.sum())
+
+    @property
+    def all_steps(self) -> int:
+        """Steps of the run."""
+        return self._steps_before + self.steps
+
+    def clear(self) -> None:
+        """Begin again; what was counted stays in :attr:`all_flips` and :attr:`all_steps`."""
+        self.resume(self.all_flips, self.all_steps)
+        self.steps = 0
+        for sums in (self.flips, self.flip_backs, self.task_squares, self.term_squares):
+            sums.zero_()
+
+    def resume(self, flips: int, steps: int) -> None:
+        """Count on from what an earlier run had."""
+        self._flips_before, self._steps_before = flips, steps
+
+
+class ResilientLayer:
+    """One layer to which the reconstruction term is applied, and its gamma; :func:`before_step`, :func:`after_step`.
+
+    Args:
+        name: the layer's name, for errors and saved state.
+        layer: a binary layer whose weight quantizer is :class:`rebnn_mm.methods.ReBNNWeight`.
+    """
+
+    def __init__(self, name: str, layer: BinaryLayer) -> None:
+        assert isinstance(layer.weight_quantizer, ReBNNWeight)
+        self.name = name
+        self.quantizer: ReBNNWeight = layer.weight_quantizer
+        self.parameter = layer.weight
+        self.weight = local(layer.weight)
+        self.counts = LayerCounts(self.weight)
+        self.fan_in = self.counts.task_squares.new_full((len(self.weight),), math.prod(self.weight.shape[1:]))
+        """Weights of a channel, for each."""
+        self.negative: Tensor | None = None
+        """Where the latent weight was negative before the step, if the step moves it."""
+        self.changed: Tensor | None = None
+        """Where the last step has changed signs."""
+        self.max_gradient: Tensor | None = None
+        self._window_start: Tensor | None = None
+        self._window_steps = 0
+
+    @property
+    def frozen(self) -> bool:
+        """Whether this step leaves the weight alone."""
+        return not self.parameter.requires_grad or self.parameter.grad is None
+
+    @property
+    def alpha(self) -> Tensor:
+        """Scaling factor of the channels that this process holds."""
+        return local(self.quantizer.alpha)
+
+    @property
+    def gamma(self) -> Tensor:
+        """Balanced parameter of the channels that this process holds."""
+        return local(self.quantizer.gamma)
+
+    def shard_gamma(self) -> None:
+        """Share gamma out as the weight's channels are, which FSDP2 leaves to the owners of buffers."""
+        weight, gamma = self.parameter, self.quantizer.gamma
+        if isinstance(weight, DTensor) and not isinstance(gamma, DTensor):
+            self.quantizer.gamma = distribute_tensor(gamma, weight.device_mesh, weight.placements)
+
+    @property
+    def latent(self) -> Tensor:
+        """The weight whose signs are taken: centred, if the quantizer centres."""
+        return self.quantizer.latent(self.weight)
+
+    @property
+    def learns(self) -> bool:
+        """Whether gamma is learned."""
+        return isinstance(self.quantizer.gamma_mode, str)
+
+    @property
+    def masks(self) -> bool:
+        """Whether the factor 1[|w| <= 1] of the gradient is left to the step."""
+        return self.quantizer.variant == 'paper'
+
+    def open_window(self) -> None:
+        """Note the signs that a window of several steps begins with."""
+        if self.learns and self.quantizer.flip_window != 1 and self._window_start is None:
+            self._window_start = self.negative
+
+    def count_in_window(self) -> None:
+        """End a window that is full."""
+        self._window_steps += 1
+        if self._window_steps == self.quantizer.flip_window:
+            self.close_window()
+
+    @torch.no_grad()
+    def close_window(self) -> None:
+        """Renew gamma from the flips since the window began, and begin a new one."""
+        if self._window_start is not None and self.max_gradient is not None:
+            share = flip_share(self._window_start ^ (self.latent < 0))
+            self.gamma.copy_(_learned([self], self.max_gradient, share))
+        self._window_start, self._window_steps = None, 0
+
+    def state_dict(self) -> dict[str, Any]:
+        """Flips and steps so far, and the open flip window where flips are not counted per step."""
+        state: dict[str, Any] = {'flips': self.counts.all_flips, 'steps': self.counts.all_steps}
+        if self._window_start is not None:
+            state |= {'window_start': self._window_start, 'window_steps': self._window_steps}
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Count on, and continue an open flip window."""
+        self.counts.resume(state.get('flips', 0), state.get('steps', 0))
+        if 'window_start' in state:
+            self._window_start = state['window_start'].to(self.weight.device)
+            self._window_steps = state['window_steps']
 
 
 class ResilientGradient:
@@ -107,6 +252,7 @@ class ResilientGradient:
                 )
             layer.quantizer.attach(self)
             layer.shard_gamma()
+        layers.sort(key=_fan_in)
 
         def before() -> None:
             if getattr(optimizer, 'grad_scale', None) is not None:
@@ -148,7 +294,7 @@ class ResilientGradient:
 
     @torch.no_grad()
     def statistics(self) -> dict[str, float]:
-        """What happened since the last call, over all layers; brings the numbers from the device together.
+        """Summarise what happened since the last call, over all layers; gathers the numbers from the device.
 
         Returns:
             dict[str, float]:
@@ -244,9 +390,14 @@ class ResilientGradient:
                 self._layers[name].load_state_dict(state)
 
 
-def _on_bound(quantizers: Sequence[ReBNNWeight], which: int) -> torch.Tensor:
+def _on_bound(quantizers: Sequence[ReBNNWeight], which: int) -> Tensor:
     """Share of channels whose gamma is on its lower (0) or upper (1) bound."""
     return torch.cat([local(q.gamma) == q.gamma_bounds[which] for q in quantizers if q.gamma_bounds]).double().mean()
+
+
+def _fan_in(layer: ResilientLayer) -> int:
+    """Weights of a channel; layers of one fan-in that stand together are computed at once."""
+    return math.prod(layer.weight.shape[1:])
 
 
 def _refuse_tied(layers: Sequence[ResilientLayer]) -> None:
@@ -266,3 +417,155 @@ def fused_message(optimizer: Optimizer) -> str:
         f'ReBNNHook: optimizer {type(optimizer).__name__}(fused=True) with AMP sees scaled gradients, so gamma would '
         'be wrong by the loss scale. Use fused=False in optim_wrapper.optimizer.'
     )
+
+
+@torch.no_grad()
+def before_step(layers: Sequence[ResilientLayer]) -> None:
+    """Finish the gradients: the mask of Eq. 5, the reconstruction term of Eq. 8 and 16, the centring."""
+    moving = []
+    for layer in layers:
+        layer.negative = None
+        if layer.frozen:
+            _pull_alpha(layer)
+        else:
+            moving.append(layer)
+    for layer in moving:
+        if layer.quantizer.gamma_mode == 0:
+            latent = layer.latent
+            layer.negative = latent < 0
+            if layer.masks:
+                zero_outside_one_(_gradient(layer), latent)
+    for group in _alike(moving, _term_key):
+        _add_terms(group)
+    for layer in moving:
+        if layer.quantizer.center is not None:
+            grad = _gradient(layer)
+            grad.sub_(grad.mean(dim=channel_dims(grad), keepdim=True))
+
+
+@torch.no_grad()
+def after_step(layers: Sequence[ResilientLayer]) -> None:
+    """Count flips, renew gamma (Eq. 14), keep alpha positive."""
+    for alphas in _alike([layer.alpha for layer in layers], lambda alpha: (alpha.device, alpha.dtype)):
+        torch._foreach_clamp_min_(alphas, ALPHA_MIN)
+    for group in _alike([layer for layer in layers if layer.negative is not None], _learning_key):
+        _count_and_learn(group)
+
+
+def count_step(layers: Sequence[ResilientLayer]) -> None:
+    """Count the step where it moved a layer; apart from the rest, so that a compiler sees no number change."""
+    for layer in layers:
+        layer.counts.steps += layer.negative is not None
+
+
+def _term_key(layer: ResilientLayer) -> Hashable:
+    """Return what layers have in common whose terms are computed at once; None for a layer without one."""
+    quantizer, weight = layer.quantizer, layer.weight
+    if quantizer.gamma_mode == 0:
+        return None
+    return quantizer.max_share, layer.masks, weight.device, weight.dtype
+
+
+def _learning_key(layer: ResilientLayer) -> Hashable:
+    quantizer, weight = layer.quantizer, layer.weight
+    mode = quantizer.gamma_mode if layer.learns else None
+    options = mode, quantizer.gamma_bounds, quantizer.flip_window
+    return *options, layer.changed is None, weight.device, weight.dtype
+
+
+def _alike(items: Iterable[Any], key: Callable[[Any], Hashable]) -> list[list[Any]]:
+    """Items in groups of one key; those whose key is None in none."""
+    groups: dict[Hashable, list[Any]] = {}
+    for item in items:
+        found = key(item)
+        if found is not None:
+            groups.setdefault(found, []).append(item)
+    return list(groups.values())
+
+
+def _gradient(layer: ResilientLayer) -> Tensor:
+    grad = layer.parameter.grad
+    assert grad is not None
+    return local(grad)
+
+
+def _of_channels(layers: Sequence[ResilientLayer], *names: str) -> Sequence[Tensor]:
+    """Join what layers have of each channel, by name."""
+    return torch.cat([getattr(layer, name) for name in names for layer in layers]).split(
+        sum(len(layer.weight) for layer in layers)
+    )
+
+
+def _pull_alpha(layer: ResilientLayer) -> None:
+    """The term's part in the gradient of alpha, of a layer whose weight is frozen."""
+    quantizer = layer.quantizer
+    if quantizer.gamma_mode != 0 and quantizer.alpha.grad is not None:
+        pull = (
+            torch.linalg.vector_norm(layer.latent, ord=1, dim=channel_dims(layer.latent)) - layer.alpha * layer.fan_in
+        )
+        local(quantizer.alpha.grad).sub_(layer.gamma.to(pull.dtype) * pull)
+
+
+def _add_terms(layers: Sequence[ResilientLayer]) -> None:
+    """Add the reconstruction term of layers, note what they learn gamma from, and measure the two gradients."""
+    sizes = [len(layer.weight) for layer in layers]
+    grads = [_gradient(layer) for layer in layers]
+    grad, latent = join_channels(grads), join_channels([layer.latent for layer in layers])
+    alpha, gamma, fan_in = _of_channels(layers, 'alpha', 'gamma', 'fan_in')
+    found = measured(grad, latent, alpha)
+    gamma = limited(gamma, found.task, found.distance, layers[0].quantizer.max_share)
+    largest = (found.largest / alpha).split(sizes)
+    negative = found.negative.split([layer.weight.numel() for layer in layers])
+    for layer, own_negative, own_largest in zip(layers, negative, largest, strict=True):
+        layer.negative = own_negative.view(layer.weight.shape)
+        if layer.learns:
+            layer.max_gradient = own_largest
+            layer.open_window()
+    add_reconstruction_(grad, latent, alpha, gamma, layers[0].masks, found.residuals)
+    finished = grad.values.split([own.numel() for own in grads])
+    torch._foreach_copy_(grads, [part.view(own.shape) for part, own in zip(finished, grads, strict=True)])
+    # sum_j (w - alpha b) b = sum_j |w| - M alpha, which needs no further pass over products.
+    pulls = (gamma * (found.magnitude - alpha * fan_in)).split(sizes)
+    trained = [
+        (local(layer.quantizer.alpha.grad), pull)
+        for layer, pull in zip(layers, pulls, strict=True)
+        if layer.quantizer.alpha.grad is not None
+    ]
+    if trained:
+        torch._foreach_sub_([own for own, _ in trained], [pull for _, pull in trained])
+    norms = [*found.task.float().split(sizes), *(gamma * found.distance).float().split(sizes)]
+    counts = [layer.counts for layer in layers]
+    squares = [count.task_squares for count in counts] + [count.term_squares for count in counts]
+    torch._foreach_addcmul_(squares, norms, norms)
+
+
+def _count_and_learn(layers: Sequence[ResilientLayer]) -> None:
+    """Count the flips of a step, and renew the gamma of layers that learn it."""
+    sizes = [len(layer.weight) for layer in layers]
+    negative, before = ([getattr(layer, name) for layer in layers] for name in ('negative', 'changed'))
+    changed, flips, backs = flips_since(
+        torch.cat([own.flatten() for own in negative]),
+        join_channels([layer.latent for layer in layers]),
+        None if before[0] is None else torch.cat([own.flatten() for own in before]),
+    )
+    for layer, own in zip(layers, changed.split([layer.weight.numel() for layer in layers]), strict=True):
+        layer.changed = own.view(layer.weight.shape)
+    counts = [layer.counts for layer in layers]
+    into = [count.flips for count in counts] + [count.flip_backs for count in counts]
+    torch._foreach_add_(into, [*flips.split(sizes), *backs.split(sizes)])
+    if layers[0].learns and layers[0].quantizer.flip_window == 1:
+        max_gradient, fan_in = _of_channels(layers, 'max_gradient', 'fan_in')
+        gamma = _learned(layers, max_gradient, flips / fan_in)
+        torch._foreach_copy_([layer.gamma for layer in layers], gamma.split(sizes))
+    elif layers[0].learns:
+        for layer in layers:
+            layer.count_in_window()
+
+
+def _learned(layers: Sequence[ResilientLayer], max_gradient: Tensor, share_of_flips: Tensor) -> Tensor:
+    """Gamma of the channels of layers that learn it alike."""
+    quantizer = layers[0].quantizer
+    gamma = max_gradient.to(quantizer.gamma.dtype)
+    if quantizer.gamma_mode == 'adaptive':
+        gamma = gamma * share_of_flips
+    return bounded(gamma, quantizer.gamma_bounds)

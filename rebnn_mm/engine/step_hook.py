@@ -1,4 +1,4 @@
-"""What mmengine hooks that stand around the optimizer's steps of binary layers share."""
+"""Base of mmengine hooks that run around the optimizer's steps of binary layers."""
 
 import math
 from collections.abc import Callable

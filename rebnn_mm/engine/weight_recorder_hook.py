@@ -22,7 +22,7 @@ from .flip_recorder import FlipCounts, FlipRecorder
 CHECKPOINT_KEY = 'binary_weight_record'
 
 RECORD_FILE = 'vis_data/binary_weights.jsonl'
-"""Where the record is, below a run's log directory (``work_dir/<timestamp>``)."""
+"""Path of the record below a run's log directory (``work_dir/<timestamp>``)."""
 
 SNAPSHOTS = 8
 """Distributions over a whole run beside the first one, if their distance is not given."""

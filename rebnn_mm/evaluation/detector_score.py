@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
 
 class Score(NamedTuple):
-    """What :func:`score` finds.
+    """Result of :func:`score`.
 
     Attributes:
         images: how many there are.

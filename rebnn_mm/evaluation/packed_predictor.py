@@ -39,7 +39,7 @@ RUNNER_KEYS = (
     'randomness',
     'experiment_name',
 )
-"""What testing takes from a config. Hooks of the training method have nothing to find in a packed file."""
+"""Keys that testing takes from a config. Hooks of the training method have nothing to find in a packed file."""
 
 
 class PackedPredictor(BaseModel):

@@ -26,7 +26,7 @@ FEW = 10
 """Below so many images, ranges are those of single images."""
 
 ROUNDING = 1e-5
-"""Of the mean of a channel."""
+"""Tolerance for the mean of a channel."""
 
 NEIGHBOURS = 0.3
 """Correlation of neighbouring pixels up to which an image is taken for noise; photographs have 0.5 and more."""

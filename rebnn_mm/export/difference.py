@@ -34,7 +34,7 @@ TIE = 1e-5
 
 
 class Agreement(NamedTuple):
-    """What :func:`agreement` finds.
+    """Result of :func:`agreement`.
 
     Attributes:
         missing: detections of the first set without a partner.
@@ -59,7 +59,7 @@ Found = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Difference(NamedTuple):
-    """What an option changes, against the same file without it.
+    """Effect of an option, compared with the same file without it.
 
     Attributes:
         difference: largest difference of an output; for a detector, of the score of the same box.

@@ -6,7 +6,7 @@ import numpy as np
 
 
 class Distance(NamedTuple):
-    """What :func:`distance_of` finds.
+    """Result of :func:`distance_of`.
 
     Attributes:
         absolute: largest difference; of truth values and whole numbers, the share of those that are others.

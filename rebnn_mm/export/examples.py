@@ -1,4 +1,4 @@
-"""What a model and its file are compared on: images and texts, as the network takes them."""
+"""Examples on which a model and its file are compared: images and texts, as the network takes them."""
 
 import json
 from collections.abc import Mapping

@@ -29,6 +29,7 @@ from .options import PLAIN, Options
 from .passes import channels_last as put_last
 from .passes import (
     compact,
+    fold_factors,
     fold_norms,
     fuse,
     halve_stem,
@@ -50,7 +51,7 @@ Pass = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 class Quantised(NamedTuple):
-    """What became int8.
+    """Result of choosing layers for int8.
 
     Attributes:
         choices: every real-valued layer, with the reason why it became int8 or did not.
@@ -96,7 +97,7 @@ class Export(NamedTuple):
 
 
 def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pass]:
-    """What happens to a graph between tracing and the file, in its order.
+    """List the passes between tracing and the file, in their order.
 
     Args:
         task: of the graph.
@@ -123,6 +124,7 @@ def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pa
         (spread_norms, fused),
         (fuse, fused),
         (fold_norms, fused),
+        (fold_factors, fused and options.fast),
         (channels_last, fused),
         (quantise_rest, plan is not None),
         (compact, True),

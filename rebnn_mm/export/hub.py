@@ -21,7 +21,7 @@ from .source import load_source
 TUPLE = 'tuple'
 SCOPES = ('mmengine', 'mmcv', 'mmdet', 'mmpretrain', 'rebnn_mm')
 PARTS = ('default_scope', 'model', 'test_dataloader')
-"""What of a config goes along; of the data only how a test image is prepared."""
+"""Parts of a config that are shared; of the data only how a test image is prepared."""
 
 STARTS = ('init_cfg', 'pretrained')
 """Options of a part that say where its first weights come from."""
@@ -53,7 +53,7 @@ def to_json(value: Any) -> Any:
 
 
 def from_json(value: Any) -> Any:
-    """What :func:`to_json` was given.
+    """Invert :func:`to_json`.
 
     Example:
         >>> from_json({'scale': {'tuple': [4, 8]}})
@@ -134,7 +134,7 @@ class HubModel(
         return super()._from_pretrained(strict=strict, **options)
 
     def forward(self, *args: Any, **options: Any) -> Any:
-        """What the model gives."""
+        """Run the model."""
         return self.model(*args, **options)
 
     def write_checkpoint(self, path: str | Path) -> None:

@@ -21,7 +21,7 @@ from ..errors import RebnnError
 from .operators import DOMAIN
 
 TIERS = ('heads', 'all', 'stem')
-"""What may become int8: products whose values never become a sign; shortcuts and others, too; the first layer, too."""
+"""Choices of int8 layers: products that never become a sign; also shortcuts and others; also the first layer."""
 
 PRODUCTS = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')
 
@@ -29,7 +29,7 @@ REAL_OUTPUTS = ('Gemm', 'MatMul')
 """These give real numbers from 8-bit inputs in one step, so that their outputs need not be rounded to 8 bits."""
 
 RESIDUAL = {'BinaryBlock': 6, 'BinaryClipBlock': 6, 'PackedBinaryBlock': 5, 'PackedBinaryClipBlock': 5}
-"""Which input of a block is added behind its sums, and so is no sign yet."""
+"""Number of the block's input that is added after its sums, and so is no sign yet."""
 
 FREE_INPUTS = {'RealRoiAlign': 1, 'RoiAlign': 1}
 """Operators whose inputs from this one on say where to look, not what is seen: boxes."""
@@ -64,7 +64,7 @@ class Choice(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What to quantise and how.
+    """Plan of what to quantise and how.
 
     Attributes:
         choices: every real-valued layer with a weight, in the graph's order.
@@ -83,7 +83,7 @@ class Plan(NamedTuple):
 
     @property
     def weight_bits(self) -> int:
-        """Of the weights of these layers."""
+        """Bits of the weights of these layers."""
         return 7 if self.reduced else 8
 
 
@@ -278,7 +278,7 @@ def calibrated(
 
 
 def values_of(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[str]:
-    """What these nodes read and give, without constants and without what is left out."""
+    """List inputs and outputs of these nodes, without constants and ignored values."""
     constants = {tensor.name for tensor in model.graph.initializer}
     names = dict.fromkeys(name for node in nodes for name in [*node.input, *node.output])
     return [name for name in names if name and name not in constants]
@@ -384,7 +384,7 @@ def _alone(model: onnx.ModelProto, chosen: Sequence[onnx.NodeProto]) -> onnx.Mod
 
 
 def _without_copies(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same object, in which the values that :func:`_alone` copied are read directly."""
+    """Read the values that :func:`_alone` copied directly again, in place."""
     copies = {node.output[0]: node for node in model.graph.node if node.output[0].endswith(ALONE)}
     for node in model.graph.node:
         for index, name in enumerate(node.input):

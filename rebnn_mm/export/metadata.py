@@ -1,4 +1,4 @@
-"""What a packed file says about itself."""
+"""Metadata of a packed file."""
 
 import hashlib
 import json

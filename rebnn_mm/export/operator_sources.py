@@ -1,4 +1,4 @@
-"""What the operators of the domain ``rebnn`` do, in the text form of ONNX functions (docs/operators.md).
+"""Sources of the operators of the domain ``rebnn``, in the text form of ONNX functions (docs/operators.md).
 
 The sums of binary products pass through int32, which says what they are and keeps an optimiser from folding a scale
 into the weights in front of them.
@@ -311,6 +311,14 @@ _ROI_ALIGN = """
     Y = Transpose <perm = [0, 2, 3, 1]> (y)
 """
 
+_UPSAMPLE_ADD = """
+    scales = Constant <value_floats = [1.0, 2.0, 2.0, 1.0]> ()
+    twice = Resize <
+        mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor"
+    > (X, , scales)
+    Y = Add (twice, R)
+"""
+
 _CONV = _CONSTANTS + _LAYOUT
 SOURCES = {
     'BinaryConv': (
@@ -347,5 +355,6 @@ SOURCES = {
         'coordinate_transformation_mode: string = "half_pixel"> (X, rois, batch_indices) => (Y)',
         _ROI_ALIGN,
     ),
+    'RealUpsampleAdd': ('(X, R) => (Y)', _UPSAMPLE_ADD),
 }
 """Signature and body of the function of each operator, by its name."""

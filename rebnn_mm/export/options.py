@@ -1,4 +1,4 @@
-"""What a user asks of a file."""
+"""Options of an export."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any

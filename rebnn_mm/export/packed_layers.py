@@ -1,4 +1,4 @@
-"""What the layers of a trained model become before it is traced: weights are bits, norms are two constants."""
+"""Convert the layers of a trained model before tracing: weights become bits, norms two constants."""
 
 from typing import NamedTuple, cast
 
@@ -22,7 +22,7 @@ CENTRED_SIGNS = {cls.quantize for cls in (RBNNSign, SiMaNSign)}
 
 
 class Centred(nn.Module):
-    """What RBNN and SiMaN do to a sample before they take the sign: the mean is subtracted.
+    """Subtract the mean from a sample, as RBNN and SiMaN do before the sign.
 
     The division by the deviation is left out, which turns no sign.
 
@@ -47,7 +47,7 @@ class Centred(nn.Module):
 
 
 class Operands(NamedTuple):
-    """What a packed layer computes with.
+    """Constants of a packed layer.
 
     Attributes:
         codes: the weight as -1 and +1.
@@ -82,7 +82,7 @@ def bias_of(layer: BinaryLayer) -> Tensor:
 
 
 def sign_input(quantizer: ActivationQuantizer) -> tuple[Tensor, nn.Module | None]:
-    """What is added to an input before its sign is taken, and what happens before that."""
+    """Return what is added to an input before its sign, and what happens before that."""
     plain = quantizer.plain_sign
     shift = quantizer.shift if plain else None
     zeros = torch.zeros(quantizer.channels)
@@ -90,7 +90,7 @@ def sign_input(quantizer: ActivationQuantizer) -> tuple[Tensor, nn.Module | None
 
 
 class PackedLayer(nn.Module):
-    """What the packed convolution and the packed linear layer have in common.
+    """Base of the packed convolution and the packed linear layer.
 
     It computes in the order that docs/format.md states, in eval mode and without gradients; in a graph that is being
     exported it stands for one operator.
@@ -139,7 +139,7 @@ class PackedLayer(nn.Module):
 
 
 def _before_sign(quantizer: ActivationQuantizer) -> nn.Module:
-    """What comes before the sign that the operator takes; a quantizer that is not known may take it itself."""
+    """Return what comes before the operator's sign; an unknown quantizer may take the sign itself."""
     if type(quantizer).quantize in CENTRED_SIGNS:
         return Centred(quantizer)
     return quantizer

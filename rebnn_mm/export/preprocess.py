@@ -1,4 +1,4 @@
-"""What a config does to an image before the network sees it, as the packed file states it."""
+"""Preprocessing of a config's test pipeline, as the packed file states it."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ IGNORED = ('LoadAnnotations', 'PackInputs', 'PackDetInputs', 'ToTensor', 'ImageT
 
 
 ORDER = ('resize', 'crop', 'letterbox')
-"""Of the steps that a pipeline may have."""
+"""Order of the steps that a pipeline may have."""
 
 
 ARRAY_SIZE = (32, 32)

@@ -39,7 +39,7 @@ class LayerReport:
 
 @dataclass(frozen=True)
 class Report:
-    """What is in a file.
+    """Contents of a file, counted in bytes.
 
     Attributes:
         layers: in the model's order.

@@ -33,7 +33,7 @@ OWN_IMAGES = 10
 
 
 class Source(NamedTuple):
-    """What an export starts from.
+    """Everything that an export starts from.
 
     Attributes:
         model: the trained model, on the CPU.
@@ -102,13 +102,19 @@ def load_source(
     if texts:
         raise RebnnError('the model takes images, no texts: use --image in place of --text.')
     steps, notes = preprocessing(cfg)
+    task = task_of(model).name
+    if task == 'classification' and 'resize' not in steps and 'crop' not in steps:
+        if size is None:
+            notes.append('It says no size: the file takes images only with --size, or export it with --shape.')
+        else:
+            steps['resize'] = {'mode': 'exact', 'size': [size[1], size[0]]}
     ranging: Sequence[Any] = ()
     if calibration is not None:
         ranging = image_files(calibration) if calibration else training_images(cfg)
     size = size or image_size(cfg, steps)
     examples, origin = [prepared(steps, read_image(path)) for path in images], ''
     if not images:
-        examples, origin = own_images(cfg, steps, None if task_of(model).name == 'detection' else size)
+        examples, origin = own_images(cfg, steps, None if task == 'detection' else size)
     return Source(
         model=model.eval(),
         config=Path(config).name,

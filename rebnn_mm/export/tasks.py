@@ -1,4 +1,4 @@
-"""What a model's file gives: scores, boxes, logits of a text, or what the head gives."""
+"""Outputs of a model's file: scores, boxes, logits of a text, or the outputs of the head."""
 
 import inspect
 from collections.abc import Callable
@@ -27,7 +27,7 @@ CLASSIFIED = ('classification', TEXT)
 
 
 class Task(NamedTuple):
-    """What a file gives.
+    """Kind of output of a file.
 
     Attributes:
         name: ``'classification'``, ``'detection'``, ``'text-classification'`` or ``'raw'``.
@@ -75,7 +75,7 @@ def graph_of(model: nn.Module, task: Task, example: Tensor | None = None) -> onn
 
 @torch.no_grad()
 def torch_outputs(model: Any, task: Task, example: Example, regions: np.ndarray | None = None) -> list[np.ndarray]:
-    """What PyTorch gives for an example in eval mode, in the order of the file's outputs.
+    """Run PyTorch on an example in eval mode; outputs in the order of the file's.
 
     Args:
         model: the trained model on the CPU, in eval mode.
@@ -326,5 +326,5 @@ def text_graph(model: Any) -> onnx.ModelProto:
 
 @torch.no_grad()
 def text_logits(model: Any, text: Text) -> np.ndarray:
-    """What PyTorch gives, by the classifier's own forward pass."""
+    """Run the classifier's own forward pass in PyTorch."""
     return model({name: torch.from_numpy(values) for name, values in text.inputs.items()}).numpy()

@@ -38,7 +38,7 @@ class TwoValues(NamedTuple):
 
 
 def two_values_of(layer: BinaryLayer) -> TwoValues | None:
-    """What a layer computes with, if its weights or its inputs have two values other than -1 and +1.
+    """Return the two values of a layer whose weights or inputs are not -1 and +1.
 
     Returns:
         TwoValues | None: None for signs, which need no more than a factor, and for more than two values.

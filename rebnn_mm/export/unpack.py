@@ -36,13 +36,13 @@ from .tasks import TEXT, Task, graph_of, task_of
 from .two_valued import two_values_of
 
 Place = tuple[str, ...]
-"""Where a graph holds a constant: our node, its kind and the number of the input; else the constant's own name."""
+"""Place of a constant in a graph: our node, its kind and the number of the input; else the constant's own name."""
 
 CLOSE = 1e-5
 """Largest relative difference of a file's number and the same one out of the unpacked network."""
 
 SIZE = (64, 64)
-"""Of the image that a model is traced with where it takes any."""
+"""Size of the image that a model is traced with, if it takes any."""
 
 DEQUANTISED = '_DequantizeLinear_Output'
 
@@ -127,7 +127,7 @@ def constants(model: onnx.ModelProto) -> dict[Place, NDArray]:
 
 
 def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | None:
-    """What a node makes of constants to store them in another form; None if it is another node."""
+    """Evaluate a node that stores constants in another form; None for any other node."""
     if node.op_type not in ('Cast', 'ConstantOfShape', 'DequantizeLinear') or any(value is None for value in inputs):
         return None
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}

@@ -47,7 +47,7 @@ them. Each region is therefore compared with the one of the file that it is most
 """
 
 OPERANDS = ('query', 'key', 'value')
-"""What a binary attention takes the signs of."""
+"""Inputs of a binary attention whose signs it takes."""
 
 REGIONS = ('RoiAlign', 'RealRoiAlign')
 """Operators whose second input are regions."""
@@ -72,7 +72,7 @@ class Flips(NamedTuple):
 
 
 class Verification(NamedTuple):
-    """What a comparison found.
+    """Result of a comparison.
 
     Attributes:
         images: how many images or texts were compared.
@@ -94,7 +94,7 @@ class Verification(NamedTuple):
 
     @property
     def flipped(self) -> Flips:
-        """Of all layers together."""
+        """Sum over all layers."""
         layers = self.flips.values()
         return Flips(sum(layer.flipped for layer in layers), sum(layer.compared for layer in layers))
 
@@ -184,7 +184,7 @@ def _run(session: onnxruntime.InferenceSession, feeds: dict[str, np.ndarray]) ->
 
 
 def with_signs(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The same graph with more outputs: what goes into every binary operator, and a detector's regions.
+    """Add outputs to the graph: the input of every binary operator, and a detector's regions.
 
     Example:
         >>> with_signs(onnx.ModelProto()) == onnx.ModelProto()
@@ -334,7 +334,7 @@ def _compared(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray
 def _with_signs_of_the_file(
     trained: nn.Module, task: Task, example: Example, given: Mapping[str, np.ndarray], regions: np.ndarray | None
 ) -> Arrays | None:
-    """What PyTorch gives where every binary layer takes the signs, and the second stage the regions, of the file.
+    """Run PyTorch with the signs of the file in every binary layer, and its regions in the second stage.
 
     Each piece of the network between two signs then starts from what it starts from in the file.
 

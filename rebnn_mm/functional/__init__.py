@@ -1,4 +1,4 @@
-"""What several methods share, as pure PyTorch functions: no framework, no state."""
+"""Functions that several methods share, in pure PyTorch: no framework, no state."""
 
 from .channel import (
     channel_centred,
@@ -10,17 +10,8 @@ from .channel import (
     weight_dims,
 )
 from .levels import symmetric_codes, symmetric_round, ternary_codes
-from .resilient import (
-    bounded,
-    flip_count,
-    flip_share,
-    limited,
-    max_gradient,
-    reconstruction_gradient,
-    reconstruction_loss,
-    reconstruction_residual,
-)
-from .scaled_sign import scaled_sign, tensor_sign, tensor_sign_codes, zero_outside_one, zero_outside_one_
+from .resilient import bounded, flip_share, limited
+from .scaled_sign import tensor_sign, tensor_sign_codes, zero_outside_one, zero_outside_one_
 from .sign import (
     checked_sharpness,
     is_pair,
@@ -30,7 +21,6 @@ from .sign import (
     sign_identity,
     sign_ste,
     sign_tanh,
-    sign_within,
     step_ste,
     straight_through,
 )
@@ -41,24 +31,17 @@ __all__ = [
     'channel_dims',
     'channel_mean_abs',
     'checked_sharpness',
-    'flip_count',
     'flip_share',
     'is_pair',
     'limited',
-    'max_gradient',
     'per_channel',
     'per_channel_factor',
-    'reconstruction_gradient',
-    'reconstruction_loss',
-    'reconstruction_residual',
-    'scaled_sign',
     'sharpness_at',
     'sign',
     'sign_approx',
     'sign_identity',
     'sign_ste',
     'sign_tanh',
-    'sign_within',
     'standardised',
     'step_ste',
     'straight_through',

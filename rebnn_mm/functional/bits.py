@@ -6,6 +6,7 @@ have run in Triton's interpreter only, not on a GPU yet. This file is imported w
 Bits lie in the order in which the values lie in memory, eight to a byte, the first in the lowest bit.
 """
 
+import math
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -14,11 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .native import VARIABLE
+
 INTERPRETED = os.environ.get('TRITON_INTERPRET') == '1'
 """Whether Triton's kernels are run by its interpreter, on tensors of a CPU."""
 
 triton: Any = None
-if INTERPRETED or torch.cuda.is_available():
+if os.environ.get(VARIABLE) != '0' and (INTERPRETED or torch.cuda.is_available()):
     try:
         import triton  # type: ignore[no-redef]
         import triton.language as tl
@@ -26,7 +29,13 @@ if INTERPRETED or torch.cuda.is_available():
         triton = None
 
 NEGATIVE, WITHIN_ONE, TRUE = 0, 1, 2
-"""What a bit says of a value: that it is below 0, at most 1 in magnitude, or not 0."""
+"""Meaning of a bit: the value is below 0, at most 1 in magnitude, or not 0."""
+
+MASKS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder='little').view(bool)
+"""The eight flags of a byte."""
+
+SIGNS = np.where(MASKS, np.float32(-1), np.float32(1))
+"""-1 for each that is set."""
 
 BLOCK = 1024
 """Values that one program of a kernel packs or unpacks."""
@@ -34,14 +43,12 @@ BLOCK = 1024
 if triton is not None:
 
     @triton.jit
-    def _pack(x, shift, bits, count, inner, channels, SHIFTED: tl.constexpr, WHAT: tl.constexpr, BYTES: tl.constexpr):  # type: ignore[no-untyped-def]
-        byte = tl.program_id(0) * BYTES + tl.arange(0, BYTES)
+    def _pack(x, bits, count, WHAT: tl.constexpr, BYTES: tl.constexpr):  # type: ignore[no-untyped-def]
+        byte = tl.program_id(0).to(tl.int64) * BYTES + tl.arange(0, BYTES)
         place = tl.arange(0, 8)
         i = byte[:, None] * 8 + place[None, :]
         inside = i < count
         value = tl.load(x + i, mask=inside, other=0).to(tl.float32)
-        if SHIFTED:
-            value += tl.load(shift + (i // inner) % channels, mask=inside, other=0).to(tl.float32)
         if WHAT == 0:
             flag = value < 0
         elif WHAT == 1:
@@ -53,22 +60,20 @@ if triton is not None:
 
     @triton.jit
     def _unpack(bits, y, count, SIGNS: tl.constexpr, VALUES: tl.constexpr):  # type: ignore[no-untyped-def]
-        i = tl.program_id(0) * VALUES + tl.arange(0, VALUES)
+        i = tl.program_id(0).to(tl.int64) * VALUES + tl.arange(0, VALUES)
         inside = i < count
         bit = (tl.load(bits + i // 8, mask=inside, other=0).to(tl.int32) >> (i % 8)) & 1
         value = 1 - 2 * bit if SIGNS else bit
         tl.store(y + i, value.to(tl.float32).to(y.dtype.element_ty), mask=inside)
 
 
-def pack(x: Tensor, what: int = NEGATIVE, shift: Tensor | None = None, channel_dim: int = 1) -> Tensor:
-    r"""One bit per value of :math:`x + \beta`.
+def pack(x: Tensor, what: int = NEGATIVE) -> Tensor:
+    """One bit per value.
 
     Args:
         x: any shape; floating point, for :data:`TRUE` also bool. Packed in its own order where it is contiguous or
             laid out with channels last, else in that of a contiguous copy.
         what: :data:`NEGATIVE`, :data:`WITHIN_ONE` or :data:`TRUE`; NaN gives 0, 0 and 1.
-        shift: :math:`\beta`, (C,), of x's channels; None for none.
-        channel_dim: dimension of x that has them.
 
     Returns:
         Tensor: uint8, one-dimensional; the bits behind the last value are 0.
@@ -78,21 +83,21 @@ def pack(x: Tensor, what: int = NEGATIVE, shift: Tensor | None = None, channel_d
         (tensor([5], dtype=torch.uint8), tensor([3], dtype=torch.uint8))
     """
     x = _dense(x.detach())
-    # The kernel adds and compares in float32, which holds every value of these types.
+    # The kernel compares in float32, which holds every value of these types.
     fits = x.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.bool)
-    if triton is not None and fits and (INTERPRETED or x.is_cuda) and (shift is None or shift.dtype == torch.float32):
+    if triton is not None and fits and (INTERPRETED or x.is_cuda):
         bits = x.new_empty((x.numel() + 7) // 8, dtype=torch.uint8)
-        inner, channels = (1, 1) if shift is None else (x.stride(channel_dim), x.shape[channel_dim])
         flat = x.view(torch.uint8) if x.dtype == torch.bool else x
         grid = (triton.cdiv(bits.numel(), BLOCK // 8),)
         if x.numel():
-            weight = flat if shift is None else shift.detach().contiguous()
-            _pack[grid](flat, weight, bits, x.numel(), inner, channels, shift is not None, what, BLOCK // 8)
+            with torch.cuda.device_of(bits):
+                _pack[grid](flat, bits, x.numel(), what, BLOCK // 8)
         return bits
-    if shift is not None:
-        x = x + shift.detach().view(-1, *[1] * (x.dim() - 1 - channel_dim % x.dim()))
-    flags = x < 0 if what == NEGATIVE else x.abs() <= 1 if what == WITHIN_ONE else x != 0
-    return _packed(_in_memory(flags))
+    values: Any = _in_memory(x)
+    if x.device.type == 'cpu' and x.dtype != torch.bfloat16:
+        values = values.numpy()  # one pass, as in the kernel
+    flags = values < 0 if what == NEGATIVE else abs(values) <= 1 if what == WITHIN_ONE else values != 0
+    return _packed(torch.as_tensor(flags))
 
 
 def unpack_mask(bits: Tensor, like: 'Layout') -> Tensor:
@@ -151,17 +156,17 @@ def _packed(flags: Tensor) -> Tensor:
 
 
 def _unpacked(bits: Tensor, like: Layout, dtype: torch.dtype, signs: bool) -> Tensor:
+    count = math.prod(like[0])
+    if bits.device.type == 'cpu' and not (triton is not None and INTERPRETED):
+        table = SIGNS if signs else MASKS
+        return torch.from_numpy(table[bits.numpy()].reshape(-1)[:count]).to(dtype).as_strided(*like)
     y = torch.empty_strided(*like, dtype=dtype, device=bits.device)
-    count = y.numel()
-    if not count:
-        return y
     if triton is not None and (INTERPRETED or bits.is_cuda):
         target = y.view(torch.uint8) if dtype == torch.bool else y
-        _unpack[(triton.cdiv(count, BLOCK),)](bits, target, count, signs, BLOCK)
+        if count:
+            with torch.cuda.device_of(bits):
+                _unpack[(triton.cdiv(count, BLOCK),)](bits, target, count, signs, BLOCK)
         return y
-    if bits.device.type == 'cpu':
-        flat = torch.from_numpy(np.unpackbits(bits.numpy(), count=count, bitorder='little'))
-    else:
-        flat = ((bits[:, None] >> torch.arange(8, dtype=torch.uint8, device=bits.device)) & 1).flatten()[:count]
+    flat = ((bits[:, None] >> torch.arange(8, dtype=torch.uint8, device=bits.device)) & 1).flatten()[:count]
     _in_memory(y).copy_(flat)
     return y.mul_(-2).add_(1) if signs else y

@@ -2,20 +2,17 @@
 
 import ctypes
 import os
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-SUFFIX = {'darwin': '.dylib', 'win32': '.dll'}.get(sys.platform, '.so')
-LIBRARY = Path(__file__).parents[1] / 'deploy' / 'lib' / f'librebnn{SUFFIX}'
-ABI = 4
+from rebnn_mm.native_library import load_kernels
+
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 NCHW, NHWC = 0, 1
 ROW = 16
@@ -63,16 +60,7 @@ class _Parallel(ctypes.Structure):
 @cache
 def library() -> ctypes.CDLL | None:
     """The kernels, or None where there are none of this version or they are switched off."""
-    if os.environ.get(VARIABLE) == '0':
-        return None
-    try:
-        found = ctypes.CDLL(str(LIBRARY))
-        abi = found.rebnn_abi_version()
-    except (OSError, AttributeError):
-        return None
-    found.rebnn_last_error.restype = ctypes.c_char_p
-    found.rebnn_isa.restype = ctypes.c_char_p
-    return found if abi == ABI and found.rebnn_isa() is not None else None
+    return None if os.environ.get(VARIABLE) == '0' else load_kernels()
 
 
 def is_transformed() -> bool:
@@ -110,7 +98,7 @@ def holds_values(*tensors: Tensor) -> bool:
     return all(type(t) in (Tensor, nn.Parameter) and not t.is_meta for t in tensors)
 
 
-def _readable(*tensors: Tensor) -> bool:
+def readable(*tensors: Tensor) -> bool:
     """Whether the memory of these holds their values, in whatever order of the elements."""
     return holds_values(*tensors) and all(
         t.device.type == 'cpu'
@@ -130,10 +118,10 @@ def _differentiable(*tensors: Tensor) -> bool:
 
 def _has_floats(*tensors: Tensor) -> bool:
     """Whether the kernels can read these as float32, in the order of their elements."""
-    return _readable(*tensors) and all(t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
+    return readable(*tensors) and all(t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
 
 
-def _kernels_for(latent: Tensor, *others: Tensor, channels: Sequence[Tensor] = ()) -> ctypes.CDLL | None:
+def kernels_for(latent: Tensor, *others: Tensor, channels: Sequence[Tensor] = ()) -> ctypes.CDLL | None:
     """The kernels, where they can read a latent weight, others of its shape, and one value for each channel."""
     shapes = latent.dim() > 1 and all(t.shape == latent.shape for t in others)
     if not shapes or any(t.shape != latent.shape[:1] for t in channels):
@@ -159,7 +147,7 @@ def _start(tensor: Tensor | None, index: int) -> ctypes.c_void_p | None:
     return ctypes.c_void_p(tensor.data_ptr() + index * tensor.stride(0) * tensor.element_size())
 
 
-def _over_channels(name: str, latent: Tensor, *arguments: Tensor | int | None) -> None:
+def over_channels(name: str, latent: Tensor, *arguments: Tensor | int | None) -> None:
     """Call a kernel of the form (channels, weights, latent, ...) for the channels of a latent weight."""
 
     def run(part: range) -> None:
@@ -191,57 +179,19 @@ def signs(x: Tensor) -> Tensor | None:
     return y
 
 
-def scaled_sign_gradient(grad: Tensor, latent: Tensor, alpha: Tensor, mask: bool) -> tuple[Tensor, Tensor] | None:
-    """Both gradients of :func:`rebnn_mm.functional.scaled_sign`, or None if PyTorch has to compute them.
+def scaled_sign_gradient(grad: Tensor, codes: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Gradients of signs and of their factor, or None if PyTorch has to compute them.
 
     Args:
-        grad: of the binarised weight, (C_out, ...).
-        latent: latent weight, of the same shape.
-        alpha: scaling factor, (C_out,).
-        mask: whether the factor 1[|w| <= 1] belongs to the latent weight's.
+        grad: of their product, (C_out, ...).
+        codes: the signs, of the same shape.
+        alpha: their factor, (C_out,).
     """
-    if _kernels_for(latent, grad, channels=[alpha]) is None:
+    if kernels_for(codes, grad, channels=[alpha]) is None:
         return None
-    grad_latent, grad_alpha = torch.empty_like(latent), torch.empty_like(alpha)
-    _over_channels('rebnn_scaled_sign_gradient', latent, alpha, grad, int(mask), grad_latent, grad_alpha)
-    return grad_latent, grad_alpha
-
-
-def measure_channels(grad: Tensor, latent: Tensor, alpha: Tensor) -> tuple[Tensor, ...] | None:
-    """Negative weights; of each channel max |g|, norm of g, sum of |w|, norm of w - alpha sign(w); or None."""
-    if _kernels_for(latent, grad, channels=[alpha]) is None:
-        return None
-    negative = torch.empty_like(latent, dtype=torch.bool)
-    measured = [torch.empty_like(alpha) for _ in range(4)]
-    _over_channels('rebnn_measure_channels', latent, alpha, grad, negative, *measured)
-    return negative, *measured
-
-
-def add_reconstruction_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tensor, mask: bool) -> bool:
-    """Add gamma (w - alpha sign(w)) to a gradient in place, with a mask after its product with 1[|w| <= 1].
-
-    Returns:
-        bool: False if PyTorch has to do it.
-    """
-    if _kernels_for(latent, grad, channels=[alpha, gamma]) is None:
-        return False
-    _over_channels('rebnn_add_reconstruction', latent, alpha, gamma, int(mask), grad)
-    return True
-
-
-def count_flips(
-    latent: Tensor, negative: Tensor, changed_before: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Where signs have changed, how many in each channel, and how many of them had changed before; or None."""
-    # A model may have been laid out in another order since its signs were noted.
-    flags = [negative] if changed_before is None else [negative, changed_before]
-    fits = all(t.dtype == torch.bool and t.shape == latent.shape and t.is_contiguous() for t in flags)
-    if not fits or not _readable(*flags) or _kernels_for(latent) is None:
-        return None
-    changed = torch.empty_like(negative)
-    flips, backs = (latent.new_empty(len(latent), dtype=torch.int32) for _ in range(2))
-    _over_channels('rebnn_count_flips', latent, negative, changed_before, changed, flips, backs)
-    return changed, flips, backs
+    grad_codes, grad_alpha = torch.empty_like(codes), torch.empty_like(alpha)
+    over_channels('rebnn_scaled_sign_gradient', codes, alpha, grad, 0, grad_codes, grad_alpha)
+    return grad_codes, grad_alpha
 
 
 def packed_signs(weight: Tensor) -> Tensor:
@@ -303,7 +253,6 @@ class _Convolution:
         padding: Sequence[int] = (0, 0),
         dilation: Sequence[int] = (1, 1),
         groups: int = 1,
-        pad_value: int = 0,
     ) -> None:
         found = library()
         assert found is not None
@@ -312,7 +261,7 @@ class _Convolution:
         self.products = weight[0].numel()
         desc = _Description(weight.shape[1] * groups, len(weight), groups)
         desc.kernel[:], desc.stride[:], desc.dilation[:] = list(weight.shape[2:]), list(stride), list(dilation)
-        desc.pad[:], desc.pad_value = [*padding, *padding], pad_value
+        desc.pad[:] = [*padding, *padding]
         bits = packed_signs(weight)
         size = ctypes.c_size_t(bits.numel())
         if found.rebnn_conv_create(ctypes.byref(desc), _start(bits, 0), size, ctypes.byref(self.handle)):
@@ -330,25 +279,18 @@ class _Convolution:
             return None
         return sides[0].value, sides[1].value
 
-    def run(self, sizes: tuple[int, int, int], layout: int, x: Tensor, shift: Tensor | None, y: Tensor) -> None:
+    def run(self, sizes: tuple[int, int, int], layout: int, x: Tensor, y: Tensor) -> None:
         """Write the sums of so many images of this height and width."""
         threads = min(torch.get_num_threads(), self.products * y.numel() // PRODUCTS_PER_THREAD)
         if threads > 1:
-            _threads(threads).submit(self._run, sizes, layout, x, shift, y, _shared_out(threads)).result()
+            _threads(threads).submit(self._run, sizes, layout, x, y, _shared_out(threads)).result()
         else:
-            self._run(sizes, layout, x, shift, y)
+            self._run(sizes, layout, x, y)
 
     def _run(
-        self,
-        sizes: tuple[int, int, int],
-        layout: int,
-        x: Tensor,
-        shift: Tensor | None,
-        y: Tensor,
-        parallel: _Parallel | None = None,
+        self, sizes: tuple[int, int, int], layout: int, x: Tensor, y: Tensor, parallel: _Parallel | None = None
     ) -> None:
         io = _Run(**dict(zip('nhw', sizes, strict=True)), layout=layout, x=x.data_ptr(), y=y.data_ptr())
-        io.shift = None if shift is None else shift.data_ptr()
         needed = ctypes.c_size_t()
         threads = ctypes.c_size_t(parallel.threads if parallel else 1)
         images = map(ctypes.c_int64, sizes)
@@ -363,99 +305,84 @@ class _Convolution:
             raise RuntimeError(self.kernels.rebnn_last_error().decode())
 
 
-def _product_type(
-    x: Tensor, shift: Tensor | None, weight: Tensor, channels: int, groups: int = 1
-) -> torch.dtype | None:
+def _product_type(x: Tensor, weight: Tensor, channels: int, groups: int = 1) -> torch.dtype | None:
     """What type PyTorch would give the product, with so many channels in x; None if the kernels cannot compute it."""
-    if library() is None or x.dtype not in TYPES or weight.dtype not in TYPES or not _readable(x, weight):
+    if library() is None or x.dtype not in TYPES or weight.dtype not in TYPES or not readable(x, weight):
         return None
     # With other sizes they would read beyond the end; PyTorch says what is wrong.
     if channels != weight.shape[1] * groups:
         return None
-    dtype = x.dtype
-    if shift is not None:
-        # They add it in float32.
-        if shift.dtype != torch.float32 or shift.shape != (channels,) or not _readable(shift):
-            return None
-        dtype = shift.dtype
     if torch.is_autocast_enabled('cpu'):
         return torch.get_autocast_dtype('cpu')
-    return dtype if weight.dtype == dtype else None
+    return x.dtype if weight.dtype == x.dtype else None
 
 
 def sign_sums(
     x: Tensor,
-    shift: Tensor | None,
     weight: Tensor,
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
     groups: int,
-    pad_value: int = 0,
 ) -> Tensor | None:
-    r"""Convolution of two signs, :math:`sign(w) \otimes sign(x + \beta)`, or None if PyTorch has to do it.
+    r"""Convolution of two signs, :math:`sign(w) \otimes sign(x)`, or None if PyTorch has to do it.
 
     Args:
         x: (N, C_in, H, W), floating point.
-        shift: (C_in,), or None.
         weight: (C_out, C_in / groups, kh, kw), what the codes are the signs of.
         stride: height and width.
-        padding: height and width, on both sides.
+        padding: height and width, on both sides, with zeros.
         dilation: height and width.
         groups: of the channels.
-        pad_value: what stands around the signs of the input: -1, 0 or +1.
 
     Returns:
         Integers, (N, C_out, H', W'), of the type that PyTorch would give them.
 
     Example:
         >>> x, w = torch.tensor([[[[2.0, -3.0]]]]), torch.tensor([[[[-0.1]]]])
-        >>> sums = sign_sums(x, None, w, (1, 1), (0, 0), (1, 1), 1)
+        >>> sums = sign_sums(x, w, (1, 1), (0, 0), (1, 1), 1)
         >>> sums is None or sums.flatten().tolist() == [-1.0, 1.0]
         True
     """
     if x.dim() != 4 or weight.dim() != 4:
         return None
-    dtype = _product_type(x, shift, weight, x.shape[1], groups)
+    dtype = _product_type(x, weight, x.shape[1], groups)
     if dtype is None:
         return None
     x = x.detach().float().contiguous()
-    shift = None if shift is None else shift.detach().contiguous()
     n, _, height, width = x.shape
     try:
-        conv = _Convolution(weight, stride, padding, dilation, groups, pad_value)
+        conv = _Convolution(weight, stride, padding, dilation, groups)
     except ValueError:
         return None
     sides = conv.output_size(height, width)
     if sides is None:
         return None  # PyTorch says what is wrong
     y = x.new_empty(n, len(weight), *sides)
-    conv.run((n, height, width), NCHW, x, shift, y)
+    conv.run((n, height, width), NCHW, x, y)
     return y.to(dtype)
 
 
-def linear_sign_sums(x: Tensor, shift: Tensor | None, weight: Tensor) -> Tensor | None:
-    r"""Products of two signs, :math:`sign(x + \beta) \, sign(w)^T`, or None if PyTorch has to do it.
+def linear_sign_sums(x: Tensor, weight: Tensor) -> Tensor | None:
+    r"""Products of two signs, :math:`sign(x) \, sign(w)^T`, or None if PyTorch has to do it.
 
     Args:
         x: (..., C_in), floating point.
-        shift: (C_in,), or None.
         weight: (C_out, C_in), what the codes are the signs of.
 
     Returns:
         Integers, (..., C_out), of the type that PyTorch would give them.
 
     Example:
-        >>> sums = linear_sign_sums(torch.tensor([[2.0, -3.0]]), None, torch.tensor([[-0.1, 0.2]]))
+        >>> sums = linear_sign_sums(torch.tensor([[2.0, -3.0]]), torch.tensor([[-0.1, 0.2]]))
         >>> sums is None or sums.tolist() == [[-2.0]]
         True
     """
     if x.dim() == 0 or weight.dim() != 2:
         return None
-    dtype = _product_type(x, shift, weight, x.shape[-1])
+    dtype = _product_type(x, weight, x.shape[-1])
     if dtype is None:
         return None
-    shift = None if shift is None else shift.detach().contiguous()
     rows = x.detach().float().reshape(-1, x.shape[-1]).contiguous()
     y = rows.new_empty(len(rows), len(weight))
     try:
@@ -466,7 +393,7 @@ def linear_sign_sums(x: Tensor, shift: Tensor | None, weight: Tensor) -> Tensor 
     whole = len(rows) // ROW * ROW
     for first, height, width in ((0, whole // ROW, ROW), (whole, 1, len(rows) - whole)):
         if height and width:
-            conv.run((1, height, width), NHWC, rows[first:], shift, y[first : first + height * width])
+            conv.run((1, height, width), NHWC, rows[first:], y[first : first + height * width])
     return y.to(dtype).view(*x.shape[:-1], len(weight))
 
 

@@ -1,110 +1,70 @@
 """The resilient gradient: the weighted reconstruction loss, and the learning rule of its weight gamma."""
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from . import native
-from .channel import channel_dims, per_channel
 from .scaled_sign import zero_outside_one_
-from .sign import sign
 
 
-def reconstruction_loss(weight: Tensor, alpha: Tensor, gamma: Tensor) -> Tensor:
-    r"""Weighted reconstruction loss of one layer.
+class Channels(NamedTuple):
+    """Channels of several weights.
 
-    .. math::
-        L_R = \frac{1}{2} \sum_i \gamma_i \| w_i - \alpha_i \, sign(w_i) \|_2^2
+    Attributes:
+        values: of all, one after the other.
+        matrices: views of these for each fan-in, with a row for each channel.
+    """
 
-    Training adds its gradient (:func:`reconstruction_gradient`) once per optimizer step; this function is for looking
-    at the value and for checking that gradient.
+    values: Tensor
+    matrices: Sequence[Tensor]
+
+    def of_each(self, values: Tensor) -> Sequence[Tensor]:
+        """Share one value for each channel out to the matrices."""
+        return values.split([len(matrix) for matrix in self.matrices])
+
+    def like(self, values: Tensor) -> Sequence[Tensor]:
+        """View other values of the same channels as such matrices."""
+        parts = values.split([matrix.numel() for matrix in self.matrices])
+        return [part.view_as(matrix) for part, matrix in zip(parts, self.matrices, strict=True)]
+
+
+def join_channels(weights: Sequence[Tensor]) -> Channels:
+    """Join weights; neighbours of one fan-in give one matrix.
+
+    On a GPU each operation has to be started, and takes little longer for a whole network than for one layer.
 
     Args:
-        weight: latent weight, shape (C_out, ...).
-        alpha: scaling factor, shape (C_out,).
-        gamma: balanced parameter, shape (C_out,).
-
-    Source: the ReBNN paper, Eq. 7.
+        weights: (C_out, ...) each.
 
     Example:
-        >>> reconstruction_loss(torch.tensor([[1., -3.]]), torch.tensor([2.]), torch.tensor([0.5]))
-        tensor(0.5000)
+        >>> [m.shape for m in join_channels([torch.ones(2, 3), torch.ones(1, 3), torch.ones(4, 5)]).matrices]
+        [torch.Size([3, 3]), torch.Size([4, 5])]
     """
-    residual = weight - per_channel(alpha, weight) * sign(weight)
-    return 0.5 * (gamma * residual.square().sum(dim=channel_dims(weight))).sum()
-
-
-def reconstruction_gradient(weight: Tensor, alpha: Tensor, gamma: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Gradient of the reconstruction loss with respect to latent weight and scaling factor.
-
-    .. math::
-        \frac{\partial L_R}{\partial w_{ij}} = \gamma_i (w_{ij} - \alpha_i b_{ij})
-        \qquad
-        \frac{\partial L_R}{\partial \alpha_i} = -\gamma_i \sum_j (w_{ij} - \alpha_i b_{ij}) b_{ij}
-
-    The paper prints the second one (Eq. 16) without the minus and without the sum; its own loss gives the form here.
-
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        alpha: scaling factor, shape (C_out,).
-        gamma: balanced parameter, shape (C_out,).
-
-    Returns:
-        tuple[Tensor, Tensor]: shapes (C_out, ...) and (C_out,).
-
-    Source: the ReBNN paper, Eq. 7, 8 and 16.
-
-    Example:
-        >>> reconstruction_gradient(torch.tensor([[1., -3.]]), torch.tensor([2.]), torch.tensor([0.5]))
-        (tensor([[-0.5000, -0.5000]]), tensor([-0.]))
-    """
-    residual, pull = reconstruction_residual(weight, alpha)
-    return residual.mul_(per_channel(gamma, weight)), -gamma * pull
-
-
-def reconstruction_residual(weight: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor]:
-    r"""What gamma multiplies in the two gradients.
-
-    .. math::
-        r_{ij} = w_{ij} - \alpha_i b_{ij}
-        \qquad
-        p_i = \sum_j r_{ij} b_{ij}
-
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        alpha: scaling factor, shape (C_out,).
-
-    Returns:
-        tuple[Tensor, Tensor]: r and p, shapes (C_out, ...) and (C_out,).
-
-    Source: the ReBNN paper, Eq. 7, 8 and 16.
-
-    Example:
-        >>> reconstruction_residual(torch.tensor([[1., -4.]]), torch.tensor([2.]))
-        (tensor([[-1., -2.]]), tensor([1.]))
-    """
-    # sum_j (w - alpha b) b = sum_j |w| - M alpha, which needs no further pass over products.
-    pull = torch.linalg.vector_norm(weight, ord=1, dim=channel_dims(weight)) - alpha * weight[0].numel()
-    return _residual(weight, weight < 0, alpha), pull
-
-
-def _residual(weight: Tensor, negative: Tensor, alpha: Tensor) -> Tensor:
-    wide = per_channel(alpha, weight)
-    # In place, because on a CPU a fresh copy of the weight costs more than the arithmetic.
-    return negative.to(weight.dtype).mul_(2 * wide).sub_(wide).add_(weight)
+    values = torch.cat([weight.flatten() for weight in weights])
+    shapes: list[tuple[int, int]] = []
+    for weight in weights:
+        channels, fan_in = len(weight), math.prod(weight.shape[1:])
+        if shapes and shapes[-1][1] == fan_in:
+            channels += shapes.pop()[0]
+        shapes.append((channels, fan_in))
+    parts = values.split([math.prod(shape) for shape in shapes])
+    return Channels(values, [part.view(shape) for part, shape in zip(parts, shapes, strict=True)])
 
 
 class Measured(NamedTuple):
-    """What the rule needs to know of the task's gradient and of the latent weight.
+    r"""What the rule needs to know of the task's gradient and of the latent weight.
 
     Attributes:
-        negative: bool, (C_out, ...), where the weight is negative.
-        largest: largest magnitude of the gradient, shape (C_out,), as are the others.
+        negative: bool, where the weight is negative, of all values.
+        largest: largest magnitude of the gradient of each channel, shape (C,), as are the others.
         task: norm of the gradient.
         magnitude: sum of the magnitudes of the weight.
-        distance: norm of :math:`r_i` of :func:`reconstruction_residual`.
-        residual: :math:`r` itself, where it had to be computed.
+        distance: norm of :math:`r_i = w_i - \alpha_i b_i`.
+        residuals: :math:`r` itself for each matrix, where it had to be computed.
     """
 
     negative: Tensor
@@ -112,110 +72,161 @@ class Measured(NamedTuple):
     task: Tensor
     magnitude: Tensor
     distance: Tensor
-    residual: Tensor | None = None
+    residuals: Sequence[Tensor] = ()
 
 
-def measured(grad: Tensor, latent: Tensor, alpha: Tensor) -> Measured:
-    """Measure the channels of a layer.
+def measured(grad: Channels, latent: Channels, alpha: Tensor) -> Measured:
+    """Measure channels.
 
     Args:
-        grad: gradient of the latent weight before the mask 1[|w| <= 1], shape (C_out, ...).
-        latent: latent weight, of the same shape.
-        alpha: scaling factor, shape (C_out,), positive.
+        grad: gradient of the latent weight before the mask 1[|w| <= 1].
+        latent: latent weight, with as many channels.
+        alpha: scaling factor, shape (C,), positive.
 
     Example:
-        >>> measured(torch.tensor([[3., -4.]]), torch.tensor([[1., -3.]]), torch.tensor([2.])).task
+        >>> grad, latent = join_channels([torch.tensor([[3., -4.]])]), join_channels([torch.tensor([[1., -3.]])])
+        >>> measured(grad, latent, torch.tensor([2.])).task
         tensor([5.])
     """
-    found = native.measure_channels(grad, latent, alpha)
-    if found is not None:
-        return Measured(*found)
-    dims = channel_dims(grad)
-    negative = latent < 0
-    residual = _residual(latent, negative, alpha)
-    task, distance = (torch.linalg.vector_norm(tensor, dim=dims) for tensor in (grad, residual))
-    magnitude = torch.linalg.vector_norm(latent, ord=1, dim=dims)
-    return Measured(negative, _largest(grad), task, magnitude, distance, residual)
+    rows = zip(grad.matrices, latent.matrices, latent.of_each(alpha), strict=True)
+    measures = [measured_by_kernel(*own) for own in rows]
+    found = [own for own in measures if own is not None]
+    residuals: Sequence[Tensor] = ()
+    if len(found) == len(measures):
+        negative = torch.cat([own[0].flatten() for own in found])
+        columns = [own[1:] for own in found]
+    else:
+        negative = latent.values < 0
+        residuals = _residuals(latent, negative, alpha)
+        columns = [
+            (_norms(g, math.inf), _norms(g), _norms(w, 1), _norms(r))
+            for g, w, r in zip(grad.matrices, latent.matrices, residuals, strict=True)
+        ]
+    joined = torch.cat([value for column in zip(*columns, strict=True) for value in column])
+    largest, task, magnitude, distance = joined.split(len(alpha))
+    return Measured(negative, largest, task, magnitude, distance, residuals)
+
+
+def _norms(matrix: Tensor, order: float = 2) -> Tensor:
+    return torch.linalg.vector_norm(matrix, ord=order, dim=1)
+
+
+def _residuals(latent: Channels, negative: Tensor, alpha: Tensor) -> list[Tensor]:
+    rows = zip(latent.matrices, latent.like(negative), latent.of_each(alpha), latent.of_each(-alpha), strict=True)
+    return [torch.where(below, high[:, None], low[:, None]).add_(weight) for weight, below, high, low in rows]
 
 
 def add_reconstruction_(
-    grad: Tensor,
-    latent: Tensor,
+    grad: Channels,
+    latent: Channels,
     alpha: Tensor,
     gamma: Tensor,
     mask: bool = True,
-    residual: Tensor | None = None,
-) -> Tensor:
-    r"""Finish the gradient of a latent weight in place.
+    residuals: Sequence[Tensor] = (),
+) -> None:
+    r"""Finish the gradient of latent weights in place.
 
     .. math::
         \delta_{ij} = \alpha_i G_{ij} 1_{|w_{ij}| \le 1} + \gamma_i (w_{ij} - \alpha_i b_{ij})
 
     Args:
-        grad: :math:`\alpha_i G_{ij}`, shape (C_out, ...).
-        latent: latent weight, of the same shape.
-        alpha: scaling factor, shape (C_out,).
-        gamma: balanced parameter, shape (C_out,).
+        grad: :math:`\alpha_i G_{ij}`.
+        latent: latent weight, with as many channels.
+        alpha: scaling factor, shape (C,).
+        gamma: balanced parameter, shape (C,).
         mask: False leaves out the factor 1[|w| <= 1].
-        residual: w - alpha b, if it is known already; it is overwritten.
+        residuals: w - alpha b of each matrix, if known already.
 
     Source: the ReBNN paper, Eq. 5 and 8.
 
     Example:
-        >>> grad = torch.ones(1, 2)
-        >>> add_reconstruction_(grad, torch.tensor([[0.5, -3.]]), torch.tensor([2.]), torch.tensor([0.5]))
-        tensor([[ 0.2500, -0.5000]])
+        >>> grad, latent = join_channels([torch.ones(1, 2)]), join_channels([torch.tensor([[0.5, -3.]])])
+        >>> add_reconstruction_(grad, latent, torch.tensor([2.]), torch.tensor([0.5]))
+        >>> grad.values
+        tensor([ 0.2500, -0.5000])
     """
-    if residual is None and native.add_reconstruction_(grad, latent, alpha, gamma, mask):
-        return grad
+    if not residuals:
+        channels = latent.of_each(alpha), latent.of_each(gamma)
+        rows = list(zip(grad.matrices, latent.matrices, *channels, strict=True))
+        if all(added_by_kernel_(*own, mask) for own in rows):
+            return
+        residuals = _residuals(latent, latent.values < 0, alpha)
     if mask:
-        zero_outside_one_(grad, latent)
-    if residual is None:
-        residual = _residual(latent, latent < 0, alpha)
-    return grad.add_(residual.mul_(per_channel(gamma, residual)))
+        zero_outside_one_(grad.values, latent.values)
+    for own, residual, factor in zip(grad.matrices, residuals, latent.of_each(gamma), strict=True):
+        own.addcmul_(residual, factor[:, None])
 
 
 def flips_since(
-    negative: Tensor, latent: Tensor, changed_before: Tensor | None = None
+    negative: Tensor, latent: Channels, changed_before: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Signs that a step has changed.
 
     Args:
-        negative: bool, (C_out, ...), where the latent weight was negative before the step.
-        latent: latent weight after it, of the same shape.
+        negative: bool, where the latent weight was negative before the step, of all values.
+        latent: latent weight after it.
         changed_before: bool, where the step before had changed signs.
 
     Returns:
-        tuple[Tensor, Tensor, Tensor]: bool, (C_out, ...), where the sign differs; int32, (C_out,), how many do, and
-        how many of these had changed the step before, too.
+        tuple[Tensor, Tensor, Tensor]: bool, where the sign differs, of all values; int64, (C,), how many do, and how
+        many of these had changed the step before, too.
 
     Example:
-        >>> flips_since(torch.tensor([[True, False]]), torch.tensor([[1., 1.]]))
-        (tensor([[ True, False]]), tensor([1], dtype=torch.int32), tensor([0], dtype=torch.int32))
+        >>> flips_since(torch.tensor([True, False]), join_channels([torch.tensor([[1., 1.]])]))
+        (tensor([ True, False]), tensor([1]), tensor([0]))
     """
-    found = native.count_flips(latent, negative, changed_before)
-    if found is not None:
-        return found
-    changed = negative ^ (latent < 0)
-    flips = flip_count(changed)
-    return changed, flips, torch.zeros_like(flips) if changed_before is None else flip_count(changed & changed_before)
+    rows = list(zip(latent.matrices, latent.like(negative), strict=True))
+    before = [None] * len(rows) if changed_before is None else latent.like(changed_before)
+    found = [counted_by_kernel(*own, changed) for own, changed in zip(rows, before, strict=True)]
+    columns: Sequence[Sequence[Tensor]]
+    if None not in found:
+        flags, *columns = zip(*found, strict=True)
+        changed = torch.cat([own.flatten() for own in flags])
+    else:
+        changed = negative ^ (latent.values < 0)
+        # In 32 bits a sum takes a small fraction of the time that it takes in 64.
+        once = changed.int()
+        again = torch.zeros_like(once) if changed_before is None else once * changed_before
+        columns = [[own.sum(dim=1, dtype=torch.int32) for own in latent.like(counted)] for counted in (once, again)]
+    counted = torch.cat([value for column in columns for value in column]).long()
+    return changed, counted[: len(counted) // 2], counted[len(counted) // 2 :]
 
 
-def flip_count(changed: Tensor) -> Tensor:
-    """Number of weights of each channel whose sign changed.
+def measured_by_kernel(grad: Tensor, latent: Tensor, alpha: Tensor) -> tuple[Tensor, ...] | None:
+    """Negative weights; of each channel max |g|, norm of g, sum of |w|, norm of w - alpha sign(w); or None."""
+    if native.kernels_for(latent, grad, channels=[alpha]) is None:
+        return None
+    negative = torch.empty_like(latent, dtype=torch.bool)
+    measured = [torch.empty_like(alpha) for _ in range(4)]
+    native.over_channels('rebnn_measure_channels', latent, alpha, grad, negative, *measured)
+    return negative, *measured
 
-    Args:
-        changed: bool, shape (C_out, ...).
+
+def added_by_kernel_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tensor, mask: bool) -> bool:
+    """Add gamma (w - alpha sign(w)) to a gradient in place, with a mask after its product with 1[|w| <= 1].
 
     Returns:
-        Tensor: int32, shape (C_out,).
-
-    Example:
-        >>> flip_count(torch.tensor([[True, False], [False, False]]))
-        tensor([1, 0], dtype=torch.int32)
+        bool: False if PyTorch has to do it.
     """
-    # Flat and in 32 bits this takes a small fraction of the time of sum(dim=(1, 2, 3)).
-    return changed.flatten(1).sum(dim=1, dtype=torch.int32)
+    if native.kernels_for(latent, grad, channels=[alpha, gamma]) is None:
+        return False
+    native.over_channels('rebnn_add_reconstruction', latent, alpha, gamma, int(mask), grad)
+    return True
+
+
+def counted_by_kernel(
+    latent: Tensor, negative: Tensor, changed_before: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor] | None:
+    """Where signs have changed, how many in each channel, and how many of them had changed before; or None."""
+    # A model may have been laid out in another order since its signs were noted.
+    flags = [negative] if changed_before is None else [negative, changed_before]
+    fits = all(t.dtype == torch.bool and t.shape == latent.shape and t.is_contiguous() for t in flags)
+    if not fits or not native.readable(*flags) or native.kernels_for(latent) is None:
+        return None
+    changed = torch.empty_like(negative)
+    flips, backs = (latent.new_empty(len(latent), dtype=torch.int32) for _ in range(2))
+    native.over_channels('rebnn_count_flips', latent, negative, changed_before, changed, flips, backs)
+    return changed, flips, backs
 
 
 def flip_share(changed: Tensor) -> Tensor:
@@ -236,35 +247,7 @@ def flip_share(changed: Tensor) -> Tensor:
         >>> flip_share(torch.tensor([[True, False], [False, False]]))
         tensor([0.5000, 0.0000])
     """
-    return flip_count(changed).float() / changed[0].numel()
-
-
-def max_gradient(weight_grad: Tensor, alpha: Tensor) -> Tensor:
-    r"""Largest magnitude of the gradient of the binarised weight in each channel.
-
-    .. math::
-        \max_j |G_{ij}|, \qquad G_{ij} = \frac{1}{\alpha_i} \frac{\partial L}{\partial w_{ij}}
-
-    Args:
-        weight_grad: gradient of the latent weight before the mask 1[|w| <= 1], shape (C_out, ...).
-        alpha: scaling factor, shape (C_out,), positive.
-
-    Returns:
-        Tensor: shape (C_out,).
-
-    Source: the ReBNN paper, second factor of Eq. 14.
-
-    Example:
-        >>> max_gradient(torch.tensor([[0.2, -0.6]]), torch.tensor([0.5]))
-        tensor([1.2000])
-    """
-    return _largest(weight_grad) / alpha
-
-
-def _largest(grad: Tensor) -> Tensor:
-    dims = channel_dims(grad)
-    # Two reductions instead of abs(), which would write a copy of the whole gradient.
-    return torch.maximum(grad.amax(dim=dims), -grad.amin(dim=dims))
+    return changed.flatten(1).sum(dim=1, dtype=torch.int32).float() / changed[0].numel()
 
 
 def bounded(gamma: Tensor, bounds: tuple[float, float] | None) -> Tensor:
@@ -304,6 +287,6 @@ def limited(gamma: Tensor, task: Tensor, distance: Tensor, share: float | None) 
         >>> limited(gamma, task, distance, 0.1), limited(gamma, task, distance, None)
         (tensor([0.0000, 0.1000, 0.5000]), tensor([0.0000, 0.5000, 0.5000]))
     """
-    if share is not None:
-        gamma = torch.minimum(gamma, share * task / distance.clamp(min=torch.finfo(distance.dtype).tiny))
-    return gamma * (task > 0)
+    if share is None:
+        return gamma * (task > 0)
+    return torch.minimum(gamma, share * task / distance.clamp(min=torch.finfo(distance.dtype).tiny))

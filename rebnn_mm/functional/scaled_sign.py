@@ -1,13 +1,9 @@
 """Signs of a weight times a scale, learned or computed from the weight."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from .channel import channel_dims, per_channel, weight_dims
-from .native import scaled_sign_gradient
+from .channel import weight_dims
 from .sign import sign, straight_through
 
 
@@ -37,67 +33,6 @@ def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
     # numbers beyond one. Without a tensor in between, which torch.compile could not follow.
     beyond = 1 + torch.finfo(weight.dtype).eps
     return torch.ops.aten.hardtanh_backward.grad_input(grad, weight, -beyond, beyond, grad_input=grad)
-
-
-class _ScaledSign(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(weight: Tensor, alpha: Tensor, mask: bool) -> Tensor:
-        # Not in place: see :func:`sign` about the compiler.
-        return sign(weight) * per_channel(alpha, weight)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        weight, alpha, mask = inputs
-        ctx.save_for_backward(weight, alpha)
-        ctx.mask = mask
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        weight, alpha = ctx.saved_tensors
-        grad_weight = grad_alpha = None
-        if all(ctx.needs_input_grad[:2]) and not torch.compiler.is_compiling():
-            found = scaled_sign_gradient(grad, weight, alpha, ctx.mask)
-            if found is not None:
-                return *found, None
-        if ctx.needs_input_grad[0]:
-            grad_weight = grad * per_channel(alpha, weight)
-            if ctx.mask:
-                grad_weight = zero_outside_one(grad_weight, weight)
-        if ctx.needs_input_grad[1]:
-            grad_alpha = (grad * sign(weight)).sum(dim=channel_dims(weight))
-        return grad_weight, grad_alpha, None
-
-
-def scaled_sign(weight: Tensor, alpha: Tensor, mask: bool = True) -> Tensor:
-    r"""Binarised weight :math:`\hat w = \alpha \circ sign(w)` with the paper's gradients.
-
-    With :math:`G = \partial L / \partial \hat w`:
-
-    .. math::
-        \frac{\partial L}{\partial w_{ij}} = \alpha_i G_{ij} 1_{|w_{ij}| \le 1}
-        \qquad
-        \frac{\partial L}{\partial \alpha_i} = \sum_j G_{ij} \, sign(w_{ij})
-
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        alpha: scaling factor, shape (C_out,), positive.
-        mask: False leaves out the factor 1[|w| <= 1], so that all of G can be read from the summed gradient at the
-            optimizer step; whoever asks for that multiplies by the factor there
-            (:class:`rebnn_mm.engine.ResilientGradient` does).
-
-    Source: the ReBNN paper, Eq. 2 and 5; chain rule for alpha.
-
-    Example:
-        >>> w = torch.tensor([[0.5, -2.0]], requires_grad=True)
-        >>> a = torch.tensor([0.1], requires_grad=True)
-        >>> (scaled_sign(w, a) * torch.tensor([[1., 3.]])).sum().backward()
-        >>> w.grad, a.grad
-        (tensor([[0.1000, 0.0000]]), tensor([-2.]))
-    """
-    return _ScaledSign.apply(weight, alpha, mask)
 
 
 def tensor_sign_codes(weight: Tensor, per: str = 'tensor', centred: bool = False) -> tuple[Tensor, Tensor]:

@@ -156,7 +156,7 @@ class _SignApprox(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
         (x,) = ctx.saved_tensors
-        return grad_output * x.abs().mul_(-2).add_(2).clamp_(min=0)
+        return grad_output * torch.rsub(x.abs(), 2, alpha=2).clamp_(min=0)
 
 
 class _SignTanh(torch.autograd.Function):
@@ -179,30 +179,8 @@ class _SignTanh(torch.autograd.Function):
         return (x * t).tanh_().square_().neg_().add_(1).mul_(slope) * grad_output, None
 
 
-def sign_ste(x: Tensor) -> Tensor:
+def sign_ste(x: Tensor, width: float = 1.0) -> Tensor:
     r"""Two-valued sign whose gradient passes where the input is small.
-
-    .. math::
-        b = \begin{cases} +1 & x \ge 0 \\ -1 & x < 0 \end{cases}
-        \qquad
-        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, 1_{|x| \le 1}
-
-    Args:
-        x: any shape; NaN gives +1.
-
-    Source: Courbariaux et al. 2016, Eq. 4; sign(0) is +1 by this project's convention.
-
-    Example:
-        >>> x = torch.tensor([-2., -0.5, 0., 0.5], requires_grad=True)
-        >>> sign_ste(x).sum().backward()
-        >>> x.grad
-        tensor([0., 1., 1., 1.])
-    """
-    return _SignSTE.apply(x, 1.0)
-
-
-def sign_within(x: Tensor, width: float) -> Tensor:
-    r"""Two-valued sign whose gradient passes within a width that need not be one.
 
     .. math::
         b = \begin{cases} +1 & x \ge 0 \\ -1 & x < 0 \end{cases}
@@ -213,11 +191,12 @@ def sign_within(x: Tensor, width: float) -> Tensor:
         x: any shape; NaN gives +1.
         width: largest magnitude of an input that gets a gradient.
 
-    Source: :func:`sign_ste` with another width, as the released codes of QuickNet, MeliusNet and BNext have it.
+    Source: Courbariaux et al. 2016, Eq. 4; sign(0) is +1 by this project's convention. Another width is that of the
+        released codes of QuickNet, MeliusNet and BNext.
 
     Example:
-        >>> x = torch.tensor([-2., -1.25, 0., 0.5], requires_grad=True)
-        >>> sign_within(x, 1.25).sum().backward()
+        >>> x = torch.tensor([-2., -0.5, 0., 0.5], requires_grad=True)
+        >>> sign_ste(x).sum().backward()
         >>> x.grad
         tensor([0., 1., 1., 1.])
     """

@@ -15,6 +15,7 @@ from torch.nn import functional
 from torch.utils.flop_counter import conv_flop_count, register_flop_formula
 
 from . import native
+from .channel import channel_dims, per_channel
 from .sign import keep_bits, restore_signs
 
 
@@ -82,8 +83,8 @@ def sum_signs(
 
 def _kernel_sums(x: Tensor, codes: Tensor, geometry: Geometry) -> Tensor | None:
     if geometry.stride:
-        return native.sign_sums(x, None, codes, *geometry)
-    return native.linear_sign_sums(x, None, codes)
+        return native.sign_sums(x, codes, *geometry)
+    return native.linear_sign_sums(x, codes)
 
 
 sign_sums = torch.library.custom_op('rebnn::sign_sums', sum_signs, mutates_args=())
@@ -115,7 +116,7 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(
         x: Tensor,
-        weight: Tensor,
+        weight: Tensor | None,
         codes: Tensor,
         factor: Tensor | None,
         geometry: Geometry,
@@ -126,43 +127,56 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, weight, codes, factor, ctx.geometry, ctx.compute, _ = inputs
+        x, _, codes, factor, ctx.geometry, ctx.compute, _ = inputs
         x_bits, ctx.x_layout = keep_bits(x)
         code_bits, ctx.codes_layout = keep_bits(codes)
         ctx.save_for_backward(x_bits, code_bits, factor)
-        ctx.types = x.dtype, weight.dtype
+        ctx.types = x.dtype, codes.dtype
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x_bits, code_bits, factor = ctx.saved_tensors
-        x_type, weight_type = ctx.types
+        x_type, codes_type = ctx.types
         grad = grad.to(ctx.compute)
         grad_x = grad_weight = None
-        wants_x, wants_weight = ctx.needs_input_grad[:2]
-        weight = restore_signs(code_bits, ctx.codes_layout, grad.dtype)
+        wants_x, wants_codes = ctx.needs_input_grad[0], any(ctx.needs_input_grad[1:4])
+        weight = codes = restore_signs(code_bits, ctx.codes_layout, grad.dtype)
         if wants_x and factor is not None:
-            weight = weight * factor.to(grad.dtype).view(-1, *[1] * (weight.dim() - 1))
+            weight = codes * per_channel(factor.to(grad.dtype), codes)
         x = restore_signs(x_bits, ctx.x_layout, grad.dtype)
         if not ctx.geometry.stride:
             if wants_x:
                 grad_x = grad @ weight
-            if wants_weight:
+            if wants_codes:
                 grad_weight = grad.reshape(-1, grad.shape[-1]).t() @ x.reshape(-1, x.shape[-1])
         else:
             batched = [t if t.dim() == 4 else t[None] for t in (grad, x)]
             stride, padding, dilation, groups = ctx.geometry
-            wanted = [wants_x, wants_weight, False]
+            wanted = [wants_x, wants_codes, False]
             grad_x, grad_weight, _ = torch.ops.aten.convolution_backward(
                 *batched, weight, None, stride, padding, dilation, False, [0, 0], groups, wanted
             )
             if grad_x is not None and grad.dim() == 3:
                 grad_x = grad_x[0]
-        return (
-            None if grad_x is None else grad_x.to(x_type),
-            None if grad_weight is None else grad_weight.to(weight_type),
-            *[None] * 5,
-        )
+        grad_x = None if grad_x is None else grad_x.to(x_type)
+        grad_weight = None if grad_weight is None else grad_weight.to(codes_type)
+        return grad_x, *_shared_out(ctx.needs_input_grad[1:4], grad_weight, codes.to(codes_type), factor), *[None] * 3
+
+
+def _shared_out(
+    wanted: Sequence[bool], grad: Tensor | None, codes: Tensor, factor: Tensor | None
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Gradients of the weight, of its signs and of its factor, which its own gives."""
+    if grad is None or factor is None:
+        return grad if wanted[0] else None, grad if wanted[1] else None, None
+    if all(wanted[1:]):
+        found = native.scaled_sign_gradient(grad, codes, factor)
+        if found is not None:
+            return None, *found
+    grad_codes = grad * per_channel(factor, grad) if wanted[1] else None
+    grad_factor = (grad * codes).sum(dim=channel_dims(grad)) if wanted[2] else None
+    return grad if wanted[0] else None, grad_codes, grad_factor
 
 
 def scaled_sums(
@@ -179,7 +193,7 @@ def scaled_sums(
 
 def sign_product(
     x: Tensor,
-    weight: Tensor,
+    weight: Tensor | None,
     codes: Tensor,
     factor: Tensor | None,
     geometry: Geometry = LINEAR,
@@ -191,23 +205,25 @@ def sign_product(
     .. math::
         y = \alpha \, (b \otimes x), \qquad
         \frac{\partial L}{\partial x} = (\alpha b) \otimes^T \frac{\partial L}{\partial y}, \quad
-        \frac{\partial L}{\partial \hat w} = \frac{\partial L}{\partial y} \otimes x, \quad \hat w = \alpha b
+        G = \frac{\partial L}{\partial \hat w} = \frac{\partial L}{\partial y} \otimes x, \quad
+        \frac{\partial L}{\partial b} = \alpha G, \quad
+        \frac{\partial L}{\partial \alpha_i} = \sum_j G_{ij} b_{ij}
 
     Args:
         x: signs, (N, C_in, H, W) or without N; (..., C_in) for a linear layer.
-        weight: the binarised weight :math:`\hat w`, which receives the gradient; its values are those of the next two.
-        codes: its signs b, of the same shape.
+        weight: the binarised weight :math:`\hat w = \alpha b`, where that receives the gradient G; None where the next
+            two receive theirs.
+        codes: signs b, (C_out, C_in / groups, k, k) or (C_out, C_in).
         factor: :math:`\alpha`, (C_out,); None for 1.
         geometry: of the convolution; :data:`LINEAR` for a product.
         compute: type of the result, by default x's.
         kept: type in which the sums leave the operator; by default that of the result.
 
     Example:
-        >>> x, b = torch.ones(2, 3), torch.tensor([[1.0, -1.0, 1.0]])
-        >>> w = (b * 0.5).requires_grad_()
-        >>> sign_product(x, w, b, torch.tensor([0.5])).sum().backward()
-        >>> w.grad
-        tensor([[2., 2., 2.]])
+        >>> x, b = torch.ones(2, 3), torch.tensor([[1.0, -1.0, 1.0]], requires_grad=True)
+        >>> sign_product(x, None, b, torch.tensor([0.5])).sum().backward()
+        >>> b.grad
+        tensor([[1., 1., 1.]])
     """
     compute = x.dtype if compute is None else compute
     return _Product.apply(x, weight, codes, factor, geometry, compute, kept or compute)

@@ -1,4 +1,4 @@
-"""What a block of a network made for one bit learns beside its convolutions: RPReLU, Maxout, and a gate."""
+"""Learned parts of blocks made for one bit, other than convolutions: RPReLU, Maxout, and a gate."""
 
 from typing import ClassVar
 

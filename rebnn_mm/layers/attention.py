@@ -1,4 +1,4 @@
-"""What stands between the projections and the output layer of an encoder's attention: real, quantized, binary."""
+"""Attention between projections and output layer of an encoder: full precision, quantized, binary."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from ..quantizers.builder import QuantizerConfig
 
 
 class AttentionParts(NamedTuple):
-    """What an attention computes.
+    """Values that an attention computes.
 
     Attributes:
         output: (B, N, H, d), what the output layer sees.

@@ -1,4 +1,4 @@
-"""What binary convolution and binary linear layer have in common."""
+"""Base of binary convolution and binary linear layer."""
 
 import math
 from collections.abc import Sequence
@@ -79,7 +79,7 @@ class BinaryLayer(Named, nn.Module):
         elif self.activation_quantizer is None:
             self.stay_real('no quantizers')
         watch_names()
-        self._has_bias = self._parameters.get('bias') is not None
+        self._without_bias = self._parameters.get('bias') is None
 
     @classmethod
     def activation_with(cls, shift: str | None) -> dict[str, Any]:
@@ -106,6 +106,16 @@ class BinaryLayer(Named, nn.Module):
     def activation_bits(self) -> int:
         """Bits per input value; 32 for a real one."""
         return 32 if self.activation_quantizer is None else self.activation_quantizer.bits
+
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """Refuse a bias where none was, which is what folding a norm into the latent weight ends with."""
+        if name == 'bias' and param is not None and getattr(self, '_without_bias', False) and self.binary:
+            raise RuntimeError(
+                f'{self.described()}: is given a bias, as fuse_conv_bn (--fuse-conv-bn) does when it folds a batch '
+                "norm into the latent weight. That flips signs wherever the norm's weight is negative: load the model "
+                'again and leave its norms in place.'
+            )
+        super().register_parameter(name, param)
 
     def stay_real(self, because: str) -> None:
         """Become the plain torch layer."""
@@ -141,12 +151,12 @@ class BinaryLayer(Named, nn.Module):
             self.activation_quantizer.warn_if_not_driven()
 
     def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
-        """What the torch layer computes, without its bias."""
+        """Compute the torch layer's product, without its bias."""
         raise NotImplementedError(f'{type(self).__name__} has to implement _multiply(x, weight)')
 
     @property
     def _geometry(self) -> Geometry:
-        """Of the convolution; that of a product for other layers."""
+        """Geometry of the convolution; that of a product for other layers."""
         return LINEAR
 
     def _along_outputs(self, values: Tensor) -> Tensor:
@@ -165,12 +175,6 @@ class BinaryLayer(Named, nn.Module):
         if self.training:
             self._warn_if_not_driven()
         bias = getattr(self, 'bias', None)
-        if bias is not None and not self._has_bias:
-            raise RuntimeError(
-                f'{self.described()}: has been given a bias, as fuse_conv_bn (--fuse-conv-bn) does when it folds a '
-                "batch norm into the latent weight. That flips signs wherever the norm's weight is negative: load the "
-                'model again and leave its norms in place.'
-            )
         y = self._product(self._quantized_input(x))
         return y if bias is None else (y + self._along_outputs(bias)).to(y.dtype)
 
@@ -182,31 +186,33 @@ class BinaryLayer(Named, nn.Module):
         # Replicas of nn.DataParallel have a weight and no parameters.
         own = (values, self.weight, *self.parameters())
         learns = torch.is_grad_enabled() and any(t.requires_grad for t in own)
-        weight = self._training_weight() if learns else None
-        if weight is not None and not self._knows_training_values and holds_values(values):
-            self._check_training_values(values, weight)
         exact = self._sums_signs and not is_transformed()
+        weight = self._training_weight() if learns and not (exact and quantizer.codes_learn) else None
+        if learns and not self._knows_training_values and holds_values(values):
+            self._check_training_values(values, weight)
         if weight is not None and not exact:
             return self._multiply(values, weight)
-        with torch.no_grad():
+        with torch.set_grad_enabled(learns and weight is None):
             codes, factor = quantizer.codes(self.weight)
+        if weight is not None and factor is not None:
+            factor = factor.detach()  # a parameter, whose gradient goes through the weight
         if not exact:
             product = self._multiply(values, codes)
             # Under autocast the second product is float32, and the layer's output is not to be.
             return product if factor is None else (product * self._along_outputs(factor)).to(product.dtype)
         compute = autocast_type(values)
-        if weight is None:
+        if not learns:
             return scaled_sums(values, codes, factor, self._geometry, compute, compute)
         kept = smallest_type(self._largest_sum, compute) if self.memory == 'sums' else compute
         return sign_product(values, weight, codes, factor, self._geometry, compute, kept)
 
     @torch.no_grad()
-    def _check_training_values(self, quantized: Tensor, weight: Tensor) -> None:
+    def _check_training_values(self, quantized: Tensor, weight: Tensor | None) -> None:
         """Refuse, in the first step, quantizers that train with other values than they say."""
         wrong: nn.Module | None = None
         if self._sums_signs and not (quantized.abs() == 1).all():
             wrong = self.activation_quantizer
-        elif self.weight_quantizer is not None and self._computes_with_codes:
+        elif weight is not None and self.weight_quantizer is not None:
             codes, factor = self.weight_quantizer.codes(self.weight)
             expected = codes if factor is None else codes * factor.view(-1, *[1] * (codes.dim() - 1))
             if not torch.allclose(weight, expected.to(weight.dtype), rtol=1e-2, atol=1e-6):
@@ -221,7 +227,9 @@ class BinaryLayer(Named, nn.Module):
     @property
     def _computes_with_codes(self) -> bool:
         quantizer = self.weight_quantizer
-        return quantizer is not None and quantizer.has_codes and (quantizer.same_in_training or not self.training)
+        if quantizer is None or not quantizer.has_codes or quantizer._forward_hooks or quantizer._forward_pre_hooks:
+            return False
+        return quantizer.same_in_training or not self.training
 
     @property
     def _sums_signs(self) -> bool:

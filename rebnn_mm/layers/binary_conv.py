@@ -52,7 +52,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
 
     Raises:
         ValueError: an option that cannot be honoured; the message says which and why.
-        RuntimeError: in the forward pass, if the layer has been given a bias, as mmcv's ``fuse_conv_bn`` does.
+        RuntimeError: a layer without a bias is given one, as mmcv's ``fuse_conv_bn`` does.
 
     Example:
         >>> conv = BinaryConv2d(16, 32, 3, padding=1, bias=False)
@@ -67,7 +67,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
     """
 
     method_pad_value: ClassVar[int] = 0
-    """What the layer's method pads with."""
+    """Value that the layer's method pads with."""
 
     def __init__(
         self,

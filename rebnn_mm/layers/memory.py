@@ -1,4 +1,4 @@
-"""What blocks of binary layers keep for the backward pass: PyTorch's checkpointing, told what to keep."""
+"""Memory of blocks of binary layers: PyTorch's checkpointing, told what to keep."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext

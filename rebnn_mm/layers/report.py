@@ -1,4 +1,4 @@
-"""Which layers of a model are binary, which are real, and why."""
+"""Report which layers of a model are binary, which keep full precision, and why."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -100,7 +100,7 @@ def _row(model: nn.Module, name: str, module: nn.Module) -> LayerRow:
 
 
 def _shortcut_name(model: nn.Module, name: str, layer: nn.Module) -> str:
-    """What a 1x1 convolution is called in its block, if the block's others lead past it to as many channels."""
+    """Name a 1x1 convolution in its block, if the block's others lead past it to as many channels."""
     if not isinstance(layer, nn.Conv2d) or layer.kernel_size != (1, 1) or layer.in_channels == layer.out_channels:
         return ''
     parts = name.split('.')

@@ -35,7 +35,7 @@ from .xnor import XNORConv2d, XNORLinear, XNORWeight
 
 
 class Method(NamedTuple):
-    """What a file of this package holds.
+    """Description of one method's file.
 
     Attributes:
         summary: the method and its source, in one line.

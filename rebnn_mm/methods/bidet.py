@@ -10,7 +10,7 @@ from typing import ClassVar
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ..functional import channel_dims, channel_mean_abs, scaled_sign, sign
+from ..functional import channel_dims, sign, sign_identity
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import SignWeight
 
@@ -43,14 +43,13 @@ class BiDetWeight(SignWeight):
 
     factor_has_gradient: ClassVar[bool] = True
 
-    def forward(self, weight: Tensor) -> Tensor:
-        # Not channel_mean_abs: abs() has the derivative 0 at 0, and sign(0) is +1 here.
-        scale = (weight * sign(weight)).mean(dim=channel_dims(weight))
-        return scaled_sign(weight, scale, mask=False)
+    def signs(self, latent: Tensor) -> Tensor:
+        return sign_identity(latent)
 
     def scale(self, weight: Tensor) -> Tensor:
         """The mean of |w| per channel."""
-        return channel_mean_abs(weight)
+        # Not channel_mean_abs: abs() has the derivative 0 at 0, and sign(0) is +1 here.
+        return (weight * sign(weight)).mean(dim=channel_dims(weight))
 
 
 @MODELS.register_module()

@@ -56,9 +56,8 @@ class BNNWeight(SignWeight):
             raise RebnnError(f'BNNWeight: bound={bound} must be above 0')
         self.bound = bound
 
-    def forward(self, weight: Tensor) -> Tensor:
-        """The signs, of the latent weight's shape."""
-        return sign_identity(weight)
+    def signs(self, latent: Tensor) -> Tensor:
+        return sign_identity(latent)
 
     def constrain(self, weight: Tensor) -> None:
         """Clamp to [-bound, bound]."""

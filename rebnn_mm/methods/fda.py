@@ -121,7 +121,7 @@ def _checked_terms(owner: str, terms: tuple[int, int]) -> tuple[int, int]:
 
 
 class NoiseAdaptation(nn.Module):
-    r"""What FDA-BNN adds to a sign in training, to make up for the truncated series.
+    r"""Noise that FDA-BNN adds to a sign in training, to make up for the truncated series.
 
     .. math::
         \lambda \, \eta(x), \quad \eta(x) = W_2 \max(W_1 x, 0) + 0.1 \sin x

@@ -12,7 +12,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import channel_dims, channel_mean_abs, per_channel, sign_approx, sign_identity, standardised
+from ..functional import channel_dims, channel_mean_abs, sign_approx, sign_identity, standardised
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, SignWeight
 
@@ -108,8 +108,8 @@ class OvSWWeight(SignWeight):
         self.flips: Tensor
         self._negative: Tensor | None = None
 
-    def forward(self, weight: Tensor) -> Tensor:
-        return sign_identity(weight) * per_channel(self.scale(weight), weight)
+    def signs(self, latent: Tensor) -> Tensor:
+        return sign_identity(latent)
 
     @torch.no_grad()
     def before_step(self, weight: Tensor) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
-from ..functional import channel_centred, channel_dims, channel_mean_abs, is_pair, per_channel, scaled_sign, sign
+from ..functional import channel_centred, channel_dims, channel_mean_abs, is_pair, per_channel, sign, sign_identity
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.base import SHORTCUT_NAMES
 from ..quantizers import LearnedScaleWeight
@@ -52,7 +52,7 @@ class _ScaledSignReleased(torch.autograd.Function):
 
 
 def scaled_sign_released(weight: Tensor, alpha: Tensor) -> Tensor:
-    r"""The same as :func:`rebnn_mm.functional.scaled_sign` with the gradients of the code that the authors released.
+    r"""Signs of a weight times a scale, with the gradients of the code that the authors released.
 
     That code holds :math:`\alpha = 0.02 s`, drops the 0.02 and the straight-through mask from the weight's gradient
     and sums the latent weight instead of its sign in the scale's:
@@ -159,15 +159,18 @@ class ReBNNWeight(LearnedScaleWeight):
 
     def latent(self, weight: Tensor) -> Tensor:
         """The latent weight, centred if it is to be."""
-        return weight if self.center is None else channel_centred(weight)
+        # The centring of the gradient belongs to the optimizer's step, as the mask does.
+        return weight if self.center is None else channel_centred(weight, through=False)
+
+    def signs(self, latent: Tensor) -> Tensor:
+        return sign_identity(latent)
+
+    @property
+    def codes_learn(self) -> bool:
+        return self.variant == 'paper' and type(self).forward is ReBNNWeight.forward
 
     def forward(self, weight: Tensor) -> Tensor:
-        if self.variant == 'official':
-            return scaled_sign_released(weight, self.alpha)
-        # The mask and the centring belong to the summed gradient, at the optimizer's step.
-        if self.center is not None:
-            weight = channel_centred(weight, through=False)
-        return scaled_sign(weight, self.alpha, mask=False)
+        return scaled_sign_released(weight, self.alpha) if self.variant == 'official' else super().forward(weight)
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""Which layers of a model become binary, by what they do in it."""
+"""Choose the layers of a model that become binary, by their function in it."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ NOT_CALLED = 'not called'
 
 @dataclass(frozen=True)
 class PlannedLayer:
-    """What becomes of a convolution or linear layer.
+    """Plan for a convolution or linear layer.
 
     Attributes:
         name: dotted name in the model; the first one, if it has several.
@@ -57,7 +57,7 @@ def plan_binary(
     overrides: Mapping[str, Config] = {},
     example: Example | None = None,
 ) -> list[PlannedLayer]:
-    """What :func:`rebnn_mm.binarize` would do with every convolution and linear layer of a model, which is left alone.
+    """Plan what :func:`rebnn_mm.binarize` would do with each layer of a model, without changing it.
 
     By what one forward pass shows, a layer stays real if it
 
@@ -153,7 +153,7 @@ def plan_table(plan: Sequence[PlannedLayer]) -> str:
 
 
 def image_sentence(plan: Sequence[PlannedLayer]) -> str:
-    """Which layers may see an image after all, and what to do; empty if there are none.
+    """Name the layers that may see an image, and what to do; empty if there are none.
 
     Example:
         >>> image_sentence([PlannedLayer('head.mix', 'Conv2d', (8, 3, 1, 1), few_inputs=True)])
@@ -170,7 +170,7 @@ def image_sentence(plan: Sequence[PlannedLayer]) -> str:
 
 
 def starving_sentence(plan: Sequence[PlannedLayer]) -> str:
-    """Which layers hand on nothing but signs of what a ReLU lets through, and what to do; empty if there are none."""
+    """Name the layers that pass on only signs of what a ReLU lets through, and what to do; empty if there are none."""
     starving = [row.name for row in plan if row.starves]
     if not starving:
         return ''
@@ -291,7 +291,7 @@ def _real_because(
 
 
 def _run_on(model: nn.Module, example: Example | None) -> tuple[Callable[[nn.Module], Any], list[Tensor]]:
-    """What runs a model once, and the images among its arguments."""
+    """Function that runs a model once, and the images among its arguments."""
     if example is None and hasattr(model, 'dummy_inputs'):
         example = cast(Mapping[str, Any], model.dummy_inputs)  # a model of transformers
     elif example is None and isinstance(model, BaseModel):

@@ -189,8 +189,8 @@ class BinaryHardtanhBlock(BinaryBasicBlock):
 
     @classmethod
     def build_act(cls, channels: int) -> nn.Module:
-        """Hardtanh."""
-        return nn.Hardtanh(inplace=True)
+        """Hardtanh; in place it would copy its input for the backward pass."""
+        return nn.Hardtanh()
 
 
 @BLOCKS.register_module(name=['BinaryReLUBlock', 'relu'])
@@ -210,7 +210,7 @@ class BinaryReLUBlock(BinaryBasicBlock):
 
     @classmethod
     def activation_of(cls, layer: type[BinaryConv2d]) -> Config:
-        """What the method's layer gets in any network with ReLUs."""
+        """Options of the method's layer in any network with ReLUs."""
         return layer.stock_activation()
 
     @classmethod

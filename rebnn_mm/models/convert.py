@@ -25,7 +25,7 @@ from .binary_plan import (
 )
 
 TAKEN = ('in_channels', 'out_channels', 'kernel_size', 'stride', 'padding', 'dilation', 'groups', 'padding_mode')
-"""What a binary convolution has from the real one, beside its values."""
+"""Attributes that a binary convolution copies from the full-precision one, in addition to its values."""
 
 HOOKS = (
     '_forward_hooks',
@@ -36,7 +36,7 @@ HOOKS = (
     '_backward_hooks',
     '_backward_pre_hooks',
 )
-"""Where a module keeps its hooks; a binary layer has none of its own."""
+"""Attributes in which a module keeps its hooks; a binary layer has none of its own."""
 
 
 def binarize(

@@ -1,4 +1,4 @@
-"""Which layers of a model lead to which, as one forward pass shows."""
+"""Find which layers of a model lead to which, in one forward pass."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ MASK = 'mask'
 """Kind of what a comparison makes: true or false."""
 
 STRAIGHT = {'avg_pool2d', 'clone', 'contiguous', 'div', 'dropout', 'max_pool2d', 'mul', 'to'}
-"""Those of them that lead from a shortcut's convolution to the addition."""
+"""The functions among them that lead from a shortcut's convolution to the addition."""
 
 
 @dataclass(eq=False)
@@ -279,16 +279,16 @@ class DataFlow:
         return bool(ends) and all(node.kind in RECTIFIER for node in ends)
 
     def _before(self, name: str, along: set[str]) -> set[Node]:
-        """What the layer sees, what functions of these kinds made that of, and so on."""
+        """Follow the layer's input back through functions of these kinds."""
         return _walk(self.inputs[name], lambda node: node.parents if node.kind in along else [])
 
     def _behind(self, name: str, along: set[str]) -> set[Node]:
-        """What is made of the layer's output, of that by functions of these kinds, and so on."""
+        """Follow the layer's output through functions of these kinds."""
         start = [node for made in self.outputs[name] for node in made.children]
         return _walk(start, lambda node: node.children if node.kind in along else [])
 
     def _added_to(self, name: str, along: set[str]) -> list[Node]:
-        """What is added to the layer's output, or to what functions of these kinds make of it."""
+        """Find what is added to the layer's output, directly or after functions of these kinds."""
         seen = self._behind(name, along)
         own = seen | set(self.outputs[name])
         return [parent for node in seen if node.kind in ADD for parent in node.parents if parent not in own]
@@ -358,7 +358,7 @@ class _Recorder(TorchFunctionMode):
 
 
 def _kind(func: Any) -> str:
-    """What a function is called, the same for ``x + y``, ``x.add_(y)`` and ``torch.add(x, y)``."""
+    """Name a function, alike for ``x + y``, ``x.add_(y)`` and ``torch.add(x, y)``."""
     name = getattr(func, '__name__', '').strip('_')
     for prefix in ('i', 'r'):
         if name in {prefix + known for known in ('add', 'sub', 'mul', 'truediv', 'matmul')}:

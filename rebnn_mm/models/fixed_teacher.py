@@ -18,11 +18,11 @@ from rebnn_mm.utils.checkpoint import QUANTIZER, check_checkpoint_file, check_qu
 from rebnn_mm.utils.config_file import get_config_dir, read_config
 
 PARTS = ('backbone', 'neck', 'head', 'rpn_head', 'bbox_head', 'roi_head')
-"""Where classifiers and detectors keep their parts."""
+"""Attributes in which classifiers and detectors keep their parts."""
 
 
 class Call(NamedTuple):
-    """What a module or a method was given by position, and what it gave."""
+    """Arguments by position and result of a call of a module or a method."""
 
     arguments: tuple[Any, ...]
     result: Any
@@ -101,7 +101,7 @@ def noted_calls(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
 
 
 def as_maps(calls: Iterable[Call]) -> tuple[Tensor, ...]:
-    """What a module gave in its calls, one map or several in each, as a tuple."""
+    """Outputs of a module's calls, one map or several in each, as a tuple."""
     return tuple(
         each for call in calls for each in ((call.result,) if isinstance(call.result, Tensor) else tuple(call.result))
     )
@@ -212,9 +212,9 @@ class ConfiguredTeacher(FixedTeacher):
         """A checkpoint's state dict with the names that the teacher has."""
         return {key.removeprefix('module.'): value for key, value in state.items()}
 
-    def teacher_error(self, problem: str) -> ValueError:
+    def teacher_error(self, problem: str) -> RebnnError:
         """An error that begins with the name of the class."""
-        return ValueError(f'{type(self).__name__}: {problem}')
+        return RebnnError(problem, type(self).__name__)
 
     def check_same_classes(self, ours: object, theirs: object) -> None:
         """Refuse a teacher of other classes.

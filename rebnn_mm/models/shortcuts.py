@@ -40,7 +40,7 @@ class PaddedShortcut(nn.Module):
 
 
 def shortcut_pool(stride: int) -> nn.Module:
-    """What brings a map to the size that a 3x3 convolution with padding 1 gives it; the identity for a stride of 1.
+    """Build the pooling to the size after a 3x3 convolution with padding 1; the identity for a stride of 1.
 
     Example:
         >>> shortcut_pool(2), shortcut_pool(1)

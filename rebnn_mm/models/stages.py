@@ -1,4 +1,4 @@
-"""What networks are made of in a block style: stages of blocks, and single convolutions."""
+"""Parts of networks in a block style: stages of blocks, and single convolutions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,7 +43,7 @@ def block_style(block: str | Mapping[str, Any]) -> tuple[type[BinaryBasicBlock],
 
 
 def block_styles() -> dict[str, str]:
-    """What each registered block style is, in one line, by the short name that ``block`` takes.
+    """Describe each registered block style in one line, by the short name that ``block`` takes.
 
     Example:
         >>> block_styles()['hardtanh']

@@ -1,4 +1,4 @@
-"""What a binary layer asks of the quantizers it is handed."""
+"""Interface between a binary layer and its quantizers."""
 
 import warnings
 import weakref
@@ -23,7 +23,7 @@ def holds(state_dict: Mapping[str, Any], name: str, value: Tensor) -> bool:
 
 
 DRIVERS = {'BinaryHook': 'MethodDriver', 'ReBNNHook': 'ResilientGradient'}
-"""What a hook attaches to the optimizer."""
+"""Driver that each hook attaches to the optimizer."""
 
 
 class MissingHookWarning(UserWarning):
@@ -38,7 +38,7 @@ _attached: weakref.WeakKeyDictionary[nn.Module, dict[str, weakref.ref[object]]] 
 
 
 class Quantizer(nn.Module):
-    """What weight and activation quantizers have in common.
+    """Base of weight and activation quantizers.
 
     Learnable state is a Parameter made in ``__init__`` (one made later never reaches the optimizer); running state is
     a buffer. The forward pass changes neither, save for statistics that it follows in training as a batch norm does.
@@ -121,7 +121,7 @@ class Quantizer(nn.Module):
         self._passes = 0
 
     def missing_hook_message(self) -> str:
-        """What is lost without the hook, and the fix."""
+        """Say what is lost without the hook, and the fix."""
         return (
             f'{type(self).__name__} is being trained without its schedule, step rule or constraint. Add '
             f"custom_hooks=[dict(type='{self.hook}')] to the config (outside mmengine: "
@@ -134,7 +134,7 @@ class WeightQuantizer(Quantizer):
 
     A method adds one subclass in its file, registers it in mmengine's root ``MODELS`` and implements
     :meth:`codes`, or takes those of :class:`SignWeight`; where the gradient or the training-time value differs from
-    ``scale * codes``, also :meth:`forward`.
+    that of ``scale * codes``, also :meth:`forward`.
     What has to happen besides is a method to override: :meth:`set_progress`, :meth:`begin_epoch`, :meth:`constrain`.
 
     Args:
@@ -163,6 +163,11 @@ class WeightQuantizer(Quantizer):
         codes, scale = self.codes(weight)
         return codes if scale is None else codes * scale.view(-1, *[1] * (weight.dim() - 1))
 
+    @property
+    def codes_learn(self) -> bool:
+        """Whether :meth:`codes` has the gradients of training, so that :meth:`forward` adds nothing to it."""
+        return type(self).forward is WeightQuantizer.forward
+
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
         """The quantized weight as integers and one factor per output channel.
 
@@ -189,7 +194,7 @@ class WeightQuantizer(Quantizer):
         return signs, ones if scale is None else ones * scale.flatten(), torch.zeros_like(ones)
 
     def latent(self, weight: Tensor) -> Tensor:
-        """What the codes are the signs of, where they are signs: the latent weight, for some methods centred."""
+        """Return the values whose signs are the codes: the latent weight, for some methods centred."""
         return weight
 
     def init_from_weight(self, weight: Tensor) -> None:
@@ -247,9 +252,13 @@ class SignWeight(WeightQuantizer):
         """The factor of each channel, shape (C_out,), of the latent weight; None for 1."""
         return None
 
+    def signs(self, latent: Tensor) -> Tensor:
+        """Signs, with the gradient of the method's estimator where it has one."""
+        return sign(latent)
+
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Signs of :meth:`latent`, and :meth:`scale`."""
-        return sign(self.latent(weight)), self.scale(weight)
+        """:meth:`signs` of :meth:`latent`, and :meth:`scale`."""
+        return self.signs(self.latent(weight)), self.scale(weight)
 
 
 class LearnedScaleWeight(SignWeight):

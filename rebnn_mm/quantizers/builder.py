@@ -65,7 +65,7 @@ def activation_quantizer_class(cfg: str | dict[str, Any]) -> type[ActivationQuan
 
 
 def check_per(owner: str, per: str) -> str:
-    """What one scale of a weight covers.
+    """Check what one scale of a weight covers.
 
     Raises:
         ValueError: neither ``'tensor'`` nor ``'channel'``.

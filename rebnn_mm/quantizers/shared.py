@@ -6,7 +6,7 @@ from mmengine.registry import MODELS
 from torch import Tensor
 
 from ..errors import RebnnError
-from ..functional import channel_mean_abs, scaled_sign, sign_approx, sign_ste, sign_within, step_ste
+from ..functional import channel_mean_abs, sign_approx, sign_ste, step_ste
 from .base import ActivationQuantizer, SignWeight
 
 
@@ -28,7 +28,7 @@ class BinarySign(ActivationQuantizer):
 
 @MODELS.register_module()
 class BinaryWideSign(ActivationQuantizer):
-    """Sign whose gradient passes within a width of choice, :func:`rebnn_mm.functional.sign_within`.
+    """Sign whose gradient passes within a width of choice, :func:`rebnn_mm.functional.sign_ste`.
 
     Args:
         width: largest magnitude of an input that gets a gradient.
@@ -53,7 +53,7 @@ class BinaryWideSign(ActivationQuantizer):
         self.width = width
 
     def quantize(self, x: Tensor) -> Tensor:
-        return sign_within(x, self.width)
+        return sign_ste(x, self.width)
 
 
 @MODELS.register_module()
@@ -159,9 +159,9 @@ class BinaryMeanScaleWeight(SignWeight):
 
     channels_alone = True
 
-    def forward(self, weight: Tensor) -> Tensor:
-        return scaled_sign(weight, channel_mean_abs(weight.detach()))
+    def signs(self, latent: Tensor) -> Tensor:
+        return sign_ste(latent)
 
     def scale(self, weight: Tensor) -> Tensor:
         """The mean of |w| per channel."""
-        return channel_mean_abs(weight)
+        return channel_mean_abs(weight.detach())

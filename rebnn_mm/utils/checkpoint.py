@@ -177,7 +177,7 @@ def check_checkpoint(model: nn.Module, path: str, *, partial: bool = False) -> N
 
 
 def of_longer_stacks(model: nn.Module, keys: Iterable[str]) -> list[str]:
-    """Those of the keys that a model lacks which are of layers behind the last one of a stack.
+    """Missing keys of layers beyond the end of a stack.
 
     Others, such as those of a head for masks, change nothing of what the model computes.
     """

@@ -1,4 +1,4 @@
-"""What the tools and demos share: common flags, the config they give, and what they write."""
+"""Shared parts of tools and demos: common flags, the config they give, and what they write."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def load_config(args: argparse.Namespace) -> Config:
 
 TRAINING = ('train_dataloader', 'train_cfg', 'optim_wrapper')
 TESTING = ('test_dataloader', 'test_evaluator')
-"""What a config has to have for a training, and for a score."""
+"""Keys that a config needs for training, and for scoring."""
 
 
 def check_sections(cfg: Config, names: Sequence[str]) -> None:

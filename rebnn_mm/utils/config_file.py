@@ -31,7 +31,7 @@ READ_BESIDE_ARGUMENTS = (
     'tta_model',
     'tta_pipeline',
 )
-"""What runners and tools look for in a config besides the arguments of mmengine's Runner."""
+"""Keys that runners and tools read in a config, in addition to the arguments of mmengine's Runner."""
 
 
 def get_config_dir() -> Path:
@@ -55,7 +55,7 @@ def get_config_dir() -> Path:
 
 
 SCOPE = 'rebnn_mm::'
-"""What the name of a config that comes with the package begins with, wherever that is installed."""
+"""Prefix of the name of a config that is part of the package, wherever that is installed."""
 
 BASES = re.compile(r"^_base_ = (\[.*?\]|'.*?')", re.MULTILINE | re.DOTALL)
 """The bases of a config, as its text has them."""

@@ -6,7 +6,7 @@ import errno
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,16 +65,6 @@ def explained(cfg: Config | None = None, output: str | Path | None = None) -> It
         raise mistake from error
 
 
-def key_of(cfg: Config, wanted: Callable[[Any], bool]) -> str:
-    """The dotted key of the first value of the config that is wanted, '' if there is none.
-
-    Example:
-        >>> key_of(Config(dict(model=dict(layers=[1, 2]))), lambda value: value == 2)
-        'model.layers.1'
-    """
-    return next((key for key, value in _values(cfg) if wanted(value)), '')
-
-
 def _mistake(text: str, cfg: Config) -> RebnnError | None:
     """What is wrong with the config where mmengine or mmcv raises a KeyError or a TypeError of this text."""
     parts = [(key, part) for key, part in _values(cfg) if isinstance(part, Mapping)]
@@ -102,7 +92,7 @@ def _mistake(text: str, cfg: Config) -> RebnnError | None:
 
 
 def _unregistered(name: str, kind: str, cfg: Config) -> RebnnError:
-    key = key_of(cfg, lambda value: value == name) or 'type'
+    key = next((key for key, value in _values(cfg) if value == name), 'type')
     names: list[str] = []
     for registry in _registries():
         if kind not in (registry.name, *(child.name for child in registry.children.values())):

@@ -1,4 +1,4 @@
-"""What the demos share: a detector from its files, its detections on one image, and the image with the boxes."""
+"""Shared parts of the demos: load a detector, detect on one image, draw the boxes."""
 
 from __future__ import annotations
 
@@ -43,14 +43,9 @@ def check_input(image: str | Path, config: str | None, checkpoint: str) -> None:
             f'{config} is the config of a classifier, which draws no boxes', fix='Name the config of a detector.'
         )
     check_checkpoint_file(checkpoint)
-    if not _is_image(image):
+    data = np.fromfile(image, np.uint8)  # read as mmcv does: cv2.imread takes a file that is cut
+    if not data.size or cv2.imdecode(data, cv2.IMREAD_COLOR) is None:
         raise RebnnError(f'{image} cannot be read as an image', fix='Name a JPEG or PNG file.')
-
-
-def _is_image(path: str | Path) -> bool:
-    # As mmcv reads it: cv2.imread takes a file that is cut.
-    data = np.fromfile(path, np.uint8)
-    return data.size > 0 and cv2.imdecode(data, cv2.IMREAD_COLOR) is not None
 
 
 def check_device(device: str | None) -> None:

@@ -20,7 +20,7 @@ HUB_MODELS = {
     'bert_base_uncased': 'google-bert/bert-base-uncased',
     'minilm': 'sentence-transformers/all-MiniLM-L6-v2',
 }
-"""Where the encoders of our configs come from, by the name of their directory."""
+"""Sources of our configs' encoders, by the name of their directory."""
 
 
 def encoder_names(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[tuple[str, str]]:

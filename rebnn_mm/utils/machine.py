@@ -1,4 +1,4 @@
-"""What a measured number needs to be quoted with: the processor and the versions of packages."""
+"""Conditions to quote with a measured number: the processor and the versions of packages."""
 
 import platform
 from collections.abc import Iterable
@@ -40,6 +40,6 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
 
 
 def _first(key: str) -> str:
-    """What the first processor has under a key."""
+    """Return the first processor's entry of a key."""
     lines = CPUINFO.read_text().splitlines() if CPUINFO.is_file() else []
     return next((line.partition(':')[2].strip() for line in lines if line.partition(':')[0].strip() == key), '')

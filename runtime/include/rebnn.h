@@ -88,6 +88,9 @@ REBNN_API uint32_t rebnn_abi_version(void);
  * that this processor lacks (rebnn_last_error says so). */
 REBNN_API const char* rebnn_isa(void);
 
+/* All that this build has, the fastest first, with ", " in between, whether or not this processor has them. */
+REBNN_API const char* rebnn_isas(void);
+
 /* What went wrong in this thread's last call that did not return REBNN_OK. One sentence. */
 REBNN_API const char* rebnn_last_error(void);
 
@@ -150,6 +153,18 @@ typedef struct {
 
 /* `parallel` as for rebnn_conv_run; no scratch memory is needed. */
 REBNN_API rebnn_status rebnn_average_pool_run(const rebnn_average_pool_io* io, const rebnn_parallel* parallel);
+
+/* Each pixel twice along both sides (nearest upsampling), and an addition, channels last; docs/format.md,
+ * RealUpsampleAdd. */
+typedef struct {
+  int64_t n, h, w, channels; /* of x */
+  const float* x;            /* [n, h, w, channels] */
+  const float* added;        /* [n, 2 * h, 2 * w, channels] */
+  float* y;                  /* the same; may not overlap anything */
+} rebnn_upsample_add_io;
+
+/* `parallel` as for rebnn_conv_run; no scratch memory is needed. */
+REBNN_API rebnn_status rebnn_upsample_add_run(const rebnn_upsample_add_io* io, const rebnn_parallel* parallel);
 
 /* The features of regions of a map, channels last; docs/format.md, RealRoiAlign. In float32, up to its rounding. */
 typedef struct {

@@ -8,6 +8,7 @@
 #include "embedding_kernel.h"
 #include "roi_align_kernel.h"
 #include "stem_kernel.h"
+#include "upsample_add_kernel.h"
 
 namespace rebnn::ort {
 
@@ -68,6 +69,8 @@ std::unique_ptr<Kernel> MakeKernel(const Operator& op, const ApiTable* table, co
       return std::make_unique<AveragePoolKernel>(op, table, info);
     case Work::kRoiAlign:
       return std::make_unique<RoiAlignKernel>(op, table, info);
+    case Work::kUpsampleAdd:
+      return std::make_unique<UpsampleAddKernel>(op, table, info);
     default:
       return std::make_unique<ConvKernel>(op, table, info);
   }

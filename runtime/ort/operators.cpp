@@ -33,6 +33,7 @@ constexpr Input kRealWeights = {"W", Kind::kPlain, nullptr};
 constexpr Input kFactor = {"mul", Kind::kPlain, nullptr};
 constexpr Input kTerm = {"add", Kind::kPlain, nullptr};
 constexpr Input kRois = {"rois", Kind::kPlain, nullptr};
+constexpr Input kAdded = {"R", Kind::kPlain, nullptr};
 constexpr Input kBatchIndices = {"batch_indices", Kind::kNumbers, nullptr};
 
 constexpr Input kConvInputs[] = {kX, kW, kShift, kScale, kBias};
@@ -43,6 +44,7 @@ constexpr Input kEmbeddingInputs[] = {kIds, kW, kRowScale};
 constexpr Input kAttentionInputs[] = {kQ, kK, kV, kMask};
 constexpr Input kStemInputs[] = {kImage, kRealWeights, kFactor, kTerm};
 constexpr Input kAveragePoolInputs[] = {kImage};
+constexpr Input kUpsampleAddInputs[] = {kImage, kAdded};
 constexpr Input kRoiAlignInputs[] = {kImage, kRois, kBatchIndices};
 
 template <size_t N>
@@ -79,6 +81,7 @@ const Operator kOperators[kOperatorCount] = {
     Define("RealStem", kStemInputs, false, Work::kStem),
     Define("RealAveragePool", kAveragePoolInputs, false, Work::kAveragePool),
     Define("RealRoiAlign", kRoiAlignInputs, false, Work::kRoiAlign),
+    Define("RealUpsampleAdd", kUpsampleAddInputs, false, Work::kUpsampleAdd),
 };
 
 }  // namespace rebnn::ort

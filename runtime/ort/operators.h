@@ -21,7 +21,7 @@ enum class Kind {
 };
 
 // Which kernel computes an operator.
-enum class Work { kConv, kLinear, kEmbedding, kAttention, kStem, kAveragePool, kRoiAlign };
+enum class Work { kConv, kLinear, kEmbedding, kAttention, kStem, kAveragePool, kRoiAlign, kUpsampleAdd };
 
 struct Input {
   const char* name;
@@ -42,7 +42,7 @@ struct Operator {
 // The element type of an input, as ort_abi.h numbers them.
 int ElementType(Kind kind);
 
-constexpr size_t kOperatorCount = 12;
+constexpr size_t kOperatorCount = 13;
 extern const Operator kOperators[kOperatorCount];
 
 }  // namespace rebnn::ort

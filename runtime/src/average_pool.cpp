@@ -4,26 +4,14 @@
 #include "error.h"
 #include "geometry.h"
 #include "isa.h"
+#include "tasks.h"
 
 namespace rebnn {
 namespace {
 
-// One task reads about so many numbers, so that handing it over costs little beside it.
-constexpr int64_t kTaskNumbers = int64_t{1} << 16;
-
-MeanOfSquare ChosenMean() {
-  const Kernels* kernels = ChosenKernels();
-  if (!kernels) return nullptr;
-#if defined(__x86_64__)
-  if (kernels == &kAvx512 || kernels == &kAvx512Bw) return MeanAvx512;
-  if (kernels == &kAvx2) return MeanAvx2;
-#endif
-  return MeanPortable;
-}
-
 struct Pooling {
   const rebnn_average_pool_io* io;
-  MeanOfSquare mean;
+  const RealKernels* kernels;
   int64_t out_h, out_w;
   int64_t rows_per_task;
 };
@@ -42,7 +30,7 @@ void Row(const Pooling& run, int64_t row) {
     if (below) square.c = below + left;
     if (has_right && below) square.d = square.c + io.channels;
     square.factor = (has_right ? 0.5f : 1.0f) * (below ? 0.5f : 1.0f);
-    run.mean(square, io.channels, to);
+    run.kernels->mean(square, io.channels, to);
   }
 }
 
@@ -64,30 +52,15 @@ rebnn_status rebnn_average_pool_run(const rebnn_average_pool_io* io, const rebnn
   if (io->ceil_mode != 0 && io->ceil_mode != 1) {
     return Fail(invalid, "%s: ceil_mode is %d; it must be 0 or 1.", name, static_cast<int>(io->ceil_mode));
   }
-  const int64_t sizes[] = {io->n, io->h, io->w, io->channels}, real = sizeof(float);
-  for (int64_t size : sizes) {
-    if (size < 0 || size > kMaxSide) {
-      return Fail(invalid, "%s: a size is %lld; it must be from 0 to %lld.", name, static_cast<long long>(size),
-                  static_cast<long long>(kMaxSide));
-    }
-  }
-  if (Product({io->n, io->h, io->w, io->channels, real}) < 0) {
-    return Fail(invalid, "%s: an input of %lld x %lld x %lld x %lld is larger than memory can be.", name,
-                static_cast<long long>(io->n), static_cast<long long>(io->h), static_cast<long long>(io->w),
-                static_cast<long long>(io->channels));
-  }
-  Pooling run = {io, ChosenMean(), (io->h + io->ceil_mode) / 2, (io->w + io->ceil_mode) / 2, 1};
-  if (!run.mean) return invalid;
+  if (rebnn_status status = CheckMap(name, io->n, io->h, io->w, io->channels, 1)) return status;
+  const Kernels* kernels = ChosenKernels();
+  if (!kernels) return invalid;
+  Pooling run = {io, &kernels->real, (io->h + io->ceil_mode) / 2, (io->w + io->ceil_mode) / 2, 1};
   const int64_t rows = io->n * run.out_h, row_numbers = 2 * io->w * io->channels;
   if (rows == 0 || run.out_w == 0 || io->channels == 0) return REBNN_OK;
   if (!io->x || !io->y) return Fail(invalid, "%s: %s is NULL.", name, io->x ? "y" : "x");
   if (rebnn_status status = CheckAligned(name, {{"x", io->x}, {"y", io->y}})) return status;
-  if (row_numbers < kTaskNumbers) run.rows_per_task = kTaskNumbers / row_numbers;
-  const int64_t tasks = CeilDiv(rows, run.rows_per_task);
-  if (parallel && tasks > 1) {
-    parallel->run(parallel->pool, static_cast<size_t>(tasks), Task, &run);
-  } else {
-    for (int64_t i = 0; i < tasks; ++i) Task(&run, static_cast<size_t>(i));
-  }
+  run.rows_per_task = RowsPerTask(row_numbers);
+  ForEach(parallel, CeilDiv(rows, run.rows_per_task), Task, &run);
   return REBNN_OK;
 }

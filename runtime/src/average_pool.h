@@ -16,14 +16,6 @@ struct Square {
   float factor;
 };
 
-using MeanOfSquare = void (*)(const Square& square, int64_t channels, float* y);
-
-void MeanPortable(const Square& square, int64_t channels, float* y);
-#if defined(__x86_64__)
-void MeanAvx2(const Square& square, int64_t channels, float* y);
-void MeanAvx512(const Square& square, int64_t channels, float* y);
-#endif
-
 }  // namespace rebnn
 
 #endif  // REBNN_SRC_AVERAGE_POOL_H_

@@ -8,7 +8,7 @@
 namespace rebnn {
 namespace {
 
-inline void Mean(const Square& square, int64_t channels, float* __restrict y) {
+inline void MeanOfSquare(const Square& square, int64_t channels, float* __restrict y) {
   const float* __restrict a = square.a;
   const float* __restrict b = square.b;
   const float* __restrict c = square.c;

@@ -163,7 +163,7 @@ struct Avx2 {
 
 }  // namespace
 
-const Kernels kAvx2 = {"avx2", Avx2::kWordBytes, Avx2::kBlockLanes, Avx2::kMaxGroups * kGroup,
-                       nullptr, Packer<Avx2>::Pack, Engine<Avx2>::Convolve, Attender<Avx2>::Attend};
+const Kernels kAvx2 = {Avx2::kWordBytes, Avx2::kBlockLanes, Avx2::kMaxGroups * kGroup, nullptr, Packer<Avx2>::Pack,
+                       Engine<Avx2>::Convolve, Attender<Avx2>::Attend, kImageAvx2, kAvx2Real, nullptr};
 
 }  // namespace rebnn

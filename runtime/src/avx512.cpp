@@ -147,7 +147,8 @@ void Pair(const uint8_t* from, uint8_t* to, int64_t bytes) {
 
 }  // namespace
 
-const Kernels kAvx512 = {"avx512", Avx512::kWordBytes, Avx512::kBlockLanes, Avx512::kMaxGroups * kGroup,
-                         Pair, Packer<Avx512>::Pack, Engine<Avx512>::Convolve, Attender<Avx512>::Attend};
+const Kernels kAvx512 = {Avx512::kWordBytes, Avx512::kBlockLanes, Avx512::kMaxGroups * kGroup, Pair,
+                         Packer<Avx512>::Pack, Engine<Avx512>::Convolve, Attender<Avx512>::Attend, kImageAvx2,
+                         kAvx512Real, &kAvx512Bfloat16Stem};
 
 }  // namespace rebnn

@@ -116,7 +116,8 @@ struct Avx512Bw : Avx512Steps {
 
 }  // namespace
 
-const Kernels kAvx512Bw = {"avx512bw", Avx512Bw::kWordBytes, Avx512Bw::kBlockLanes, Avx512Bw::kMaxGroups * kGroup,
-                           nullptr, Packer<Avx512Bw>::Pack, Engine<Avx512Bw>::Convolve, Attender<Avx512Bw>::Attend};
+const Kernels kAvx512Bw = {Avx512Bw::kWordBytes, Avx512Bw::kBlockLanes, Avx512Bw::kMaxGroups * kGroup, nullptr,
+                           Packer<Avx512Bw>::Pack, Engine<Avx512Bw>::Convolve, Attender<Avx512Bw>::Attend, kImageAvx2,
+                           kAvx512Real, nullptr};
 
 }  // namespace rebnn

@@ -18,6 +18,9 @@ constexpr int kGroup = 16;
 
 struct Run;
 struct Attention;
+struct ImageKernels;
+struct RealKernels;
+struct StemKernels;
 
 // Output rows [first, last) and, of the widest tiles of all groups one after the other, the part with number `part`.
 struct Share {
@@ -25,9 +28,8 @@ struct Share {
   int64_t part, parts;
 };
 
-// One instruction set.
+// One instruction set. What every one must have is a reference, so that none can be forgotten.
 struct Kernels {
-  const char* name;
   // Channels of a pixel are read in words of this many bytes.
   int word_bytes;
   // Output channels whose words lie side by side in the arranged weights; a multiple of kGroup.
@@ -38,11 +40,15 @@ struct Kernels {
   // Pairs of words are counted together then (avx512.cpp). NULL where words are counted one by one.
   void (*pair)(const uint8_t* from, uint8_t* to, int64_t bytes);
   // Packs real input rows [first, last), counted through the images, into run.own_map.
-  void (*pack)(const Run& run, int64_t first, int64_t last);
+  void (&pack)(const Run& run, int64_t first, int64_t last);
   // Computes a share of one image.
-  void (*convolve)(const Run& run, int64_t image, const Share& share);
+  void (&convolve)(const Run& run, int64_t image, const Share& share);
   // Computes one head of one text, in scratch memory of its own.
-  void (*attend)(const Attention& run, int64_t text, int64_t head, uint8_t* scratch);
+  void (&attend)(const Attention& run, int64_t text, int64_t head, uint8_t* scratch);
+  const ImageKernels& image;
+  const RealKernels& real;
+  // The stem with products of 16-bit numbers, for those of its processors that have them; NULL if none has.
+  const StemKernels* half_stem;
 };
 
 // One run: the caller's pointers and what follows from them.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "geometry.h"
 #include "memory.h"
 
 namespace {
@@ -28,6 +29,22 @@ rebnn_status CheckAligned(const char* name, std::initializer_list<Pointer> point
       return Fail(REBNN_INVALID_ARGUMENT, "%s: %s is not aligned to %zu bytes.", name, pointer.what,
                   pointer.alignment);
     }
+  }
+  return REBNN_OK;
+}
+
+rebnn_status CheckMap(const char* name, int64_t n, int64_t h, int64_t w, int64_t channels, int64_t times) {
+  for (int64_t size : {n, h, w, channels}) {
+    if (size < 0 || size > kMaxSide) {
+      return Fail(REBNN_INVALID_ARGUMENT, "%s: a size is %lld; it must be from 0 to %lld.", name,
+                  static_cast<long long>(size), static_cast<long long>(kMaxSide));
+    }
+  }
+  const int64_t real = sizeof(float);
+  if (Product({times, n, h, w, channels, real}) < 0) {
+    return Fail(REBNN_INVALID_ARGUMENT, "%s: a map of %lld x %lld x %lld x %lld is larger than memory can be.", name,
+                static_cast<long long>(n), static_cast<long long>(h), static_cast<long long>(w),
+                static_cast<long long>(channels));
   }
   return REBNN_OK;
 }

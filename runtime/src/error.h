@@ -28,6 +28,9 @@ struct Pointer {
 // Refuses a pointer that is not aligned as its type has to be; NULL passes.
 rebnn_status CheckAligned(const char* name, std::initializer_list<Pointer> pointers);
 
+// Refuses sizes of a map [n, h, w, channels], float32, that no memory holds `times` over.
+rebnn_status CheckMap(const char* name, int64_t n, int64_t h, int64_t w, int64_t channels, int64_t times);
+
 // Refuses scratch memory that is NULL, not aligned, or smaller than a run needs.
 rebnn_status CheckScratch(const char* name, const void* scratch, size_t bytes, size_t needed);
 

@@ -15,15 +15,6 @@ namespace {
 constexpr int64_t kLargestSide = int64_t{1} << 28;  // three times that is an int32
 constexpr int64_t kTableBytes = 3 * 256 * sizeof(float);
 
-const ImageKernels* ChosenImageKernels() {
-  const Kernels* kernels = ChosenKernels();
-  if (!kernels) return nullptr;
-#if defined(__x86_64__)
-  if (std::strncmp(kernels->name, "avx", 3) == 0) return &kImageAvx2;
-#endif
-  return &kImagePortable;
-}
-
 // A pixel of the result lies this far behind a pixel of the image.
 struct Place {
   int64_t before;
@@ -229,9 +220,9 @@ rebnn_status rebnn_image_rows(const rebnn_image_io* io, int64_t first, int64_t c
   if (unaligned != REBNN_OK) return unaligned;
   const auto needed = static_cast<size_t>(Memory(io->crop[3]).Bytes());
   if (rebnn_status wrong = CheckScratch(name, scratch, scratch_bytes, needed)) return wrong;
-  const ImageKernels* kernels = ChosenImageKernels();
+  const Kernels* kernels = ChosenKernels();
   if (!kernels) return invalid;
-  Rows rows(*io, *kernels, static_cast<uint8_t*>(scratch));
+  Rows rows(*io, kernels->image, static_cast<uint8_t*>(scratch));
   for (int64_t row = first; row < first + count; ++row) rows.Make(row);
   return REBNN_OK;
 }

@@ -14,26 +14,10 @@
 namespace rebnn {
 namespace {
 
-struct Candidate {
-  const Kernels* kernels;
-  bool runs_here;
-};
-
-constexpr int kMostCandidates = 5;
-
-// Fastest first.
 #if defined(__x86_64__)
-constexpr char kNames[] = "avx512, avx512bw, avx2, ssse3, portable";
-
-int Candidates(Candidate (&list)[kMostCandidates]) {
-  const bool avx512bw = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
-  list[0] = {&kAvx512, avx512bw && __builtin_cpu_supports("avx512vpopcntdq")};
-  list[1] = {&kAvx512Bw, avx512bw};
-  list[2] = {&kAvx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")};
-  list[3] = {&kSsse3, __builtin_cpu_supports("ssse3") != 0};
-  list[4] = {&kPortable, true};
-  return 5;
+bool HasAvx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
 }
 #elif defined(__aarch64__)
 // Whether a processor of this machine is a Cortex-A53 or A55, which run instructions in order, by the main
@@ -57,54 +41,69 @@ bool HasCoreInOrder() {
 #endif
   return false;
 }
-
-constexpr char kNames[] = "neon, neon_a55, portable";
-
-// Both are right everywhere; one is chosen for the slowest core that the process may meet, because a system moves it
-// from core to core.
-int Candidates(Candidate (&list)[kMostCandidates]) {
-  const bool in_order = HasCoreInOrder();
-  list[0] = {in_order ? &kNeonA55 : &kNeon, true};
-  list[1] = {in_order ? &kNeon : &kNeonA55, true};
-  list[2] = {&kPortable, true};
-  return 3;
-}
-#else
-constexpr char kNames[] = "portable";
-
-int Candidates(Candidate (&list)[kMostCandidates]) {
-  list[0] = {&kPortable, true};
-  return 1;
-}
 #endif
+
+struct InstructionSet {
+  const char* name;
+  const Kernels* kernels;
+};
+
+#define REBNN_ANY(name, kernels, runs, chosen) {#name, &kernels},
+constexpr InstructionSet kSets[] = {
+#include "isa_list.h"
+};
+#undef REBNN_ANY
+constexpr int kSetCount = sizeof kSets / sizeof kSets[0];
+
+#define REBNN_ANY(name, kernels, runs, chosen) ", " #name
+constexpr char kNames[] = ""
+#include "isa_list.h"
+    "";
+#undef REBNN_ANY
+
+constexpr int kUnknown = -1, kRefused = -2;
+
+// The place in kSets of the one to use in this process.
+int Choose() {
+  // Several threads may choose at the same time; they choose the same.
+  static std::atomic<int> known{kUnknown};
+  const int earlier = known.load(std::memory_order_relaxed);
+  if (earlier >= 0) return earlier;
+  const char* wanted = std::getenv("REBNN_ISA");
+  if (wanted && !*wanted) wanted = nullptr;
+#define REBNN_ANY(name, kernels, runs, chosen) {(runs) != 0, (chosen) != 0},
+  const struct {
+    bool runs, chosen;
+  } here[] = {
+#include "isa_list.h"
+  };
+#undef REBNN_ANY
+  for (int i = 0; i < kSetCount; ++i) {
+    if (wanted ? std::strcmp(wanted, kSets[i].name) != 0 : !(here[i].runs && here[i].chosen)) continue;
+    if (!here[i].runs) {
+      Fail(REBNN_INVALID_ARGUMENT, "REBNN_ISA is '%s', which this processor lacks; unset it.", wanted);
+      return kRefused;
+    }
+    known.store(i, std::memory_order_relaxed);
+    return i;
+  }
+  Fail(REBNN_INVALID_ARGUMENT, "REBNN_ISA is '%.32s', which is not one of %s; unset it or choose one of them.", wanted,
+       rebnn_isas());
+  return kRefused;
+}
 
 }  // namespace
 
 const Kernels* ChosenKernels() {
-  // Several threads may choose at the same time; they choose the same.
-  static std::atomic<const Kernels*> chosen{nullptr};
-  if (const Kernels* known = chosen.load(std::memory_order_relaxed)) return known;
-  const char* wanted = std::getenv("REBNN_ISA");
-  if (wanted && !*wanted) wanted = nullptr;
-  Candidate list[kMostCandidates];
-  const int count = Candidates(list);
-  for (int i = 0; i < count; ++i) {
-    if (wanted ? std::strcmp(wanted, list[i].kernels->name) != 0 : !list[i].runs_here) continue;
-    if (!list[i].runs_here) {
-      Fail(REBNN_INVALID_ARGUMENT, "REBNN_ISA is '%s', which this processor lacks; unset it.", wanted);
-      return nullptr;
-    }
-    chosen.store(list[i].kernels, std::memory_order_relaxed);
-    return list[i].kernels;
-  }
-  Fail(REBNN_INVALID_ARGUMENT, "REBNN_ISA is '%.32s', which is not one of %s; unset it or choose one of them.", wanted,
-       kNames);
-  return nullptr;
+  const int chosen = Choose();
+  return chosen < 0 ? nullptr : kSets[chosen].kernels;
 }
 
 }  // namespace rebnn
 
 const char* rebnn_isa(void) {
-  const rebnn::Kernels* kernels = rebnn::ChosenKernels();
-  return kernels ? kernels->name : nullptr;
+  const int chosen = rebnn::Choose();
+  return chosen < 0 ? nullptr : rebnn::kSets[chosen].name;
 }
+
+const char* rebnn_isas(void) { return rebnn::kNames + 2; }  // behind the first comma

@@ -3,19 +3,25 @@
 #define REBNN_SRC_ISA_H_
 
 #include "conv.h"
+#include "image.h"
+#include "real.h"
 
 namespace rebnn {
 
-extern const Kernels kPortable;
+#define REBNN_NOT_HERE(name, kernels, runs, chosen)
+#define REBNN_ANY(name, kernels, runs, chosen) extern const Kernels kernels;
 #if defined(__x86_64__)
-extern const Kernels kSsse3;
-extern const Kernels kAvx2;
-extern const Kernels kAvx512Bw;
-extern const Kernels kAvx512;
-#elif defined(__aarch64__)
-extern const Kernels kNeon;
-extern const Kernels kNeonA55;
+#define REBNN_X86_64 REBNN_ANY
+#else
+#define REBNN_X86_64 REBNN_NOT_HERE
 #endif
+#if defined(__aarch64__)
+#define REBNN_AARCH64 REBNN_ANY
+#else
+#define REBNN_AARCH64 REBNN_NOT_HERE
+#endif
+#include "isa_list.h"
+#undef REBNN_ANY
 
 // The kernels to use in this process. NULL, with the reason as the last error, if REBNN_ISA names some that cannot run
 // here.

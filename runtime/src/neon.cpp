@@ -306,9 +306,10 @@ struct Planes<Neon<kInOrder>> {
 using Base = Neon<false>;
 using CortexA55 = Neon<true>;
 
-const Kernels kNeon = {"neon", Base::kWordBytes, Base::kBlockLanes, Base::kMaxGroups * kGroup,
-                       nullptr, Packer<Base>::Pack, Engine<Base>::Convolve, Attender<Base>::Attend};
-const Kernels kNeonA55 = {"neon_a55", CortexA55::kWordBytes, CortexA55::kBlockLanes, CortexA55::kMaxGroups * kGroup,
-                          nullptr, Packer<CortexA55>::Pack, Engine<CortexA55>::Convolve, Attender<CortexA55>::Attend};
+const Kernels kNeon = {Base::kWordBytes, Base::kBlockLanes, Base::kMaxGroups * kGroup, nullptr, Packer<Base>::Pack,
+                       Engine<Base>::Convolve, Attender<Base>::Attend, kImagePortable, kNeonReal, &kNeonHalfStem};
+const Kernels kNeonA55 = {CortexA55::kWordBytes, CortexA55::kBlockLanes, CortexA55::kMaxGroups * kGroup, nullptr,
+                          Packer<CortexA55>::Pack, Engine<CortexA55>::Convolve, Attender<CortexA55>::Attend,
+                          kImagePortable, kNeonReal, &kNeonHalfStem};
 
 }  // namespace rebnn

@@ -167,7 +167,8 @@ struct Portable {
 
 }  // namespace
 
-const Kernels kPortable = {"portable", Portable::kWordBytes, Portable::kBlockLanes, Portable::kMaxGroups * kGroup,
-                           nullptr, Packer<Portable>::Pack, Engine<Portable>::Convolve, Attender<Portable>::Attend};
+const Kernels kPortable = {Portable::kWordBytes, Portable::kBlockLanes, Portable::kMaxGroups * kGroup, nullptr,
+                           Packer<Portable>::Pack, Engine<Portable>::Convolve, Attender<Portable>::Attend,
+                           kImagePortable, kPortableReal, nullptr};
 
 }  // namespace rebnn

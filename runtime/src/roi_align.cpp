@@ -9,6 +9,7 @@
 #include "geometry.h"
 #include "isa.h"
 #include "memory.h"
+#include "tasks.h"
 
 namespace rebnn {
 namespace {
@@ -21,16 +22,6 @@ constexpr int64_t kMostSamples = 1024, kMostBins = 1 << 16;
 struct Parts {
   int64_t begins, shares, bytes;
 };
-
-AlignRegion ChosenAlign() {
-  const Kernels* kernels = ChosenKernels();
-  if (!kernels) return nullptr;
-#if defined(__x86_64__)
-  if (kernels == &kAvx512 || kernels == &kAvx512Bw) return AlignAvx512;
-  if (kernels == &kAvx2) return AlignAvx2;
-#endif
-  return AlignPortable;
-}
 
 // Of a fixed number of samples each reads two pixels at most. Where the number follows from the region's size they go
 // up from bin to bin, so that only the two pixels at a border are read for both bins.
@@ -115,7 +106,7 @@ void Share(const rebnn_roi_align_io& io, const Extent& extent, int axis, Shares*
 
 struct Job {
   const rebnn_roi_align_io* io;
-  AlignRegion align;
+  const RealKernels* kernels;
   uint8_t* scratch;
   Parts parts[2];
   std::atomic<int64_t> next{0};
@@ -148,7 +139,7 @@ void Task(void* arg, size_t task) {
     region.samples = static_cast<float>(std::max<int64_t>(samples, 1));
     region.image = io.x + io.batch_indices[i] * io.h * io.w * io.channels;
     region.y = io.y + i * io.bins[0] * io.bins[1] * io.channels;
-    job.align(region);
+    job.kernels->align(region);
   }
 }
 
@@ -239,8 +230,9 @@ rebnn_status rebnn_roi_align_run(const rebnn_roi_align_io* io, void* scratch, si
   if (rebnn_status status = ScratchBytes(name, *io, threads, &needed)) return status;
   Job job;
   job.io = io;
-  job.align = ChosenAlign();
-  if (!job.align) return invalid;
+  const Kernels* kernels = ChosenKernels();
+  if (!kernels) return invalid;
+  job.kernels = &kernels->real;
   if (IsEmpty(*io)) return REBNN_OK;
   if (!io->rois || !io->batch_indices) {
     return Fail(invalid, "%s: %s is NULL.", name, io->rois ? "batch_indices" : "rois");
@@ -255,10 +247,6 @@ rebnn_status rebnn_roi_align_run(const rebnn_roi_align_io* io, void* scratch, si
   job.scratch = static_cast<uint8_t*>(scratch);
   for (int axis = 0; axis < 2; ++axis) job.parts[axis] = PartsOf(*io, axis);
   const int64_t tasks = TaskCount(*io, threads);
-  if (tasks > 1) {
-    parallel->run(parallel->pool, static_cast<size_t>(tasks), Task, &job);
-  } else {
-    Task(&job, 0);
-  }
+  ForEach(parallel, tasks, Task, &job);
   return REBNN_OK;
 }

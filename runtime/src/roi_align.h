@@ -24,15 +24,6 @@ struct Region {
   float* y;       // [bins, channels]
 };
 
-// y = sum over a bin's samples / their number.
-using AlignRegion = void (*)(const Region& region);
-
-void AlignPortable(const Region& region);
-#if defined(__x86_64__)
-void AlignAvx2(const Region& region);
-void AlignAvx512(const Region& region);
-#endif
-
 }  // namespace rebnn
 
 #endif  // REBNN_SRC_ROI_ALIGN_H_

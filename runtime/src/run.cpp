@@ -4,6 +4,7 @@
 #include "conv.h"
 #include "error.h"
 #include "geometry.h"
+#include "tasks.h"
 
 namespace rebnn {
 namespace {
@@ -169,14 +170,6 @@ void ConvolveTask(void* arg, size_t i) {
   const int64_t image = rows / job.tasks_per_image, first = rows % job.tasks_per_image * job.rows;
   const Share share = {first, Smaller(job.run.out_h, first + job.rows), part, job.parts};
   job.run.conv->kernels->convolve(job.run, image, share);
-}
-
-void ForEach(const rebnn_parallel* parallel, int64_t tasks, void (*task)(void*, size_t), Job* job) {
-  if (parallel && tasks > 1) {
-    parallel->run(parallel->pool, static_cast<size_t>(tasks), task, job);
-  } else {
-    for (int64_t i = 0; i < tasks; ++i) task(job, static_cast<size_t>(i));
-  }
 }
 
 // Parts of the output channels, `wanted` if there are so many, for tasks of `pixels` pixels.

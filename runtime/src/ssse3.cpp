@@ -179,7 +179,8 @@ struct Ssse3 {
 
 }  // namespace
 
-const Kernels kSsse3 = {"ssse3", Ssse3::kWordBytes, Ssse3::kBlockLanes, Ssse3::kMaxGroups * kGroup,
-                        nullptr, Packer<Ssse3>::Pack, Engine<Ssse3>::Convolve, Attender<Ssse3>::Attend};
+const Kernels kSsse3 = {Ssse3::kWordBytes, Ssse3::kBlockLanes, Ssse3::kMaxGroups * kGroup, nullptr,
+                        Packer<Ssse3>::Pack, Engine<Ssse3>::Convolve, Attender<Ssse3>::Attend, kImagePortable,
+                        kPortableReal, nullptr};
 
 }  // namespace rebnn

@@ -33,34 +33,25 @@ constexpr double kTapPoints[kPointSide][4] = {{1 / 2., 0, 0, 0},
                                               {1 / 90., 2 / 90., 4 / 90., 8 / 90.},
                                               {0, 0, 0, 1 / 4.}};
 
-#if defined(__aarch64__)
+// Of processors whose kernels have a stem for them.
 bool HasHalfProducts() {
-#if defined(__APPLE__)
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16");
+#elif defined(__APPLE__)
   return true;  // every Apple silicon has them
-#elif defined(__linux__)
+#elif defined(__aarch64__) && defined(__linux__)
   return getauxval(AT_HWCAP) & HWCAP_ASIMDHP;
 #else
   return false;
 #endif
 }
-#endif
 
 // The stem that belongs to the kernels in use; with products of 16 bits if they are asked for and the processor has
 // them.
 const StemKernels* ChosenStem(bool half) {
-  (void)half;  // unused where no processor has them
   const Kernels* kernels = ChosenKernels();
   if (!kernels) return nullptr;
-#if defined(__x86_64__)
-  if (half && kernels == &kAvx512 && __builtin_cpu_supports("avx512bf16")) return &kAvx512Bfloat16Stem;
-  if (kernels == &kAvx512 || kernels == &kAvx512Bw) return &kAvx512Stem;
-  if (kernels == &kAvx2) return &kAvx2Stem;
-#elif defined(__aarch64__)
-  if (kernels == &kNeon || kernels == &kNeonA55) {
-    return half && HasHalfProducts() ? &kNeonHalfStem : &kNeonStem;
-  }
-#endif
-  return &kPortableStem;
+  return half && kernels->half_stem && HasHalfProducts() ? kernels->half_stem : &kernels->real.stem;
 }
 
 // The tap of the 7x7 kernel that is tap `i` of a phase's four; -1 for the one that even rows do not have.

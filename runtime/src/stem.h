@@ -39,13 +39,9 @@ struct StemKernels {
   void (*rows)(const StemRun& run, int64_t image, int64_t first, int64_t last, const float* above, float* memory);
 };
 
-extern const StemKernels kPortableStem;
 #if defined(__x86_64__)
-extern const StemKernels kAvx2Stem;
-extern const StemKernels kAvx512Stem;
 extern const StemKernels kAvx512Bfloat16Stem;
 #elif defined(__aarch64__)
-extern const StemKernels kNeonStem;
 extern const StemKernels kNeonHalfStem;
 #endif
 

@@ -174,7 +174,13 @@ int main(int argc, char** argv) {
   const int repetitions = argc > 1 ? std::atoi(argv[1]) : 200;
   CHECK(repetitions > 0, "the argument must be a positive number, not '%s'", argv[1]);
   double portable[kKinds] = {};
-  for (const char* isa : {"portable", "ssse3", "avx2", "avx512bw", "avx512", "neon", "neon_a55"}) {
+  // From the slowest on, with which the others are compared.
+  std::string names = rebnn_isas();
+  while (!names.empty()) {
+    const size_t comma = names.rfind(", ");
+    const std::string last = comma == std::string::npos ? names : names.substr(comma + 2);
+    names.resize(comma == std::string::npos ? 0 : comma);
+    const char* isa = last.c_str();
     Times times;
     if (!MeasureWith(isa, repetitions, &times)) continue;
     std::printf("%s\n%-22s", isa, "  layer, 3x3");

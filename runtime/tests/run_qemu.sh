@@ -27,8 +27,10 @@ run() {
   REBNN_ISA=$isa qemu-aarch64 -cpu "$cpu" -L /usr/aarch64-linux-gnu "$build/tests/$1" "${@:2}"
 }
 
+# The list that the library is built from.
+isas=$(sed -nE 's/^REBNN_(AARCH64|ANY)\(([a-z0-9_]+),.*/\2/p' "$source/src/isa_list.h")
 for cpu in cortex-a53 cortex-a72 cortex-a76 max; do
-  for isa in neon neon_a55 portable; do
+  for isa in $isas; do
     # The plain C++ is the same instructions on every core.
     if [ "$isa" = portable ] && [ "$cpu" != cortex-a53 ]; then continue; fi
     echo "--- $cpu, $isa"

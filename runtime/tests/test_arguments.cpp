@@ -260,6 +260,43 @@ void Pools() {
   CHECK(rebnn_average_pool_run(&good, nullptr) == REBNN_OK && y[0] == 1.0f, "%s", rebnn_last_error());
 }
 
+void Upsamplings() {
+  const std::vector<float> x(2 * 2 + 1, 1.0f), added(4 * 4 + 1, 2.0f);
+  std::vector<float> y(4 * 4 + 1, 5.0f);
+  const rebnn_upsample_add_io good = {1, 2, 2, 1, x.data(), added.data(), y.data()};
+  const struct {
+    const char* words;
+    std::function<void(rebnn_upsample_add_io&)> change;
+  } wrong[] = {
+      {"a size is -1", [](auto& io) { io.h = -1; }},
+      {"larger than memory can be", [](auto& io) { io.n = io.h = io.w = 2147483647; }},
+      // x alone would fit.
+      {"larger than memory can be", [](auto& io) { io.n = 2147483647, io.h = 1 << 28; }},
+      {"x is NULL", [](auto& io) { io.x = nullptr; }},
+      {"added is NULL", [](auto& io) { io.added = nullptr; }},
+      {"y is NULL", [](auto& io) { io.y = nullptr; }},
+      {"x is not aligned", [&](auto& io) { io.x = OffByOne(x.data()); }},
+      {"added is not aligned", [&](auto& io) { io.added = OffByOne(added.data()); }},
+      {"y is not aligned", [&](auto& io) { io.y = OffByOne(y.data()); }},
+  };
+  for (const auto& one : wrong) {
+    rebnn_upsample_add_io io = good;
+    one.change(io);
+    Says(rebnn_upsample_add_run(&io, nullptr), one.words);
+  }
+  const rebnn_parallel nothing = {};
+  Says(rebnn_upsample_add_run(&good, &nothing), "parallel has no run function");
+  for (float value : y) CHECK(value == 5.0f, "an output was written in spite of the error");
+  CHECK(rebnn_upsample_add_run(&good, nullptr) == REBNN_OK, "%s", rebnn_last_error());
+  for (int i = 0; i < 16; ++i) CHECK(y[i] == 3.0f, "1 and 2 give %g", static_cast<double>(y[i]));
+  CHECK(y[16] == 5.0f, "more was written than there is");
+  rebnn_upsample_add_io none = good;
+  none.n = 0;
+  none.w = none.channels = 2147483647;
+  none.x = none.added = nullptr;
+  CHECK(rebnn_upsample_add_run(&none, nullptr) == REBNN_OK, "%s", rebnn_last_error());
+}
+
 }  // namespace
 
 int main() {
@@ -275,5 +312,6 @@ int main() {
   rebnn_conv_destroy(conv);
   Regions();
   Pools();
+  Upsamplings();
   std::printf("every wrong argument gives its sentence\n");
 }

@@ -39,7 +39,8 @@ def files(classifier):
     backbone = backbone | dict(base_channels=2 * backbone['base_channels'])
     wide = tiny_classifier(backbone=backbone, head=dict(type='LinearClsHead', num_classes=10, in_channels=16))
     names = load(classifier / 'tiny.onnx').classes
-    about = dict(preprocess=dict(channels='bgr', **NORMAL), classes=names, size=(32, 32))
+    steps = dict(resize=dict(mode='exact', size=[32, 32]), channels='bgr', **NORMAL)
+    about = dict(preprocess=steps, classes=names, size=(32, 32))
     write(export(model, **about).data, classifier / 'real.onnx')
     write(export(wide, **about).data, classifier / 'wide.onnx')
     (classifier / 'others.json').write_text('{"images": []}')

@@ -22,6 +22,7 @@ from tests.scripts import ROOT, run_script
 
 SAMPLE = ROOT / 'demo' / 'coco_sample'
 ATSS = 'rebnn_mm::bccd/atss_r18_rebnn_taught_bccd.py'
+TINY = 'rebnn_mm::one_bit/tiny_taught_bccd.py'
 
 
 def write(out: Path, *arguments: object) -> Config:
@@ -234,7 +235,9 @@ def test_what_is_asked_for_goes_before(tmp_path):
     assert cfg.param_scheduler[-1].milestones == [1, 2] or cfg.param_scheduler[-1].get('end') == 2
 
 
-@pytest.mark.parametrize('kind', [['--taught'], ['--base', ATSS]], ids=['two stages', 'one stage'])
+@pytest.mark.parametrize(
+    'kind', [['--taught'], ['--base', ATSS], ['--base', TINY]], ids=['two stages', 'one stage', 'designed for one bit']
+)
 def test_a_taught_detector_is_two_configs_that_fit(kind, tmp_path, capsys):
     student = write(tmp_path / 'mine.py', *kind)
     teacher = Config.fromfile(tmp_path / 'mine_teacher.py')

@@ -1,5 +1,7 @@
 """The blood cell configs of other methods: ReBNN's with another method in it, and trainable."""
 
+import json
+
 import pytest
 import torch
 from torch import nn
@@ -11,6 +13,7 @@ from mmdet.utils import register_all_modules
 
 from rebnn_mm.layers import BinaryConv2d, calibrate_shifts
 from rebnn_mm.models.blocks import BinaryBiRealBlock, BinaryPreActBlock
+from tests.scripts import ROOT
 
 register_all_modules(init_default_scope=False)
 
@@ -24,6 +27,18 @@ METHODS = {
 
 def config(load_config, method):
     return load_config(f'bccd/faster_rcnn_r18_{method}_bccd')
+
+
+def test_the_images_of_the_configs_come_with_the_repository(load_config):
+    cfg = config(load_config, 'rebnn')
+    for split in ('train', 'val', 'test'):
+        data = cfg[f'{split}_dataloader'].dataset
+        annotations = ROOT / data.data_root / data.ann_file
+        if split != 'train':
+            assert ROOT / cfg[f'{split}_evaluator'].ann_file == annotations
+        images = json.loads(annotations.read_text())['images']
+        folder = ROOT / data.data_root / data.data_prefix.img
+        assert len(images) > 70 and all((folder / image['file_name']).is_file() for image in images)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import torch
 from mmdet.structures import DetDataSample
 from mmengine.config import Config
 from mmengine.registry import DefaultScope
+from mmengine.runner import save_checkpoint
 from mmengine.structures import InstanceData
 from torch import nn
 
@@ -20,10 +21,22 @@ FOLDER = ROOT / 'configs' / 'one_bit'
 MEGABYTES = {'small': 2.0, 'tiny': 1.2, 'nano': 0.8}
 """What a file with the rest in int8 may have: the project's goals."""
 
+LITTLE = dict(
+    backbone=dict(channels=(8, 16, 16, 16), depths=(1, 1, 1, 1)),
+    neck=dict(in_channels=[16, 16, 16], out_channels=16),
+    bbox_head=dict(in_channels=16, feat_channels=16, stacked_convs=1),
+)
+"""Options that leave little of a network, for quick tests."""
 
-def build(name, **options):
+
+def read(name, **options):
     cfg = Config.fromfile(FOLDER / f'{name}_bccd.py')
     cfg.merge_from_dict({'model': options})
+    return cfg
+
+
+def build(name, **options):
+    cfg = read(name, **options)
     torch.manual_seed(0)
     with DefaultScope.overwrite_default_scope('mmdet'):
         model = MODELS.build(cfg.model)
@@ -42,18 +55,35 @@ def test_every_3x3_convolution_but_the_stem_is_binary(name):
     assert (bits + rest) / 1e6 < MEGABYTES[name]
 
 
-def test_a_step_of_training_and_an_exact_file(tmp_path):
-    model = build(
-        'nano',
-        backbone=dict(channels=(8, 16, 16, 16), depths=(1, 1, 1, 1)),
-        neck=dict(in_channels=[16, 16, 16], out_channels=16),
-        bbox_head=dict(in_channels=16, feat_channels=16),
-    )
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    resilient = ResilientGradient(model).attach(optimizer)
+def losses_of(model):
     sample = DetDataSample(metainfo=dict.fromkeys(('img_shape', 'pad_shape', 'batch_input_shape'), (64, 96)))
     sample.gt_instances = InstanceData(bboxes=torch.tensor([[8.0, 8.0, 40.0, 40.0]]), labels=torch.tensor([1]))
-    losses = model.loss(torch.randn(1, 3, 64, 96), [sample])
+    return model.loss(torch.randn(1, 3, 64, 96), [sample])
+
+
+@pytest.mark.parametrize('name', MEGABYTES)
+def test_a_student_starts_from_its_teacher_and_learns(name, tmp_path):
+    assert read(f'{name}_taught').model.teacher == f'configs/one_bit/{name}_teacher_bccd.py'
+    read(f'{name}_teacher', **LITTLE).dump(tmp_path / 'teacher.py')
+    theirs = build(f'{name}_teacher', **LITTLE)
+    assert not any(isinstance(layer, BinaryLayer) for layer in theirs.modules())
+    save_checkpoint(dict(state_dict=theirs.state_dict()), str(tmp_path / 'teacher.pth'))
+    taught = dict(teacher=str(tmp_path / 'teacher.py'), teacher_checkpoint=str(tmp_path / 'teacher.pth'))
+    model = build(f'{name}_taught', **LITTLE, **taught).train()
+    state = model.state_dict()
+    assert all(torch.equal(state[key], value) for key, value in theirs.state_dict().items())
+    losses = losses_of(model)
+    assert losses.keys() >= {'loss_dense_scores', 'loss_dense_boxes', 'loss_pkd_backbone_2', 'loss_pkd_neck_2'}
+    total, _ = model.parse_losses(losses)
+    total.backward()
+    assert total.isfinite() and all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+def test_a_step_of_training_and_an_exact_file(tmp_path):
+    model = build('nano', **LITTLE)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    resilient = ResilientGradient(model).attach(optimizer)
+    losses = losses_of(model)
     loss = sum(sum(value) if isinstance(value, list) else value for value in losses.values())
     loss.backward()
     optimizer.step()

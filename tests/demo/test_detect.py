@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from rebnn_mm import native_library
 from rebnn_mm.deploy import load, native
 from rebnn_mm.deploy.image import read_image
 from rebnn_mm.deploy.onnx_file import DIGEST_KEY, seal
@@ -63,7 +64,7 @@ def program(tmp_path_factory) -> Path:
     source.write_text('#include <nlohmann/json.hpp>\n')
     if subprocess.run([compiler, '-E', '-o', os.devnull, source], capture_output=True).returncode:
         pytest.skip('no nlohmann/json.hpp here (Debian: apt-get install nlohmann-json3-dev)')
-    ours = native.LIBRARY_FOLDER
+    ours = native_library.LIBRARY_FOLDER
     command = [compiler, '-std=c++17', '-O1', '-Wall', '-Wextra', '-Werror', f'-I{ROOT / "runtime" / "include"}']
     command += [
         '-isystem',

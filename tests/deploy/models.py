@@ -19,6 +19,7 @@ OPSET = helper.make_opsetid('', 18)
 REBNN = helper.make_opsetid('rebnn', 1)
 IR_VERSION = 9
 PREPROCESS = {'channels': 'rgb', 'mean': [123.675, 116.28, 103.53], 'std': [58.395, 57.12, 57.375]}
+RESIZE = {'resize': {'mode': 'short_edge', 'size': 40}}
 CLASSES = ('cat', 'dog', 'horse', 'ship')
 
 
@@ -144,7 +145,7 @@ def model(graph: onnx.GraphProto, task: str, **changes: Any) -> onnx.ModelProto:
         'rebnn.task': task,
         'rebnn.config': 'small.py',
         'rebnn.classes': json.dumps(CLASSES),
-        'rebnn.preprocess': json.dumps(PREPROCESS),
+        'rebnn.preprocess': json.dumps(PREPROCESS | (RESIZE if task == 'classification' else {})),
         'rebnn.sign': 'negative is bit 1',
         'rebnn.packed_sha256': json.dumps(packed_digests(graph)),
     }

@@ -1,5 +1,7 @@
 """The labels of a classifier are the graph's scores in order."""
 
+import json
+import pickle
 from io import BytesIO
 
 import numpy as np
@@ -9,7 +11,8 @@ from onnx import TensorProto, helper
 from PIL import Image
 
 from rebnn_mm.deploy import ImageError, Label, ModelFileError, load
-from rebnn_mm.deploy.image import read_image
+from rebnn_mm.deploy.image import read_image, resize_bilinear
+from rebnn_mm.deploy.run import main
 
 from . import models
 
@@ -76,13 +79,64 @@ def test_scores_that_are_no_numbers(tmp_path, image, score):
             call(image)
 
 
+def no_size(tmp_path, *size):
+    """A classifier as it was exported before files had a resize in place of the data set's size."""
+    graph = models.classifier(size=size or ('H', 'W')).graph
+    proto = models.model(graph, 'classification', **{'rebnn.preprocess': json.dumps(models.PREPROCESS)})
+    return models.write(proto, tmp_path / 'old.onnx')
+
+
+def test_a_file_that_says_no_size_takes_images_only_with_one(tmp_path, photo, image):
+    path = no_size(tmp_path)
+    model = load(path, use_library=False)
+    for call in (model, model.scores, lambda one: list(model.stream([one], on_error='return'))):
+        for given in (photo, image):
+            with pytest.raises(ModelFileError, match=r'old.onnx: it does not say how large .* size=\(width, height\)'):
+                call(given)
+    sized = load(path, use_library=False, size=(24, 20))
+    large = np.random.default_rng(0).integers(0, 256, (1500, 2000, 3), dtype=np.uint8)
+    small = resize_bilinear(large, (24, 20))
+    assert sized.prepare(large).image.shape == (1, 3, 20, 24)
+    assert np.array_equal(sized.scores(large), sized.scores(small))
+    assert pickle.loads(pickle.dumps(sized))(small) == sized(large)
+
+
+def test_the_size_on_the_command_line(tmp_path, photo, capsys):
+    path = no_size(tmp_path)
+    command = [str(path), str(photo), '--no-library', '--json']
+    with pytest.raises(SystemExit, match='^rebnn-run: .*in rebnn run --size WIDTH HEIGHT'):
+        main(command)
+    main([*command, '--size', '24', '20'])
+    assert (
+        json.loads(capsys.readouterr().out)[0]['score'] == load(path, use_library=False, size=(24, 20))(photo)[0].score
+    )
+
+
+def test_a_graph_of_one_size_gets_images_of_that_size(tmp_path, photo):
+    model = load(no_size(tmp_path, 32, 24), use_library=False)
+    assert model.prepare(photo).image.shape == (1, 3, 32, 24)
+    assert np.array_equal(model.scores(photo), model.scores(resize_bilinear(read_image(photo), (24, 32))))
+
+
+@pytest.mark.parametrize('size', [(24,), (0, 24), (24.0, 24), ('24', '24')])
+def test_sizes_that_cannot_be(tmp_path, size):
+    with pytest.raises(ValueError, match='size must be a width and a height in pixels'):
+        load(no_size(tmp_path), size=size)
+
+
+@pytest.mark.parametrize('kind', ['classifier', 'detector', 'raw'])
+def test_a_size_is_only_for_a_file_that_says_none(files, kind):
+    with pytest.raises(ModelFileError, match='onnx: size is for a classifier whose file gives its images none'):
+        load(files[kind], use_library=False, size=(32, 32))
+
+
 def test_an_image_of_another_size_than_the_graph_takes(tmp_path, image):
-    path = models.write(models.classifier(size=(32, 32)), tmp_path / 'model.onnx')
+    path = models.write(models.classifier(size=(40, 40)), tmp_path / 'model.onnx')
     model = load(path, use_library=False)
     with pytest.raises(ModelFileError, match='model.onnx: ONNX Runtime stops at an input of 56 x 40') as caught:
         model(image)
     assert '\n' not in str(caught.value)
-    assert len(model(image[:32, :32])) == 4
+    assert len(model(image[:, :40])) == 4
 
 
 def test_classes_without_names_are_numbered(tmp_path, image):

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rebnn_mm.deploy import Detections, ModelFileError, load
+from rebnn_mm.deploy import ModelFileError, load
 
 from . import models
 
@@ -41,13 +41,6 @@ def test_boxes_are_in_pixels_of_the_original(tmp_path, image, preprocess):
     assert found.boxes.dtype == np.float32
     assert (np.diff(found.scores) <= 0).all() and len(found) == 5
     assert found.names == [models.CLASSES[label] for label in found.labels]
-
-
-def test_at_least():
-    found = Detections(np.eye(4, dtype=np.float32)[:3], np.array([0.9, 0.5, 0.4]), np.array([2, 0, 1]), models.CLASSES)
-    kept = found.at_least(0.5)
-    assert kept.names == ['horse', 'cat'] and kept.boxes.tolist() == found.boxes[:2].tolist()
-    assert len(found.at_least(2)) == 0
 
 
 def test_classes_without_names_are_numbered(tmp_path, image):

@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from rebnn_mm.deploy import Classifier, Detector, ModelFileError, hub, load
-from rebnn_mm.deploy.hub import FILE, hub_path, save_pretrained
+from rebnn_mm.deploy import Classifier, Detector, ModelFileError, hub, load, push
+from rebnn_mm.deploy.hub import FILE, hub_path
 from rebnn_mm.deploy.run import main as run
 from rebnn_mm.deploy.zoo import cards
 
@@ -174,7 +174,7 @@ def test_a_model_of_the_zoo_brings_its_card(tmp_path):
 )
 def test_a_wrong_card_is_one_sentence_and_writes_nothing(files, tmp_path, card, sentence):
     with pytest.raises(ModelFileError, match=sentence):
-        save_pretrained(load(files['raw']), tmp_path / 'out', card)
+        load(files['raw']).save_pretrained(tmp_path / 'out', card)
     assert not (tmp_path / 'out').exists()
 
 
@@ -194,16 +194,16 @@ def test_the_command_uploads_the_folder(files, tmp_path, monkeypatch, capsys):
 
     monkeypatch.setattr(hf, 'HfApi', Api)
     (tmp_path / 'card.json').write_text(json.dumps(CARD))
-    hub.main([str(files['detector']), 'owner/cells', '--card', str(tmp_path / 'card.json'), '--private'])
+    push.main([str(files['detector']), 'owner/cells', '--card', str(tmp_path / 'card.json'), '--private'])
     assert capsys.readouterr().out == 'https://hub/owner/cells/commit/1\n'
     assert calls == [('token', None), ('owner/cells', True, True), ('owner/cells', ['README.md', FILE])]
 
 
 def test_the_command_can_only_write(files, tmp_path, capsys):
-    hub.main([str(files['raw']), 'owner/cells', '--folder', str(tmp_path / 'out')])
+    push.main([str(files['raw']), 'owner/cells', '--folder', str(tmp_path / 'out')])
     assert (tmp_path / 'out' / 'README.md').read_text().startswith('---\nlibrary_name: "rebnn_mm"\n')
     with pytest.raises(SystemExit):
-        hub.main([str(files['raw']), 'owner/cells', '--card', str(tmp_path / 'no.json')])
+        push.main([str(files['raw']), 'owner/cells', '--card', str(tmp_path / 'no.json')])
     assert f': --card {tmp_path}/no.json cannot be read' in capsys.readouterr().err
 
 
@@ -212,7 +212,7 @@ def test_names_of_a_file_stay_texts_in_its_card(tmp_path):
     names = json.dumps(['<script>x</script>', '[a](https://b.c)', 'a | b', '\x1b[2J', 'half \ud800'])
     changes = {'rebnn.classes': names, 'rebnn.config': '<b>.py', 'rebnn.outputs': '["maps"]'}
     model = load(models.write(models.model(proto.graph, 'raw', **changes), tmp_path / 'a.onnx'), use_library=False)
-    save_pretrained(model, tmp_path / 'folder')
+    model.save_pretrained(tmp_path / 'folder')
     text = (tmp_path / 'folder/README.md').read_text(encoding='utf-8')
     row = r'| classes | &lt;script&gt;x&lt;/script&gt;, \[a\](https://b.c), a \| b, �\[2J, half � |'
     assert row in text.splitlines() and '# &lt;b&gt;' in text.splitlines() and '<' not in text

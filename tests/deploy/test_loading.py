@@ -222,7 +222,7 @@ def test_a_relative_path_is_no_way_to_another_file(tmp_path, monkeypatch):
 
 def test_the_golden_file_of_the_exporter():
     """Written by the exporter and kept in the repository, so that no later reader refuses an old file."""
-    model = load(Path(__file__).parents[1] / 'export/data/golden.onnx', use_library=False)
+    model = load(Path(__file__).parents[1] / 'export/data/golden.onnx', use_library=False, size=(32, 32))
     image = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
     best = model(image)[0]
     assert (best.number, best.name) == (4, 'e')
@@ -253,3 +253,21 @@ def test_copies_and_pickles(files, image, tmp_path, monkeypatch, by_path, how):
     assert type(again) is Detector and (again.threads, again.kernels) == (2, False)
     assert np.array_equal(again(image).boxes, model(image).boxes)
     assert (len(pickle.dumps(model)) < 1000) == by_path
+
+
+@pytest.mark.skipif('AzureExecutionProvider' not in onnxruntime.get_available_providers(), reason='a build without')
+@pytest.mark.parametrize('name', ['AzureExecutionProvider', 'azure'])
+def test_another_execution_provider(files, image, name):
+    """It is in PyPI's builds, and takes no operator of ours."""
+    model = load(files['detector'], use_library=False, providers=[name])
+    assert model.session.get_providers() == ['AzureExecutionProvider', 'CPUExecutionProvider']
+    assert np.array_equal(model(image).boxes, load(files['detector'], use_library=False)(image).boxes)
+    assert copy.copy(model).session.get_providers() == model.session.get_providers()
+
+
+def test_an_execution_provider_that_is_not_there(files):
+    assert load(files['detector'], use_library=False).session.get_providers() == ['CPUExecutionProvider']
+    with pytest.raises(
+        ModelFileError, match=r"onnx: this ONNX Runtime has no provider 'TPU', only .*CPUExecutionProv"
+    ):
+        load(files['detector'], use_library=False, providers=['TPU'])

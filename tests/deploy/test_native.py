@@ -6,11 +6,12 @@ import sys
 import onnxruntime
 import pytest
 
+from rebnn_mm import native_library
 from rebnn_mm.deploy import native
 
 
 def test_library_of_the_set_up_is_found_and_accepted():
-    assert native.library_path() == native.LIBRARY_FOLDER / 'librebnn_ort.so'
+    assert native.library_path() == native_library.LIBRARY_FOLDER / 'librebnn_ort.so'
     assert native.register(onnxruntime.SessionOptions()) == native.library_path()
 
 
@@ -29,7 +30,7 @@ def test_the_library_stays_loaded_when_the_options_are_gone():
 
 
 def test_missing_library(monkeypatch, tmp_path):
-    monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
+    monkeypatch.setattr(native_library, 'LIBRARY_FOLDER', tmp_path)
     with pytest.raises(native.LibraryError) as caught:
         native.register(onnxruntime.SessionOptions())
     assert str(caught.value) == (
@@ -43,10 +44,10 @@ def test_missing_library(monkeypatch, tmp_path):
     [('linux', 'librebnn_ort.so'), ('darwin', 'librebnn_ort.dylib'), ('win32', 'librebnn_ort.dll')],
 )
 def test_each_system_has_its_names(platform, name, monkeypatch, tmp_path):
-    monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
-    monkeypatch.setattr(native.sys, 'platform', platform)
+    monkeypatch.setattr(native_library, 'LIBRARY_FOLDER', tmp_path)
+    monkeypatch.setattr(native_library.sys, 'platform', platform)
     (tmp_path / name).write_bytes(b'')
-    assert native.library_path() == native.library_file('librebnn_ort') == tmp_path / name
+    assert native.library_path() == native_library.library_file('librebnn_ort') == tmp_path / name
 
 
 def test_variable_names_another_build(monkeypatch, tmp_path):
@@ -54,7 +55,7 @@ def test_variable_names_another_build(monkeypatch, tmp_path):
     monkeypatch.setenv('REBNN_ORT_LIBRARY', str(other))
     with pytest.raises(native.LibraryError, match=f'REBNN_ORT_LIBRARY names {other}, and there is no such file.'):
         native.library_path()
-    other.write_bytes((native.LIBRARY_FOLDER / 'librebnn_ort.so').read_bytes())
+    other.write_bytes((native_library.LIBRARY_FOLDER / 'librebnn_ort.so').read_bytes())
     assert native.register(onnxruntime.SessionOptions()) == other
 
 
@@ -65,13 +66,13 @@ def test_library_that_was_cut_off(monkeypatch, tmp_path, length):
     monkeypatch.setenv('REBNN_ORT_LIBRARY', str(other))
     with pytest.raises(native.LibraryError, match=f'^{other} is no complete shared library'):
         native.register(onnxruntime.SessionOptions())
-    (tmp_path / 'librebnn.so').write_bytes(native.library_file('librebnn').read_bytes()[:length])
-    monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
-    assert native.load_kernels() is None
+    (tmp_path / 'librebnn.so').write_bytes(native_library.library_file('librebnn').read_bytes()[:length])
+    monkeypatch.setattr(native_library, 'LIBRARY_FOLDER', tmp_path)
+    assert native_library.load_kernels() is None
 
 
 def test_library_that_has_no_operators(monkeypatch):
-    monkeypatch.setenv('REBNN_ORT_LIBRARY', str(native.LIBRARY_FOLDER / 'librebnn.so'))
+    monkeypatch.setenv('REBNN_ORT_LIBRARY', str(native_library.LIBRARY_FOLDER / 'librebnn.so'))
     with pytest.raises(native.LibraryError, match='^ONNX Runtime cannot use .*librebnn.so ') as caught:
         native.register(onnxruntime.SessionOptions())
     assert len(str(caught.value).splitlines()) == 1
@@ -90,7 +91,9 @@ def test_board_wheel_beside_the_full_package_is_refused(monkeypatch, tmp_path):
 
 def test_torch_is_not_imported():
     code = "import sys; sys.modules['torch'] = None; from rebnn_mm.deploy import native; print(native.library_path())"
-    command = f'import importlib.util as u, sys; sys.path.insert(0, {str(native.LIBRARY_FOLDER.parents[2])!r})\n'
+    command = (
+        f'import importlib.util as u, sys; sys.path.insert(0, {str(native_library.LIBRARY_FOLDER.parents[2])!r})\n'
+    )
     blocked = "real = u.find_spec\nu.find_spec = lambda n, *a: None if n == 'torch' else real(n, *a)\n"
     done = subprocess.run(
         [sys.executable, '-c', command + blocked + code], capture_output=True, text=True, check=False, timeout=120

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from rebnn_mm import native_library
 from rebnn_mm.deploy import prepare
 from rebnn_mm.deploy.preprocess import Preprocess, prepared_by_numpy
 
@@ -57,7 +58,7 @@ def test_an_image_beyond_the_kernels_is_numpys(built):
 def test_a_library_without_these_kernels_is_left_alone(monkeypatch, tmp_path):
     class Old:
         def rebnn_abi_version(self):
-            return prepare.ABI
+            return native_library.ABI
 
     prepare.kernels.cache_clear()
     monkeypatch.setattr(ctypes, 'CDLL', lambda path: Old())

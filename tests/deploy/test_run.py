@@ -12,7 +12,8 @@ import onnxruntime
 import pytest
 from PIL import Image
 
-from rebnn_mm.deploy import load, native
+from rebnn_mm import native_library
+from rebnn_mm.deploy import load
 from rebnn_mm.deploy.run import main
 from rebnn_mm.version import __version__
 
@@ -78,12 +79,12 @@ def test_json_of_a_classifier(rebnn_run, files, photo):
 
 
 def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
-    code, out, _ = rebnn_run(files['raw'], photo, '--out', tmp_path / 'maps.npz')
-    with np.load(tmp_path / 'maps.npz') as saved:
+    code, out, _ = rebnn_run(files['raw'], photo, '--out', tmp_path / 'new' / 'maps.npz')
+    with np.load(tmp_path / 'new' / 'maps.npz') as saved:
         expected = load(files['raw'], use_library=False)(photo)['maps']
         assert saved.files == ['maps'] and np.array_equal(saved['maps'], expected)
     assert code == 0 and out.splitlines()[1].split() == ['maps', 'float32', '1', 'x', '16', 'x', '240', 'x', '320']
-    assert [path.name for path in tmp_path.iterdir()] == ['maps.npz']
+    assert [path.name for path in (tmp_path / 'new').iterdir()] == ['maps.npz']
 
 
 @pytest.mark.parametrize(
@@ -94,10 +95,8 @@ def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
         (['detector', 'nowhere.jpg'], 'rebnn-run: no image at nowhere.jpg'),
         (['detector', 'detector'], 'cannot be read as an image'),
         (['detector', 'photo', '--out', 'boxes.txt'], 'images are written as .jpg or .png'),
-        (['detector', 'photo', '--out', 'nowhere/boxes.png'], 'no folder nowhere'),
         (['classifier', 'photo', '--out', 'boxes.png'], 'a classifier has no boxes to draw'),
         (['raw', 'photo', '--out', 'maps.png'], 'the outputs of a raw model are written as .npz'),
-        (['raw', 'photo', '--out', 'nowhere/maps.npz'], 'no folder nowhere'),
         (['raw', 'photo', '--out', f'{"a" * 252}.npz'], 'a.npz cannot be written ('),
         (['folder', 'photo'], ' is a folder; name the packed model in it'),
         (['detector', 'empty'], 'there is no image in the folder '),
@@ -107,7 +106,13 @@ def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
         (['detector', 'photo', 'photo', '--pair', 'b'], '--pair: '),
         (['detector', 'photo' * 60], 'rebnn-run: no image at photo'),
         (['detector', 'camera:front'], 'a camera has a number, such as camera:0'),
-        (['detector', 'empty', '--out', 'nowhere'], 'several images go into a folder, and there is none'),
+        (['detector', 'photo', 'photo', '--out', 'photo'], 'is a file; several images go into a folder, or a video'),
+        (['detector', '7'], 'rebnn-run: 7 cannot be opened as a video: OpenCV finds nothing there'),
+        (
+            ['detector', 'rtsp://me:secret@127.0.0.1:9/a'],
+            'rtsp://127.0.0.1:9/a cannot be opened as a video',
+        ),
+        (['detector', 'photo', '--provider', 'TPU'], ".onnx: this ONNX Runtime has no provider 'TPU', only "),
         (['classifier', 'empty', '--out', 'nowhere'], 'of several images only boxes are drawn'),
         (
             ['https://a.org/m.onnx', 'photo'],
@@ -128,7 +133,7 @@ def test_what_goes_wrong_is_one_sentence(rebnn_run, files, photo, arguments, wor
 
 @pytest.mark.filterwarnings('ignore:The kernels for binary layers are not at')
 def test_times_without_the_library_say_so(files, photo, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(native, 'LIBRARY_FOLDER', tmp_path)
+    monkeypatch.setattr(native_library, 'LIBRARY_FOLDER', tmp_path)
     main([str(files['classifier']), str(photo), '--time', '1'])
     assert capsys.readouterr().out.rstrip().endswith('without our kernels')
 
@@ -141,7 +146,7 @@ def test_an_input_is_not_overwritten(rebnn_run, files, photo, tmp_path):
         code, _, err = rebnn_run(files['detector'], copy, '--out', out)
         assert (code, err) == (1, f'rebnn-run: --out {out} would overwrite an input; give another name\n')
     code, _, err = rebnn_run(files['detector'], tmp_path, '--out', tmp_path)
-    assert code == 1 and 'is an input, whose images would be overwritten; give another folder' in err
+    assert code == 1 and 'holds inputs, which would be overwritten; give another folder' in err
     assert copy.read_bytes() == photo.read_bytes() and len(list(tmp_path.iterdir())) == 2
 
 

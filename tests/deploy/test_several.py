@@ -1,6 +1,8 @@
 """Many images: batches, streams, folders, videos."""
 
 import json
+import socket
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -12,7 +14,7 @@ from PIL import Image
 
 from rebnn_mm.deploy import ImageError, load
 from rebnn_mm.deploy.run import main
-from rebnn_mm.deploy.several import images_of
+from rebnn_mm.deploy.several import images_of, is_several
 
 
 @pytest.fixture
@@ -152,14 +154,58 @@ def test_what_is_no_video(tmp_path, monkeypatch):
 
 def test_the_command_prints_each_image_of_a_video_and_paints_it(files, video, tmp_path, capsys):
     options = ['--json', '--no-library', '--batch', '2', '--threads', '2']
-    main([str(files['detector']), video, '--out', str(tmp_path), *options])
+    main([str(files['detector']), video, '--out', str(tmp_path / 'new'), *options])
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line['image'] for line in lines] == [f'{video}#{i}' for i in (1, 2, 3)]
-    painted = sorted(tmp_path.glob('*.png'))
-    assert len(painted) == 3 and Image.open(painted[0]).size == (32, 24)
+    painted = sorted((tmp_path / 'new').iterdir())
+    assert [path.name for path in painted] == [f'clip_00000{i}.png' for i in (1, 2, 3)]
+    assert Image.open(painted[0]).size == (32, 24)
     main([str(files['classifier']), video, str(painted[0]), '--no-library', '--top', '1'])
     out = capsys.readouterr().out.splitlines()
     assert out[0] == f'{video}#1' and out[1].split() == ['class', 'score'] and out[-1].startswith('4 images, ')
+
+
+def serve(server, stream):
+    """What RTSP needs to hand out a transport stream (RFC 2326, 3551 and 2250), to one player over its connection."""
+    player, _ = server.accept()
+    lines = player.makefile('r')
+    while head := list(iter(lambda: lines.readline().strip(), '')):
+        method, count = head[0].split()[0], next(line for line in head if line.lower().startswith('cseq'))
+        body, more = '', ''
+        if method == 'DESCRIBE':
+            body = 'v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=t\r\nt=0 0\r\nm=video 0 RTP/AVP 33\r\na=control:0\r\n'
+            more = f'Content-Type: application/sdp\r\nContent-Length: {len(body)}\r\n'
+        elif method == 'SETUP':
+            more = 'Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\nSession: 1\r\n'
+        player.sendall(f'RTSP/1.0 200 OK\r\n{count}\r\n{more}\r\n{body}'.encode())
+        if method == 'PLAY':
+            for number, start in enumerate(range(0, len(stream), 7 * 188)):
+                packet = struct.pack('>BBHII', 0x80, 33, number, number * 3600, 1) + stream[start : start + 7 * 188]
+                player.sendall(struct.pack('>cBH', b'$', 0, len(packet)) + packet)
+            player.shutdown(socket.SHUT_WR)
+            return
+
+
+def test_frames_of_an_address(files, tmp_path, capfd):
+    writer = cv2.VideoWriter(str(tmp_path / 'a.ts'), cv2.VideoWriter_fourcc(*'mp4v'), 25, (64, 48))
+    for _ in range(25):
+        writer.write(np.full((48, 64, 3), (0, 0, 200), np.uint8))
+    writer.release()
+    with socket.create_server(('127.0.0.1', 0)) as server:
+        port = server.getsockname()[1]
+        threading.Thread(target=serve, args=(server, (tmp_path / 'a.ts').read_bytes()), daemon=True).start()
+        found = list(images_of([f'rtsp://me:secret@127.0.0.1:{port}/live']))
+    assert len(found) >= 20 and found[0][0] == f'rtsp://127.0.0.1:{port}/live#1'
+    assert all(frame.shape == (48, 64, 3) and abs(np.median(frame[..., 0]) - 200) < 8 for _, frame in found)
+
+
+def test_a_number_is_a_camera_unless_a_file_has_that_name(tmp_path, monkeypatch, images):
+    monkeypatch.chdir(tmp_path)
+    assert is_several('0') and is_several('rtsp://door/live') and not is_several('0.png')
+    with pytest.raises(ImageError, match='^99 cannot be opened as a video'):
+        list(images_of(['99']))
+    Image.fromarray(images[0]).save(tmp_path / '0', format='png')
+    assert not is_several('0') and np.array_equal(next(images_of(['0']))[1], images[0])
 
 
 def test_a_broken_image_costs_nothing_but_itself(files, images):

@@ -143,6 +143,24 @@ def test_names_what_a_config_of_a_real_network_freezes(tmp_path):
     assert 'are frozen' not in log_text(tmp_path / 'free') and 'norm_eval' not in log_text(tmp_path / 'free')
 
 
+@pytest.mark.parametrize(
+    ('optimizer', 'roles', 'warned'),
+    [
+        (dict(type='SGD', lr=0.01), {}, True),
+        (dict(type='SGD', lr=0.01), dict(latent_weight=dict(lr_mult=80)), False),
+        (dict(type='SGD', lr=0.8), {}, False),
+        (dict(type='Adam', lr=5e-4), {}, False),
+    ],
+)
+def test_sgd_that_cannot_turn_the_signs_is_named_before_the_first_step(tmp_path, optimizer, roles, warned):
+    wrapper = dict(optimizer=optimizer, paramwise_cfg=dict(roles=roles))
+    trained(tmp_path / 'run', epochs=75, stop_after=1, optim_wrapper=wrapper, hook='BinaryHook')
+    said = log_text(tmp_path / 'run')
+    assert ('SGD at this rate will leave most signs where they start in 300 steps' in said) is warned
+    assert ('raise the rate of latent weights 67 times' in said) is warned
+    assert not warned or said.index('SGD at this rate') < said.index('Epoch(train)')
+
+
 def test_a_frozen_layer_that_was_trained_is_right(tmp_path):
     model = classifier('ReCUConv2d')
     model.load_state_dict(classifier('ReCUConv2d').state_dict())

@@ -44,6 +44,7 @@ def files(tmp_path_factory) -> Files:
     cfg = Config.fromfile(CONFIGS / 'demo' / 'faster_rcnn_r18_rebnn_coco_sample.py')
     head = dict(type='RetinaHead', anchor_generator=RETINA_ANCHORS, bbox_coder=DELTAS)
     cfg.model = one_stage_config(head, score_thr=0.7)
+    cfg.model['bbox_head']['num_classes'] = 80
     cfg.model['data_preprocessor'].update(mean=[123.7, 116.3, 103.5], std=[58.4, 57.1, 57.4], bgr_to_rgb=True)
     cfg.test_dataloader.dataset.update(data_root=str(SAMPLE), indices=3)
     next(step for step in cfg.test_dataloader.dataset.pipeline if step['type'] == 'Resize')['scale'] = (128, 96)

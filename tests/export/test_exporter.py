@@ -48,7 +48,7 @@ def test_any_number_of_images_of_any_size(classifier, exported, model):
 def test_the_deploy_package_runs_the_file(exported, classifier, tmp_path):
     write(exported.data, tmp_path / 'tiny.onnx')
     image = np.random.default_rng(3).integers(0, 256, (16, 12, 3), np.uint8)
-    labels = load(tmp_path / 'tiny.onnx', use_library=False)(image)
+    labels = load(tmp_path / 'tiny.onnx', use_library=False, size=(12, 16))(image)
     x = (image.transpose(2, 0, 1) - np.array(PREPROCESS['mean'])[:, None, None]) / np.array(PREPROCESS['std'])[
         :, None, None
     ]

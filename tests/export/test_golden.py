@@ -59,14 +59,14 @@ def test_the_file_is_the_one_that_was_written():
 def test_the_file_runs_and_gives_the_same_scores(path, library):
     if library and not library_available():
         pytest.skip('the library with our kernels is not built')
-    labels = load(path, use_library=library)(picture())
+    labels = load(path, use_library=library, size=(12, 16))(picture())
     assert {label.number: round(label.score, 6) for label in labels} == pytest.approx(SCORES, abs=FLOAT32_ROUNDING)
 
 
 @pytest.mark.skipif(not library_available(), reason='the library with our kernels is not built')
 @pytest.mark.parametrize('path', [PATH, CHANNELS_FIRST], ids=['today', 'channels first'])
 def test_a_file_without_fast_gives_the_same_bits_with_the_library_and_without_it(path):
-    with_it, without = (load(path, use_library=library)(picture()) for library in (True, False))
+    with_it, without = (load(path, use_library=library, size=(12, 16))(picture()) for library in (True, False))
     assert list(with_it) == list(without)
 
 

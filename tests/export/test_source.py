@@ -20,6 +20,14 @@ def files(tmp_path, classifier):
     return str(config), str(checkpoint)
 
 
+def test_the_size_of_a_config_without_a_resize(files):
+    """Else a photo would go into the classifier as it is."""
+    bare = dict(test_dataloader=dict(dataset=dict(pipeline=[dict(type='LoadImageFromFile'), dict(type='PackInputs')])))
+    unsaid, said = load_source(*files, options=bare), load_source(*files, options=bare, size=(16, 12))
+    assert 'resize' not in unsaid.preprocess and 'the file takes images only with --size' in unsaid.notes[0]
+    assert said.preprocess['resize'] == {'mode': 'exact', 'size': [12, 16]} and said.notes == []
+
+
 def test_model_images_and_classes(files, classifier, tmp_path):
     picture = np.random.default_rng(0).integers(0, 256, (16, 12, 3), np.uint8)
     cv2.imwrite(str(tmp_path / 'a.png'), picture)  # BGR

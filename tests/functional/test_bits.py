@@ -59,13 +59,6 @@ def test_every_layout_gives_its_own_values(prepare):
     x = prepare(values((2, 3, 5, 4)))
     assert torch.equal(unpack_signs(pack(x), layout(x)), sign(x))
     assert torch.equal(unpack_mask(pack(x, WITHIN_ONE), layout(x)), x.abs() <= 1)
-    shift = torch.linspace(-1, 1, x.shape[1])
-    assert torch.equal(unpack_signs(pack(x, NEGATIVE, shift), layout(x)), sign(x + shift.view(-1, 1, 1)))
-
-
-def test_a_shift_of_the_last_dimension():
-    x, shift = values((6, 5)), torch.linspace(-1, 1, 5)
-    assert torch.equal(unpack_mask(pack(x, WITHIN_ONE, shift, -1), layout(x)), (x + shift).abs() <= 1)
 
 
 def test_pytorchs_operators_give_the_same_bytes(monkeypatch):

@@ -1,40 +1,46 @@
 import torch
 
-from rebnn_mm.functional import bounded, flip_share, max_gradient, reconstruction_gradient, reconstruction_loss
+from rebnn_mm.functional import bounded, flip_share
+from rebnn_mm.functional.resilient import add_reconstruction_, join_channels, measured
 from tests.tolerances import FLOAT64_EXACT
 
 
-def test_gradient_is_that_of_the_loss():
+def test_the_term_is_the_gradient_of_the_loss():
+    """Of L_R = 1/2 sum_i gamma_i |w_i - alpha_i sign(w_i)|^2, for layers of two fan-ins at once; the paper's Eq. 7."""
     generator = torch.Generator().manual_seed(1)
-    weight = torch.randn(6, 4, 3, 3, generator=generator, dtype=torch.float64, requires_grad=True)
-    alpha = (torch.rand(6, generator=generator, dtype=torch.float64) + 0.1).requires_grad_()
-    gamma = torch.rand(6, generator=generator, dtype=torch.float64)
-    expected = torch.autograd.grad(reconstruction_loss(weight, alpha, gamma), [weight, alpha])
-    got = reconstruction_gradient(weight.detach(), alpha.detach(), gamma)
-    for value, reference in zip(got, expected, strict=True):
-        torch.testing.assert_close(value, reference, atol=FLOAT64_EXACT, rtol=0)
+    shapes = [(6, 4, 3, 3), (2, 4, 3, 3), (5, 7)]
+    weights = [torch.randn(s, generator=generator, dtype=torch.float64, requires_grad=True) for s in shapes]
+    alpha = (torch.rand(13, generator=generator, dtype=torch.float64) + 0.1).requires_grad_()
+    gamma = torch.rand(13, generator=generator, dtype=torch.float64)
+    loss = 0.0
+    for weight, a, g in zip(weights, alpha.split([6, 2, 5]), gamma.split([6, 2, 5]), strict=True):
+        flat = weight.flatten(1)
+        residual = flat - a[:, None] * torch.where(flat < 0, -1.0, 1.0)
+        loss += 0.5 * (g * residual.square().sum(1)).sum()
+    *expected, expected_alpha = torch.autograd.grad(loss, [*weights, alpha])
+
+    latent = join_channels([weight.detach() for weight in weights])
+    grad = join_channels([torch.zeros(shape, dtype=torch.float64) for shape in shapes])
+    found = measured(grad, latent, alpha.detach())
+    add_reconstruction_(grad, latent, alpha.detach(), gamma)
+    wanted = torch.cat([value.flatten() for value in expected])
+    torch.testing.assert_close(grad.values, wanted, atol=FLOAT64_EXACT, rtol=0)
+    fan_in = torch.tensor([36] * 8 + [7] * 5)
+    pull = gamma * (found.magnitude - alpha.detach() * fan_in)
+    torch.testing.assert_close(-pull, expected_alpha, atol=10 * FLOAT64_EXACT, rtol=0)
+    distance = torch.cat(
+        [
+            (value.flatten(1) / g[:, None]).norm(dim=1)
+            for value, g in zip(expected, gamma.split([6, 2, 5]), strict=True)
+        ]
+    )
+    torch.testing.assert_close(found.distance, distance, atol=10 * FLOAT64_EXACT, rtol=0)
 
 
-def test_alpha_at_the_channel_mean_has_no_pull():
-    weight = torch.tensor([[0.5, -1.5, 1.0]], dtype=torch.float64)
-    _, grad_alpha = reconstruction_gradient(weight, torch.tensor([1.0]).double(), torch.ones(1).double())
-    assert abs(grad_alpha.item()) < FLOAT64_EXACT
-
-
-def test_printed_form_of_the_alpha_gradient_has_the_other_sign():
-    weight, alpha, gamma = torch.tensor([[2.0, -2.0]]), torch.tensor([1.0]), torch.tensor([0.5])
-    printed = (gamma[:, None] * (weight - alpha * weight.sign()) * weight.sign()).sum()
-    _, grad_alpha = reconstruction_gradient(weight, alpha, gamma)
-    assert printed == 1.0 and grad_alpha.item() == -1.0
-
-
-def test_share_times_gradient_by_hand():
+def test_share_of_flips_by_hand():
     before = torch.tensor([[1.0, -1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
     after = torch.tensor([[-1.0, -1.0, -1.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
-    grad = torch.tensor([[0.1, -0.4, 0.2, 0.0], [9.0, 0.0, 0.0, 0.0]])
-    share = flip_share(before != after)
-    assert share.tolist() == [0.5, 0.0]
-    assert torch.allclose(share * max_gradient(grad, torch.tensor([0.5, 3.0])), torch.tensor([0.4, 0.0]))
+    assert flip_share(before != after).tolist() == [0.5, 0.0]
 
 
 def test_bounds_hold_for_any_value_and_are_reached():

@@ -36,6 +36,18 @@ def test_gives_the_value_and_the_gradients_of_the_product(geometry):
 
 
 @pytest.mark.parametrize('geometry', GEOMETRIES, ids=str)
+def test_signs_and_their_factor_receive_what_the_product_gives_each(geometry):
+    x, codes, factor, _ = example(geometry)
+    learned = codes.requires_grad_(), factor.requires_grad_()
+    weight = codes * factor.view(-1, *[1] * (codes.dim() - 1))
+    plain = functional.conv2d(x, weight, None, *geometry) if geometry.stride else functional.linear(x, weight)
+    upstream = torch.randn_like(plain)
+    found = torch.autograd.grad(sign_product(x, None, codes, factor, geometry), learned, upstream)
+    for ours, expected in zip(found, torch.autograd.grad(plain, learned, upstream), strict=True):
+        torch.testing.assert_close(ours, expected, atol=100 * FLOAT64_EXACT, rtol=FLOAT64_EXACT)
+
+
+@pytest.mark.parametrize('geometry', GEOMETRIES, ids=str)
 def test_integer_sums_change_nothing(geometry):
     x, codes, factor, wide = example(geometry)
     weight = (codes * wide).requires_grad_()

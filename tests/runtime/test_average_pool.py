@@ -5,9 +5,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from rebnn_mm.deploy import native
 from rebnn_mm.export.operators import attach_functions
 from tests.runtime.operator_cases import same_bits, with_odd_values
+from tests.runtime.sessions import open_session
 from tests.scripts import run_script
 
 RUNS = ['kernel', 'function']
@@ -24,13 +24,7 @@ def session(run: str, threads: int = 1, domain: str = 'rebnn', **attributes) -> 
         [helper.make_tensor_value_info('Y', TensorProto.FLOAT, None)],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 18)], ir_version=9)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    if run == 'kernel':
-        native.register(options)
-    data = attach_functions(model).SerializeToString()
-    return onnxruntime.InferenceSession(data, options, providers=['CPUExecutionProvider'])
+    return open_session(attach_functions(model), run, threads)
 
 
 def expected(x: np.ndarray, ceil_mode: int) -> np.ndarray:

@@ -3,31 +3,20 @@
 import re
 
 import numpy as np
-import onnxruntime
 import pytest
-from onnx import ModelProto
 
-from rebnn_mm.deploy import native
 from tests.runtime.roi_align_case import TOLERANCE, Feeds, random_case, roi_align_model
+from tests.runtime.sessions import open_session
 from tests.scripts import run_script
 
 RUNS = ['kernel', 'function']
 SETTINGS = {'output_height': 3, 'output_width': 2, 'spatial_scale': 0.25}
 
 
-def session(model: ModelProto, run: str = 'kernel', threads: int = 1) -> onnxruntime.InferenceSession:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    if run == 'kernel':
-        native.register(options)
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=['CPUExecutionProvider'])
-
-
 def standard(feeds: Feeds, **attributes) -> np.ndarray:
     """What ONNX Runtime's own operator gives, with the channels last."""
     first = feeds | {'X': feeds['X'].transpose(0, 3, 1, 2)}
-    (y,) = session(roi_align_model(standard=True, **attributes), 'function').run(None, first)
+    (y,) = open_session(roi_align_model(standard=True, **attributes), 'function').run(None, first)
     return y.transpose(0, 2, 3, 1)
 
 
@@ -44,7 +33,7 @@ def on_one_map(*rois: list[float], channels: int = 5) -> Feeds:
 @pytest.mark.parametrize('seed', range(40))
 def test_it_equals_the_standard_operator(run, seed):
     feeds, attributes = random_case(np.random.default_rng(seed))
-    (y,) = session(roi_align_model(**attributes), run).run(None, feeds)
+    (y,) = open_session(roi_align_model(**attributes), run).run(None, feeds)
     assert_close(y, standard(feeds, **attributes), feeds['X'])
 
 
@@ -67,19 +56,19 @@ REGIONS = {
 def test_regions_at_the_borders(name, mode, ratio):
     feeds = on_one_map(REGIONS[name])
     attributes = SETTINGS | {'sampling_ratio': ratio, 'coordinate_transformation_mode': mode}
-    (y,) = session(roi_align_model(**attributes)).run(None, feeds)
+    (y,) = open_session(roi_align_model(**attributes)).run(None, feeds)
     assert_close(y, standard(feeds, **attributes), feeds['X'])
 
 
 def test_a_region_half_the_wrong_way_round_has_no_samples():
-    (y,) = session(roi_align_model(**SETTINGS)).run(None, on_one_map([4.0, 25.0, 30.0, 4.0]))
+    (y,) = open_session(roi_align_model(**SETTINGS)).run(None, on_one_map([4.0, 25.0, 30.0, 4.0]))
     assert not y.any()
 
 
 def test_a_bin_of_whole_pixels_is_their_mean():
     # Bins of 2x3 pixels, and as many samples, each in the middle of a pixel.
     feeds = on_one_map([0.0, 0.0, 12.0, 8.0], channels=70)
-    (y,) = session(roi_align_model(output_height=4, output_width=4, spatial_scale=1.0)).run(None, feeds)
+    (y,) = open_session(roi_align_model(output_height=4, output_width=4, spatial_scale=1.0)).run(None, feeds)
     mean = feeds['X'][:, :8].reshape(1, 4, 2, 4, 3, 70).astype(np.float64).mean((2, 4))
     np.testing.assert_allclose(y, mean, rtol=0, atol=1e-6)
 
@@ -87,18 +76,18 @@ def test_a_bin_of_whole_pixels_is_their_mean():
 @pytest.mark.parametrize('run', RUNS)
 def test_defaults_are_those_of_the_standard_operator(run):
     feeds = on_one_map([0.0, 0.0, 30.0, 30.0])
-    (y,) = session(roi_align_model(**SETTINGS), run).run(None, feeds)
+    (y,) = open_session(roi_align_model(**SETTINGS), run).run(None, feeds)
     assert_close(y, standard(feeds, **SETTINGS), feeds['X'])
 
 
 @pytest.mark.parametrize('run', RUNS)
 def test_there_may_be_no_region(run):
-    (y,) = session(roi_align_model(**SETTINGS), run).run(None, on_one_map())
+    (y,) = open_session(roi_align_model(**SETTINGS), run).run(None, on_one_map())
     assert y.shape == (0, 3, 2, 5)
 
 
 def test_there_may_be_no_channel():
-    (y,) = session(roi_align_model(**SETTINGS)).run(None, on_one_map([0.0, 0.0, 9.0, 9.0], channels=0))
+    (y,) = open_session(roi_align_model(**SETTINGS)).run(None, on_one_map([0.0, 0.0, 9.0, 9.0], channels=0))
     assert y.shape == (1, 3, 2, 0)
 
 
@@ -110,7 +99,7 @@ def test_threads_change_nothing():
         'rois': corners.astype(np.float32),
         'batch_indices': rng.integers(0, 2, 50),
     }
-    one, several = (session(roi_align_model(**SETTINGS), threads=count).run(None, feeds)[0] for count in (1, 3))
+    one, several = (open_session(roi_align_model(**SETTINGS), threads=count).run(None, feeds)[0] for count in (1, 3))
     assert np.array_equal(one, several)
 
 
@@ -132,7 +121,7 @@ def test_threads_change_nothing():
 )
 def test_wrong_attributes(attributes, sentence):
     with pytest.raises(Exception, match=re.escape(f"RealRoiAlign 'regions': {sentence}")):
-        session(roi_align_model(**SETTINGS | attributes))
+        open_session(roi_align_model(**SETTINGS | attributes))
 
 
 WRONG_INPUTS = [
@@ -151,7 +140,7 @@ WRONG_INPUTS = [
 
 @pytest.mark.parametrize(('change', 'sentence'), WRONG_INPUTS, ids=lambda value: str(value)[:40])
 def test_wrong_inputs(change, sentence):
-    running, feeds = session(roi_align_model(**SETTINGS)), on_one_map([0.0, 0.0, 30.0, 30.0])
+    running, feeds = open_session(roi_align_model(**SETTINGS)), on_one_map([0.0, 0.0, 30.0, 30.0])
     with pytest.raises(Exception, match=re.escape("RealRoiAlign 'regions': ") + '.*' + re.escape(sentence)):
         running.run(None, feeds | change)
     assert running.run(None, feeds)[0].shape == (1, 3, 2, 5)

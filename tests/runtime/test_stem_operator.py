@@ -3,23 +3,13 @@
 import re
 
 import numpy as np
-import onnxruntime
 import pytest
 
-from rebnn_mm.deploy import native
 from rebnn_mm.deploy.session import half_products
+from tests.runtime.sessions import open_session
 from tests.runtime.stem_case import HALF_TOLERANCES, TOLERANCE, stem_constants, stem_model, stem_of
 
 CONSTANTS = stem_constants(3, 16)
-
-
-def session(model, run='kernel', threads=1):
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 4
-    if run == 'kernel':
-        native.register(options)
-    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=['CPUExecutionProvider'])
 
 
 def image(*shape):
@@ -31,7 +21,7 @@ def image(*shape):
 def test_kernel_and_function_give_what_is_written(channels, outputs, layout):
     constants = stem_constants(channels, outputs)
     model = stem_model(constants, layout=layout)
-    kernel, function = (session(model, run) for run in ('kernel', 'function'))
+    kernel, function = (open_session(model, run) for run in ('kernel', 'function'))
     for n, h, w in [(1, 32, 32), (2, 33, 47), (1, 1, 1), (3, 7, 90), (1, 64, 5), (0, 9, 9)]:
         feeds = image(n, channels, h, w)
         expected = stem_of(feeds['X'], constants)
@@ -46,7 +36,7 @@ def test_kernel_and_function_give_what_is_written(channels, outputs, layout):
 def test_nchw_is_what_is_meant_without_a_layout():
     feeds = image(2, 3, 21, 34)
     plain, planes, pixels = (
-        session(stem_model(CONSTANTS, **given)).run(None, feeds)[0]
+        open_session(stem_model(CONSTANTS, **given)).run(None, feeds)[0]
         for given in ({}, {'layout': 'NCHW'}, {'layout': 'NHWC'})
     )
     assert np.array_equal(plain, planes) and np.array_equal(plain, pixels.transpose(0, 3, 1, 2))
@@ -56,7 +46,7 @@ def test_nchw_is_what_is_meant_without_a_layout():
 def test_half_precision(layout):
     constants = stem_constants(3, 64)
     single, half = (
-        session(stem_model(constants, layout=layout, precision=precision)) for precision in ('float32', 'half')
+        open_session(stem_model(constants, layout=layout, precision=precision)) for precision in ('float32', 'half')
     )
     kind = half_products()
     assert kind in HALF_TOLERANCES
@@ -71,7 +61,7 @@ def test_half_precision(layout):
 def test_a_function_computes_half_precision_in_float32():
     feeds = image(1, 3, 40, 30)
     plain, half = (
-        session(stem_model(CONSTANTS, **given), 'function').run(None, feeds)[0]
+        open_session(stem_model(CONSTANTS, **given), 'function').run(None, feeds)[0]
         for given in ({}, {'precision': 'half'})
     )
     assert np.array_equal(plain, half)
@@ -80,7 +70,7 @@ def test_a_function_computes_half_precision_in_float32():
 @pytest.mark.parametrize('threads', [2, 4])
 def test_threads_change_nothing(threads):
     feeds, model = image(2, 3, 96, 80), stem_model(CONSTANTS)
-    one, several = (session(model, threads=count).run(None, feeds)[0] for count in (1, threads))
+    one, several = (open_session(model, threads=count).run(None, feeds)[0] for count in (1, threads))
     assert np.array_equal(one, several)
 
 
@@ -97,13 +87,13 @@ WRONG_SHAPES = [
 @pytest.mark.parametrize(('name', 'shape', 'sentence'), WRONG_SHAPES)
 def test_constants_of_a_wrong_shape(name, shape, sentence):
     with pytest.raises(Exception, match=re.escape(f"RealStem 'conv1': {sentence}")):
-        session(stem_model(CONSTANTS | {name: np.zeros(shape, np.float32)}))
+        open_session(stem_model(CONSTANTS | {name: np.zeros(shape, np.float32)}))
 
 
 @pytest.mark.parametrize('name', ['W', 'mul', 'add'])
 def test_constants_must_be_initializers(name):
     with pytest.raises(Exception, match=f"RealStem 'conv1': {name} must be an initializer of the graph"):
-        session(stem_model(CONSTANTS, computed=[name]))
+        open_session(stem_model(CONSTANTS, computed=[name]))
 
 
 @pytest.mark.parametrize(
@@ -117,7 +107,7 @@ def test_constants_must_be_initializers(name):
 )
 def test_wrong_attributes(attributes, sentence):
     with pytest.raises(Exception, match=re.escape(f"RealStem 'conv1': {sentence}")):
-        session(stem_model(CONSTANTS, **attributes))
+        open_session(stem_model(CONSTANTS, **attributes))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +119,7 @@ def test_wrong_attributes(attributes, sentence):
     ],
 )
 def test_images_of_a_wrong_shape(shape, sentence):
-    running = session(stem_model(CONSTANTS))
+    running = open_session(stem_model(CONSTANTS))
     with pytest.raises(Exception, match=re.escape("RealStem 'conv1': ") + '.*' + re.escape(sentence)):
         running.run(None, image(*shape))
     assert running.run(None, image(1, 3, 8, 8))[0].shape == (1, 16, 2, 2)

@@ -64,9 +64,13 @@ def trained(run_tool, config, tmp_path_factory):
 
 def test_trains_and_shows_time_left_losses_and_the_majority_class(trained):
     done, work_dir = trained
-    lines = [line for line in done.stdout.splitlines() if 'Iter(train) [4/4]' in line]
-    assert len(lines) == 1 and all(word in lines[0] for word in ('eta: ', 'loss_q: ', 'loss_label: ', 'rebnn/flip'))
-    assert done.stdout.count('glue/accuracy_majority: 50.0000') == 2
+    lines = [line for line in done.stdout.splitlines() if line.startswith('steps to ')]
+    assert [line.partition('  ')[0] for line in lines] == ['steps to 2 of 4', 'steps to 4 of 4']
+    assert all(word in line for line in lines for word in ('loss ', 'q ', 'label ', 'accuracy_majority 50', 'took '))
+    assert ' left' not in lines[1]
+    (log,) = (path.read_text() for path in work_dir.glob('*/*.log'))
+    (line,) = (line for line in log.splitlines() if 'Iter(train) [4/4]' in line)
+    assert all(word in line for word in ('eta: ', 'loss_q: ', 'loss_label: ', 'rebnn/flip'))
     assert len(list(work_dir.glob('best_glue_accuracy_iter_*.pth'))) == 1
     keys = torch.load(work_dir / 'iter_4.pth', weights_only=False)['state_dict']
     assert keys and not any('teacher' in key for key in keys)
@@ -78,7 +82,7 @@ def test_resumed_run_has_the_weights_of_the_whole_one_to_the_last_bit(run_tool, 
     work_dir.mkdir()
     shutil.copy(whole / 'iter_2.pth', work_dir)
     (work_dir / 'last_checkpoint').write_text(str(work_dir / 'iter_2.pth'))
-    done = run_tool('tools/train.py', config, '--work-dir', work_dir, '--resume')
+    done = run_tool('tools/train.py', config, '--work-dir', work_dir, '--resume', '--verbose')
     assert done.returncode == 0, done.stderr
     assert 'Iter(train) [3/4]' in done.stdout and 'Iter(train) [2/4]' not in done.stdout
     one, other = (torch.load(path / 'iter_4.pth', weights_only=False)['state_dict'] for path in (whole, work_dir))

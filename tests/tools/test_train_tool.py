@@ -30,18 +30,66 @@ def one_sentence(done, *parts):
 def test_trains_evaluates_and_saves(trained_detector):
     done, work_dir = trained_detector
     assert done.returncode == 0, done.stderr
-    assert 'Epoch(train) [1][2/2]' in done.stdout
-    assert 'coco/bbox_mAP' in done.stdout
+    (log,) = work_dir.glob('*/*.log')
+    assert 'Epoch(train) [1][2/2]' in log.read_text() and 'coco/bbox_mAP' in log.read_text()
     state = torch.load(work_dir / 'epoch_1.pth', weights_only=False)
     assert state['meta']['iter'] == 2
     assert Config.fromfile(work_dir / 'tiny_detector.py').work_dir == str(work_dir)
+
+
+def test_what_is_trained_on_what_then_a_line_per_epoch(trained_detector):
+    """Environment, hooks, config and layers, some hundred lines, are in the log."""
+    done, work_dir = trained_detector
+    begin, lines = [], done.stdout.splitlines()
+    while not lines[0].startswith('epoch'):
+        begin.append(lines.pop(0))
+    names = ['config', 'model', 'data', 'validation', 'schedule', 'start', 'device', 'log']
+    assert [line.split()[0] for line in begin] == names
+    assert begin[1].startswith('model      RetinaNet, 0 of ') and begin[2].startswith(
+        'data       4 samples of 80 classes'
+    )
+    assert begin[3] == 'validation 2 samples, every epoch'
+    assert begin[4] == 'schedule   1 epochs of 2 steps, 2 samples each; SGD, rate 0.01'
+    (line,) = lines
+    assert re.fullmatch(r'epoch 1/1  loss \d+\.\d{3} \(cls .*, bbox .*\)  AP \d+\.\d, AP50 .*  took 0:0\d:\d\d', line)
+    (log,) = work_dir.glob('*/*.log')
+    words = ('System environment', 'Hooks will be executed', 'optim_wrapper = dict', 'binary and real layers')
+    assert all(word in log.read_text() for word in words[:3]) and str(log) in begin[-1]
+    assert 'Running per image evaluation' in log.read_text()  # what libraries print is there, too
+
+
+def test_the_whole_log_if_asked_for_and_pictures_and_tensorboard(run_tool, detector_config, tmp_path):
+    done = run_tool(
+        TOOL, detector_config, '--work-dir', tmp_path, '--verbose', '--log-to', 'tensorboard', '--val-pictures',
+        '--cfg-options', 'default_hooks.visualization.interval=1',
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert 'System environment' in done.stdout and 'Epoch(train) [1][2/2]' in done.stdout
+    assert list(tmp_path.glob('*/vis_data/events.out.tfevents*'))
+    assert len(list(tmp_path.glob('*/vis_data/vis_image/*.png'))) == 2
+
+
+def test_a_backend_that_is_not_installed_is_one_sentence(monkeypatch, capsys):
+    monkeypatch.setattr(train, 'find_spec', lambda name: None)
+    with pytest.raises(SystemExit):
+        train.apply_views(Config(), argparse.Namespace(log_to=['wandb'], val_pictures=False))
+    assert capsys.readouterr().err.strip().endswith('Run: pip install wandb')
+
+
+def test_a_loss_that_is_lost_ends_with_what_to_try(run_tool, detector_config, tmp_path):
+    done = run_tool(
+        TOOL, detector_config, '--work-dir', tmp_path, '--cfg-options', 'optim_wrapper.optimizer.lr=1e18',
+        'train_cfg.max_epochs=3', 'param_scheduler=None',
+    )  # fmt: skip
+    one_sentence(done, 'the loss is nan at step ', 'optim_wrapper.optimizer.lr=1e+17', 'clip_grad.max_norm=35')
+    assert not list(tmp_path.glob('epoch_*.pth'))
 
 
 def test_resumes_from_the_latest_checkpoint_with_options(run_tool, trained_detector, detector_config, tmp_path):
     shutil.copytree(trained_detector[1], tmp_path / 'work')
     (tmp_path / 'work/last_checkpoint').write_text(str(tmp_path / 'work/epoch_1.pth'))
     done = run_tool(
-        TOOL, detector_config, '--work-dir', tmp_path / 'work', '--resume', '--auto-scale-lr',
+        TOOL, detector_config, '--work-dir', tmp_path / 'work', '--resume', '--auto-scale-lr', '--verbose',
         '--cfg-options', 'train_cfg.max_epochs=2', 'auto_scale_lr.base_batch_size=4',
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -69,7 +117,7 @@ def test_resuming_what_has_not_begun_keeps_its_start(tmp_path):
 def test_trains_a_classifier(run_tool, classifier_config, tmp_path):
     done = run_tool(TOOL, classifier_config, '--work-dir', tmp_path)
     assert done.returncode == 0, done.stderr
-    assert 'accuracy/top1' in done.stdout
+    assert re.search(r'^epoch 1/1  loss [\d.]+  top1 [\d.]+  took ', done.stdout, re.MULTILINE)
     assert (tmp_path / 'epoch_1.pth').is_file()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
 from pymdownx.slugs import slugify
 
@@ -39,6 +40,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     return config
 
 
+@event_priority(50)  # before the plugin of redirects, which looks for its targets
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages outside of docs/, and the files that pages link to."""
     for source, name in OUTSIDE.items():
@@ -57,11 +59,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Turn links as they are in the repository into those of the site."""
+def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, **_: Any) -> str:
+    """Turn links as they are in the repository into those of the site, and give the search its words."""
     names = {name: source for source, name in OUTSIDE.items()}
     here = page.file.src_uri
     source = here if here in LAB else names.get(here, f'docs/{here}')
+    page.meta['tags'] = config.extra['search_words'].get(here, [])
     if here in LAB:
         page.meta['search'] = {'exclude': True}
 

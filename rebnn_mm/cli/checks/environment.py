@@ -83,7 +83,7 @@ IMPORTS = (
 
 CARD = Path('/dev/nvidia0')
 HIDDEN = ('', '-1')
-"""What ``CUDA_VISIBLE_DEVICES`` is set to where no card is meant."""
+"""Values of ``CUDA_VISIBLE_DEVICES`` that mean no card."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def installed_versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Environment:
-    """What the checks look at; tests hand in another one.
+    """Environment that the checks look at; tests pass another one.
 
     Args:
         python: major and minor version of the interpreter.

@@ -20,7 +20,7 @@ class ResumeCheck(Hook):
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
         """Before optimizer and schedules are loaded."""
-        check_state(runner, checkpoint, self.path)
+        _check_state(runner, checkpoint, self.path)
         if 'optimizer' not in checkpoint:
             runner.logger.warning(
                 f'--resume: {self.path} has no state of the optimizer (save_optimizer=False of CheckpointHook), whose '
@@ -32,19 +32,8 @@ class ResumeCheck(Hook):
             runner.logger.warning(f'--resume: {self.path} is at {unit} {done} of {whole}; nothing is left to train.')
 
 
-def check_state(runner: Runner, checkpoint: Mapping[str, Any], path: str) -> None:
-    """Check that a training can go on from a checkpoint as its config says.
-
-    mmengine takes optimizer and schedules as they were saved, whatever the config has by now.
-
-    Args:
-        runner: with its optimizer and its schedules built.
-        checkpoint: as it was loaded.
-        path: its file.
-
-    Raises:
-        RebnnError: the optimizer or the schedules of the checkpoint are others.
-    """
+def _check_state(runner: Runner, checkpoint: Mapping[str, Any], path: str) -> None:
+    """Refuse other optimizers and schedules, which mmengine takes as they were saved, whatever the config has now."""
     where = f'--resume: {path}'
     fix = f'To go on with the new settings, start from its weights: --cfg-options load_from={path} without --resume.'
     groups = (checkpoint.get('optimizer') or {}).get('param_groups')

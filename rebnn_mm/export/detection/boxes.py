@@ -17,14 +17,20 @@ def image_corners(g: GraphBuilder, valid_size: ir.Value) -> ir.Value:
     return g('Gather', g('Cast', valid_size, to=ir.DataType.FLOAT), [1, 0, 1, 0])
 
 
-def grid(g: GraphBuilder, feature_map: ir.Value, stride: tuple[int, int], offset: float) -> ir.Value:
-    r"""Image coordinates (x, y) of every cell of a map [1, C, H, W], row by row: float [H * W, 2].
+def cells(
+    g: GraphBuilder, feature_map: ir.Value, places: ir.Value, stride: tuple[int, int], offset: float
+) -> ir.Value:
+    r"""Image coordinates (x, y) of cells of a map: float [K, 2].
 
-    .. math:: x_j = (j + offset) \cdot stride_x, \qquad y_i = (i + offset) \cdot stride_y
+    .. math::
+
+        x = (place \bmod W + offset) \cdot stride_x, \qquad
+        y = (\lfloor place / W \rfloor + offset) \cdot stride_y
 
     Args:
         g: the graph to write into.
-        feature_map: only its size is used.
+        feature_map: [1, H, W, C]; only its size is used.
+        places: of the cells, counted row by row, int64 [K].
         stride: image pixels per cell, horizontally and vertically.
         offset: of the cell's origin, in cells.
 
@@ -32,49 +38,44 @@ def grid(g: GraphBuilder, feature_map: ir.Value, stride: tuple[int, int], offset
 
     Example:
         >>> g = GraphBuilder('cells')
-        >>> centres = grid(g, g.input('x', ir.DataType.FLOAT, [1, 8, 'h', 'w']), (16, 16), 0.5)
-        >>> centres.producer().op_type
-        'Reshape'
+        >>> image = g.input('x', ir.DataType.FLOAT, [1, 'h', 'w', 8])
+        >>> cells(g, image, g.input('places', ir.DataType.INT64, ['k']), (16, 16), 0.5).producer().op_type
+        'Mul'
     """
-    size = g('Shape', feature_map, start=2)
-    axes = []
-    for dim, step in ((1, stride[0]), (0, stride[1])):
-        count = g('Gather', size, dim)
-        cells = g('Cast', g('Range', 0, count, 1), to=ir.DataType.FLOAT)
-        axes.append(g('Mul', g('Add', cells, offset) if offset else cells, float(step)))
-    x = g('Expand', g('Unsqueeze', axes[0], [0]), size)
-    y = g('Expand', g('Unsqueeze', axes[1], [1]), size)
-    both = g('Concat', g('Unsqueeze', x, [2]), g('Unsqueeze', y, [2]), axis=2)
-    return g('Reshape', both, [-1, 2])
+    size = g('Shape', feature_map)  # the first number is 1
+    both = g('Div', g('Unsqueeze', places, [1]), g('Gather', size, [0, 2]))
+    both = g('Cast', g('Mod', both, g('Gather', size, [2, 1])), to=ir.DataType.FLOAT)
+    return g('Mul', g('Add', both, offset) if offset else both, np.array(stride, np.float32))
 
 
-def priors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int) -> ir.Value:
-    """What mmdet's ``generator.single_level_grid_priors`` gives for a map [1, C, H, W].
+def priors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int, places: ir.Value) -> ir.Value:
+    """Some of what mmdet's ``generator.single_level_grid_priors`` gives for a map.
 
     Args:
         g: the graph to write into.
-        feature_map: of this level; only its size is used.
+        feature_map: of this level, [1, H, W, C]; only its size is used.
         generator: an ``AnchorGenerator`` or a ``MlvlPointGenerator`` of mmdet, or a
             :class:`rebnn_mm.models.detection.ClampedSSDAnchorGenerator`.
         level: index of the feature level.
+        places: which of the priors, int64 [K].
 
     Returns:
-        ir.Value: anchors, float [H * W * A, 4] as corners, or points, float [H * W, 2].
+        ir.Value: anchors, float [K, 4] as corners, or points, float [K, 2].
 
     Example:
         >>> from mmdet.models.task_modules import AnchorGenerator
         >>> g = GraphBuilder('anchors')
-        >>> score = g.input('score', ir.DataType.FLOAT, [1, 3, 'h', 'w'])
+        >>> score = g.input('score', ir.DataType.FLOAT, [1, 'h', 'w', 3])
         >>> generator = AnchorGenerator(strides=[16], ratios=[0.5, 1.0, 2.0], scales=[8])
-        >>> _ = priors(g, score, generator, 0)
+        >>> _ = priors(g, score, generator, 0, g.input('places', ir.DataType.INT64, ['k']))
     """
     stride = generator.strides[level]
     if not hasattr(generator, 'base_anchors'):
-        return grid(g, feature_map, stride, generator.offset)
-    cells = grid(g, feature_map, stride, 0.0)
-    shifts = g('Unsqueeze', g('Concat', cells, cells, axis=1), [1])
+        return cells(g, feature_map, places, stride, generator.offset)
     base = generator.base_anchors[level].float().numpy()
-    anchors = g('Reshape', g('Add', base[None], shifts), [-1, 4])
+    corner = cells(g, feature_map, g('Div', places, len(base)) if len(base) > 1 else places, stride, 0.0)
+    shapes = g('Gather', base, g('Mod', places, len(base))) if len(base) > 1 else base
+    anchors = g('Add', shapes, g('Concat', corner, corner, axis=1))
     largest = getattr(generator, 'largest_centre', None)
     if largest is None:
         return anchors
@@ -149,10 +150,9 @@ def expected_sides(g: GraphBuilder, integral: Any, logits: ir.Value) -> ir.Value
 
 
 def large_enough(g: GraphBuilder, boxes: ir.Value, min_size: float) -> ir.Value:
-    """Positions of the boxes, float [N, 4], whose sides are both longer than ``min_size``: int64 [K]."""
+    """Whether the sides of the boxes, float [N, 4], are both longer than ``min_size``: bool [N]."""
     start, end = g.two('Split', boxes, axis=1, num_outputs=2)
-    short = g('ReduceMin', g('Sub', end, start), [1], keepdims=0)
-    return g.where(g('Greater', short, float(min_size)))
+    return g('Greater', g('ReduceMin', g('Sub', end, start), [1], keepdims=0), float(min_size))
 
 
 def suppress(
@@ -180,9 +180,8 @@ def suppress(
         >>> sum(node.op_type == 'NonMaxSuppression' for node in g.graph)
         1
     """
-    limit = g.all(scores, at_most)
     if nms is None:
-        return g.two('TopK', scores, limit)[1]
+        return g.two('TopK', scores, g.all(scores, at_most))[1]
     if not nms.get('class_agnostic', False):
         # The added zero is for an image without candidates, whose maximum would be undefined.
         furthest = g('ReduceMax', g('Concat', g('Reshape', boxes, [-1]), [0.0], axis=0), keepdims=0)
@@ -191,5 +190,6 @@ def suppress(
         boxes = g('Add', boxes, g('Unsqueeze', move, [1]))
     threshold = float(nms['iou_threshold'])
     rows = g('Unsqueeze', boxes, [0]), g('Unsqueeze', scores, [0, 1])
+    limit = [at_most] if at_most > 0 else g.length(scores)
     selected = g('NonMaxSuppression', *rows, limit, [threshold])
     return g('Gather', selected, 2, axis=1)

@@ -27,7 +27,7 @@ class Detections(NamedTuple):
     """Int64 [K]."""
 
     def at(self, g: GraphBuilder, positions: ir.Value) -> 'Detections':
-        """Those at the given positions, in their order."""
+        """Select the entries at the given positions, in their order."""
         return Detections(*(g('Gather', values, positions) for values in self))
 
 
@@ -97,9 +97,14 @@ def _numbered(name: str, values: tuple[Tensor, ...]) -> list[str]:
     return [f'{name}_{i}' for i in range(len(values))]
 
 
+def last(g: GraphBuilder, feature_map: ir.Value) -> ir.Value:
+    """A map [1, C, H, W] as [1, H, W, C]."""
+    return g('Transpose', feature_map, perm=[0, 2, 3, 1])
+
+
 def rows(g: GraphBuilder, feature_map: ir.Value, columns: int) -> ir.Value:
-    """A map [1, A * columns, H, W] as [H * W * A, columns]."""
-    return g('Reshape', g('Transpose', feature_map, perm=[0, 2, 3, 1]), [-1, columns])
+    """A map [1, H, W, A * columns] as [H * W * A, columns]."""
+    return g('Reshape', feature_map, [-1, columns])
 
 
 def probabilities(g: GraphBuilder, logits: ir.Value, sigmoid: bool) -> ir.Value:
@@ -109,21 +114,17 @@ def probabilities(g: GraphBuilder, logits: ir.Value, sigmoid: bool) -> ir.Value:
     return g('Slice', g('Softmax', logits, axis=1), [0], [-1], [1])
 
 
-def above(g: GraphBuilder, scores: ir.Value, threshold: float) -> ir.Value:
-    """Positions in flat scores, float [N], that are above the threshold: int64 [K]."""
-    return g.where(g('Greater', scores, float(threshold)))
-
-
 def one_stage_detections(
     g: GraphBuilder,
     head: Any,
     maps: list[tuple[ir.Value, ...]],
     limit: ir.Value,
 ) -> Detections:
-    """What mmdet's ``BaseDenseHead.predict_by_feat``, or that of GFL or YOLOX, makes of the maps of one image.
+    """Predict from the maps of one image as mmdet's ``BaseDenseHead.predict_by_feat``, or that of GFL or YOLOX, does.
 
-    Per level the best ``nms_pre`` pairs of prior and class above ``score_thr``; all levels' boxes decoded, multiplied
-    by their score factor where the head has one, and suppressed class by class.
+    Per level the best ``nms_pre`` pairs of prior and class; of all levels those above ``score_thr``, decoded,
+    multiplied by their score factor where the head has one, and suppressed class by class. mmdet asks for
+    ``score_thr`` first, which gives the same pairs in the same order.
 
     Args:
         g: the graph to write into.
@@ -138,44 +139,48 @@ def one_stage_detections(
     if not hasattr(head, 'bbox_coder'):
         return yolox_detections(g, head, maps)
     cfg = head.test_cfg
-    levels = [_candidates(g, head, level, *of_level) for level, of_level in enumerate(maps)]
-    scores, labels, prediction, grid, *factors = (g('Concat', *values, axis=0) for values in zip(*levels, strict=True))
+    levels = [_candidates(g, head, level, *(last(g, one) for one in of_level)) for level, of_level in enumerate(maps)]
+    scores, positions, prediction, grid, *factors = (
+        g('Concat', *values, axis=0) for values in zip(*levels, strict=True)
+    )
     boxes = decode(g, head.bbox_coder, grid, prediction, limit)
-    found = Detections(boxes, g('Mul', scores, factors[0]) if factors else scores, labels)
+    wanted = g('Greater', scores, float(cfg.get('score_thr', 0)))
     if cfg.get('min_bbox_size', -1) >= 0:
-        found = found.at(g, large_enough(g, found.boxes, cfg.min_bbox_size))
+        wanted = g('And', wanted, large_enough(g, boxes, cfg.min_bbox_size))
+    labels = g('Mod', positions, _classes(head))
+    found = Detections(boxes, g('Mul', scores, factors[0]) if factors else scores, labels).at(g, g.where(wanted))
     return found.at(g, suppress(g, found.boxes, found.scores, found.labels, cfg.nms, cfg.max_per_img))
+
+
+def _classes(head: Any) -> int:
+    """Classes of a head without the background."""
+    return int(head.cls_out_channels) - (0 if head.use_sigmoid_cls else 1)
 
 
 def _candidates(
     g: GraphBuilder, head: Any, level: int, logits: ir.Value, boxes: ir.Value, factor: ir.Value | None = None
 ) -> list[ir.Value]:
-    """Scores [K], labels [K], box predictions [K, 4], priors [K, 4 or 2], and factors [K] if there are any."""
-    classes = head.cls_out_channels
-    grid = priors(g, logits, head.prior_generator, level)
+    """Scores [K], their positions [K], boxes [K, 4], priors [K, 4 or 2], and factors [K] if there are any."""
     # GFL has the anchors' centres and, for each side of a box, a distribution of distances.
     integral = getattr(head, 'integral', None)
+    columns = 4 if integral is None else 4 * (integral.reg_max + 1)
+    scores = probabilities(g, rows(g, logits, head.cls_out_channels), head.use_sigmoid_cls)
+    scores = g('Reshape', scores, [-1])
+    best, positions = g.two('TopK', scores, g.all(scores, head.test_cfg.nms_pre))
+    places = g('Div', positions, _classes(head))
+    sides = g('Gather', rows(g, boxes, columns), places)
+    grid = priors(g, logits, head.prior_generator, level, places)
     if integral is not None:
         grid = centres(g, grid)
-    columns = 4 if integral is None else 4 * (integral.reg_max + 1)
-    scores = probabilities(g, rows(g, logits, classes), head.use_sigmoid_cls)
-    classes -= 0 if head.use_sigmoid_cls else 1
-    flat = g('Reshape', scores, [-1])
-    positions = above(g, flat, head.test_cfg.get('score_thr', 0))
-    best, order = g.two('TopK', g('Gather', flat, positions), g.all(positions, head.test_cfg.nms_pre))
-    positions = g('Gather', positions, order)
-    anchors = g('Div', positions, classes)
-    sides = g('Gather', rows(g, boxes, columns), anchors)
-    if integral is not None:
         sides = g('Mul', expected_sides(g, integral, sides), float(head.prior_generator.strides[level][0]))
-    values = [best, g('Mod', positions, classes), sides, g('Gather', grid, anchors)]
+    values = [best, positions, sides, grid]
     if factor is not None:
-        values.append(g('Gather', g('Sigmoid', g('Reshape', rows(g, factor, 1), [-1])), anchors))
+        values.append(g('Gather', g('Sigmoid', g('Reshape', factor, [-1])), places))
     return values
 
 
 def yolox_detections(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]]) -> Detections:
-    r"""What mmdet's ``YOLOXHead.predict_by_feat`` makes of the maps of one image.
+    r"""Predict from the maps of one image as mmdet's ``YOLOXHead.predict_by_feat`` does.
 
     Of every cell its best class, with the score :math:`\sigma(o) \max_c \sigma(s_c)`; cells that reach ``score_thr``
     are decoded and suppressed class by class. A box may leave the image, as in mmdet.
@@ -189,11 +194,14 @@ def yolox_detections(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]
         Detections: best first, in pixels of the padded image.
     """
     levels = []
-    for level, (logits, boxes, objectness) in enumerate(maps):
+    for level, of_level in enumerate(maps):
+        logits, boxes, objectness = (last(g, one) for one in of_level)
         scores = g('Sigmoid', rows(g, logits, head.cls_out_channels))
         best = g('ReduceMax', scores, [1], keepdims=0)
         score = g('Mul', best, g('Sigmoid', g('Reshape', objectness, [-1])))
-        grid, stride = priors(g, logits, head.prior_generator, level), float(head.prior_generator.strides[level][0])
+        places = g('Range', 0, g('Squeeze', g.length(score), [0]), 1)
+        grid = priors(g, logits, head.prior_generator, level, places)
+        stride = float(head.prior_generator.strides[level][0])
         shift, growth = g.two('Split', rows(g, boxes, 4), axis=1, num_outputs=2)
         centre = g('Add', g('Mul', shift, stride), grid)
         half = g('Div', g('Mul', g('Exp', growth), stride), 2.0)
@@ -215,17 +223,18 @@ def proposals(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]], limi
     """
     cfg = head.test_cfg
     levels = []
-    for level, (logits, deltas) in enumerate(maps):
-        grid = priors(g, logits, head.prior_generator, level)
+    for level, of_level in enumerate(maps):
+        logits, deltas = (last(g, one) for one in of_level)
         scores = probabilities(g, rows(g, logits, head.cls_out_channels), head.use_sigmoid_cls)
         scores = g('Reshape', scores, [-1])
         best, order = g.two('TopK', scores, g.all(scores, cfg.get('nms_pre', -1)))
         group = g('Expand', level, g('Shape', best))
-        levels.append((best, group, g('Gather', rows(g, deltas, 4), order), g('Gather', grid, order)))
+        grid = priors(g, logits, head.prior_generator, level, order)
+        levels.append((best, group, g('Gather', rows(g, deltas, 4), order), grid))
     scores, groups, deltas, grid = (g('Concat', *values, axis=0) for values in zip(*levels, strict=True))
     found = Detections(decode(g, head.bbox_coder, grid, deltas, limit), scores, groups)
     if cfg.get('min_bbox_size', -1) >= 0:
-        found = found.at(g, large_enough(g, found.boxes, cfg.min_bbox_size))
+        found = found.at(g, g.where(large_enough(g, found.boxes, cfg.min_bbox_size)))
     keep = suppress(g, found.boxes, found.scores, found.labels, cfg.nms, cfg.max_per_img)
     return g('Gather', found.boxes, keep)
 
@@ -262,7 +271,7 @@ def pooled_regions(
 def two_stage_detections(
     g: GraphBuilder, head: Any, cfg: Any, regions: ir.Value, logits: ir.Value, deltas: ir.Value, limit: ir.Value
 ) -> Detections:
-    """What mmdet's ``BBoxHead.predict_by_feat`` makes of the second stage's output for one image.
+    """Predict from the second stage's output for one image as mmdet's ``BBoxHead.predict_by_feat`` does.
 
     Args:
         g: the graph to write into.
@@ -278,7 +287,7 @@ def two_stage_detections(
     """
     classes = head.num_classes
     scores = g('Reshape', probabilities(g, logits, sigmoid=False), [-1])
-    positions = above(g, scores, cfg.score_thr)
+    positions = g.where(g('Greater', scores, float(cfg.score_thr)))
     region, labels = g('Div', positions, classes), g('Mod', positions, classes)
     chosen = g('Gather', g('Reshape', deltas, [-1, 4]), region if head.reg_class_agnostic else positions)
     boxes = decode(g, head.bbox_coder, g('Gather', regions, region), chosen, limit)

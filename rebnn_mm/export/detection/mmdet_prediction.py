@@ -1,4 +1,4 @@
-"""What a detector's prediction is made of, as far as mmdet's own classes make it."""
+"""Structure of a detector's prediction, as far as mmdet's own classes define it."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +14,6 @@ from mmdet.models.roi_heads.roi_extractors import SingleRoIExtractor
 from mmdet.models.task_modules import AnchorGenerator, DeltaXYWHBBoxCoder, DistancePointBBoxCoder, MlvlPointGenerator
 
 from rebnn_mm.models.detection.anchors import ClampedSSDAnchorGenerator
-
-from .stages import two_stage
 
 Methods = dict[type, tuple[str, ...]]
 
@@ -46,7 +44,7 @@ def reasons(model: Any) -> Iterator[str]:
     if isinstance(model, SingleStageDetector):
         yield from _own(model, SingleStageDetector, 'predict', 'extract_feat')
         yield from _dense_head(model.bbox_head, ONE_STAGE)
-    elif isinstance(model, TwoStageDetector) and two_stage(model):
+    elif isinstance(model, TwoStageDetector) and model.with_rpn and model.with_roi_head:
         yield from _own(model, TwoStageDetector, 'predict', 'extract_feat')
         yield from _dense_head(model.rpn_head, {RPNHead: PREDICTION})
         yield from _second_stage(model.roi_head)

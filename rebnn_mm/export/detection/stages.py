@@ -1,4 +1,4 @@
-"""Which detectors have a graph of their own, the parts of one that are traced, and what any other model gives."""
+"""Detectors with a graph of their own, their traced parts, and the outputs of any other model."""
 
 from importlib.util import find_spec
 from typing import Any

@@ -29,7 +29,7 @@ class Engine(NamedTuple):
     module: str
 
     def writer(self) -> Writer:
-        """What writes such a file.
+        """Writer of such a file.
 
         Raises:
             ImportError: a package that the engine needs is not installed.

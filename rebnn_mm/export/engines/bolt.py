@@ -130,7 +130,7 @@ class _Layer:
         self.initializers: list[onnx.TensorProto] = []
 
     def excluded_because(self) -> str:
-        """Which rule of BOLT's excludes the layer; empty if none does."""
+        """Name the rule of BOLT that excludes the layer; empty if none does."""
         if self.linear:
             return 'it is a linear layer'
         outputs, inputs, height, width = self.codes.shape

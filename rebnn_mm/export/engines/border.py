@@ -1,4 +1,4 @@
-"""What the border of a padded binary convolution adds to each sum, for engines that cannot pad with zero."""
+"""Compute what a padded border adds to each sum, for engines that cannot pad with zero."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""What the writers for other engines share: a packed graph to start from, and the comparison at the end."""
+"""Shared parts of the writers for other engines: a packed graph to start from, and the comparison at the end."""
 
 import numpy as np
 import onnx
@@ -57,7 +57,7 @@ def checked_graph(
 
 
 def outputs_of(model: onnx.ModelProto, images: list[Image]) -> list[np.ndarray]:
-    """What the functions inside of a model with one output give for each image."""
+    """Run the functions inside of a model with one output on each image."""
     session = open_session(model.SerializeToString(), library=False)
     name = session.get_inputs()[0].name
     return [np.asarray(session.run(None, {name: image.values})[0]) for image in images]

@@ -157,7 +157,7 @@ def verdict(result: Export, kind: str) -> str:
 
 
 def _change(task: Task, part: Verification | Difference) -> str:
-    """What a change changes of an answer, in words; empty if it is nothing."""
+    """Describe how a change affects an answer; empty if it does not."""
     if task.name in CLASSIFIED:
         others = part.images - part.top1
         return f'changes the best class of {others} of {part.images}' if others else ''
@@ -171,7 +171,7 @@ def _change(task: Task, part: Verification | Difference) -> str:
 
 
 Scores = tuple[Mapping[str, float], Mapping[str, float]]
-"""Of a file without --int8, and of the one with it."""
+"""Scores of the file without --int8, and with it."""
 
 
 def scores_of(int8: Quantised, data: bytes, source: Source, console: Console) -> Scores:

@@ -7,6 +7,7 @@ empty names that are in every file since the first.
 
 from .channels_last import channels_last
 from .compact import compact
+from .fold_factors import fold_factors
 from .fold_norm import fold_norms
 from .fuse import fuse
 from .half import to_half
@@ -17,6 +18,7 @@ from .stem import halve_stem, join_stem
 __all__ = [
     'channels_last',
     'compact',
+    'fold_factors',
     'fold_norms',
     'fuse',
     'halve_stem',

@@ -5,7 +5,17 @@ import onnx_ir as ir
 
 from ..operators import DOMAIN
 from .graph import BLOCKS, changed, constant_array
-from .layout import CONVOLUTIONS, TO_FIRST, Mover, growth, is_transpose, maps, read_directly, takes_either
+from .layout import (
+    CONVOLUTIONS,
+    TO_FIRST,
+    Mover,
+    growth,
+    is_transpose,
+    join_upsampling,
+    maps,
+    read_directly,
+    takes_either,
+)
 
 Region = set[ir.Node]
 
@@ -14,11 +24,12 @@ def channels_last(model: onnx.ModelProto, *, regions: bool = False) -> onnx.Mode
     """Let regions of binary convolutions work with the channels last, where their kernels are faster.
 
     A region grows from the convolutions over standard operators that do the same in either order: elementwise ones,
-    ``Concat``, ``Resize``, average pooling of 2x2 squares (``RealAveragePool``) and 1x1 convolutions (``MatMul``). It
-    takes in what reads only from it and makes no more numbers of that, what only it reads and that makes no fewer,
-    and what reads from it and is read by it. Where a value enters or leaves there is a ``Transpose``; a mean over all
-    positions and a shape are taken of either order. A region stays as it is if more channels enter and leave than its
-    binary convolutions give: sizes of images are free, so channels are counted.
+    ``Concat``, ``Resize`` (by 2 and with an addition behind it ``RealUpsampleAdd``), average pooling of 2x2 squares
+    (``RealAveragePool``) and 1x1 convolutions (``MatMul``). It takes in what reads only from it and makes no more
+    numbers of that, what only it reads and that makes no fewer, and what reads from it and is read by it. Where a
+    value enters or leaves there is a ``Transpose``; a mean over all positions and a shape are taken of either order. A
+    region stays as it is if more channels enter and leave than its binary convolutions give: sizes of images are free,
+    so channels are counted.
 
     Values stay as they are to the last bit, but for real sums, those of a mean over all positions and of a 1x1
     convolution, which ONNX Runtime may take in another order, and with ``regions`` those of ``RoiAlign``.
@@ -54,6 +65,11 @@ def _move(graph: ir.Graph, regions: bool) -> bool:
     for node in list(graph):
         if is_transpose(node, TO_FIRST):
             read_directly(graph, node)
+            if not node.outputs[0].uses() and not node.outputs[0].is_graph_output():
+                graph.remove(node, safe=True)
+    for node in list(graph):
+        if node.op_type == 'Add' and node.domain == '':
+            join_upsampling(graph, node)
     return True
 
 

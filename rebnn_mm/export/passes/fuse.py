@@ -74,7 +74,7 @@ class _Constants:
 
 
 class _Chain:
-    """What has been taken into a block so far."""
+    """Operands taken into a block so far."""
 
     SLOTS = ('mul', 'add', 'R', 'pre', 'slope', 'post', 'clip')
     VECTORS = ('mul', 'add', 'pre', 'slope', 'post')
@@ -110,7 +110,7 @@ class _Chain:
         return True
 
     def _slot(self, node: ir.Node, index: int) -> str | None:
-        """Where the node fits in, with its operand put there; None if it does not."""
+        """Put the node's operand into the slot where it fits, and name the slot; None if it fits nowhere."""
         if node.op_type in ('Mul', 'Add'):
             other = node.inputs[1 - index]
             vector = constant_per_channel(other, self.channels)

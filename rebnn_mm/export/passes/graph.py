@@ -1,4 +1,4 @@
-"""What the passes ask of a graph, and how they change one."""
+"""Queries and changes of graphs that the passes share."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -25,7 +25,7 @@ DEFAULTS: dict[str, object] = {
     'count_include_pad': 0,
     'storage_order': 0,
 }
-"""Of the attributes of convolutions and poolings over images."""
+"""Defaults of the attributes of convolutions and poolings over images."""
 
 
 def changed(model: onnx.ModelProto, change: Callable[[ir.Graph], bool]) -> onnx.ModelProto:

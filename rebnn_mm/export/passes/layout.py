@@ -1,4 +1,4 @@
-"""What each operator becomes when its images have the channels last."""
+"""Convert each operator to images with the channels last."""
 
 from typing import Any
 
@@ -7,12 +7,12 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from ..operators import DOMAIN
-from .graph import DEFAULTS, constant, constant_array, has_attributes, operator, take_over
+from .graph import DEFAULTS, constant, constant_array, has_attributes, only_use, operator, take_over
 
 TO_LAST = [0, 2, 3, 1]
 TO_FIRST = [0, 3, 1, 2]
 AXIS = {0: 0, 1: 3, 2: 1, 3: 2}
-"""Where each axis of [N, C, H, W] is in [N, H, W, C]."""
+"""Position of each axis of [N, C, H, W] in [N, H, W, C]."""
 
 CONVOLUTIONS = {
     'BinaryConv': [0],
@@ -25,13 +25,13 @@ CONVOLUTIONS = {
 """Binary convolutions, and which of their inputs are images."""
 
 SAME_SIZE = (
-    *('Add', 'Clip', 'Concat', 'Div', 'HardSigmoid', 'HardSwish', 'Identity', 'LeakyRelu', 'Max', 'Min', 'Mul'),
+    *('Add', 'Clip', 'Concat', 'Div', 'Exp', 'HardSigmoid', 'HardSwish', 'Identity', 'LeakyRelu', 'Max', 'Min', 'Mul'),
     *('Neg', 'PRelu', 'Relu', 'Sigmoid', 'Sub', 'Tanh'),
 )
 """Standard operators that work in either order and give as many numbers as they read."""
 
 FIRST_ONLY = ('AveragePool', 'Clip', 'Conv', 'Resize', 'RoiAlign')
-"""Of their inputs only the first is an image."""
+"""Operators of which only the first input is an image."""
 
 ROI_ALIGN: dict[str, Any] = {'output_height': 1, 'output_width': 1, 'spatial_scale': 1.0}
 """Attributes of ``RoiAlign`` that ``RealRoiAlign`` wants written out, with their defaults."""
@@ -141,13 +141,19 @@ class Mover:
             node.replace_input_with(index, constant(self.graph, array, f'{value.name}_last'))
 
     def _turn_sizes(self, node: ir.Node) -> None:
-        order = constant(self.graph, np.array(TO_LAST), 'axes_to_last')
         for index, value in enumerate(node.inputs):
             if index >= 2 and value is not None:
                 if value not in self.sizes:  # images that grow by the same factor share it
-                    turned = self._before(node, ir.node('Gather', [value, order], {'axis': 0}, num_outputs=1))
-                    self.sizes[value] = _described(turned.outputs[0], f'{value.name}_last', value)
+                    self.sizes[value] = self._turned(value, node)
                 node.replace_input_with(index, self.sizes[value])
+
+    def _turned(self, size: ir.Value, reader: ir.Node) -> ir.Value:
+        known = constant_array(size)
+        if known is not None:
+            return constant(self.graph, known[TO_LAST], f'{size.name}_last')
+        order = constant(self.graph, np.array(TO_LAST), 'axes_to_last')
+        turned = self._before(reader, ir.node('Gather', [size, order], {'axis': 0}, num_outputs=1))
+        return _described(turned.outputs[0], f'{size.name}_last', size)
 
     def _pooled(self, node: ir.Node) -> ir.Node:
         options = {'ceil_mode': node.attributes['ceil_mode'].as_int() if 'ceil_mode' in node.attributes else 0}
@@ -178,6 +184,27 @@ class Mover:
         take_over(old.outputs[0], new.outputs[0])
         self.graph.remove(old, safe=True)
         return new
+
+
+def join_upsampling(graph: ir.Graph, add: ir.Node) -> None:
+    """Turn this addition and a nearest ``Resize`` by 2 in front of it, with the channels last, into one operator."""
+    for x, other in (add.inputs, add.inputs[::-1]):
+        resize = None if x is None else x.producer()
+        if resize is None or other is None or x is None or not _doubles(resize) or only_use(x) is None:
+            continue
+        if x.shape is None or other.shape is None or len(other.shape) != 4 or x.shape[3] != other.shape[3]:
+            continue
+        joined = operator('RealUpsampleAdd', [resize.inputs[0], other], {}, resize.name)
+        graph.insert_before(add, joined)
+        take_over(add.outputs[0], joined.outputs[0])
+        graph.remove([add, resize], safe=True)
+        return
+
+
+def _doubles(node: ir.Node) -> bool:
+    scales = constant_array(node.inputs[2]) if node.op_type == 'Resize' and len(node.inputs) == 3 else None
+    nearest = {'mode': 'nearest', 'coordinate_transformation_mode': 'asymmetric', 'nearest_mode': 'floor'}
+    return scales is not None and scales.tolist() == [1, 2, 2, 1] and has_attributes(node, **nearest)
 
 
 def read_directly(graph: ir.Graph, transpose: ir.Node) -> None:

@@ -1,4 +1,4 @@
-"""What backbones of a stem and stages have in common: which maps they return, and what of them is frozen."""
+"""Base of backbones of a stem and stages: which maps they return, and which parts are frozen."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -65,7 +65,7 @@ class StagedBackbone(BaseModule):
         self.add_module(self.stages[-1], stage)
 
     def forward_stem(self, x: Tensor) -> Tensor:
-        """What the first stage takes, from an image (N, in_channels, H, W)."""
+        """Compute the first stage's input from an image (N, in_channels, H, W)."""
         raise NotImplementedError(f'{type(self).__name__} has to implement forward_stem(x)')
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:

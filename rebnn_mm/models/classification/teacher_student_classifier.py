@@ -124,7 +124,7 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
         return losses
 
     def _scores_and_losses(self, features: Any, data_samples: Any) -> tuple[Tensor, dict[str, Tensor]]:
-        """What the head says, and its losses of the labels where they count: it is called once."""
+        """Call the head once: its scores, and its losses of the labels if they count."""
         if not self.label_weight:
             return self.head(features), {}
         with noted_calls(self, ['head']) as calls:
@@ -133,7 +133,7 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
 
     @torch.no_grad()
     def teacher_scores(self, inputs: Tensor) -> Tensor:
-        """What the teacher says about images (N, C, H, W): scores before the softmax, (N, classes)."""
+        """Compute the teacher's scores of images (N, C, H, W) before the softmax, (N, classes)."""
         return self.teacher.eval()(inputs, mode='tensor')
 
     def teacher_state(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:

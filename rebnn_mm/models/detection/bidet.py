@@ -168,7 +168,7 @@ class BiDetRPNHead(BinaryRPNHead):
     def _proposals(
         self, scores: list[Tensor], boxes: list[Tensor], metas: list[dict[str, Any]], cfg: Config | None
     ) -> list[InstanceData]:
-        """What ``predict_by_feat`` gives, with scores that are differentiable and in single precision.
+        """Compute ``predict_by_feat`` with differentiable scores in single precision.
 
         In half precision the gradient by a small score would overflow.
         """

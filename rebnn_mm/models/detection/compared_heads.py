@@ -1,4 +1,4 @@
-"""What losses compare of a detector's heads: whether it is there, what it means, in which form."""
+"""Compared outputs of a detector's heads: whether they exist, what they mean, in which form."""
 
 import inspect
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ PLACES = dict(
     proposals='objectness of a region proposal head (an rpn_head with anchors and sigmoids)',
     regions='regions of a second stage (a StandardRoIHead)',
 )
-"""What the losses compare, in words."""
+"""Describe what the losses compare."""
 
 UNITS = ('means', 'stds', 'norm_on_bbox')
 """Attributes of coders and heads on which the numbers of a box depend."""
@@ -55,7 +55,7 @@ def has_place(model: Any, place: str) -> bool:
 
 
 def meaning_of(model: Any, loss: DetectorComparisonLoss) -> dict[str, Any]:
-    """What the numbers depend on that a loss compares, beside their shape."""
+    """Settings that the compared numbers depend on, in addition to their shape."""
     head: Any = model.rpn_head if loss.needs == 'proposals' else last_head(model)
     meaning: dict[str, Any] = {}
     if loss.needs in ('points', 'proposals'):

@@ -76,7 +76,7 @@ class BinaryRPNHead(RPNHead):
 
 
 TOWERS = ('cls_convs', 'reg_convs')
-"""What mmdet's one-stage heads call the stacks of convolutions in front of their predictors."""
+"""Names of the stacks of convolutions before the predictors in mmdet's one-stage heads."""
 
 
 @MODELS.register_module(name='BinaryTowers')

@@ -57,7 +57,7 @@ def watched_layers(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
 
 
 def product_of(layer: Any, call: Call) -> Product:
-    """What a convolution multiplied in a call: a binary one signs, a real one real values.
+    """Return the factors of a convolution's call: signs for a binary one, full-precision values for another.
 
     In the training of some methods the weights are not signs yet.
     """
@@ -248,7 +248,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
 
     @torch.no_grad()
     def _teacher_output(self, images: Tensor, rois: Tensor | None) -> DetectorOutput:
-        """What the teacher makes of a batch, and of the student's regions (R, 5)."""
+        """Run the teacher on a batch, and on the student's regions (R, 5)."""
         teacher = self.teacher.eval()
         needs, maps = self._compared()
         results: dict[str, Any] = {}

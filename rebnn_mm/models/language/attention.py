@@ -87,7 +87,7 @@ def attend(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, Tensor | None]:
-    """What transformers calls in place of its own attention, by the contract of its ``AttentionInterface``.
+    """Replace the attention of transformers, by the contract of its ``AttentionInterface``.
 
     Uses the module's child ``binary_attention`` if :func:`install_attention` gave it one, else PyTorch's
     ``scaled_dot_product_attention`` as transformers does.

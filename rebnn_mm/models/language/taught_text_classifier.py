@@ -13,7 +13,8 @@ from rebnn_mm.registry import MODELS
 from ...errors import RebnnError
 from ..fixed_teacher import FixedTeacher
 from ..losses.encoder_losses import EncoderOutput
-from .pretrained import SETTINGS, load_pretrained
+from .pretrained import load_pretrained
+from .stored_weights import SETTINGS
 from .text_classifier import TextClassifier, read_config
 
 
@@ -113,7 +114,7 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
 
     @torch.no_grad()
     def teacher_output(self, inputs: Mapping[str, Tensor]) -> EncoderOutput:
-        """What the teacher makes of a batch."""
+        """Run the teacher on a batch."""
         return self.prepare_teacher().eval().encode(inputs)
 
     def _check_same_task(self, config: Any) -> None:

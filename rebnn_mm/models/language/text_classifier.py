@@ -19,7 +19,7 @@ from ...utils.options import check_options
 from ..losses.encoder_losses import EncoderOutput
 from .attention import install_attention, record_attention, require_transformers
 from .convert import binarize as binarize_layers
-from .pretrained import load_quantizer_state
+from .stored_weights import load_quantizer_state
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -143,7 +143,7 @@ class TextClassifier(BaseModel):
         return dict(loss=self.label_loss(self.logits(inputs), data_samples))
 
     def label_loss(self, logits: Tensor, data_samples: Sequence[BaseDataElement]) -> Tensor:
-        """The same from logits that are there already.
+        """Predict from logits that were computed before.
 
         Raises:
             ValueError: a label on the host is none of the classes.

@@ -1,4 +1,4 @@
-"""What losses between a student and a teacher have in common."""
+"""Base of losses between a student and a teacher."""
 
 from torch import Tensor, nn
 
@@ -39,5 +39,5 @@ class ComparisonLoss(nn.Module):
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """The same values, in single precision where they were in half."""
+    """Convert values in half precision to single precision."""
     return x.float() if x.element_size() < 4 else x

@@ -1,4 +1,4 @@
-"""What losses between a student and a teacher detector compare, and their base."""
+"""Values that losses between student and teacher detectors compare, and the base of these losses."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, NamedTuple
@@ -10,7 +10,7 @@ from .comparison import ComparisonLoss, at_least_float32
 
 
 class Points(NamedTuple):
-    """What a dense head (that of a one-stage detector, or the proposal head) predicts, all levels behind each other.
+    """Predictions of a dense head (of a one-stage detector, or the proposal head), all levels concatenated.
 
     Attributes:
         scores: (N, P, C), before sigmoid or softmax; one of P for every anchor, or every cell where there are none.
@@ -24,7 +24,7 @@ class Points(NamedTuple):
 
 
 class Regions(NamedTuple):
-    """What the head of a two-stage detector says about the regions on which the student is trained.
+    """Predictions of a two-stage detector's head for the regions on which the student is trained.
 
     Attributes:
         scores: (R, C + 1), before the softmax; the last class is the background.
@@ -36,7 +36,7 @@ class Regions(NamedTuple):
 
 
 class Product(NamedTuple):
-    """What a layer made of its input and its weight.
+    """Output of a layer with its input and weight.
 
     Attributes:
         values: their product, (N, O, H, W); of a binary layer that of the signs, before the factor.
@@ -70,7 +70,7 @@ class DetectorOutput(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """What the labels say about a batch.
+    """Labels of a batch.
 
     Attributes:
         objects: boxes of the objects of each image, x1, y1, x2, y2, (objects, 4).

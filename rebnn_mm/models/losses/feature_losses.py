@@ -61,7 +61,7 @@ class MapLoss(DetectorComparisonLoss):
     """
 
     term: ClassVar[str]
-    """What its terms are called in the log: ``loss_<term>_<module>``."""
+    """Name of its terms in the log: ``loss_<term>_<module>``."""
 
     def __init__(self, modules: Sequence[str], weight: float = 1.0) -> None:
         super().__init__(weight, modules)
@@ -165,7 +165,7 @@ class AttentionTransferLoss(MapLoss):
 
 
 def inside_boxes(boxes: Tensor, size: tuple[int, int], cells: tuple[int, int]) -> Tensor:
-    """Which cells of a map have their centre in a box; for a box without such a cell, the one that holds its centre.
+    """Find the cells of a map with their centre in a box; for a box without one, the cell that holds its centre.
 
     Args:
         boxes: x1, y1, x2, y2 in pixels, (objects, 4).

@@ -72,12 +72,24 @@ def average_pool(rng: np.random.Generator) -> Node:
     )
 
 
+def upsample_add(rng: np.random.Generator) -> Node:
+    n, h, w, channels = (int(size) for size in rng.integers([0, 1, 1, 1], [3, 8, 8, 70]))
+    arrays = {'X': with_odd_values(rng, (n, h, w, channels)), 'R': with_odd_values(rng, (n, 2 * h, 2 * w, channels))}
+    return Node('RealUpsampleAdd', arrays)
+
+
 def roi_align(rng: np.random.Generator) -> Node:
     feeds, attributes = random_case(rng)
     return Node('RealRoiAlign', feeds, attributes=attributes)
 
 
-MAKERS: tuple[Callable[[np.random.Generator], Node], ...] = (attention, embedding, average_pool, roi_align)
+MAKERS: tuple[Callable[[np.random.Generator], Node], ...] = (
+    attention,
+    embedding,
+    average_pool,
+    roi_align,
+    upsample_add,
+)
 
 
 def change(node: Node, rng: np.random.Generator) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 import torch
 from mmdet.models.roi_heads.roi_extractors import SingleRoIExtractor
@@ -14,11 +15,19 @@ from mmengine.config import ConfigDict
 from mmengine.registry import DefaultScope
 from torch import Tensor, nn
 
+from rebnn_mm.deploy import ModelFileError, load
+from rebnn_mm.deploy.class_count import label_count
+from rebnn_mm.deploy.onnx_file import seal
 from rebnn_mm.export import channels_last, fuse, pack
 from rebnn_mm.export.detection import detector_graph
 from rebnn_mm.export.detection.boxes import image_corners
 from rebnn_mm.export.detection.detector import one_stage_detections, pooled_regions, proposals, two_stage_detections
+from rebnn_mm.export.detection.graph import GraphBuilder
 from rebnn_mm.export.difference import agreement
+from rebnn_mm.export.exporter import passes_of
+from rebnn_mm.export.metadata import set_metadata
+from rebnn_mm.export.options import Options
+from rebnn_mm.export.tasks import Task
 
 from .detectors import (
     DELTAS,
@@ -124,6 +133,21 @@ def test_every_binary_layer_is_one_operator_with_its_name(exported):
     assert operators['NonMaxSuppression'] == (2 if 'RoiAlign' in operators else 1)
 
 
+def test_names_of_too_many_or_too_few_classes_are_refused_before_the_first_image(exported, tmp_path):
+    """Behind all passes, half precision included."""
+    graph, path = exported[2], tmp_path / 'model.onnx'
+    for step in passes_of(Task('detection'), Options(half=True, fast=True)):
+        graph = step(graph)
+    for names in (0, 4, 5, 6):
+        set_metadata(graph, 'detection', classes=[f'class {i}' for i in range(names)])
+        path.write_bytes(seal(graph.SerializeToString()))
+        if names in (0, 5):
+            assert len(load(path, use_library=False).classes) == names
+            continue
+        with pytest.raises(ModelFileError, match=f'model.onnx: it gives the labels of 5 classes, and names {names}$'):
+            load(path, use_library=False)
+
+
 @pytest.mark.slow
 def test_a_neck_that_enlarges_two_maps_alike():
     """RTMDet's doubles both by the same sizes, which the channels at the end turn once."""
@@ -174,6 +198,13 @@ HEADS = {
     'fcos': dict(type='FCOSHead', norm_cfg=None, strides=[4, 8, 16]),
     'gfl': dict(type='GFLHead', norm_cfg=None, reg_max=6, anchor_generator=ONE_ANCHOR),
     'yolox': dict(type='YOLOXHead', strides=[4, 8, 16]),
+    'rtmdet': dict(
+        type='RTMDetHead',
+        norm_cfg=None,
+        with_objectness=False,
+        anchor_generator=dict(type='MlvlPointGenerator', offset=0, strides=[4, 8, 16]),
+        bbox_coder=dict(type='DistancePointBBoxCoder'),
+    ),
     'ssd': dict(
         type='rebnn_mm.FixedSSDHead',
         bbox_coder=DELTAS,
@@ -202,7 +233,7 @@ def random_maps(head: Any, height: int, width: int, seed: int = 0) -> list[Tenso
     with torch.no_grad():
         kinds = head(tuple(torch.zeros(1, 8, *size) for size in sizes))
     maps = [[torch.randn(x.shape, generator=generator) for x in kind] for kind in kinds]
-    if 'FCOS' in type(head).__name__:
+    if type(head).__name__ in ('FCOSHead', 'RTMDetHead'):  # distances
         maps[1] = [x.abs() * 10 for x in maps[1]]
     return [x for kind in maps for x in kind]
 
@@ -229,6 +260,17 @@ def test_detections_are_those_of_mmdet(name):
         assert len(set(wanted[2].tolist())) == 3
         assert agreement(wanted, tuple(found)).same
         assert (np.diff(found[1]) <= 0).all()
+
+
+@pytest.mark.parametrize('name', HEADS)
+def test_the_number_of_classes_can_be_read_from_the_graph(name):
+    head, maps = build(name), random_maps(build(name), 32, 32)
+    g = GraphBuilder('head')
+    values = [g.input(f'x{i}', ir.DataType.FLOAT, list(x.shape)) for i, x in enumerate(maps)]
+    limit = image_corners(g, g.input('valid_size', ir.DataType.INT64, [2]))
+    found = one_stage_detections(g, head, [tuple(values[level::3]) for level in range(3)], limit)
+    g.output('labels', found.labels, ir.DataType.INT64, ['detections'])
+    assert label_count(ir.to_proto(g.finish()).SerializeToString()) == 3
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from torch import nn
 
 from rebnn_mm.deploy.session import library_available, open_session
 from rebnn_mm.export import DOMAIN, channels_last, fuse, join_stem, pack, trace
+from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.models.stages import build_stage
 from tests.export.graphs import parsed, run
 from tests.export.networks import lively
@@ -183,3 +184,34 @@ def test_the_largest_of_a_bin_stays_with_the_standard_operator():
     (node,) = (node for node in model.graph.node if node.op_type == 'RoiAlign')
     node.attribute.append(onnx.helper.make_attribute('mode', 'max'))
     assert kinds(channels_last(model, regions=True))['RoiAlign'] == 1
+
+
+class Upsampled(nn.Module):
+    """A map of half the size, upsampled and added to the one it was made of, as in a neck."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.down, self.up, self.fine = (ReBNNConv2d(8, 8, 3, stride, 1, bias=False) for stride in (2, 1, 1))
+        self.options = options
+
+    def forward(self, x):
+        fine = self.fine(x)
+        return self.up(fine + nn.functional.interpolate(self.down(fine), **self.options))
+
+
+@pytest.mark.parametrize(
+    ('options', 'joined'),
+    [({'scale_factor': 2.0}, True), ({'scale_factor': 2.0, 'mode': 'bilinear'}, False), ({'size': (12, 20)}, False)],
+)
+def test_an_upsampling_and_its_addition_are_one_operator(options, joined):
+    net = lively(Upsampled(**options))
+    before = fuse(trace(pack(net).model, {'x': torch.zeros(2, 8, 12, 20)}, ['y'], {'x': [0]}))
+    after = channels_last(before)
+    assert kinds(after)['RealUpsampleAdd'] == joined and kinds(after)['Resize'] == 1 - joined
+    x = {'x': np.random.default_rng(0).normal(size=(2, 8, 12, 20)).astype(np.float32)}
+    (expected,) = run(before, x)
+    answers = [run(after, x)[0]]
+    if library_available():
+        answers.append(open_session(after.SerializeToString(), library=True).run(None, x)[0])
+    for y in answers:
+        np.testing.assert_array_equal(y, expected)

@@ -133,11 +133,12 @@ def test_export_joins_the_stem_and_compares_with_the_exact_file(fast):
     assert (layer.size, layer.real, layer.binary) == (4 * 16 * 147, 16 * 147 * 32 * 24, 0)
 
 
-def test_a_model_without_such_a_stem_gives_the_exact_graph_and_allows_the_blocked_layout(classifier):
+def test_a_model_without_such_a_stem_keeps_its_operators_and_allows_the_blocked_layout(classifier):
     plain, fast = (export(classifier, Options(fast=value), size=(16, 12)) for value in (False, True))
     models = [onnx.ModelProto.FromString(result.data) for result in (plain, fast)]
     entries = [{entry.key: entry.value for entry in model.metadata_props} for model in models]
-    assert models[0].graph == models[1].graph
+    nodes = [[(node.op_type, node.name) for node in model.graph.node if node.domain] for model in models]
+    assert nodes[0] == nodes[1] and nodes[0]
     assert entries[1].keys() - entries[0].keys() == {'rebnn.real_layout'}
     assert entries[1]['rebnn.real_layout'] == 'blocked'
     assert fast.fast is not None and fast.fast.difference < FLOAT32_ROUNDING

@@ -160,7 +160,8 @@ def ran(detector, classifier):
 
     tools = Path(mmdet.__path__[0], '.mim/tools/analysis_tools')
     behind = detector / 'behind_rebnn_mm.py'
-    behind.write_text(re.search(r"^WITH='(.*)'$", (ROOT / 'docs/analysis.md').read_text(), re.MULTILINE)[1])
+    page = (ROOT / 'docs/analysis.md').read_text()
+    behind.write_text(re.search(r"^WITH='([^']*)'$", page, re.MULTILINE)[1])
     other = Path(mmpretrain.__path__[0], '.mim/tools/analysis_tools')
     schedule = other.parent / 'visualization/vis_scheduler.py'
     config, out = detector / 'config.py', detector / 'found.pkl'

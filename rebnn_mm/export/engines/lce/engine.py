@@ -32,7 +32,7 @@ interpreter does without, so the interpreter is imported past the package."""
 
 
 def engine_folder() -> Path:
-    """Where ``make setup`` puts the engine: apart from the other packages, with the NumPy that it needs."""
+    """Folder in which ``make setup`` installs the engine, with the NumPy that it needs."""
     return Path(sys.prefix, 'lce')
 
 

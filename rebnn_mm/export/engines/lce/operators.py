@@ -15,7 +15,7 @@ SAME, VALID = 0, 1
 """TensorFlow Lite's kinds of padding. Borders are written out as operators of their own, so nearly all is VALID."""
 
 AXES = (0, 3, 1, 2)
-"""Where the dimensions of an image are in the file."""
+"""Axes of an image's dimensions in the file."""
 
 
 def _pads(node: onnx.NodeProto, options: dict[str, Any]) -> tuple[int, int, int, int]:

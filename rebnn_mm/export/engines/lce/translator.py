@@ -114,7 +114,7 @@ class Translator:
             self.values[node.output[0]] = translate(self, node)
 
     def _evaluate(self, node: onnx.NodeProto) -> None:
-        """What depends on constants only is computed now."""
+        """Compute now what depends on constants only."""
         graph = onnx.helper.make_graph(
             [node],
             'constant',

@@ -1,0 +1,42 @@
+# Blood cells: the one-stage detectors designed for one bit in three sizes, from scratch, and started and taught by
+# their real-valued blocks, next to the small detector that people take. Labels as in detectors_bccd.py.
+_base_ = './signs_bccd.py'
+
+title = 'Detectors designed for one bit, blood cells (unit: 24 epochs)'
+seeds = [0]
+folder = 'configs/one_bit'
+bfloat16 = {'optim_wrapper.type': 'Bfloat16OptimWrapper'}
+long = {'train_cfg.max_epochs': 48, 'param_scheduler.1.end': 48}
+hooks = [dict(type='BinaryWeightRecorderHook', layers=[])]  # compiling costs more here than it gives
+runs = [
+    dict(
+        name='yolox_nano_long',
+        label='YOLOX-nano, fp32 (2)',
+        config=f'{folder}/rivals/yolox_nano_bccd.py',
+        budget=long,
+    )
+]
+for size in ('nano', 'tiny', 'small'):
+    runs += [
+        dict(
+            name=f'{size}_teacher',
+            label=f'{size}, real-valued, the teacher (1)',
+            config=f'{folder}/{size}_teacher_bccd.py',
+            options=bfloat16,
+        ),
+        dict(
+            name=f'{size}_taught',
+            label=f'{size}, 1 bit, started and taught (1 + 1)',
+            config=f'{folder}/{size}_taught_bccd.py',
+            options=bfloat16,
+            teacher=f'{size}_teacher',
+        ),
+        dict(
+            name=f'{size}_long',
+            label=f'{size}, 1 bit, from scratch (2)',
+            config=f'{folder}/{size}_bccd.py',
+            options=bfloat16,
+            budget=long,
+        ),
+    ]
+del folder, bfloat16, long, size

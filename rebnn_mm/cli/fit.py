@@ -1,0 +1,200 @@
+"""Train a 1-bit detector on a folder of images with boxes, from the config to one packed file that is compared.
+
+    rebnn fit my_images
+    rebnn fit my_images --no-teacher --epochs 12
+
+It runs the commands that it prints, each of which works by itself: new-config, train (the full-precision teacher, then
+the 1-bit detector), export, choose and curves. The best epoch by validation AP counts, and training stops early
+when nothing improves. After an interruption, or an edit of the config, the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import inspect
+import json
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rebnn_mm.cli.new_config_options import BASE, TAUGHT, add_options
+from rebnn_mm.errors import INTERRUPTED, RebnnError, report_errors
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+PATIENCE = 3
+"""Validations without a better score, of about six in a training, after which it stops."""
+
+PAINTED = 8
+"""Validation images that are painted."""
+
+COLUMNS = {'1 bit': '1 bit, packed', 'fp32, int8': 'teacher, int8', 'fp32': 'teacher, fp32'}
+"""Labels of the compared files, in the order of the table, and what it calls them."""
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('data', type=Path, help='folder with images and annotations (COCO, VOC, YOLO or CSV)')
+    add_options(parser, TAUGHT).add_argument(
+        '--no-teacher',
+        dest='base',
+        action='store_const',
+        const=BASE,
+        help='train the 1-bit detector alone: half the time, and less accurate',
+    )
+    parser.add_argument('--amp', action='store_true', help='train in mixed precision, as rebnn train --amp')
+    return parser.parse_args()
+
+
+@report_errors
+def main() -> None:
+    args = parse_args()
+    program = sys.argv[0]
+    try:
+        fit(args)
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, KeyboardInterrupt) or end.code == INTERRUPTED:
+            print(f'{program}: the same command goes on where this one stopped.', file=sys.stderr)
+        raise
+
+
+def fit(args: argparse.Namespace) -> None:
+    """Run all steps; what is there already is kept or renewed, and finished trainings are not repeated."""
+    configs = write(args)
+    for config in configs:
+        train(config, args.amp)
+    config = configs[-1]
+    work_dir, packed = work_dir_of(config), config.with_suffix('.onnx')
+    run('export', config, work_dir / 'best.pth', '-o', packed, '--half', '--fast')
+    files = {'1 bit': packed}
+    if len(configs) > 1:
+        files['fp32'] = work_dir / 'teacher.onnx'
+        run('export', configs[0], work_dir_of(configs[0]) / 'best.pth', '-o', files['fp32'])
+    compared = work_dir / 'compared.json'
+    rival = ['--int8-of', 'fp32'] if 'fp32' in files else []
+    words = [f'{label}={path}' for label, path in files.items()]
+    run('choose', config, *words, *rival, '--json', compared, '--cfg-options', 'test_evaluator.classwise=True')
+    run('curves', work_dir)
+    paint(config, packed, work_dir / 'painted')
+    show(config, packed, json.loads(compared.read_text(encoding='utf-8')))
+
+
+def run(name: str, *words: object) -> None:
+    """Run a command of ours in this process, printed as one would type it."""
+    line = [name, *map(str, words)]
+    print(f'\n$ rebnn {shlex.join(line)}', flush=True)
+    sys.argv = [f'rebnn {name}', *line[1:]]
+    command = importlib.import_module(f'rebnn_mm.cli.{name.replace("-", "_")}').main
+    inspect.unwrap(command)()  # its errors are reported by this command, which knows of --traceback
+
+
+def write(args: argparse.Namespace) -> list[Path]:
+    """The configs in the order of training: written, or kept where one has been edited."""
+    from rebnn_mm.cli.new_config import config_of, write_configs, written_here
+
+    out = config_of(args)
+    teacher = out.with_name(f'{out.stem}_teacher.py')
+    there = [path for path in (teacher, out) if path.is_file()]
+    if out in there and not all(map(written_here, there)):
+        print(f'config: {out} is kept as it was edited; options for a new one have no effect')
+        return there if args.base != BASE else [out]
+    return write_configs(args, PATIENCE)
+
+
+def work_dir_of(config: Path) -> Path:
+    """Where ``rebnn train`` writes."""
+    return Path('work_dirs', config.stem)
+
+
+def train(config: Path, amp: bool) -> None:
+    """Train a config to its end, unless that is done, and keep the checkpoint of its best epoch as ``best.pth``."""
+    work_dir = work_dir_of(config)
+    done, digest = work_dir / 'finished.txt', digest_of(config)
+    if done.is_file():
+        if done.read_text().strip() != digest:
+            what = f'{work_dir} has a training of another {config.name}, or of other labels.'
+            raise RebnnError(what, fix='Remove it to train again.')
+        print(f'\n{config} is trained: {work_dir / "best.pth"}')
+        return
+    begun = (work_dir / 'last_checkpoint').is_file()
+    run('train', config, '--work-dir', work_dir, *(['--resume'] if begun else []), *(['--amp'] if amp else []))
+    best = max(work_dir.glob('best_*.pth'), key=lambda path: path.stat().st_mtime, default=None)
+    # No detection in any validation gives no score.
+    last = work_dir / Path((work_dir / 'last_checkpoint').read_text().strip()).name
+    shutil.copy(best or last, work_dir / 'best.pth')
+    done.write_text(f'{digest}\n')
+
+
+def digest_of(config: Path) -> str:
+    """What a training depends on: the config, and the labels beside it."""
+    labels = [config.with_name(f'{config.stem.removesuffix("_teacher")}_{split}.json') for split in ('train', 'val')]
+    content = [path.read_bytes() for path in (config, *labels) if path.is_file()]
+    return hashlib.sha256(b'\0'.join(content)).hexdigest()[:16]
+
+
+def paint(config: Path, packed: Path, folder: Path) -> None:
+    """Paint what the file finds on the first validation images, as ``rebnn run`` does."""
+    from mmengine.config import Config
+
+    from rebnn_mm.deploy import Detector, load
+    from rebnn_mm.deploy.draw import save
+    from rebnn_mm.deploy.image import read_image
+
+    about, detector = Config.fromfile(config).val_dataloader.dataset, load(packed)
+    assert isinstance(detector, Detector)
+    images = json.loads(Path(about.ann_file).read_text(encoding='utf-8'))['images'][:PAINTED]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    for number, image in enumerate(images, 1):
+        photo = read_image(Path(about.data_root, image['file_name']))
+        save(detector(photo).at_least(0.3).draw(photo), folder / f'{number}_{Path(image["file_name"]).stem}.png')
+
+
+def show(config: Path, packed: Path, compared: dict[str, Any]) -> None:
+    """Print the table, and how to go on."""
+    from rich.console import Console
+
+    print()
+    Console(width=100, highlight=False).print(table_of(compared))
+    work_dir = work_dir_of(config)
+    file, folder = shlex.quote(str(packed)), shlex.quote(str(work_dir))
+    print(f'file:      {packed}')
+    print(f'curves:    {work_dir / "curves.png"}')
+    print(f'painted:   {work_dir / "painted"}')
+    print(f'config:    {config}; edit it, remove {work_dir}, and fit again')
+    print('go on:')
+    print(f'  rebnn run {file} photo.jpg --out painted.png     # needs no PyTorch')
+    print(f'  rebnn test-packed {shlex.quote(str(config))} {file}')
+    print(f'  rebnn detect photo.jpg {folder}/best.pth')
+
+
+def table_of(compared: dict[str, Any]) -> Table:
+    """The compared files, a column each: AP, AP of each class, milliseconds and megabytes.
+
+    Args:
+        compared: what ``rebnn choose`` writes.
+    """
+    from rich.table import Table
+
+    points = {point['label']: point for point in compared['points']}
+    labels = [label for label in COLUMNS if label in points]
+    scores = {label: compared['scores'][compared['keys'][label]] for label in labels}
+    table = Table('', *(COLUMNS[label] for label in labels), title='On the test images, one thread')
+    rows = {'AP': 'coco/bbox_mAP', 'AP50': 'coco/bbox_mAP_50'}
+    own = [key for key in scores['1 bit'] if key.endswith('_precision')]
+    rows |= {f'AP, {key.removeprefix("coco/").removesuffix("_precision")}': key for key in own}
+    for name, key in rows.items():
+        values = [scores[label].get(key, -1) for label in labels]
+        table.add_row(name, *(f'{100 * value:.1f}' if value >= 0 else '-' for value in values))
+    table.add_row('ms per image', *(f'{points[label]["ms"]:.0f}' for label in labels))
+    table.add_row('MB', *(f'{points[label]["megabytes"]:.2f}' for label in labels))
+    return table
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,270 @@
+"""What a training shows: some lines on what is trained, a bar, and a line per epoch. The log file has the rest."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from datetime import timedelta
+from typing import Any
+
+import torch
+from mmengine.dist import is_main_process
+from mmengine.hooks import EarlyStoppingHook, Hook
+from mmengine.logging import MMLogger
+from mmengine.registry import HOOKS
+from mmengine.runner import Runner
+from mmengine.visualization import Visualizer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from ..layers.report import layer_rows
+from ..utils.score_table import ap_rows
+from .binary_hook import has_epochs, unwrapped
+
+PLAIN_SECONDS = 60
+"""Where there is no terminal for a bar, a line says after so many seconds how far the epoch is."""
+
+
+class QuietRunner(Runner):
+    """mmengine's runner, of whose log only warnings reach the terminal; its file has all.
+
+    Attributes:
+        console: where warnings and a :class:`ProgressHook` write.
+    """
+
+    console: Console
+
+    def build_logger(self, log_level: int | str = 'INFO', log_file: str | None = None, **options: Any) -> MMLogger:
+        """Build mmengine's logger and put a handler for warnings in the place of its handler for the terminal."""
+        self.console = Console(file=sys.stdout, highlight=False, markup=False, soft_wrap=True)
+        logger = super().build_logger(log_level, log_file, **options)
+        for handler in [h for h in logger.handlers if not isinstance(h, logging.FileHandler)]:
+            logger.removeHandler(handler)
+        logger.addHandler(_Warnings(self.console))
+        return logger
+
+    def build_visualizer(self, visualizer: Visualizer | dict[str, Any] | None = None) -> Visualizer:
+        """Build a visualizer of this run's own; one of the same name would go on writing where the first did."""
+        if isinstance(visualizer, dict):
+            visualizer = {**visualizer, 'name': self.experiment_name}
+        return super().build_visualizer(visualizer)
+
+    @contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Send what libraries print to the log file."""
+        files = [h.stream for h in self.logger.handlers if isinstance(h, logging.FileHandler)]
+        if files:
+            with redirect_stdout(files[0]):
+                yield
+        else:  # of further processes only errors are shown
+            with open(os.devnull, 'w') as nowhere, redirect_stdout(nowhere):
+                yield
+
+
+class _Warnings(logging.Handler):
+    """Prints warnings above a bar."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.WARNING if is_main_process() else logging.ERROR)
+        self.console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = record.getMessage()
+        if 'deprecated' not in text:  # mmengine's own, of its own
+            self.console.print(f'{record.levelname.lower()}: {text}')
+
+
+@HOOKS.register_module()
+class ProgressHook(Hook):
+    """Shows a training on the terminal: what is trained on what, a bar with the time left, a line per epoch.
+
+    A loop without epochs has a line per validation. Where the output is no terminal there are lines only.
+
+    Args:
+        console: to print to; None for the standard output.
+
+    Example:
+        >>> ProgressHook().row('epoch 1/3', {'loss': 0.75, 'loss_cls': 0.5, 'loss_bbox': 0.25})
+        'epoch 1/3  loss 0.750 (cls 0.50, bbox 0.25)'
+    """
+
+    # What is trained on what stands above the warnings of other hooks.
+    priority = 'VERY_HIGH'
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(highlight=False, markup=False, soft_wrap=True)
+        columns = (
+            TextColumn('{task.description}'),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn('{task.fields[note]}'),
+        )
+        self.bar = Progress(
+            *columns,
+            console=self.console,
+            transient=True,
+            redirect_stdout=False,
+            disable=not (self.console.is_terminal and is_main_process()),
+        )
+        self.task = self.bar.add_task('', note='', visible=False)
+        self.waiting = ''
+        self.begin = self.said = time.monotonic()
+
+    def before_train(self, runner: Runner) -> None:
+        """Say what is trained on what."""
+        for name, text in described(runner).items():
+            self._print(f'{name:<11}{text}')
+
+    def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
+        """Begin a line."""
+        if self._place(runner)[1] == 0:
+            self._finish(runner)
+            self.begin = time.monotonic()
+
+    def after_train_iter(
+        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
+    ) -> None:
+        """Move the bar, and end the line after its last step."""
+        name, step, length = self._place(runner)
+        step += 1
+        losses = losses_of(runner, step)
+        total = {key: value for key, value in losses.items() if key == 'loss'}
+        note = f'{self.row("", total)}{_left(runner)}'
+        self.bar.update(self.task, description=name, completed=step, total=length, note=note, visible=True)
+        if step == length:
+            self.waiting = self.row(name, losses)
+        elif self.bar.disable and time.monotonic() - self.said > PLAIN_SECONDS:
+            self._print(f'{name}, step {step}/{length}  {note}')
+
+    def before_val_epoch(self, runner: Runner) -> None:
+        """Begin a bar."""
+        length = len(runner.val_dataloader)
+        self.bar.update(self.task, description='validation', completed=0, total=length, note='')
+
+    def after_val_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None) -> None:
+        """Move the bar."""
+        self.bar.update(self.task, completed=batch_idx + 1)
+
+    def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
+        """Print the line with the scores."""
+        self._finish(runner, scores_of(metrics or {}))
+
+    def after_train(self, runner: Runner) -> None:
+        """Print the last line, and say where training ended before its time."""
+        self._finish(runner)
+        if has_epochs(runner) and runner.epoch < runner.max_epochs:
+            why = (
+                ': the score did not rise any more'
+                if any(isinstance(h, EarlyStoppingHook) for h in runner.hooks)
+                else ''
+            )
+            self._print(f'stopped after {runner.epoch} of {runner.max_epochs} epochs{why}')
+
+    def row(self, name: str, losses: Mapping[str, float]) -> str:
+        """The beginning of a line: its name and losses, the sum first."""
+        parts = ', '.join(f'{_short(key)} {value:.2f}' for key, value in losses.items() if key != 'loss')
+        total = f'loss {losses["loss"]:.3f}' if 'loss' in losses else ''
+        return '  '.join(filter(None, [name, f'{total} ({parts})' if parts else total]))
+
+    def _place(self, runner: Runner) -> tuple[str, int, int]:
+        """The name of the line that an iteration is in, its place there, counted from 0, and how many there are."""
+        if has_epochs(runner):
+            length = len(runner.train_dataloader)
+            name = f'epoch {runner.epoch + 1:>{len(str(runner.max_epochs))}}/{runner.max_epochs}'
+            return name, runner.iter - runner.epoch * length, length
+        interval = min(runner.val_interval, runner.max_iters)
+        start = runner.iter // interval * interval
+        length = min(interval, runner.max_iters - start)
+        return f'steps to {start + length:,} of {runner.max_iters:,}', runner.iter - start, length
+
+    def _finish(self, runner: Runner, scores: str = '') -> None:
+        if self.waiting:
+            took = timedelta(seconds=int(time.monotonic() - self.begin))
+            self._print('  '.join(filter(None, [self.waiting, scores, f'took {took}{_left(runner)}'])))
+            self.waiting = ''
+
+    def _print(self, line: str) -> None:
+        if is_main_process():
+            self.console.print(line)
+            self.said = time.monotonic()
+
+
+def described(runner: Runner) -> dict[str, str]:
+    """What is trained on what, in a line each, by the line's name."""
+    cfg, model, loader = runner.cfg, unwrapped(runner.model), runner.train_dataloader
+    rows = layer_rows(model)
+    binary = [row for row in rows if not row.why]
+    inside, whole = (sum(row.values for row in some) / 1e6 for some in (binary, rows))
+    lines = {'config': f'{cfg.filename}; all is written to {_shown(runner.work_dir)}'}
+    weights = f'{inside:.2f} of {whole:.2f} million weights'
+    lines['model'] = f'{type(model).__name__}, {len(binary)} of {len(rows)} layers binary ({weights})'
+    teacher = (cfg.get('model') or {}).get('teacher')
+    if isinstance(teacher, str):
+        lines['teacher'] = f'{teacher}, {cfg.model.get("teacher_checkpoint")}'
+    classes = getattr(loader.dataset, 'metainfo', {}).get('classes') or ()
+    names = ', '.join(classes[:5]) + (', ...' if len(classes) > 5 else '')
+    lines['data'] = f'{len(loader.dataset):,} samples' + (f' of {len(classes)} classes ({names})' if classes else '')
+    unit = 'epochs' if has_epochs(runner) else 'steps'
+    if runner.val_loop is not None:
+        count, every = len(runner.val_dataloader.dataset), runner.val_interval
+        lines['validation'] = f'{count:,} samples, every {f"{every:,} {unit}" if every > 1 else unit[:-1]}'
+    optimizer = (cfg.get('optim_wrapper') or {}).get('optimizer') or {}
+    length = (
+        f'{runner.max_epochs} epochs of {len(loader):,} steps' if unit == 'epochs' else f'{runner.max_iters:,} steps'
+    )
+    batch = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', '?')
+    lines['schedule'] = f'{length}, {batch} samples each; {optimizer.get("type")}, rate {optimizer.get("lr")}'
+    done = f'{runner.epoch} epochs' if unit == 'epochs' else f'{runner.iter:,} steps'
+    start = cfg.get('load_from')
+    lines['start'] = f'{start}, {done} done' if runner.iter else str(start or 'a random one, but for init_cfg')
+    cuda = torch.cuda.is_available() and next(model.parameters()).is_cuda
+    lines['device'] = torch.cuda.get_device_name() if cuda else f'processor, {torch.get_num_threads()} threads'
+    lines['log'] = _shown(runner.logger.log_file)
+    return lines
+
+
+def losses_of(runner: Runner, steps: int) -> dict[str, float]:
+    """The mean of each loss over the last steps, the sum of them first."""
+    scalars = runner.message_hub.log_scalars
+    names = [key for key in scalars if key.startswith('train/') and 'loss' in key and key.count('/') == 1]
+    means = {key.removeprefix('train/'): float(scalars[key].mean(steps)) for key in names}
+    return dict(sorted(means.items(), key=lambda item: item[0] != 'loss'))
+
+
+def scores_of(metrics: Mapping[str, float]) -> str:
+    """The scores of a validation in a few words.
+
+    Example:
+        >>> scores_of({'coco/bbox_mAP': 0.5432, 'coco/bbox_mAP_50': 0.8, 'coco/bbox_mAP_75': 0.6})
+        'AP 54.3, AP50 80.0'
+        >>> scores_of({'accuracy/top1': 87.5, 'accuracy/top5': 99.0})
+        'top1 87.5, top5 99'
+    """
+    rows = list(ap_rows(metrics).values())
+    if rows:
+        named = zip(('AP', 'AP50'), rows[0], strict=False)
+        return ', '.join(f'{name} {value:.1f}' for name, value in named if value is not None)
+    numbers = [(key, value) for key, value in metrics.items() if isinstance(value, int | float)][:3]
+    return ', '.join(f'{key.rpartition("/")[2]} {value:.4g}' for key, value in numbers)
+
+
+def _left(runner: Runner) -> str:
+    """The time that mmengine thinks is left, after a comma; nothing if it does not know."""
+    seconds = int(runner.message_hub.runtime_info.get('eta') or 0)
+    return f', {timedelta(seconds=seconds)} left' if seconds else ''
+
+
+def _shown(path: Any) -> str:
+    """A path as one would write it here."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith('..') else relative
+
+
+def _short(key: str) -> str:
+    """The name of a loss without the word."""
+    return re.sub('loss_|_loss|loss', '', key) or key

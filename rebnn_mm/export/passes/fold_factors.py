@@ -1,0 +1,74 @@
+"""Takes what a binary block computes twice per channel together."""
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from ..operators import DOMAIN
+from .graph import Vector, changed, constant, constant_array
+
+BLOCKS = {'BinaryBlock': 3, 'BinaryClipBlock': 3, 'PackedBinaryBlock': 2, 'PackedBinaryClipBlock': 2}
+"""Blocks, and which of their inputs is the scale; mul, add and the residual follow it."""
+
+
+def fold_factors(model: onnx.ModelProto) -> onnx.ModelProto:
+    r"""Give each block one factor per channel in place of two, and the bias of a shortcut's convolution.
+
+    .. math:: (a \cdot s) \cdot m + b + (x * w + c) = a \cdot (s \cdot m) + (b + c) + x * w
+
+    The two sides round differently, so only files with ``--fast`` are written so.
+
+    Args:
+        model: from :func:`rebnn_mm.export.passes.fold_norms`; it is not changed.
+
+    Returns:
+        onnx.ModelProto: the same object if there is nothing to fold.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from rebnn_mm.export import fuse, pack, trace
+        >>> from rebnn_mm.methods import ReBNNConv2d
+        >>> net = nn.Sequential(ReBNNConv2d(8, 8, 1, bias=False), nn.BatchNorm2d(8)).eval()
+        >>> model = fold_factors(fuse(trace(pack(net).model, {'x': torch.ones(1, 8, 4, 4)}, ['y'])))
+        >>> [name for name in model.graph.node[0].input if 'scale' in name or 'ones' in name]
+        ['0.scale_mul', 'ones_8', 'ones_8']
+    """
+    return changed(model, _fold_all)
+
+
+def _fold_all(graph: ir.Graph) -> bool:
+    blocks = [node for node in graph if node.domain == DOMAIN and node.op_type in BLOCKS]
+    folded = [_fold(graph, node) for node in blocks]
+    return any(folded)
+
+
+def _fold(graph: ir.Graph, block: ir.Node) -> bool:
+    at = BLOCKS[block.op_type]
+    scale, mul, add = (constant_array(value) for value in block.inputs[at : at + 3])
+    if scale is None or mul is None or add is None:
+        return False
+    channels, name = len(scale), str(block.name)
+    bias = _take_bias(block.inputs[at + 3], channels)
+    if (mul == 1).all() and bias is None:
+        return False
+    ones = constant(graph, np.ones(channels, np.float32), f'ones_{channels}')
+    block.replace_input_with(at, constant(graph, scale * mul, f'{name}.scale_mul'))
+    block.replace_input_with(at + 1, ones)
+    if bias is not None:
+        block.replace_input_with(at + 2, constant(graph, add + bias, f'{name}.add_bias'))
+    return True
+
+
+def _take_bias(residual: ir.Value | None, channels: int) -> Vector | None:
+    """The bias of the convolution that gives a residual and nothing else, which has none afterwards."""
+    conv = None if residual is None else residual.producer()
+    if residual is None or conv is None or conv.op_type != 'Conv' or conv.domain != '' or len(conv.inputs) != 3:
+        return None
+    if len(list(residual.uses())) != 1 or residual.is_graph_output():
+        return None
+    array = constant_array(conv.inputs[2])
+    if array is None or array.shape != (channels,) or array.dtype != np.float32:
+        return None
+    conv.resize_inputs(2)
+    return array

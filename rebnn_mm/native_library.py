@@ -1,0 +1,86 @@
+"""Where the compiled libraries are, and the first of them loaded: for training, for packed files, and for setup.py.
+
+It needs nothing but Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+import sys
+from pathlib import Path
+
+LIBRARY_FOLDER = Path(__file__).parent / 'deploy' / 'lib'
+SUFFIXES = {'darwin': '.dylib', 'win32': '.dll'}
+"""Ends of the names of shared libraries by ``sys.platform``; '.so' elsewhere."""
+
+ABI = 4
+"""``REBNN_ABI_VERSION`` of runtime/include/rebnn.h."""
+
+
+def library_file(name: str) -> Path:
+    """Where an installation has one of our two libraries, whether it is there or not.
+
+    Args:
+        name: 'librebnn' or 'librebnn_ort'.
+
+    Example:
+        >>> library_file('librebnn').stem
+        'librebnn'
+    """
+    return LIBRARY_FOLDER / f'{name}{SUFFIXES.get(sys.platform, ".so")}'
+
+
+def load_kernels() -> ctypes.CDLL | None:
+    """Load ``librebnn``, which the operators call, too.
+
+    Returns:
+        None if it is not there, cannot be loaded, is of another version, or ``REBNN_ISA`` names none of its
+        instruction sets that this processor has.
+
+    Example:
+        >>> load_kernels() is not None
+        True
+    """
+    path = library_file('librebnn')
+    try:
+        found = ctypes.CDLL(str(path)) if is_whole(path) else None
+        if found is None or found.rebnn_abi_version() != ABI:
+            return None
+        found.rebnn_last_error.restype = found.rebnn_isa.restype = found.rebnn_isas.restype = ctypes.c_char_p
+        return None if found.rebnn_isa() is None else found
+    except (OSError, AttributeError):
+        return None
+
+
+def instruction_sets() -> list[str]:
+    """Names of the kernels that ``librebnn`` was built with, the fastest first; none if it is not there.
+
+    This processor may lack some of them.
+
+    Example:
+        >>> instruction_sets()[-1]
+        'portable'
+    """
+    library = load_kernels()
+    if library is None:
+        return []
+    return str(library.rebnn_isas().decode()).split(', ')
+
+
+def is_whole(path: Path) -> bool:
+    """Whether an ELF file reaches to the end of its section table, its last part; loading a shorter one is fatal.
+
+    Where libraries have another form the system looks at them itself.
+    """
+    if sys.platform in SUFFIXES:
+        return True
+    with path.open('rb') as file:
+        header = file.read(64)
+        size = file.seek(0, os.SEEK_END)
+    if len(header) < 64 or header[:6] != b'\x7fELF\x02\x01':
+        return False
+    (table,) = struct.unpack_from('<Q', header, 40)
+    entry, count = struct.unpack_from('<HH', header, 58)
+    return bool(table + entry * count <= size)

@@ -1,0 +1,30 @@
+// What one instruction set offers for real numbers.
+#ifndef REBNN_SRC_REAL_H_
+#define REBNN_SRC_REAL_H_
+
+#include "average_pool.h"
+#include "roi_align.h"
+#include "stem.h"
+#include "upsample_add.h"
+
+namespace rebnn {
+
+struct RealKernels {
+  const StemKernels& stem;
+  // y = sum over a bin's samples / their number.
+  void (&align)(const Region& region);
+  void (&mean)(const Square& square, int64_t channels, float* y);
+  void (&upsample_add)(const UpsampledRow& row);
+};
+
+extern const RealKernels kPortableReal;
+#if defined(__x86_64__)
+extern const RealKernels kAvx2Real;
+extern const RealKernels kAvx512Real;
+#elif defined(__aarch64__)
+extern const RealKernels kNeonReal;
+#endif
+
+}  // namespace rebnn
+
+#endif  // REBNN_SRC_REAL_H_

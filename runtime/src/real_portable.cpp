@@ -1,0 +1,13 @@
+// Any processor: vectors of 4, which compilers know to take apart.
+#include "real_kernels.h"
+
+namespace rebnn {
+namespace {
+
+constexpr StemKernels kStem = StemEngine<FloatProducts<4, 2, 2>>::Kernels("float32");
+
+}  // namespace
+
+const RealKernels kPortableReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd};
+
+}  // namespace rebnn

@@ -1,8 +1,0 @@
-// AVX-512.
-#include "roi_align_kernel.h"
-
-namespace rebnn {
-
-void AlignAvx512(const Region& region) { Align<16, 8>(region); }
-
-}  // namespace rebnn

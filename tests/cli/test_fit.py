@@ -1,0 +1,142 @@
+"""From a folder of images with boxes to a packed file by one command."""
+
+import argparse
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.config import Config
+from rich.console import Console
+
+pytest.importorskip('mmdet')
+
+from rebnn_mm.cli import fit
+from rebnn_mm.cli.new_config_options import BASE, TAUGHT
+from tests.scripts import ROOT, environment, run_script
+
+FORMS = ROOT / 'tests' / 'datasets' / 'forms'
+SMALL = ('--size', 96, 64, '--epochs', 1)
+
+
+def options(data: Path, **changes: object) -> argparse.Namespace:
+    nothing = dict.fromkeys(('out', 'train', 'val', 'test', 'start', 'augment'))
+    given = dict(base=TAUGHT, size=(96, 64), epochs=2, negatives=True)
+    return argparse.Namespace(data=data, **nothing | given | changes)
+
+
+def test_the_configs_keep_the_best_epoch_and_stop_early(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    configs = fit.write(options(FORMS / 'yolo_roboflow'))
+    assert list(map(str, configs)) == ['yolo_roboflow_teacher.py', 'yolo_roboflow.py']
+    for config in map(Config.fromfile, configs):
+        assert config.default_hooks.checkpoint.save_best == config.custom_hooks[-1].monitor
+    assert config.model.teacher_checkpoint == 'work_dirs/yolo_roboflow_teacher/best.pth'
+    assert list(map(str, fit.write(options(FORMS / 'yolo_roboflow', base=BASE)))) == ['yolo_roboflow.py']
+
+
+def test_an_edited_config_is_kept(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    _, config = fit.write(options(FORMS / 'yolo_roboflow'))
+    edited = config.read_text() + '\nrandomness = dict(seed=3)\n'
+    config.write_text(edited)
+    capsys.readouterr()
+    assert fit.write(options(FORMS / 'yolo_roboflow', epochs=9))[-1] == config and config.read_text() == edited
+    assert 'yolo_roboflow.py is kept as it was edited' in capsys.readouterr().out
+
+
+def test_what_is_trained_is_not_trained_again_and_another_config_is_named(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (config,) = fit.write(options(FORMS / 'yolo_roboflow', base=BASE))
+    folder = fit.work_dir_of(config)
+    folder.mkdir(parents=True)
+    (folder / 'finished.txt').write_text(f'{fit.digest_of(config)}\n')
+    fit.train(config, amp=False)
+    assert capsys.readouterr().out.strip().endswith('yolo_roboflow.py is trained: work_dirs/yolo_roboflow/best.pth')
+    fit.write(options(FORMS / 'yolo_roboflow', base=BASE, epochs=3))
+    with pytest.raises(SystemExit):
+        fit.train(config, amp=False)
+    assert 'has a training of another yolo_roboflow.py, or of other labels. Remove it' in capsys.readouterr().err
+
+
+def test_the_table_has_a_row_per_class_and_a_column_per_file():
+    scores = {
+        name: {'coco/bbox_mAP': ap, 'coco/bbox_mAP_50': 0.8, 'coco/cat_precision': 0.25, 'coco/dog_precision': -1.0}
+        for name, ap in (('a', 0.5), ('b', 0.4), ('c', 0.45))
+    }
+    points = [dict(label=label, score=0, ms=20, megabytes=2.06) for label in ('1 bit', 'fp32', 'fp32, int8')]
+    keys = {'1 bit': 'a', 'fp32': 'c', 'fp32, int8': 'b'}
+    console = Console(width=100, record=True, file=open('/dev/null', 'w'))  # noqa: SIM115
+    console.print(fit.table_of(dict(points=points, scores=scores, keys=keys)))
+    cells = [[cell.strip() for cell in re.split('[│┃]', line)[1:-1]] for line in console.export_text().splitlines()]
+    assert [row for row in cells if row] == [
+        ['', '1 bit, packed', 'teacher, int8', 'teacher, fp32'],
+        ['AP', '50.0', '40.0', '45.0'],
+        ['AP50', '80.0', '80.0', '80.0'],
+        ['AP, cat', '25.0', '25.0', '25.0'],
+        ['AP, dog', '-', '-', '-'],
+        ['ms per image', '20', '20', '20'],
+        ['MB', '2.06', '2.06', '2.06'],
+    ]
+
+
+def check_outputs(folder: Path, name: str, said: str, columns: str) -> None:
+    assert (folder / f'{name}.onnx').stat().st_size < 4e6
+    assert (folder / 'work_dirs' / name / 'curves.png').is_file()
+    assert len(list((folder / 'work_dirs' / name / 'painted').iterdir())) == 1  # as many as there are
+    table = said[said.index('On the test images') :]
+    assert columns in re.sub(' +', ' ', table) and 'AP, disc' in table and 'AP, red square' in table
+    assert f'rebnn run {name}.onnx photo.jpg --out painted.png' in table
+
+
+def test_a_folder_becomes_a_packed_file(tmp_path):
+    done = run_script('rebnn_command.py', 'fit', FORMS / 'yolo_roboflow', '--no-teacher', *SMALL, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    check_outputs(tmp_path, 'yolo_roboflow', done.stdout, '┃ 1 bit, packed ┃')
+    assert [line.split()[2] for line in done.stdout.splitlines() if line.startswith('$ rebnn')] == [
+        'train', 'export', 'choose', 'curves'
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('form', [path.name for path in sorted(FORMS.iterdir())])
+def test_every_form_becomes_a_packed_file(form, tmp_path):
+    done = run_script('rebnn_command.py', 'fit', FORMS / form, '--no-teacher', *SMALL, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    check_outputs(tmp_path, form, done.stdout, '┃ 1 bit, packed ┃')
+
+
+@pytest.mark.slow
+def test_an_interrupted_fit_goes_on_where_it_was(tmp_path):
+    few = ('--size', '96', '64', '--epochs', '10')
+    command = [sys.executable, str(ROOT / 'rebnn_command.py'), 'fit', str(FORMS / 'yolo_roboflow'), *few]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    work_dirs = tmp_path / 'work_dirs'
+    while not (work_dirs / 'yolo_roboflow_teacher/last_checkpoint').is_file():
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 130 and 'Traceback' not in errors, errors
+    assert errors.strip().endswith('the same command goes on where this one stopped.')
+    begun = (work_dirs / 'yolo_roboflow_teacher/last_checkpoint').read_text()
+    before = torch.load(begun, weights_only=False)['meta']['epoch']
+    done = run_script(command[1], *command[2:], cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    rows = [line for line in done.stdout.splitlines() if line.startswith('epoch ')]
+    assert rows[0].startswith(f'epoch {before + 1:>2}/10') and sum(row.startswith('epoch  1/10') for row in rows) == 1
+    check_outputs(tmp_path, 'yolo_roboflow', done.stdout, '┃ 1 bit, packed ┃ teacher, int8 ┃ teacher, fp32 ┃')
+    labels = [
+        point['label'] for point in json.loads((work_dirs / 'yolo_roboflow/compared.json').read_text())['points']
+    ]
+    assert labels == ['1 bit', 'fp32', 'fp32, int8']
+    again = run_script(command[1], *command[2:], cwd=tmp_path)
+    assert again.returncode == 0 and 'epoch ' not in again.stdout.replace('epochs', '')
