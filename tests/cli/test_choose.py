@@ -15,7 +15,7 @@ from rebnn_mm.cli.choose import key_of, main, metric_of, percent
 from rebnn_mm.deploy import TextClassifier, load
 from rebnn_mm.export.exporter import export, write
 from tests.export.conftest import tiny_classifier, tiny_parts
-from tests.tools.packed_classifier import NORMAL, write_classifier
+from tests.tools.packed_classifier import NORMAL
 
 BEGIN, END = '<!-- begin choice -->\n', '<!-- end choice -->\n'
 
@@ -24,11 +24,6 @@ def choose(*arguments):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, 'argv', ['rebnn choose', *map(str, arguments)])
         main()
-
-
-@pytest.fixture(scope='module')
-def classifier(tmp_path_factory):
-    return write_classifier(tmp_path_factory.mktemp('classifier'))
 
 
 @pytest.fixture(scope='module')

@@ -8,6 +8,7 @@ import ast
 import contextlib
 import functools
 import importlib
+import inspect
 import io
 import os
 import re
@@ -126,8 +127,8 @@ def script_of(words: list[str]) -> tuple[str, list[str]] | None:
 @functools.cache
 def main_of(script: str) -> Callable[[], None]:
     if script.startswith(('rebnn_mm', 'lab')):
-        return importlib.import_module(script.removesuffix('.py').replace('/', '.')).main
-    return load_script(script).main
+        return inspect.unwrap(importlib.import_module(script.removesuffix('.py').replace('/', '.')).main)
+    return inspect.unwrap(load_script(script).main)
 
 
 class ParsedError(BaseException):

@@ -144,11 +144,8 @@ def _check_numbers(key: str, classes: list[str], listed: list[str], path: str) -
     used = [name for name in listed if name in classes]
     if missing:
         folded = {name.lower(): name for name in listed}
-        near = [difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.0) for name in missing]
-        pairs = [
-            f'{name!r} (nearest: {folded[match[0]]!r})' if match else repr(name)
-            for name, match in zip(missing, near, strict=True)
-        ]
+        near = [difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.0)[0] for name in missing]
+        pairs = [f'{name!r} (nearest: {folded[match]!r})' for name, match in zip(missing, near, strict=True)]
         raise RebnnError(
             f'{key} names {_shortened(pairs)}, which {path} does not list, so the labels after a missing one would be '
             f'those of other classes. It lists {_shown(dict.fromkeys(listed))}.',
