@@ -10,8 +10,8 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Run ``rebnn_mm/utils/check_env.py`` as a program, without importing ``rebnn_mm``."""
+    """Run ``rebnn_mm/cli/checks/environment.py`` as a program, without importing ``rebnn_mm``."""
     package = importlib.util.find_spec('rebnn_mm')
     if package is None or package.origin is None:
         raise SystemExit('rebnn-check-env: rebnn_mm is not installed in this Python. Run: pip install -e .')
-    runpy.run_path(str(Path(package.origin).parent / 'utils' / 'check_env.py'), run_name='__main__')
+    runpy.run_path(str(Path(package.origin).parent / 'cli' / 'checks' / 'environment.py'), run_name='__main__')

@@ -79,6 +79,7 @@ def main() -> None:
 
 def run() -> None:
     """The command ``rebnn-run``."""
+    sys.argv[0] = 'rebnn-run'
     start('run')
 
 
@@ -89,7 +90,7 @@ def start(name: str) -> None:
         raise SystemExit(
             f'rebnn {name}: needs the whole of rebnn_mm; what is installed here only runs packed models. {WHOLE}'
         )
-    if name == 'check' and is_here('utils.check_env'):
+    if name == 'check' and is_here('cli.checks.environment'):
         try:
             importlib.import_module('rebnn_check_env').main()
         except SystemExit as end:
@@ -135,7 +136,8 @@ def usage() -> str:
     others = ', '.join(name for name in COMMANDS if name not in here)
     if others:
         lines += ['', *textwrap.wrap(f'Not installed here: {others}. {WHOLE}', 88, break_on_hyphens=False)]
-    return '\n'.join([*lines, '', 'rebnn COMMAND --help says what a command takes; rebnn --version says the version.'])
+    lines += ['', 'rebnn COMMAND --help says what a command takes; rebnn --version says the version.']
+    return '\n'.join([*lines, 'An error is one line; with --traceback in the command it is the whole traceback.'])
 
 
 def package() -> ModuleSpec:

@@ -23,9 +23,10 @@ from rebnn_mm.analysis.config_network import input_shape
 from rebnn_mm.analysis.layer_cost import NetworkCost
 from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import Rule
-from rebnn_mm.utils.command_line import stop_if, stopping_on_mistakes
-from rebnn_mm.utils.detector import detections, load_detector, paint, unfit_input
-from rebnn_mm.utils.picture import save_picture, unfit_picture
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.detector import check_input, detections, load_detector, paint
+from rebnn_mm.utils.picture import check_picture, save_picture
 
 
 class Side(NamedTuple):
@@ -72,11 +73,12 @@ def run(name: str, config: str, checkpoint: str, args: argparse.Namespace) -> Si
     """Detect with one of the two, and count what it costs."""
     try:
         shape = input_shape(Config.fromfile(config))
-    except ValueError:
-        stop_if(
-            f'{config}: no data pipeline says the size of an image, on which the OPs depend. Add a Resize with '
-            'a scale to test_dataloader.dataset.pipeline.'
-        )
+    except ValueError as error:
+        raise RebnnError(
+            'no data pipeline says the size of an image, on which the OPs depend.',
+            config,
+            'Add a Resize with a scale to test_dataloader.dataset.pipeline.',
+        ) from error
     detector = load_detector(config, checkpoint, args.device)
     found = detections(detector, args.image, args.score_thr)
     painted = paint(args.image, found, detector.model.dataset_meta)
@@ -121,19 +123,20 @@ def draw(sides: list[Side], score_thr: float) -> Figure:
     return figure
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     out = args.out or Path(f'{Path(args.image).stem}_compare.png')
     files = [(args.config_a, args.checkpoint_a), (args.config_b, args.checkpoint_b)]
     for config, checkpoint in files:
-        stop_if(unfit_input(args.image, config, checkpoint))
-    stop_if(unfit_picture(out))
+        check_input(args.image, config, checkpoint)
+    check_picture(out)
 
     names = args.names or [Path(config).stem for config, _ in files]
     sides = [run(name, *pair, args) for name, pair in zip(names, files, strict=True)]
     print_table(sides, args.score_thr)
     matplotlib.use('Agg')
-    with stopping_on_mistakes(output=out):
+    with explained(output=out):
         save_picture(draw(sides, args.score_thr), out, dpi=110)
     print(f'picture: {out}')
 

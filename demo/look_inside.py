@@ -20,10 +20,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.layers import BinaryConv2d
-from rebnn_mm.utils.command_line import stop_if, stopping_on_mistakes
-from rebnn_mm.utils.detector import detections, load_detector, paint, unfit_input
-from rebnn_mm.utils.picture import save_picture, unfit_picture
+from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.detector import check_input, detections, load_detector, paint
+from rebnn_mm.utils.picture import check_picture, save_picture
 
 POPCOUNT = np.array([bin(byte).count('1') for byte in range(256)])
 """Number of bits 1 in each byte."""
@@ -71,22 +72,25 @@ def choose_layer(model: torch.nn.Module, args: argparse.Namespace) -> tuple[str,
         for name, module in model.named_modules()
         if isinstance(module, BinaryConv2d) and module.weight_bits == module.activation_bits == 1
     }
-    stop_if(None if layers else 'the detector has no layer with 1-bit weights and inputs. Name a binary one.')
+    if not layers:
+        raise RebnnError('the detector has no layer with 1-bit weights and inputs. Name a binary one.')
     name = args.layer or next(iter(layers))
     if name not in layers:
         close = difflib.get_close_matches(name, layers, n=3, cutoff=0.3) or list(layers)[:3]
-        stop_if(f'--layer {name} is no binary convolution of this detector. Did you mean {" or ".join(close)}?')
+        raise RebnnError(
+            f'--layer {name} is no binary convolution of this detector. Did you mean {" or ".join(close)}?'
+        )
     layer = layers[name]
-    stop_if(
-        None
-        if layer.padding_mode == 'zeros' and layer.weight_quantizer.has_codes
-        else f'--layer {name} has no two codes per weight or a padding_mode other than zeros; this demo shows neither.'
-    )
+    if not (layer.padding_mode == 'zeros' and layer.weight_quantizer.has_codes):
+        raise RebnnError(
+            f'--layer {name} has no two codes per weight or a padding_mode other than zeros; this demo shows neither.'
+        )
     for option, number, end in (
         ('--filter', args.filter, layer.out_channels),
         ('--channel', args.channel, layer.in_channels // layer.groups),
     ):
-        stop_if(None if 0 <= number < end else f'{option} {number} is not in 0 to {end - 1}, what {name} has.')
+        if not 0 <= number < end:
+            raise RebnnError(f'{option} {number} is not in 0 to {end - 1}, what {name} has.')
     return name, layer
 
 
@@ -236,10 +240,12 @@ def draw(painted: np.ndarray, seen: Look, total: np.ndarray, args: argparse.Name
     return figure
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     out = args.out or Path(f'{Path(args.image).stem}_look_inside.png')
-    stop_if(unfit_input(args.image, args.config, args.checkpoint) or unfit_picture(out))
+    check_input(args.image, args.config, args.checkpoint)
+    check_picture(out)
     # On the CPU, where a sum of whole numbers is exact.
     detector = load_detector(args.config, args.checkpoint, 'cpu')
     name, layer = choose_layer(detector.model, args)
@@ -249,16 +255,12 @@ def main() -> None:
     found = detections(detector, args.image, args.score_thr)
     handle.remove()
     print(f'objects    {len(found)} with a score of at least {args.score_thr:g} in {args.image}')
-    stop_if(
-        None if calls else f'{name} was not called: the detector proposed no region. Take a layer of the backbone.'
-    )
+    if not calls:
+        raise RebnnError(f'{name} was not called: the detector proposed no region. Take a layer of the backbone.')
 
     seen = look(layer, *calls[0], args.filter)
-    stop_if(
-        None
-        if set(np.unique(seen.signs)) <= {-1, 1} and set(np.unique(seen.codes)) <= {-1, 1}
-        else f'{name} has other values than -1 and +1, as DoReFa-Net has. This demo shows signs only.'
-    )
+    if not (set(np.unique(seen.signs)) <= {-1, 1} and set(np.unique(seen.codes)) <= {-1, 1}):
+        raise RebnnError(f'{name} has other values than -1 and +1, as DoReFa-Net has. This demo shows signs only.')
     channels, height, width = seen.signs.shape
     print(f'layer      {name}, filter {args.filter} of {layer.out_channels}: {channels} channels of {height}x{width}')
     packed = pack(seen.codes)
@@ -273,12 +275,12 @@ def main() -> None:
 
     matplotlib.use('Agg')
     painted = paint(args.image, found, detector.model.dataset_meta)
-    with stopping_on_mistakes(output=out):
+    with explained(output=out):
         save_picture(draw(painted, seen, total, args, name), out, dpi=130)
     print(f'picture    {out}')
     if not equal.all():
         worst = np.abs(recomputed - seen.output).max()
-        stop_if(f'the bits give another output than the layer, by up to {worst:g}.')
+        raise RebnnError(f'the bits give another output than the layer, by up to {worst:g}.')
 
 
 if __name__ == '__main__':

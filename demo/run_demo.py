@@ -35,10 +35,11 @@ COCO = 'configs/demo/faster_rcnn_r18_rebnn_coco_sample.py'
 
 
 def run(*command: object) -> None:
-    """Print and run one command; end the demo if it fails."""
-    words = [str(word) for word in command]
-    print(f'\n$ python {shlex.join(words)}\n', flush=True)
-    done = subprocess.run([sys.executable, *words], cwd=ROOT, env=environment(), check=False)
+    """Print and run one command of ours; end the demo if it fails."""
+    words = ['rebnn', *map(str, command)]
+    print(f'\n$ {shlex.join(words)}\n', flush=True)
+    script = [sys.executable, 'rebnn_command.py']
+    done = subprocess.run([*script, *words[1:]], cwd=ROOT, env=environment(), check=False)
     if done.returncode != 0:
         sys.exit(f'demo/run_demo.py: the command above ended with exit code {done.returncode}; its message says why.')
 
@@ -53,14 +54,14 @@ def environment() -> dict[str, str]:
 
 
 def train(config: str, work_dir: Path, options: list[str]) -> Path:
-    """Train by tools/train.py; the last checkpoint."""
-    run('tools/train.py', config, '--work-dir', work_dir, *(['--cfg-options', *options] if options else []))
+    """Train; the last checkpoint."""
+    run('train', config, '--work-dir', work_dir, *(['--cfg-options', *options] if options else []))
     return work_dir / Path((work_dir / 'last_checkpoint').read_text().strip()).name
 
 
 def evaluate(config: str, checkpoint: Path, work_dir: Path, *options: object) -> dict[str, float]:
-    """Run tools/test.py and return what it wrote."""
-    run('tools/test.py', config, checkpoint, '--work-dir', work_dir, *(['--cfg-options', *options] if options else []))
+    """Test and return what it wrote."""
+    run('test', config, checkpoint, '--work-dir', work_dir, *(['--cfg-options', *options] if options else []))
     (file,) = work_dir.glob('*/*.json')
     return dict(json.loads(file.read_text()))
 
@@ -72,10 +73,10 @@ def learn_blood_cells(work_dir: Path, options: list[str]) -> list[tuple[str, Pat
     checkpoint = train(BLOOD_CELLS, work_dir, options)
     scores = evaluate(BLOOD_CELLS, checkpoint, work_dir / 'test')
     packed, compared = work_dir / 'blood_cells.onnx', work_dir / 'compared.json'
-    run('tools/export.py', BLOOD_CELLS, checkpoint, '-o', packed)
+    run('export', BLOOD_CELLS, checkpoint, '-o', packed)
     names = [f'zoo:{card["name"]}' for card in cards() if card['data']['name'] == 'BCCD']
     files = [f'this one, packed={packed}', *(f'{name} *={zoo_path(name)}' for name in names)]
-    run('tools/choose.py', BLOOD_CELLS, *files, '--json', compared, '--rounds', 2)
+    run('choose', BLOOD_CELLS, *files, '--json', compared, '--rounds', 2)
     painted = work_dir / 'blood_cells.png'
     paint(packed, checkpoint.parent, painted)
     show(scores, checkpoint, json.loads(compared.read_text())['points'])
@@ -167,7 +168,7 @@ def learn_coco(work_dir: Path, options: list[str]) -> list[tuple[str, Path]]:
     painted = work_dir / 'detections.jpg'
     images = json.loads(Path(seen.data_root, seen.ann_file).read_text())['images']
     two_dogs = f'{seen.data_root}{seen.data_prefix.img}{images[seen.indices[3]]["file_name"]}'
-    run('demo/image_demo.py', two_dogs, checkpoint, '--out', painted)
+    run('detect', two_dogs, checkpoint, '--out', painted)
     print()
     print_scores(
         {
@@ -182,7 +183,7 @@ def learn_coco(work_dir: Path, options: list[str]) -> list[tuple[str, Path]]:
     print(f"""
 The first row says that the binary detector learns: it finds again what it was shown. The second row is near zero, as
 it must be after {number} images: the AP of the paper's table needs all of COCO 2017,
-    python tools/train.py configs/faster_rcnn_r18_rebnn_coco.py""")
+    rebnn train configs/faster_rcnn_r18_rebnn_coco.py""")
     return [('boxes drawn', painted)]
 
 
@@ -193,9 +194,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--data', choices=LEARN, default='blood-cells', help='default: %(default)s')
     parser.add_argument('--work-dir', type=Path, help='new folder; default: work_dirs/demo_<time>')
-    parser.add_argument(
-        '--cfg-options', nargs='+', default=[], help='overrides for the training, as in tools/train.py'
-    )
+    parser.add_argument('--cfg-options', nargs='+', default=[], help='overrides for the training, as of rebnn train')
     args = parser.parse_args()
     start = time.monotonic()
     os.chdir(ROOT)
@@ -205,7 +204,7 @@ def main() -> None:
 
     made = LEARN[args.data](work_dir, args.cfg_options)
     curves = work_dir / 'curves.png'
-    run('tools/analysis/plot_curves.py', work_dir)
+    run('curves', work_dir)
     checkpoint = work_dir / Path((work_dir / 'last_checkpoint').read_text().strip()).name
     log = min(work_dir.glob('*/*.log'))
     print()

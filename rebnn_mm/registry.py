@@ -9,7 +9,6 @@ and so does one with the scope (``'rebnn_mm.ReBNNHook'``). Two things need a reg
 - :data:`BLOCKS`, for residual block styles, so that a method can add one by adding a class.
 """
 
-import difflib
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
@@ -30,6 +29,8 @@ from mmengine.registry import (
     Registry,
 )
 from mmengine.registry import MODELS as ROOT_MODELS
+
+from rebnn_mm.errors import RebnnError, did_you_mean
 
 LIBRARY_PARTS = {
     'mmdet': (
@@ -124,14 +125,14 @@ def registered_class(kind: object, base: type[_C], problem: str) -> type[_C]:
         problem: the sentence that an error begins with.
 
     Raises:
-        ValueError: there is no such class; the message lists those that are registered.
+        RebnnError: there is no such class; the message lists those that are registered.
 
     Example:
         >>> from rebnn_mm.layers import BinaryLayer
         >>> registered_class('ReBNNLinaer', BinaryLayer, "type='ReBNNLinaer' is no binary layer.")
         Traceback (most recent call last):
             ...
-        ValueError: type='ReBNNLinaer' is no binary layer. Did you mean 'ReBNNLinear'? Registered: ...
+        rebnn_mm.errors.RebnnError: type='ReBNNLinaer' is no binary layer. Did you mean 'ReBNNLinear'? Registered: ...
     """
     # The default scope may be that of another library, which finds our names but does not list them.
     with ROOT_MODELS.switch_scope_and_registry(None) as registry:
@@ -139,9 +140,7 @@ def registered_class(kind: object, base: type[_C], problem: str) -> type[_C]:
     if isinstance(cls, type) and issubclass(cls, base):
         return cls
     names = registered_names(base)
-    close = difflib.get_close_matches(str(kind), names, n=1)
-    hint = f'Did you mean {close[0]!r}? ' if close else ''
-    raise ValueError(f'{problem} {hint}Registered: {", ".join(names)}')
+    raise RebnnError(problem, fix=f'{did_you_mean(kind, names)} Registered: {", ".join(names)}'.lstrip())
 
 
 def registered_names(base: type) -> list[str]:

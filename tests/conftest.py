@@ -15,15 +15,12 @@ import pytest
 from mmengine.registry import DefaultScope
 
 import rebnn_mm  # noqa: F401
-from tests.once import fill_onnx_registry_once, read_configs_once, read_index_once
+from tests.once import fill_onnx_registry_once, read_index_once
 
 read_index_once()
-read_configs_once()
-gc.disable()  # until everything is imported
 
 
 def pytest_collection_finish() -> None:
-    gc.enable()
     if 'rebnn_mm.export.trace' in sys.modules:
         fill_onnx_registry_once()
 

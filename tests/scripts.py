@@ -30,11 +30,16 @@ LIMIT_S = 500
 def run_script(script: str | Path, *args: object, cwd: str | Path = ROOT) -> subprocess.CompletedProcess:
     """The finished process with its text output; the script and ``cwd`` are relative to the repository's root.
 
+    ``'rebnn ops'`` is that command of this tree.
+
     For what a start without anything imported shows, use :func:`run_fresh`.
     """
     with tempfile.TemporaryDirectory() as folder:
         output = [str(Path(folder, name)) for name in ('out', 'err')]
-        argv = [str(ROOT / script) if cwd != ROOT else str(script), *map(str, args)]
+        script, *words = (
+            f'rebnn_command.py {str(script)[6:]}'.split() if str(script).startswith('rebnn ') else [script]
+        )
+        argv = [str(ROOT / script) if cwd != ROOT else str(script), *words, *map(str, args)]
         request = dict(argv=argv, cwd=str(cwd), output=output, env=environment())
         server = start_server()
         print(json.dumps(request), file=server.stdin, flush=True)
@@ -51,6 +56,19 @@ def run_fresh(script: str | Path, *args: object) -> subprocess.CompletedProcess:
     return subprocess.run(
         command, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
+
+
+def run_here(command: str, *args: object) -> None:
+    """Run a script or a command such as ``'rebnn ops'`` in this process, without the seconds of importing."""
+    import pytest
+
+    with pytest.MonkeyPatch.context() as patch:
+        if command.startswith('rebnn '):
+            patch.setattr(sys, 'argv', [command, *map(str, args)])
+            importlib.import_module('rebnn_command').start(command.removeprefix('rebnn '))
+        else:
+            patch.setattr(sys, 'argv', [str(ROOT / command), *map(str, args)])
+            runpy.run_path(str(ROOT / command), run_name='__main__')
 
 
 def load_script(script: str | Path) -> ModuleType:

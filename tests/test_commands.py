@@ -21,4 +21,4 @@ def test_command_says_how_to_use_it(command):
 
 
 def test_there_are_commands():
-    assert {'tools/train.py', 'tools/test.py', 'tools/export.py', 'demo/image_demo.py'} <= set(COMMANDS)
+    assert {'tools/train.py', 'tools/test.py', 'tools/export.py', 'demo/compare.py'} <= set(COMMANDS)

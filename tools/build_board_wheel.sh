@@ -61,7 +61,7 @@ package=$stage/rebnn_mm
 mkdir -p "$package/deploy/lib"
 # Not the full package's, which imports what is not here if the board happens to have torch.
 cp tools/board_wheel/rebnn_mm_init.py "$package/__init__.py"
-cp rebnn_mm/version.py rebnn_mm/native_library.py "$package/"
+cp rebnn_mm/version.py rebnn_mm/native_library.py rebnn_mm/errors.py "$package/"
 cp rebnn_mm/deploy/*.py "$package/deploy/"
 cp -r rebnn_mm/zoo "$package/"
 cp "$build/librebnn.so" "$build/ort/librebnn_ort.so" "$package/deploy/lib/"

@@ -14,8 +14,9 @@ from torch import Tensor
 
 from rebnn_mm.analysis.weight_history import read_weight_history
 from rebnn_mm.engine.weight_recorder_hook import RECORD_FILE
+from rebnn_mm.errors import RebnnError
 from rebnn_mm.functional import channel_mean_abs
-from rebnn_mm.utils.checkpoint_check import latest_checkpoint
+from rebnn_mm.utils.checkpoint import latest_checkpoint
 from rebnn_mm.utils.machine import processor, versions
 
 BY_LAYER = ('flip_percent/', 'sequential_flip_percent/')
@@ -46,10 +47,10 @@ def collect_results(work_dir: str | Path, score: str) -> dict[str, Any]:
     curves = _curves(work_dir)
     if score not in curves:
         scores = [name for name in curves if name != 'loss']
-        raise ValueError(f'no score {score!r} in {work_dir}. Written: {", ".join(scores) or "nothing"}.')
+        raise RebnnError(f'no score {score!r} in {work_dir}. Written: {", ".join(scores) or "nothing"}.')
     final = curves[score]['value'][-1]
     if final != final:
-        raise ValueError(f'the last {score} in {work_dir} is not a number: training has diverged.')
+        raise RebnnError(f'the last {score} in {work_dir} is not a number: training has diverged.')
     flips = _flips(work_dir)
     checkpoint = last_checkpoint(work_dir)
     weights: dict[str, Any] = {}
@@ -73,7 +74,7 @@ def collect_test(work_dir: str | Path, score: str) -> dict[str, float]:
     found = json.loads(files[-1].read_text()) if files else {}
     scores = {name: value for name, value in found.items() if name not in ('time', 'data_time')}
     if score not in scores:
-        raise ValueError(f'the test in {work_dir} wrote no score {score!r}, but {", ".join(scores) or "nothing"}.')
+        raise RebnnError(f'the test in {work_dir} wrote no score {score!r}, but {", ".join(scores) or "nothing"}.')
     return scores
 
 

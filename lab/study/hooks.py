@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from rebnn_mm.engine.binary_hook import has_epochs, optim_wrappers, unwrapped
+from rebnn_mm.errors import RebnnError
 from rebnn_mm.functional import channel_dims, per_channel, sign
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.methods import ReBNNWeight
@@ -39,7 +40,7 @@ class ReBNNAlphaStartHook(Hook):
 
     def __init__(self, factor: float) -> None:
         if factor <= 0:
-            raise ValueError(f'ReBNNAlphaStartHook: factor={factor} must be above 0; a scaling factor is positive.')
+            raise RebnnError(f'ReBNNAlphaStartHook: factor={factor} must be above 0; a scaling factor is positive.')
         self.factor = factor
 
     @torch.no_grad()
@@ -47,7 +48,7 @@ class ReBNNAlphaStartHook(Hook):
         """Multiply, unless the run is resumed."""
         quantizers = [module for module in unwrapped(runner.model).modules() if isinstance(module, ReBNNWeight)]
         if not quantizers:
-            raise ValueError(
+            raise RebnnError(
                 "ReBNNAlphaStartHook: the model has no ReBNN layer. Set conv_cfg=dict(type='ReBNNConv2d'), or remove "
                 'the hook.'
             )
@@ -84,7 +85,7 @@ class ReBNNGammaGrowthHook(Hook):
 
     def __init__(self, start: float = 0.0, power: float = 1.0) -> None:
         if not 0 <= start <= 1 or power <= 0:
-            raise ValueError(
+            raise RebnnError(
                 f'ReBNNGammaGrowthHook: start={start} must be from 0 to 1 and power={power} above 0. '
                 'Set gamma itself in conv_cfg.'
             )
@@ -97,9 +98,9 @@ class ReBNNGammaGrowthHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Look whether there is something to move."""
         if not has_epochs(runner):
-            raise ValueError('ReBNNGammaGrowthHook needs a train loop with epochs (train_cfg by_epoch=True).')
+            raise RebnnError('ReBNNGammaGrowthHook needs a train loop with epochs (train_cfg by_epoch=True).')
         if not self._quantizers(runner):
-            raise ValueError(
+            raise RebnnError(
                 'ReBNNGammaGrowthHook: no layer has a number above 0 as gamma. Set one in the config, such as '
                 "conv_cfg=dict(type='ReBNNConv2d', gamma=2e-5)."
             )
@@ -157,7 +158,7 @@ class ReBNNGammaShareHook(StepHook):
 
     def __init__(self, share: float) -> None:
         if not share > 0:
-            raise ValueError(f'ReBNNGammaShareHook: share={share} must be above 0.')
+            raise RebnnError(f'ReBNNGammaShareHook: share={share} must be above 0.')
         super().__init__()
         self.share = share
 
@@ -218,7 +219,7 @@ class ReBNNOscillationHook(StepHook):
 
     def __init__(self, window: int = 100) -> None:
         if window < 2:
-            raise ValueError(f'ReBNNOscillationHook: window={window} must be at least 2 steps.')
+            raise RebnnError(f'ReBNNOscillationHook: window={window} must be at least 2 steps.')
         super().__init__()
         self.window = window
 
@@ -284,7 +285,7 @@ class ReBNNHoldHook(StepHook):
 
     def __init__(self, window: int = 100, share: float = 0.5) -> None:
         if window < 2 or not share > 0:
-            raise ValueError(f'ReBNNHoldHook: window={window} must be at least 2 steps and share={share} above 0.')
+            raise RebnnError(f'ReBNNHoldHook: window={window} must be at least 2 steps and share={share} above 0.')
         super().__init__()
         self.window, self.share = window, share
 
@@ -361,7 +362,7 @@ def _numbered(runner: Runner, name: str, zero: bool = False) -> list[tuple[Tenso
     ]
     layers = [(weight, q) for weight, q in found if (q.gamma_mode == 0 if zero else _has_number(q))]
     if not layers:
-        raise ValueError(
+        raise RebnnError(
             f'{name}: no layer has {"0" if zero else "a number above 0"} as gamma. Set one in the config, such as '
             f"conv_cfg=dict(type='ReBNNConv2d', gamma={0 if zero else 1e-5})."
         )

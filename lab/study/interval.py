@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from rebnn_mm.errors import RebnnError
+
 LEVEL = 0.95
 
 
@@ -68,7 +70,7 @@ def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
         (2.0, 2.484, 3)
     """
     if not values:
-        raise ValueError('no values to take the mean of.')
+        raise RebnnError('no values to take the mean of.')
     n = len(values)
     mean = math.fsum(values) / n
     if n == 1:

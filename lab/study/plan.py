@@ -9,6 +9,8 @@ from typing import Any
 
 from mmengine.config import Config
 
+from rebnn_mm.errors import RebnnError
+
 HOOKS_MODULE = 'lab.study.hooks'
 """Registers the hooks that only lists of runs name."""
 
@@ -135,7 +137,7 @@ class PlannedRun:
                 else:
                     parent = parent.get(part) if isinstance(parent, dict) else None
                 if parent is None:
-                    raise ValueError(
+                    raise RebnnError(
                         f'run {self.name!r}: {self.config} has no entry {".".join(path)!r}, so {key!r} would change '
                         'nothing. Correct the key in options, budget or test.'
                     )
@@ -202,12 +204,12 @@ class Experiment:
         known = [row.name for row in self.rows]
         for name in names or []:
             if name not in known:
-                raise ValueError(f'{self.name} has no run {name!r}. It has: {", ".join(known)}.')
+                raise RebnnError(f'{self.name} has no run {name!r}. It has: {", ".join(known)}.')
         planned = [run for row in self.rows if not names or row.name in set(names) for run in row.runs]
         every = sorted({run.seed for run in planned})
         for seed in seeds or []:
             if seed not in every:
-                raise ValueError(f'{self.name} has no seed {seed}. It has: {", ".join(map(str, every))}.')
+                raise RebnnError(f'{self.name} has no seed {seed}. It has: {", ".join(map(str, every))}.')
         wanted = [seed for seed in every if seeds is None or seed in set(seeds)]
         return [run for seed in wanted for run in planned if run.seed == seed]
 
@@ -219,7 +221,7 @@ class Experiment:
         """
         found = next((run for row in self.rows for run in row.runs if run.id == id), None)
         if found is None:
-            raise ValueError(f'{self.name} has no run {id!r} any more: the list was changed.')
+            raise RebnnError(f'{self.name} has no run {id!r} any more: the list was changed.')
         return found
 
 
@@ -252,10 +254,10 @@ def read_experiment(path: str | Path) -> Experiment:
         _only(entry, RUN_KEYS, required=('name', 'label', 'config'), where=f'{path}, run {entry.get("name")!r}')
         name = entry['name']
         if name in rows:
-            raise ValueError(f'{path}: two runs are called {name!r}. Rename one.')
+            raise RebnnError(f'{path}: two runs are called {name!r}. Rename one.')
         for key, use in (('start', 'start from'), ('teacher', 'be taught by')):
             if entry.get(key) is not None and entry[key] not in rows:
-                raise ValueError(f'{path}, run {name!r}: no run {entry[key]!r} stands before it to {use}.')
+                raise RebnnError(f'{path}, run {name!r}: no run {entry[key]!r} stands before it to {use}.')
         rows[name] = Row(
             name=name,
             label=entry['label'],
@@ -268,7 +270,7 @@ def read_experiment(path: str | Path) -> Experiment:
         )
     also = tuple(content.get('also', ()))
     if also and content.get('test') is None:
-        raise ValueError(f"{path}: 'also' names scores of a test, and there is no 'test'. Add test = {{}}.")
+        raise RebnnError(f"{path}: 'also' names scores of a test, and there is no 'test'. Add test = {{}}.")
     return Experiment(
         path.stem, content['title'], content['score'], content.get('paper', ''), tuple(rows.values()), also
     )
@@ -282,7 +284,7 @@ def _planned(
         if entry.get(key) is not None:
             before[key] = next((run for run in rows[entry[key]].runs if run.seed == seed), None)
             if before[key] is None:
-                raise ValueError(
+                raise RebnnError(
                     f'run {entry["name"]!r} {use} {entry[key]!r}, which has no seed {seed}. Give both the same seeds.'
                 )
     return PlannedRun(
@@ -303,17 +305,17 @@ def _planned(
 def _only(entry: Mapping[str, Any], known: set[str], required: Iterable[str], where: str) -> None:
     for key in required:
         if key not in entry:
-            raise ValueError(f'{where}: {key!r} is missing. Add it.')
+            raise RebnnError(f'{where}: {key!r} is missing. Add it.')
     unknown = sorted(set(entry) - known)
     if unknown:
-        raise ValueError(f'{where}: {unknown[0]!r} is unknown. Known: {", ".join(sorted(known))}.')
+        raise RebnnError(f'{where}: {unknown[0]!r} is unknown. Known: {", ".join(sorted(known))}.')
     for key, kinds in KINDS.items():
         if key in entry and not isinstance(entry[key], kinds):
-            raise ValueError(f'{where}: {key!r} has to be a {kinds[0].__name__}.')
+            raise RebnnError(f'{where}: {key!r} has to be a {kinds[0].__name__}.')
     seeds = entry.get('seeds', [])
     if (
         not isinstance(seeds, list | tuple)
         or any(type(seed) is not int for seed in seeds)
         or len(set(seeds)) < len(seeds)
     ):
-        raise ValueError(f"{where}: 'seeds' has to be a list of whole numbers, each of them once.")
+        raise RebnnError(f"{where}: 'seeds' has to be a list of whole numbers, each of them once.")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rebnn_mm.deploy.whole_file import whole_file
+from rebnn_mm.errors import RebnnError
 
 from .plan import PlannedRun
 
@@ -58,16 +59,16 @@ def check_record(record: dict[str, Any], source: str) -> dict[str, Any]:
     """
     for name, kind in FIELDS.items():
         if name not in record:
-            raise ValueError(f'{source}: {name!r} is missing, so it is no record of a run. Remove the file.')
+            raise RebnnError(f'{source}: {name!r} is missing, so it is no record of a run. Remove the file.')
         if not isinstance(record[name], kind) or isinstance(record[name], bool):
-            raise ValueError(f'{source}: {name!r} has a value of the wrong type. Remove the file and run it again.')
+            raise RebnnError(f'{source}: {name!r} has a value of the wrong type. Remove the file and run it again.')
     unknown = sorted(set(record) - set(FIELDS) - {'key', 'teacher'})
     if unknown:
-        raise ValueError(f'{source}: {unknown[0]!r} is unknown. It is from another version of this project.')
+        raise RebnnError(f'{source}: {unknown[0]!r} is unknown. It is from another version of this project.')
     if record['format'] != FORMAT:
-        raise ValueError(f'{source}: format {record["format"]} is unknown; this version reads format {FORMAT}.')
+        raise RebnnError(f'{source}: format {record["format"]} is unknown; this version reads format {FORMAT}.')
     if record['status'] != 'finished':
-        raise ValueError(f"{source}: status={record['status']!r} is unknown; it is 'finished'. Remove the file.")
+        raise RebnnError(f"{source}: status={record['status']!r} is unknown; it is 'finished'. Remove the file.")
     return record
 
 
@@ -105,10 +106,10 @@ class RecordStore:
         try:
             record = json.loads(path.read_text())
         except json.JSONDecodeError as error:
-            raise ValueError(f'{path} is no JSON ({error.msg}). Remove it; its run is made again.') from error
+            raise RebnnError(f'{path} is no JSON ({error.msg}). Remove it; its run is made again.') from error
         check_record(record, str(path))
         if record['id'] != path.stem:
-            raise ValueError(f'{path}: id is {record["id"]!r}. Rename the file to {record["id"]}.json.')
+            raise RebnnError(f'{path}: id is {record["id"]!r}. Rename the file to {record["id"]}.json.')
         return record
 
     def find(self, run: PlannedRun) -> dict[str, Any] | None:
@@ -124,12 +125,12 @@ class RecordStore:
             return None
         record = self.read(path)
         if name := run.changed(record):
-            raise ValueError(f'{path} has other {name!r} than its list. Rename the run, or remove the record.')
+            raise RebnnError(f'{path} has other {name!r} than its list. Rename the run, or remove the record.')
         if run.score == record['score']:
             return record
         values = record['curves'].get(run.score, {}).get('value')
         if not values or (record['test'] and run.score not in record['test']['scores']):
-            raise ValueError(f'{path} has no score {run.score!r}, which a list wants of it. Correct score there.')
+            raise RebnnError(f'{path} has no score {run.score!r}, which a list wants of it. Correct score there.')
         return {**record, 'score': run.score, 'final': values[-1]}
 
     def finished(self, run: PlannedRun) -> dict[str, Any] | None:

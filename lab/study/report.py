@@ -15,7 +15,7 @@ from typing import Any
 
 from rebnn_mm.analysis.figure_style import DPI, figure_style
 from rebnn_mm.deploy.whole_file import whole_file
-from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.page import renewed
 from rebnn_mm.utils.picture import save_picture
 
@@ -121,6 +121,7 @@ def oscillation_section(methods: Experiment, store: RecordStore, images: Path) -
     )
 
 
+@report_errors
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -139,27 +140,25 @@ def main() -> None:
     args = parser.parse_args()
 
     for page in args.pages:
-        stop_if(None if page.is_file() else f'there is no page {page}. Name one with the markers in it.')
+        if not page.is_file():
+            raise RebnnError(f'there is no page {page}. Name one with the markers in it.')
     old = [page.read_text() for page in args.pages]
     store = RecordStore(args.records)
     lists = {name: read_experiment(ROOT / 'lab' / 'experiments' / f'{name}.py') for name in TABLES}
     images = args.pages[0].parent / 'images'
     parts = [*(f'experiment {name}' for name in TABLES), 'experiment oscillation']
     sections = {}
-    try:
-        on_pages(old, dict.fromkeys(parts, ''))  # before the figures are drawn
-        for name, (reference, scale, signs) in TABLES.items():
-            table = markdown_table(lists[name], store, reference, scale, signs)
-            sections[f'experiment {name}'] = f'{table}\n{provenance_text(lists[name], store)}'.lstrip()
-        sections['experiment oscillation'] = oscillation_section(lists['methods'], store, images)
-        texts = dict(zip(args.pages, on_pages(old, sections), strict=True))
-        texts[args.csv] = csv_table(list(lists.values()), store)
-        done = len(store)
-        for path, text in texts.items():
-            with whole_file(path) as part:
-                part.write_text(text)
-    except (ValueError, OSError) as error:
-        stop_if(str(error))
+    on_pages(old, dict.fromkeys(parts, ''))  # before the figures are drawn
+    for name, (reference, scale, signs) in TABLES.items():
+        table = markdown_table(lists[name], store, reference, scale, signs)
+        sections[f'experiment {name}'] = f'{table}\n{provenance_text(lists[name], store)}'.lstrip()
+    sections['experiment oscillation'] = oscillation_section(lists['methods'], store, images)
+    texts = dict(zip(args.pages, on_pages(old, sections), strict=True))
+    texts[args.csv] = csv_table(list(lists.values()), store)
+    done = len(store)
+    for path, text in texts.items():
+        with whole_file(path) as part:
+            part.write_text(text)
     print(f'{", ".join(map(str, args.pages))}: {len(sections)} parts, {done} finished runs; {args.csv}')
 
 

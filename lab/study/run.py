@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from rebnn_mm.deploy.whole_file import whole_file
-from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.errors import RebnnError, report_errors
 
 from .collect import collect_results, collect_test, device_name, last_checkpoint, provenance
 from .plan import PlannedRun, read_experiment, user_command
@@ -68,7 +68,7 @@ def train(
     work_dir.mkdir(parents=True, exist_ok=True)
     begun = work_dir / DEFINITION
     if begun.is_file() and (name := run.changed(json.loads(begun.read_text()))):
-        raise ValueError(f'{work_dir} was begun with other {name!r} than the list has. Remove the folder.')
+        raise RebnnError(f'{work_dir} was begun with other {name!r} than the list has. Remove the folder.')
     with whole_file(begun) as part:
         part.write_text(json.dumps(run.definition))
     start, teacher = (weights(work_root / other.id) if other else None for other in (run.start, run.teacher))
@@ -77,7 +77,7 @@ def train(
     origin = provenance(root)
     call([*command, str(work_dir / CONFIG), '--work-dir', str(work_dir), '--resume'], work_dir, root)
     if start is not None and f'Load checkpoint from {start}' not in (work_dir / LOG).read_text(errors='replace'):
-        raise ValueError(f'it did not begin from {start}, so it is not the run that was asked for. Remove {work_dir}.')
+        raise RebnnError(f'it did not begin from {start}, so it is not the run that was asked for. Remove {work_dir}.')
     record = dict(
         format=FORMAT,
         id=run.id,
@@ -94,7 +94,7 @@ def train(
     )
     validated = record['curves'][run.score]['epoch'][-1]
     if run.epochs is not None and validated < run.epochs:
-        raise ValueError(
+        raise RebnnError(
             f'it was validated after {validated} of {run.epochs} epochs. Remove its last checkpoint, and the same '
             'command repeats the epoch.'
         )
@@ -138,7 +138,7 @@ def weights(work_dir: Path) -> Path:
     """
     checkpoint = last_checkpoint(work_dir)
     if checkpoint is None:
-        raise ValueError(f'{work_dir} has no checkpoint any more. Remove the folder, and the run is made again.')
+        raise RebnnError(f'{work_dir} has no checkpoint any more. Remove the folder, and the run is made again.')
     return checkpoint
 
 
@@ -174,7 +174,7 @@ def call(command: Sequence[str], work_dir: Path, root: Path) -> None:
         note(time.monotonic() - begin, cpu_s)
     if status:
         lines = [line.strip() for line in log.read_text(errors='replace').splitlines() if line.strip()]
-        raise ValueError(f'{lines[-1] if lines else "it printed nothing"} (all of it: {log})')
+        raise RebnnError(f'{lines[-1] if lines else "it printed nothing"} (all of it: {log})')
 
 
 def _ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:
@@ -221,6 +221,7 @@ def stop_on_signal() -> None:
     signal.signal(signal.SIGTERM, interrupt)
 
 
+@report_errors
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('step', choices=['train', 'record'])
@@ -245,9 +246,9 @@ def main() -> None:
             command = [sys.executable, str(ROOT / 'tools' / 'test.py')]
             print(record(run, args.work_root.resolve(), RecordStore(args.records), command))
     except (ValueError, OSError) as error:
-        stop_if(f'{args.id}: {error}')
+        raise RebnnError(str(error), args.id) from error
     except KeyboardInterrupt:
-        stop_if(f'{args.id}: interrupted. The same command goes on.')
+        raise RebnnError('interrupted. The same command goes on.', args.id) from None
 
 
 if __name__ == '__main__':

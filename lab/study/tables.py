@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rebnn_mm.errors import RebnnError
+
 from .interval import Estimate, differences, estimate
 from .plan import Experiment, Row, user_command
 from .record import RecordStore, final_score
@@ -244,7 +246,7 @@ def csv_table(experiments: Sequence[Experiment], store: RecordStore) -> str:
 def _test_score(record: dict[str, Any], name: str) -> float:
     scores: dict[str, float] = record['test']['scores']
     if name not in scores:
-        raise ValueError(f'{record["name"]} has no score {name!r}, which also names. It has: {", ".join(scores)}.')
+        raise RebnnError(f'{record["name"]} has no score {name!r}, which also names. It has: {", ".join(scores)}.')
     return scores[name]
 
 

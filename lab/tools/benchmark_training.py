@@ -37,8 +37,9 @@ from rich.console import Console
 from rich.table import Table
 
 from lab.tools.training_variants import OURS, VARIANTS, Step, kept_mib, make_step, swap_layers
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.quantizers import MissingHookWarning
-from rebnn_mm.utils.command_line import read_config, stop_if
+from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.machine import processor, versions
 
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
@@ -277,7 +278,8 @@ def measure_table(args: argparse.Namespace) -> None:
     if reports:
         print_table(reports)
     failed = [name for name in names if name not in reports]
-    stop_if(f'Not measured, see above: {", ".join(failed)}.' if failed else None)
+    if failed:
+        raise RebnnError(f'Not measured, see above: {", ".join(failed)}.')
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -331,10 +333,13 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
-    stop_if('Give a config, or --table.' if (args.config is None) == (args.table is None) else None)
-    stop_if('--rounds must be at least 2.' if args.rounds < 2 else None)
+    if (args.config is None) == (args.table is None):
+        raise RebnnError('Give a config, or --table.')
+    if args.rounds < 2:
+        raise RebnnError('--rounds must be at least 2.')
     if args.table is not None:
         measure_table(args)
         return
@@ -342,7 +347,7 @@ def main() -> None:
         torch.set_num_threads(args.threads)
     cfg = read_config(args.config, args.cfg_options)
     if swap_layers(cfg.model.to_dict(), None) == swap_layers(cfg.model.to_dict(), OURS):
-        stop_if(f'{args.config} has no 1-bit layers, so there is nothing to compare.')
+        raise RebnnError(f'{args.config} has no 1-bit layers, so there is nothing to compare.')
     scope = cfg.get('default_scope', 'mmengine')
     init_default_scope(scope)
     # one variant leaves the hook out on purpose

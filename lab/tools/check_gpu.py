@@ -26,7 +26,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from rebnn_mm.utils.command_line import stop_if, unwritable
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.command_line import check_writable
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 480
@@ -296,25 +297,26 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def no_device(device: str) -> str | None:
+def check_device(device: str) -> None:
     import torch
 
     if device.startswith('cuda') and not torch.cuda.is_available():
-        return (
+        raise RebnnError(
             f'PyTorch {torch.__version__} sees no GPU, so there is nothing to prove. What of it a CPU can do: '
             '--device cpu.'
         )
-    return None
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
-    stop_if(no_device(args.device))
+    check_device(args.device)
     if args.only_part is not None:
         sys.path.insert(0, str(ROOT))
         print_part(args.only_part, args.device)
         return
-    stop_if(unwritable(args.json) if args.json is not None else None)
+    if args.json is not None:
+        check_writable(args.json)
     report: dict[str, Any] = dict(machine=machine(args.device), parts={})
     print(', '.join(f'{key} {value}' for key, value in report['machine'].items()))
     for name in args.parts:

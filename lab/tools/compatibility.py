@@ -31,7 +31,8 @@ import torch
 from lab.tools.stock_models import STOCK, checked, markdown, stock_config, versions
 from rebnn_mm.deploy.measurement import describe_cpu, kernels
 from rebnn_mm.deploy.whole_file import whole_file
-from rebnn_mm.utils.command_line import stop_if, unwritable
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.command_line import check_writable
 from rebnn_mm.utils.page import renewed
 
 LIMIT = 900
@@ -53,12 +54,15 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
-    stop_if(unwritable(args.json))
+    check_writable(args.json)
     wanted = [name for name in STOCK if not args.only or any(part in name for part in args.only)]
     if not wanted:
-        stop_if(f'--only {" ".join(args.only)} fits none of {", ".join(name.rpartition("/")[2] for name in STOCK)}.')
+        raise RebnnError(
+            f'--only {" ".join(args.only)} fits none of {", ".join(name.rpartition("/")[2] for name in STOCK)}.'
+        )
     try:
         page = args.update.read_text(encoding='utf-8') if args.update else ''
         rows: dict[str, Any] = json.loads(args.json.read_text()) if args.json.is_file() else {}
@@ -67,7 +71,7 @@ def main() -> None:
         if args.update:
             renewed(page, {'compatibility': ''})
     except (ValueError, OSError) as error:
-        stop_if(f'{error}')
+        raise RebnnError(str(error)) from error
     torch.set_num_threads(1)
     left = [name for name in wanted if args.again or name not in rows]
     start = time.monotonic()

@@ -26,6 +26,7 @@ from torch.profiler import ProfilerActivity, profile
 
 import rebnn_mm  # noqa: F401
 from rebnn_mm.engine import ResilientGradient
+from rebnn_mm.errors import report_errors
 from rebnn_mm.functional import bits
 
 PACKINGS = ('pack', 'unpack_signs', 'unpack_mask')
@@ -118,6 +119,7 @@ def count(net: nn.Module) -> Counter[str]:
     return counted
 
 
+@report_errors
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--names', action='store_true', help='print the operators of the 1-bit step')

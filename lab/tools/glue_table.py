@@ -37,9 +37,10 @@ from lab.tools.glue_results import (
     scores_of,
 )
 from rebnn_mm.datasets import GLUE_TASKS
-from rebnn_mm.utils.command_line import Overrides, stop_if
-from rebnn_mm.utils.dataset_check import leaf_datasets, missing_data
-from rebnn_mm.utils.encoder_check import OWN_RUN, encoder_names, glue_run, missing_encoder
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.command_line import Overrides
+from rebnn_mm.utils.data_files import check_data, leaf_datasets
+from rebnn_mm.utils.encoders import OWN_RUN, check_encoders, encoder_names, glue_run
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs/glue'
@@ -115,11 +116,13 @@ class Run(NamedTuple):
 
     def problem(self, planned: Sequence[Run] = ()) -> str | None:
         """One sentence on a missing input that no planned run will write."""
-        lost = missing_data(self.cfg, SPLITS)
-        if lost:
-            return lost
         coming = [name for _, name in encoder_names(self.cfg, SPLITS) if any(run.writes(name) for run in planned)]
-        return missing_encoder(self.cfg, SPLITS, str(ROOT / 'configs'), coming)
+        try:
+            check_data(self.cfg, SPLITS)
+            check_encoders(self.cfg, SPLITS, str(ROOT / 'configs'), coming)
+        except RebnnError as error:
+            return str(error)
+        return None
 
 
 def parse_args() -> argparse.Namespace:
@@ -227,10 +230,12 @@ def execute(runs: Sequence[Run]) -> list[str]:
     return failed
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     wanted = list(wanted_runs(args))
-    stop_if(None if wanted else 'none of the rows asked for has a config.')
+    if not wanted:
+        raise RebnnError('none of the rows asked for has a config.')
     runs = planned_runs(wanted, args)
     if args.dry_run:
         print_plan(runs)

@@ -25,11 +25,12 @@ from lab.tools import larq_zoo
 from lab.tools.larq_zoo import Rule
 from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.deploy.whole_file import whole_file
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.functional import channel_dims, sign
 from rebnn_mm.methods.bnext import HARD
 from rebnn_mm.models.backbones.bnext import ARCHS
 from rebnn_mm.models.backbones.quick_net import ARCHS as QUICKNETS
-from rebnn_mm.utils.command_line import stop_if, unwritable
+from rebnn_mm.utils.command_line import check_writable
 from rebnn_mm.utils.config_file import get_config_dir
 
 
@@ -365,6 +366,7 @@ def reshaped(value: Tensor, shape: torch.Size, name: str) -> Tensor:
     raise ValueError(f'{name!r} has the shape {tuple(value.shape)} where {tuple(shape)} is expected.')
 
 
+@report_errors
 def main() -> None:
     listed = '\n'.join(f'  {name}: {each.source} for {each.config}' for name, each in RELEASED.items())
     parser = argparse.ArgumentParser(
@@ -375,8 +377,8 @@ def main() -> None:
     parser.add_argument('out', type=Path, help='file to write')
     args = parser.parse_args()
     if not args.source.is_file():
-        stop_if(f'no {args.source}. Give the published file.')
-    stop_if(unwritable(args.out, inputs=[args.source]))
+        raise RebnnError(f'no {args.source}. Give the published file.')
+    check_writable(args.out, inputs=[args.source])
     released = RELEASED[args.name]
     cfg = Config.fromfile(get_config_dir() / released.config)
     if cfg.model.pop('teacher', None) is not None:
@@ -384,10 +386,9 @@ def main() -> None:
     try:
         wanted = build_network(cfg).state_dict()
         state = convert(published(args.source), released, wanted)
-    except ImportError as missing:
-        stop_if(str(missing))
-    except ValueError as problem:
-        stop_if(f'{args.source} is no file of {args.name}: {problem}')
+    except (ImportError, ValueError) as problem:
+        what = '' if isinstance(problem, ImportError) else f'{args.source} is no file of {args.name}: '
+        raise RebnnError(f'{what}{problem}') from problem
     with whole_file(args.out) as part:
         torch.save(dict(state_dict=state), part)
     print(f'{len(state)} tensors written to {args.out}; its config is configs/{released.config}')

@@ -10,6 +10,7 @@ from mmengine.config import Config
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from ..layers.base import SHORTCUT_NAMES, BinaryLayer
 
 MOST_PARTS = 16
@@ -68,11 +69,11 @@ def keep_real(cfg: Config, names: Sequence[str]) -> dict[str, list[str]]:
     """
     places = list(_places(cfg.model))
     if not places:
-        raise ValueError('the model of the config says nowhere which layers are binary: give its parts a conv_cfg.')
+        raise RebnnError('the model of the config says nowhere which layers are binary: give its parts a conv_cfg.')
     for place, default in places:
         before = place.get('keep_real', default)
         if before is False:
-            raise ValueError(
+            raise RebnnError(
                 f'keep_real=False of {place["type"]} lets nothing stay real: give it a list of names, [].'
             )
         place['keep_real'] = [*(default if before is True else before), *names]
@@ -145,7 +146,7 @@ def proposal(
     """
     useful = [worth for worth in worths if worth.gain > 0]
     if len(useful) > MOST_PARTS:
-        raise ValueError(f'{len(useful)} parts gain something, more than {MOST_PARTS}: take larger parts.')
+        raise RebnnError(f'{len(useful)} parts gain something, more than {MOST_PARTS}: take larger parts.')
     best: tuple[float, float, tuple[Worth, ...]] = (0.0, 0.0, ())
     for count in range(1, len(useful) + 1):
         for chosen in itertools.combinations(useful, count):

@@ -10,7 +10,8 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-from ..utils.dataset_check import leaf_datasets
+from rebnn_mm.errors import RebnnError
+from rebnn_mm.utils.data_files import leaf_datasets
 
 LOADERS = {'test_dataloader': 'test pipeline', 'val_dataloader': 'val pipeline', 'train_dataloader': 'train pipeline'}
 
@@ -39,7 +40,7 @@ def build_network(cfg: Config) -> nn.Module:
         'ImageClassifier'
     """
     if not cfg.get('model'):
-        raise ValueError(f'{cfg.filename}: the config has no model. Name a config that tools/train.py would take.')
+        raise RebnnError(f'{cfg.filename}: the config has no model. Name a config that tools/train.py would take.')
     model = copy.deepcopy(cfg.model)
     if text_length(cfg) is not None:
         model.update(pretrained=False)  # its encoder's weights are no part of the network
@@ -79,7 +80,7 @@ def input_shape(cfg: Config) -> InputShape:
     cifar = next((kind for kind in kinds if kind.rpartition('.')[2].startswith('CIFAR')), None)
     if cifar is not None:
         return InputShape(32, 32, f'images of {cifar}')
-    raise ValueError(
+    raise RebnnError(
         f'{cfg.filename}: no data pipeline of the config says the size of an image. Give it: --shape HEIGHT WIDTH'
     )
 

@@ -21,10 +21,12 @@ from mmengine.hooks import Hook
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 
+from rebnn_mm.utils.checkpoint import check_checkpoint
+
 from ..engine.binary_hook import has_epochs, optim_wrappers, unwrapped
 from ..engine.flip_recorder import FlipRecorder
+from ..errors import RebnnError
 from ..layers import BinaryLayer
-from ..utils.checkpoint_check import mismatched_checkpoint
 from .flip_projection import FlipProjection, LayerFlips
 from .flip_setup import Options, training_loader, with_weights_at_hand
 from .rate_schedule import rate_schedule
@@ -82,7 +84,7 @@ def measure_flips(cfg: Config, options: Options, progress: Callable[[int], None]
         ValueError: the data are missing, or something in the config cannot be measured.
     """
     if not all(cfg.get(key) for key in ('model', 'train_dataloader', 'train_cfg', 'optim_wrapper')):
-        raise ValueError(f'{cfg.filename}: it does not train (model, train_dataloader, train_cfg, optim_wrapper).')
+        raise RebnnError(f'{cfg.filename}: it does not train (model, train_dataloader, train_cfg, optim_wrapper).')
     cfg = copy.deepcopy(cfg)
     scope = cfg.get('default_scope') or 'mmengine'
     init_default_scope(scope)
@@ -108,9 +110,7 @@ def measure_flips(cfg: Config, options: Options, progress: Callable[[int], None]
             experiment_name=f'flips_{next(_NAMES)}',
         )
         if options.checkpoint is not None:
-            problem = mismatched_checkpoint(unwrapped(runner.model), options.checkpoint, partial=True)
-            if problem is not None:
-                raise ValueError(problem)
+            check_checkpoint(unwrapped(runner.model), options.checkpoint, partial=True)
         begin = time.monotonic()
         with contextlib.suppress(_Enough):
             runner.train()
@@ -136,7 +136,7 @@ class _Counter(Hook):
     def before_train(self, runner: Runner) -> None:
         wrappers = optim_wrappers(runner)
         if len(wrappers) > 1:
-            raise ValueError('optim_wrapper: several optimizers have no single schedule to project to.')
+            raise RebnnError('optim_wrapper: several optimizers have no single schedule to project to.')
         self.recorder = FlipRecorder(unwrapped(runner.model)).attach(wrappers[0].optimizer)
         if not any(layer.weight.requires_grad for layer in self._trained()):
             raise NothingToMeasure('no binary weight is trained.')
@@ -164,7 +164,7 @@ class _Counter(Hook):
         self.done += 1
         loss = float((outputs or {}).get('loss', 0.0))
         if not math.isfinite(loss):
-            raise ValueError(
+            raise RebnnError(
                 f'the loss is {loss} after {self.done} steps; lower optim_wrapper.optimizer.lr, or clip gradients: '
                 'optim_wrapper.clip_grad=dict(max_norm=35).'
             )

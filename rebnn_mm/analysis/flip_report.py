@@ -14,6 +14,7 @@ from rich.table import Table
 
 from rebnn_mm.utils.machine import versions
 
+from ..errors import RebnnError
 from .flip_measurement import Measurement
 from .flip_projection import ENOUGH, round_up, rounded, verdict
 from .flip_setup import Options
@@ -88,7 +89,7 @@ def read_rows(file: Path) -> list[Row]:
     except ValueError:
         rows = None
     if not isinstance(rows, list) or not all(isinstance(row, dict) and {*KEPT} <= {*row} for row in rows):
-        raise ValueError(f'{file} holds no results of this tool. Name another file with --json.')
+        raise RebnnError(f'{file} holds no results of this tool. Name another file with --json.')
     return rows
 
 
@@ -172,7 +173,7 @@ def flip_page(rows: Sequence[Row]) -> str:
     seeds = ', '.join(map(str, sorted({row['seed'] for row in rows})))
     return f"""# Flips of the recipes
 
-Written by `tools/analysis/project_flips.py --markdown`; what the numbers mean and how far they are to be trusted is in
+Written by `rebnn flips --markdown`; what the numbers mean and how far they are to be trusted is in
 [oscillation.md](oscillation.md#will-the-signs-move). Flips of the whole schedule are in percent of the binary weights.
 {few} of {len(last)} configs stay below {rounded(last[0]['enough'])} %: there too many signs keep their start.
 

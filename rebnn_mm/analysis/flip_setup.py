@@ -14,8 +14,10 @@ from mmengine.hub import get_config
 from mmengine.registry import DATASETS
 from mmengine.runner import CheckpointLoader
 
-from ..utils.dataset_check import missing_data
-from ..utils.encoder_check import encoder_names, missing_encoder
+from rebnn_mm.utils.data_files import check_data
+from rebnn_mm.utils.encoders import check_encoders, encoder_names
+
+from ..errors import RebnnError
 from .config_network import text_length
 from .stand_in_data import OfLength, published_length, stand_in
 
@@ -74,9 +76,14 @@ def training_loader(cfg: Config, options: Options) -> tuple[ConfigDict, str, lis
     notes = []
     if options.image_size is not None and _shrink(loader.dataset, options.image_size):
         notes.append(f'images of at most {options.image_size} pixels')
-    missing = missing_data(cfg, ['train']) or missing_encoder(cfg, ['train'])
-    if missing and options.data == 'config':
-        raise ValueError(missing)
+    missing = False
+    try:
+        check_data(cfg, ['train'])
+        check_encoders(cfg, ['train'])
+    except RebnnError:
+        if options.data == 'config':
+            raise
+        missing = True
     if missing or options.data == 'sample':
         cfg.train_dataloader = loader
         dataset, data = stand_in(cfg, options.sample)
@@ -110,7 +117,7 @@ def _known_length(cfg: Config, options: Options, at_hand: int) -> tuple[int, str
     if published is not None:
         return published[0], f'; length of {published[1]}, {published[0]:,}'
     if _epochs(cfg):
-        raise ValueError(
+        raise RebnnError(
             'its training data are not here, and how many they are is not known, so the schedule has no length. Put '
             'them where the config says, or give their number: --length N'
         )
@@ -165,7 +172,7 @@ def with_weights_at_hand(cfg: Config, folder: Path, checkpoint: str | None = Non
         ValueError: ``checkpoint`` cannot be read.
     """
     if checkpoint is not None and not _readable(checkpoint):
-        raise ValueError(f'no checkpoint can be read from {checkpoint}. Name a file that tools/train.py wrote.')
+        raise RebnnError(f'no checkpoint can be read from {checkpoint}. Name a file that tools/train.py wrote.')
     notes = [] if checkpoint is None else [f'start from {checkpoint}']
     cfg.load_from = checkpoint or cfg.get('load_from')
     if cfg.load_from is not None and not _readable(cfg.load_from):
@@ -180,8 +187,11 @@ def with_weights_at_hand(cfg: Config, folder: Path, checkpoint: str | None = Non
         notes.append(f'random teacher, because {teacher} is not here')
         cfg.model.teacher_checkpoint = None
         cfg.model.teacher = _random_teacher(cfg.model.teacher)
-    if text_length(cfg) is not None and missing_encoder(cfg, ['train']):
-        notes.append(_encoder_at_hand(cfg, folder))
+    if text_length(cfg) is not None:
+        try:
+            check_encoders(cfg, ['train'])
+        except RebnnError as missing:
+            notes.append(_encoder_at_hand(cfg, folder, missing))
     return notes
 
 
@@ -215,7 +225,7 @@ def _random_teacher(teacher: str | Mapping[str, Any]) -> dict[str, Any]:
     return {**teacher, 'init_cfg': RANDOM}
 
 
-def _encoder_at_hand(cfg: Config, folder: Path) -> str:
+def _encoder_at_hand(cfg: Config, folder: Path, missing: RebnnError) -> str:
     """Use the encoder beside the tokenizer in place of a missing one, or a random one of its size; which."""
     lost = cfg.model.encoder
     beside = next((name for _, name in encoder_names(cfg, ['train']) if Path(name, 'config.json').is_file()), None)
@@ -224,7 +234,7 @@ def _encoder_at_hand(cfg: Config, folder: Path) -> str:
 
         sizes = next((sizes for part, sizes in ENCODER_SIZES.items() if part in lost), None)
         if sizes is None:
-            raise ValueError(missing_encoder(cfg, ['train']))
+            raise missing
         config = BertConfig(num_labels=cfg.model.get('num_labels', 2), **sizes)
         BertForSequenceClassification(config).save_pretrained(folder / 'encoder')
     found = str(folder / 'encoder') if beside is None else beside

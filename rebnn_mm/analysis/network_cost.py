@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from rebnn_mm.deploy.errors import first_sentence
 
+from ..errors import RebnnError
 from .layer_cost import NetworkCost
 from .layer_counter import count_layers
 
@@ -50,7 +51,7 @@ def network_cost(model: nn.Module, shape: tuple[int, ...], rois: int | None = No
         (1813561344, 1676279808, 137281536)
     """
     if min(shape) < 1:
-        raise ValueError(f'network_cost: shape={shape!r} must be a height and a width above 0')
+        raise RebnnError(f'network_cost: shape={shape!r} must be a height and a width above 0')
     rois = _regions(model, rois)
     # A copy for each pass, since some modules keep tensors that they meet in forward.
     measured = copy.deepcopy(model).eval()
@@ -83,11 +84,11 @@ def _without_tracebacks_of_torch() -> Iterator[None]:
 def _regions(model: nn.Module, rois: int | None) -> int | None:
     if not hasattr(model, 'roi_head'):
         if rois is not None:
-            raise ValueError(f'network_cost: {type(model).__name__} has no second stage, so rois={rois} has no use')
+            raise RebnnError(f'network_cost: {type(model).__name__} has no second stage, so rois={rois} has no use')
         return None
     learned = _learned_regions(model)
     if learned is not None and rois not in (None, learned):
-        raise ValueError(
+        raise RebnnError(
             f'network_cost: {type(model).__name__} has learned its {learned} regions; leave rois={rois} out'
         )
     rois = learned if rois is None else rois
@@ -95,12 +96,12 @@ def _regions(model: nn.Module, rois: int | None) -> int | None:
         test_cfg = getattr(model, 'test_cfg', None) or {}
         rois = (test_cfg.get('rpn') or {}).get('max_per_img')
         if rois is None:
-            raise ValueError(
+            raise RebnnError(
                 f'network_cost: {type(model).__name__} has a second stage, and its test_cfg.rpn.max_per_img does not '
                 'say on how many regions. Give rois.'
             )
     if rois < 1:
-        raise ValueError(f'network_cost: rois={rois} must be above 0')
+        raise RebnnError(f'network_cost: rois={rois} must be above 0')
     return int(rois)
 
 

@@ -10,6 +10,8 @@ import torch
 from mmengine.optim import _ParamScheduler
 from mmengine.registry import PARAM_SCHEDULERS
 
+from rebnn_mm.errors import RebnnError
+
 NOTHING = 1e-4
 """Of the highest rate. mmengine's schedulers make one move less than they have steps, so cosines end above zero."""
 
@@ -95,5 +97,5 @@ def rate_schedule(
             for scheduler in by_epoch:
                 scheduler.step()
     if not highest:
-        raise ValueError(f'param_scheduler: the rate is 0 in all {steps} iterations, so no sign can move. Repair it.')
+        raise RebnnError(f'param_scheduler: the rate is 0 in all {steps} iterations, so no sign can move. Repair it.')
     return RateSchedule(steps, highest / lr, total / steps / lr, last if last < steps else None)

@@ -14,8 +14,10 @@ from mmengine.dataset import Compose
 from mmengine.structures import BaseDataElement
 from torch.utils.data import Dataset
 
+from rebnn_mm.utils.data_files import leaf_datasets
+
 from ..datasets.glue_tasks import GLUE_TASKS
-from ..utils.dataset_check import leaf_datasets
+from ..errors import RebnnError
 from .config_network import input_shape, text_length
 
 ANNOTATIONS, IMAGES = 'annotations/instances_train2017.json', 'train2017'
@@ -111,7 +113,7 @@ def stand_in(cfg: Config, sample: Path) -> tuple[Sized, str]:
     if text_length(cfg) is not None:
         return MadeUpTexts(cfg.model.get('num_labels', 2), text_length(cfg)[0]), 'made-up rows of random tokens'  # type: ignore[index]
     if not (sample / ANNOTATIONS).is_file():
-        raise ValueError(
+        raise RebnnError(
             f'no sample images at {sample}. They come with a clone of the project; run this inside one, or have the '
             "config's own data where it says and use --data config."
         )
@@ -122,7 +124,7 @@ def stand_in(cfg: Config, sample: Path) -> tuple[Sized, str]:
         return _sample_images(sample, classes, pipeline), 'demo/coco_sample'
     if 'head' in cfg.model:
         return SampleObjects(sample, classes, pipeline, cfg), 'objects cut out of demo/coco_sample'
-    raise ValueError(
+    raise RebnnError(
         f'{cfg.filename}: its model is neither a detector, nor a classifier, so there is nothing that stands in for '
         'its data. Have them where the config says.'
     )

@@ -1,6 +1,5 @@
 """Record of the weight recorder: flips by layer and epoch, latent weights of chosen channels."""
 
-import difflib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.weight_recorder_hook import RECORD_FILE
+from ..errors import RebnnError, did_you_mean
 
 QUANTITIES = {
     'sequential': ('sequential flips per step', 'sequential_flips'),
@@ -128,7 +128,7 @@ class WeightHistory:
         self._known(layer, list(dict(self.channels)), 'latent weights of layer')
         recorded = [index for name, index in self.channels if name == layer]
         if channel not in recorded:
-            raise ValueError(
+            raise RebnnError(
                 f'no latent weights of channel {channel} of layer {layer!r} in {self._source}; recorded: '
                 f'{", ".join(map(str, recorded))}. Choose channels with BinaryWeightRecorderHook(channels=[...]).'
             )
@@ -141,9 +141,8 @@ class WeightHistory:
 
     def _known(self, name: str, names: Sequence[str], what: str) -> None:
         if name not in names:
-            close = difflib.get_close_matches(name, names, n=1)
-            hint = f'Did you mean {close[0]!r}? ' if close else ''
-            raise ValueError(f'no {what} {name!r} in {self._source}. {hint}Recorded: {", ".join(names) or "none"}.')
+            fix = f'{did_you_mean(name, names)} Recorded: {", ".join(names) or "none"}.'.lstrip()
+            raise RebnnError(f'no {what} {name!r} in {self._source}.', fix=fix)
 
 
 def read_weight_history(work_dir: str | Path) -> WeightHistory:
@@ -158,13 +157,13 @@ def read_weight_history(work_dir: str | Path) -> WeightHistory:
     """
     files = sorted(Path(work_dir).glob(f'*/{RECORD_FILE}'))
     if not files:
-        raise ValueError(
+        raise RebnnError(
             f'no */{RECORD_FILE} in {work_dir}. Name the work dir of a run that had '
             "dict(type='BinaryWeightRecorderHook') in custom_hooks."
         )
     history = WeightHistory((entry for file in files for entry in _entries(file)), f'the record of {work_dir}')
     if not history.epochs:
-        raise ValueError(f'no epoch is recorded yet in {files[-1]}. Wait for the first one to end.')
+        raise RebnnError(f'no epoch is recorded yet in {files[-1]}. Wait for the first one to end.')
     return history
 
 
@@ -175,5 +174,5 @@ def _entries(file: Path) -> list[dict[str, Any]]:
         try:
             entries.append(json.loads(line))
         except json.JSONDecodeError as error:
-            raise ValueError(f'{file}, line {number} is no JSON ({error.msg}). Remove the line.') from error
+            raise RebnnError(f'{file}, line {number} is no JSON ({error.msg}). Remove the line.') from error
     return entries

@@ -12,6 +12,7 @@ import onnx
 from rebnn_mm.deploy.onnx_file import DIGEST_KEY, read_onnx, seal
 from rebnn_mm.export.examples import Image, feeds_of
 
+from ..errors import RebnnError
 from .int8 import quantised
 
 Cost = Literal['ms', 'megabytes']
@@ -123,9 +124,9 @@ def int8_of(path: Path, examples: Sequence[Image]) -> bytes:
     """
     file = read_onnx(path.read_bytes())
     if file.binary_weights:
-        raise ValueError(f'{path} holds binary layers: its rest becomes int8 by tools/export.py --int8.')
+        raise RebnnError(f'{path} holds binary layers: its rest becomes int8 by tools/export.py --int8.')
     if not len(examples):
-        raise ValueError(f'{path}: there is no image to calibrate int8 on.')
+        raise RebnnError(f'{path}: there is no image to calibrate int8 on.')
     inputs = onnx.load(path)
     model = quantised(path, examples[0].valid_size, (feeds_of(inputs, example) for example in examples))
     metadata = {key: text for key, text in file.metadata.items() if key != DIGEST_KEY}

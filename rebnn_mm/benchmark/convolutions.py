@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rebnn_mm.errors import RebnnError
+
 KINDS = ('convolution', 'block', 'from reals')
 
 
@@ -25,11 +27,11 @@ def build(sources: Path, folder: Path, progress: Callable[[str], None] = lambda 
         ValueError: a program or the sources are missing, or the build fails; one sentence says which.
     """
     if not (sources / 'CMakeLists.txt').is_file():
-        raise ValueError(f"no runtime sources at {sources}: --convs needs a clone of the project's repository.")
+        raise RebnnError(f"no runtime sources at {sources}: --convs needs a clone of the project's repository.")
     beside = Path(sys.executable).with_name('cmake')
     cmake = str(beside) if beside.exists() else shutil.which('cmake')
     if cmake is None or shutil.which('c++') is None:
-        raise ValueError('--convs needs cmake and a C++ compiler: apt-get install cmake g++')
+        raise RebnnError('--convs needs cmake and a C++ compiler: apt-get install cmake g++')
     progress(f'building {folder}/tests/bench_conv')
     for command in (
         [cmake, '-S', str(sources), '-B', str(folder), '-DREBNN_BUILD_TESTS=ON', '-DCMAKE_BUILD_TYPE=Release'],
@@ -38,7 +40,7 @@ def build(sources: Path, folder: Path, progress: Callable[[str], None] = lambda 
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             last = (done.stderr or done.stdout).strip().splitlines() or ['it says nothing']
-            raise ValueError(f'bench_conv cannot be built ({last[-1]}). Remove {folder} if it is of another clone.')
+            raise RebnnError(f'bench_conv cannot be built ({last[-1]}). Remove {folder} if it is of another clone.')
     return folder / 'tests' / 'bench_conv'
 
 
@@ -50,7 +52,7 @@ def measure(program: Path, repetitions: int) -> dict[str, dict[str, Any]]:
     """
     done = subprocess.run([program, str(repetitions)], capture_output=True, text=True)
     if done.returncode:
-        raise ValueError(f'{program} failed: {(done.stderr or done.stdout).strip()[-300:]}')
+        raise RebnnError(f'{program} failed: {(done.stderr or done.stdout).strip()[-300:]}')
     return read_tables(done.stdout)
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from mmengine.config import Config
 
 import rebnn_mm
 from rebnn_mm.analysis.config_network import build_network
@@ -18,7 +17,7 @@ from rebnn_mm.export.examples import noise
 from rebnn_mm.export.exporter import export, write
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.tasks import task_of
-from rebnn_mm.utils.config_file import get_config_dir, missing_config
+from rebnn_mm.utils.config_file import get_config_dir, read_config
 
 from .int8 import quantised
 from .networks import Network, randomised
@@ -86,10 +85,7 @@ class ModelFiles:
         options: Options = PLAIN,
     ) -> Path:
         path = get_config_dir() / f'{config}.py'
-        problem = missing_config(str(path))
-        if problem:
-            raise ValueError(problem)
-        cfg = Config.fromfile(path)
+        cfg = read_config(path)
 
         def make() -> bytes:
             torch.manual_seed(SEED)

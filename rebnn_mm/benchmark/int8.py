@@ -11,6 +11,7 @@ import onnx
 
 from rebnn_mm.export.passes.int8 import calibrated, inserted, quiet, saturates, values_of, watched
 
+from ..errors import RebnnError
 from .timing import noise_feeds, timed_session
 
 LAYERS = ('Conv', 'Gemm', 'MatMul', 'MaxPool', 'GlobalAveragePool', 'Relu', 'Clip')
@@ -36,7 +37,7 @@ def quantised(
     try:
         from onnxruntime.quantization.shape_inference import quant_pre_process
     except ImportError as error:
-        raise ValueError(f'{error}: quantising needs `pip install onnx onnxruntime`.') from None
+        raise RebnnError(f'{error}: quantising needs `pip install onnx onnxruntime`.') from None
     with tempfile.TemporaryDirectory() as folder, quiet():
         prepared, ranged = Path(folder, 'prepared.onnx'), Path(folder, 'ranged.onnx')
         # folds batch norms into convolutions; shapes are not needed

@@ -15,6 +15,7 @@ from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.deploy.native import LibraryError
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.session import open_session
+from rebnn_mm.errors import RebnnError
 
 
 def timed_session(path: Path, packed: bool, threads: int, trace: str | None = None) -> onnxruntime.InferenceSession:
@@ -38,7 +39,7 @@ def timed_session(path: Path, packed: bool, threads: int, trace: str | None = No
     except LibraryError:
         raise
     except Exception as error:  # its classes have no common base below Exception
-        raise ValueError(f'{path}: ONNX Runtime does not take it ({first_sentence(error)}).') from None
+        raise RebnnError(f'{path}: ONNX Runtime does not take it ({first_sentence(error)}).') from None
 
 
 def noise_feeds(session: Any, size: tuple[int, int], seed: int = 0) -> dict[str, np.ndarray]:
@@ -61,7 +62,7 @@ def noise_feeds(session: Any, size: tuple[int, int], seed: int = 0) -> dict[str,
         elif entry.type == 'tensor(int64)' and entry.shape == [2]:
             feeds[entry.name] = np.array(size, np.int64)
         else:
-            raise ValueError(
+            raise RebnnError(
                 f'the input {entry.name} is a {entry.type} of shape {entry.shape}, neither an image nor the size of '
                 'one.'
             )
@@ -93,7 +94,7 @@ def ratio_of(slow: Sequence[float], fast: Sequence[float], block: int) -> Ratio:
         Ratio(value=3.4, low=3.1, high=3.9)
     """
     if len(slow) != len(fast) or not slow:
-        raise ValueError(f'{len(slow)} and {len(fast)} runs cannot be compared block by block.')
+        raise RebnnError(f'{len(slow)} and {len(fast)} runs cannot be compared block by block.')
     blocks = [
         statistics.median(slow[start : start + block]) / statistics.median(fast[start : start + block])
         for start in range(0, len(slow), block)

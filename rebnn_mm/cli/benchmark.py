@@ -40,11 +40,10 @@ from rebnn_mm.deploy.measurement import (
     versions,
     warnings_of,
 )
-from rebnn_mm.deploy.native import LibraryError
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.run import positive
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.native_library import ABI, instruction_sets
-from rebnn_mm.utils.command_line import stop_if
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,19 +76,14 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore')
-    try:
-        if args.measure:
-            print(json.dumps(measure_files(json.loads(args.measure.read_text()))))
-            return
-        report = benchmark(args)
-    except KeyboardInterrupt:
-        print('\nbenchmark: stopped', file=sys.stderr)
-        sys.exit(130)
-    except (ValueError, OSError, LibraryError) as error:
-        stop_if(str(error))
+    if args.measure:
+        print(json.dumps(measure_files(json.loads(args.measure.read_text()))))
+        return
+    report = benchmark(args)
     if args.json:
         print(json.dumps(report, indent=2))
     else:
@@ -113,7 +107,7 @@ def benchmark(args: argparse.Namespace) -> dict[str, Any]:
         for option, path, packed in (('--packed', args.packed, True), ('--real', args.real, False)):
             if read_onnx(path.read_bytes()).has_operators != packed:
                 has = 'no' if packed else 'packed'
-                raise ValueError(f'{option} {path} has {has} binary layers: exchange the two, or name another.')
+                raise RebnnError(f'{option} {path} has {has} binary layers: exchange the two, or name another.')
         own = {'fp32': args.real, 'packed': args.packed}
         if not args.no_int8:
             own['int8'] = files.int8(args.real.stem, args.real, tuple(args.size))
@@ -155,7 +149,7 @@ def in_own_process(
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
     if done.returncode:
         last = done.stderr.strip().splitlines() or ['it says nothing']
-        raise ValueError(f'{name} cannot be timed: {last[-1].partition(": ")[2] or last[-1]}')
+        raise RebnnError(f'{name} cannot be timed: {last[-1].partition(": ")[2] or last[-1]}')
     return json.loads(done.stdout)
 
 
@@ -170,7 +164,7 @@ def measure_files(job: dict[str, Any]) -> dict[str, Any]:
     core = None if job['threads'] > 1 else pin(None, root)
     found_versions = versions()
     if found_versions['kernels'] is None:
-        raise ValueError(f'the kernels {os.environ.get("REBNN_ISA", "")} are not there on this processor.')
+        raise RebnnError(f'the kernels {os.environ.get("REBNN_ISA", "")} are not there on this processor.')
     size = tuple(job['size'])
     runs: dict[str, Callable[[], object]] = {}
     for kind, path in job['files'].items():

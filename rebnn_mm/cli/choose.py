@@ -31,29 +31,29 @@ from rich.console import Console
 
 from rebnn_mm.benchmark.choice import Point, draw, int8_of, markdown
 from rebnn_mm.benchmark.timing import timed_session
+from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.loading import located
 from rebnn_mm.deploy.measurement import describe_cpu, measure, pin, versions
 from rebnn_mm.deploy.model import ImageModel
-from rebnn_mm.deploy.native import LibraryError
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.preprocess import Prepared
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.calibration import CalibrationImages, dataset_images
 from rebnn_mm.utils.command_line import (
     TESTING,
     add_options,
+    check_sections,
+    check_writable,
     config_file,
     given_command,
     load_config,
-    missing_sections,
-    stop_if,
-    stopping_on_mistakes,
-    unwritable,
 )
-from rebnn_mm.utils.dataset_check import data_paths, missing_data, shifted_labels
+from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.data_files import check_data, data_paths
 from rebnn_mm.utils.page import renewed
 
 PICTURES = ('.png', '.svg')
@@ -88,28 +88,27 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore')
     for path in filter(None, (args.json, args.picture, args.update)):
-        stop_if(unwritable(path, inputs=[args.config, *(word.partition('=')[2] for word in args.files)]))
+        check_writable(path, inputs=[args.config, *(word.partition('=')[2] for word in args.files)])
     if args.picture and args.picture.suffix not in PICTURES:
-        stop_if(f'--picture {args.picture}: the name has to end in {" or ".join(PICTURES)}.')
+        raise RebnnError(f'--picture {args.picture}: the name has to end in {" or ".join(PICTURES)}.')
     try:
         if args.update:
             renewed(args.update.read_text(encoding='utf-8'), {'choice': ''})
     except (ValueError, OSError) as error:
-        stop_if(f'--update {args.update}: {error}')
+        raise RebnnError(str(error), f'--update {args.update}') from error
     cfg = load_config(args)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
-    stop_if(missing_sections(cfg, TESTING))
-    stop_if(missing_data(cfg, ['test']) or shifted_labels(cfg, ['test']))
+    check_sections(cfg, TESTING)
+    check_data(cfg, ['test'])
+    check_labels(cfg, ['test'])
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    try:
-        with stopping_on_mistakes(cfg):
-            report = compare(cfg, args, console)
-    except (ValueError, OSError, LibraryError) as error:
-        stop_if(str(error))
+    with explained(cfg):
+        report = compare(cfg, args, console)
     points = [Point(**entry) for entry in report['points']]
     name = METRICS.get(report['metric'], report['metric'])
     table = '\n'.join(markdown(points, name)) + '\n'
@@ -131,10 +130,10 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     files = labelled(args.files)
     unknown = next((label for label in args.int8_of if label not in files), None)
     if unknown is not None:
-        raise ValueError(f'--int8-of {unknown}: the files are called {", ".join(files)}.')
+        raise RebnnError(f'--int8-of {unknown}: the files are called {", ".join(files)}.')
     taken = next((label for label in args.int8_of if f'{label}, int8' in files), None)
     if taken is not None:
-        raise ValueError(f"--int8-of {taken} makes '{taken}, int8', which is given: call that file otherwise.")
+        raise RebnnError(f"--int8-of {taken} makes '{taken}, int8', which is given: call that file otherwise.")
     report = kept(args.json)
     with tempfile.TemporaryDirectory() as folder:
         for number, label in enumerate(dict.fromkeys(args.int8_of)):
@@ -150,7 +149,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
                 try:
                     scores[keys[label]] = score(cfg, path.read_bytes())
                 except ValueError as error:
-                    raise ValueError(f'{label}: {error}') from error
+                    raise RebnnError(f'{label}: {error}') from error
                 write(args.json, report)
         metric = metric_of({label: scores[key] for label, key in keys.items()}, args.metric)
         console.print(f'... timing {len(files)} files in turns')
@@ -183,10 +182,10 @@ def labelled(given: list[str]) -> dict[str, Path]:
     for text in given:
         label, equals, path = text.partition('=')
         if not equals or not label or label in files:
-            raise ValueError(f'{text}: give each file a label of its own, as in "1 bit=model.onnx".')
+            raise RebnnError(f'{text}: give each file a label of its own, as in "1 bit=model.onnx".')
         files[label] = Path(located(path))
         if not isinstance(load(path), ImageModel):  # which also says what is wrong with a file, before the work
-            raise ValueError(f'{path} takes texts, and only models of images are compared here.')
+            raise RebnnError(f'{path} takes texts, and only models of images are compared here.')
     return files
 
 
@@ -197,10 +196,8 @@ def calibration_images(cfg: Config, path: Path) -> CalibrationImages:
         ValueError: the config has none, or its files are not there.
     """
     if cfg.get('train_dataloader') is None:
-        raise ValueError('--int8-of takes images of the training set, and the config has none.')
-    problem = missing_data(cfg, ['train'])
-    if problem:
-        raise ValueError(problem)
+        raise RebnnError('--int8-of takes images of the training set, and the config has none.')
+    check_data(cfg, ['train'])
     steps = json.loads(read_onnx(path.read_bytes()).metadata['rebnn.preprocess'])
     with redirect_stdout(io.StringIO()):  # the COCO reader prints what it does
         return CalibrationImages(steps, dataset_images(cfg.train_dataloader.dataset))
@@ -218,7 +215,7 @@ def kept(path: Path) -> dict[str, Any]:
             return report
     except ValueError:
         pass
-    raise ValueError(f'--json {path} is no file that this program has written: name another, or remove it.')
+    raise RebnnError(f'--json {path} is no file that this program has written: name another, or remove it.')
 
 
 def key_of(path: Path, cfg: Config) -> str:
@@ -254,10 +251,10 @@ def metric_of(scores: Mapping[str, Mapping[str, float]], wanted: str | None) -> 
     known = list(dict.fromkeys(key for own in scores.values() for key in own))
     found = next((key for key in ([wanted] if wanted else METRICS) if key in known), None)
     if found is None:
-        raise ValueError(f'there is no {wanted or " or ".join(METRICS)}; choose by --metric from {", ".join(known)}.')
+        raise RebnnError(f'there is no {wanted or " or ".join(METRICS)}; choose by --metric from {", ".join(known)}.')
     silent = next((label for label, own in scores.items() if found not in own), None)
     if silent is not None:
-        raise ValueError(f'{silent} has no {found}: it finds nothing on the test set. Leave it out.')
+        raise RebnnError(f'{silent} has no {found}: it finds nothing on the test set. Leave it out.')
     return found
 
 

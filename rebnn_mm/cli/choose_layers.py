@@ -29,27 +29,28 @@ from rich.console import Console
 from torch import nn
 
 from rebnn_mm.analysis.bit_worth import Worth, keep_real, markdown, parts_of, proposal, with_real_weights
+from rebnn_mm.cli.checks.environment import require_environment
+from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.cli.choose import METRICS, conditions, metric_of, percent, timed, write
 from rebnn_mm.deploy.measurement import describe_cpu, versions
 from rebnn_mm.deploy.run import positive
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.exporter import write as write_whole
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.source import load_source
-from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint
+from rebnn_mm.utils.checkpoint import check_checkpoint
 from rebnn_mm.utils.command_line import (
     TRAINING,
     add_common_arguments,
+    check_sections,
     config_file,
     given_command,
     load_config,
-    missing_sections,
-    stop_if,
-    stop_on_broken_environment,
-    stopping_on_mistakes,
 )
-from rebnn_mm.utils.dataset_check import missing_data, shifted_labels
+from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.data_files import check_data
 
 NOTHING = 'nothing'
 """The part of the network that the others are compared with."""
@@ -81,28 +82,27 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore')
     cfg = load_config(args)
     cfg.work_dir = f'{cfg.work_dir}/choose_layers' if args.work_dir is None else cfg.work_dir
-    stop_if(missing_sections(cfg, (*TRAINING, 'val_dataloader', 'val_evaluator')))
-    stop_if(missing_data(cfg, ['train', 'val']))
+    check_sections(cfg, (*TRAINING, 'val_dataloader', 'val_evaluator'))
+    check_data(cfg, ['train', 'val'])
     args.checkpoint = os.path.expanduser(args.checkpoint)
-    stop_if(None if os.path.isfile(args.checkpoint) else f'no checkpoint at {args.checkpoint}. Name a file, no URL.')
-    stop_on_broken_environment(cfg)
-    stop_if(shifted_labels(cfg, ['train', 'val']))
+    if not os.path.isfile(args.checkpoint):
+        raise RebnnError(f'no checkpoint at {args.checkpoint}. Name a file, no URL.')
+    require_environment(cfg)
+    check_labels(cfg, ['train', 'val'])
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    try:
-        with stopping_on_mistakes(cfg):
-            report = compare(cfg, args, console)
-        worths = [Worth(**entry) for entry in report['parts']]
-        print('\n'.join(markdown(worths, METRICS.get(report['metric'], report['metric']))))
-        print(f'\nWith nothing real: {report["score"]:.1f}. {conditions(report)}', flush=True)
-        chosen = proposal(worths, args.precision, ms=args.ms, megabytes=args.megabytes)
-    except (ValueError, OSError) as error:
-        stop_if(str(error))
+    with explained(cfg):
+        report = compare(cfg, args, console)
+    worths = [Worth(**entry) for entry in report['parts']]
+    print('\n'.join(markdown(worths, METRICS.get(report['metric'], report['metric']))))
+    print(f'\nWith nothing real: {report["score"]:.1f}. {conditions(report)}', flush=True)
+    chosen = proposal(worths, args.precision, ms=args.ms, megabytes=args.megabytes)
     print(proposed(chosen, args, report['layers'], cfg))
 
 
@@ -113,13 +113,11 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         ValueError: the config or the checkpoint does not allow it; one sentence says why.
     """
     model = MODELS.build(cfg.model)
-    problem = mismatched_checkpoint(model, args.checkpoint)
-    if problem:
-        raise ValueError(problem)
+    check_checkpoint(model, args.checkpoint)
     load_checkpoint(model, args.checkpoint, map_location='cpu')
     parts = parts_of(model, args.each_layer)
     if not parts:
-        raise ValueError(f'{args.config} has no binary layers, so there is nothing to choose.')
+        raise RebnnError(f'{args.config} has no binary layers, so there is nothing to choose.')
     folder = Path(cfg.work_dir)
     _same_settings(folder, cfg, args)
     validation = _on_validation(cfg)
@@ -191,7 +189,7 @@ def _same_settings(folder: Path, cfg: Config, args: argparse.Namespace) -> None:
     before = json.loads(path.read_text()) if path.is_file() else given
     other = next((key for key in given if given[key] != before.get(key)), None)
     if other is not None:
-        raise ValueError(
+        raise RebnnError(
             f'{folder} holds networks made with {other} {before.get(other)}, not {given[other]}: name another '
             '--work-dir.'
         )
@@ -210,10 +208,10 @@ def plan(cfg: Config, args: argparse.Namespace, folder: Path, model: nn.Module, 
         again = [name for layers in parts_of(MODELS.build(planned.model), True).values() for name in layers]
         stubborn = next((name for name in names if name in again), None)
         if stubborn is not None:
-            raise ValueError(f'{stubborn} is binary without a conv_cfg: write one into that part of the model.')
+            raise RebnnError(f'{stubborn} is binary without a conv_cfg: write one into that part of the model.')
     loop = planned.train_cfg
     if 'max_epochs' not in loop:
-        raise ValueError(f'{args.config} is trained for iterations; only epochs can be counted here.')
+        raise RebnnError(f'{args.config} is trained for iterations; only epochs can be counted here.')
     folder.mkdir(parents=True, exist_ok=True)
     start = folder / 'start.pth'
     state = torch.load(args.checkpoint, map_location='cpu', weights_only=False)

@@ -22,10 +22,13 @@ from mmengine.registry import DATASETS, init_default_scope
 from rich.console import Console
 from rich.table import Table
 
+from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.deploy.run import share
-from rebnn_mm.utils.command_line import add_options, config_file, missing_sections, read_config, stop_if
-from rebnn_mm.utils.dataset_check import missing_data, shifted_labels
-from rebnn_mm.utils.picture import save_picture, unfit_picture
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.command_line import add_options, check_sections, config_file
+from rebnn_mm.utils.config_file import read_config
+from rebnn_mm.utils.data_files import check_data
+from rebnn_mm.utils.picture import check_picture, save_picture
 
 MOST_NUMBERS = 30
 """With more rows than this the picture shows colours without numbers."""
@@ -100,26 +103,29 @@ def draw(matrix: np.ndarray, classes: tuple[str, ...], title: str) -> Figure:
     return figure
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     cfg = read_config(args.config, args.cfg_options)
-    stop_if(unfit_picture(args.out))
-    stop_if(
-        None
-        if args.predictions.is_file()
-        else f'no predictions at {args.predictions}. Write them with rebnn test CONFIG CHECKPOINT --out FILE.pkl.'
-    )
-    stop_if(missing_sections(cfg, ['test_dataloader']))
-    stop_if(missing_data(cfg, ['test']) or shifted_labels(cfg, ['test']))
+    check_picture(args.out)
+    if not args.predictions.is_file():
+        raise RebnnError(
+            f'no predictions at {args.predictions}. Write them with rebnn test CONFIG CHECKPOINT --out FILE.pkl.'
+        )
+    check_sections(cfg, ['test_dataloader'])
+    check_data(cfg, ['test'])
+    check_labels(cfg, ['test'])
     init_default_scope(cfg.get('default_scope', 'mmdet'))
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     try:
         predictions = load(args.predictions)
     except Exception as error:  # a file that is no pickle makes pickle raise almost anything
-        stop_if(f'{args.predictions} holds no predictions ({error}). Write them with rebnn test --out FILE.pkl.')
+        raise RebnnError(
+            f'{args.predictions} holds no predictions ({error})', fix='Write them with rebnn test --out FILE.pkl.'
+        ) from error
     problem = unfit_predictions(predictions, dataset)
     if problem is not None:
-        stop_if(f'{args.predictions} {problem}. Use the config and --cfg-options that rebnn test ran with.')
+        raise RebnnError(f'{args.predictions} {problem}. Use the config and --cfg-options that rebnn test ran with.')
 
     matrix = count(dataset, predictions, args.score_thr, args.iou_thr)
     classes = tuple(dataset.metainfo['classes'])

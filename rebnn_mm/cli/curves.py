@@ -15,8 +15,8 @@ from typing import Any
 import matplotlib
 from matplotlib import pyplot
 
-from rebnn_mm.utils.command_line import stop_if
-from rebnn_mm.utils.picture import save_picture, unfit_picture
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.picture import check_picture, save_picture
 
 Series = dict[str, tuple[list[int], list[float]]]
 
@@ -93,6 +93,7 @@ def draw(entries: list[tuple[int, dict[str, float]]], title: str, out: Path) -> 
     return list(panels)
 
 
+@report_errors
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('work_dir', type=Path, help='work dir of a training run')
@@ -101,10 +102,12 @@ def main() -> None:
     out = args.out or args.work_dir / 'curves.png'
 
     files = sorted(args.work_dir.glob('*/vis_data/scalars.json'))
-    stop_if(None if files else f'no */vis_data/scalars.json in {args.work_dir}. Name the work dir of a training run.')
-    stop_if(unfit_picture(out))
+    if not files:
+        raise RebnnError(f'no */vis_data/scalars.json in {args.work_dir}. Name the work dir of a training run.')
+    check_picture(out)
     entries = read_entries(files)
-    stop_if(None if entries else f'nothing is logged yet in {files[-1]}. Wait for the first lines of the log.')
+    if not entries:
+        raise RebnnError(f'nothing is logged yet in {files[-1]}. Wait for the first lines of the log.')
     matplotlib.use('Agg')
     panels = draw(entries, args.work_dir.name, out)
     print(f'{out}: {", ".join(panels)}')

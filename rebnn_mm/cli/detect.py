@@ -15,8 +15,10 @@ import cv2
 import mmcv
 
 from rebnn_mm.deploy.run import share
-from rebnn_mm.utils.command_line import config_file, stop_if, stopping_on_mistakes, unwritable
-from rebnn_mm.utils.detector import load_detector, unfit_input
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.command_line import check_writable, config_file
+from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.detector import check_input, load_detector
 
 
 def parse_args() -> argparse.Namespace:
@@ -30,16 +32,15 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     image = Path(args.image)
     out = args.out or Path(f'{image.stem}_detections.jpg')
-    stop_if(
-        unfit_input(args.image, args.config, args.checkpoint)
-        or unwritable(out, inputs=[args.image, args.config, args.checkpoint])
-    )
+    check_input(args.image, args.config, args.checkpoint)
+    check_writable(out, inputs=[args.image, args.config, args.checkpoint])
     if not cv2.haveImageWriter(str(out)):
-        stop_if(f'cannot write a picture to {out}. End the name in .jpg or .png.')
+        raise RebnnError(f'cannot write a picture to {out}. End the name in .jpg or .png.')
     inferencer = load_detector(args.config, args.checkpoint, args.device)
     result = inferencer(str(image), pred_score_thr=args.score_thr, return_vis=True, no_save_vis=True)
 
@@ -51,6 +52,6 @@ def main() -> None:
         print(f'{classes[label]:<16} {score:.2f}  x1 {box[0]:.0f}  y1 {box[1]:.0f}  x2 {box[2]:.0f}  y2 {box[3]:.0f}')
     print(f'{len(shown)} objects with a score of at least {args.score_thr:g} in {image}')
 
-    with stopping_on_mistakes(output=out):
+    with explained(output=out):
         mmcv.imwrite(mmcv.rgb2bgr(result['visualization'][0]), str(out))
     print(f'painted image: {out}')

@@ -6,7 +6,6 @@ rebnn export configs/resnet18_rebnn_imagenet.py work_dirs/resnet18_rebnn_imagene
 from __future__ import annotations
 
 import argparse
-import sys
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -15,11 +14,13 @@ from pathlib import Path
 from rich.console import Console
 
 from rebnn_mm.deploy.run import positive
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.export import ENGINES
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.passes.int8 import TIERS
-from rebnn_mm.utils.command_line import TESTING, add_options, config_file, missing_sections, stop_if, unwritable
-from rebnn_mm.utils.config_mistake import explained, fitting_config
+from rebnn_mm.utils.command_line import TESTING, add_options, check_sections, check_writable, config_file
+from rebnn_mm.utils.config_file import read_config
+from rebnn_mm.utils.config_mistake import explained
 
 SWITCHES = {
     'half': ('--half', 'store real constants in half precision'),
@@ -84,15 +85,15 @@ def scorer(args: argparse.Namespace) -> Callable[[bytes], Mapping[str, float]]:
         ValueError: there is nothing to score on; one sentence says what is missing.
     """
     from rebnn_mm.evaluation.packed_predictor import score
-    from rebnn_mm.utils.dataset_check import missing_data
+    from rebnn_mm.utils.data_files import check_data
 
-    cfg = fitting_config(args.config, args.cfg_options)
-    problem = missing_sections(cfg, TESTING) or missing_data(cfg, ['test'])
-    if problem:
-        raise ValueError(problem)
+    cfg = read_config(args.config, args.cfg_options)
+    check_sections(cfg, TESTING)
+    check_data(cfg, ['test'])
     return partial(score, cfg)
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore', FutureWarning)
@@ -100,7 +101,7 @@ def main() -> None:
     from rebnn_mm.export.source import load_source
 
     if args.format not in ENGINES:
-        stop_if(f'--format {args.format} does not exist; there are {", ".join(ENGINES)}.')
+        raise RebnnError(f'--format {args.format} does not exist; there are {", ".join(ENGINES)}.')
     for flag, given, needed, there in (
         ('--score', args.score, '--int8', args.int8 is not None),
         ('--int8-layers', args.int8_layers, '--int8', args.int8 is not None),
@@ -108,28 +109,24 @@ def main() -> None:
         ('--half-stem', args.half_stem, '--fast', args.fast),
     ):
         if given and not there:
-            stop_if(f'{flag} requires {needed}; give both.')
+            raise RebnnError(f'{flag} requires {needed}; give both.')
     if not args.out.parent.is_dir():
-        stop_if(f'there is no folder {args.out.parent} to write into.')
-    stop_if(unwritable(args.out, inputs=[args.config, args.checkpoint, *args.image, *(args.int8 or [])]))
-    try:
-        with explained(output=args.out):
-            source = load_source(
-                args.config,
-                args.checkpoint,
-                options=args.cfg_options,
-                images=args.image,
-                texts=args.text,
-                calibration=args.int8,
-                size=None if args.shape is None else (args.shape[0], args.shape[1]),
-            )
-            if args.score:
-                source = source._replace(score=scorer(args))
-            options = Options(
-                int8=PLAIN.int8 if args.int8 is None else args.int8_layers or TIERS[0],
-                **{option: getattr(args, option) for option in SWITCHES},
-            )
-            ENGINES[args.format].writer()(source, args.out, options, console)
-    except (ValueError, OSError) as error:
-        sys.stdout.flush()
-        stop_if(str(error))
+        raise RebnnError(f'there is no folder {args.out.parent} to write into.')
+    check_writable(args.out, inputs=[args.config, args.checkpoint, *args.image, *(args.int8 or [])])
+    with explained(output=args.out):
+        source = load_source(
+            args.config,
+            args.checkpoint,
+            options=args.cfg_options,
+            images=args.image,
+            texts=args.text,
+            calibration=args.int8,
+            size=None if args.shape is None else (args.shape[0], args.shape[1]),
+        )
+        if args.score:
+            source = source._replace(score=scorer(args))
+        options = Options(
+            int8=PLAIN.int8 if args.int8 is None else args.int8_layers or TIERS[0],
+            **{option: getattr(args, option) for option in SWITCHES},
+        )
+        ENGINES[args.format].writer()(source, args.out, options, console)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib
+import inspect
 import json
 import shlex
 import shutil
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebnn_mm.cli.new_config_options import BASE, TAUGHT, add_options
+from rebnn_mm.errors import INTERRUPTED, RebnnError, report_errors
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,15 +51,14 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@report_errors
 def main() -> None:
-    from rebnn_mm.utils.command_line import INTERRUPTED
-
     args = parse_args()
     program = sys.argv[0]
     try:
         fit(args)
-    except SystemExit as end:
-        if end.code == INTERRUPTED:
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, KeyboardInterrupt) or end.code == INTERRUPTED:
             print(f'{program}: the same command goes on where this one stopped.', file=sys.stderr)
         raise
 
@@ -88,7 +89,8 @@ def run(name: str, *words: object) -> None:
     line = [name, *map(str, words)]
     print(f'\n$ rebnn {shlex.join(line)}', flush=True)
     sys.argv = [f'rebnn {name}', *line[1:]]
-    importlib.import_module(f'rebnn_mm.cli.{name.replace("-", "_")}').main()
+    command = importlib.import_module(f'rebnn_mm.cli.{name.replace("-", "_")}').main
+    inspect.unwrap(command)()  # its errors are reported by this command, which knows of --traceback
 
 
 def write(args: argparse.Namespace) -> list[Path]:
@@ -111,13 +113,12 @@ def work_dir_of(config: Path) -> Path:
 
 def train(config: Path, amp: bool) -> None:
     """Train a config to its end, unless that is done, and keep the checkpoint of its best epoch as ``best.pth``."""
-    from rebnn_mm.utils.command_line import stop_if
-
     work_dir = work_dir_of(config)
     done, digest = work_dir / 'finished.txt', digest_of(config)
     if done.is_file():
-        changed = f'{work_dir} has a training of another {config.name}, or of other labels. Remove it to train again.'
-        stop_if(None if done.read_text().strip() == digest else changed)
+        if done.read_text().strip() != digest:
+            what = f'{work_dir} has a training of another {config.name}, or of other labels.'
+            raise RebnnError(what, fix='Remove it to train again.')
         print(f'\n{config} is trained: {work_dir / "best.pth"}')
         return
     begun = (work_dir / 'last_checkpoint').is_file()

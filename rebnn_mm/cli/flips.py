@@ -32,9 +32,10 @@ from rebnn_mm.analysis.flip_report import (
 from rebnn_mm.analysis.flip_setup import Options
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file
-from rebnn_mm.utils.command_line import add_options, config_file, stop_if, unwritable
-from rebnn_mm.utils.config_file import missing_config
-from rebnn_mm.utils.config_mistake import explained, fitting_config
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.command_line import add_options, check_writable, config_file
+from rebnn_mm.utils.config_file import check_config_file, read_config
+from rebnn_mm.utils.config_mistake import explained
 
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
 
@@ -72,7 +73,7 @@ def measured_row(config: str, args: argparse.Namespace, progress: Progress) -> R
         ValueError, RuntimeError, OSError: it cannot be trained here.
     """
     changed = args.cfg_options or {}
-    cfg = fitting_config(config, changed)
+    cfg = read_config(config, changed)
     options = Options(
         steps=args.steps,
         data=args.data,
@@ -94,17 +95,16 @@ def measured_row(config: str, args: argparse.Namespace, progress: Progress) -> R
     return row
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
-    stop_if(None if args.steps >= 4 else '--steps must be at least 4, of which the last half is counted.')
+    if args.steps < 4:
+        raise RebnnError('--steps must be at least 4, of which the last half is counted.')
     for config in args.configs:
-        stop_if(missing_config(config))
+        check_config_file(config)
     for path in filter(None, (args.json, args.markdown)):
-        stop_if(unwritable(path, inputs=args.configs))
-    try:
-        kept = read_rows(args.json) if args.json else []
-    except ValueError as problem:
-        stop_if(str(problem))
+        check_writable(path, inputs=args.configs)
+    kept = read_rows(args.json) if args.json else []
     new: list[Row] = []
     failed = interrupted = False
     columns = TextColumn('{task.description}'), BarColumn(), TextColumn('{task.completed}/{task.total}')

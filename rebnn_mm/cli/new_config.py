@@ -19,11 +19,13 @@ from rich.table import Table
 
 from rebnn_mm.analysis.anchor_choice import Anchors, equal_classes, fitted_generator
 from rebnn_mm.cli.new_config_options import STEPS, parse_args
-from rebnn_mm.datasets.annotated_folder import WRITTEN, Annotated, BadAnnotations, as_coco, read_annotated
+from rebnn_mm.datasets.annotated_folder import WRITTEN, Annotated, as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import SPLITS
-from rebnn_mm.utils.checkpoint_check import QUANTIZER, match_keys, missing_checkpoint
-from rebnn_mm.utils.command_line import config_file, read_config, stop_if, stopping_on_mistakes, unwritable
-from rebnn_mm.utils.config_file import SCOPE, config_path, missing_config
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.checkpoint import QUANTIZER, check_checkpoint_file, match_keys
+from rebnn_mm.utils.command_line import check_writable, config_file
+from rebnn_mm.utils.config_file import SCOPE, config_path, read_config
+from rebnn_mm.utils.config_mistake import explained
 
 EDGES = (320, 480, 640)
 """Long edges of the network's input that are tried: the first at which few objects are small."""
@@ -105,6 +107,7 @@ PHOTOS = """\
 COLOURED = "    dict(type='PhotoMetricDistortion'),\n"
 
 
+@report_errors
 def main() -> None:
     configs = write_configs(parse_args())
     print('next:   ' + ' && '.join(f'rebnn train {shlex.quote(str(path))}' for path in configs))
@@ -127,22 +130,21 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         list[Path]: the configs, in the order of training.
     """
     out = config_of(args)
-    stop_if(None if out.suffix == '.py' else f'--out {out} must end in .py.')
-    stop_if(unwritable(out) or missing_config(args.base))
+    if out.suffix != '.py':
+        raise RebnnError(f'--out {out} must end in .py.')
+    check_writable(out)
     bases, configs = {out: args.base}, {out: read_config(config_file(args.base))}
-    stop_if(None if configs[out].get('model') else f'{args.base} has no model; name the config of a detector.')
+    if not configs[out].get('model'):
+        raise RebnnError(f'{args.base} has no model; name the config of a detector.')
     teacher_base, teacher = configs[out].model.get('teacher'), out.with_name(f'{out.stem}_teacher.py')
     taught = isinstance(teacher_base, str)
     if taught:
         # Trained first, so written first.
         bases = {teacher: shipped(teacher_base), **bases}
-        stop_if(unwritable(teacher) or missing_config(bases[teacher]))
+        check_writable(teacher)
         configs[teacher] = read_config(config_file(bases[teacher]))
     given = {split: path for split in SPLITS if (path := getattr(args, split)) is not None}
-    try:
-        data = read_annotated(args.data, given)
-    except BadAnnotations as error:
-        stop_if(str(error))
+    data = read_annotated(args.data, given)
     scale = tuple(args.size) if args.size else input_size(data)
     augment = args.augment or ('photos' if size_spread(data) >= SPREAD else 'none')
     kept = dict(negatives=args.negatives, emptied=not args.negatives)
@@ -151,7 +153,8 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     changes = {path: model_changes(config, len(data.classes), sides, labels) for path, config in configs.items()}
     models = {path: model for path, (model, _) in changes.items()}
     problem = f'{args.base} or the config of its teacher counts iterations; use configs that count epochs.'
-    stop_if(None if all((c.get('train_cfg') or {}).get('max_epochs') for c in configs.values()) else problem)
+    if not all((c.get('train_cfg') or {}).get('max_epochs') for c in configs.values()):
+        raise RebnnError(problem)
     length = steps_of(configs[out], data, args.negatives)
     epochs = args.epochs or max(12, math.ceil(STEPS / length))
     if args.start:
@@ -167,7 +170,8 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     annotations = f'{out.resolve().with_suffix("")}_'
     for path in (*bases, *(Path(f'{annotations}{split}.json') for split in data.splits)):
         problem = f'{path} is there already, and not as this command writes it: give another --out.'
-        stop_if(None if written_here(path) else problem)
+        if not written_here(path):
+            raise RebnnError(problem)
     out.parent.mkdir(parents=True, exist_ok=True)
     for split, photos in data.splits.items():
         Path(f'{annotations}{split}.json').write_text(json.dumps(as_coco(photos, data.classes)))
@@ -215,8 +219,8 @@ def _digest(text: str) -> str:
 
 def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
     """Options that start the backbone, and the shared head of a C4 detector, from a classifier, by dotted key."""
-    stop_if(missing_checkpoint(str(checkpoint)))
-    with stopping_on_mistakes(base):
+    check_checkpoint_file(str(checkpoint))
+    with explained(base):
         content = CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu')
     state = content.get('state_dict', content)
     learned = {key.removeprefix('backbone.'): value for key, value in state.items() if key.startswith('backbone.')}
@@ -231,7 +235,7 @@ def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
             match = match_keys(MODELS.build(part), learned)
         wrong = [key for key in (*match.missing, *match.reshaped) if not QUANTIZER.match(key)]
         if wrong:
-            stop_if(
+            raise RebnnError(
                 f'--start {checkpoint} does not fit the {path[-1]} of {name}: of {len(match.matched) + len(wrong)} '
                 f'parameters it lacks {len(wrong)}, for instance {wrong[0]}. Name a classifier of the same blocks, '
                 'trained with mmpretrain.'
@@ -317,13 +321,14 @@ def model_changes(
         for key in path:
             head = head.get(key) or {} if isinstance(head, dict) else {}
         if isinstance(head, list):
-            stop_if('the base has several box heads; name one with a single box head as --base.')
+            raise RebnnError('the base has several box heads; name one with a single box head as --base.')
         if 'num_classes' in head:
             inner: Any = dict(num_classes=classes)
             for key in reversed(path):
                 inner = {key: inner}
             changes.update(inner)
-    stop_if(None if changes else 'the base has no head with num_classes; name the config of a detector as --base.')
+    if not changes:
+        raise RebnnError('the base has no head with num_classes; name the config of a detector as --base.')
     images = base.model.get('data_preprocessor') or {}
     own: dict[str, Any] = {}
     if images.get('batch_augments'):

@@ -21,7 +21,9 @@ from rebnn_mm.analysis.rules import RULES
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file
-from rebnn_mm.utils.command_line import add_options, config_file, read_config, stop_if, unwritable
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.command_line import add_options, check_writable, config_file
+from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import explained
 
 
@@ -58,30 +60,31 @@ def shape_of_input(cfg: Config, args: argparse.Namespace) -> tuple[tuple[int, ..
     text = text_length(cfg)
     if text is None:
         if args.tokens is not None:
-            raise ValueError('the network takes images: use --shape HEIGHT WIDTH in place of --tokens.')
+            raise RebnnError('the network takes images: use --shape HEIGHT WIDTH in place of --tokens.')
         height, width, source = (*args.shape, '--shape') if args.shape else input_shape(cfg)
         return (height, width), source
     if args.shape:
-        raise ValueError('the network takes texts: use --tokens NUMBER in place of --shape.')
+        raise RebnnError('the network takes texts: use --tokens NUMBER in place of --shape.')
     return ((args.tokens,), '--tokens') if args.tokens else ((text[0],), text[1])
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     cfg = read_config(args.config, args.cfg_options)
-    stop_if(None if args.out is None else unwritable(args.out, inputs=[args.config]))
+    if args.out is not None:
+        check_writable(args.out, inputs=[args.config])
     try:
         shape, source = shape_of_input(cfg, args)
         with explained(cfg):
             built = build_network(cfg)
         network = network_cost(built, shape, args.rois)
-    except ValueError as problem:
-        stop_if(str(problem))
     except RuntimeError as problem:
-        stop_if(
-            f'{args.config}: the network does not run on {"x".join(map(str, shape))}: '
-            f'{first_sentence(problem)}. Give another input: --shape HEIGHT WIDTH, or --tokens NUMBER'
-        )
+        raise RebnnError(
+            f'the network does not run on {"x".join(map(str, shape))}: {first_sentence(problem)}.',
+            args.config,
+            'Give another input: --shape HEIGHT WIDTH, or --tokens NUMBER',
+        ) from problem
     rule = RULES[args.rule]
     if args.format == 'table':
         wide = shutil.get_terminal_size().columns if args.out is None and sys.stdout.isatty() else None

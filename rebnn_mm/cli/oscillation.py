@@ -24,8 +24,8 @@ from matplotlib.ticker import MaxNLocator
 from rebnn_mm.analysis.figure_style import DPI, LINE_STYLES, figure_style
 from rebnn_mm.analysis.weight_history import QUANTITIES, WeightHistory, read_weight_history
 from rebnn_mm.cli.curves import collect, read_entries
-from rebnn_mm.utils.command_line import stop_if
-from rebnn_mm.utils.picture import save_picture, unfit_picture
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.picture import check_picture, save_picture
 
 LAYERS_SHOWN = 4
 """Layers drawn unless --layers names others: more lines of each run are hard to tell apart."""
@@ -37,9 +37,9 @@ def run_labels(runs: Sequence[Path], labels: Sequence[str] | None) -> list[str]:
     """A name for each run, by default that of its work dir; ends the program if they do not tell the runs apart."""
     names = list(labels or [run.resolve().name for run in runs])
     if len(names) != len(runs):
-        stop_if(f'--labels names {len(names)} runs, and there are {len(runs)}. Give each run one label.')
+        raise RebnnError(f'--labels names {len(names)} runs, and there are {len(runs)}. Give each run one label.')
     if len(set(names)) < len(names):
-        stop_if(f'several runs have the same name in {names}. Tell them apart with --labels.')
+        raise RebnnError(f'several runs have the same name in {names}. Tell them apart with --labels.')
     return names
 
 
@@ -110,6 +110,7 @@ def plot(axis: Axes, epochs: Sequence[int], values: Sequence[float], **options: 
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
+@report_errors
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('runs', type=Path, nargs='+', metavar='RUN', help='work dir of a recorded run')
@@ -131,20 +132,16 @@ def main() -> None:
 
     labels = run_labels(args.runs, args.labels)
     out = args.out or args.runs[0] / 'oscillation.png'
-    stop_if(unfit_picture(out))
-    stop_if(
-        None
-        if len(labels) <= len(LINE_STYLES)
-        else f'{len(labels)} runs are more than there are line styles. Draw at most {len(LINE_STYLES)} at a time.'
-    )
-    try:
-        runs = {label: read_weight_history(run) for label, run in zip(labels, args.runs, strict=True)}
-        layers = args.layers or spread(next(iter(runs.values())).layers, LAYERS_SHOWN)
-        for history in runs.values():
-            for layer in layers:
-                history.flip_percent(layer)
-    except ValueError as error:
-        stop_if(str(error))
+    check_picture(out)
+    if len(labels) > len(LINE_STYLES):
+        raise RebnnError(
+            f'{len(labels)} runs are more than there are line styles. Draw at most {len(LINE_STYLES)} at a time.'
+        )
+    runs = {label: read_weight_history(run) for label, run in zip(labels, args.runs, strict=True)}
+    layers = args.layers or spread(next(iter(runs.values())).layers, LAYERS_SHOWN)
+    for history in runs.values():
+        for layer in layers:
+            history.flip_percent(layer)
     losses = {label: loss_by_epoch(run, runs[label]) for label, run in zip(labels, args.runs, strict=True)}
 
     with figure_style():

@@ -18,12 +18,14 @@ import os
 from mmengine.registry import init_default_scope
 from mmengine.runner import load_checkpoint
 
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.registry import MODELS
-from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
-from rebnn_mm.utils.command_line import config_file, read_config, stop_if
-from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
+from rebnn_mm.utils.command_line import config_file
+from rebnn_mm.utils.config_file import read_config
 
 
+@report_errors
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('config', type=config_file, help='config the checkpoint was trained with')
@@ -31,23 +33,23 @@ def main() -> None:
     parser.add_argument('directory', help='directory to write; must not exist, or be empty')
     parser.add_argument('--push', metavar='OWNER/NAME', help='upload the directory of a model of images to the hub')
     args = parser.parse_args()
-    stop_if(missing_config(args.config) or missing_checkpoint(args.checkpoint))
-    if os.path.exists(args.directory) and (not os.path.isdir(args.directory) or os.listdir(args.directory)):
-        stop_if(f'{args.directory} exists already. Give the name of a new directory.')
     cfg = read_config(args.config)
+    check_checkpoint_file(args.checkpoint)
+    if os.path.exists(args.directory) and (not os.path.isdir(args.directory) or os.listdir(args.directory)):
+        raise RebnnError(f'{args.directory} exists already. Give the name of a new directory.')
     if str(cfg.model.get('type')).rpartition('.')[2] != 'TextClassifier':
         save_image_model(args)
         return
     if args.push:
-        stop_if('--push uploads models of images; upload this directory by hf upload.')
+        raise RebnnError('--push uploads models of images; upload this directory by hf upload.')
     init_default_scope(cfg.get('default_scope', 'mmengine'))
     from rebnn_mm.models.language import save_pretrained
 
     try:
         model = MODELS.build(cfg.model)
-    except (ValueError, ImportError) as error:
-        stop_if(str(error))
-    stop_if(mismatched_checkpoint(model, args.checkpoint))
+    except ImportError as error:
+        raise RebnnError(str(error)) from error
+    check_checkpoint(model, args.checkpoint)
     load_checkpoint(model, args.checkpoint, map_location='cpu')
     save_pretrained(model, args.directory)
     print(f'{args.directory}: {", ".join(sorted(os.listdir(args.directory)))}')
@@ -58,16 +60,12 @@ def save_image_model(args: argparse.Namespace) -> None:
     try:
         from rebnn_mm.export.hub import HubModel
     except ModuleNotFoundError as error:
-        stop_if(f"{error.name} is not installed. Run: pip install 'rebnn_mm[hub]'")
-    from rebnn_mm.deploy.errors import ModelFileError
+        raise RebnnError(f'{error.name} is not installed', fix="Run: pip install 'rebnn_mm[hub]'") from error
     from rebnn_mm.deploy.hub import explained
 
-    try:
-        model = HubModel.from_checkpoint(args.config, args.checkpoint)
-        model.save_pretrained(args.directory)
-        print(f'{args.directory}: {", ".join(sorted(os.listdir(args.directory)))}')
-        if args.push:
-            with explained(f'--push {args.push}', args.push):
-                print(model.push_to_hub(args.push))
-    except (ValueError, OSError, ModelFileError) as error:
-        stop_if(str(error))
+    model = HubModel.from_checkpoint(args.config, args.checkpoint)
+    model.save_pretrained(args.directory)
+    print(f'{args.directory}: {", ".join(sorted(os.listdir(args.directory)))}')
+    if args.push:
+        with explained(f'--push {args.push}', args.push):
+            print(model.push_to_hub(args.push))

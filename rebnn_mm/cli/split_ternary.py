@@ -14,23 +14,24 @@ import os
 
 import torch
 
-from rebnn_mm.utils.command_line import stop_if
+from rebnn_mm.errors import RebnnError, report_errors
 
 
+@report_errors
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('ternary', help='directory of the ternary classifier')
     parser.add_argument('directory', help='directory to write; must not exist, or be empty')
     args = parser.parse_args()
     if os.path.exists(args.directory) and (not os.path.isdir(args.directory) or os.listdir(args.directory)):
-        stop_if(f'{args.directory} exists already. Give the name of a new directory.')
+        raise RebnnError(f'{args.directory} exists already. Give the name of a new directory.')
     try:
         from rebnn_mm.models.language import load_pretrained, save_pretrained
         from rebnn_mm.models.language.split import split_pretrained
 
         split = split_pretrained(args.ternary)
-    except (ValueError, ImportError) as error:
-        stop_if(str(error))
+    except ImportError as error:
+        raise RebnnError(str(error)) from error
     save_pretrained(split, args.directory)
     # In float32 a rounding can turn the sign of an input that is nearly 0, which a logit shows.
     ternary, split = load_pretrained(args.ternary).double(), load_pretrained(args.directory).double()

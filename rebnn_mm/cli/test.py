@@ -18,21 +18,22 @@ from mmengine.evaluator import DumpResults
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
-from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
+from rebnn_mm.cli.checks.environment import require_environment
+from rebnn_mm.cli.checks.labels import check_labels
+from rebnn_mm.cli.checks.model import check_model
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.command_line import (
     TESTING,
     add_common_arguments,
+    check_sections,
+    check_writable,
     config_file,
     load_config,
-    missing_sections,
-    stop_if,
-    stop_on_broken_environment,
-    stopping_on_mistakes,
-    unwritable,
 )
-from rebnn_mm.utils.dataset_check import missing_data, shifted_labels
-from rebnn_mm.utils.encoder_check import missing_encoder
-from rebnn_mm.utils.model_check import unfit_model
+from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.data_files import check_data
+from rebnn_mm.utils.encoders import check_encoders
 from rebnn_mm.utils.score_table import print_scores
 
 
@@ -55,18 +56,20 @@ def enable_painting(cfg: Config, flag: str, **options: Any) -> None:
     """Turn on the config's visualization hook for a flag, with options that mmdet's and mmpretrain's have."""
     hook = cfg.default_hooks.get('visualization')
     if hook is None:
-        stop_if(
+        raise RebnnError(
             f'{flag} needs a hook that paints, and the config has none. Add it to default_hooks: '
             "visualization=dict(type='DetVisualizationHook'), or VisualizationHook for a classifier."
         )
     hook.update({'enable' if cfg.get('default_scope') == 'mmpretrain' else 'draw': True, **options})
 
 
-def missing_display() -> str | None:
-    """One sentence where no window can open, in which matplotlib would show nothing and say nothing."""
-    if sys.platform != 'linux' or os.environ.get('DISPLAY') or os.environ.get('WAYLAND_DISPLAY'):
-        return None
-    return 'there is no display to --show images on (DISPLAY is not set). Write them to a folder with --show-dir.'
+def check_display() -> None:
+    """Refuse to show images where no window can open, in which matplotlib would show nothing and say nothing."""
+    if sys.platform == 'linux' and not (os.environ.get('DISPLAY') or os.environ.get('WAYLAND_DISPLAY')):
+        raise RebnnError(
+            'there is no display to --show images on (DISPLAY is not set)',
+            fix='Write them to a folder with --show-dir.',
+        )
 
 
 def enable_tta(cfg: Config) -> None:
@@ -100,24 +103,27 @@ def dump_predictions(cfg: Config, path: str) -> DumpResults:
     return DumpDetResults(out_file_path=path)
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     if args.out is not None and not args.out.endswith(('.pkl', '.pickle')):
-        stop_if(f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.')
+        raise RebnnError(
+            f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.'
+        )
     if args.out is not None:
-        stop_if(unwritable(args.out, inputs=[args.config, args.checkpoint]))
+        check_writable(args.out, inputs=[args.config, args.checkpoint])
     cfg = load_config(args)
     cfg.load_from = args.checkpoint
     cfg.resume = False
-    stop_if(missing_sections(cfg, TESTING))
-    stop_if(missing_data(cfg, ['test']))
-    stop_if(missing_encoder(cfg, ['test']))
-    stop_if(missing_checkpoint(args.checkpoint))
-    stop_on_broken_environment(cfg)
-    stop_if(shifted_labels(cfg, ['test']))
-    stop_if(unfit_model(cfg))
+    check_sections(cfg, TESTING)
+    check_data(cfg, ['test'])
+    check_encoders(cfg, ['test'])
+    check_checkpoint_file(args.checkpoint)
+    require_environment(cfg)
+    check_labels(cfg, ['test'])
+    check_model(cfg)
     if args.show:
-        stop_if(missing_display())
+        check_display()
     if args.show or args.show_dir:
         folder = 'out_dir' if cfg.get('default_scope') == 'mmpretrain' else 'test_out_dir'
         options = {} if args.show_dir is None else {folder: args.show_dir}
@@ -125,9 +131,9 @@ def main() -> None:
     if args.tta:
         enable_tta(cfg)
 
-    with stopping_on_mistakes(cfg):
+    with explained(cfg):
         runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
-        stop_if(mismatched_checkpoint(getattr(runner.model, 'module', runner.model), args.checkpoint))
+        check_checkpoint(getattr(runner.model, 'module', runner.model), args.checkpoint)
         if args.out is not None:
             runner.test_evaluator.metrics.append(dump_predictions(cfg, args.out))
         scores: dict[str, Any] = runner.test()

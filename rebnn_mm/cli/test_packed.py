@@ -14,20 +14,14 @@ import warnings
 
 from mmengine.evaluator import DumpResults
 
-from rebnn_mm.deploy import DeployError, RawModel, TextClassifier, load
+from rebnn_mm.cli.checks.labels import check_labels
+from rebnn_mm.deploy import RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import build_runner, other_preparation
-from rebnn_mm.utils.command_line import (
-    TESTING,
-    add_options,
-    config_file,
-    load_config,
-    missing_sections,
-    stop_if,
-    stopping_on_mistakes,
-    unwritable,
-)
-from rebnn_mm.utils.dataset_check import missing_data, shifted_labels
+from rebnn_mm.utils.command_line import TESTING, add_options, check_sections, check_writable, config_file, load_config
+from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.score_table import print_scores
 
 
@@ -52,37 +46,31 @@ def load_packed(args: argparse.Namespace) -> Loaded:
         try:
             return load(args.model, threads=args.threads, use_library=not args.no_library)
         except RuntimeWarning as warning:
-            stop_if(f'{warning} --no-library scores it all the same.')
-        except ValueError as error:
-            stop_if(str(error))
-    raise AssertionError('stop_if ends the program')
+            raise RebnnError(str(warning), fix='--no-library scores it all the same.') from warning
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     if args.out is not None and not args.out.endswith(('.pkl', '.pickle')):
-        stop_if(f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.')
+        raise RebnnError(
+            f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.'
+        )
     if args.out is not None:
-        stop_if(unwritable(args.out, inputs=[args.config, args.model]))
+        check_writable(args.out, inputs=[args.config, args.model])
     cfg = load_config(args)
-    stop_if(missing_sections(cfg, TESTING))
-    stop_if(missing_data(cfg, ['test']) or shifted_labels(cfg, ['test']))
+    check_sections(cfg, TESTING)
+    check_data(cfg, ['test'])
+    check_labels(cfg, ['test'])
     packed = load_packed(args)
-    try:
-        with stopping_on_mistakes(cfg):
-            runner = build_runner(cfg, packed)
+    with explained(cfg):
+        runner = build_runner(cfg, packed)
         if args.out is not None:
             runner.test_evaluator.metrics.append(DumpResults(out_file_path=args.out))
         note = None if isinstance(packed, RawModel | TextClassifier) else other_preparation(packed, cfg)
-    except ValueError as error:
-        stop_if(str(error))
-    if note is not None:
-        print(note, file=sys.stderr)
-    try:
-        with stopping_on_mistakes(cfg):
-            scores = runner.test()
-    except DeployError as error:
-        stop_if(str(error))
+        if note is not None:
+            print(note, file=sys.stderr)
+        scores = runner.test()
     print_scores(scores)
     count = len(runner.test_dataloader.dataset)
     what = 'texts' if isinstance(packed, TextClassifier) else 'images'

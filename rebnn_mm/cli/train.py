@@ -23,31 +23,21 @@ from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
 from rebnn_mm.analysis.rate_schedule import rate_schedule
+from rebnn_mm.cli.checks.environment import require_environment
+from rebnn_mm.cli.checks.labels import check_batches, check_classes, check_labels
+from rebnn_mm.cli.checks.model import check_model
+from rebnn_mm.cli.checks.resume import ResumeCheck
 from rebnn_mm.cli.test import enable_painting
 from rebnn_mm.engine.bfloat16_optim_wrapper import multiplies_bfloat16
 from rebnn_mm.engine.binary_hook import has_epochs
 from rebnn_mm.engine.loss_check_hook import LossCheckHook
 from rebnn_mm.engine.progress_hook import ProgressHook, QuietRunner
-from rebnn_mm.utils.checkpoint_check import (
-    latest_checkpoint,
-    mismatched_checkpoint,
-    missing_checkpoint,
-    unfit_state,
-)
-from rebnn_mm.utils.command_line import (
-    INTERRUPTED,
-    TRAINING,
-    add_common_arguments,
-    config_file,
-    load_config,
-    missing_sections,
-    stop_if,
-    stop_on_broken_environment,
-    stopping_on_mistakes,
-)
-from rebnn_mm.utils.dataset_check import missing_data, no_batch, shifted_labels, too_few_classes
-from rebnn_mm.utils.encoder_check import missing_encoder
-from rebnn_mm.utils.model_check import unfit_model
+from rebnn_mm.errors import INTERRUPTED, RebnnError, report_errors, stop
+from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file, latest_checkpoint
+from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, check_sections, config_file, load_config
+from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.data_files import check_data
+from rebnn_mm.utils.encoders import check_encoders
 
 
 def parse_args() -> argparse.Namespace:
@@ -90,7 +80,7 @@ def apply_views(cfg: Config, args: argparse.Namespace) -> None:
     for name in args.log_to:
         kind, package = BACKENDS[name]
         if find_spec(package) is None:
-            stop_if(f'--log-to {name} needs a package that is not installed. Run: pip install {package}')
+            raise RebnnError(f'--log-to {name} needs a package that is not installed. Run: pip install {package}')
         if cfg.get('visualizer') is None:
             cfg.visualizer = dict(type='Visualizer', vis_backends=[dict(type='LocalVisBackend')])
         cfg.visualizer.vis_backends = [*(cfg.visualizer.get('vis_backends') or []), dict(type=kind)]
@@ -98,15 +88,14 @@ def apply_views(cfg: Config, args: argparse.Namespace) -> None:
         enable_painting(cfg, '--val-pictures')
 
 
-def amp_problem(cfg: Config) -> str | None:
-    """One sentence if the config wants mixed precision where it cannot be had, ``None`` otherwise."""
-    if cfg.optim_wrapper.get('type') != 'AmpOptimWrapper' or get_device() not in ('cpu', 'mps'):
-        return None
-    return (
-        'AmpOptimWrapper, the mixed precision of mmengine, needs a GPU, and this machine offers '
-        f"{get_device()}. Train with optim_wrapper.type='OptimWrapper' and without --amp; on a processor with "
-        'AVX512_BF16 or AMX, --amp takes bfloat16 instead.'
-    )
+def check_amp(cfg: Config) -> None:
+    """Refuse mixed precision where it cannot be had."""
+    if cfg.optim_wrapper.get('type') == 'AmpOptimWrapper' and get_device() in ('cpu', 'mps'):
+        raise RebnnError(
+            f'AmpOptimWrapper, the mixed precision of mmengine, needs a GPU, and this machine offers {get_device()}.',
+            fix="Train with optim_wrapper.type='OptimWrapper' and without --amp; on a processor with AVX512_BF16 or "
+            'AMX, --amp takes bfloat16 instead.',
+        )
 
 
 def apply_flags(cfg: Config, args: argparse.Namespace) -> None:
@@ -120,7 +109,7 @@ def apply_flags(cfg: Config, args: argparse.Namespace) -> None:
         cfg.optim_wrapper.loss_scale = 'dynamic'
     if args.auto_scale_lr:
         if 'base_batch_size' not in (cfg.get('auto_scale_lr') or {}):
-            stop_if(
+            raise RebnnError(
                 '--auto-scale-lr needs to know the batch size the learning rate was made for, and the config does not '
                 'say. Add auto_scale_lr = dict(base_batch_size=...) to it.'
             )
@@ -138,31 +127,6 @@ def starting_checkpoint(cfg: Config) -> str | None:
     if cfg.get('resume') and cfg.get('load_from') is None:
         return latest_checkpoint(cfg.work_dir)
     return cfg.get('load_from')
-
-
-class ResumeCheck(Hook):
-    """Stops where the state of a checkpoint does not fit the config, and says so where nothing is left to train."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Before optimizer and schedules are loaded."""
-        problem = unfit_state(runner, checkpoint)
-        stop_if(
-            problem
-            and f'--resume: {self.path} {problem}. To go on with the new settings, start from its weights: '
-            f'--cfg-options load_from={self.path} without --resume.'
-        )
-        if 'optimizer' not in checkpoint:
-            runner.logger.warning(
-                f'--resume: {self.path} has no state of the optimizer (save_optimizer=False of CheckpointHook), whose '
-                'momenta start anew.'
-            )
-        unit, whole = ('epoch', runner.max_epochs) if has_epochs(runner) else ('iter', runner.max_iters)
-        done = checkpoint.get('meta', {}).get(unit, 0)
-        if done >= whole:
-            runner.logger.warning(f'--resume: {self.path} is at {unit} {done} of {whole}; nothing is left to train.')
 
 
 class InterruptHook(Hook):
@@ -194,8 +158,8 @@ class InterruptHook(Hook):
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def idle_problem(cfg: Config, runner: Runner) -> str | None:
-    """One sentence if the learning rate falls to nothing well before the training ends, ``None`` otherwise.
+def check_schedule(cfg: Config, runner: Runner) -> None:
+    """Refuse a learning rate that falls to nothing well before the training ends.
 
     So it is where a training is made longer and its schedule is not.
     """
@@ -203,20 +167,21 @@ def idle_problem(cfg: Config, runner: Runner) -> str | None:
     entries = [given] if isinstance(given, dict) and 'type' in given else given
     lr = (cfg.optim_wrapper.get('optimizer') or {}).get('lr')
     if not lr or isinstance(entries, dict):  # several optimizers, each with a schedule of its own
-        return None
+        return
     epochs = runner.max_epochs if has_epochs(runner) else None
     length, steps = len(runner.train_dataloader), runner.max_iters
     lasts = [entry.get('end', steps) * (length if epochs and entry.get('by_epoch', True) else 1) for entry in entries]
     if max(lasts, default=steps) >= steps:  # the usual case; to go through a long schedule takes seconds
-        return None
+        return
     moving = rate_schedule(entries, lr, steps, length, epochs).moving
     if moving is None or steps - moving <= steps // 20:
-        return None
+        return
     unit, key = (length, 'max_epochs') if epochs else (1, 'max_iters')
     fits, asked = math.ceil(moving / unit), steps // unit
-    return (
-        f'param_scheduler: the rate falls to 0 after {fits} of {asked} {key[4:]}, and nothing is learned in the rest. '
-        f'Make its entries as long as the training (end, T_max, milestones), or set train_cfg.{key}={fits}.'
+    raise RebnnError(
+        f'the rate falls to 0 after {fits} of {asked} {key[4:]}, and nothing is learned in the rest.',
+        'param_scheduler',
+        f'Make its entries as long as the training (end, T_max, milestones), or set train_cfg.{key}={fits}.',
     )
 
 
@@ -245,34 +210,35 @@ def shown(runner: Runner) -> Iterator[None]:
         yield
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     cfg = load_config(args)
-    stop_if(missing_sections(cfg, TRAINING))
+    check_sections(cfg, TRAINING)
     apply_flags(cfg, args)
     apply_views(cfg, args)
     splits = ['train', 'val'] if cfg.get('val_cfg') is not None else ['train']
-    stop_if(missing_data(cfg, splits))
-    stop_if(missing_encoder(cfg, splits))
+    check_data(cfg, splits)
+    check_encoders(cfg, splits)
     checkpoint = starting_checkpoint(cfg)
     if checkpoint is not None:
-        stop_if(missing_checkpoint(checkpoint))
+        check_checkpoint_file(checkpoint)
         cfg.load_from = checkpoint
-    stop_on_broken_environment(cfg)
-    stop_if(shifted_labels(cfg))
-    stop_if(unfit_model(cfg))
-    stop_if(amp_problem(cfg))
+    require_environment(cfg)
+    check_labels(cfg)
+    check_model(cfg)
+    check_amp(cfg)
 
-    with stopping_on_mistakes(cfg), ExitStack() as stack:
+    with explained(cfg), ExitStack() as stack:
         runner = build_runner(cfg, args.verbose)
         stack.enter_context(shown(runner))
         model = getattr(runner.model, 'module', runner.model)
         if checkpoint is not None:
-            stop_if(mismatched_checkpoint(model, checkpoint, partial=not cfg.get('resume')))
-        stop_if(too_few_classes(model, runner.train_dataloader.dataset))
+            check_checkpoint(model, checkpoint, partial=not cfg.get('resume'))
+        check_classes(model, runner.train_dataloader.dataset)
         if has_epochs(runner):  # else batches go on over the end of the data
-            stop_if(no_batch(runner.train_dataloader))
-        stop_if(idle_problem(cfg, runner))
+            check_batches(runner.train_dataloader)
+        check_schedule(cfg, runner)
         if cfg.get('resume') and checkpoint is not None:
             runner.register_hook(ResumeCheck(checkpoint))
         for hook in (LossCheckHook(), InterruptHook()):
@@ -280,4 +246,4 @@ def main() -> None:
         try:
             runner.train()
         except KeyboardInterrupt:
-            stop_if(interruption(cfg.work_dir), code=INTERRUPTED)
+            stop(interruption(cfg.work_dir), INTERRUPTED)

@@ -20,10 +20,11 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 
-from rebnn_mm.deploy.errors import DeployError
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.deploy.zoo import cards, in_zoo
-from rebnn_mm.utils.command_line import add_options, config_file, read_config, stop_if, unwritable
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.command_line import add_options, check_writable, config_file
+from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import explained
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     from rebnn_mm.deploy.loading import load, located
@@ -53,17 +55,16 @@ def main() -> None:
     from rebnn_mm.export.source import image_size
     from rebnn_mm.export.unpack import fit_norms, unpack
 
-    try:
-        path = Path(located(args.model))
-        metadata = load(path, use_library=False).metadata
-    except DeployError as error:
-        stop_if(str(error))
+    path = Path(located(args.model))
+    metadata = load(path, use_library=False).metadata
     config = args.config or next(
         (config_file(card['config']) for card in cards() if in_zoo(args.model) and card['name'] == path.stem), None
     )
     if config is None:
-        stop_if(f'which network {path} is, only its config says: give it as --config ({metadata.config} packed it).')
-    stop_if(unwritable(args.checkpoint, inputs=[path, config, *(args.images or [])]))
+        raise RebnnError(
+            f'which network {path} is, only its config says: give it as --config ({metadata.config} packed it).'
+        )
+    check_writable(args.checkpoint, inputs=[path, config, *(args.images or [])])
     cfg = read_config(str(config), args.cfg_options)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     try:
@@ -76,9 +77,9 @@ def main() -> None:
         meta = dict(dataset_meta=dict(classes=metadata.classes), cfg=cfg.pretty_text)
         with whole_file(args.checkpoint) as part:
             torch.save(dict(meta=meta, state_dict=model.state_dict()), part)
-    except (ValueError, OSError) as error:
+    except (RebnnError, OSError) as error:
         # images are found by what finds those of the exporter's flag
-        stop_if(f'{path}: {error}'.replace('--int8', '--images'))
+        raise RebnnError(str(error).replace('--int8', '--images'), str(path)) from error
     print(f'{args.checkpoint}: {len(model.state_dict())} tensors from {path.name}, checked against the file')
     if left:
         print(f'not in the file, left as a new model has them: {", ".join(left)}')

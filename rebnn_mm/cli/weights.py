@@ -22,8 +22,8 @@ from matplotlib.figure import Figure
 from rebnn_mm.analysis.figure_style import COLOURS, DPI, figure_style
 from rebnn_mm.analysis.weight_history import ChannelWeights, read_weight_history
 from rebnn_mm.cli.oscillation import run_labels
-from rebnn_mm.utils.command_line import stop_if
-from rebnn_mm.utils.picture import save_picture, unfit_picture
+from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.picture import check_picture, save_picture
 
 COLUMNS = 5
 """Epochs drawn unless --epochs names others."""
@@ -77,6 +77,7 @@ def draw_cell(axis: Axes, cell: ChannelWeights, edges: np.ndarray) -> None:
         axis.axvline(cell.alpha, label=r'$\pm\alpha$, scaling factor', **marks)
 
 
+@report_errors
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('runs', type=Path, nargs='+', metavar='RUN', help='work dir of a recorded run')
@@ -95,33 +96,29 @@ def main() -> None:
 
     labels = run_labels(args.runs, args.labels)
     out = args.out or args.runs[0] / 'weights.png'
-    stop_if(unfit_picture(out))
+    check_picture(out)
     rows: dict[str, Row] = {}
-    try:
-        histories = [read_weight_history(run) for run in args.runs]
-        stop_if(None if histories[0].channels else f'{args.runs[0]} has a record, but of no latent weights.')
-        layer = args.layer or histories[0].channels[0][0]
-        channels = args.channel or [channel for name, channel in histories[0].channels if name == layer]
-        # A layer that is not recorded has no channels to go through, and is named here.
-        for label, history in zip(labels, histories, strict=True):
-            for channel in channels or [0]:
-                rows[f'{label}\nchannel {channel}'] = history.latent_weights(layer, channel)
-    except ValueError as error:
-        stop_if(str(error))
+    histories = [read_weight_history(run) for run in args.runs]
+    if not histories[0].channels:
+        raise RebnnError(f'{args.runs[0]} has a record, but of no latent weights.')
+    layer = args.layer or histories[0].channels[0][0]
+    channels = args.channel or [channel for name, channel in histories[0].channels if name == layer]
+    # A layer that is not recorded has no channels to go through, and is named here.
+    for label, history in zip(labels, histories, strict=True):
+        for channel in channels or [0]:
+            rows[f'{label}\nchannel {channel}'] = history.latent_weights(layer, channel)
     shared = sorted(set.intersection(*(set(row) for row in rows.values())))
     missing = sorted(set(args.epochs or []) - set(shared))
-    stop_if(
-        f'no latent weights of epoch {missing[0]} in every run; recorded: {", ".join(map(str, shared))}.'
-        if missing
-        else None
-    )
+    if missing:
+        raise RebnnError(
+            f'no latent weights of epoch {missing[0]} in every run; recorded: {", ".join(map(str, shared))}.'
+        )
     epochs = args.epochs or spread(shared, COLUMNS)
     diverged = [epoch for epoch in epochs for row in rows.values() if not np.isfinite(row[epoch].values).all()]
-    stop_if(
-        f'latent weights of epoch {diverged[0]} are not finite: training has diverged. Choose earlier --epochs.'
-        if diverged
-        else None
-    )
+    if diverged:
+        raise RebnnError(
+            f'latent weights of epoch {diverged[0]} are not finite: training has diverged. Choose earlier --epochs.'
+        )
     with figure_style():
         save_picture(draw(rows, epochs, layer), out, dpi=DPI)
     print(f'{out}: {layer}, channel {", ".join(map(str, channels))}, epoch {", ".join(map(str, epochs))}')

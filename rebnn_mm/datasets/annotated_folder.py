@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
+from ..errors import RebnnError
 from .csv_boxes import csv_files, read_csv
 from .photo_places import (
     IMAGES,
-    BadAnnotations,
     Box,
     Photo,
     Places,
     beginning,
     broken,
     by_folder,
+    refuse_wrong,
     split_of_folder,
-    stop_if_wrong,
 )
 from .yolo_labels import looks_like_yolo, read_yolo, yolo_file, yolo_names_file
 
@@ -88,7 +88,7 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
         given: COCO's or a CSV file of a split, where its name does not say it.
 
     Raises:
-        BadAnnotations: there are none, or they do not fit the images.
+        RebnnError: there are none, or they do not fit the images.
 
     Example:
         >>> from rebnn_mm.utils.config_file import get_config_dir
@@ -99,7 +99,7 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     """
     folder = Path(folder).resolve()
     if not folder.is_dir():
-        raise BadAnnotations(f'there is no folder {folder}.')
+        raise RebnnError(f'there is no folder {folder}.')
     places = Places(folder)
     named = {split: Path(path).resolve() for split, path in (given or {}).items()}
     splits, order = _read(places, named)
@@ -107,10 +107,10 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     splits = _with_validation(splits, notes)
     splits = {split: _all_mended(photos, notes) for split, photos in splits.items()}
     if not any(not box.crowd for photo in splits['train'] for box in photo.boxes):
-        raise BadAnnotations(f'no image of {folder} that is for training has a box, those of crowds not counted.')
+        raise RebnnError(f'no image of {folder} that is for training has a box, those of crowds not counted.')
     boxes = [box for photos in splits.values() for photo in photos for box in photo.boxes]
     if all(max(box.left + box.width, box.top + box.height) <= 1 for box in boxes):
-        raise BadAnnotations(
+        raise RebnnError(
             f'every box of {folder} lies within the first pixel of its image. They are counted in pixels, not as '
             'shares of the width and height.'
         )
@@ -143,7 +143,7 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
     if label is not None and names is not None:
         return read_yolo(names, places)
     if label is not None:
-        raise BadAnnotations(
+        raise RebnnError(
             f"{label} is of YOLO's form, and nothing names the classes: write {folder / 'data.yaml'} with the lines "
             'train: (folder of images), val: (another) and names: [first, second], or a classes.txt with a name in '
             'each line.'
@@ -151,7 +151,7 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
     tables = csv_files(folder)
     if tables:
         return read_csv(tables, places)
-    raise BadAnnotations(_nothing_read(folder))
+    raise RebnnError(_nothing_read(folder))
 
 
 def _is_voc(path: Path) -> bool:
@@ -225,7 +225,7 @@ def _coco_files(folder: Path, named: Mapping[str, Path]) -> dict[str, Path]:
         found.pop('', None)
     several = next((paths for paths in found.values() if len(paths) > 1), None)
     if several is not None:
-        raise BadAnnotations(
+        raise RebnnError(
             f'{several[0]} and {several[1]} could both be the annotations of one split. Name those to use: --train '
             'FILE --val FILE --test FILE.'
         )
@@ -305,8 +305,8 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                 size = int(image.get('width') or 0), int(image.get('height') or 0)
                 photos[file] = places.photo(file, size, boxes.pop(number, []), wrong)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise BadAnnotations(f"{path} is not of COCO's form ({type(error).__name__}: {error}).") from None
-        stop_if_wrong(path, wrong)
+            raise RebnnError(f"{path} is not of COCO's form ({type(error).__name__}: {error}).") from None
+        refuse_wrong(path, wrong)
         splits[split] = list(photos.values())
         order.update(dict.fromkeys(in_order))
     return splits, list(order)
@@ -341,7 +341,7 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
             wrong.append(f'{places.missing(named or path.stem)}, for {path}')
             continue
         photos[path] = places.photo(file, (size[0], size[1]), boxes, wrong)
-    stop_if_wrong(folder, wrong)
+    refuse_wrong(folder, wrong)
     splits = _voc_lists(folder, photos, places.notes)
     if not splits:
         splits = by_folder(list(photos.values()), places, list(photos))
@@ -362,7 +362,7 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
         lines = [line.strip() for line in listed.read_text(encoding='utf-8-sig').splitlines() if line.strip()]
         found = {line: by_stem.get(line) or by_stem.get(Path(line).stem, []) for line in lines}
         if lines and not any(found.values()):
-            raise BadAnnotations(
+            raise RebnnError(
                 f"{listed}: no line of it is the name of an XML file without its ending; the first is '{lines[0]}'."
             )
         notes += [f'lines of lists have no annotations\t{line} in {listed.name}' for line in found if not found[line]]
@@ -379,7 +379,7 @@ def _voc_lists(folder: Path, photos: Mapping[Path, Photo], notes: list[str]) -> 
 
 def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[str, list[Photo]]:
     if 'train' not in splits:
-        raise BadAnnotations(
+        raise RebnnError(
             f'there are annotations of {" and ".join(splits)}, but none to train on. Name the file of those: '
             '--train FILE.'
         )
@@ -394,7 +394,7 @@ def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[s
         return {**splits, 'val': splits['test']}
     photos = sorted(splits['train'])
     if len(photos) < 2:
-        raise BadAnnotations('one image is too few: some are trained on, others validated on.')
+        raise RebnnError('one image is too few: some are trained on, others validated on.')
     random.Random(0).shuffle(photos)
     count = max(1, round(VALIDATION * len(photos)))
     chosen = _spared(photos, count)

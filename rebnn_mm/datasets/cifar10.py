@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import Dataset
 
+from rebnn_mm.errors import RebnnError
+
 DOWNLOAD = 'https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz'
 
 
@@ -65,7 +67,7 @@ class CIFAR10Archive(BaseDataset):
         **kwargs: Any,
     ) -> None:
         if split not in self.BATCHES:
-            raise ValueError(f"CIFAR10Archive: split={split!r} is unknown. Use 'train' or 'test'.")
+            raise RebnnError(f"CIFAR10Archive: split={split!r} is unknown. Use 'train' or 'test'.")
         self.split = split
         super().__init__(data_root=data_root, data_prefix=data_prefix, **kwargs)
 
@@ -142,7 +144,7 @@ class CIFAR10Resident(Dataset):
         device: str | None = None,
     ) -> None:
         if padding < 0:
-            raise ValueError(f'CIFAR10Resident: padding={padding} must be at least 0.')
+            raise RebnnError(f'CIFAR10Resident: padding={padding} must be at least 0.')
         archive = CIFAR10Archive(split, data_root=data_root, data_prefix=data_prefix, indices=indices)
         self.metainfo = archive.metainfo
         self.padding = padding

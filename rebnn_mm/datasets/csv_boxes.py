@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .photo_places import IMAGES, BadAnnotations, Box, Photo, Places, beginning, broken, by_folder, stop_if_wrong
+from ..errors import RebnnError
+from .photo_places import IMAGES, Box, Photo, Places, beginning, broken, by_folder, refuse_wrong
 
 COLUMNS = {
     'file': ('filename', 'file', 'filepath', 'image', 'imagepath', 'imagename', 'imagefile', 'path', 'img', 'imageid'),
@@ -57,7 +58,7 @@ def csv_files(folder: Path) -> dict[str, Path]:
     """The CSV file with boxes of each split, by the file's name; a single one is 'train'.
 
     Raises:
-        BadAnnotations: two could be for the same split.
+        RebnnError: two could be for the same split.
     """
     tables = [path for path in sorted(folder.rglob('*.csv')) if _read_table(path) is not None]
     if len(tables) == 1:
@@ -66,7 +67,7 @@ def csv_files(folder: Path) -> dict[str, Path]:
     for path in tables:
         split = beginning(re.findall('[A-Za-z]+', path.stem)) or beginning(reversed(path.parent.parts)) or 'train'
         if split in found:
-            raise BadAnnotations(
+            raise RebnnError(
                 f'{found[split]} and {path} could both be the boxes of one split. Name those to use: --train FILE '
                 '--val FILE --test FILE.'
             )
@@ -85,13 +86,13 @@ def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[
         places: the images of the folder.
 
     Raises:
-        BadAnnotations: a file is not of that form, or a row does not fit; the message names it.
+        RebnnError: a file is not of that form, or a row does not fit; the message names it.
     """
     splits: dict[str, list[Photo]] = {}
     for split, path in files.items():
         table = _read_table(path)
         if table is None:
-            raise BadAnnotations(
+            raise RebnnError(
                 f'{path} has no columns of a box. Name them in its first row: filename, xmin, ymin, xmax, ymax, class.'
             )
         wrong: list[str] = []
@@ -113,7 +114,7 @@ def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[
             box = _box(f'row {number}', row[table.name].strip(), texts, table.corners, size if shares else None, wrong)
             if box is not None:
                 photo.boxes.append(box)
-        stop_if_wrong(path, wrong)
+        refuse_wrong(path, wrong)
         if shares:
             places.notes.append(f'boxes are read as shares of the width and height\t{path.name}')
         for (own, _), photo in photos.items():

@@ -12,6 +12,7 @@ from mmengine.logging import print_log
 from mmengine.registry import DATASETS, FUNCTIONS
 from torch.nn.utils.rnn import pad_sequence
 
+from ..errors import RebnnError
 from .glue_tasks import GLUETask, glue_task
 
 DOWNLOAD = 'https://gluebenchmark.com/tasks'
@@ -96,12 +97,12 @@ class GLUEDataset(BaseDataset):
                         items.append(self._item(row, columns))
                     except _BrokenRow as problem:
                         if not self.task.skips_broken_rows:
-                            raise ValueError(
+                            raise RebnnError(
                                 f'GLUEDataset: {path}, line {rows.line_num}: {problem}. Repair or remove the line.'
                             ) from None
                         broken += 1
         except UnicodeDecodeError as error:
-            raise ValueError(f'GLUEDataset: {path} is not UTF-8 text ({error.reason}). Get it anew.') from None
+            raise RebnnError(f'GLUEDataset: {path} is not UTF-8 text ({error.reason}). Get it anew.') from None
         if broken:
             print_log(
                 f'GLUEDataset: skipped {broken} broken rows of {path} and read {len(items)}.',
@@ -109,7 +110,7 @@ class GLUEDataset(BaseDataset):
                 level=logging.WARNING,
             )
         if not items:
-            raise ValueError(f'GLUEDataset: {path} has no rows. Get it anew from {DOWNLOAD}.')
+            raise RebnnError(f'GLUEDataset: {path} has no rows. Get it anew from {DOWNLOAD}.')
         return items
 
     def _columns(self, rows: Iterator[list[str]], path: Path) -> dict[str, int]:
@@ -120,7 +121,7 @@ class GLUEDataset(BaseDataset):
         if missing:
             found = ', '.join(names) or 'nothing'
             hint = ' GLUE publishes its test files without labels; use dev.tsv.' if self.task.label in missing else ''
-            raise ValueError(
+            raise RebnnError(
                 f'GLUEDataset: {path} lacks the column {" and ".join(missing)} of {self.task.folder}; its first line '
                 f'has {found}.{hint}'
             )
@@ -150,13 +151,13 @@ class GLUEDataset(BaseDataset):
 def _label_map(task: GLUETask, given: Mapping[str, int] | str | None) -> dict[str, int]:
     if isinstance(given, Mapping):
         if sorted(given) != sorted(task.labels) or sorted(given.values()) != list(range(len(task.labels))):
-            raise ValueError(
+            raise RebnnError(
                 f'GLUEDataset: label_map={dict(given)} must map each of {", ".join(task.labels) or "no labels"} to a '
                 f'number of its own from 0 to {len(task.labels) - 1}.'
             )
         return dict(given)
     if given not in (None, 'hub'):
-        raise ValueError(f"GLUEDataset: label_map={given!r} is unknown. Use None, 'hub' or a dict.")
+        raise RebnnError(f"GLUEDataset: label_map={given!r} is unknown. Use None, 'hub' or a dict.")
     order = task.hub_labels or task.labels if given else task.labels
     return {label: number for number, label in enumerate(order)}
 

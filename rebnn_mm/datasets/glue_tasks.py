@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from rebnn_mm.errors import RebnnError
+
 
 @dataclass(frozen=True)
 class GLUETask:
@@ -108,5 +110,5 @@ def glue_task(name: str) -> GLUETask:
         ('contradiction', 'entailment', 'neutral')
     """
     if name not in GLUE_TASKS:
-        raise ValueError(f'GLUE has no task {name!r}. Use one of: {", ".join(GLUE_TASKS)}.')
+        raise RebnnError(f'GLUE has no task {name!r}. Use one of: {", ".join(GLUE_TASKS)}.')
     return GLUE_TASKS[name]

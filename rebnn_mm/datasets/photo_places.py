@@ -11,6 +11,7 @@ from typing import NamedTuple
 from PIL import Image, ImageOps
 
 from rebnn_mm.deploy.decode import is_whole
+from rebnn_mm.errors import RebnnError
 
 SPLITS = ('train', 'val', 'test')
 IMAGES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
@@ -40,22 +41,18 @@ class Photo(NamedTuple):
     boxes: list[Box]
 
 
-class BadAnnotations(ValueError):
-    """The folder cannot be trained on; the sentences say why."""
-
-
-def stop_if_wrong(path: Path, wrong: Sequence[str]) -> None:
+def refuse_wrong(path: Path, wrong: Sequence[str]) -> None:
     """Refuse annotations with the first of their faults.
 
     Raises:
-        BadAnnotations: there is one.
+        RebnnError: there is one.
 
     Example:
-        >>> stop_if_wrong(Path('a.xml'), [])
+        >>> refuse_wrong(Path('a.xml'), [])
     """
     if wrong:
         more = f', and {len(wrong) - 1} more like it' if len(wrong) > 1 else ''
-        raise BadAnnotations(f'{path}: {wrong[0]}{more}.')
+        raise RebnnError(f'{path}: {wrong[0]}{more}.')
 
 
 def broken(what: str, left: float, top: float, width: float, height: float) -> str | None:

@@ -9,15 +9,15 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from ..errors import RebnnError
 from .photo_places import (
     IMAGES,
     SPLITS,
-    BadAnnotations,
     Box,
     Photo,
     Places,
     by_folder,
-    stop_if_wrong,
+    refuse_wrong,
 )
 
 NAMES = ('classes.txt', 'obj.names', '_darknet.labels', 'classes.names')
@@ -31,12 +31,12 @@ def yolo_file(folder: Path) -> Path | None:
     """The ``data.yaml`` of a folder, or any other YAML file with names of classes and a split; None without one.
 
     Raises:
-        BadAnnotations: there are several, and none is ``data.yaml`` in the folder itself.
+        RebnnError: there are several, and none is ``data.yaml`` in the folder itself.
     """
     found = [path for path in sorted(folder.rglob('*.y*ml')) if _is_yolo(_content(path))]
     first = [path for path in found if path.parent == folder and path.stem == 'data']
     if len(found) > 1 and not first:
-        raise BadAnnotations(f"{found[0]} and {found[1]} both describe data in YOLO's form. Leave one there.")
+        raise RebnnError(f"{found[0]} and {found[1]} both describe data in YOLO's form. Leave one there.")
     return next(iter(first or found), None)
 
 
@@ -69,7 +69,7 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
         places: the images of the folder.
 
     Raises:
-        BadAnnotations: a folder, an image or a number does not fit; the message names the file.
+        RebnnError: a folder, an image or a number does not fit; the message names the file.
     """
     wrong: list[str] = []
     if path.name in NAMES:
@@ -92,10 +92,10 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
             photo = places.photo(image, (0, 0), [], wrong)
             splits[split].append(photo._replace(boxes=_boxes(label, photo, names, key_points, places, wrong)))
         if images and not splits[split]:
-            raise BadAnnotations(
+            raise RebnnError(
                 f'{path}: no image of {split} has a label file; the first was looked for at {label_of(images[0])}.'
             )
-    stop_if_wrong(path, wrong)
+    refuse_wrong(path, wrong)
     if '' in splits:
         splits = by_folder(splits[''], places)
     return splits, names
@@ -137,9 +137,9 @@ def _names(content: Mapping[str, Any], path: Path) -> list[str]:
     try:
         numbered = {int(number): str(name) for number, name in given.items()}
     except ValueError:
-        raise BadAnnotations(f'{path}: names has a key that is no number. Write 0: first, 1: second.') from None
+        raise RebnnError(f'{path}: names has a key that is no number. Write 0: first, 1: second.') from None
     if sorted(numbered) != list(range(len(numbered))):
-        raise BadAnnotations(f'{path}: names are to be numbered from 0 without a gap.')
+        raise RebnnError(f'{path}: names are to be numbered from 0 without a gap.')
     return [numbered[number] for number in range(len(numbered))]
 
 
@@ -151,14 +151,14 @@ def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Place
         tries = [root / name for name in (entry, entry.removeprefix('../')) for root in roots]
         found = next((place.resolve() for place in tries if place.exists()), None)
         if found is None:
-            raise BadAnnotations(f'{path}: {split} names {entry}, which is not there (looked up from {roots[0]}).')
+            raise RebnnError(f'{path}: {split} names {entry}, which is not there (looked up from {roots[0]}).')
         yield from _listed_in(found, roots[0], places) if found.is_file() else _in_folder(found)
 
 
 def _in_folder(folder: Path) -> list[Path]:
     images = sorted(path for path in folder.rglob('*') if path.suffix.lower() in IMAGES)
     if not images:
-        raise BadAnnotations(f'{folder} holds no image.')
+        raise RebnnError(f'{folder} holds no image.')
     return images
 
 
@@ -168,7 +168,7 @@ def _listed_in(path: Path, root: Path, places: Places) -> Iterator[Path]:
             near = [path.parent / name, root / name]
             found = next((place.resolve() for place in near if place.is_file()), None) or places.find(name, path, '')
             if found is None:
-                raise BadAnnotations(f'{path}: {places.missing(name)}.')
+                raise RebnnError(f'{path}: {places.missing(name)}.')
             yield found
 
 

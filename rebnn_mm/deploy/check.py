@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..errors import report_errors
 from .detector import Detections, Detector
 from .image import read_image
 from .loading import load
@@ -29,6 +30,7 @@ CLOSE = 0.5
 SYSTEM = Path('/')
 
 
+@report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print what this machine is and does; exit code 1 if something is wrong."""
     parser = argparse.ArgumentParser(prog='rebnn check', description=__doc__.partition('\n')[0])

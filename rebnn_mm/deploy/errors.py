@@ -3,6 +3,8 @@
 import os
 import re
 
+from ..errors import RebnnError
+
 MAX_LENGTH = 600
 """Characters of a message; names in a damaged file can be of any length."""
 
@@ -20,7 +22,7 @@ def cleaned(text: str) -> str:
     return UNPRINTABLE.sub('\ufffd', text)
 
 
-class DeployError(ValueError):
+class DeployError(RebnnError):
     """A packed model or an image cannot be used; the text names it, says why, and how to go on.
 
     Example:
@@ -45,26 +47,31 @@ class TextError(DeployError):
     """A text or its tokens do not suit the model, or cannot be made into tokens here."""
 
 
-def why_no_file(path: str | os.PathLike[str], kind: str, otherwise: str = '') -> str | None:
-    """A sentence on a path that is no file, None if it is one.
+def check_file(path: str | os.PathLike[str], kind: str, error: type[DeployError], otherwise: str = '') -> None:
+    """Check that a path is a file.
 
     Args:
         path: as the user gave it; a ``Path`` has lost a slash of a URL.
         kind: what the file should be, such as ``'image'``.
+        error: what to raise.
         otherwise: what to add where there is nothing at all.
 
+    Raises:
+        DeployError: it is none.
+
     Example:
-        >>> why_no_file('https://example.org/cat.jpg', 'image')
-        'https://example.org/cat.jpg is a URL, which is not fetched; download the image and name the file'
+        >>> check_file('https://example.org/cat.jpg', 'image', ImageError)
+        Traceback (most recent call last):
+        rebnn_mm.deploy.errors.ImageError: https://example.org/cat.jpg is a URL, which is not fetched; download ...
     """
     path = os.fspath(path)
     if os.path.isfile(path):
-        return None
+        return
     if os.path.isdir(path):
-        return f'{path} is a folder; name the {kind} in it'
+        raise error(f'{path} is a folder; name the {kind} in it')
     if '://' in path:
-        return f'{path} is a URL, which is not fetched; download the {kind} and name the file'
-    return f'no {kind} at {path}{otherwise}'
+        raise error(f'{path} is a URL, which is not fetched; download the {kind} and name the file')
+    raise error(f'no {kind} at {path}{otherwise}')
 
 
 def first_sentence(error: BaseException, limit: int = 300) -> str:

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from .decode import ORIENTATION, jpeg_pixels
-from .errors import ImageError, first_sentence, why_no_file
+from .errors import ImageError, check_file, first_sentence
 from .zoo import in_zoo, zoo_path
 
 if TYPE_CHECKING:
@@ -109,9 +109,7 @@ def read_image(source: str | PathLike[str] | bytes | bytearray | memoryview | IO
     if isinstance(source, str | PathLike):
         name = str(source)
         file = source = zoo_path(source) if in_zoo(source) else source
-        problem = why_no_file(source, 'image')
-        if problem is not None:
-            raise ImageError(problem)
+        check_file(source, 'image', ImageError)
     else:
         data = source.read() if hasattr(source, 'read') else source
         if isinstance(data, str):

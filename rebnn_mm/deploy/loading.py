@@ -8,10 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import IO
 
+from ..errors import RebnnError
 from .class_count import label_count
 from .classifier import Classifier
 from .detector import Detector
-from .errors import ModelFileError, first_sentence, why_no_file
+from .errors import ModelFileError, check_file, first_sentence
 from .hub import hub_path, in_hub
 from .metadata import Metadata
 from .model import LoadedModel, RawModel
@@ -74,9 +75,9 @@ def load(
         rebnn_mm.deploy.errors.ModelFileError: no packed model at nowhere.onnx; rebnn export writes one
     """
     if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
-        raise ValueError(f'threads must be a whole number from 1 to {MOST_THREADS}, not {threads!r}')
+        raise RebnnError(f'threads must be a whole number from 1 to {MOST_THREADS}, not {threads!r}')
     if size is not None and not (len(size) == 2 and all(type(side) is int and side > 0 for side in size)):
-        raise ValueError(f'size must be a width and a height in pixels, not {size!r}')
+        raise RebnnError(f'size must be a width and a height in pixels, not {size!r}')
     name, source, data = _read(path)
     try:
         file = read_onnx(data)
@@ -133,9 +134,7 @@ def _read(given: str | PathLike[str] | bytes | IO[bytes]) -> tuple[str, str | by
         _check_length(name, len(data))
         return name, data, data
     path = located(given)
-    problem = why_no_file(path, 'packed model', '; rebnn export writes one')
-    if problem is not None:
-        raise ModelFileError(problem)
+    check_file(path, 'packed model', ModelFileError, '; rebnn export writes one')
     path = Path(path)
     _check_length(str(path), path.stat().st_size)
     try:

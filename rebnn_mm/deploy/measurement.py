@@ -16,6 +16,8 @@ import onnxruntime
 from rebnn_mm.native_library import load_kernels
 from rebnn_mm.version import __version__
 
+from ..errors import RebnnError
+
 BLOCK = 5
 """Two models take turns after so many runs, so that a clock that changes changes both."""
 
@@ -32,7 +34,7 @@ def pin(wanted: int | None, root: Path) -> int:
     allowed = sorted(os.sched_getaffinity(0))
     core = wanted if wanted is not None else max(allowed, key=lambda number: (highest_clock(number, root), number))
     if core not in allowed:
-        raise ValueError(f'--core {core} is not available here; choose one of {", ".join(map(str, allowed))}.')
+        raise RebnnError(f'--core {core} is not available here; choose one of {", ".join(map(str, allowed))}.')
     os.sched_setaffinity(0, {core})
     return core
 

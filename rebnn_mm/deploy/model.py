@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, overload
 import numpy as np
 import onnxruntime
 
+from ..errors import RebnnError
 from . import hub
 from .errors import ImageError, ModelFileError, first_sentence
 from .image import Image
@@ -166,9 +167,9 @@ class ImageModel(LoadedModel, ABC):
                 print(path, labels[0].name)
         """
         if min(batch, workers) < 1:
-            raise ValueError(f'batch and workers must be from 1 on, and they are {batch} and {workers}')
+            raise RebnnError(f'batch and workers must be from 1 on, and they are {batch} and {workers}')
         if on_error not in ('raise', 'return'):
-            raise ValueError(f"on_error must be 'raise' or 'return', not {on_error!r}")
+            raise RebnnError(f"on_error must be 'raise' or 'return', not {on_error!r}")
         left = iter(images)
 
         def attempt(image: Image | ImageError) -> Prepared | ImageError:

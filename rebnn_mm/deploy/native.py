@@ -7,6 +7,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rebnn_mm.errors import RebnnError
 from rebnn_mm.native_library import is_whole, library_file
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ VARIABLE = 'REBNN_ORT_LIBRARY'
 """Environment variable that names another build of the operators' library."""
 
 
-class LibraryError(RuntimeError):
+class LibraryError(RebnnError):
     """The operators' library cannot be used; the text says why and how to get it."""
 
 

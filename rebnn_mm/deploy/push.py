@@ -13,11 +13,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .errors import DeployError, ModelFileError, first_sentence
+from ..errors import report_errors
+from .errors import ModelFileError, first_sentence
 from .hub import FILE
 from .loading import load
 
 
+@report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(
@@ -29,15 +31,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument('--folder', type=Path, help='write the files here and upload nothing')
     parser.add_argument('--private', action='store_true', default=None, help='make a private repository')
     args = parser.parse_args(arguments)
-    try:
-        model, card = load(args.model, use_library=False), None if args.card is None else _read_card(args.card)
-        if args.folder is not None:
-            model.save_pretrained(args.folder, card)
-            print(f'{args.folder}: {FILE}, README.md')
-        else:
-            print(model.push_to_hub(args.repo, card, private=args.private))
-    except DeployError as error:
-        raise SystemExit(f'rebnn push: {error}') from None
+    model, card = load(args.model, use_library=False), None if args.card is None else _read_card(args.card)
+    if args.folder is not None:
+        model.save_pretrained(args.folder, card)
+        print(f'{args.folder}: {FILE}, README.md')
+    else:
+        print(model.push_to_hub(args.repo, card, private=args.private))
 
 
 def _read_card(path: Path) -> Mapping[str, Any]:

@@ -12,7 +12,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from .errors import DeployError, ModelFileError, first_sentence, why_no_file
+from ..errors import report_errors
+from .errors import DeployError, ModelFileError, check_file, first_sentence
 from .loading import load
 from .onnx_file import seal, unsealed
 from .whole_file import whole_file
@@ -28,9 +29,7 @@ def reseal(path: Path, out: Path) -> None:
     Raises:
         ModelFileError: it is no packed model any more, or cannot be written; one sentence says why.
     """
-    problem = why_no_file(path, 'packed model')
-    if problem is not None:
-        raise ModelFileError(problem)
+    check_file(path, 'packed model', ModelFileError)
     try:
         data = seal(unsealed(path.read_bytes()))
         load(data, use_library=False)
@@ -42,6 +41,7 @@ def reseal(path: Path, out: Path) -> None:
         raise ModelFileError(f'{path} cannot be sealed ({first_sentence(error)})') from None
 
 
+@report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command ``rebnn seal``."""
     parser = argparse.ArgumentParser(
@@ -50,10 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument('model', type=Path, help='packed model that a tool has changed')
     parser.add_argument('-o', '--out', type=Path, help='file to write; default: the same file')
     args = parser.parse_args(arguments)
-    try:
-        reseal(args.model, args.out or args.model)
-    except DeployError as error:
-        raise SystemExit(f'rebnn seal: {error}') from None
+    reseal(args.model, args.out or args.model)
     print(f'sealed: {args.out or args.model}')
 
 

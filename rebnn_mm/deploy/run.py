@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from ..errors import report_errors
 from ..version import __version__
 from .classifier import Classifier, Label
 from .detections import Detections
@@ -121,6 +122,7 @@ def _versions() -> str:
     return f'rebnn_mm {__version__}, ONNX Runtime {onnxruntime.__version__}, NumPy {np.__version__}'
 
 
+@report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; what goes wrong ends it with one sentence and exit code 1."""
     args = parse_args(arguments)
@@ -133,12 +135,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         for line in run(args):
             print(line, flush=True)
-    except DeployError as error:
-        raise SystemExit(f'rebnn-run: {error}') from None
-    except MemoryError:
-        raise SystemExit('rebnn-run: there is not enough memory for this model and image') from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+    except MemoryError as error:
+        raise DeployError('there is not enough memory for this model and image') from error
     except BrokenPipeError:
         # the reader, such as head, has seen enough; what is still buffered must not raise again at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,7 @@ import onnxruntime
 
 from rebnn_mm.native_library import load_kernels
 
+from ..errors import RebnnError
 from .native import LibraryError, register
 
 # These fold a factor or a summand into the weights of a convolution. The sums of a binary convolution would no longer
@@ -49,7 +50,7 @@ def open_session(
 
     Raises:
         LibraryError: the library is asked for and is not there.
-        ValueError: this ONNX Runtime lacks a provider, or cannot start it; one sentence says which there are.
+        RebnnError: this ONNX Runtime lacks a provider, or cannot start it; one sentence says which there are.
         Exception: ONNX Runtime does not accept the model; its errors have no common class below this one.
     """
     options = onnxruntime.SessionOptions()
@@ -78,7 +79,7 @@ def open_session(
     )
     missing = next((name for name in wanted if name not in session.get_providers()), None)
     if missing is not None:  # ONNX Runtime only logs it
-        raise ValueError(f'ONNX Runtime cannot start its {missing} here; see its page on what that needs installed')
+        raise RebnnError(f'ONNX Runtime cannot start its {missing} here; see its page on what that needs installed')
     return session
 
 
@@ -88,7 +89,7 @@ def _provider(name: str) -> str:
     wanted = name.lower().removesuffix('executionprovider')
     found = next((one for one in there if one.lower().removesuffix('executionprovider') == wanted), None)
     if found is None:
-        raise ValueError(f'this ONNX Runtime has no provider {name!r}, only {", ".join(there)}')
+        raise RebnnError(f'this ONNX Runtime has no provider {name!r}, only {", ".join(there)}')
     return found
 
 

@@ -16,6 +16,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
+from ..errors import report_errors
 from .errors import ModelFileError
 
 SCHEME = 'zoo:'
@@ -131,6 +132,7 @@ def zoo_page() -> str:
     return '\n\n'.join(parts)
 
 
+@report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command ``rebnn zoo``."""
     parser = argparse.ArgumentParser(
@@ -141,10 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument('--json', action='store_true', help='print the cards, or the one card, as JSON')
     parser.add_argument('--markdown', action='store_true', help='print all cards as the body of docs/zoo.md')
     args = parser.parse_args(arguments)
-    try:
-        print('\n'.join(_asked(args)))
-    except ModelFileError as error:
-        raise SystemExit(f'rebnn zoo: {error}') from None
+    print('\n'.join(_asked(args)))
 
 
 def _asked(args: argparse.Namespace) -> list[str]:

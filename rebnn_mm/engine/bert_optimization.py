@@ -9,6 +9,8 @@ from mmengine.optim.scheduler.param_scheduler import INF, _ParamScheduler
 from mmengine.registry import OPTIMIZERS, PARAM_SCHEDULERS
 from torch.optim import Optimizer
 
+from rebnn_mm.errors import RebnnError
+
 
 @OPTIMIZERS.register_module()
 class BertAdam(Optimizer):
@@ -67,7 +69,7 @@ class BertAdam(Optimizer):
         }
         for rule, kept in ranges.items():
             if not kept:
-                raise ValueError(f'{type(self).__name__} needs {rule}.')
+                raise RebnnError(f'{type(self).__name__} needs {rule}.')
         defaults = dict(lr=lr, betas=tuple(betas), eps=eps, weight_decay=weight_decay, clip_norm=clip_norm)
         super().__init__(params, defaults)
         self.register_step_pre_hook(_clip)
@@ -154,9 +156,9 @@ class WarmupLinearLR(LRSchedulerMixin, _ParamScheduler):
 
     def __init__(self, optimizer: Any, warmup: float = 0.1, end: int = INF, by_epoch: bool = True, **kwargs: Any):
         if not 0 <= warmup < 1:
-            raise ValueError(f'{type(self).__name__}: warmup={warmup} must be a share of training in [0, 1).')
+            raise RebnnError(f'{type(self).__name__}: warmup={warmup} must be a share of training in [0, 1).')
         if by_epoch or end >= INF:
-            raise ValueError(
+            raise RebnnError(
                 f'{type(self).__name__} counts iterations: set by_epoch=False, and end if training has no max_iters.'
             )
         self.warmup = warmup

@@ -8,6 +8,7 @@ from mmengine.logging import print_log
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
+from ..errors import RebnnError
 from ..models.losses import BiDetLoss
 from .binary_hook import has_epochs
 
@@ -44,9 +45,9 @@ class BiDetLossHook(Hook):
 
     def __init__(self, decay: float = 0.5, start: int | None = None, by_epoch: bool = True) -> None:
         if not 0 < decay < 1:
-            raise ValueError(f'BiDetLossHook: decay={decay} must be between 0 and 1: a share of the highest rate.')
+            raise RebnnError(f'BiDetLossHook: decay={decay} must be between 0 and 1: a share of the highest rate.')
         if start is not None and start < 0:
-            raise ValueError(f'BiDetLossHook: start={start} must be at least 0; None waits for the learning rate.')
+            raise RebnnError(f'BiDetLossHook: start={start} must be at least 0; None waits for the learning rate.')
         self.decay = decay
         self.start = start
         self.by_epoch = by_epoch
@@ -57,7 +58,7 @@ class BiDetLossHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Find the losses; switch them as the run stands."""
         if self.start is not None and self.by_epoch and not has_epochs(runner):
-            raise ValueError(
+            raise RebnnError(
                 f'BiDetLossHook: start={self.start} counts epochs, and this train loop has none. Use by_epoch=False '
                 'and count iterations.'
             )

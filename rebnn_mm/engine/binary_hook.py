@@ -20,6 +20,7 @@ from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import nn
 from torch.optim import SGD, Optimizer
 
+from ..errors import RebnnError
 from ..layers import BinaryLayer, calibrate_shifts
 from ..layers.report import layer_report
 from ..quantizers import ActivationQuantizer, Quantizer
@@ -66,7 +67,7 @@ class BinaryHook(Hook):
 
     def __init__(self, calibrate: bool = True, schedule: str | None = None) -> None:
         if schedule not in (None, 'epoch', 'iter'):
-            raise ValueError(f"{type(self).__name__}: schedule={schedule!r} is unknown; use 'epoch', 'iter' or None")
+            raise RebnnError(f"{type(self).__name__}: schedule={schedule!r} is unknown; use 'epoch', 'iter' or None")
         self.calibrate = calibrate
         self.schedule = schedule
         self.driver: MethodDriver | None = None
@@ -85,7 +86,7 @@ class BinaryHook(Hook):
             self.warn("the model has no binary layer; set conv_cfg=dict(type='ReBNNConv2d') where you want some.")
             return
         if self.schedule == 'epoch' and not has_epochs(runner):
-            raise ValueError(
+            raise RebnnError(
                 f"{type(self).__name__}: schedule='epoch' needs a train loop with epochs (train_cfg by_epoch=True); "
                 "use 'iter'."
             )
@@ -227,7 +228,7 @@ class BinaryHook(Hook):
         loader = runner.train_dataloader
         dataset, size = loader.dataset, loader.batch_size or loader.batch_sampler.batch_size
         if not hasattr(dataset, '__len__'):
-            raise ValueError(
+            raise RebnnError(
                 f'{type(self).__name__}: {type(dataset).__name__} has no length, so no samples can be drawn from it '
                 'to start the shifts of swapped layers. Use calibrate=False and rebnn_mm.layers.calibrate_shifts.'
             )
@@ -252,7 +253,7 @@ def part_of(model: nn.Module, name: str, hook: str) -> nn.Module:
         return model.get_submodule(name)
     except AttributeError:
         names = ', '.join(child for child, _ in model.named_children())
-        raise ValueError(f'{hook}: the model has no part {name!r}. Name one of its modules: {names}.') from None
+        raise RebnnError(f'{hook}: the model has no part {name!r}. Name one of its modules: {names}.') from None
 
 
 def optim_wrappers(runner: Runner) -> Sequence[OptimWrapper]:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+from ..errors import RebnnError
 from ..functional import channel_dims
 from ..layers import BinaryLayer
 from ..quantizers import SignWeight, WeightQuantizer
@@ -240,7 +241,7 @@ class FlipRecorder:
         layers = {name: layer for name, layer in self.layers.items() if id(layer.weight) in held}
         for name, layer in layers.items():
             if isinstance(layer.weight, DTensor):
-                raise ValueError(
+                raise RebnnError(
                     f'FlipRecorder: the weight of layer {name!r} is sharded (FSDP), so its flips cannot be counted in '
                     "one process; use DistributedDataParallel (mmengine's --launcher) or remove the recorder."
                 )

@@ -8,6 +8,7 @@ from mmengine.runner import Runner
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ..errors import RebnnError
 from ..layers import BinaryLayer
 from .flip_recorder import negative_weights
 from .step_hook import StepHook, cosine
@@ -50,7 +51,7 @@ class FreezingHook(StepHook):
     def __init__(self, threshold: float = 0.1, final: float | None = 0.011, momentum: float = 0.01) -> None:
         for name, value in (('threshold', threshold), ('final', final), ('momentum', momentum)):
             if value is not None and not 0 < value <= 1:
-                raise ValueError(f'FreezingHook: {name}={value} must be above 0 and at most 1, a share of the steps.')
+                raise RebnnError(f'FreezingHook: {name}={value} must be above 0 and at most 1, a share of the steps.')
         super().__init__()
         self.threshold, self.final, self.momentum = threshold, threshold if final is None else final, momentum
         self._trackers: dict[str, SignTracker] = {}
@@ -60,7 +61,7 @@ class FreezingHook(StepHook):
         """Begin to track the signs."""
         for name, layer in layers.items():
             if not torch.equal(negative_weights(layer), layer.weight.detach() < 0):
-                raise ValueError(
+                raise RebnnError(
                     f'FreezingHook: signs of {name!r} are not those of its latent weights '
                     f'({type(layer.weight_quantizer).__name__}), so holding these does not hold them. Use a method '
                     'that takes sign(w), or remove the hook.'

@@ -11,6 +11,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from .binary_hook import optim_wrappers, part_of, same_random_state, unwrapped
 
 
@@ -44,9 +45,9 @@ class GradientShareHook(Hook):
 
     def __init__(self, parts: Sequence[str] = ('backbone',), interval: int = 500) -> None:
         if isinstance(parts, str):
-            raise ValueError(f'GradientShareHook: parts={parts!r} is to be a list of names: parts=[{parts!r}].')
+            raise RebnnError(f'GradientShareHook: parts={parts!r} is to be a list of names: parts=[{parts!r}].')
         if interval < 1:
-            raise ValueError(f'GradientShareHook: interval={interval}; it is to be 1 or more steps.')
+            raise RebnnError(f'GradientShareHook: interval={interval}; it is to be 1 or more steps.')
         self.parts = tuple(parts)
         self.interval = interval
 

@@ -7,6 +7,7 @@ from mmengine.registry import HOOKS
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ..errors import RebnnError
 from ..layers import BinaryLayer
 from .step_hook import StepHook, cosine
 
@@ -57,7 +58,7 @@ class DampeningHook(LatentPenaltyHook):
 
     def __init__(self, weight: float = 0.1, start: float = 0.0) -> None:
         if weight < 0 or start < 0:
-            raise ValueError(f'DampeningHook: weight={weight} and start={start} must be at least 0.')
+            raise RebnnError(f'DampeningHook: weight={weight} and start={start} must be at least 0.')
         super().__init__()
         self.weight, self.start = weight, start
 
@@ -66,7 +67,7 @@ class DampeningHook(LatentPenaltyHook):
         for name, layer in layers.items():
             quantizer = layer.weight_quantizer
             if quantizer is None or not quantizer.has_codes:
-                raise ValueError(
+                raise RebnnError(
                     f'DampeningHook: {type(quantizer).__name__} of {name!r} has two values per channel '
                     'that are not plus and minus one factor. Use another method, or remove the hook.'
                 )
@@ -105,7 +106,7 @@ class UnitMagnitudeHook(LatentPenaltyHook):
 
     def __init__(self, weight: float = 1 / 9) -> None:
         if not weight > 0:
-            raise ValueError(
+            raise RebnnError(
                 f'UnitMagnitudeHook: weight={weight} must be above 0; without a penalty, remove the hook.'
             )
         super().__init__()

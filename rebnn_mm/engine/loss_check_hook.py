@@ -10,6 +10,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
+from ..errors import RebnnError
 from .binary_hook import optim_wrappers
 
 GROWTH, HIGH = 1000, 1e4
@@ -24,7 +25,7 @@ class LossCheckHook(Hook):
         interval: iterations from one look at the loss to the next; the last one of an epoch is looked at, too.
 
     Raises:
-        ValueError: the loss is no number, or has exploded; the sentence says what to try.
+        RebnnError: the loss is no number, or has exploded; the sentence says what to try.
 
     Example:
         >>> LossCheckHook(interval=5).interval
@@ -49,7 +50,7 @@ class LossCheckHook(Hook):
             return
         parts = [key for key, value in values.items() if key != 'loss' and not math.isfinite(value)]
         named = f' ({", ".join(parts)})' if parts else ''
-        raise ValueError(f'the loss is {loss:.3g} at step {runner.iter + 1}{named}. {remedy(runner)}')
+        raise RebnnError(f'the loss is {loss:.3g} at step {runner.iter + 1}{named}. {remedy(runner)}')
 
 
 def remedy(runner: Runner) -> str:

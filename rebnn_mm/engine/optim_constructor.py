@@ -1,6 +1,5 @@
 """Parameter groups by role: what each parameter of a binary network is for, and the rate and decay it gets."""
 
-import difflib
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from mmengine.utils.dl_utils.parrots_wrapper import _BatchNorm, _InstanceNorm
 from torch import nn
 from torch.optim import Optimizer
 
+from ..errors import RebnnError, did_you_mean
 from ..layers import BinaryLayer
 
 LATENT, SCALE, SHIFT, NORM, REST = 'latent weight', 'scaling factor', 'shift and slope', 'norm', 'rest'
@@ -124,8 +124,8 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         paramwise_cfg = dict(paramwise_cfg or {})
         for option in paramwise_cfg:
             if option not in OPTIONS:
-                raise ValueError(
-                    f'ReBNNOptimWrapperConstructor: paramwise_cfg has no option {option!r}; '
+                raise RebnnError(
+                    f'ReBNNOptimWrapperConstructor: paramwise_cfg has no option {option!r}. '
                     f'{_nearest(option, OPTIONS)} '
                     'Options of the constructor that a config had before, as for rates by layer, do nothing here: '
                     'begin with paramwise_cfg=dict(_delete_=True, ...).'
@@ -135,7 +135,7 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         super().__init__(optim_wrapper_cfg, {'bypass_duplicate': True, **paramwise_cfg})
         self.optimizer_class = _optimizer_class(self.optimizer_cfg['type'])
         if self.base_lr is None and any('lr_mult' in options for options in self.role_options.values()):
-            raise ValueError(f'{type(self).__name__}: lr_mult multiplies optimizer.lr, which is not given.')
+            raise RebnnError(f'{type(self).__name__}: lr_mult multiplies optimizer.lr, which is not given.')
 
     def add_params(
         self, params: list[dict[str, Any]], module: nn.Module, prefix: str = '', is_dcn_module: Any = None
@@ -284,34 +284,33 @@ def _optimizer_class(kind: Any) -> Any:
         found = registry.get(kind) if isinstance(kind, str) else kind
         names = [*registry.module_dict, *OPTIMIZERS.module_dict]
     if found is None:
-        (close,) = difflib.get_close_matches(kind, names, n=1, cutoff=0.0)
-        raise ValueError(f'no optimizer {kind!r} is registered; did you mean {close!r}?')
+        raise RebnnError(f'no optimizer {kind!r} is registered.', fix=did_you_mean(kind, names, 0.0))
     return found
 
 
 def _checked_roles(roles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     checked = {}
     if not isinstance(roles, Mapping) or not all(isinstance(options, Mapping) for options in roles.values()):
-        raise ValueError(
+        raise RebnnError(
             f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles={roles!r}; it is to be a dict of dicts, such as '
             'roles=dict(latent_weight=dict(lr_mult=4)).'
         )
     for name, options in roles.items():
         role = name.replace('_', ' ')
         if role not in ROLES:
-            raise ValueError(
-                f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles has no role {name!r}; {_nearest(role, ROLES)}'
+            raise RebnnError(
+                f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles has no role {name!r}. {_nearest(role, ROLES)}'
             )
         allowed = (*ROLE_OPTIONS, RELATIVE) if role == LATENT else ROLE_OPTIONS
         for option in options:
             if option not in allowed:
-                raise ValueError(
-                    f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles[{name!r}] has no option {option!r}; '
+                raise RebnnError(
+                    f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles[{name!r}] has no option {option!r}. '
                     f'{_nearest(option, allowed)}'
                 )
             value = options[option]
             if not isinstance(value, (int, float)):
-                raise ValueError(
+                raise RebnnError(
                     f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles[{name!r}] has {option}={value!r}; it is to be '
                     f'{"True or False" if option == RELATIVE else "a number"}.'
                 )
@@ -320,5 +319,4 @@ def _checked_roles(roles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:
-    (close,) = difflib.get_close_matches(name, known, n=1, cutoff=0.0)
-    return f'did you mean {close!r}? It knows {", ".join(map(repr, known))}.'
+    return f'{did_you_mean(name, known, 0.0)} It knows {", ".join(map(repr, known))}.'

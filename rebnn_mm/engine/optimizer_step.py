@@ -8,6 +8,8 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, Replicate, Shard
 from torch.optim import Optimizer
 
+from rebnn_mm.errors import RebnnError
+
 
 def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callable[[], None]) -> list[Any]:
     """Call functions before and after each step of an optimizer, also of a step that computes its own gradients.
@@ -40,12 +42,12 @@ def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callabl
         tensor([1.])
     """
     if hasattr(optimizer, 'first_step') and hasattr(optimizer, 'second_step'):
-        raise ValueError(
+        raise RebnnError(
             f'{type(optimizer).__name__} steps by first_step() and second_step(), where the rule at step() is not '
             'called. Attach to the optimizer that it wraps: attach(optimizer.base_optimizer).'
         )
     if type(optimizer).__name__ == 'ZeroRedundancyOptimizer':
-        raise ValueError(
+        raise RebnnError(
             'ZeroRedundancyOptimizer shards the step, where the rule cannot see whole channels; use the plain '
             'optimizer, or FSDP2 (fully_shard).'
         )
@@ -82,7 +84,7 @@ def refuse_fsdp1(model: nn.Module) -> None:
     wrapped = [name for name, part in model.named_modules() if type(part).__name__ == 'FullyShardedDataParallel']
     flat = [name for name, p in model.named_parameters() if hasattr(p, '_is_flat_param') or hasattr(p, '_flat_param')]
     if wrapped or flat or any(c.__name__ == 'FullyShardedDataParallel' for c in type(model).__mro__):
-        raise ValueError(
+        raise RebnnError(
             'FullyShardedDataParallel flattens parameters, and rules of binary layers need whole channels. Use FSDP2 '
             "(torch.distributed.fsdp.fully_shard) or DistributedDataParallel (mmengine's --launcher)."
         )
@@ -97,5 +99,5 @@ def local(tensor: Tensor) -> Tensor:
     if not isinstance(tensor, DTensor):
         return tensor
     if not all(isinstance(p, Replicate) or p == Shard(0) for p in tensor.placements):
-        raise ValueError(f'rules of binary layers need whole channels, Shard(0); this one has {tensor.placements}')
+        raise RebnnError(f'rules of binary layers need whole channels, Shard(0); this one has {tensor.placements}')
     return tensor.to_local()

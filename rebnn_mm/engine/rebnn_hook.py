@@ -9,6 +9,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
 
+from ..errors import RebnnError
 from .binary_hook import BinaryHook, has_epochs, logs_now, optim_wrappers, unwrapped
 from .optim_constructor import LATENT
 from .resilient_gradient import ResilientGradient, fused_message
@@ -65,7 +66,7 @@ class ReBNNHook(BinaryHook):
             return
         self.resilient = ResilientGradient(unwrapped(runner.model))
         if any(layer.quantizer.flip_window == 'epoch' for layer in self.resilient.layers) and not has_epochs(runner):
-            raise ValueError(
+            raise RebnnError(
                 "ReBNNHook: flip_window='epoch' needs a train loop with epochs (train_cfg by_epoch=True); give a "
                 'number of steps instead.'
             )
@@ -85,7 +86,7 @@ class ReBNNHook(BinaryHook):
         for wrapper in wrappers:
             fused = any(group.get('fused') for group in wrapper.optimizer.param_groups)
             if fused and hasattr(wrapper, 'loss_scaler'):
-                raise ValueError(fused_message(wrapper.optimizer))
+                raise RebnnError(fused_message(wrapper.optimizer))
         super().check(model, wrappers)
 
     def after_train_iter(
@@ -121,7 +122,7 @@ class ReBNNHook(BinaryHook):
                 'unmoved',
                 f'{len(unmoved)} of {len(resilient)} layers have not flipped a sign since training began ({shown}). '
                 'Raise the rate of latent weights: optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight='
-                'dict(lr_mult=10))); tools/analysis/project_flips.py tells by how much.',
+                'dict(lr_mult=10))); rebnn flips tells by how much.',
             )
 
     def _warn_once(self, what: str, message: str) -> None:

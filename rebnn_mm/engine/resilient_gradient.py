@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
+from ..errors import RebnnError
 from ..functional import bounded, channel_dims, channel_mean_abs, flip_share, limited, zero_outside_one_
 from ..functional.resilient import add_reconstruction_, flips_since, join_channels, measured
 from ..layers import BinaryLayer
@@ -245,7 +246,7 @@ class ResilientGradient:
         for layer in layers:
             alpha = layer.quantizer.alpha
             if alpha.requires_grad and id(alpha) not in held:
-                raise ValueError(
+                raise RebnnError(
                     f'ReBNN layer {layer.name!r}: its weight is in this {type(optimizer).__name__}, its alpha is not. '
                     'Give both to the same optimizer.'
                 )
@@ -404,7 +405,7 @@ def _refuse_tied(layers: Sequence[ResilientLayer]) -> None:
     for layer in layers:
         other = owners.setdefault(id(layer.parameter), layer.name)
         if other != layer.name:
-            raise ValueError(
+            raise RebnnError(
                 f'ReBNN layers {other!r} and {layer.name!r} share one weight and have scaling factors of their own, '
                 'so its gradient does not tell what either needs for gamma. Use one layer twice, or another method.'
             )

@@ -8,6 +8,7 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch.optim import Optimizer
 
+from ..errors import RebnnError
 from ..layers import BinaryLayer
 from .binary_hook import optim_wrappers, unwrapped
 from .optimizer_step import around_step
@@ -39,7 +40,7 @@ class StepHook(Hook):
             and module.weight_quantizer.bits == 1
         }
         if not found:
-            raise ValueError(
+            raise RebnnError(
                 f'{type(self).__name__}: the model trains no layer with 1-bit weights; set '
                 "conv_cfg=dict(type='ReBNNConv2d') where you want some, or remove the hook."
             )

@@ -8,6 +8,7 @@ from mmengine.runner import Runner
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ..errors import RebnnError
 from ..layers import BinaryLayer
 from .flip_recorder import negative_weights
 from .step_hook import StepHook
@@ -59,11 +60,11 @@ class TransitionRateHook(StepHook):
 
     def __init__(self, target: float = 1e-3, momentum: float = 0.99, speed: float = 1.0) -> None:
         if not 0 < target < 1:
-            raise ValueError(f'TransitionRateHook: target={target} must be between 0 and 1, a share of the weights.')
+            raise RebnnError(f'TransitionRateHook: target={target} must be between 0 and 1, a share of the weights.')
         if not 0 <= momentum < 1:
-            raise ValueError(f'TransitionRateHook: momentum={momentum} must be at least 0 and below 1.')
+            raise RebnnError(f'TransitionRateHook: momentum={momentum} must be at least 0 and below 1.')
         if not speed > 0:
-            raise ValueError(f'TransitionRateHook: speed={speed} must be above 0; 0 would adapt nothing.')
+            raise RebnnError(f'TransitionRateHook: speed={speed} must be above 0; 0 would adapt nothing.')
         super().__init__()
         self.target, self.momentum, self.speed = target, momentum, speed
         self.rate, self.factor = 0.0, 1.0
@@ -79,7 +80,7 @@ class TransitionRateHook(StepHook):
             ours = [id(parameter) in latent for parameter in group['params']]
             if any(ours):
                 if not all(ours):
-                    raise ValueError(
+                    raise RebnnError(
                         'TransitionRateHook: a group of the optimizer holds latent weights and other parameters, '
                         "whose rate is not to change. Set constructor='ReBNNOptimWrapperConstructor' in optim_wrapper."
                     )

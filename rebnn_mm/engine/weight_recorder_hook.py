@@ -1,6 +1,5 @@
 """The mmengine hook that records flipped signs and latent weights."""
 
-import difflib
 import json
 import logging
 import math
@@ -15,6 +14,7 @@ from mmengine.logging import print_log
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
+from ..errors import RebnnError, did_you_mean
 from ..layers import BinaryLayer
 from .binary_hook import has_epochs, logs_now, optim_wrappers, unwrapped
 from .flip_recorder import FlipCounts, FlipRecorder
@@ -42,7 +42,7 @@ class BinaryWeightRecorderHook(Hook):
       ``sequential_flip_percent/<layer>``, per step, into the visualizer backends alone.
     - At the end of an epoch one line of JSON to ``work_dir/<timestamp>/vis_data/binary_weights.jsonl``. In a loop
       without epochs a pass over the data stands for one, the last of which may be cut short.
-      :class:`rebnn_mm.analysis.weight_history.WeightHistory` reads the file; ``tools/analysis/plot_oscillation.py``
+      :class:`rebnn_mm.analysis.weight_history.WeightHistory` reads the file; ``rebnn oscillation``
       and ``plot_weights.py`` draw it.
 
     A line has ``epoch`` (from 1; 0 holds the weights before training) and ``iteration``; ``layers``, by name
@@ -81,9 +81,9 @@ class BinaryWeightRecorderHook(Hook):
         self, layers: Sequence[str] | None = None, channels: Sequence[int] = (0,), every: int | None = None
     ) -> None:
         if every is not None and every < 1:
-            raise ValueError(f'BinaryWeightRecorderHook: every={every} must be at least 1 epoch.')
+            raise RebnnError(f'BinaryWeightRecorderHook: every={every} must be at least 1 epoch.')
         if isinstance(layers, str):
-            raise ValueError(f'BinaryWeightRecorderHook: layers={layers!r} must be a list of names, [{layers!r}].')
+            raise RebnnError(f'BinaryWeightRecorderHook: layers={layers!r} must be a list of names, [{layers!r}].')
         self.layers = layers
         self.channels = channels
         self.every = every
@@ -103,7 +103,7 @@ class BinaryWeightRecorderHook(Hook):
         wrappers = optim_wrappers(runner)
         for wrapper in wrappers:
             if any(group.get('fused') for group in wrapper.optimizer.param_groups) and hasattr(wrapper, 'loss_scaler'):
-                raise ValueError(
+                raise RebnnError(
                     f'BinaryWeightRecorderHook: optimizer {type(wrapper.optimizer).__name__}(fused=True) with AMP '
                     'does not tell which steps it skips, so flips per step would be wrong. Use fused=False in '
                     'optim_wrapper.optimizer.'
@@ -192,15 +192,15 @@ class BinaryWeightRecorderHook(Hook):
         names = recorder.recorded[:1] if self.layers is None else self.layers
         for name in names:
             if name not in recorder.recorded:
-                close = difflib.get_close_matches(name, recorder.recorded, n=1, cutoff=0.0)
-                raise ValueError(
-                    f'BinaryWeightRecorderHook: the model trains no binary layer {name!r}. Did you mean {close[0]!r}? '
-                    'The log lists all layers.'
+                raise RebnnError(
+                    f'the model trains no binary layer {name!r}.',
+                    'BinaryWeightRecorderHook',
+                    f'{did_you_mean(name, recorder.recorded, 0.0)} The log lists all layers.',
                 )
             count = recorder.layers[name].weight.shape[0]
             for channel in self.channels:
                 if not 0 <= channel < count:
-                    raise ValueError(
+                    raise RebnnError(
                         f'BinaryWeightRecorderHook: layer {name!r} has no channel {channel}; its {count} channels are '
                         f'0 to {count - 1}.'
                     )

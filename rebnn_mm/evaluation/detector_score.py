@@ -5,7 +5,6 @@ python -m rebnn_mm.evaluation.detector_score CONFIG CHECKPOINT model.onnx
 
 import argparse
 import io
-import sys
 from contextlib import redirect_stdout
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.export.difference import IOU, SCORE, Agreement, Found, agreement
 
 REFERENCE, PACKED, OTHER_ROUNDING = 'PyTorch', 'packed file', 'PyTorch without oneDNN'
@@ -75,7 +75,7 @@ def score(config: str, checkpoint: str, file: str, *, use_library: bool = True, 
     model: Any = load_source(config, checkpoint).model
     packed = load(file, use_library=use_library)
     if not isinstance(packed, Detector):
-        raise ValueError(f'{file} is no detector: it gives no boxes.')
+        raise RebnnError(f'{file} is no detector: it gives no boxes.')
     cfg = Config.fromfile(config)
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     names = [REFERENCE, PACKED] + [OTHER_ROUNDING] * other_rounding
@@ -134,6 +134,7 @@ def show(result: Score, console: Console) -> None:
     console.print(f'The same: boxes overlap by {IOU} or more, scores differ by {SCORE:g} or less.', highlight=False)
 
 
+@report_errors
 def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog='python -m rebnn_mm.evaluation.detector_score', description=__doc__)
@@ -145,16 +146,9 @@ def main() -> None:
         '--other-rounding', action='store_true', help='also compare PyTorch with itself, with other convolutions'
     )
     args = parser.parse_args()
-    try:
-        result = score(
-            args.config,
-            args.checkpoint,
-            args.file,
-            use_library=not args.no_library,
-            other_rounding=args.other_rounding,
-        )
-    except (ValueError, OSError) as error:
-        sys.exit(f'{parser.prog}: {error}')
+    result = score(
+        args.config, args.checkpoint, args.file, use_library=not args.no_library, other_rounding=args.other_rounding
+    )
     show(result, Console(width=110))
 
 

@@ -10,6 +10,7 @@ from mmengine.evaluator import BaseMetric
 from mmengine.registry import METRICS
 
 from ..datasets.glue_tasks import glue_task
+from ..errors import RebnnError
 
 Labels = np.ndarray
 Score = Callable[[Labels, Labels], float]
@@ -64,7 +65,7 @@ class GLUEMetric(BaseMetric):
         for sample in data_samples:
             scores = sample['pred_score'].detach().float().cpu().numpy().reshape(-1)
             if len(scores) != outputs:
-                raise ValueError(
+                raise RebnnError(
                     f'GLUEMetric: the model gives {len(scores)} numbers per row, and {self.task.name} needs '
                     f'{outputs}. Set num_labels={outputs} in the model.'
                 )

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from rebnn_mm.deploy import Classifier, Detections, Detector, RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
+from rebnn_mm.errors import RebnnError
 from rebnn_mm.export.preprocess import preprocessing
 
 RUNNER_KEYS = (
@@ -66,7 +67,7 @@ class PackedPredictor(BaseModel):
     def __init__(self, packed: Classifier | Detector | RawModel, dataset: Any) -> None:
         super().__init__()
         if isinstance(packed, RawModel):
-            raise ValueError(
+            raise RebnnError(
                 f'{packed.name} gives what its head gives ({", ".join(packed.outputs)}), neither labels nor boxes, so '
                 'there is nothing to score.'
             )
@@ -92,7 +93,7 @@ class PackedPredictor(BaseModel):
             rebnn_mm.deploy.DeployError: an image does not suit the file.
         """
         if mode != 'predict':
-            raise ValueError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
+            raise RebnnError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
         for sample in data_samples:
             image = self.image_of(sample)
             if isinstance(self.packed, Detector):
@@ -115,7 +116,7 @@ class PackedPredictor(BaseModel):
             image = self.dataset.get_data_info(index).get('img')
             if image is not None:
                 return image
-        raise ValueError(
+        raise RebnnError(
             f'the samples of {type(self.dataset).__name__} say neither the path of their image nor their place in the '
             'data set. Let the last step of test_dataloader.dataset.pipeline keep img_path or sample_idx (meta_keys), '
             'without a wrapper around a data set that holds its images.'
@@ -126,7 +127,7 @@ class PackedPredictor(BaseModel):
         wanted = 'set_pred_score' if isinstance(self.packed, Classifier) else 'pred_instances'
         if not hasattr(kind, wanted):
             gives = 'one label per image' if isinstance(self.packed, Classifier) else 'boxes'
-            raise ValueError(
+            raise RebnnError(
                 f'{self.packed.name} gives {gives}, and {type(self.dataset).__name__} has samples of {kind.__name__}, '
                 'which hold something else. Use the config that the file was exported with'
                 f'{f" ({self.packed.metadata.config})" if self.packed.metadata.config else ""}.'
@@ -139,14 +140,14 @@ class PackedPredictor(BaseModel):
             return
         advice = 'Use the config that the file was exported with.'
         if number != len(known):
-            raise ValueError(
+            raise RebnnError(
                 f'{self.packed.name} knows {number} classes{_some(self.packed.classes)}, the test data set '
                 f'{len(known)}{_some(known)}. {advice}'
             )
         other = [label for label, name in enumerate(self.packed.classes) if name != known[label]]
         if other:
             label = other[0]
-            raise ValueError(
+            raise RebnnError(
                 f'in {self.packed.name} class {label} is {self.packed.classes[label]!r}, in the test data set '
                 f'{known[label]!r}, so labels would mean something else. {advice}'
             )
@@ -222,13 +223,13 @@ class PackedTextPredictor(BaseModel):
         self.packed = packed
         if 'input_ids' not in (dataset[0].get('inputs') or {}):
             config = f' ({packed.metadata.config})' if packed.metadata.config else ''
-            raise ValueError(
+            raise RebnnError(
                 f'{packed.name} takes texts, and {type(dataset).__name__} holds none. Use the config that the file '
                 f'was exported with{config}.'
             )
         known = tuple(dataset.metainfo.get('classes') or ())
         if known and packed.classes and known != packed.classes:
-            raise ValueError(
+            raise RebnnError(
                 f'{packed.name} has the classes {", ".join(packed.classes)}, the test data set {", ".join(known)}. '
                 'Use the config that the file was exported with.'
             )
@@ -248,7 +249,7 @@ class PackedTextPredictor(BaseModel):
             rebnn_mm.deploy.DeployError: the tokens do not suit the file.
         """
         if mode != 'predict':
-            raise ValueError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
+            raise RebnnError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
         logits = self.packed.logits({name: value.numpy() for name, value in inputs.items()})
         for sample, scores in zip(data_samples, torch.from_numpy(logits), strict=True):
             sample.set_data(dict(pred_score=scores))

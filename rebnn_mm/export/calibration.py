@@ -13,8 +13,9 @@ from mmengine.registry import DATASETS
 
 from rebnn_mm.deploy.image import read_image
 from rebnn_mm.deploy.several import PICTURES
-from rebnn_mm.utils.dataset_check import leaf_datasets, missing_data
+from rebnn_mm.utils.data_files import check_data, leaf_datasets
 
+from ..errors import RebnnError
 from .examples import Image, prepared
 
 MOST = 100
@@ -112,11 +113,11 @@ def image_files(given: Sequence[str]) -> list[Path]:
         else:
             found = [path]
         if not found:
-            raise ValueError(f'int8: there is no image in {path}.')
+            raise RebnnError(f'int8: there is no image in {path}.')
         files += spread(found)
     gone = next((file for file in files if not file.is_file()), None)
     if gone is not None:
-        raise ValueError(f'int8: no image at {gone}.')
+        raise RebnnError(f'int8: no image at {gone}.')
     return files
 
 
@@ -128,14 +129,12 @@ def training_images(cfg: Config) -> list[Path | np.ndarray]:
     """
     loader = cfg.get('train_dataloader')
     if loader is None:
-        raise ValueError('int8: the config has no train_dataloader to take images from; name images to calibrate on.')
-    problem = missing_data(cfg, ['train'])
-    if problem:
-        raise ValueError(f'int8: {problem} Or name images to calibrate on.')
+        raise RebnnError('int8: the config has no train_dataloader to take images from; name images to calibrate on.')
     try:
+        check_data(cfg, ['train'])
         return dataset_images(loader['dataset'])
-    except ValueError as error:
-        raise ValueError(f'int8: {error} Name images to calibrate on.') from None
+    except RebnnError as error:
+        raise RebnnError(str(error), 'int8', 'Or name images to calibrate on.') from None
 
 
 def dataset_images(dataset: Mapping[str, Any], at_most: int = MOST) -> list[Path | np.ndarray]:
@@ -155,10 +154,10 @@ def dataset_images(dataset: Mapping[str, Any], at_most: int = MOST) -> list[Path
             about = built.get_data_info(index)
             image = about.get('img_path') if about.get('img') is None else about['img']
             if image is None:
-                raise ValueError(f'{type(built).__name__} names no image files.')
+                raise RebnnError(f'{type(built).__name__} names no image files.')
             images.append(image if isinstance(image, np.ndarray) else Path(image))
     if not images:
-        raise ValueError(f'{dataset.get("type")} is empty: {dataset.get("ann_file") or dataset.get("data_root")}.')
+        raise RebnnError(f'{dataset.get("type")} is empty: {dataset.get("ann_file") or dataset.get("data_root")}.')
     return images
 
 

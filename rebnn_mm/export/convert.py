@@ -12,6 +12,7 @@ from torch.optim.swa_utils import AveragedModel
 from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear, Maxout
 from rebnn_mm.layers.attention import EncoderAttention, RealAttention
 
+from ..errors import RebnnError
 from .packed_layers import ChannelAffine, PackedAttention, PackedConv2d, PackedEmbedding, PackedLayer, PackedLinear
 from .two_valued import MaxoutAsPReLU, TwoValuedConv2d, TwoValuedLinear, two_values_of
 
@@ -59,7 +60,7 @@ def pack(model: nn.Module) -> PackedModel:
     ]
     problem = next(filter(None, problems), None)
     if problem:
-        raise ValueError(problem)
+        raise RebnnError(problem)
     copy = deepcopy(model).cpu().float().eval().requires_grad_(False)
     packed, real = [], {}
     if isinstance(copy, BinaryLayer | _BatchNorm):
@@ -100,7 +101,7 @@ def unwrap(model: nn.Module) -> nn.Module:
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):
             what = f'the part {name!r}' if name else 'the model'
-            raise ValueError(f'{what} is TorchScript, which holds no layers to pack; export what it was made from.')
+            raise RebnnError(f'{what} is TorchScript, which holds no layers to pack; export what it was made from.')
     copy = deepcopy(_innermost(model))
     for parent in list(copy.modules()):
         for key, child in list(parent._modules.items()):
@@ -181,7 +182,7 @@ def _packed_layer(layer: BinaryLayer, name: str) -> PackedLayer | PackedEmbeddin
         return PackedLinear(layer, name)
     if isinstance(layer, BinaryEmbedding):
         return PackedEmbedding(layer, name)
-    raise ValueError(f'{type(layer).__name__} {name!r} is no convolution, no linear layer and no embedding.')
+    raise RebnnError(f'{type(layer).__name__} {name!r} is no convolution, no linear layer and no embedding.')
 
 
 def _replace(model: nn.Module, name: str, module: nn.Module) -> None:

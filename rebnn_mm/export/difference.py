@@ -8,6 +8,7 @@ import onnx
 
 from rebnn_mm.deploy.session import open_session
 
+from ..errors import RebnnError
 from .distance import distance_of
 from .examples import Example, feeds_of
 from .metadata import is_blocked
@@ -126,7 +127,7 @@ def difference_of(
         feeds = feeds_of(before, example)
         first, second = (session.run(None, feeds) for session in sessions)
         if not all(np.isfinite(value).all() for value in second):
-            raise ValueError(f'with {option} an output is not finite. Export without {option}.')
+            raise RebnnError(f'with {option} an output is not finite. Export without {option}.')
         top1 += same_best(task, first, second)
         count += len(next(iter(feeds.values())))
         if task.name == 'detection':

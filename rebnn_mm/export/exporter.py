@@ -17,6 +17,7 @@ from rebnn_mm.deploy.operators import check_operators
 from rebnn_mm.deploy.session import library_available
 from rebnn_mm.deploy.whole_file import whole_file
 
+from ..errors import RebnnError
 from .calibration import how_little, looks_like
 from .convert import PackedModel, pack, unwrap
 from .detection.traced_parts import image_channels
@@ -170,28 +171,28 @@ def export(
         ValueError: the model cannot be exported, or the file does not give PyTorch's answer; the message says why.
     """
     if options.half_stem and not options.fast:
-        raise ValueError('half_stem is an option of the stem that fast makes; give both.')
+        raise RebnnError('half_stem is an option of the stem that fast makes; give both.')
     trained = unwrap(trained).cpu().float().eval()
     diverged = next((name for name, value in trained.named_parameters() if not value.isfinite().all()), None)
     if diverged is not None:
-        raise ValueError(
+        raise RebnnError(
             f'{diverged} holds values that are no numbers: the training diverged. Export an earlier checkpoint, or '
             'train at a lower rate.'
         )
     task = task_of(trained)
     if options.fast and task.name == TEXT:
-        raise ValueError('fast is for models that take images; a text classifier has no layer that it makes faster.')
+        raise RebnnError('fast is for models that take images; a text classifier has no layer that it makes faster.')
     if options.int8 and task.name == TEXT:
-        raise ValueError('int8 is for models that take images; export this one with half.')
+        raise RebnnError('int8 is for models that take images; export this one with half.')
     if options.int8 and options.int8 not in TIERS:
-        raise ValueError(f'int8={options.int8!r} is none of {", ".join(TIERS)}.')
+        raise RebnnError(f'int8={options.int8!r} is none of {", ".join(TIERS)}.')
     if options.reduce_range and not options.int8:
-        raise ValueError('reduce_range is an option of the layers that int8 makes; give both.')
+        raise RebnnError('reduce_range is an option of the layers that int8 makes; give both.')
     progress('packing and tracing')
     traced, packed = unfused_graph(trained, task, size)
     count = _class_count(traced, trained, task)
     if classes and count not in (None, len(classes)):
-        raise ValueError(f'the model tells {count} classes apart, and {len(classes)} names of classes are given.')
+        raise RebnnError(f'the model tells {count} classes apart, and {len(classes)} names of classes are given.')
     given = bool(examples)
     if task.name == TEXT:
         about: dict[str, Any] = {'tokenizer': tokenizer or {'max_length': longest_text(trained)}}
@@ -238,7 +239,7 @@ def export(
         assert change is not None
         little, spoilt = how_little(looks), (compared or change).spoilt(task)
         if spoilt:
-            raise ValueError(
+            raise RebnnError(
                 f'the file with int8 is useless: {spoilt}. {little or "Take the tier heads, or no int8."}'
             )
         before = seal(made(options).SerializeToString())

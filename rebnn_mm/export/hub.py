@@ -14,6 +14,7 @@ from torch import nn
 from rebnn_mm.deploy.hub import card_text, check_card
 from rebnn_mm.deploy.whole_file import whole_file
 
+from ..errors import RebnnError
 from .preprocess import test_dataset
 from .source import load_source
 
@@ -96,12 +97,12 @@ class HubModel(
         network = kept(network)
         for key, value in _entries(network.to_dict()):
             if key in ('type', 'real') and not _registered(value):
-                raise ValueError(
+                raise RebnnError(
                     f'the config names {value!r}, which is no registered class; such a model is not built.'
                 )
         for key, value in _entries(network.model.to_dict()):
             if key in FETCHING or (isinstance(value, str) and re.search(r'[/\\:(]', value)):
-                raise ValueError(
+                raise RebnnError(
                     f'the config has {key}={value!r}: a model that reads anything else while it is built is not built.'
                 )
         self.cfg, self.classes, self.about = network, list(classes), dict(about or {})
@@ -123,7 +124,7 @@ class HubModel(
         check_card(about or {})
         source = load_source(config, checkpoint)
         if source.tokenizer is not None:
-            raise ValueError('the model takes texts: rebnn_mm.models.language.save_pretrained writes it.')
+            raise RebnnError('the model takes texts: rebnn_mm.models.language.save_pretrained writes it.')
         made = cls(kept(Config.fromfile(config)), list(source.classes), {'config': Path(config).name, **(about or {})})
         made.model.load_state_dict(source.model.state_dict())
         return made.eval()

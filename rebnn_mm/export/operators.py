@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import onnx
 
+from ..errors import RebnnError
 from .operator_sources import SOURCES
 
 DOMAIN = 'rebnn'
@@ -63,7 +64,7 @@ def attach_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     used = {node.op_type for node in all_nodes(model.graph) if node.domain == DOMAIN}
     unknown = used - set(OPERATORS)
     if unknown:
-        raise ValueError(f'{DOMAIN}.{min(unknown)} is no operator; there are {", ".join(OPERATORS)}.')
+        raise RebnnError(f'{DOMAIN}.{min(unknown)} is no operator; there are {", ".join(OPERATORS)}.')
     others = [function for function in model.functions if function.domain != DOMAIN]
     imports = [entry for entry in model.opset_import if entry.domain != DOMAIN]
     del model.functions[:], model.opset_import[:]

@@ -13,6 +13,7 @@ from rebnn_mm.layers.attention import AttentionParts
 from rebnn_mm.methods import RBNNSign, SiMaNSign
 from rebnn_mm.quantizers import ActivationQuantizer
 
+from ..errors import RebnnError
 from .operators import DOMAIN, DOMAIN_VERSION
 from .packing import pack_weight, unpack_bits
 
@@ -83,7 +84,7 @@ def _bits_of(codes: Tensor, name: str) -> Tensor:
     try:
         return torch.from_numpy(pack_weight(codes.cpu().numpy()))
     except ValueError as error:
-        raise ValueError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
+        raise RebnnError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
 
 
 def _operator(kind: str, inputs: tuple[Tensor, ...], like: Tensor, shape: tuple[int, ...], **attrs: Any) -> Tensor:
@@ -322,7 +323,7 @@ class PackedAttention(BinaryAttention):
         if mask is None:
             mask = torch.ones(1, 1, 1, 1, dtype=torch.bool)
         if mask.shape[1] != 1 or mask.shape[2] != 1:
-            raise ValueError(
+            raise RebnnError(
                 f'BinaryAttention {self.name!r}: its mask is another one for every query, and the packed format knows '
                 'padding only. Export an encoder whose layers all see the whole text.'
             )

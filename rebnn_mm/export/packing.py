@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from rebnn_mm.errors import RebnnError
+
 BITS = 8
 """Signs per byte."""
 
@@ -42,7 +44,7 @@ def unpack_bits(bits: NDArray[np.uint8], channels: int) -> NDArray[np.float32]:
     """
     needed = packed_size(channels)
     if bits.shape[-1] != needed:
-        raise ValueError(
+        raise RebnnError(
             f'{channels} signs are packed into {needed} bytes, but the last dimension has {bits.shape[-1]}.'
         )
     return 1 - 2 * np.unpackbits(bits, axis=-1, count=channels, bitorder='little').astype(np.float32)
@@ -76,5 +78,5 @@ def pack_weight(codes: NDArray[np.floating]) -> NDArray[np.uint8]:
     """
     codes = np.asarray(codes)
     if not np.all(np.abs(codes) == 1):
-        raise ValueError('a weight to pack holds a value that is neither -1 nor +1.')
+        raise RebnnError('a weight to pack holds a value that is neither -1 nor +1.')
     return pack_bits(np.moveaxis(codes, 1, -1))

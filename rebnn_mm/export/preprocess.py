@@ -5,7 +5,8 @@ from typing import Any, NamedTuple
 
 from mmengine.config import Config
 
-from rebnn_mm.utils.dataset_check import leaf_datasets
+from rebnn_mm.errors import RebnnError
+from rebnn_mm.utils.data_files import leaf_datasets
 
 IGNORED = ('LoadAnnotations', 'PackInputs', 'PackDetInputs', 'ToTensor', 'ImageToTensor', 'Collect')
 """Steps of a test pipeline that leave the image as it is."""
@@ -59,7 +60,7 @@ def preprocessing(cfg: Config) -> Preprocessing:
             continue
         for key, value in _described(kind, step, notes).items():
             if key in found or any(later in found for later in ORDER[ORDER.index(key) :]):
-                raise ValueError(
+                raise RebnnError(
                     f'the test pipeline has {kind} where the packed format has no place for it: it knows one resize, '
                     'then one crop, then one Pad. Shorten test_dataloader.dataset.pipeline for the export.'
                 )
@@ -93,7 +94,7 @@ def test_dataset(cfg: Config) -> Mapping[str, Any]:
     (_, first), *others = leaf_datasets(given, key)
     for name, other in others:
         if other.get('pipeline') != first.get('pipeline'):
-            raise ValueError(
+            raise RebnnError(
                 f'{name} prepares images otherwise than the first of {key}; a packed file does it in one way.'
             )
     return first
@@ -138,7 +139,7 @@ def _described(kind: str, step: Mapping[str, Any], notes: list[str]) -> dict[str
         return {'crop': _pair(step['crop_size'])}
     if kind == 'Pad' and step.get('padding_mode', 'constant') == 'constant':
         return {'letterbox': _letterbox(step)}
-    raise ValueError(
+    raise RebnnError(
         f'the test pipeline has {dict(step)}, which the packed format has no words for (docs/format.md). Use Resize, '
         'ResizeEdge, CenterCrop, TensorFlowCenterCrop and Pad with a constant in test_dataloader.dataset.pipeline.'
     )

@@ -14,11 +14,12 @@ from mmengine.runner import load_checkpoint
 from torch import nn
 
 from rebnn_mm.deploy.image import read_image
-from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
-from rebnn_mm.utils.config_file import missing_config
-from rebnn_mm.utils.config_mistake import explained, fitting_config
-from rebnn_mm.utils.dataset_check import missing_data
+from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
+from rebnn_mm.utils.config_file import read_config
+from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.data_files import check_data
 
+from ..errors import RebnnError
 from .calibration import CalibrationImages, dataset_images, image_files, spread, training_images
 from .examples import Example, Image, Text, prepared
 from .preprocess import ARRAY_SIZE, preprocessing, test_dataset, test_pipeline
@@ -86,24 +87,20 @@ def load_source(
     Raises:
         ValueError: a file does not exist or does not fit; one sentence says which.
     """
-    problem = missing_config(config) or missing_checkpoint(checkpoint)
-    if problem:
-        raise ValueError(problem)
-    cfg = fitting_config(config, options)
+    cfg = read_config(config, options)
+    check_checkpoint_file(checkpoint)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     with explained(cfg):
         model = MODELS.build(cfg.model)
-        problem = mismatched_checkpoint(model, checkpoint)
-    if problem:
-        raise ValueError(problem)
+        check_checkpoint(model, checkpoint)
     loaded = load_checkpoint(model, checkpoint, map_location='cpu')
     classes = class_names(cfg, loaded)
     if is_text_classifier(model):
         if images:
-            raise ValueError('the model takes texts, no images: use --text in place of --image.')
+            raise RebnnError('the model takes texts, no images: use --text in place of --image.')
         return text_source(model.eval(), Path(config).name, cfg, classes, texts)
     if texts:
-        raise ValueError('the model takes images, no texts: use --image in place of --text.')
+        raise RebnnError('the model takes images, no texts: use --image in place of --text.')
     steps, notes = preprocessing(cfg)
     task = task_of(model).name
     if task == 'classification' and 'resize' not in steps and 'crop' not in steps:
@@ -148,9 +145,10 @@ def own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | None)
     """
     for split in ('test', 'val', 'train'):
         loader = cfg.get(f'{split}_dataloader')
-        if not loader or missing_data(cfg, [split]):
+        if not loader:
             continue
         try:
+            check_data(cfg, [split])
             files = spread(dataset_images(loader['dataset'], OWN_IMAGES), OWN_IMAGES)
             images = list(CalibrationImages(steps, files))
         except Exception:  # of the data set's class; without its images the comparison is one on noise, which is said

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree
 
+from ..errors import RebnnError
 from .detection.traced_parts import ImageStage, raw_graph, two_stage
 from .detection.whole_graph import detector_graph, unsupported
 from .examples import Example, Image, Text
@@ -201,7 +202,7 @@ def classifier_graph(model: nn.Module, example: Tensor) -> onnx.ModelProto:
     """
     reason = unsupported_classifier(model)
     if reason:
-        raise ValueError(f'{type(model).__name__} cannot be exported with scores as outputs: {reason}.')
+        raise RebnnError(f'{type(model).__name__} cannot be exported with scores as outputs: {reason}.')
     return trace_images(ClassifierScores(model), example, ['scores'], any_size=not nests_padding(model))
 
 
@@ -316,7 +317,7 @@ def text_graph(model: Any) -> onnx.ModelProto:
     """
     problem = unsupported_encoder(model)
     if problem:
-        raise ValueError(problem)
+        raise RebnnError(problem)
     names = input_names(model)
     length = min(8, longest_text(model))
     example = {name: torch.ones(2, length, dtype=torch.int64) for name in names}

@@ -16,6 +16,7 @@ from torch.utils import _pytree
 
 from rebnn_mm.deploy.session import library_available, open_session
 
+from ..errors import RebnnError
 from .distance import distance_of
 from .operators import DOMAIN, IR_VERSION, OPSET, all_nodes, attach_functions
 
@@ -72,7 +73,7 @@ def trace(
                 verbose=False,
             )
         except Exception as error:
-            raise ValueError(f'{type(module).__name__} cannot be traced: {_reason(error)}') from error
+            raise RebnnError(f'{type(module).__name__} cannot be traced: {_reason(error)}') from error
     assert program is not None
     NameFixPass()(program.model)  # an output may bear the name of another value otherwise
     model = program.model_proto
@@ -96,7 +97,7 @@ class _Traceable(TorchFunctionMode):
         elif name in ADAPTIVE:
             cells = args[1] if len(args) > 1 else kwargs['output_size']
             if _free_cells(args[0], cells, sides=int(name[-2])):
-                raise ValueError(
+                raise RebnnError(
                     f'{name} to several cells has no operator for maps of any size; pool to one, or with a kernel.'
                 )
         return func(*args, **kwargs)

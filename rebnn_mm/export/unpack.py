@@ -23,6 +23,7 @@ from rebnn_mm.deploy.operators import MOST_FILLED
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.quantizers.base import ActivationQuantizer, WeightQuantizer
 
+from ..errors import RebnnError
 from .convert import PackedModel, pack
 from .detection.traced_parts import image_channels
 from .exporter import passes_of
@@ -67,11 +68,11 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
     """
     task = task_of(model)
     if task.name == TEXT:
-        raise ValueError('text classifiers cannot be unpacked: the file holds no word embedding to train on.')
+        raise RebnnError('text classifiers cannot be unpacked: the file holds no word embedding to train on.')
     for name, layer in model.named_modules():
         quantizer = layer.weight_quantizer if isinstance(layer, BinaryLayer) else None
         if quantizer is not None and (not quantizer.has_codes or two_values_of(layer) is not None):
-            raise ValueError(
+            raise RebnnError(
                 f'{type(layer).__name__} {name!r} cannot be unpacked: {type(quantizer).__name__} and '
                 f'{type(layer.activation_quantizer).__name__} make no signs with a factor.'
             )
@@ -91,7 +92,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
         reason = 'has no constant of that size' if missing else 'has a constant that the network has not'
         wrong.append(f'the file {reason}, {" ".join([*missing, *unknown][0])}, so it is of another network.')
     else:
-        raise ValueError(wrong[0])
+        raise RebnnError(wrong[0])
     found = _read_back(probe.model, places, stored)
     left = _fill(model, probe, found, stored)
     _check(constants(_graph(pack(model), task, options, size)), stored)
@@ -138,12 +139,12 @@ def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | 
     if node.op_type == 'ConstantOfShape':
         value = numpy_helper.to_array(attributes['value']) if 'value' in attributes else np.zeros(1, np.float32)
         if math.prod(map(float, first)) > MOST_FILLED:
-            raise ValueError(f'the constant {node.output[0]!r} would have more than {MOST_FILLED} values.')
+            raise RebnnError(f'the constant {node.output[0]!r} would have more than {MOST_FILLED} values.')
         return np.full(tuple(first), value[0])
     axis = attributes.get('axis', 1)
     scale, zero = (*inputs[1:], None, None)[:2]
     if scale is None or zero is None or (scale.ndim and not -first.ndim <= axis < first.ndim):
-        raise ValueError(
+        raise RebnnError(
             f'the 8-bit constant {node.output[0]!r} has no zero point, or an axis that it lacks; rebnn export writes '
             'no such constant.'
         )
@@ -313,7 +314,7 @@ def _fill_layer(layer: BinaryLayer, name: str, signs: Tensor, found: Mapping[str
     codes, own = weights.codes(layer.weight)
     same = own is None or torch.allclose(own.flatten(), factor, rtol=CLOSE, atol=0)
     if not (torch.equal(codes.float(), signs) and same):
-        raise ValueError(
+        raise RebnnError(
             f'{type(layer).__name__} {name!r} cannot be unpacked: of weights at plus or minus their factor '
             f'{type(weights).__name__} makes other signs or another factor.'
         )
@@ -337,7 +338,7 @@ def _check(ours: Mapping[Place, NDArray], stored: Mapping[Place, NDArray]) -> No
     for place, value in ours.items():
         there = stored.get(place)
         if there is None or not _near(value, there.reshape(value.shape)):
-            raise ValueError(f'the constant {" ".join(place)} of the file does not come out of the unpacked network.')
+            raise RebnnError(f'the constant {" ".join(place)} of the file does not come out of the unpacked network.')
 
 
 def _near(ours: NDArray, there: NDArray) -> bool:

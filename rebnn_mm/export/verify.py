@@ -17,6 +17,7 @@ from rebnn_mm.deploy.session import library_available, open_session
 from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryLayer
 from rebnn_mm.quantizers import ActivationQuantizer
 
+from ..errors import RebnnError
 from .difference import IOU, Agreement, Arrays, agreement, overlaps, same_best, same_but_for_ties
 from .distance import Distance, distance_of
 from .examples import Example, Image, feeds_of
@@ -124,7 +125,7 @@ def verify(
         session = open_session(signs, library=available and not exact, blocked=blocked)
         other = open_session(data, library=exact, blocked=blocked) if available else None
     except Exception as error:
-        raise ValueError(f'the exported graph is not valid: {first_sentence(error)}') from error
+        raise RebnnError(f'the exported graph is not valid: {first_sentence(error)}') from error
     count, complete, difference, top1, library = 0, 0, 0.0, 0, None if other is None else 0.0
     detections: list[Agreement] = []
     flips: dict[str, Flips] = {}
@@ -161,13 +162,13 @@ def verify(
                 here = _difference(found, again)
                 library = max(library, here.absolute)
                 if exact and here.relative > DIFFERENCE:
-                    raise ValueError(
+                    raise RebnnError(
                         f'the file gives outputs that differ by {here.relative:.2g} of the largest with the library '
                         'and without it.'
                     )
         count += len(next(iter(feeds.values())))
     if count and not complete:
-        raise ValueError(
+        raise RebnnError(
             'on none of the examples could the file be compared with PyTorch to the end: signs differ, and there are '
             'layers that cannot be given those of the file. Compare on other images or texts.'
         )
@@ -178,7 +179,7 @@ def _run(session: onnxruntime.InferenceSession, feeds: dict[str, np.ndarray]) ->
     try:
         found = session.run(None, feeds)
     except Exception as error:
-        raise ValueError(f'the exported graph does not run: {first_sentence(error)}') from error
+        raise RebnnError(f'the exported graph does not run: {first_sentence(error)}') from error
     return dict(zip((value.name for value in session.get_outputs()), found, strict=True))
 
 
@@ -364,7 +365,7 @@ def _with_signs_of_the_file(
             return None
         flipped = int((given[name] != expected).sum())
         if flipped > max(FEW, FLIPPED * expected.size):
-            raise ValueError(
+            raise RebnnError(
                 f'the exported file differs from PyTorch at {name}, although all layers before it were given the same '
                 f'signs: {flipped} of the {expected.size} signs of its input '
                 f'({100 * flipped / expected.size:.1f} %) on one example.'
@@ -383,7 +384,7 @@ def _refuse_regions(expected: np.ndarray, found: np.ndarray) -> None:
     close = overlaps(expected, found) >= IOU
     alone = [int((~close.any(axis)).sum()) for axis in (1, 0)]
     if any(count > OTHER_REGIONS * size for count, size in zip(alone, close.shape, strict=True)):
-        raise ValueError(
+        raise RebnnError(
             f'the exported file proposes other regions than PyTorch, although every sign is the same: {alone[0]} of '
             f'{len(expected)} are missing and {alone[1]} of {len(found)} are new on one image.'
         )
@@ -427,9 +428,9 @@ def _difference(first: Arrays, second: Arrays) -> Distance:
     found = [Distance(0.0, 0.0)]
     for a, b in zip(first, second, strict=True):
         if a.shape != b.shape:
-            raise ValueError(f'an output has the shape {b.shape}, but in PyTorch {a.shape}.')
+            raise RebnnError(f'an output has the shape {b.shape}, but in PyTorch {a.shape}.')
         if not np.array_equal(np.isfinite(a), np.isfinite(b)):
-            raise ValueError('an output is not finite where it is in PyTorch, or the other way round.')
+            raise RebnnError('an output is not finite where it is in PyTorch, or the other way round.')
         found.append(distance_of(a, b))
     return Distance(*map(max, zip(*found, strict=True)))
 
@@ -441,7 +442,7 @@ def _signs_differ(flips: dict[str, Flips]) -> bool:
         return False
     layer, flipped, compared = first
     if flipped > max(FEW, FLIPPED * compared):
-        raise ValueError(
+        raise RebnnError(
             f'the exported file differs from PyTorch first at {layer}: {flipped} of the {compared} signs of its '
             f'input ({100 * flipped / compared:.1f} %) on one example.'
         )
@@ -452,11 +453,11 @@ def _refuse_outputs(task: Task, expected: Arrays, found: Arrays) -> None:
     """Refuse outputs other than PyTorch's where no sign differs, which would explain them."""
     if task.name == 'detection':
         if not same_but_for_ties(expected, found):
-            raise ValueError(_other_detections(agreement(expected, found), len(expected[1]), len(found[1])))
+            raise RebnnError(_other_detections(agreement(expected, found), len(expected[1]), len(found[1])))
         return
     difference = _difference(expected, found).relative
     if difference > DIFFERENCE:
-        raise ValueError(
+        raise RebnnError(
             f'the exported file gives outputs that differ from those of PyTorch by {difference:.2g} of the largest, '
             'although every sign is the same: a real-valued operator is not exported right.'
         )
@@ -466,7 +467,7 @@ def _refuse_outputs(task: Task, expected: Arrays, found: Arrays) -> None:
     lead = scores.max(-1) - np.take_along_axis(scores, best[..., None], -1)[..., 0]
     worst = int(lead.argmax())
     if lead.flat[worst] > DIFFERENCE * np.abs(scores).max():
-        raise ValueError(
+        raise RebnnError(
             f'the exported file gives another best class than PyTorch, {best.flat[worst]} in place of '
             f'{scores.argmax(-1).flat[worst]}, although every sign is the same: a real-valued operator is not '
             'exported right.'

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..errors import RebnnError
 from .native import holds_values, is_transformed, signs
 
 
@@ -313,7 +314,7 @@ def checked_sharpness(owner: str, t: tuple[float, float]) -> tuple[float, float]
         (0.001, 10)
     """
     if not is_pair(t) or not 0 < t[0] <= t[1] < float('inf'):
-        raise ValueError(f'{owner}: t={t!r} must be (first, last) with 0 < first <= last')
+        raise RebnnError(f'{owner}: t={t!r} must be (first, last) with 0 < first <= last')
     return t
 
 

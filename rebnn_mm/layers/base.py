@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from ..functional.native import autocast_type, holds_values, is_transformed
 from ..functional.sign_product import LINEAR, Geometry, scaled_sums, sign_product, smallest_type
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
@@ -58,9 +59,9 @@ class BinaryLayer(Named, nn.Module):
         """Second half of ``__init__``, once the torch layer exists."""
         if not isinstance(keep_real, bool | list | tuple):
             listed = [str(keep_real)]
-            raise ValueError(f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, {listed}')
+            raise RebnnError(f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, {listed}')
         if memory not in MEMORY:
-            raise ValueError(f'{type(self).__name__}: memory={memory!r} is unknown; use one of {", ".join(MEMORY)}')
+            raise RebnnError(f'{type(self).__name__}: memory={memory!r} is unknown; use one of {", ".join(MEMORY)}')
         self.memory = memory
         self._knows_training_values = False
         self.layer_name = ''
@@ -217,7 +218,7 @@ class BinaryLayer(Named, nn.Module):
             if not torch.allclose(weight, expected.to(weight.dtype), rtol=1e-2, atol=1e-6):
                 wrong = self.weight_quantizer
         if wrong is not None:
-            raise ValueError(
+            raise RebnnError(
                 f'{self.described()}: {type(wrong).__name__} gives other values in training than in evaluation; set '
                 'same_in_training = False in that class.'
             )

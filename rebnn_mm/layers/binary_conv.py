@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.modules.module import register_module_module_registration_hook
 
+from ..errors import RebnnError
 from ..functional.sign_product import Geometry
 from ..quantizers.builder import QuantizerConfig
 from ..utils.options import unknown_options
@@ -93,20 +94,20 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         if unknown:
             raise unknown_options(type(self).__name__, unknown, type(self), BinaryConv2d)
         if dtype is not None and not dtype.is_floating_point:
-            raise ValueError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
+            raise RebnnError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
         pad_value = self.method_pad_value if pad_value is None else pad_value
         if pad_value not in (-1, 0, 1):
-            raise ValueError(
+            raise RebnnError(
                 f'{type(self).__name__}: pad_value={pad_value!r} must be 0, or -1 or +1 as one bit can hold'
             )
         pad_value = int(pad_value)
         if pad_value and padding_mode != 'zeros':
-            raise ValueError(
+            raise RebnnError(
                 f"{type(self).__name__}: pad_value={pad_value} goes with padding_mode='zeros' only, which it fills; "
                 f'padding_mode={padding_mode!r} takes its values from the input'
             )
         if pad_end and (padding_mode != 'zeros' or isinstance(padding, str)):
-            raise ValueError(
+            raise RebnnError(
                 f"{type(self).__name__}: pad_end=True goes with a number as padding and padding_mode='zeros' only; "
                 f'padding={padding!r} and padding_mode={padding_mode!r} are given'
             )

@@ -8,6 +8,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..errors import RebnnError
 from ..quantizers.builder import QuantizerConfig
 from ..utils.options import unknown_options
 from .base import BinaryLayer
@@ -60,7 +61,7 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
             ('sparse', 'quantizers and step hooks need the whole gradient'),
         ):
             if kwargs.get(name):
-                raise ValueError(f'{type(self).__name__}: {name}={kwargs[name]} is not supported, because {why}')
+                raise RebnnError(f'{type(self).__name__}: {name}={kwargs[name]} is not supported, because {why}')
         strange = kwargs.keys() - inspect.signature(nn.Embedding).parameters.keys()
         if strange:
             raise unknown_options(type(self).__name__, strange, type(self), BinaryEmbedding)

@@ -8,6 +8,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ..errors import RebnnError
 from ..quantizers.builder import QuantizerConfig
 from ..utils.options import unknown_options
 from .base import SHORTCUT_NAMES, BinaryLayer
@@ -51,7 +52,7 @@ class BinaryLinear(BinaryLayer, nn.Linear):
         if unknown:
             raise unknown_options(type(self).__name__, unknown, type(self), BinaryLinear)
         if dtype is not None and not dtype.is_floating_point:
-            raise ValueError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
+            raise RebnnError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
         super().__init__(in_features, out_features, bias, device, dtype)
         self._set_up(weight, activation, in_features, -1, keep_real, memory)
         if device is not None or dtype is not None:

@@ -12,6 +12,7 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from ..functional import channel_dims, checked_sharpness, sharpness_at, sign, sign_approx, sign_identity, sign_tanh
 from ..quantizers import ActivationQuantizer, WeightQuantizer
 
@@ -142,7 +143,7 @@ class AdaBinActivation(ActivationQuantizer):
     ) -> None:
         super().__init__(channels, channel_dim, shift)
         if variant not in ('paper', 'official'):
-            raise ValueError(f"AdaBinActivation: variant={variant!r} is unknown; use 'paper' or 'official'")
+            raise RebnnError(f"AdaBinActivation: variant={variant!r} is unknown; use 'paper' or 'official'")
         self.variant = variant
         self.alpha = nn.Parameter(torch.tensor(1.0))
         self.beta = nn.Parameter(torch.tensor(0.0))

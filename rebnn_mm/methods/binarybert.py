@@ -11,6 +11,7 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from ..functional import per_channel_factor, tensor_sign, tensor_sign_codes, ternary_codes, weight_dims
 from ..layers import BinaryLayer
 from ..quantizers import WeightQuantizer, check_per
@@ -64,7 +65,7 @@ def split_ternary(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
     share = (large + total(zero & ~positive) - total(zero & positive)) / (2 * large)
     impossible = (scale > 0) & ((share <= 0) | (share >= 1))
     if impossible.any():
-        raise ValueError(
+        raise RebnnError(
             f'split_ternary: {int(impossible.sum())} of {scale.numel()} scales have no pair of binary weights, '
             'because the small weights have one sign and outweigh the large ones. Train the ternary layer further.'
         )
@@ -152,14 +153,14 @@ class BinaryPair(nn.Module):
         """
         quantizer = layer.weight_quantizer
         if type(quantizer) is not BWNWeight:
-            raise ValueError(
+            raise RebnnError(
                 f'{layer.described()}: ternary weight splitting needs weight=dict(type="BWNWeight"), not '
                 f'{type(quantizer).__name__}.'
             )
         try:
             halves = split_ternary(layer.weight, quantizer.per)
         except ValueError as error:
-            raise ValueError(f'{layer.described()}: {error}') from error
+            raise RebnnError(f'{layer.described()}: {error}') from error
         second = deepcopy(layer)
         for half, weight in zip((layer, second), halves, strict=True):
             half.weight.copy_(weight)

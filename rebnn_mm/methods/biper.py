@@ -11,6 +11,7 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from ..functional import channel_mean_abs, per_channel, sign_identity
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import SignWeight, WeightQuantizer
@@ -63,9 +64,9 @@ class BiPerSine(WeightQuantizer):
     def __init__(self, weight_shape: tuple[int, ...], omega: float = OMEGA, penalty: float = 0.0) -> None:
         super().__init__(weight_shape)
         if not 0 < omega < math.inf:
-            raise ValueError(f'{type(self).__name__}: omega={omega!r} must be a number above 0')
+            raise RebnnError(f'{type(self).__name__}: omega={omega!r} must be a number above 0')
         if not 0 <= penalty < math.inf:
-            raise ValueError(f'{type(self).__name__}: penalty={penalty!r} must be a number of at least 0')
+            raise RebnnError(f'{type(self).__name__}: penalty={penalty!r} must be a number of at least 0')
         self.penalty = penalty
         self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
         self.register_buffer('omega', torch.tensor(float(omega)))

@@ -9,6 +9,7 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from ..functional import sign, straight_through
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import SignWeight
@@ -73,7 +74,7 @@ class BNextWeight(SignWeight):
     def __init__(self, weight_shape: tuple[int, ...], decay: float = 0.9) -> None:
         super().__init__(weight_shape)
         if not 0 < decay < 1:
-            raise ValueError(f'BNextWeight: decay={decay} must be between 0 and 1')
+            raise RebnnError(f'BNextWeight: decay={decay} must be between 0 and 1')
         self.decay = decay
         self.register_buffer('temperature', torch.tensor(1.0))
 

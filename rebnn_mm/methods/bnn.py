@@ -9,6 +9,7 @@ from typing import ClassVar
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from ..functional import sign_identity
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import SignWeight
@@ -52,7 +53,7 @@ class BNNWeight(SignWeight):
     def __init__(self, weight_shape: tuple[int, ...], bound: float = 1.0) -> None:
         super().__init__(weight_shape)
         if bound <= 0:
-            raise ValueError(f'BNNWeight: bound={bound} must be above 0')
+            raise RebnnError(f'BNNWeight: bound={bound} must be above 0')
         self.bound = bound
 
     def signs(self, latent: Tensor) -> Tensor:

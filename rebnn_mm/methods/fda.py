@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
+from ..errors import RebnnError
 from ..functional import channel_mean_abs, is_pair, per_channel, sign
 from ..functional.native import without_autocast
 from ..layers import BinaryConv2d, BinaryLinear
@@ -115,7 +116,7 @@ def noise_factor(done: float) -> float:
 
 def _checked_terms(owner: str, terms: tuple[int, int]) -> tuple[int, int]:
     if not is_pair(terms) or not 0 <= terms[0] <= terms[1]:
-        raise ValueError(f'{owner}: terms={terms!r} must be (first, last) with 0 <= first <= last')
+        raise RebnnError(f'{owner}: terms={terms!r} must be (first, last) with 0 <= first <= last')
     return terms
 
 

@@ -11,6 +11,7 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from ..functional import channel_dims, channel_mean_abs, sign_approx, sign_identity, standardised
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, SignWeight
@@ -99,9 +100,9 @@ class OvSWWeight(SignWeight):
         super().__init__(weight_shape)
         for name, value in (('ratio', ratio), ('decay', decay), ('silent', silent)):
             if not 0 <= value < float('inf'):
-                raise ValueError(f'OvSWWeight: {name}={value!r} must be a number of at least 0')
+                raise RebnnError(f'OvSWWeight: {name}={value!r} must be a number of at least 0')
         if not 0 <= momentum < 1:
-            raise ValueError(f'OvSWWeight: momentum={momentum!r} must be a number from 0 to below 1')
+            raise RebnnError(f'OvSWWeight: momentum={momentum!r} must be a number from 0 to below 1')
         self.ratio, self.decay, self.silent, self.momentum = ratio, decay, silent, momentum
         self.register_buffer('flips', torch.zeros(weight_shape))
         self.flips: Tensor

@@ -6,6 +6,7 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor
 
+from ..errors import RebnnError
 from ..functional import per_channel_factor, symmetric_codes, symmetric_round, weight_dims
 from ..quantizers import ActivationQuantizer, WeightQuantizer, check_bits, check_per
 
@@ -95,7 +96,7 @@ class Q8BERTActivation(ActivationQuantizer):
         super().__init__(channels, channel_dim, shift)
         self.bits = check_bits('Q8BERTActivation', bits, least=2)
         if not 0 <= decay < 1:
-            raise ValueError(f'Q8BERTActivation: decay={decay} must be at least 0 and below 1')
+            raise RebnnError(f'Q8BERTActivation: decay={decay} must be at least 0 and below 1')
         self.decay = decay
         self.register_buffer('range', torch.tensor(0.0))
 

@@ -9,6 +9,7 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor
 
+from ..errors import RebnnError
 from ..functional import straight_through
 from ..quantizers import WeightQuantizer, check_bits
 
@@ -76,7 +77,7 @@ class QBERTWeight(WeightQuantizer):
         super().__init__(weight_shape)
         self.bits = check_bits('QBERTWeight', bits, least=1)
         if groups < 1:
-            raise ValueError(f'QBERTWeight: groups={groups} must be at least 1')
+            raise RebnnError(f'QBERTWeight: groups={groups} must be at least 1')
         self.groups = next(n for n in range(min(groups, weight_shape[0]), 0, -1) if weight_shape[0] % n == 0)
         self.factors = 2 * self.groups  # the ends of each range
 

@@ -11,6 +11,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ..errors import RebnnError
 from ..functional import (
     channel_dims,
     checked_sharpness,
@@ -253,7 +254,7 @@ class RBNNWeight(LearnedScaleWeight):
     def begin_epoch(self, weight: Tensor) -> None:
         """Turn R1 and R2."""
         if not torch.isfinite(weight).all():
-            raise ValueError(
+            raise RebnnError(
                 f'RBNNWeight: the latent weight of shape {self.weight_shape} holds NaN or infinite values, so no '
                 'rotation fits it. Training has diverged; lower the learning rate.'
             )

@@ -12,6 +12,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ..errors import RebnnError
 from ..functional import channel_centred, channel_dims, channel_mean_abs, is_pair, per_channel, sign, sign_identity
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.base import SHORTCUT_NAMES
@@ -141,16 +142,16 @@ class ReBNNWeight(LearnedScaleWeight):
     ) -> None:
         super().__init__(weight_shape)
         if center not in (None, 'row'):
-            raise ValueError(f"ReBNN: center={center!r} is unknown; use 'row' or None")
+            raise RebnnError(f"ReBNN: center={center!r} is unknown; use 'row' or None")
         if center and variant == 'official':
-            raise ValueError("ReBNN: variant='official' is the released code, which does not centre; use center=None")
+            raise RebnnError("ReBNN: variant='official' is the released code, which does not centre; use center=None")
         self.center = center
         self.gamma_mode, self.gamma_bounds = _checked_gamma(gamma, gamma_bounds, variant)
         if max_share is not None and not (_is_number(max_share) and max_share > 0):
-            raise ValueError(f'ReBNN: max_share={max_share!r} must be above 0, such as 0.01, or None for no limit')
+            raise RebnnError(f'ReBNN: max_share={max_share!r} must be above 0, such as 0.01, or None for no limit')
         self.max_share = max_share if isinstance(self.gamma_mode, str) else None
         if flip_window != 'epoch' and not (isinstance(flip_window, int) and flip_window >= 1):
-            raise ValueError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps or 'epoch'")
+            raise RebnnError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps or 'epoch'")
         self.flip_window = flip_window
         self.variant = variant
         self.register_buffer('gamma', torch.full((weight_shape[0],), self._first_gamma(), dtype=torch.float32))
@@ -203,14 +204,14 @@ def _checked_gamma(
     gamma: str | float, bounds: tuple[float, float] | None, variant: str
 ) -> tuple[str | float, tuple[float, float] | None]:
     if variant not in ('paper', 'official'):
-        raise ValueError(f"ReBNN: variant={variant!r} is unknown; use 'paper' or 'official'")
+        raise RebnnError(f"ReBNN: variant={variant!r} is unknown; use 'paper' or 'official'")
     if isinstance(gamma, str) and gamma not in ('adaptive', 'max'):
-        raise ValueError(f"ReBNN: gamma={gamma!r} is unknown; use 'adaptive', 'max' or a number such as 1e-4")
+        raise RebnnError(f"ReBNN: gamma={gamma!r} is unknown; use 'adaptive', 'max' or a number such as 1e-4")
     if not isinstance(gamma, str) and not (_is_number(gamma) and 0 <= gamma < float('inf')):
-        raise ValueError(f"ReBNN: gamma={gamma!r} must be 'adaptive', 'max' or a number of at least 0")
+        raise RebnnError(f"ReBNN: gamma={gamma!r} must be 'adaptive', 'max' or a number of at least 0")
     if variant == 'official':
         if gamma not in ('adaptive', RELEASED_CODE_GAMMA):
-            raise ValueError(
+            raise RebnnError(
                 f"ReBNN: variant='official' has the constant gamma of the released code, {RELEASED_CODE_GAMMA}; "
                 f"leave gamma out (got {gamma!r}) or use variant='paper'"
             )
@@ -218,7 +219,7 @@ def _checked_gamma(
     if bounds is None:
         return gamma, None
     if not is_pair(bounds) or not 0 <= bounds[0] <= bounds[1]:
-        raise ValueError(f'ReBNN: gamma_bounds={bounds!r} must be (lower, upper) with 0 <= lower <= upper, or None')
+        raise RebnnError(f'ReBNN: gamma_bounds={bounds!r} must be (lower, upper) with 0 <= lower <= upper, or None')
     return gamma, (float(bounds[0]), float(bounds[1]))
 
 

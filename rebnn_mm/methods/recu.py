@@ -12,6 +12,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ..errors import RebnnError
 from ..functional import channel_dims, is_pair, per_channel, sign, sign_approx
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, LearnedScaleWeight
@@ -145,7 +146,7 @@ class ReCUWeight(LearnedScaleWeight):
     def __init__(self, weight_shape: tuple[int, ...], tau: tuple[float, float] = (0.85, 0.99)) -> None:
         super().__init__(weight_shape)
         if not is_pair(tau) or not 0.5 <= tau[0] <= tau[1] <= 1:
-            raise ValueError(f'ReCUWeight: tau={tau!r} must be (first, last) with 0.5 <= first <= last <= 1')
+            raise RebnnError(f'ReCUWeight: tau={tau!r} must be (first, last) with 0.5 <= first <= last <= 1')
         self.tau_range = tau
         self.register_buffer('tau', torch.tensor(float(tau[0])))
         self.tau: Tensor

@@ -12,6 +12,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from ..errors import RebnnError
 from ..functional import sign
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, SignWeight
@@ -97,7 +98,7 @@ def reste_power(done: float, end: float = END) -> float:
 
 def _checked_end(owner: str, end: float) -> float:
     if not 1 <= end < math.inf:
-        raise ValueError(
+        raise RebnnError(
             f'{owner}: end={end!r} must be a number of at least 1, where the estimator is straight-through'
         )
     return end

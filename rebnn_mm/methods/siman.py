@@ -10,6 +10,7 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from ..functional import (
     channel_centred,
     channel_dims,
@@ -113,7 +114,7 @@ class SiMaNWeight(LearnedScaleWeight):
     def __init__(self, weight_shape: tuple[int, ...], percent: float = 15.0) -> None:
         super().__init__(weight_shape)
         if not 0 <= percent < 50:
-            raise ValueError(f'SiMaNWeight: percent={percent!r} must be a number from 0 to below 50')
+            raise RebnnError(f'SiMaNWeight: percent={percent!r} must be a number from 0 to below 50')
         self.first_percent = percent
         self.register_buffer('percent', torch.tensor(float(percent)))
         self.percent: Tensor

@@ -10,6 +10,7 @@ from mmengine.registry import MODELS
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from ..errors import RebnnError
 from ..functional import per_channel_factor, symmetric_round, ternary_codes
 from ..quantizers import ActivationQuantizer, WeightQuantizer, check_bits, check_per
 
@@ -143,7 +144,7 @@ class TernaryBERTActivation(ActivationQuantizer):
     ) -> None:
         super().__init__(channels, channel_dim, shift)
         if over not in ('sample', 'tensor'):
-            raise ValueError(f"TernaryBERTActivation: over={over!r} is unknown; use 'sample' or 'tensor'")
+            raise RebnnError(f"TernaryBERTActivation: over={over!r} is unknown; use 'sample' or 'tensor'")
         self.bits = check_bits('TernaryBERTActivation', bits, least=2)
         self.clip = clip
         self.over = over

@@ -1,6 +1,5 @@
 """Choose the layers of a model that become binary, by their function in it."""
 
-import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -14,6 +13,7 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.utils.parametrize import is_parametrized
 from torch.utils._pytree import tree_leaves
 
+from ..errors import RebnnError, did_you_mean
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.naming import name_matches
 from ..registry import registered_class
@@ -75,10 +75,10 @@ def plan_binary(
         list[PlannedLayer]: in the model's order; :func:`plan_table` prints them.
     """
     if conv is None and linear is None:
-        raise ValueError("binarize: neither conv nor linear is given; name a layer, conv=dict(type='ReBNNConv2d')")
+        raise RebnnError("binarize: neither conv nor linear is given; name a layer, conv=dict(type='ReBNNConv2d')")
     refuse_binary(model)
     if isinstance(model, nn.Linear) or _is_conv(model):
-        raise ValueError(
+        raise RebnnError(
             f'binarize: the model is one {type(model).__name__} alone, which nothing holds that could hold another in '
             'its place: put it into nn.Sequential.'
         )
@@ -96,7 +96,7 @@ def plan_binary(
     }
     if not any(isinstance(layer, kinds) for layer in layers.values()):
         missing = ' or '.join('convolution' if kind is nn.Conv2d else 'linear layer' for kind in kinds)
-        raise ValueError(f'binarize: {type(model).__name__} has no {missing}.')
+        raise RebnnError(f'binarize: {type(model).__name__} has no {missing}.')
     for key, patterns in (('keep_real', keep_real), ('make_binary', make_binary), ('overrides', overrides)):
         check_names(key, patterns, list(layers))
     forward, images = _run_on(model, example)
@@ -107,7 +107,7 @@ def plan_binary(
     except Exception as error:
         sizes = ', '.join('x'.join(map(str, image.shape)) for image in images) or 'its example'
         first = str(error).strip().partition('\n')[0]
-        raise ValueError(
+        raise RebnnError(
             f'binarize: {type(model).__name__} could not be run on {sizes} ({type(error).__name__}: {first}). Give '
             'another image_size or example.'
         ) from error
@@ -198,7 +198,7 @@ def refuse_binary(model: nn.Module) -> None:
         ValueError: it is.
     """
     if any(isinstance(module, BinaryLayer) for module in model.modules()):
-        raise ValueError(f'binarize: {type(model).__name__} has binary layers already; start from the real model.')
+        raise RebnnError(f'binarize: {type(model).__name__} has binary layers already; start from the real model.')
 
 
 def check_layer(key: str, options: Config, base: type[BinaryLayer]) -> type[BinaryLayer]:
@@ -219,16 +219,15 @@ def check_names(key: str, patterns: Iterable[str], names: Sequence[str]) -> None
         ValueError: one fits none; the message has the nearest.
     """
     if isinstance(patterns, str):
-        raise ValueError(f'binarize: {key}={patterns!r} must be a list of names, [{patterns!r}]')
+        raise RebnnError(f'binarize: {key}={patterns!r} must be a list of names, [{patterns!r}]')
     for pattern in patterns:
         if any(name_matches(name, [pattern]) for name in names):
             continue
         parts = sorted({part for name in names for part in name.split('.')} | set(names))
-        close = difflib.get_close_matches(pattern, parts, n=1)
-        hint = f' Did you mean {close[0]!r}?' if close else ''
-        raise ValueError(
-            f'binarize: {key} names {pattern!r}, which fits no layer of the model.{hint} Layers: '
-            f'{", ".join(names[:3])}, ..., {names[-1]}'
+        raise RebnnError(
+            f'{key} names {pattern!r}, which fits no layer of the model.',
+            'binarize',
+            f'{did_you_mean(pattern, parts)} Layers: {", ".join(names[:3])}, ..., {names[-1]}'.lstrip(),
         )
 
 
@@ -278,7 +277,7 @@ def _real_because(
     impossible = why_impossible(model, layer)
     if name_matches(name, tuple(make_binary)) is not None:
         if impossible:
-            raise ValueError(f'binarize: make_binary names {name!r}, which cannot become binary: {impossible}.')
+            raise RebnnError(f'binarize: make_binary names {name!r}, which cannot become binary: {impossible}.')
         return ''
     rules = (
         (impossible, bool(impossible)),
@@ -298,7 +297,7 @@ def _run_on(model: nn.Module, example: Example | None) -> tuple[Callable[[nn.Mod
     elif example is None and isinstance(model, BaseModel):
         example = example_image(model)
     elif example is None:
-        raise ValueError(
+        raise RebnnError(
             f'binarize: what {type(model).__name__} takes is not known; give example=, a tensor or the keyword '
             'arguments of its forward.'
         )

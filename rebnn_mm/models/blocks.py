@@ -16,6 +16,8 @@ from rebnn_mm.layers import BinaryConv2d, Maxout, RPReLU, SqueezeExcite
 from rebnn_mm.layers.memory import memory_of, run_block
 from rebnn_mm.registry import BLOCKS
 
+from ..errors import RebnnError
+
 # Pickled models look for PaddedShortcut here.
 from .shortcuts import SHORTCUTS, Config, PaddedShortcut, padded_shortcut, pooled_shortcut  # noqa: F401
 
@@ -77,7 +79,7 @@ class BinaryBasicBlock(BaseModule):
     ) -> None:
         super().__init__(init_cfg)
         if downsample is not None and downsample not in SHORTCUTS:
-            raise ValueError(
+            raise RebnnError(
                 f'{type(self).__name__}: downsample={downsample!r} is unknown; use one of {", ".join(SHORTCUTS)}'
             )
         norm_cfg = norm_cfg or dict(type='BN')

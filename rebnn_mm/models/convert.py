@@ -8,6 +8,7 @@ from mmengine.logging import print_log
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.naming import name_matches
 from .binary_plan import (
@@ -150,7 +151,7 @@ def replace_layer(model: nn.Module, names: Sequence[str], new: BinaryLayer) -> N
     assert isinstance(old.weight, Tensor)
     shared = shares_with(model, old)
     if shared:
-        raise ValueError(
+        raise RebnnError(
             f'binarize: {names[0]!r} shares its weight with {shared!r}, and a binary layer would not. Leave both out '
             'of the conversion, or untie them before.'
         )

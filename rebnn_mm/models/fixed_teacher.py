@@ -13,15 +13,9 @@ from mmengine.registry import Registry
 from mmengine.runner import CheckpointLoader
 from torch import Tensor, nn
 
-from rebnn_mm.utils.checkpoint_check import (
-    QUANTIZER,
-    match_keys,
-    missing_checkpoint,
-    of_longer_stacks,
-    other_quantizers,
-)
-from rebnn_mm.utils.config_file import get_config_dir
-from rebnn_mm.utils.config_mistake import fitting_config
+from rebnn_mm.errors import RebnnError
+from rebnn_mm.utils.checkpoint import QUANTIZER, check_checkpoint_file, check_quantizers, match_keys, of_longer_stacks
+from rebnn_mm.utils.config_file import get_config_dir, read_config
 
 PARTS = ('backbone', 'neck', 'head', 'rpn_head', 'bbox_head', 'roi_head')
 """Attributes in which classifiers and detectors keep their parts."""
@@ -218,9 +212,9 @@ class ConfiguredTeacher(FixedTeacher):
         """A checkpoint's state dict with the names that the teacher has."""
         return {key.removeprefix('module.'): value for key, value in state.items()}
 
-    def teacher_error(self, problem: str) -> ValueError:
+    def teacher_error(self, problem: str) -> RebnnError:
         """An error that begins with the name of the class."""
-        return ValueError(f'{type(self).__name__}: {problem}')
+        return RebnnError(problem, type(self).__name__)
 
     def check_same_classes(self, ours: object, theirs: object) -> None:
         """Refuse a teacher of other classes.
@@ -303,7 +297,7 @@ class ConfiguredTeacher(FixedTeacher):
                 raise self.teacher_error(f'teacher={teacher!r} is no config of a library: {error}.') from error
         else:
             try:
-                config = fitting_config(_config_path(teacher))
+                config = read_config(_config_path(teacher))
             except ValueError as error:
                 raise self.teacher_error(f'teacher={teacher!r}: {error}') from error
         model = config.get('model')
@@ -328,9 +322,10 @@ class ConfiguredTeacher(FixedTeacher):
                 )
 
     def _fill_teacher(self, checkpoint: str) -> None:
-        problem = missing_checkpoint(checkpoint)
-        if problem:
-            raise self.teacher_error(f'{problem} Give the weights of the teacher as teacher_checkpoint.')
+        try:
+            check_checkpoint_file(checkpoint)
+        except RebnnError as error:
+            raise self.teacher_error(f'{error} Give the weights of the teacher as teacher_checkpoint.') from None
         loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='cpu')
         state = self.teacher_state(loaded.get('state_dict', loaded))
         match = match_keys(self.teacher, state)
@@ -340,9 +335,10 @@ class ConfiguredTeacher(FixedTeacher):
                 f'{checkpoint} fills {len(match.matched)} of the {len(match.matched) + len(wrong)} parameters of the '
                 f'teacher; not {_first(wrong)}. Give the checkpoint that belongs to the config of the teacher.'
             )
-        problem = other_quantizers(match, checkpoint)
-        if problem:
-            raise self.teacher_error(f'the teacher cannot be {problem}')
+        try:
+            check_quantizers(match, checkpoint)
+        except RebnnError as error:
+            raise self.teacher_error(f'the teacher cannot be {error}') from None
         deeper = of_longer_stacks(self.teacher, match.unexpected)
         if deeper:
             raise self.teacher_error(

@@ -10,6 +10,7 @@ from torch import Tensor
 from rebnn_mm.layers.memory import memory_of, run_block
 from rebnn_mm.registry import BLOCKS, summary
 
+from ..errors import RebnnError, did_you_mean
 from .blocks import BinaryBasicBlock
 from .shortcuts import Config, pooled_shortcut
 
@@ -22,7 +23,7 @@ def block_style(block: str | Mapping[str, Any]) -> tuple[type[BinaryBasicBlock],
             style.
 
     Raises:
-        KeyError: no block style of that name is registered.
+        RebnnError: no block style of that name is registered.
 
     Example:
         >>> style, options = block_style('react')
@@ -33,9 +34,10 @@ def block_style(block: str | Mapping[str, Any]) -> tuple[type[BinaryBasicBlock],
     name = options.pop('type')
     style = BLOCKS.get(name)
     if style is None:
-        raise KeyError(
-            f'block={name!r} is no registered block style. Use one of {sorted(BLOCKS.module_dict)}, or import the '
-            'module that registers yours in rebnn_mm.registry.BLOCKS (custom_imports).'
+        near = did_you_mean(name, BLOCKS.module_dict) or f'There are {", ".join(block_styles())}.'
+        raise RebnnError(
+            f'block={name!r} is no registered block style.',
+            fix=f'{near} A style of yours has to be imported (custom_imports).',
         )
     return style, options
 
@@ -67,7 +69,7 @@ def build_stage(
         **kwargs: passed to every block (``dilation``, ``conv_cfg``, ``norm_cfg``, ``with_cp``).
 
     Raises:
-        KeyError: no block style of that name is registered.
+        RebnnError: no block style of that name is registered.
 
     Example:
         >>> stage = build_stage('react', 8, 16, 2, stride=2, conv_cfg=dict(type='ReBNNConv2d'))
@@ -128,7 +130,7 @@ class BinaryUnit(BaseModule):
     ) -> None:
         super().__init__(init_cfg)
         if style.forward_block is not BinaryBasicBlock.forward_block:
-            raise ValueError(
+            raise RebnnError(
                 f'BinaryUnit: {style.__name__} is made for two convolutions, and here each stands alone. Use a '
                 "style with one shortcut per convolution ('bireal', 'react', 'hardtanh', 'relu'); shortcut=False "
                 'leaves its shortcut out.'

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from ..errors import RebnnError
 from ..functional import channel_mean_abs, sign
 
 
@@ -105,7 +106,7 @@ class Quantizer(nn.Module):
         name = type(driver).__name__
         before = drivers[name]() if name in drivers else None
         if before is not None and before is not driver:
-            raise ValueError(
+            raise RebnnError(
                 f'{name}: {type(self).__name__} is attached to another {name}, whose rules would run twice. Use one '
                 'hook (ReBNNHook does all that BinaryHook does), or detach() the other one first.'
             )
@@ -327,7 +328,7 @@ class ActivationQuantizer(Quantizer):
     def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None) -> None:
         super().__init__()
         if shift not in (None, 'zero', 'mean'):
-            raise ValueError(f"{type(self).__name__}: shift={shift!r} is unknown; use None, 'zero' or 'mean'")
+            raise RebnnError(f"{type(self).__name__}: shift={shift!r} is unknown; use None, 'zero' or 'mean'")
         self.channels = channels
         self.channel_dim = channel_dim
         self.shift_start = shift

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from ..errors import RebnnError
 from ..registry import registered_class, registered_names
 from ..utils.options import check_options
 from .base import ActivationQuantizer, WeightQuantizer
@@ -74,7 +75,7 @@ def check_per(owner: str, per: str) -> str:
         'tensor'
     """
     if per not in ('tensor', 'channel'):
-        raise ValueError(f"{owner}: per={per!r} is unknown; use 'tensor' or 'channel'")
+        raise RebnnError(f"{owner}: per={per!r} is unknown; use 'tensor' or 'channel'")
     return per
 
 
@@ -89,7 +90,7 @@ def check_bits(owner: str, bits: int, least: int) -> int:
         2
     """
     if not (isinstance(bits, int) and least <= bits <= 8):
-        raise ValueError(
+        raise RebnnError(
             f'{owner}: bits={bits!r} must be a whole number from {least} to 8; None as quantizer keeps it real'
         )
     return bits
@@ -105,9 +106,9 @@ def _build(base: type[_Q], key: str, cfg: QuantizerConfig, **shape: Any) -> _Q |
 
 def _class_and_options(base: type[_Q], key: str, cfg: str | dict[str, Any]) -> tuple[type[_Q], dict[str, Any]]:
     if not isinstance(cfg, str | Mapping):
-        raise ValueError(f'{key}={cfg!r} must be the name of a quantizer, a dict with its type, or None')
+        raise RebnnError(f'{key}={cfg!r} must be the name of a quantizer, a dict with its type, or None')
     options = {'type': cfg} if isinstance(cfg, str) else dict(cfg)
     if 'type' not in options:
-        raise ValueError(f'{key}={cfg!r} has no type; name one of: {", ".join(registered_names(base))}')
+        raise RebnnError(f'{key}={cfg!r} has no type; name one of: {", ".join(registered_names(base))}')
     name = options.pop('type')
     return registered_class(name, base, f'{key}={name!r} is no registered {key} quantizer.'), options

@@ -5,6 +5,7 @@ from typing import ClassVar
 from mmengine.registry import MODELS
 from torch import Tensor
 
+from ..errors import RebnnError
 from ..functional import channel_mean_abs, sign_approx, sign_ste, step_ste
 from .base import ActivationQuantizer, SignWeight
 
@@ -48,7 +49,7 @@ class BinaryWideSign(ActivationQuantizer):
     def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None, *, width: float = 1.25) -> None:
         super().__init__(channels, channel_dim, shift)
         if width <= 0:
-            raise ValueError(f'BinaryWideSign: width={width} must be above 0')
+            raise RebnnError(f'BinaryWideSign: width={width} must be above 0')
         self.width = width
 
     def quantize(self, x: Tensor) -> Tensor:

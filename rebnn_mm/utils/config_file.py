@@ -1,12 +1,37 @@
-"""Finds the configs that come with the package, and says in one sentence that a config file does not exist."""
+"""Finds and reads configs: a file that is not there or is broken, or a misspelt key, is a RebnnError."""
 
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 import re
-from collections.abc import Iterable
+import reprlib
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+
+from rebnn_mm.errors import RebnnError, did_you_mean
+
+READ_BESIDE_ARGUMENTS = (
+    'activation_checkpointing',
+    'compile',
+    'custom_imports',
+    'detect_anomalous_params',
+    'efficient_conv_bn_eval',
+    'find_unused_parameters',
+    'init_weights_for_test_or_val',
+    'model_wrapper_cfg',
+    'runner_type',
+    'strategy',
+    'sync_bn',
+    'tta_model',
+    'tta_pipeline',
+)
+"""Keys that runners and tools read in a config, in addition to the arguments of mmengine's Runner."""
 
 
 def get_config_dir() -> Path:
@@ -39,25 +64,44 @@ VARIABLE = re.compile(r'\{\{\$(\w+):(\w*)\}\}')
 """A part of a config that the environment chooses, with its default; mmengine fills it in."""
 
 
-def missing_config(path: str | Path) -> str | None:
-    """One sentence on a config that is not there, with close matches, or ``None`` if it is a file.
+def read_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
+    """Read a config and put options into it, as ``--cfg-options`` does.
 
-    The same for a base of it that variables of the environment choose.
-
-    Close matches are searched by file name: in the nearest existing folder above ``path``, then in ``configs``, then
-    among those that come with the package, and the first place that has one counts; for a name with the scope only the
-    last.
-
-    Args:
-        path: the config file as given by the user.
+    Raises:
+        RebnnError: the file or the place of an option is not there, or the file is broken: it is a program, and may
+            raise anything.
 
     Example:
-        >>> print(missing_config('nowhere/zzz.py'))
-        no config file at nowhere/zzz.py.
+        >>> read_config('configs/cifar10/resnet20_cifar10.py', {'train_cfg.max_epochs': 3}).train_cfg.max_epochs
+        3
+    """
+    path = check_config_file(path)
+    try:
+        cfg = Config.fromfile(path)
+    except Exception as error:
+        raise RebnnError(f'{path} cannot be read: {_reason(path, error)}.') from error
+    check_keys(cfg, options or {})
+    cfg.merge_from_dict(dict(options or {}))
+    return cfg
+
+
+def check_config_file(path: str | Path) -> Path:
+    """Find the config that a user named, and the bases of it that variables of the environment choose.
+
+    Raises:
+        RebnnError: one of them is not there. Close matches are searched by file name: in the nearest existing folder
+            above ``path``, then in ``configs``, then among those that come with the package, and the first place that
+            has one counts; for a name with the scope only the last.
+
+    Example:
+        >>> check_config_file('nowhere/zzz.py')
+        Traceback (most recent call last):
+        rebnn_mm.errors.RebnnError: no config file at nowhere/zzz.py.
     """
     path = config_path(path)
     if path.is_file():
-        return _missing_choice(path)
+        _check_choices(path)
+        return path
     scoped = str(path).startswith(SCOPE)
     folder = next(parent for parent in (*path.parents, Path()) if parent.is_dir())
     here = folder in (Path(), Path('/'))
@@ -70,8 +114,7 @@ def missing_config(path: str | Path) -> str | None:
     ]
     stem = Path(str(path).removeprefix(SCOPE)).stem
     close = next(filter(None, (_close(stem, files) for files in places)), [])
-    hint = f' Did you mean {" or ".join(close[:3])}?' if close else ''
-    return f'no config file at {path}.{hint}'
+    raise RebnnError(f'no config file at {path}.', fix=f'Did you mean {" or ".join(close[:3])}?' if close else '')
 
 
 def _close(stem: str, files: Iterable[str]) -> list[str]:
@@ -98,16 +141,93 @@ def config_path(text: str | Path) -> Path:
     return path if path.is_file() else Path(text)
 
 
-def _missing_choice(path: Path) -> str | None:
-    bases = ''.join(BASES.findall(path.read_text()))
-    for base in re.findall(r"'(\S+\.py)'", bases):
-        chosen = path.parent / VARIABLE.sub(lambda match: os.environ.get(match[1], match[2]), base)
+def _bases(path: Path) -> Iterator[tuple[str, Path]]:
+    """The base files of a config as its text has them, and where the environment says that they are."""
+    for base in re.findall(r"'(\S+\.py)'", ''.join(BASES.findall(path.read_text()))):
+        yield base, path.parent / VARIABLE.sub(lambda match: os.environ.get(match[1], match[2]), base)
+
+
+def _check_choices(path: Path) -> None:
+    for base, chosen in _bases(path):
         if chosen.is_file():
-            problem = _missing_choice(chosen)
-            if problem is not None:
-                return problem
+            _check_choices(chosen)
         elif VARIABLE.search(base):
             values = ' '.join(f'{name}={os.environ.get(name, default)}' for name, default in VARIABLE.findall(base))
             there = ', '.join(sorted(file.stem for file in chosen.parent.glob('*.py'))) or 'nothing'
-            return f'{path} has no base for {values}: {os.path.normpath(chosen.parent)} holds {there}.'
-    return None
+            raise RebnnError(f'{path} has no base for {values}: {os.path.normpath(chosen.parent)} holds {there}.')
+
+
+def _reason(path: Path, error: Exception) -> str:
+    """The error of a config that could not be read, with the file that is broken, it or a base, and its line."""
+    for _, base in _bases(path):
+        if base.is_file():
+            try:
+                Config.fromfile(base, import_custom_modules=False)
+            except Exception as inner:
+                return _reason(base, inner)
+    lines = [step.lineno for step in traceback.extract_tb(error.__traceback__) if step.name == '<module>']
+    line = f'line {lines[-1]} of ' if lines else ''
+    return f'{type(error).__name__}: {str(error).rstrip(".")} ({line}{os.path.normpath(path)})'
+
+
+def check_keys(cfg: Config, options: Mapping[str, Any]) -> None:
+    """Refuse a key of ``--cfg-options`` that has no place in the config.
+
+    As in mmengine, a dict of the config may be given new entries, also whole new dicts. A key is refused if it is new
+    on the top level and nothing reads it there, if the name of a new dict nearly is that of an existing one, or if
+    what it goes into is no dict and no list of that length.
+
+    Raises:
+        RebnnError: the first such key.
+
+    Example:
+        >>> check_keys(Config(dict(model=dict(type='SSD'))), {'model.with_cp': True, 'randomness.seed': 1})
+        >>> check_keys(Config(dict(model=dict(type='SSD'))), {'modle.x': 1})
+        Traceback (most recent call last):
+        rebnn_mm.errors.RebnnError: --cfg-options modle.x: the config has no 'modle'. Did you mean 'model'?
+    """
+    for key in options:
+        parts, node = key.split('.'), dict(cfg.items())
+        for depth, part in enumerate(parts):
+            above = '.'.join(parts[:depth])
+            if f'{above}._delete_' in options:
+                break
+            try:
+                _check_place(node, part, above, last=depth == len(parts) - 1)
+            except RebnnError as error:
+                raise RebnnError(str(error), f'--cfg-options {key}') from None
+            if isinstance(node, list):
+                node = node[int(part)]
+            elif part in node:
+                node = node[part]
+            else:
+                break
+
+
+def _check_place(node: Any, part: str, above: str, last: bool) -> None:
+    """Check that ``part`` can go into ``node``, which the config has under the key ``above``."""
+    if isinstance(node, list):
+        if not (part.isdigit() and int(part) < len(node)):
+            raise RebnnError(f'{above} is a list of {len(node)}, counted from 0, without an entry {part!r}.')
+    elif not isinstance(node, Mapping):
+        raise RebnnError(
+            f'{above} is {reprlib.repr(node)} and has no entries.',
+            fix=f'Add {above}._delete_=True to put a new dict in its place.',
+        )
+    elif not above:
+        known = [*node, *runner_keys(), *READ_BESIDE_ARGUMENTS]
+        if part not in known:
+            near = did_you_mean(part, known) or 'Nothing reads a new one of that name.'
+            raise RebnnError(f'the config has no {part!r}.', fix=near)
+    elif part not in node and not last:
+        # a name that differs in its number only is that of a sibling, not a misspelling: layer3, layer4
+        close = difflib.get_close_matches(part, node, n=1, cutoff=0.8)
+        if close and re.sub(r'\d', '', close[0]) != re.sub(r'\d', '', part):
+            raise RebnnError(f'{above} has no {part!r}.', fix=f'Did you mean {close[0]!r}?')
+
+
+def runner_keys() -> list[str]:
+    """The arguments of mmengine's Runner, which are the sections of a config."""
+    from mmengine.runner import Runner
+
+    return list(inspect.signature(Runner.__init__).parameters)[1:]

@@ -6,7 +6,8 @@ from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE, _get_package_and_cfg_path
 from mmengine.hub import hub
 
-from rebnn_mm.utils.config_file import SCOPE, get_config_dir, missing_config
+from rebnn_mm.errors import RebnnError
+from rebnn_mm.utils.config_file import SCOPE, check_config_file, get_config_dir
 
 _path_of_base = Config._get_cfg_path
 
@@ -50,7 +51,8 @@ def _name_of(cfg_path: str) -> str:
     Raises:
         FileNotFoundError: there is no such config; the sentence names close ones.
     """
-    problem = missing_config(cfg_path)
-    if problem:
-        raise FileNotFoundError(problem)
+    try:
+        check_config_file(cfg_path)
+    except RebnnError as error:
+        raise FileNotFoundError(str(error)) from None
     return cfg_path.removeprefix(SCOPE)

@@ -12,77 +12,80 @@ import torch
 from mmengine.config import Config
 
 from rebnn_mm.deploy.errors import first_sentence
-from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint, missing_checkpoint
-from rebnn_mm.utils.command_line import stop_if, stopping_on_mistakes
-from rebnn_mm.utils.config_mistake import fitting_config
+from rebnn_mm.errors import RebnnError
+from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
+from rebnn_mm.utils.config_file import read_config
+from rebnn_mm.utils.config_mistake import explained
 
 Image = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-def unfit_input(image: str | Path, config: str | None, checkpoint: str) -> str | None:
-    """One sentence on the first file that is missing or is not what it should be, ``None`` if all are fit.
+def check_input(image: str | Path, config: str | None, checkpoint: str) -> None:
+    """Check that the files of a detection are there and what they should be.
 
     Args:
         image: image file.
         config: config of a detector; ``None`` stands for the one in the checkpoint.
         checkpoint: its checkpoint.
 
+    Raises:
+        RebnnError: the first that is not.
+
     Example:
-        >>> print(unfit_input('nowhere.jpg', None, 'nowhere.pth'))
-        no image at nowhere.jpg.
+        >>> check_input('nowhere.jpg', None, 'nowhere.pth')
+        Traceback (most recent call last):
+        rebnn_mm.errors.RebnnError: no image at nowhere.jpg.
     """
     if not Path(image).is_file():
-        return f'no image at {image}.'
-    if config is not None:
-        try:
-            cfg = fitting_config(config)
-        except ValueError as error:
-            return str(error)
-        if cfg.get('default_scope') == 'mmpretrain':
-            return f'{config} is the config of a classifier, which draws no boxes. Name the config of a detector.'
-    problem = missing_checkpoint(checkpoint)
-    if problem is None and not _is_image(image):
-        return f'{image} cannot be read as an image. Name a JPEG or PNG file.'
-    return problem
+        raise RebnnError(f'no image at {image}.')
+    if config is not None and read_config(config).get('default_scope') == 'mmpretrain':
+        raise RebnnError(
+            f'{config} is the config of a classifier, which draws no boxes', fix='Name the config of a detector.'
+        )
+    check_checkpoint_file(checkpoint)
+    data = np.fromfile(image, np.uint8)  # read as mmcv does: cv2.imread takes a file that is cut
+    if not data.size or cv2.imdecode(data, cv2.IMREAD_COLOR) is None:
+        raise RebnnError(f'{image} cannot be read as an image', fix='Name a JPEG or PNG file.')
 
 
-def _is_image(path: str | Path) -> bool:
-    # As mmcv reads it: cv2.imread takes a file that is cut.
-    data = np.fromfile(path, np.uint8)
-    return data.size > 0 and cv2.imdecode(data, cv2.IMREAD_COLOR) is not None
+def check_device(device: str | None) -> None:
+    """Check that PyTorch knows and finds a device.
 
-
-def unfit_device(device: str | None) -> str | None:
-    """One sentence on a device that PyTorch does not know or does not find here, ``None`` if it is fit.
+    Raises:
+        RebnnError: it does not.
 
     Example:
-        >>> print(unfit_device('gpu'))
-        --device gpu cannot be used (Expected one of cpu, cuda, ...). Take cpu, or leave it out.
+        >>> check_device('gpu')
+        Traceback (most recent call last):
+        rebnn_mm.errors.RebnnError: --device gpu cannot be used (Expected one of cpu, cuda, ...). Take ...
     """
     try:
         torch.empty(0, device=device)
     except (AssertionError, RuntimeError) as error:  # the first where PyTorch is built without CUDA
-        return f'--device {device} cannot be used ({first_sentence(error)}). Take cpu, or leave it out.'
-    return None
+        what = f'--device {device} cannot be used ({first_sentence(error)})'
+        raise RebnnError(what, fix='Take cpu, or leave it out.') from error
 
 
 def load_detector(config: str | None, checkpoint: str, device: str | None = None) -> Any:
-    """Make mmdet's ``DetInferencer`` of a config and a checkpoint; end the program if these are broken.
+    """Make mmdet's ``DetInferencer`` of a config and a checkpoint.
 
     Args:
         config: config file; ``None`` takes the one in the checkpoint.
         checkpoint: checkpoint file.
         device: ``cpu``, ``cuda:0``, ...; ``None`` is the first GPU if there is one.
+
+    Raises:
+        RebnnError: one of them is broken or does not fit.
     """
     # imported here: it takes seconds, and the checks before it should not wait for it
     from mmdet.apis import DetInferencer
 
-    stop_if(unfit_device(device))
+    check_device(device)
     # the inferencer has no folder for logs, and needs none
     warnings.filterwarnings('ignore', message='Failed to add .*VisBackend')
-    with stopping_on_mistakes(None if config is None else Config.fromfile(config)):
+    with explained(None if config is None else Config.fromfile(config)):
         inferencer = DetInferencer(config, checkpoint, device=device, show_progress=False)
-    stop_if(mismatched_checkpoint(inferencer.model, checkpoint))
+    check_checkpoint(inferencer.model, checkpoint)
     return inferencer
 
 

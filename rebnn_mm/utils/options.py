@@ -1,10 +1,10 @@
 """Refuses options that nobody reads, and says which one was meant."""
 
-import difflib
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..errors import RebnnError, did_you_mean
 from ..registry import registered_classes
 
 
@@ -22,15 +22,15 @@ def check_options(
         family: as in :func:`unknown_options`.
 
     Raises:
-        ValueError: one has no such parameter; see :func:`unknown_options`.
+        RebnnError: one has no such parameter; see :func:`unknown_options`.
 
     Example:
         >>> def paint(colour, width=1): ...
         >>> check_options('paint', ['color'], paint)
         Traceback (most recent call last):
-        ValueError: paint: no option 'color'. Did you mean 'colour'? Known: colour, width
+        rebnn_mm.errors.RebnnError: paint: no option 'color'. Did you mean 'colour'? Known: colour, width
     """
-    known = _parameters(taker)
+    known = parameters(taker)
     unknown = [name for name in names if name not in known]
     if unknown:
         raise unknown_options(where, unknown, taker, family)
@@ -38,7 +38,7 @@ def check_options(
 
 def unknown_options(
     where: str, names: Iterable[str], taker: type | Callable[..., Any], family: type | None = None
-) -> ValueError:
+) -> RebnnError:
     """The error for options that a class or function does not have.
 
     Args:
@@ -49,7 +49,7 @@ def unknown_options(
             changed still has those of the former type.
 
     Returns:
-        ValueError: the message names the classes that have the options or, where none has, the nearest and all others.
+        RebnnError: the message names the classes that have the options or, where none has, the nearest and all others.
 
     Example:
         >>> from rebnn_mm.layers import BinaryLinear
@@ -60,21 +60,21 @@ def unknown_options(
     """
     names = list(names)
     relatives: dict[str, type] = registered_classes(family) if family else {}
-    others = {name: _parameters(cls) for name, cls in relatives.items()}
+    others = {name: parameters(cls) for name, cls in relatives.items()}
     left = [name for name in names if any(name in options for options in others.values())]
     if left:
         owners = [other for other, options in others.items() if any(name in options for name in left)]
-        return ValueError(
+        return RebnnError(
             f'{where}: no option {", ".join(left)} (of {", ".join(owners)}); remove what is left of the other type '
             f'or, where a base config sets it, add _delete_=True beside type={getattr(taker, "__name__", where)!r}.'
         )
-    known = _parameters(taker)
-    close = difflib.get_close_matches(names[0], known, n=1)
-    hint = f'Did you mean {close[0]!r}? ' if close else ''
-    return ValueError(f'{where}: no option {names[0]!r}. {hint}Known: {", ".join(known)}')
+    known = parameters(taker)
+    fix = f'{did_you_mean(names[0], known)} Known: {", ".join(known)}'.lstrip()
+    return RebnnError(f'no option {names[0]!r}', where, fix)
 
 
-def _parameters(taker: type | Callable[..., Any]) -> list[str]:
+def parameters(taker: type | Callable[..., Any]) -> list[str]:
+    """The parameters of a function or of the constructor of a class, with those that it hands on to its bases."""
     if isinstance(taker, type):
         # Without self, and without object's own, which takes anything.
         inits = [base.__dict__['__init__'] for base in taker.__mro__[:-1] if '__init__' in base.__dict__]
@@ -82,8 +82,8 @@ def _parameters(taker: type | Callable[..., Any]) -> list[str]:
     else:
         signatures = [list(inspect.signature(taker).parameters.values())]
     names: dict[str, None] = {}
-    for parameters in signatures:
-        names.update((p.name, None) for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
-        if not any(p.kind == p.VAR_KEYWORD for p in parameters):
+    for signature in signatures:
+        names.update((p.name, None) for p in signature if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+        if not any(p.kind == p.VAR_KEYWORD for p in signature):
             break
     return list(names)

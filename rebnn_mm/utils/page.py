@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rebnn_mm.errors import RebnnError
+
 
 def renewed(page: str, parts: Mapping[str, str]) -> str:
     r"""A page with other text between its lines ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
@@ -25,6 +27,6 @@ def renewed(page: str, parts: Mapping[str, str]) -> str:
         head, begin, rest = page.partition(lines[0])
         _, end, tail = rest.partition(lines[1])
         if not (begin and end) or any(line in tail for line in lines):
-            raise ValueError(f'the page needs the lines {lines[0].strip()} and {lines[1].strip()}, once each.')
+            raise RebnnError(f'the page needs the lines {lines[0].strip()} and {lines[1].strip()}, once each.')
         page = f'{head}{begin}{text}{end}{tail}'
     return page

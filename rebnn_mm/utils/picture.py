@@ -7,19 +7,24 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from rebnn_mm.deploy.whole_file import whole_file
-from rebnn_mm.utils.command_line import unwritable
+from rebnn_mm.errors import RebnnError
+from rebnn_mm.utils.command_line import check_writable
 
 
-def unfit_picture(path: str | Path) -> str | None:
-    """One sentence on a file that cannot be written or that matplotlib knows no format for, ``None`` if it is fit.
+def check_picture(path: str | Path) -> None:
+    """Check that a file can be written and that matplotlib knows its format.
+
+    Raises:
+        RebnnError: one of the two is not so.
 
     Example:
-        >>> print(unfit_picture('detections.doc'))
-        cannot write a picture to detections.doc. End the name in .png, .jpg, .svg or .pdf.
+        >>> check_picture('detections.doc')
+        Traceback (most recent call last):
+        rebnn_mm.errors.RebnnError: cannot write a picture to detections.doc. End the name in .png, .jpg, .svg or .pdf.
     """
-    if Path(path).suffix.lower() in ('.png', '.jpg', '.jpeg', '.svg', '.pdf'):
-        return unwritable(path)
-    return f'cannot write a picture to {path}. End the name in .png, .jpg, .svg or .pdf.'
+    if Path(path).suffix.lower() not in ('.png', '.jpg', '.jpeg', '.svg', '.pdf'):
+        raise RebnnError(f'cannot write a picture to {path}', fix='End the name in .png, .jpg, .svg or .pdf.')
+    check_writable(path)
 
 
 def save_picture(figure: Figure, path: str | Path, dpi: int) -> None:
@@ -29,7 +34,7 @@ def save_picture(figure: Figure, path: str | Path, dpi: int) -> None:
 
     Args:
         figure: what to write.
-        path: file name, see :func:`unfit_picture`.
+        path: file name, see :func:`check_picture`.
         dpi: pixels per inch, of formats that have pixels.
 
     Example:

@@ -15,11 +15,9 @@ from rebnn_mm.cli.choose import key_of, main, metric_of, percent
 from rebnn_mm.deploy import TextClassifier, load
 from rebnn_mm.export.exporter import export, write
 from tests.export.conftest import tiny_classifier, tiny_parts
-from tests.tools.test_test_packed import NORMAL, classifier
+from tests.tools.packed_classifier import NORMAL
 
 BEGIN, END = '<!-- begin choice -->\n', '<!-- end choice -->\n'
-
-__all__ = ['classifier']
 
 
 def choose(*arguments):

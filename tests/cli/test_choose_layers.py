@@ -9,9 +9,6 @@ from mmengine.config import Config
 pytest.importorskip('mmpretrain')
 
 from rebnn_mm.cli.choose_layers import main
-from tests.tools.test_test_packed import classifier
-
-__all__ = ['classifier']
 
 
 @pytest.fixture

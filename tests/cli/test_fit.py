@@ -18,6 +18,7 @@ pytest.importorskip('mmdet')
 
 from rebnn_mm.cli import fit
 from rebnn_mm.cli.new_config_options import BASE, TAUGHT
+from rebnn_mm.errors import RebnnError
 from tests.scripts import ROOT, environment, run_script
 
 FORMS = ROOT / 'tests' / 'datasets' / 'forms'
@@ -59,9 +60,22 @@ def test_what_is_trained_is_not_trained_again_and_another_config_is_named(tmp_pa
     fit.train(config, amp=False)
     assert capsys.readouterr().out.strip().endswith('yolo_roboflow.py is trained: work_dirs/yolo_roboflow/best.pth')
     fit.write(options(FORMS / 'yolo_roboflow', base=BASE, epochs=3))
-    with pytest.raises(SystemExit):
+    with pytest.raises(RebnnError, match='has a training of another yolo_roboflow.py, or of other labels. Remove it'):
         fit.train(config, amp=False)
-    assert 'has a training of another yolo_roboflow.py, or of other labels. Remove it' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('flags', [[], ['--traceback']])
+def test_an_error_of_a_step_is_one_line_or_a_traceback(flags, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, 'argv', ['rebnn fit', str(FORMS / 'yolo_roboflow'), '--no-teacher', *map(str, SMALL)])
+    (config,) = fit.write(fit.parse_args())
+    folder = fit.work_dir_of(config)
+    folder.mkdir(parents=True)
+    (folder / 'finished.txt').write_text(f'{fit.digest_of(config)}\n')
+    sys.argv += flags
+    with pytest.raises(RebnnError if flags else SystemExit):
+        fit.main()
+    assert flags or 'rebnn export: no checkpoint at work_dirs/yolo_roboflow/best.pth' in capsys.readouterr().err
 
 
 def test_the_table_has_a_row_per_class_and_a_column_per_file():

@@ -10,7 +10,7 @@ from mmdet.utils import register_all_modules
 from mmengine.runner import load_checkpoint, save_checkpoint
 
 from rebnn_mm.layers import BinaryConv2d
-from rebnn_mm.utils.checkpoint_check import QUANTIZER
+from rebnn_mm.utils.checkpoint import QUANTIZER
 
 register_all_modules(init_default_scope=False)
 

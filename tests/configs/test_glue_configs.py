@@ -18,7 +18,7 @@ from rebnn_mm.datasets import GLUE_TASKS
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.models.language import TextClassifier, save_pretrained
 from rebnn_mm.registry import MODELS
-from rebnn_mm.utils.encoder_check import encoder_names
+from rebnn_mm.utils.encoders import encoder_names
 from tests.datasets.glue_folder import write_glue
 from tests.models.language.tiny import tiny_encoder
 
@@ -192,10 +192,6 @@ def test_cpu_budget_batches_similar_lengths():
     assert cfg.train_dataloader.sampler.batch_size == cfg.train_dataloader.batch_size
     assert DATA_SAMPLERS.get(cfg.train_dataloader.sampler.type) is not None
     assert cfg.train_dataloader.num_workers == 0
-
-
-def test_eighty_and_forty_runs_are_made_of_ten_rows():
-    assert len(ROWS) == 10 and len(RUNS) == 10 * (9 + 4)
 
 
 def test_a_task_that_is_not_there_is_named():

@@ -1,28 +1,13 @@
-import pickle
-
 import numpy as np
 import pytest
 
 from rebnn_mm.datasets import CIFAR10Archive
-
-
-def write_batch(path, first, count=3):
-    """Images whose first pixel holds their number in red and 7 in blue; labels are the numbers modulo ten."""
-    planes = np.zeros((count, 3, 32, 32), np.uint8)
-    planes[:, 0, 0, 1] = range(first, first + count)
-    planes[:, 2, 31, 0] = 7
-    batch = dict(data=planes.reshape(count, -1), labels=[number % 10 for number in range(first, first + count)])
-    path.write_bytes(pickle.dumps(batch, protocol=2))
+from tests.datasets.cifar10_files import write_archive
 
 
 @pytest.fixture
 def archive(tmp_path):
-    folder = tmp_path / 'cifar-10-batches-py'
-    folder.mkdir()
-    for number in range(5):
-        write_batch(folder / f'data_batch_{number + 1}', 3 * number)
-    write_batch(folder / 'test_batch', 100, 2)
-    return tmp_path
+    return write_archive(tmp_path)
 
 
 def test_batches_in_order_as_rgb_images(archive):

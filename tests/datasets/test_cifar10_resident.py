@@ -16,7 +16,13 @@ from mmpretrain.utils import register_all_modules
 
 from rebnn_mm.datasets import CIFAR10Resident
 from rebnn_mm.engine import BinaryHook
-from tests.datasets.test_cifar10_archive import archive, write_batch  # noqa: F401  a fixture
+from tests.datasets.cifar10_files import write_archive
+
+
+@pytest.fixture
+def archive(tmp_path):
+    return write_archive(tmp_path)
+
 
 register_all_modules(init_default_scope=False)
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -35,7 +41,7 @@ def loader(name, root, split):
         return cfg, Runner.build_dataloader(options, seed=0)
 
 
-def test_without_augmentation_a_batch_is_its_images(archive):  # noqa: F811
+def test_without_augmentation_a_batch_is_its_images(archive):
     data = whole(archive)
     batch = data.__getitems__([4, 0, 14])
     assert batch['inputs'].shape == (3, 3, 32, 32) and batch['inputs'].dtype == torch.uint8
@@ -44,12 +50,12 @@ def test_without_augmentation_a_batch_is_its_images(archive):  # noqa: F811
     assert len(data) == 15 and len(whole(archive, indices=4)) == 4
 
 
-def test_labels_lie_where_the_images_lie(archive):  # noqa: F811
+def test_labels_lie_where_the_images_lie(archive):
     data = CIFAR10Resident('train', data_root=str(archive), device='meta')
     assert {sample.gt_label.device.type for sample in data._samples} == {data.images.device.type} == {'meta'}
 
 
-def test_evaluation_gets_what_the_pipeline_of_single_images_gives(archive):  # noqa: F811
+def test_evaluation_gets_what_the_pipeline_of_single_images_gives(archive):
     inputs, labels = [], []
     for name in ('cifar10', 'cifar10_resident'):
         cfg, batches = loader(name, archive, 'val')
@@ -60,7 +66,7 @@ def test_evaluation_gets_what_the_pipeline_of_single_images_gives(archive):  # n
     assert torch.equal(*inputs) and labels[0] == labels[1] == [0, 1]
 
 
-def test_training_sees_the_same_images_in_the_same_order(archive):  # noqa: F811
+def test_training_sees_the_same_images_in_the_same_order(archive):
     orders = []
     for name in ('cifar10', 'cifar10_resident'):
         batches = loader(name, archive, 'train')[1]
@@ -68,7 +74,7 @@ def test_training_sees_the_same_images_in_the_same_order(archive):  # noqa: F811
     assert orders[0] == orders[1] and [len(order) for order in orders[0]] == [6, 6, 3]
 
 
-def test_every_crop_and_both_flips_come_equally_often(archive):  # noqa: F811
+def test_every_crop_and_both_flips_come_equally_often(archive):
     data = whole(archive, padding=4)
     original = torch.arange(32 * 32).reshape(32, 32)
     # Two planes hold the place of every pixel.
@@ -93,7 +99,7 @@ def test_every_crop_and_both_flips_come_equally_often(archive):  # noqa: F811
     assert len({place[:2] for place in drawn}) == 81
 
 
-def test_a_seed_gives_the_same_batch(archive):  # noqa: F811
+def test_a_seed_gives_the_same_batch(archive):
     data = whole(archive, padding=4)
     batches = []
     for _ in range(2):
@@ -102,12 +108,12 @@ def test_a_seed_gives_the_same_batch(archive):  # noqa: F811
     assert torch.equal(*batches)
 
 
-def test_padding_below_zero(archive):  # noqa: F811
+def test_padding_below_zero(archive):
     with pytest.raises(ValueError, match='padding=-1 must be at least 0'):
         whole(archive, padding=-1)
 
 
-def test_shifts_of_swapped_layers_start_from_its_batches(archive):  # noqa: F811
+def test_shifts_of_swapped_layers_start_from_its_batches(archive):
     runner = SimpleNamespace(train_dataloader=loader('cifar10_resident', archive, 'train')[1])
     batch = BinaryHook()._sample_batch(runner)
     assert batch['inputs'].shape == (6, 3, 32, 32) and len(batch['data_samples']) == 6

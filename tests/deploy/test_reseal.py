@@ -1,5 +1,7 @@
 """A file that a tool for ONNX files has changed gets a seal again, if what must stay has stayed."""
 
+import re
+
 import numpy as np
 import onnx
 import onnx_ir as ir
@@ -33,25 +35,27 @@ def test_a_changed_file_is_sealed_again(changed, files, image, tmp_path, capsys)
     assert changed.read_bytes() == (tmp_path / 'sealed.onnx').read_bytes()
 
 
-def test_a_changed_weight_is_not_sealed(changed):
+def test_a_changed_weight_is_not_sealed(changed, capsys):
     proto = onnx.load(changed)
     weight = next(tensor for tensor in proto.graph.initializer if tensor.name == 'layer.weight')
     weight.raw_data = bytes([weight.raw_data[0] ^ 1]) + weight.raw_data[1:]
     onnx.save(proto, changed)
     before = changed.read_bytes()
-    with pytest.raises(SystemExit, match="rebnn seal: .*changed.onnx: .*the packed weight 'layer.weight' is damaged"):
+    with pytest.raises(SystemExit):
         main([str(changed)])
+    assert re.search(r"changed.onnx: .*the packed weight 'layer.weight' is damaged", capsys.readouterr().err)
     assert changed.read_bytes() == before
 
 
 @pytest.mark.parametrize('content', [None, b'no model', onnx.ModelProto().SerializeToString()])
-def test_what_is_no_packed_model_is_not_sealed(tmp_path, content):
+def test_what_is_no_packed_model_is_not_sealed(tmp_path, content, capsys):
     path = tmp_path / 'model.onnx'
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(SystemExit, match=r'^rebnn seal: ') as end:
+    with pytest.raises(SystemExit):
         main([str(path)])
-    assert '\n' not in str(end.value) and str(path) in str(end.value)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert str(path) in line
 
 
 def test_the_entry_is_found_wherever_it_is():

@@ -99,8 +99,9 @@ def test_the_command_shows_a_card_and_a_path(capsys):
     assert json.loads(capsys.readouterr().out) == cards()[0]
     main(['blood-cells'])
     assert 'AP 55.3, AP50 86.9' in capsys.readouterr().out
-    with pytest.raises(SystemExit, match="^rebnn zoo: the zoo has no 'cats'"):
+    with pytest.raises(SystemExit):
         main(['cats'])
+    assert ": the zoo has no 'cats'" in capsys.readouterr().err
 
 
 def test_a_photo_of_any_size_becomes_as_small_as_the_classifier_was_trained_for(photo):

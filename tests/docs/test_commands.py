@@ -8,6 +8,7 @@ import ast
 import contextlib
 import functools
 import importlib
+import inspect
 import io
 import os
 import re
@@ -25,8 +26,9 @@ import yaml
 from mmengine.config import Config
 
 from rebnn_command import COMMANDS
-from rebnn_mm.utils.config_mistake import misspelt_key
-from tests.docs.test_site import LAB, PAGES
+from rebnn_mm.utils.config_file import check_keys
+from tests.docs.pages import LAB, PAGES
+from tests.refusal import refusal
 from tests.scripts import ROOT, environment, load_script, run_script
 
 LIST: dict[str, str] = yaml.safe_load(Path(__file__).with_name('commands.yml').read_text())
@@ -106,7 +108,7 @@ def script_of(words: list[str]) -> tuple[str, list[str]] | None:
     """The program of ours that a command starts, and its arguments."""
     doors = {'rebnn': [], 'rebnn-run': ['run']}
     if words[0] == 'rebnn-check-env':
-        return 'rebnn_mm/utils/check_env.py', words[1:]
+        return 'rebnn_mm/cli/checks/environment.py', words[1:]
     if words[0] in doors:
         return 'rebnn_command.py', [*doors[words[0]], *words[1:]]
     if not {'python', 'python3', 'torchrun'} & set(words):
@@ -125,8 +127,8 @@ def script_of(words: list[str]) -> tuple[str, list[str]] | None:
 @functools.cache
 def main_of(script: str) -> Callable[[], None]:
     if script.startswith(('rebnn_mm', 'lab')):
-        return importlib.import_module(script.removesuffix('.py').replace('/', '.')).main
-    return load_script(script).main
+        return inspect.unwrap(importlib.import_module(script.removesuffix('.py').replace('/', '.')).main)
+    return inspect.unwrap(load_script(script).main)
 
 
 class ParsedError(BaseException):
@@ -184,7 +186,7 @@ def problems(command: Command) -> Iterator[str]:
             return
         for config in [*getattr(args, 'configs', []), getattr(args, 'config', None)]:
             if getattr(args, 'cfg_options', None) and config and Path(config).is_file():
-                yield from filter(None, [misspelt_key(Config.fromfile(config), args.cfg_options)])
+                yield from filter(None, [refusal(check_keys, Config.fromfile(config), args.cfg_options)])
 
 
 def run(command: Command, more: list[str], folder: Path) -> subprocess.CompletedProcess:

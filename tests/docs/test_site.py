@@ -1,25 +1,16 @@
 """Every page but the laboratory's is in the navigation of the site, and every link and anchor leads somewhere."""
 
-import ast
 import importlib
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
 
-ROOT = Path(__file__).parents[2]
+from tests.docs.pages import LAB, OUTSIDE, PAGES, ROOT
+
 SITE = yaml.safe_load((ROOT / 'mkdocs.yml').read_text())
-HOOKS = ast.parse((ROOT / 'tools/docs/hooks.py').read_text())
-(OUTSIDE,) = (
-    ast.literal_eval(step.value)
-    for step in HOOKS.body
-    if isinstance(step, ast.Assign) and step.targets[0].id == 'OUTSIDE'
-)
-LAB = [str(path.relative_to(ROOT)) for path in sorted((ROOT / 'lab').rglob('*.md'))]
-PAGES = [*OUTSIDE, *(str(path.relative_to(ROOT)) for path in sorted((ROOT / 'docs').rglob('*.md')))]
 
 
 def leaves(nav) -> Iterator[str]:

@@ -109,8 +109,8 @@ def test_factors_of_mmengine_win_over_roles():
 @pytest.mark.parametrize(
     ('roles', 'message'),
     [
-        ({'latent': {'lr_mult': 4}}, "no role 'latent'; did you mean 'latent weight'"),
-        ({'latent_weight': {'lr_mul': 4}}, "no option 'lr_mul'; did you mean 'lr_mult'"),
+        ({'latent': {'lr_mult': 4}}, "no role 'latent'. Did you mean 'latent weight'"),
+        ({'latent_weight': {'lr_mul': 4}}, "no option 'lr_mul'. Did you mean 'lr_mult'"),
         ({'norm': {'relative': True}}, "no option 'relative'"),
         ({'latent_weight': 4}, 'is to be a dict of dicts'),
         ('latent_weight', 'is to be a dict of dicts'),
@@ -125,7 +125,7 @@ def test_unknown_roles_and_options_are_named(roles, message):
 @pytest.mark.parametrize(
     ('option', 'message'),
     [
-        ({'rols': {}}, "no option 'rols'; did you mean 'roles'"),
+        ({'rols': {}}, "no option 'rols'. Did you mean 'roles'"),
         ({'decay_rate': 0.7, 'num_layers': 12}, "no option 'decay_rate'.*_delete_=True"),
     ],
 )
@@ -142,7 +142,7 @@ def two_layers():
 
 
 def test_an_optimizer_that_is_not_there_is_named():
-    with pytest.raises(ValueError, match="^no optimizer 'AdmaW' is registered; did you mean 'AdamW'"):
+    with pytest.raises(ValueError, match="^no optimizer 'AdmaW' is registered. Did you mean 'AdamW'"):
         ReBNNOptimWrapperConstructor(dict(optimizer=dict(type='AdmaW', lr=1e-3)))
     with pytest.raises(ValueError, match=r'lr_mult multiplies optimizer.lr, which is not given'):
         ReBNNOptimWrapperConstructor(dict(optimizer=dict(type='Adam')), dict(roles=dict(norm=dict(lr_mult=2))))

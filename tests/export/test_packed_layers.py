@@ -11,23 +11,9 @@ from rebnn_mm.export.packed_layers import ChannelAffine
 from rebnn_mm.layers import BinaryConv2d, BinaryLinear
 from rebnn_mm.quantizers import ActivationQuantizer, WeightQuantizer
 from tests.export.graphs import run
-from tests.export.networks import CENTRED, METHODS, lively
+from tests.export.networks import CENTRED, GEOMETRIES, METHODS, lively
 
 SPECIAL = torch.tensor([0.0, -0.0, float('nan'), 1e-45, -1e-45])
-
-GEOMETRIES = {
-    'plain': dict(kernel_size=3, padding=1),
-    'strided': dict(kernel_size=3, padding=1, stride=2, bias=False),
-    'uneven kernel': dict(kernel_size=(5, 3), padding=(2, 0)),
-    'same': dict(kernel_size=(2, 4), padding='same'),
-    'dilated': dict(kernel_size=3, padding=6, dilation=6),
-    'groups': dict(kernel_size=3, padding=1, groups=3),
-    'depthwise': dict(kernel_size=3, padding=1, groups=12, bias=False),
-    'padded with +1': dict(kernel_size=3, padding=1, pad_value=1),
-    'reflect': dict(kernel_size=3, padding=1, padding_mode='reflect'),
-    'replicate': dict(kernel_size=3, padding=(0, 2), padding_mode='replicate'),
-    'circular': dict(kernel_size=3, padding=1, padding_mode='circular'),
-}
 
 
 def with_special_values(x):

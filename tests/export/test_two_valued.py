@@ -14,8 +14,7 @@ from rebnn_mm.layers import BinaryConv2d, BinaryLinear, Maxout
 from rebnn_mm.methods import AdaBinActivation, DoReFaConv2d
 from rebnn_mm.models.blocks import BinaryAdaBinBlock
 from tests.export.graphs import run
-from tests.export.networks import lively
-from tests.export.test_packed_layers import GEOMETRIES
+from tests.export.networks import GEOMETRIES, lively
 from tests.tolerances import FLOAT32_ROUNDING
 
 ADABIN = dict(weight='AdaBinWeight', activation=dict(type='AdaBinActivation', variant='official'))

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.runtime.ort_header import PLACES
+
 FOLDER = Path(__file__).parents[2] / 'runtime' / 'ort'
-PLACES = ['/usr/include/onnxruntime', '/usr/local/include/onnxruntime', '/usr/local/include']
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Runs the tools the way a user does: as processes, from the repository root, on the shipped sample."""
 
-import runpy
 import subprocess
-import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +9,7 @@ import pytest
 from mmengine.logging import MMLogger
 from mmengine.registry import DefaultScope
 
-from tests.scripts import ROOT, run_script
+from tests.scripts import ROOT, run_here, run_script
 
 Run = Callable[..., subprocess.CompletedProcess]
 
@@ -92,9 +90,8 @@ def stop_tool(monkeypatch, capsys) -> Callable[..., str]:
         monkeypatch.setattr(manager, '_instance_dict', OrderedDict())
 
     def run(script: str, *args: object) -> str:
-        monkeypatch.setattr(sys, 'argv', [str(ROOT / script), *map(str, args)])
         with pytest.raises(SystemExit) as stopped:
-            runpy.run_path(str(ROOT / script), run_name='__main__')
+            run_here(script, *args)
         assert stopped.value.code == 1
         (line,) = [line for line in capsys.readouterr().err.splitlines() if f'{script}: ' in line]
         return line.partition(f'{script}: ')[2]

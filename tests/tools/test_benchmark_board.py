@@ -12,8 +12,14 @@ import pytest
 from onnx import TensorProto, helper
 
 from tests.deploy import models
-from tests.deploy.test_measurement import board
+from tests.deploy.board import write_board
 from tests.scripts import ROOT, load_script
+
+
+@pytest.fixture
+def board(tmp_path):
+    return write_board(tmp_path)
+
 
 __all__ = ['board']
 

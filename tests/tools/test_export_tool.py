@@ -8,7 +8,7 @@ pytest.importorskip('mmpretrain')
 
 from rebnn_mm.deploy import load
 from tests.export.conftest import tiny_classifier
-from tests.export.test_source import CONFIG
+from tests.export.networks import CONFIG
 from tests.tools.conftest import ROOT
 
 TOOL = 'tools/export.py'

@@ -1,8 +1,5 @@
 """Export of a text classifier and its score, as a user runs them: from config and checkpoint to the packed file."""
 
-import runpy
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -14,13 +11,7 @@ from rebnn_mm.deploy import load
 from rebnn_mm.deploy.run import main as rebnn_run
 from rebnn_mm.models.language import TextClassifier
 from tests.models.language.tiny import BINARY, WORDS, tiny_encoder
-from tests.tools.conftest import ROOT
-
-
-def run(script, *args):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, 'argv', [script, *map(str, args)])
-        runpy.run_path(str(ROOT / script), run_name='__main__')
+from tests.scripts import run_here
 
 
 @pytest.fixture(scope='module')
@@ -55,14 +46,14 @@ def folder(tmp_path_factory):
     with torch.no_grad():
         model.encoder.classifier.weight.normal_(0, 1)
     torch.save(dict(state_dict=model.state_dict(), meta={}), folder / 'tiny.pth')
-    run(
+    run_here(
         'tools/export.py', folder / 'tiny.py', folder / 'tiny.pth', '-o', folder / 'tiny.onnx', '--text', 'a good film'
     )
     return folder
 
 
 def test_the_file_has_the_score_of_the_checkpoint(folder, capsys):
-    run('tools/test_packed.py', folder / 'tiny.py', folder / 'tiny.onnx')
+    run_here('rebnn test-packed', folder / 'tiny.py', folder / 'tiny.onnx')
     printed = capsys.readouterr().out
     assert '60 texts through' in printed
     packed = load(folder / 'tiny.onnx')
@@ -93,6 +84,6 @@ def test_options_of_images_are_refused(folder, capsys):
         (('--format', 'lce'), 'holds image classifiers'),
     ]:
         with pytest.raises(SystemExit):
-            run('tools/export.py', *arguments, *options)
+            run_here('tools/export.py', *arguments, *options)
         assert words in capsys.readouterr().err
     assert not (folder / 'other.onnx').exists()

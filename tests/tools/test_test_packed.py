@@ -2,11 +2,8 @@
 
 import json
 import pickle
-import runpy
-import sys
 
 import cv2
-import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
@@ -20,85 +17,21 @@ from mmdet.registry import MODELS
 
 from rebnn_mm.deploy.native import LibraryError, library_path
 from rebnn_mm.export.difference import agreement
-from rebnn_mm.export.exporter import export, write
-from rebnn_mm.export.source import load_source
 from tests.deploy import models
-from tests.export.conftest import tiny_classifier
 from tests.export.detection.detectors import DELTAS, RETINA_ANCHORS, lively, one_stage_config
+from tests.scripts import run_here
 from tests.tolerances import FLOAT32_ROUNDING
 from tests.tools.conftest import ROOT
+from tests.tools.packed_classifier import NORMAL, load, write_classifier, write_config, write_packed
 
-TOOL = 'tools/test_packed.py'
+TOOL = 'rebnn test-packed'
 PHOTOS = ROOT / 'demo/coco_sample/val2017'
 NAMES = ('one', 'two', 'three', 'four', 'five')
-NORMAL = dict(mean=[120.0, 110.0, 100.0], std=[60.0, 55.0, 50.0])
-
-
-def run(script, *args):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, 'argv', [script, *map(str, args)])
-        runpy.run_path(str(ROOT / script), run_name='__main__')
-
-
-def write_config(folder, **entries):
-    imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
-    Config(dict(custom_imports=imports, work_dir=str(folder / 'work'), **entries)).dump(folder / 'tiny.py')
-
-
-def load(folder):
-    return load_source(str(folder / 'tiny.py'), str(folder / 'tiny.pth'))
-
-
-def write_packed(folder, source):
-    entries = {key: getattr(source, key) for key in ('preprocess', 'config', 'classes', 'size')}
-    write(export(source.model, **entries).data, folder / 'tiny.onnx')
 
 
 @pytest.fixture(scope='module')
 def classifier(tmp_path_factory):
-    """A folder with a config, a checkpoint and a packed file; 40 images in the layout of CIFAR-10."""
-    folder = tmp_path_factory.mktemp('classifier')
-    rng = np.random.default_rng(0)
-    blobs = [cv2.resize(rng.integers(0, 256, (4, 4, 3), np.uint8), (32, 32)) for _ in range(40)]
-    pixels = np.stack(blobs).transpose(0, 3, 1, 2).reshape(40, 3072)
-    (folder / 'test_batch').write_bytes(pickle.dumps(dict(data=pixels, labels=rng.integers(0, 10, 40).tolist())))
-    model = tiny_classifier(head=dict(type='LinearClsHead', num_classes=10, in_channels=8))
-    images = torch.from_numpy(pixels.reshape(40, 3, 32, 32)).float()
-    with torch.no_grad():  # otherwise every image is of the same class
-        logits = model(
-            (images - torch.tensor(NORMAL['mean'])[:, None, None]) / torch.tensor(NORMAL['std'])[:, None, None]
-        )
-        model.head.fc.bias -= logits.mean(0)
-    torch.save(model.state_dict(), folder / 'tiny.pth')
-    backbone = dict(depth=18, base_channels=8, num_stages=1, strides=(1,), dilations=(1,), out_indices=(0,))
-    loader = dict(
-        batch_size=16,
-        num_workers=0,
-        sampler=dict(type='DefaultSampler', shuffle=False),
-        dataset=dict(
-            type='CIFAR10Archive',
-            split='test',
-            data_prefix=dict(root=str(folder)),
-            pipeline=[dict(type='PackInputs')],
-            test_mode=True,
-        ),
-    )
-    write_config(
-        folder,
-        default_scope='mmpretrain',
-        data_preprocessor=dict(NORMAL, to_rgb=False),
-        model=dict(
-            type='ImageClassifier',
-            backbone=dict(type='ReBNNResNet', stem='cifar', block='react', **backbone),
-            neck=dict(type='GlobalAveragePooling'),
-            head=dict(type='LinearClsHead', num_classes=10, in_channels=8),
-        ),
-        test_dataloader=loader,
-        test_cfg=dict(),
-        test_evaluator=dict(type='Accuracy', topk=(1,)),
-    )
-    write_packed(folder, load(folder))
-    return folder
+    return write_classifier(tmp_path_factory.mktemp('classifier'))
 
 
 @pytest.fixture(scope='module')
@@ -192,9 +125,9 @@ def printed_scores(capsys):
 def both(folder, kernels, capsys):
     """Predictions of PyTorch and of the packed file; the scores that both tools print must be the same."""
     flags, said = kernels
-    run('tools/test.py', folder / 'tiny.py', folder / 'tiny.pth', '--out', folder / 'torch.pkl')
+    run_here('tools/test.py', folder / 'tiny.py', folder / 'tiny.pth', '--out', folder / 'torch.pkl')
     expected, _ = printed_scores(capsys)
-    run(TOOL, folder / 'tiny.py', folder / 'tiny.onnx', '--out', folder / 'packed.pkl', *flags)
+    run_here(TOOL, folder / 'tiny.py', folder / 'tiny.onnx', '--out', folder / 'packed.pkl', *flags)
     scores, last = printed_scores(capsys)
     assert scores == expected and len(scores) == 1
     predictions = [pickle.loads((folder / f'{name}.pkl').read_bytes()) for name in ('torch', 'packed')]
@@ -230,7 +163,7 @@ def test_the_configs_own_preparation_is_not_used_and_named(detector, capsys):
     option = 'test_dataloader.dataset.pipeline.1.keep_ratio=False'
     tables = []
     for flags in ([], ['--cfg-options', option]):
-        run(TOOL, detector / 'tiny.py', detector / 'tiny.onnx', '--no-library', *flags)
+        run_here(TOOL, detector / 'tiny.py', detector / 'tiny.onnx', '--no-library', *flags)
         said = capsys.readouterr()
         tables.append([line for line in said.out.splitlines() if line.startswith('│ coco/bbox')])
     assert tables[0] == tables[1]
@@ -260,7 +193,7 @@ def test_wrong_input_is_one_sentence(detector, arguments, words, monkeypatch, ca
     monkeypatch.setenv('REBNN_ORT_LIBRARY', 'no/library.so')
     models.write(models.classifier(), detector / 'small.onnx')
     with pytest.raises(SystemExit) as stopped:
-        run(TOOL, *arguments)
+        run_here(TOOL, *arguments)
     assert stopped.value.code == 1
-    (line,) = [line for line in capsys.readouterr().err.splitlines() if 'test_packed.py: ' in line]
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if f'{TOOL}: ' in line]
     assert words in line

@@ -12,6 +12,8 @@ import torch
 from mmengine.config import Config
 
 from rebnn_mm.cli import train
+from rebnn_mm.errors import RebnnError
+from tests.refusal import refusal
 
 TOOL = 'tools/train.py'
 ROOT = Path(__file__).parents[2]
@@ -68,11 +70,10 @@ def test_the_whole_log_if_asked_for_and_pictures_and_tensorboard(run_tool, detec
     assert len(list(tmp_path.glob('*/vis_data/vis_image/*.png'))) == 2
 
 
-def test_a_backend_that_is_not_installed_is_one_sentence(monkeypatch, capsys):
+def test_a_backend_that_is_not_installed_is_one_sentence(monkeypatch):
     monkeypatch.setattr(train, 'find_spec', lambda name: None)
-    with pytest.raises(SystemExit):
+    with pytest.raises(RebnnError, match='Run: pip install wandb$'):
         train.apply_views(Config(), argparse.Namespace(log_to=['wandb'], val_pictures=False))
-    assert capsys.readouterr().err.strip().endswith('Run: pip install wandb')
 
 
 def test_a_loss_that_is_lost_ends_with_what_to_try(run_tool, detector_config, tmp_path):
@@ -268,7 +269,7 @@ def test_amp_is_what_the_device_offers(monkeypatch, device, bfloat16, wrapper, s
     assert ('dtype' in cfg.optim_wrapper) is (wrapper == 'AmpOptimWrapper')
     assert cfg.optim_wrapper.constructor == 'ReBNNOptimWrapperConstructor'
     assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook']
-    assert (train.amp_problem(cfg) is None) is (device == 'cuda' or wrapper == 'Bfloat16OptimWrapper')
+    assert (refusal(train.check_amp, cfg) is None) is (device == 'cuda' or wrapper == 'Bfloat16OptimWrapper')
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,18 @@
+import re
 from pathlib import Path
 
 import pytest
+from mmengine.config import Config
 
 from rebnn_mm.utils import config_file
-from rebnn_mm.utils.config_file import missing_config
+from rebnn_mm.utils.config_file import check_config_file, check_keys, read_config
+from tests.refusal import refusal
 
 
 def test_existing_config_is_silent(tmp_path):
     path = tmp_path / 'a.py'
     path.touch()
-    assert missing_config(path) is None
+    assert refusal(check_config_file, path) is None
 
 
 def test_close_matches_come_from_the_folder_given(tmp_path, monkeypatch):
@@ -17,7 +20,7 @@ def test_close_matches_come_from_the_folder_given(tmp_path, monkeypatch):
     (tmp_path / 'mine').mkdir()
     (tmp_path / 'mine/faster_rcnn_r18_coco.py').touch()
     (tmp_path / 'mine/yolo.py').touch()
-    message = missing_config('mine/faster_rcn_r18_coco.py')
+    message = refusal(check_config_file, 'mine/faster_rcn_r18_coco.py')
     assert message == 'no config file at mine/faster_rcn_r18_coco.py. Did you mean mine/faster_rcnn_r18_coco.py?'
 
 
@@ -26,12 +29,12 @@ def test_what_lies_here_comes_before_the_packages_own(tmp_path, monkeypatch):
     (tmp_path / 'mini.py').touch()
     (tmp_path / 'deep').mkdir()
     (tmp_path / 'deep' / 'minny.py').touch()  # a whole home folder may lie below
-    assert missing_config('minni.py') == 'no config file at minni.py. Did you mean mini.py?'
+    assert refusal(check_config_file, 'minni.py') == 'no config file at minni.py. Did you mean mini.py?'
     ours = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py'
-    assert f'Did you mean {ours}' in missing_config('faster_rcnn_r18_rebn_bccd.py')
+    assert f'Did you mean {ours}' in refusal(check_config_file, 'faster_rcnn_r18_rebn_bccd.py')
     (tmp_path / 'configs').mkdir()
     (tmp_path / 'configs' / 'minna.py').touch()
-    assert missing_config('minni.py') == 'no config file at minni.py. Did you mean mini.py?'
+    assert refusal(check_config_file, 'minni.py') == 'no config file at minni.py. Did you mean mini.py?'
 
 
 def test_a_wrong_folder_or_no_folder_falls_back_to_configs(tmp_path, monkeypatch):
@@ -39,12 +42,12 @@ def test_a_wrong_folder_or_no_folder_falls_back_to_configs(tmp_path, monkeypatch
     (tmp_path / 'configs/deep').mkdir(parents=True)
     (tmp_path / 'configs/deep/faster_rcnn_r18_coco.py').touch()
     for wrong in ('config/faster_rcnn_r18_coco.py', 'faster_rcnn_r18_coco', 'configs/faster_rcnn_r18_coco.py'):
-        assert 'Did you mean configs/deep/faster_rcnn_r18_coco.py?' in missing_config(wrong)
+        assert 'Did you mean configs/deep/faster_rcnn_r18_coco.py?' in refusal(check_config_file, wrong)
 
 
 def test_nothing_close_says_only_that_it_is_missing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert missing_config('zzz.py') == 'no config file at zzz.py.'
+    assert refusal(check_config_file, 'zzz.py') == 'no config file at zzz.py.'
 
 
 def test_a_base_that_variables_choose_is_named_with_what_there_is(tmp_path, monkeypatch):
@@ -53,14 +56,14 @@ def test_a_base_that_variables_choose_is_named_with_what_there_is(tmp_path, monk
     (tmp_path / 'row.py').write_text("_base_ = './{{$ENCODER:small}}/{{$TASK:rte}}.py'\n")
     for name in ('ENCODER', 'TASK'):
         monkeypatch.delenv(name, raising=False)
-    assert missing_config(tmp_path / 'row.py') is None
+    assert refusal(check_config_file, tmp_path / 'row.py') is None
     monkeypatch.setenv('TASK', 'rtf')
     message = f'{tmp_path}/row.py has no base for ENCODER=small TASK=rtf: {tmp_path}/small holds rte.'
-    assert missing_config(tmp_path / 'row.py') == message
+    assert refusal(check_config_file, tmp_path / 'row.py') == message
     monkeypatch.setenv('ENCODER', 'large')
-    assert missing_config(tmp_path / 'row.py').endswith('large holds nothing.')
+    assert refusal(check_config_file, tmp_path / 'row.py').endswith('large holds nothing.')
     (tmp_path / 'other.py').write_text("_base_ = ['./row.py', 'mmdet::ssd/ssd300.py']\nsource = 'other.py'\n")
-    assert missing_config(tmp_path / 'other.py') == missing_config(tmp_path / 'row.py')
+    assert refusal(check_config_file, tmp_path / 'other.py') == refusal(check_config_file, tmp_path / 'row.py')
 
 
 def test_clone_uses_the_configs_beside_the_package():
@@ -79,3 +82,101 @@ def test_no_configs_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr(config_file, '__file__', str(tmp_path / 'rebnn_mm' / 'utils' / 'config_file.py'))
     with pytest.raises(FileNotFoundError, match='no configs in .*rebnn_mm or beside it. Reinstall'):
         config_file.get_config_dir()
+
+
+@pytest.mark.parametrize(
+    ('base', 'config', 'words'),
+    [
+        ('a = 1\n', "_base_ = './base.py'\n\nb = epochs\n", "'epochs' is not defined (line 3 of {}/my.py)."),
+        ('a = epochs\n', "_base_ = './base.py'\n", "'epochs' is not defined (line 1 of {}/base.py)."),
+        ('a = (\n', "_base_ = './base.py'\n", ' ({}/base.py).'),
+        ('a = [1]\n', "_base_ = './base.py'\na = dict(b=2)\n", ' ({}/my.py).'),
+    ],
+)
+def test_a_broken_config_is_one_sentence_with_its_place(tmp_path, base, config, words):
+    (tmp_path / 'base.py').write_text(base)
+    (tmp_path / 'my.py').write_text(config)
+    said = refusal(read_config, tmp_path / 'my.py')
+    assert said.startswith(f'{tmp_path}/my.py cannot be read: ') and said.endswith(words.format(tmp_path))
+
+
+CONFIG = dict(
+    model=dict(type='SSD', backbone=dict(type='VGG', init_cfg=None), neck=dict(scale=(1, 2))),
+    optim_wrapper=dict(type='OptimWrapper', optimizer=dict(type='SGD')),
+    pipeline=[dict(type='Load'), dict(type='Resize')],
+    layers=dict(layer3=dict(lr_mult=1), conv1=dict(lr_mult=1)),
+)
+
+
+@pytest.mark.parametrize(
+    'key',
+    [
+        'model.backbone.type',
+        'model.backbone.with_cp',
+        'model.backbone.dcn.type',
+        'optim_wrapper.clip_grad.max_norm',
+        'optim_wrapper.paramwise_cfg.custom_keys.backbone.lr_mult',
+        'layers.layer4.lr_mult',
+        'layers.conv2.lr_mult',
+        'pipeline.1.scale',
+        'randomness.seed',
+        'load_from',
+        'resume',
+        'train_dataloader.batch_size',
+        'auto_scale_lr.base_batch_size',
+        'default_hooks.checkpoint.interval',
+        'find_unused_parameters',
+        'tta_model.type',
+        'work_dir',
+    ],
+)
+def test_new_entries_are_welcome_as_in_mmengine(key):
+    cfg = Config(CONFIG)
+    assert refusal(check_keys, cfg, {key: 1}) is None
+    cfg.merge_from_dict({key: 1})
+
+
+@pytest.mark.parametrize(
+    ('key', 'problem'),
+    [
+        ('modle.x', "the config has no 'modle'. Did you mean 'model'?"),
+        ('loadfrom', "the config has no 'loadfrom'. Did you mean 'load_from'?"),
+        ('zzz', "the config has no 'zzz'. Nothing reads a new one of that name."),
+        ('model.bakbone.depth', "model has no 'bakbone'. Did you mean 'backbone'?"),
+        ('optim_wrapper.optmizer.lr', "optim_wrapper has no 'optmizer'. Did you mean 'optimizer'?"),
+        ('pipeline.2.scale', "pipeline is a list of 2, counted from 0, without an entry '2'."),
+        ('pipeline.scale', "pipeline is a list of 2, counted from 0, without an entry 'scale'."),
+        ('model.type.x', "model.type is 'SSD' and has no entries. Add model.type._delete_=True to put a new dict in"),
+        ('model.backbone.init_cfg.type', 'model.backbone.init_cfg is None and has no entries. Add model.backbone.ini'),
+        ('model.neck.scale.0', 'model.neck.scale is (1, 2) and has no entries.'),
+    ],
+)
+def test_keys_without_a_place_are_refused(key, problem):
+    found = refusal(check_keys, Config(CONFIG), {'model.type': 'X', key: 1})
+    assert found.startswith(f'--cfg-options {key}: {problem}') and '\n' not in found
+
+
+def test_the_way_out_it_names_works():
+    cfg, options = Config(CONFIG), {'model.backbone.init_cfg.type': 'P', 'model.backbone.init_cfg._delete_': True}
+    assert refusal(check_keys, cfg, options) is None
+    cfg.merge_from_dict(options)
+    assert cfg.model.backbone.init_cfg == dict(type='P')
+
+
+@pytest.mark.parametrize(
+    ('text', 'options', 'words'),
+    [
+        ('', {}, 'my.py cannot be read: '),
+        ('a = dict(b=1', {}, 'my.py cannot be read: SyntaxError'),
+        ('model = dict(depth=18)', {'modle.depth': 34}, "the config has no 'modle'"),
+    ],
+)
+def test_a_config_that_does_not_fit_is_one_sentence(tmp_path, text, options, words):
+    path = tmp_path / 'my.py'
+    with pytest.raises(ValueError, match='^no config file at '):
+        read_config(path, options)
+    path.write_text(text or 'a = nothing')
+    with pytest.raises(ValueError, match=re.escape(words)):
+        read_config(path, options)
+    path.write_text('model = dict(depth=18)')
+    assert read_config(path, {'model.depth': 34}).model.depth == 34

@@ -6,7 +6,8 @@ from mmengine.hub import get_config
 from mmengine.infer import BaseInferencer
 from mmengine.registry import DATASETS, init_default_scope
 
-from rebnn_mm.utils.config_file import get_config_dir, missing_config
+from rebnn_mm.utils.config_file import check_config_file, get_config_dir
+from tests.refusal import refusal
 
 FLAT, FOLDER = 'faster_rcnn_r18_rebnn_coco.py', 'bccd/faster_rcnn_r18_rebnn_bccd.py'
 
@@ -61,7 +62,7 @@ def test_lists_of_models_know_ours():
 @pytest.mark.parametrize('wrong', ['rebnn_mm::faster_rcnn_r18_rebn_coco.py', 'faster_rcnn_r18_rebn_coco.py'])
 def test_a_name_that_is_none_gets_those_that_come_close(wrong, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    sentence = missing_config(wrong)
+    sentence = refusal(check_config_file, wrong)
     assert sentence.startswith(f'no config file at {wrong}. Did you mean rebnn_mm::faster_rcnn_r18_rebnn_coco.py')
     mine = tmp_path / 'mine.py'
     mine.write_text(f'_base_ = {wrong!r}\n')

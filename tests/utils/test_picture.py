@@ -1,7 +1,8 @@
 import pytest
 from matplotlib.figure import Figure
 
-from rebnn_mm.utils.picture import save_picture, unfit_picture
+from rebnn_mm.utils.picture import check_picture, save_picture
+from tests.refusal import refusal
 
 
 class Interrupted(Figure):
@@ -22,16 +23,18 @@ def test_an_interrupted_call_leaves_the_old_picture_and_nothing_else(tmp_path):
 
 @pytest.mark.parametrize('name', ['a.png', 'a.JPG', 'b/a.jpeg', 'a.svg', 'a.pdf'])
 def test_names_it_takes_are_names_it_writes(name, tmp_path):
-    assert unfit_picture(name) is None
+    assert refusal(check_picture, name) is None
     save_picture(Figure(figsize=(1, 1)), tmp_path / name, dpi=20)
     assert (tmp_path / name).stat().st_size > 100
 
 
 @pytest.mark.parametrize('name', ['a', 'a.txt', 'png', '.png'])
 def test_other_names_are_refused(name):
-    assert unfit_picture(name) == f'cannot write a picture to {name}. End the name in .png, .jpg, .svg or .pdf.'
+    assert (
+        refusal(check_picture, name) == f'cannot write a picture to {name}. End the name in .png, .jpg, .svg or .pdf.'
+    )
 
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / 'file').touch()
-    assert f'cannot write to {tmp_path}/file/a.png' in unfit_picture(tmp_path / 'file' / 'a.png')
+    assert f'cannot write to {tmp_path}/file/a.png' in refusal(check_picture, tmp_path / 'file' / 'a.png')

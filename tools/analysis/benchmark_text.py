@@ -26,10 +26,12 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 
-from rebnn_mm.deploy import DeployError, load
+from rebnn_mm.deploy import load
 from rebnn_mm.deploy.session import open_session
+from rebnn_mm.errors import report_errors
 from rebnn_mm.export.tasks import input_names, is_text_classifier, text_graph
-from rebnn_mm.utils.command_line import add_options, read_config, stop_if
+from rebnn_mm.utils.command_line import add_options
+from rebnn_mm.utils.config_file import read_config
 
 
 def parse_args() -> argparse.Namespace:
@@ -104,18 +106,16 @@ def shares(session: Any, feeds: dict[str, np.ndarray], repeats: int) -> dict[str
     return dict(spent.most_common())
 
 
+@report_errors
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore', FutureWarning)
     cfg = read_config(args.config, args.cfg_options)
-    try:
-        network = real_network(cfg)
-        names = input_names(network)
-        words = network.encoder.config.vocab_size
-        real = text_graph(network).SerializeToString()
-        runs = sessions(real, args.model, args.threads)
-    except (ValueError, DeployError) as problem:
-        stop_if(str(problem))
+    network = real_network(cfg)
+    names = input_names(network)
+    words = network.encoder.config.vocab_size
+    real = text_graph(network).SerializeToString()
+    runs = sessions(real, args.model, args.threads)
     print(f'{platform.machine()}, {args.threads} thread(s), ONNX Runtime {onnxruntime.__version__}, '
           f'torch {torch.__version__}; batch 1, medians of {args.repeats} runs in turns, '
           f'{"processor time" if args.threads == 1 else "wall time"}')  # fmt: skip

@@ -6,6 +6,7 @@ import onnx
 import torch
 from torch import Tensor, nn
 
+from ...errors import RebnnError
 from ..trace import trace_images
 
 EXAMPLE_SIZE = (320, 352)
@@ -168,7 +169,7 @@ def raw_graph(model: nn.Module, image: Tensor | None = None) -> tuple[onnx.Model
         names = _names('output', outputs, type(model).__name__)
         fixed = None if image is None else image.expand(2, -1, -1, -1)
         return trace_images(module, example, names, given is None, fixed), names
-    raise ValueError(
+    raise RebnnError(
         f'{type(model).__name__} gives no output for an image alone: {str(refused) or type(refused).__name__}'
     ) from refused
 
@@ -178,7 +179,7 @@ def _names(name: str, value: Any, model: str) -> list[str]:
         return [name]
     if isinstance(value, tuple | list):
         return [inner for i, x in enumerate(value) for inner in _names(f'{name}_{i}', x, model)]
-    raise ValueError(
+    raise RebnnError(
         f'{model} gives a {type(value).__name__} as {name}, which a graph does not hold. Export a module whose '
         'forward returns tensors: of a torchvision detector, its backbone and head (docs/plain_pytorch.md).'
     )

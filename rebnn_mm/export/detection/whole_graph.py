@@ -8,6 +8,7 @@ import onnx_ir as ir
 import torch
 from torch import Tensor, nn
 
+from ...errors import RebnnError
 from ..trace import trace
 from .boxes import image_corners
 from .graph import GraphBuilder
@@ -56,11 +57,11 @@ def detector_graph(model: nn.Module) -> onnx.ModelProto:
     Example:
         >>> detector_graph(nn.Conv2d(3, 8, 1))
         Traceback (most recent call last):
-        ValueError: Conv2d cannot be exported with boxes as outputs: it is no detector of mmdet.
+        rebnn_mm.errors.RebnnError: Conv2d cannot be exported with boxes as outputs: it is no detector of mmdet.
     """
     reason = unsupported(model)
     if reason:
-        raise ValueError(f'{type(model).__name__} cannot be exported with boxes as outputs: {reason}.')
+        raise RebnnError(f'{type(model).__name__} cannot be exported with boxes as outputs: {reason}.')
     from . import heads
 
     stage = ImageStage(model)

@@ -6,6 +6,7 @@ from rich.console import Console
 
 from rebnn_mm.deploy.session import open_session
 
+from ...errors import RebnnError
 from ..distance import distance_of
 from ..examples import Image, noise
 from ..exporter import unfused_graph
@@ -24,15 +25,15 @@ def checked_graph(
 ) -> tuple[onnx.ModelProto, list[Image]]:
     """The packed graph, which agrees with PyTorch, and the images that it was compared on."""
     if source.tokenizer is not None:
-        raise ValueError(f'--format {name} holds image classifiers, and this model takes texts; use onnx.')
+        raise RebnnError(f'--format {name} holds image classifiers, and this model takes texts; use onnx.')
     if options.given():
-        raise ValueError(
+        raise RebnnError(
             f'{options.given()[0]} is an option of --format onnx; --format {name} has the operators and number types '
             'of its engine.'
         )
     task = task_of(source.model)
     if task.name == 'detection':
-        raise ValueError(
+        raise RebnnError(
             f'--format {name} writes classifiers: its engine has no place for the selection of boxes. '
             'Use --format onnx.'
         )
@@ -40,14 +41,14 @@ def checked_graph(
     images = images or noise(source.preprocess or {'channels': 'rgb'}, source.size)
     wrong = next((image for image in images if image.values.shape[2:] != source.size), None)
     if wrong is not None:
-        raise ValueError(
+        raise RebnnError(
             f'an image is {wrong.values.shape[2]}x{wrong.values.shape[3]} after preparation, and the file takes '
             f'{source.size[0]}x{source.size[1]} only; set the size with --shape.'
         )
     say(console, '... packing and tracing')
     graph, _ = unfused_graph(source.model, task, source.size)
     if len(graph.graph.output) != 1:
-        raise ValueError(
+        raise RebnnError(
             f'--format {name} writes models with one output, and this one has {len(graph.graph.output)}. '
             'Use --format onnx.'
         )
@@ -69,7 +70,7 @@ def compare(engine: str, expected: list[np.ndarray], results: list[np.ndarray], 
         for result, value in zip(results, expected, strict=True)
     ]
     if max(differences) > AGREEMENT:
-        raise ValueError(
+        raise RebnnError(
             f'{engine} gives another answer than the packed file: outputs differ by {max(differences):.2g} of the '
             'largest.'
         )

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from rebnn_mm.deploy.session import half_products
 
+from ...errors import RebnnError
 from ..difference import Difference
 from ..exporter import Export, Quantised, export
 from ..exporter import write as write_whole
@@ -186,7 +187,7 @@ def scores_of(int8: Quantised, data: bytes, source: Source, console: Console) ->
     known = {name: score for name, score in without.items() if score > 0}
     if known and all(not scores.get(name, 0.0) >= score / 2 for name, score in known.items()):
         name, score = next(iter(known.items()))
-        raise ValueError(
+        raise RebnnError(
             f'the file with --int8 is useless: {name} is {scores.get(name, 0.0):.4g} with it and {score:.4g} without. '
             f'{int8.little or "Take --int8-layers heads, or no --int8."}'
         )

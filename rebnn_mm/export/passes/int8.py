@@ -19,6 +19,7 @@ from onnx_ir.passes import InPlacePass, PassResult
 from rebnn_mm.deploy.session import library_available, open_session
 from rebnn_mm.utils.machine import processor_flags
 
+from ...errors import RebnnError
 from ..operators import DOMAIN
 from ..rewriting import constant_array, demand
 
@@ -107,7 +108,7 @@ def planned(
     if not any(choice.int8 for choice in choices):
         real = f' ({choices[0].layer}: {choices[0].because})' if choices else ''
         wider = '' if tier == TIERS[-1] else ' The tier "all" takes in more.'
-        raise ValueError(f'int8 finds no layer to quantise{real}.{wider}')
+        raise RebnnError(f'int8 finds no layer to quantise{real}.{wider}')
     outputs = {name for choice in choices if choice.int8 for name in choice.outputs}
     chosen = [node for node in model.graph.node if node.output[0] in outputs]
     names = values_of(model, chosen)
@@ -346,10 +347,10 @@ def calibrated(
                 continue
             ranges[name] = np.array([np.minimum(ranges[name][0], low), np.maximum(ranges[name][1], high)])
     if not count:
-        raise ValueError('there is no image to calibrate int8 layers on.')
+        raise RebnnError('there is no image to calibrate int8 layers on.')
     for name, bounds in ranges.items():
         if not np.isfinite(bounds).all():
-            raise ValueError(
+            raise RebnnError(
                 f'int8 cannot be calibrated: the value {name} is empty or not finite on the {count} images. Give '
                 'images like those that the model was trained on.'
             )

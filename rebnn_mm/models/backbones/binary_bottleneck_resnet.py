@@ -12,6 +12,7 @@ from rebnn_mm.models.blocks import BinaryBasicBlock
 from rebnn_mm.models.shortcuts import pooled_shortcut
 from rebnn_mm.models.stages import block_style
 
+from ...errors import RebnnError
 from .staged_backbone import Config, StagedBackbone
 
 STAGE_BLOCKS = {50: (3, 4, 6, 3), 101: (3, 4, 23, 3), 152: (3, 8, 36, 3)}
@@ -169,7 +170,7 @@ class BinaryBottleneckResNet(StagedBackbone):
         init_cfg: Config | list[Config] | None = None,
     ) -> None:
         if depth not in STAGE_BLOCKS:
-            raise ValueError(
+            raise RebnnError(
                 f'BinaryBottleneckResNet: depth={depth} is not available. Use one of {sorted(STAGE_BLOCKS)}, or '
                 'ReBNNResNet for 18 and 34.'
             )

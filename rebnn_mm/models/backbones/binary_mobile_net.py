@@ -14,6 +14,7 @@ from rebnn_mm.models.blocks import BinaryBasicBlock
 from rebnn_mm.models.shortcuts import shortcut_pool
 from rebnn_mm.models.stages import block_style
 
+from ...errors import RebnnError
 from .staged_backbone import Config, StagedBackbone
 
 STAGES = ((2, 1, 1), (4, 2, 2), (8, 2, 2), (16, 6, 2), (32, 2, 2))
@@ -64,7 +65,7 @@ class BinaryMobileBlock(BaseModule):
     ) -> None:
         super().__init__()
         if out_channels not in (in_channels, 2 * in_channels):
-            raise ValueError(
+            raise RebnnError(
                 f'BinaryMobileBlock: {out_channels} output channels for {in_channels} are neither as many nor twice '
                 'as many, which is all that duplicating can give.'
             )

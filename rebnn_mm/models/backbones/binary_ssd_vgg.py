@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from rebnn_mm.models.stages import BinaryUnit, block_style, build_stage
 
+from ...errors import RebnnError
 from .staged_backbone import DEFAULT_INIT, Config
 
 STAGE_CONVS = (2, 2, 3, 3, 3)
@@ -73,9 +74,9 @@ class BinarySSDVGG(BaseModule):
     ) -> None:
         super().__init__(init_cfg or DEFAULT_INIT)
         if not out_indices or not set(out_indices) <= {0, 1}:
-            raise ValueError(f'BinarySSDVGG: out_indices={tuple(out_indices)} must name maps: 0 (conv4_3), 1 (conv7).')
+            raise RebnnError(f'BinarySSDVGG: out_indices={tuple(out_indices)} must name maps: 0 (conv4_3), 1 (conv7).')
         if widen not in ('conv', 'pool'):
-            raise ValueError(f"BinarySSDVGG: widen={widen!r} is unknown; use 'conv' or 'pool'.")
+            raise RebnnError(f"BinarySSDVGG: widen={widen!r} is unknown; use 'conv' or 'pool'.")
         self.widen = widen
         self.taps = tuple(name for i, name in enumerate(TAPS) if i in out_indices)
         style, options = block_style(block)
@@ -131,12 +132,12 @@ class BinarySSDVGG(BaseModule):
         convs = [i for i, parameter, key in matches if parameter == 'weight' and state_dict[key].dim() == 4]
         names = [name for name in self.sequence if name.startswith('conv')]
         if convs and len(convs) not in (len(names) - 2, len(names)):
-            raise ValueError(
+            raise RebnnError(
                 f'BinarySSDVGG: the checkpoint has {len(convs)} convolutions under {prefix}features; VGG-16 has '
                 f"{len(names) - 2}, SSD's {len(names)}. Name one of those in init_cfg."
             )
         if convs and self.widen == 'pool':
-            raise ValueError(
+            raise RebnnError(
                 f"BinarySSDVGG: the VGG-16 under {prefix}features does not fit widen='pool', whose convolutions have "
                 "other shapes. Use widen='conv', or another checkpoint in init_cfg."
             )

@@ -13,6 +13,7 @@ from rebnn_mm.layers import SqueezeExcite
 from rebnn_mm.models.blocks import BinaryReActBlock
 from rebnn_mm.models.shortcuts import shortcut_pool
 
+from ...errors import RebnnError
 from .staged_backbone import Config, StagedBackbone
 
 WIDTHS = (2, 4, 8, 16, 32)
@@ -179,11 +180,11 @@ class BNext(StagedBackbone):
         init_cfg: Config | list[Config] | None = None,
     ) -> None:
         if arch not in ARCHS:
-            raise ValueError(f'BNext: arch={arch!r} is unknown. Use one of {", ".join(map(repr, ARCHS))}.')
+            raise RebnnError(f'BNext: arch={arch!r} is unknown. Use one of {", ".join(map(repr, ARCHS))}.')
         channels, depths = ARCHS[arch]
         channels = base_channels or channels
         if channels < 8:
-            raise ValueError(f'BNext: base_channels={channels} leaves nothing of an eighth of them; use 8 or more.')
+            raise RebnnError(f'BNext: base_channels={channels} leaves nothing of an eighth of them; use 8 or more.')
         super().__init__(
             len(WIDTHS), out_indices=out_indices, frozen_stages=frozen_stages, norm_eval=norm_eval, init_cfg=init_cfg
         )

@@ -8,6 +8,7 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ...errors import RebnnError
 from .staged_backbone import Config, StagedBackbone
 
 MELIUS = dict(
@@ -108,9 +109,9 @@ class MeliusNet(StagedBackbone):
         init_cfg: Config | list[Config] | None = None,
     ) -> None:
         if depth not in STAGES:
-            raise ValueError(f'MeliusNet: depth={depth} is not available. Use {", ".join(map(str, STAGES))}.')
+            raise RebnnError(f'MeliusNet: depth={depth} is not available. Use {", ".join(map(str, STAGES))}.')
         if base_channels < 16 or base_channels % 16:
-            raise ValueError(f'MeliusNet: base_channels={base_channels} must be a multiple of 16, for grouped layers.')
+            raise RebnnError(f'MeliusNet: base_channels={base_channels} must be a multiple of 16, for grouped layers.')
         super().__init__(
             len(STAGES[depth]),
             out_indices=out_indices,

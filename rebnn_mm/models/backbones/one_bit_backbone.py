@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from rebnn_mm.models.stages import BinaryUnit, block_style
 
+from ...errors import RebnnError
 from .staged_backbone import Config, StagedBackbone
 
 
@@ -60,7 +61,7 @@ class OneBitBackbone(StagedBackbone):
         init_cfg: Config | list[Config] | None = None,
     ) -> None:
         if len(channels) != len(depths):
-            raise ValueError(
+            raise RebnnError(
                 f'OneBitBackbone: channels={tuple(channels)} and depths={tuple(depths)} must have an entry for each '
                 'stage.'
             )

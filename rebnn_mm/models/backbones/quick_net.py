@@ -9,6 +9,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ...errors import RebnnError
 from .staged_backbone import Config, StagedBackbone
 
 LARQ = dict(
@@ -148,7 +149,7 @@ class QuickNet(StagedBackbone):
         init_cfg: Config | list[Config] | None = None,
     ) -> None:
         if arch not in ARCHS:
-            raise ValueError(f'QuickNet: arch={arch!r} is unknown. Use one of {", ".join(map(repr, ARCHS))}.')
+            raise RebnnError(f'QuickNet: arch={arch!r} is unknown. Use one of {", ".join(map(repr, ARCHS))}.')
         channels, depths = ARCHS[arch]
         channels = tuple(round(width * each) for each in channels)
         super().__init__(

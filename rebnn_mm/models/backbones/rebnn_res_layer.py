@@ -10,6 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from rebnn_mm.models.stages import build_stage
 
+from ...errors import RebnnError
 from .rebnn_resnet import stage_blocks
 from .staged_backbone import DEFAULT_INIT, Config
 
@@ -66,7 +67,7 @@ class ReBNNResLayer(BaseModule):
         blocks_per_stage = stage_blocks('ReBNNResLayer', depth)
         last = len(blocks_per_stage) - 1
         if not 1 <= stage <= last:
-            raise ValueError(
+            raise RebnnError(
                 f'ReBNNResLayer: stage={stage} is not in 1 to {last}; the first stage belongs to the backbone.'
             )
         self.norm_eval = norm_eval

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from rebnn_mm.layers.memory import run_block
 from rebnn_mm.models.stages import build_stage
 
+from ...errors import RebnnError
 from .staged_backbone import Config, StagedBackbone
 
 STAGE_BLOCKS = {18: (2, 2, 2, 2), 20: (3, 3, 3), 34: (3, 4, 6, 3)}
@@ -22,7 +23,7 @@ def stage_blocks(owner: str, depth: int) -> tuple[int, ...]:
         ValueError: the depth has no binary version; ``owner`` begins the message.
     """
     if depth not in STAGE_BLOCKS:
-        raise ValueError(
+        raise RebnnError(
             f'{owner}: depth={depth} is not available. Use one of {sorted(STAGE_BLOCKS)}; deeper ResNets have 1x1 '
             "bottlenecks: type='BinaryBottleneckResNet'."
         )
@@ -108,7 +109,7 @@ class ReBNNResNet(StagedBackbone):
             init_cfg=init_cfg,
         )
         if num_stages > len(blocks_per_stage):
-            raise ValueError(
+            raise RebnnError(
                 f'ReBNNResNet: depth={depth} has {len(blocks_per_stage)} stages, not num_stages={num_stages}. Set '
                 'num_stages=3, strides=(1, 2, 2), dilations=(1, 1, 1) and out_indices=(2,).'
             )
@@ -139,9 +140,9 @@ class ReBNNResNet(StagedBackbone):
     @staticmethod
     def _check_stages(num_stages: int, strides: Sequence[int], dilations: Sequence[int]) -> None:
         if not 1 <= num_stages <= 4:
-            raise ValueError(f'ReBNNResNet: num_stages={num_stages} is not in 1 to 4.')
+            raise RebnnError(f'ReBNNResNet: num_stages={num_stages} is not in 1 to 4.')
         if not len(strides) == len(dilations) == num_stages:
-            raise ValueError(
+            raise RebnnError(
                 f'ReBNNResNet: strides={tuple(strides)} and dilations={tuple(dilations)} need num_stages={num_stages} '
                 'entries each.'
             )
@@ -157,7 +158,7 @@ class ReBNNResNet(StagedBackbone):
             return conv, nn.MaxPool2d(3, 2, ceil_mode=True)
         if stem == 'cifar':
             return nn.Conv2d(in_channels, channels, 3, stride=1, padding=1, bias=False), nn.Identity()
-        raise ValueError(f"ReBNNResNet: stem={stem!r} is unknown. Use 'imagenet', 'keras' or 'cifar'.")
+        raise RebnnError(f"ReBNNResNet: stem={stem!r} is unknown. Use 'imagenet', 'keras' or 'cifar'.")
 
     def forward_stem(self, x: Tensor) -> Tensor:
         """Convolution, BN, activation and pooling."""

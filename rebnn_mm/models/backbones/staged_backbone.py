@@ -7,6 +7,8 @@ from mmengine.model import BaseModule
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from rebnn_mm.errors import RebnnError
+
 Config = dict[str, Any]
 
 # 'BinaryConv2d' reaches its direct subclasses too: mmengine matches a layer's class and its bases by name.
@@ -49,9 +51,9 @@ class StagedBackbone(BaseModule):
         super().__init__(init_cfg or DEFAULT_INIT)
         name = type(self).__name__
         if not out_indices or not all(0 <= i < num_stages for i in out_indices):
-            raise ValueError(f'{name}: out_indices={tuple(out_indices)} must name stages from 0 to {num_stages - 1}.')
+            raise RebnnError(f'{name}: out_indices={tuple(out_indices)} must name stages from 0 to {num_stages - 1}.')
         if not -1 <= frozen_stages <= num_stages:
-            raise ValueError(f'{name}: frozen_stages={frozen_stages} is not in -1 to {num_stages} (= num_stages).')
+            raise RebnnError(f'{name}: frozen_stages={frozen_stages} is not in -1 to {num_stages} (= num_stages).')
         self.out_indices = tuple(out_indices)
         self.frozen_stages = frozen_stages
         self.norm_eval = norm_eval

@@ -10,6 +10,7 @@ from mmdet.models.dense_heads.base_dense_head import BaseDenseHead
 from mmdet.models.roi_heads import StandardRoIHead
 from torch import Tensor
 
+from ...errors import RebnnError
 from ..losses.detector_comparison import DetectorComparisonLoss, Points
 
 PLACES = dict(
@@ -84,7 +85,7 @@ def points_of(head: Any, predictions: Sequence[Sequence[Tensor]]) -> Points:
     classes = head.cls_out_channels
     scores, boxes = predictions[0], predictions[1]
     if not all(isinstance(level, Tensor) for level in (*scores, *boxes)):
-        raise ValueError(
+        raise RebnnError(
             f'{type(head).__name__} predicts a level in several tensors, which is not compared. Leave the losses of '
             'its scores and boxes out, or compare maps.'
         )

@@ -8,6 +8,7 @@ from mmdet.models.dense_heads import RPNHead, SSDHead
 from mmengine.model import Sequential
 from torch import Tensor, nn
 
+from rebnn_mm.errors import RebnnError
 from rebnn_mm.models.stages import BinaryUnit, block_style
 from rebnn_mm.registry import MODELS
 
@@ -124,7 +125,7 @@ def build_binary_towers(
         levels = isinstance(found, nn.ModuleList) and all(isinstance(tower, nn.ModuleList) for tower in found)
         towers: Any = found if levels else [found]
         if not all(isinstance(tower, nn.ModuleList) and all(map(_is_plain_3x3, tower)) for tower in towers):
-            raise ValueError(
+            raise RebnnError(
                 f'BinaryTowers: {head} has no {name!r} of plain 3x3 convolutions. Use a head that has, such as '
                 'RetinaHead, FCOSHead, ATSSHead or GFLHead, or rebnn_mm.Binarized for the layers of any model.'
             )

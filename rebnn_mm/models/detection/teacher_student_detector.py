@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.registry import MODELS
 
+from ...errors import RebnnError
 from ..fixed_teacher import Call, Calls, ConfiguredTeacher, as_maps, noted_calls
 from ..losses.detector_comparison import (
     DetectorComparisonLoss,
@@ -154,7 +155,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
             return super().__new__(cls)
         found = MMDET_MODELS.get(student) if isinstance(student, str) else student
         if not (isinstance(found, type) and issubclass(found, BaseDetector)):
-            raise ValueError(
+            raise RebnnError(
                 f"{cls.__name__}: student={student!r} is no detector of mmdet. Name the class that the student's "
                 "config has as type, such as 'FasterRCNN'."
             )

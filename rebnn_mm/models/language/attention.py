@@ -10,6 +10,7 @@ import torch
 from mmengine.utils import digit_version
 from torch import Tensor, nn
 
+from ...errors import RebnnError
 from ...layers.attention import EncoderAttention
 from ...registry import registered_class
 from ...utils.options import check_options
@@ -147,7 +148,7 @@ def install_attention(model: 'PreTrainedModel', attention: Mapping[str, Any] | N
     if not sizes and attention is None:
         return []
     if not sizes:
-        raise ValueError(
+        raise RebnnError(
             f'{kind}: its attention does not come from the AttentionInterface of transformers '
             f'{version("transformers")}, so attention={attention!r} cannot replace it. Use attention=None, a newer '
             'transformers, or an encoder such as BERT, RoBERTa, DistilBERT or ELECTRA.'
@@ -155,7 +156,7 @@ def install_attention(model: 'PreTrainedModel', attention: Mapping[str, Any] | N
     names = {module: name for name, module in model.named_modules()}
     causal = [names[module] for module in sizes if getattr(module, 'is_causal', False)]
     if causal:
-        raise ValueError(f'{kind}: {causal[0]} is a causal attention, of a decoder; only encoders are supported.')
+        raise RebnnError(f'{kind}: {causal[0]} is a causal attention, of a decoder; only encoders are supported.')
     if attention is not None:
         for module, (heads, head_dim) in sizes.items():
             module.add_module(CHILD, build_attention(attention, heads, head_dim).train(module.training))

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import nn
 
+from ...errors import RebnnError
 from ...layers import BinaryEmbedding, BinaryLayer
 from ...layers.naming import name_matches
 from ...methods import BinaryPair
@@ -70,10 +71,10 @@ def binarize(
         )
     """
     if overrides and linear is None:
-        raise ValueError('binarize: overrides are further options of linear, which is None')
+        raise RebnnError('binarize: overrides are further options of linear, which is None')
     linears = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
     if not linears:
-        raise ValueError(f'binarize: {type(model).__name__} has no linear layer.')
+        raise RebnnError(f'binarize: {type(model).__name__} has no linear layer.')
     refuse_binary(model)
     words = None
     if word_embedding is not None:
@@ -111,7 +112,7 @@ def _split(model: nn.Module) -> None:
 def _word_embedding_name(model: nn.Module) -> str:
     find = getattr(model, 'get_input_embeddings', None)
     if find is None:
-        raise ValueError(
+        raise RebnnError(
             f'binarize: {type(model).__name__} has no get_input_embeddings(), so its word embedding is not known; use '
             'word_embedding=None.'
         )

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from rebnn_mm.deploy.errors import first_sentence
 
+from ...errors import RebnnError
 from .stored_weights import SETTINGS, read_weights
 from .text_classifier import TextClassifier, read_config
 
@@ -51,7 +52,7 @@ def load_pretrained(directory: str) -> TextClassifier:
     config = read_config(directory)
     settings = getattr(config, SETTINGS, None)
     if settings is None:
-        raise ValueError(
+        raise RebnnError(
             f'{directory}: its config.json has no entry {SETTINGS!r}, so it is a plain model of transformers. Use it '
             'as encoder of a TextClassifier.'
         )
@@ -59,7 +60,7 @@ def load_pretrained(directory: str) -> TextClassifier:
     found, wanted = read_weights(directory), model.encoder.state_dict()
     wrong = sorted(found.keys() ^ wanted.keys()) or _reshaped(found, wanted)
     if wrong:
-        raise ValueError(
+        raise RebnnError(
             f'{directory}: its weights are not those of its config.json: {", ".join(wrong[:3])}'
             f'{" and others" if len(wrong) > 3 else ""}. Write it again with save_pretrained.'
         )

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ...errors import RebnnError
 from ...layers import BinaryLayer
 from ...methods import BinaryPair, TWNWeight
 from .pretrained import load_pretrained
@@ -31,12 +32,12 @@ def split_pretrained(directory: str) -> TextClassifier:
     for name, layer in layers.items():
         if not isinstance(layer.weight_quantizer, TWNWeight):
             kind = type(layer.weight_quantizer).__name__
-            raise ValueError(
+            raise RebnnError(
                 f'{directory}: layer {name!r} has {kind}, not TWNWeight; only ternary weights can be split. Train the '
                 'first stage with weight=dict(type="TWNWeight").'
             )
     if not layers:
-        raise ValueError(f'{directory}: no layer has ternary weights, so there is nothing to split.')
+        raise RebnnError(f'{directory}: no layer has ternary weights, so there is nothing to split.')
     conversion: dict[str, Any] = _binary(ternary.conversion)
     conversion['binarize']['split'] = True
     model = TextClassifier(directory, num_labels=ternary.num_labels, **conversion)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mmengine.logging import print_log
 from torch import Tensor
 
+from ...errors import RebnnError
 from .attention import require_transformers
 
 if TYPE_CHECKING:
@@ -53,6 +54,6 @@ def read_weights(directory: str) -> dict[str, Tensor]:
     for name in names:
         path = cached_file(directory, name, _raise_exceptions_for_missing_entries=False)
         if path is None or not os.path.isfile(path):
-            raise ValueError(f'{directory}: there is no {name}.')
+            raise RebnnError(f'{directory}: there is no {name}.')
         tensors.update(load_file(path))
     return tensors

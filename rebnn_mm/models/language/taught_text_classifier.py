@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rebnn_mm.registry import MODELS
 
+from ...errors import RebnnError
 from ..fixed_teacher import FixedTeacher
 from ..losses.encoder_losses import EncoderOutput
 from .pretrained import load_pretrained
@@ -70,7 +71,7 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
     ) -> None:
         super().__init__(*args, **kwargs)
         if not losses:
-            raise ValueError(
+            raise RebnnError(
                 'TaughtTextClassifier: losses is empty, so nothing is learned from the teacher. Name a loss, or use '
                 "type='rebnn_mm.TextClassifier'."
             )
@@ -119,13 +120,13 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
     def _check_same_task(self, config: Any) -> None:
         where = f'TaughtTextClassifier: teacher={self.teacher_source!r}'
         if config.num_labels != self.num_labels:
-            raise ValueError(
+            raise RebnnError(
                 f'{where} gives {config.num_labels} labels, the student {self.num_labels}. Use a teacher that was '
                 'fine-tuned for the same task.'
             )
         ours = self.encoder.config.vocab_size
         if config.vocab_size != ours:
-            raise ValueError(
+            raise RebnnError(
                 f'{where} has a vocabulary of {config.vocab_size} tokens, the student one of {ours}; both read the '
                 'same tokens. Start the student from the teacher, or from an encoder with its tokenizer.'
             )

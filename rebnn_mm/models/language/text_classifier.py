@@ -1,6 +1,5 @@
 """A classifier of texts around any Hugging Face encoder."""
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,6 +14,7 @@ from torch.nn import functional
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.registry import MODELS
 
+from ...errors import RebnnError, did_you_mean
 from ...utils.options import check_options
 from ..losses.encoder_losses import EncoderOutput
 from .attention import install_attention, record_attention, require_transformers
@@ -79,7 +79,7 @@ class TextClassifier(BaseModel):
     ) -> None:
         super().__init__(data_preprocessor=data_preprocessor)
         if num_labels < 1 or 'num_labels' in encoder_options:
-            raise ValueError(
+            raise RebnnError(
                 f'{type(self).__name__}: num_labels={encoder_options.get("num_labels", num_labels)!r} must be the '
                 'number of classes, or 1 for a regression, and stand beside encoder_options, not in it'
             )
@@ -121,12 +121,12 @@ class TextClassifier(BaseModel):
         if mode == 'tensor':
             return self.logits(inputs)
         if data_samples is None:
-            raise ValueError(f'{type(self).__name__}: mode={mode!r} needs data_samples')
+            raise RebnnError(f'{type(self).__name__}: mode={mode!r} needs data_samples')
         if mode == 'loss':
             return self.loss(inputs, data_samples)
         if mode == 'predict':
             return self.predict(inputs, data_samples)
-        raise ValueError(f"{type(self).__name__}: mode={mode!r} is unknown; use 'tensor', 'loss' or 'predict'")
+        raise RebnnError(f"{type(self).__name__}: mode={mode!r} is unknown; use 'tensor', 'loss' or 'predict'")
 
     def logits(self, inputs: Mapping[str, Tensor]) -> Tensor:
         """Scores before the softmax, or the prediction of a regression, (B, num_labels)."""
@@ -156,7 +156,7 @@ class TextClassifier(BaseModel):
             return functional.mse_loss(logits.flatten().float(), labels.flatten().float())
         if labels.is_floating_point() or largest >= self.num_labels:
             what = 'real numbers' if labels.is_floating_point() else f'up to {largest}'
-            raise ValueError(
+            raise RebnnError(
                 f'{type(self).__name__}: num_labels={self.num_labels}, but labels are {what}. Set num_labels to the '
                 'number of classes of the data set, or to 1 for a regression.'
             )
@@ -188,12 +188,12 @@ def load_encoder(
     except RuntimeError as error:
         if 'mismatch' not in str(error):
             raise
-        raise ValueError(
+        raise RebnnError(
             f'{encoder}: its weights do not fit num_labels={num_labels} and encoder_options={dict(options)}. It was '
             'fine-tuned for another task: use its number of labels, or start from the encoder without a classifier.'
         ) from error
     except OSError as error:
-        raise ValueError(_not_found(encoder, error)) from error
+        raise RebnnError(_not_found(encoder, error)) from error
 
 
 def read_config(encoder: str, **options: Any) -> Any:
@@ -209,24 +209,23 @@ def read_config(encoder: str, **options: Any) -> Any:
     try:
         config, unknown = AutoConfig.from_pretrained(encoder, return_unused_kwargs=True, **options)
     except (OSError, ValueError) as error:
-        raise ValueError(_not_found(encoder, error)) from error
+        raise RebnnError(_not_found(encoder, error)) from error
     if unknown:
         name = min(unknown)
-        close = difflib.get_close_matches(name, list(config.to_dict()), n=1)
-        hint = f' Did you mean {close[0]!r}?' if close else ''
-        raise ValueError(f'encoder_options: {type(config).__name__} has no entry {name!r}.{hint}')
+        what = f'{type(config).__name__} has no entry {name!r}.'
+        raise RebnnError(what, 'encoder_options', did_you_mean(name, config.to_dict()))
     return config
 
 
 def _check_directory(encoder: str) -> None:
     if os.path.isdir(encoder):
         if not os.path.isfile(os.path.join(encoder, 'config.json')):
-            raise ValueError(
+            raise RebnnError(
                 f'encoder={encoder!r}: there is no config.json in this directory. Give the directory that '
                 'save_pretrained has written, or the name of a model on the hub.'
             )
     elif os.path.isabs(encoder) or encoder.startswith('.') or encoder.count('/') > 1:
-        raise ValueError(f'encoder={encoder!r}: there is no such directory.')
+        raise RebnnError(f'encoder={encoder!r}: there is no such directory.')
 
 
 def _not_found(encoder: str, error: Exception) -> str:

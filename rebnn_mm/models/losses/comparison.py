@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from rebnn_mm.errors import RebnnError
+
 
 class ComparisonLoss(nn.Module):
     """Base of the losses between a student and a teacher.
@@ -22,12 +24,12 @@ class ComparisonLoss(nn.Module):
         """
         for found in (student, teacher):
             if not isinstance(found, Tensor):
-                raise ValueError(
+                raise RebnnError(
                     f'{type(self).__name__}: {what} are a {type(found).__name__}, not one tensor, in this head. Leave '
                     'this loss out.'
                 )
         if student.shape != teacher.shape:
-            raise ValueError(
+            raise RebnnError(
                 f'{type(self).__name__}: {what} of the student have the shape {tuple(student.shape)}, those of the '
                 f'teacher {tuple(teacher.shape)}. Take a teacher of the same sizes, or leave this loss out.'
             )

@@ -5,6 +5,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor
 
+from ...errors import RebnnError
 from .comparison import ComparisonLoss, at_least_float32
 
 
@@ -114,9 +115,9 @@ class DetectorComparisonLoss(ComparisonLoss):
         super().__init__(weight)
         for name, value in dict(modules=modules, parts=parts).items():
             if isinstance(value, str):
-                raise ValueError(f'{type(self).__name__}: {name}={value!r} is to be a list: {name}=[{value!r}].')
+                raise RebnnError(f'{type(self).__name__}: {name}={value!r} is to be a list: {name}=[{value!r}].')
             if value is not None and not value:
-                raise ValueError(
+                raise RebnnError(
                     f"{type(self).__name__}: {name}={value!r} compares nothing. Name a part, such as 'backbone', or "
                     'leave this loss out.'
                 )
@@ -137,14 +138,14 @@ class DetectorComparisonLoss(ComparisonLoss):
         for name in self.compared:
             ours, theirs = student.maps[name], teacher.maps[name]
             if len(ours) != len(theirs):
-                raise ValueError(
+                raise RebnnError(
                     f'{type(self).__name__}: {name} of the student gives {len(ours)} maps, that of the teacher '
                     f'{len(theirs)}. Take a teacher of the same levels, or leave this module out.'
                 )
             for level, (a, b) in enumerate(zip(ours, theirs, strict=True)):
                 if not isinstance(a, Tensor) or a.dim() != 4:
                     what = f'the shape {tuple(a.shape)}' if isinstance(a, Tensor) else f'a {type(a).__name__}'
-                    raise ValueError(
+                    raise RebnnError(
                         f'{type(self).__name__}: {name} gives {what}, which is no map '
                         '(N, C, H, W). Name a module in front of it.'
                     )

@@ -8,6 +8,7 @@ from mmengine.registry import MODELS
 from torch import Tensor
 from torch.nn import functional
 
+from ...errors import RebnnError
 from .comparison import at_least_float32
 from .detector_comparison import DetectorComparisonLoss, DetectorOutput, Points, Targets
 
@@ -230,7 +231,7 @@ class DenseScoreLoss(DetectorComparisonLoss):
     def __init__(self, weight: float = 1.0, power: float = 1.0) -> None:
         super().__init__(weight)
         if power != 0 and power < 1:
-            raise ValueError(f'DenseScoreLoss: power={power} has no gradient where both agree. Take 0, or 1 or more.')
+            raise RebnnError(f'DenseScoreLoss: power={power} has no gradient where both agree. Take 0, or 1 or more.')
         self.power = power
 
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:

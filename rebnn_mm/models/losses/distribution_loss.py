@@ -4,6 +4,8 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rebnn_mm.errors import RebnnError
+
 
 def distribution_loss(student: Tensor, teacher: Tensor) -> Tensor:
     r"""Cross entropy of the student's class probabilities with the teacher's, without temperature and labels.
@@ -37,7 +39,7 @@ def distribution_loss(student: Tensor, teacher: Tensor) -> Tensor:
     Source: Liu et al. 2020 (ReActNet), Eq. 6.
     """
     if student.shape != teacher.shape:
-        raise ValueError(
+        raise RebnnError(
             f'distribution_loss: the student gives scores of shape {tuple(student.shape)}, the teacher of shape '
             f'{tuple(teacher.shape)}; both need the same classes in the same order.'
         )

@@ -8,6 +8,7 @@ from mmengine.registry import MODELS
 from torch import Tensor
 from torch.nn import functional
 
+from ...errors import RebnnError
 from .comparison import ComparisonLoss, at_least_float32
 
 _T = TypeVar('_T')
@@ -95,7 +96,7 @@ class EncoderComparisonLoss(ComparisonLoss):
             ValueError: one has more layers than the other.
         """
         if len(student) != len(teacher):
-            raise ValueError(
+            raise RebnnError(
                 f'{type(self).__name__}: the student has {len(student)} {what}, the teacher {len(teacher)}. Take a '
                 'teacher of the same depth, or leave this loss out.'
             )
@@ -186,7 +187,7 @@ class HiddenStateLoss(EncoderComparisonLoss):
     def __init__(self, form: str = 'direction', **kwargs: Any) -> None:
         super().__init__(**kwargs)
         if form not in ('direction', 'mse'):
-            raise ValueError(f"HiddenStateLoss: form={form!r} is unknown; use 'direction' or 'mse'")
+            raise RebnnError(f"HiddenStateLoss: form={form!r} is unknown; use 'direction' or 'mse'")
         self.form = form
 
     def forward(self, student: EncoderOutput, teacher: EncoderOutput) -> dict[str, Tensor]:

@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from rebnn_mm.functional import standardised as over_dims
 
+from ...errors import RebnnError
 from .detector_comparison import DetectorComparisonLoss, DetectorOutput, Targets
 
 
@@ -306,7 +307,7 @@ class RegionDiscrepancyLoss(DetectorComparisonLoss):
         super().__init__(weight, modules)
         _check_maps_of_images(self)
         if not 0 < share <= 1:
-            raise ValueError(f'RegionDiscrepancyLoss: share={share} of the regions; it must be above 0 and at most 1.')
+            raise RebnnError(f'RegionDiscrepancyLoss: share={share} of the regions; it must be above 0 and at most 1.')
         self.share = share
 
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
@@ -329,6 +330,6 @@ class RegionDiscrepancyLoss(DetectorComparisonLoss):
 def _check_maps_of_images(loss: DetectorComparisonLoss) -> None:
     for name in loss.compared:
         if name.startswith('roi_head'):
-            raise ValueError(
+            raise RebnnError(
                 f'{type(loss).__name__}: {name} runs on regions, not on images. Name backbone or neck, or use PKDLoss.'
             )

@@ -43,9 +43,9 @@ def test_the_printed_tables_are_those_of_the_page(run):
 def test_the_quoted_output_of_get_ops_is_real(run):
     """The page leaves lines out and says so; what it quotes is there."""
     text = PAGE.read_text()
-    command = re.search(r'^python (tools/analysis/get_ops.py) (configs/\S+)$', text, re.MULTILINE)
+    command = re.search(r'^rebnn ops (configs/\S+)$', text, re.MULTILINE)
     quoted = re.search(r'```text\n(.*?)```', text, re.DOTALL)[1].splitlines()
-    real = run(command[1], ROOT / command[2]).splitlines()
+    real = run('rebnn_mm/cli/ops.py', ROOT / command[1]).splitlines()
     assert len(quoted) > 15
     assert [line for line in quoted if line != '...' and line not in real] == []
 

@@ -13,7 +13,8 @@ pytest.importorskip('mmpretrain')
 from mmpretrain.registry import MODELS
 from mmpretrain.utils import register_all_modules
 
-from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint
+from rebnn_mm.utils.checkpoint import check_checkpoint
+from tests.refusal import refusal
 from tests.scripts import ROOT, load_script
 
 from .released_networks import NAMED, WRITTEN_OUT, ReActNetA, drawn
@@ -95,7 +96,7 @@ def test_every_published_parameter_finds_its_place_and_none_is_left(released, tm
     ours = tool.convert(state, tool.RELEASED[released.name], model.state_dict())
     assert ours.keys() == {key for key in model.state_dict() if not key.startswith('data_preprocessor')}
     torch.save(dict(state_dict=ours), tmp_path / 'ours.pth')
-    assert mismatched_checkpoint(model, str(tmp_path / 'ours.pth')) is None
+    assert refusal(check_checkpoint, model, str(tmp_path / 'ours.pth')) is None
     unused = tool.RELEASED[released.name].unused
     used = {name for name in state if not unused or not re.match(unused, name)}
     two_norms = {name for name in used if name.endswith('bn2_2.num_batches_tracked')}
@@ -195,7 +196,7 @@ def test_command_writes_what_our_tools_read(tmp_path, run):
     torch.save(dict(best_prec1=91.73, state_dict=state), tmp_path / 'published.th')
     said = run('plain-resnet20', tmp_path / 'published.th', tmp_path / 'ours.pth')
     assert 'its config is configs/cifar10/reference/resnet20_plain_cifar10.py' in said
-    assert mismatched_checkpoint(model, str(tmp_path / 'ours.pth')) is None
+    assert refusal(check_checkpoint, model, str(tmp_path / 'ours.pth')) is None
 
 
 @pytest.mark.skipif(not REAL_FILE.is_file(), reason="REBNN_ADABIN_RESNET20 does not name AdaBin's published file")

@@ -18,9 +18,10 @@ from mmdet.utils import register_all_modules
 from rebnn_mm.export import pack
 from rebnn_mm.export.detection import detector_graph
 from rebnn_mm.export.difference import agreement
-from rebnn_mm.utils.checkpoint_check import mismatched_checkpoint
+from rebnn_mm.utils.checkpoint import check_checkpoint
 from tests.configs.ssd import narrow
 from tests.export.detection.detectors import predicted, run
+from tests.refusal import refusal
 from tests.scripts import ROOT, load_script, run_script
 
 from .released_networks import drawn, norm
@@ -183,7 +184,7 @@ def test_every_parameter_finds_its_place(published, tmp_path):
     ours = tool.convert(published, RELEASED, model.state_dict())
     assert ours.keys() == {key for key in model.state_dict() if not key.startswith('data_preprocessor')}
     torch.save(dict(state_dict=ours), tmp_path / 'ours.pth')
-    assert mismatched_checkpoint(model, str(tmp_path / 'ours.pth')) is None
+    assert refusal(check_checkpoint, model, str(tmp_path / 'ours.pth')) is None
     unchanged = published['vgg.layers.14.downsample.1.weight']
     assert torch.equal(ours['backbone.pool4.downsample.0.weight'], unchanged)
     assert torch.equal(published['vgg.layers.22.bias'], drawn(shapes(WIDTH))['vgg.layers.22.bias'].double())

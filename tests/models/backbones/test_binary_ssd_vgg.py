@@ -190,7 +190,7 @@ def test_default_initialisation_reaches_binary_layers():
         (dict(out_indices=()), ValueError, r'out_indices=\(\) must name maps'),
         (dict(widen='pool1'), ValueError, "widen='pool1' is unknown; use 'conv' or 'pool'"),
         (dict(block='preact'), ValueError, 'BinaryPreActBlock is made for two convolutions'),
-        (dict(block='vgg'), KeyError, "block='vgg' is no registered block style"),
+        (dict(block='vgg'), ValueError, "block='vgg' is no registered block style"),
     ],
 )
 def test_wrong_options_are_refused_with_the_fix(options, error, message):

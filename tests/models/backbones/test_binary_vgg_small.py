@@ -55,5 +55,5 @@ def test_every_parameter_trains():
 
 
 def test_unknown_block_is_refused():
-    with pytest.raises(KeyError, match="block='inception' is no registered block style"):
+    with pytest.raises(ValueError, match="block='inception' is no registered block style"):
         BinaryVGGSmall(block='inception')

@@ -174,7 +174,7 @@ def test_default_initialisation_reaches_binary_layers():
         (dict(out_indices=(4,)), ValueError, 'must name stages from 0 to 3'),
         (dict(out_indices=()), ValueError, 'must name stages from 0 to 3'),
         (dict(frozen_stages=5), ValueError, 'frozen_stages=5 is not in -1 to 4'),
-        (dict(block='resnext'), KeyError, "block='resnext' is no registered block style"),
+        (dict(block='resnext'), ValueError, "block='resnext' is no registered block style"),
     ],
 )
 def test_wrong_options_are_refused_with_the_fix(options, error, message):

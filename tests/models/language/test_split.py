@@ -6,31 +6,12 @@ pytest.importorskip('transformers')
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.models.language import TextClassifier, load_pretrained, save_pretrained
 from rebnn_mm.models.language.split import split_pretrained
-from tests.models.language.tiny import BINARY, tiny_batch, tiny_encoder
-
-ELASTIC = dict(type='BiTSign', shift='zero')
-TERNARY = dict(
-    binarize=dict(
-        linear=dict(type='BinaryLinear', weight=dict(type='TWNWeight', clip=2.0), activation=ELASTIC),
-        word_embedding=dict(type='BinaryEmbedding', weight=dict(type='TWNWeight', per='channel')),
-        keep_real=['pooler'],
-    ),
-    attention=dict(type='SoftmaxAttention', projections='BiTSign', weights='BiTStep'),
-)
+from tests.models.language.tiny import BINARY, TERNARY, learn_biases, tiny_batch, tiny_encoder
 
 
 @pytest.fixture(scope='module')
 def encoder(tmp_path_factory):
     return tiny_encoder(tmp_path_factory.mktemp('encoder'))
-
-
-def learn_biases(model):
-    """Give every linear layer a bias, as training does; without, a sum of signs may be 0, and its sign is chance."""
-    generator = torch.Generator().manual_seed(1)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if name.endswith('.bias'):
-                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
 
 
 @pytest.fixture(scope='module')

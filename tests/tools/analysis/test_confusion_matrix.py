@@ -11,7 +11,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parents[3]
-TOOL = 'tools/analysis/confusion_matrix.py'
+TOOL = 'rebnn confusion'
 CONFIG = """
 default_scope = 'mmdet'
 test_dataloader = dict(

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
-TOOL = 'tools/analysis/get_ops.py'
+TOOL = 'rebnn ops'
 ROOT = Path(__file__).parents[3]
 FASTER_RCNN = ROOT / 'configs' / 'faster_rcnn_r18_rebnn_coco.py'
 RESNET = ROOT / 'configs' / 'resnet18_rebnn_imagenet.py'

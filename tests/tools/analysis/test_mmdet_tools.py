@@ -173,7 +173,7 @@ def ran(detector, classifier):
         'browse': [behind, tools / 'browse_dataset.py', config, '--output-dir', detector / 'browsed', '--not-show'],
         'matrix': [tools / 'confusion_matrix.py', config, detector / 'right.pkl', detector / 'matrix'],
         'our_matrix': [
-            *('tools/analysis/confusion_matrix.py', config, detector / 'right.pkl'),
+            *('rebnn confusion', config, detector / 'right.pkl'),
             *('--out', detector / 'our_matrix.png', '--iou-thr', 0.99),  # some objects overlap others
         ],
         'metric': [tools / 'eval_metric.py', config, detector / 'right.pkl'],

@@ -4,7 +4,7 @@ import json
 import cv2
 import pytest
 
-TOOL = 'tools/analysis/plot_curves.py'
+TOOL = 'rebnn curves'
 
 
 @pytest.fixture(scope='module')

@@ -8,7 +8,7 @@ from rebnn_mm.analysis.weight_history import WeightHistory, read_weight_history
 from rebnn_mm.cli import oscillation as plot
 from tests.tools.analysis.figures import assert_no_text_is_clipped_or_overlaps, recorded_run
 
-TOOL = 'tools/analysis/plot_oscillation.py'
+TOOL = 'rebnn oscillation'
 LAYERS = ['backbone.layer1.0.conv1', 'backbone.layer4.1.conv2']
 
 

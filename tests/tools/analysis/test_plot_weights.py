@@ -7,7 +7,7 @@ from rebnn_mm.analysis.weight_history import ChannelWeights, read_weight_history
 from rebnn_mm.cli import weights as plot
 from tests.tools.analysis.figures import assert_no_text_is_clipped_or_overlaps, recorded_run
 
-TOOL = 'tools/analysis/plot_weights.py'
+TOOL = 'rebnn weights'
 
 
 @pytest.fixture(scope='module')

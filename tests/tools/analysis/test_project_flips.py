@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
-TOOL = 'tools/analysis/project_flips.py'
+TOOL = 'rebnn flips'
 CIFAR10 = 'configs/cifar10/resnet20_rebnn_cifar10.py'
 ROOT = Path(__file__).parents[3]
 SMALL = ('--cfg-options', 'model.backbone.base_channels=4', 'model.head.in_channels=16')

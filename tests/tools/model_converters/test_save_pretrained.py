@@ -1,6 +1,3 @@
-import runpy
-import sys
-
 import pytest
 import torch
 
@@ -8,9 +5,9 @@ pytest.importorskip('transformers')
 
 from rebnn_mm.models.language import TextClassifier, load_pretrained
 from tests.models.language.tiny import BINARY, tiny_batch, tiny_encoder
-from tests.scripts import ROOT, run_script
+from tests.scripts import run_here, run_script
 
-TOOL = 'tools/model_converters/save_pretrained.py'
+TOOL = 'rebnn save-pretrained'
 
 
 @pytest.fixture(scope='module')
@@ -45,15 +42,14 @@ PROBLEMS = {
 
 
 @pytest.mark.parametrize('names', list(PROBLEMS))
-def test_problem_is_one_sentence_and_writes_nothing(files, names, monkeypatch, capsys):
+def test_problem_is_one_sentence_and_writes_nothing(files, names, capsys):
     folder, _ = files
     torch.save(dict(state_dict={}), folder / 'empty.pth')
     (folder / 'image.py').write_text("model = dict(type='BinaryVGGSmall')\n")
     (folder / 'lost.py').write_text("model = dict(type='rebnn_mm.TextClassifier', encoder='./lost')\n")
-    monkeypatch.setattr(sys, 'argv', [TOOL, *(str(folder / name) for name in names.split())])
     # In this process, because importing OpenMMLab takes seconds; the test above runs the tool as a user does.
     with pytest.raises(SystemExit) as stopped:
-        runpy.run_path(str(ROOT / TOOL), run_name='__main__')
+        run_here(TOOL, *(folder / name for name in names.split()))
     assert stopped.value.code == 1
     assert PROBLEMS[names] in capsys.readouterr().err.strip().splitlines()[-1]
     assert not (folder / 'out').exists()

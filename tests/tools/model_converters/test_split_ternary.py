@@ -1,22 +1,15 @@
-import runpy
-import sys
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip('transformers')
 
 from rebnn_mm.models.language import TextClassifier, load_pretrained, save_pretrained
-from tests.models.language.test_split import TERNARY, learn_biases
-from tests.models.language.tiny import tiny_encoder
-
-TOOL = Path(__file__).parents[3] / 'tools/model_converters/split_ternary.py'
+from tests.models.language.tiny import TERNARY, learn_biases, tiny_encoder
+from tests.scripts import run_here
 
 
-def test_directory_is_split_and_problems_are_one_sentence(tmp_path, monkeypatch, capsys):
+def test_directory_is_split_and_problems_are_one_sentence(tmp_path, capsys):
     def run(*args):
-        monkeypatch.setattr(sys, 'argv', [str(TOOL), *map(str, args)])
-        runpy.run_path(str(TOOL), run_name='__main__')
+        run_here('rebnn split-ternary', *args)
         return capsys.readouterr().out
 
     encoder = tiny_encoder(tmp_path / 'encoder')

@@ -1,8 +1,5 @@
 """`rebnn unpack` as a user calls it."""
 
-import runpy
-import sys
-
 import pytest
 import torch
 
@@ -17,9 +14,9 @@ from rebnn_mm.export.exporter import export
 from rebnn_mm.export.preprocess import preprocessing
 from rebnn_mm.registry import MODELS
 from tests.export.networks import lively
-from tests.scripts import ROOT
+from tests.scripts import run_here
 
-TOOL = 'tools/model_converters/unpack.py'
+TOOL = 'rebnn unpack'
 
 CONFIG = """
 custom_imports = dict(imports=['rebnn_mm'])
@@ -39,12 +36,11 @@ test_dataloader = dict(dataset=dict(pipeline=pipeline))
 
 
 @pytest.fixture
-def run(monkeypatch, capsys):
+def run(capsys):
     """What the command prints."""
 
     def call(*args: object) -> str:
-        monkeypatch.setattr(sys, 'argv', [TOOL, *map(str, args)])
-        runpy.run_path(str(ROOT / TOOL), run_name='__main__')
+        run_here(TOOL, *args)
         return capsys.readouterr().out
 
     return call

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from ....errors import RebnnError
 from ...packing import unpack_bits
 from .binary import binary_convolution
 from .translator import Activation, Translation, Translator, attributes, described, image_shape
@@ -19,7 +20,7 @@ AXES = (0, 3, 1, 2)
 
 def _pads(node: onnx.NodeProto, options: dict[str, Any]) -> tuple[int, int, int, int]:
     if options.get('auto_pad', b'NOTSET') != b'NOTSET':
-        raise ValueError(f'{described(node)}: auto_pad={options["auto_pad"].decode()} is not translated; pads is')
+        raise RebnnError(f'{described(node)}: auto_pad={options["auto_pad"].decode()} is not translated; pads is')
     top, left, bottom, right = options.get('pads', (0, 0, 0, 0))
     return top, left, bottom, right
 
@@ -50,7 +51,7 @@ def _pad(t: Translator, node: onnx.NodeProto) -> Activation:
     around = {axis % len(x.shape): sides for axis, *sides in zip(axes, *np.split(amounts, 2), strict=True)}
     (top, bottom), (left, right) = around.pop(2, (0, 0)), around.pop(3, (0, 0))
     if mode != 'constant' or not x.is_image or np.any(list(around.values())) or min(amounts) < 0:
-        raise ValueError(
+        raise RebnnError(
             f'{described(node)}: only a border of a constant around height and width is translated to TensorFlow Lite'
         )
     return _padded(t, x, (top, left, bottom, right), value or None)
@@ -137,7 +138,7 @@ def _pool(name: str) -> Translation:
         options, x = attributes(node), t.activation(node.input[0])
         kernel, strides = options['kernel_shape'], options.get('strides', (1, 1))
         if any(dilation != 1 for dilation in options.get('dilations', (1, 1))):
-            raise ValueError(f'{described(node)}: pooling with dilation is not translated to TensorFlow Lite')
+            raise RebnnError(f'{described(node)}: pooling with dilation is not translated to TensorFlow Lite')
         pads, overhang = _pads(node, options), (0, 0)
         if options.get('ceil_mode', 0):
             overhang = tuple(-(x.shape[2 + i] + pads[i] + pads[2 + i] - kernel[i]) % strides[i] for i in range(2))
@@ -152,7 +153,7 @@ def _pool(name: str) -> Translation:
             # What hangs over is not counted. Of one missing row or column SAME puts none in front, and counts it not.
             padding = SAME
         elif any(overhang) or (any(pads) and not options.get('count_include_pad', 0)):
-            raise ValueError(
+            raise RebnnError(
                 f'{described(node)}: average pooling whose border is not counted is not translated to TensorFlow Lite'
             )
         else:
@@ -178,7 +179,7 @@ def _mean(t: Translator, node: onnx.NodeProto) -> Activation:
     if axes is None:
         axes = t.constant(node, 1)
     if sorted(int(axis) % 4 for axis in axes) != [2, 3] or not x.is_image:
-        raise ValueError(f'{described(node)}: only the mean over height and width is translated to TensorFlow Lite')
+        raise RebnnError(f'{described(node)}: only the mean over height and width is translated to TensorFlow Lite')
     keep = bool(node.op_type == 'GlobalAveragePool' or options.get('keepdims', 1))
     shape = (*x.shape[:2], 1, 1) if keep else x.shape[:2]
     return t.write(
@@ -194,7 +195,7 @@ def _reshape(t: Translator, node: onnx.NodeProto) -> Activation:
         wanted = [x.shape[i] if size == 0 else int(size) for i, size in enumerate(t.constant(node, 1))]
         shape = np.empty(x.shape, bool).reshape(wanted).shape
     if len(shape) == 4:
-        raise ValueError(f'{described(node)}: reshaping into an image is not translated to TensorFlow Lite')
+        raise RebnnError(f'{described(node)}: reshaping into an image is not translated to TensorFlow Lite')
     index = x.index
     if x.is_image and x.shape[2:] != (1, 1):
         order = t.builder.constant(np.array([0, 3, 1, 2], np.int32))
@@ -205,7 +206,7 @@ def _reshape(t: Translator, node: onnx.NodeProto) -> Activation:
 def _linear(t: Translator, node: onnx.NodeProto) -> Activation:
     options, x, weight = attributes(node), t.activation(node.input[0]), t.constant(node, 1)
     if options.get('alpha', 1.0) != 1 or options.get('beta', 1.0) != 1 or options.get('transA', 0):
-        raise ValueError(f'{described(node)}: alpha, beta and transA are not translated to TensorFlow Lite')
+        raise RebnnError(f'{described(node)}: alpha, beta and transA are not translated to TensorFlow Lite')
     weight = weight if options.get('transB', 0) else weight.T
     bias = t.constant(node, 2).reshape(-1) if len(node.input) > 2 else np.zeros(len(weight), np.float32)
     inputs = [x.index, t.builder.constant(weight), t.builder.constant(bias)]
@@ -229,7 +230,7 @@ def _slice(t: Translator, node: onnx.NodeProto) -> Activation:
     begin, shape = [0] * len(x.shape), [*x.shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         if step != 1:
-            raise ValueError(f'{described(node)}: a slice in steps is not translated to TensorFlow Lite')
+            raise RebnnError(f'{described(node)}: a slice in steps is not translated to TensorFlow Lite')
         taken = range(x.shape[axis])[slice(int(start), int(end))]
         begin[axis], shape[axis] = taken.start, len(taken)
     sides = [t.builder.constant(np.array(image_shape(tuple(side)), np.int32)) for side in (begin, shape)]
@@ -239,7 +240,7 @@ def _slice(t: Translator, node: onnx.NodeProto) -> Activation:
 def _softmax(t: Translator, node: onnx.NodeProto) -> Activation:
     x = t.activation(node.input[0])
     if attributes(node).get('axis', -1) % len(x.shape) != len(x.shape) - 1:
-        raise ValueError(f'{described(node)}: only a softmax over the last dimension is translated to TensorFlow Lite')
+        raise RebnnError(f'{described(node)}: only a softmax over the last dimension is translated to TensorFlow Lite')
     return t.write('SOFTMAX', [x.index], x.shape, 'SoftmaxOptions', beta=1.0)
 
 
@@ -250,7 +251,7 @@ def _same(t: Translator, node: onnx.NodeProto) -> Activation:
 def _binary_conv(t: Translator, node: onnx.NodeProto) -> Activation:
     options = attributes(node)
     if options.get('group', 1) != 1:
-        raise ValueError(
+        raise RebnnError(
             f'{described(node)}: larq compute engine has no optimised binary convolution with groups. '
             'Use --format onnx.'
         )

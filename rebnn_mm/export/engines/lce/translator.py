@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from ....errors import RebnnError
 from .builder import TFLiteBuilder
 
 
@@ -81,7 +82,7 @@ class Translator:
         """An input that has to be known when the file is written."""
         value = self.values[node.input[index]]
         if isinstance(value, Activation):
-            raise ValueError(f'{described(node)}: input {index} must be a constant, and it is computed')
+            raise RebnnError(f'{described(node)}: input {index} must be a constant, and it is computed')
         return value
 
     def write(
@@ -108,7 +109,7 @@ class Translator:
         else:
             translate = self.translations.get(node.op_type)
             if translate is None:
-                raise ValueError(
+                raise RebnnError(
                     f'{described(node)}: {node.op_type} is not translated to TensorFlow Lite. --format lce writes '
                     f'classifiers of these operators: {", ".join(sorted(self.translations))}. Use --format onnx.'
                 )

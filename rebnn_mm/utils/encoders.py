@@ -1,4 +1,4 @@
-"""Says in one sentence which encoder, teacher or tokenizer of a config is missing and how to get it."""
+"""Lists the encoders, teachers and tokenizers that a config reads, and refuses those that are not there."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from rebnn_mm.deploy.errors import first_sentence
-
-from .dataset_check import leaf_datasets
+from rebnn_mm.errors import RebnnError
+from rebnn_mm.utils.data_files import leaf_datasets
 
 OWN_RUN = re.compile(r'(?:^|/)work_dirs/([^/]+)/[^/]+/?$')
 GLUE_RUN = re.compile(r'(bert_base|minilm)_(?:(\w+)_)?([a-z0-9]+)')
@@ -42,13 +42,13 @@ def encoder_names(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[tup
                     yield f'{key}.pipeline.{number}.tokenizer', step['tokenizer']
 
 
-def missing_encoder(
+def check_encoders(
     cfg: Mapping[str, Any],
     splits: Sequence[str] = ('train', 'val'),
     configs: str = 'configs',
     coming: Collection[str] = (),
-) -> str | None:
-    """One sentence on the first encoder, teacher or tokenizer that cannot be read, or ``None``.
+) -> None:
+    """Check that the encoders, teachers and tokenizers can be read.
 
     Only names are looked up; no weights are loaded. A hub name is asked for at the hub or in its cache.
 
@@ -58,12 +58,16 @@ def missing_encoder(
         configs: folder searched for the config that trains a missing teacher.
         coming: directories that need not be there yet.
 
+    Raises:
+        RebnnError: the first that cannot, and how to get it.
+
     Example:
-        >>> missing_encoder(dict(model=dict(encoder='not/any/where')), ['test']).split('. ')[0]
-        'no encoder at not/any/where (model.encoder)'
+        >>> check_encoders(dict(model=dict(encoder='not/any/where')), ['test'])
+        Traceback (most recent call last):
+        rebnn_mm.errors.RebnnError: no encoder at not/any/where (model.encoder). ...
     """
     if not isinstance((cfg.get('model') or {}).get('encoder'), str):
-        return None
+        return
     names: dict[str, list[str]] = {}
     for key, name in encoder_names(cfg, splits):
         names.setdefault(name, []).append(key)
@@ -72,24 +76,24 @@ def missing_encoder(
             continue
         if osp.isdir(name):
             if not osp.isfile(osp.join(name, 'config.json')):
-                return f'{name} ({keys[0]}) has no config.json, so it is no encoder directory.'
+                raise RebnnError(f'{name} ({keys[0]}) has no config.json, so it is no encoder directory.')
             continue
         options = ' '.join(f'{key}=<dir>' for key in keys)
         lost = f'no encoder at {name} ({keys[0]})'
         own = OWN_RUN.search(name)
         if own:
-            return f'{lost}. {_how_to_train(own[1], configs)}, or point to another one: --cfg-options {options}.'
+            train = _how_to_train(own[1], configs)
+            raise RebnnError(lost, fix=f'{train}, or point to another one: --cfg-options {options}.')
         if not _is_hub_name(name):
             hub = HUB_MODELS.get(osp.basename(name.rstrip('/')))
             get = f'Get it (hf download {hub} --local-dir {name}) or link your copy' if hub else 'Put one'
-            return f'{lost}. {get} there, or point to one: --cfg-options {options}.'
+            raise RebnnError(lost, fix=f'{get} there, or point to one: --cfg-options {options}.')
         reason = _hub_problem(name)
         if reason:
-            return (
-                f'{lost}: no such directory, and the hub does not give it ({reason}). Give a local directory: '
-                f'--cfg-options {options}.'
+            raise RebnnError(
+                f'{lost}: no such directory, and the hub does not give it ({reason}).',
+                fix=f'Give a local directory: --cfg-options {options}.',
             )
-    return None
 
 
 def glue_run(work_dir: str) -> tuple[str, str, str] | None:

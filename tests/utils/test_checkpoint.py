@@ -4,7 +4,8 @@ from mmengine.model import BaseTTAModel
 from torch import nn
 
 from rebnn_mm.methods import ReBNNConv2d, ReCUConv2d
-from rebnn_mm.utils.checkpoint_check import match_keys, mismatched_checkpoint, missing_checkpoint
+from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file, match_keys
+from tests.refusal import refusal
 
 
 class Net(nn.Module):
@@ -32,18 +33,18 @@ def save(tmp_path):
 
 def test_missing_file_is_one_sentence_and_urls_are_left_alone(tmp_path):
     path = tmp_path / 'epoch_1.pth'
-    assert missing_checkpoint(str(path)) == f'no checkpoint at {path}.'
-    assert missing_checkpoint('torchvision://resnet18') is None
+    assert refusal(check_checkpoint_file, str(path)) == f'no checkpoint at {path}.'
+    assert refusal(check_checkpoint_file, 'torchvision://resnet18') is None
     path.touch()
-    assert missing_checkpoint(str(path)) is None
+    assert refusal(check_checkpoint_file, str(path)) is None
 
 
 def test_own_checkpoint_is_silent_also_without_buffers_and_from_a_distributed_run(save):
     state = Net().state_dict()
-    assert mismatched_checkpoint(Net(), save(state)) is None
-    assert mismatched_checkpoint(Net(), save({f'module.{key}': value for key, value in state.items()})) is None
+    assert refusal(check_checkpoint, Net(), save(state)) is None
+    assert refusal(check_checkpoint, Net(), save({f'module.{key}': value for key, value in state.items()})) is None
     del state['bn.running_mean'], state['bn.num_batches_tracked']
-    assert mismatched_checkpoint(Net(), save(state)) is None
+    assert refusal(check_checkpoint, Net(), save(state)) is None
 
 
 def test_a_deeper_network_is_another_one(save):
@@ -52,11 +53,11 @@ def test_a_deeper_network_is_another_one(save):
             return data
 
     one, two = (Tested(*(Net() for _ in range(depth))) for depth in (1, 2))
-    message = mismatched_checkpoint(one, save(two.state_dict()))
+    message = refusal(check_checkpoint, one, save(two.state_dict()))
     assert 'is of a deeper network: this model has no 1.bn.bias' in message and message.endswith('in the work dir).')
-    assert mismatched_checkpoint(TwoViews(module=one), save(two.state_dict())) == message
-    assert mismatched_checkpoint(one[0], save(one[0].state_dict() | {'mask_head.weight': torch.zeros(1)})) is None
-    assert mismatched_checkpoint(one, save(two.state_dict()), partial=True) is None
+    assert refusal(check_checkpoint, TwoViews(module=one), save(two.state_dict())) == message
+    assert refusal(check_checkpoint, one[0], save(one[0].state_dict() | {'mask_head.weight': torch.zeros(1)})) is None
+    assert refusal(check_checkpoint, one, save(two.state_dict()), partial=True) is None
 
 
 def test_counts_and_names_what_differs(save):
@@ -66,7 +67,7 @@ def test_counts_and_names_what_differs(save):
     assert match.matched == ['fc.bias']
     assert match.missing == ['bn.bias']
     assert match.unexpected == ['head.weight']
-    message = mismatched_checkpoint(Net(), save(state))
+    message = refusal(check_checkpoint, Net(), save(state))
     assert 'fills 1 of the 5 parameters' in message
     assert 'missing: bn.bias' in message and 'unexpected: head.weight' in message
     assert 'conv.weight (8x3x3x3 in the checkpoint, 4x3x3x3 in the model)' in message
@@ -76,9 +77,9 @@ def test_counts_and_names_what_differs(save):
 def test_fine_tuning_may_fill_a_part_but_not_nothing(save):
     state = Net().state_dict()
     del state['fc.weight']
-    assert mismatched_checkpoint(Net(), save(state)) is not None
-    assert mismatched_checkpoint(Net(), save(state), partial=True) is None
-    assert 'fills 0 of the 5' in mismatched_checkpoint(Net(), save({'x': torch.ones(1)}), partial=True)
+    assert refusal(check_checkpoint, Net(), save(state)) is not None
+    assert refusal(check_checkpoint, Net(), save(state), partial=True) is None
+    assert 'fills 0 of the 5' in refusal(check_checkpoint, Net(), save({'x': torch.ones(1)}), partial=True)
 
 
 def test_looks_through_test_time_augmentation(save):
@@ -86,7 +87,7 @@ def test_looks_through_test_time_augmentation(save):
         def test_step(self, data):
             return data
 
-    assert mismatched_checkpoint(TwoViews(module=Tested()), save(Net().state_dict())) is None
+    assert refusal(check_checkpoint, TwoViews(module=Tested()), save(Net().state_dict())) is None
 
 
 def block(conv, *args):
@@ -96,8 +97,8 @@ def block(conv, *args):
 def test_latent_weights_do_not_fill_a_real_layer(save):
     binary = save(block(ReBNNConv2d, 'two').state_dict())
     for partial in (False, True):
-        assert mismatched_checkpoint(block(ReBNNConv2d, 'two'), binary, partial=partial) is None
-    assert mismatched_checkpoint(block(nn.Conv2d, 'two'), binary) == (
+        assert refusal(check_checkpoint, block(ReBNNConv2d, 'two'), binary, partial=partial) is None
+    assert refusal(check_checkpoint, block(nn.Conv2d, 'two'), binary) == (
         f'{binary}: the layer 1, as 1 more, was trained with a quantizer that this model does not give it '
         '(1.activation_quantizer.shift is in the checkpoint only). Use the config it was trained with (it lies beside '
         'it, in the work dir).'
@@ -106,16 +107,16 @@ def test_latent_weights_do_not_fill_a_real_layer(save):
 
 def test_real_weights_do_not_fill_a_binary_layer_but_start_its_training(save):
     real = save(block(nn.Conv2d).state_dict())
-    message = mismatched_checkpoint(block(ReBNNConv2d), real)
+    message = refusal(check_checkpoint, block(ReBNNConv2d), real)
     assert f'{real}: the layer 1 was trained without a quantizer that this model gives it (1.' in message
-    assert mismatched_checkpoint(block(ReBNNConv2d), real, partial=True) is None
+    assert refusal(check_checkpoint, block(ReBNNConv2d), real, partial=True) is None
 
 
 def test_buffers_of_quantizers_are_required(save):
     state = block(ReCUConv2d).state_dict()
-    assert mismatched_checkpoint(block(ReCUConv2d), save(state)) is None
+    assert refusal(check_checkpoint, block(ReCUConv2d), save(state)) is None
     del state['1.weight_quantizer.tau']
-    assert '(1.weight_quantizer.tau is in the model only)' in mismatched_checkpoint(block(ReCUConv2d), save(state))
+    assert '(1.weight_quantizer.tau is in the model only)' in refusal(check_checkpoint, block(ReCUConv2d), save(state))
     state['1.weight_quantizer.tau'] = torch.zeros(2)
-    message = mismatched_checkpoint(block(ReCUConv2d), save(state))
+    message = refusal(check_checkpoint, block(ReCUConv2d), save(state))
     assert 'of another shape: 1.weight_quantizer.tau (2 in the checkpoint, scalar in the model)' in message

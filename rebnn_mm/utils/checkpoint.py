@@ -1,4 +1,4 @@
-"""Says in one sentence that a checkpoint does not exist or belongs to another architecture.
+"""Compares checkpoints with models, and explains one that cannot be read.
 
 mmengine loads checkpoints non-strictly: parameters that the file lacks keep their random values, and the run goes on.
 A binary layer and a real one in its place have weights of the same name and shape, so the real one would be filled
@@ -7,15 +7,27 @@ with latent weights: what the quantizers have beside the weight tells the two ap
 
 from __future__ import annotations
 
+import functools
 import os.path as osp
+import pickle
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.error import URLError
 
 from mmengine.model import BaseTTAModel
-from mmengine.runner import CheckpointLoader, Runner, find_latest_checkpoint
+from mmengine.runner import CheckpointLoader, find_latest_checkpoint
+from mmengine.runner.checkpoint import (
+    load_from_http,
+    load_from_local,
+    load_from_mmcls,
+    load_from_openmmlab,
+    load_from_torchvision,
+)
 from torch import Tensor, nn
+
+from rebnn_mm.errors import RebnnError
 
 QUANTIZER = re.compile(r'(?:(?P<layer>.+?)\.)?\w+_quantizer\.')
 """How the key of a quantizer's state begins, behind the name of its layer."""
@@ -39,16 +51,59 @@ class KeyMatch(NamedTuple):
     unexpected: list[str]
 
 
-def missing_checkpoint(path: str) -> str | None:
-    """One sentence on a local checkpoint that is not there, ``None`` if it is a file or a URL.
+def check_checkpoint_file(path: str) -> None:
+    """Check that a checkpoint is a file or a URL.
+
+    Raises:
+        RebnnError: it is neither.
 
     Example:
-        >>> print(missing_checkpoint('nowhere/epoch_1.pth'))
-        no checkpoint at nowhere/epoch_1.pth.
+        >>> check_checkpoint_file('nowhere/epoch_1.pth')
+        Traceback (most recent call last):
+        rebnn_mm.errors.RebnnError: no checkpoint at nowhere/epoch_1.pth.
     """
-    if '://' in path or osp.isfile(osp.expanduser(path)):
-        return None
-    return f'no checkpoint at {path}.'
+    if '://' not in path and not osp.isfile(osp.expanduser(path)):
+        raise RebnnError(f'no checkpoint at {path}.')
+
+
+def explain_failure(load: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a loader of mmengine's checkpoints, which raises a RebnnError then where the user has to act.
+
+    Raises:
+        RebnnError: the file is cut off or another kind of file, or the address cannot be reached.
+    """
+
+    @functools.wraps(load)
+    def run(filename: str, map_location: Any = None, **options: Any) -> Any:
+        try:
+            return load(filename, map_location=map_location, **options)
+        except URLError as error:
+            raise RebnnError(
+                f'{filename!r} cannot be downloaded: {error.reason}.',
+                fix='Download it where there is a network, and name the file in its place.',
+            ) from error
+        except (RuntimeError, EOFError, pickle.UnpicklingError) as error:
+            if not osp.isfile(osp.expanduser(filename)):
+                raise
+            reason = (str(error).splitlines() or ['it is empty'])[0].split('. ')[0].rstrip('.')
+            size = osp.getsize(osp.expanduser(filename))
+            raise RebnnError(
+                f'{filename} cannot be read as a checkpoint: {reason} ({size} bytes). It is cut off, or another kind '
+                'of file.',
+                fix='Copy or download it again, or take an earlier one.',
+            ) from error
+
+    return run
+
+
+for _prefixes, _load in (
+    ('', load_from_local),
+    (('http://', 'https://'), load_from_http),
+    (('modelzoo://', 'torchvision://'), load_from_torchvision),
+    (('open-mmlab://', 'openmmlab://'), load_from_openmmlab),
+    ('mmcls://', load_from_mmcls),
+):
+    CheckpointLoader.register_scheme(_prefixes, explain_failure(_load), force=True)
 
 
 def latest_checkpoint(work_dir: str | Path) -> str | None:
@@ -86,10 +141,8 @@ def match_keys(model: nn.Module, state_dict: Mapping[str, Tensor]) -> KeyMatch:
     return KeyMatch(matched, missing, reshaped, unexpected)
 
 
-def mismatched_checkpoint(model: nn.Module, path: str, *, partial: bool = False) -> str | None:
-    """One sentence on a checkpoint that does not fill the parameters of ``model``, ``None`` if it does.
-
-    Quantizers that only one of the two has are such a mismatch too, whichever has them.
+def check_checkpoint(model: nn.Module, path: str, *, partial: bool = False) -> None:
+    """Check that a checkpoint fills the parameters of a model, and that both have the same quantizers.
 
     Args:
         model: the built model.
@@ -97,19 +150,20 @@ def mismatched_checkpoint(model: nn.Module, path: str, *, partial: bool = False)
         partial: accept a checkpoint that fills only some of the parameters, as fine-tuning does, and one with other
             quantizers, as a first stage or a real network has.
 
-    Returns:
-        How many parameters match, some of those that do not, and what to do about it.
+    Raises:
+        RebnnError: it does not; how many parameters match, and some of those that do not.
     """
     checkpoint = CheckpointLoader.load_checkpoint(path, map_location='cpu')
     match = match_keys(model, checkpoint.get('state_dict', checkpoint))
     wrong = [*match.missing, *match.reshaped]
     if partial and match.matched:
-        return None
+        return
     if all(QUANTIZER.match(key) for key in wrong):
         deeper = of_longer_stacks(model.module if isinstance(model, BaseTTAModel) else model, match.unexpected)
-        return other_quantizers(match, path) or (
-            f'{path} is of a deeper network: this model has no {deeper[0]}. {USE_ITS_CONFIG}' if deeper else None
-        )
+        check_quantizers(match, path)
+        if deeper:
+            raise RebnnError(f'{path} is of a deeper network: this model has no {deeper[0]}.', fix=USE_ITS_CONFIG)
+        return
     total = len(match.matched) + len(wrong)
     parts = [f'{path} fills {len(match.matched)} of the {total} parameters of this model']
     for name, keys in (
@@ -119,40 +173,7 @@ def mismatched_checkpoint(model: nn.Module, path: str, *, partial: bool = False)
     ):
         if keys:
             parts.append(f'{name}: {", ".join(keys[:3])}{", ..." if len(keys) > 3 else ""}')
-    return f'{"; ".join(parts)}. {USE_ITS_CONFIG}'
-
-
-def unfit_state(runner: Runner, checkpoint: Mapping[str, Any]) -> str | None:
-    """Half a sentence on a checkpoint from which a training cannot go on as its config says, ``None`` if it can.
-
-    mmengine takes optimizer and schedules as they were saved, whatever the config has by now.
-
-    Args:
-        runner: with its optimizer and its schedules built.
-        checkpoint: as it was loaded.
-    """
-    groups = (checkpoint.get('optimizer') or {}).get('param_groups')
-    # Several optimizers have a wrapper each; a wrapper adds the rate that it logs to its groups.
-    own: Any = getattr(getattr(runner.optim_wrapper, 'optimizer', None), 'param_groups', None)
-    if groups and own:
-        if [len(group['params']) for group in groups] != [len(group['params']) for group in own]:
-            return f'has {len(groups)} groups of parameters in its optimizer, and this config makes {len(own)} others'
-        for key in ('betas', 'momentum'):
-            if (key in groups[0]) != (key in own[0]):
-                which = ('with', 'without') if key in groups[0] else ('without', 'with')
-                return f'is of an optimizer {which[0]} {key}, and the one of this config is {which[1]}'
-    states, own = checkpoint.get('param_schedulers'), runner.param_schedulers
-    if states and isinstance(states, list) and isinstance(own, list):
-        length = len(runner.train_dataloader)
-        lasts = [s['end'] * (length if s['by_epoch'] else 1) for s in states if 'end' in s]
-        asked = max((s.end * (length if s.by_epoch else 1) for s in own), default=0)
-        steps = min(asked, runner.max_iters)
-        if lasts and steps - max(lasts) > steps // 20:
-            return (
-                f'has schedules that end after {max(lasts)} steps, where this config trains {runner.max_iters}: they '
-                'would stay as they are, and the rate at its last value'
-            )
-    return None
+    raise RebnnError('; '.join(parts), fix=USE_ITS_CONFIG)
 
 
 def of_longer_stacks(model: nn.Module, keys: Iterable[str]) -> list[str]:
@@ -171,8 +192,12 @@ def of_longer_stacks(model: nn.Module, keys: Iterable[str]) -> list[str]:
     return [key for key in keys if isinstance(around(key), nn.Sequential | nn.ModuleList)]
 
 
-def other_quantizers(match: KeyMatch, path: str) -> str | None:
-    """One sentence on the quantizers that differ between a checkpoint and a model whose weights fit."""
+def check_quantizers(match: KeyMatch, path: str) -> None:
+    """Check that a checkpoint and a model whose weights fit have the same quantizers.
+
+    Raises:
+        RebnnError: they differ in one.
+    """
     for keys, cause in (
         (match.unexpected, 'with a quantizer that this model does not give it ({} is in the checkpoint only)'),
         (match.missing, 'without a quantizer that this model gives it ({} is in the model only)'),
@@ -183,8 +208,7 @@ def other_quantizers(match: KeyMatch, path: str) -> str | None:
             key, layer = next(iter(found.items()))
             others = len(set(found.values())) - 1
             also = f', as {others} more,' if others else ''
-            return f'{path}: the layer {layer}{also} was trained {cause.format(key)}. {USE_ITS_CONFIG}'
-    return None
+            raise RebnnError(f'the layer {layer}{also} was trained {cause.format(key)}.', path, USE_ITS_CONFIG)
 
 
 def _shape(tensor: Tensor) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from rebnn_mm.utils import check_env
-from rebnn_mm.utils.check_env import TESTED, Environment, Problem, check_environment, installed_versions, main
+from rebnn_mm.cli.checks import environment
+from rebnn_mm.cli.checks.environment import TESTED, Environment, Problem, check_environment, installed_versions, main
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HEALTHY = {**TESTED, 'setuptools': '84.2.1'}
 ORIGINAL = {
     **{name: version for name, version in TESTED.items() if not name.startswith('onedl')},
@@ -146,7 +146,7 @@ def test_a_card_that_torch_cannot_use(monkeypatch, tmp_path):
     assert 'an NVIDIA card that torch cannot use, so everything runs on the CPU' in problem.what
     assert 'Unexpected error from cudaGetDeviceCount()' in problem.what
     assert found(card=True, load=loader(gpu=True, cuda_of_ops='13.0')) == []
-    monkeypatch.setattr(check_env, 'CARD', tmp_path)
+    monkeypatch.setattr(environment, 'CARD', tmp_path)
     assert Environment().card
     for hidden in ('', '-1'):
         monkeypatch.setenv('CUDA_VISIBLE_DEVICES', hidden)
@@ -276,7 +276,7 @@ def test_exit_code_tells_errors(capsys, tmp_path):
     [
         ['rebnn_command.py', 'check'],
         pytest.param(['tools/misc/check_env.py'], marks=pytest.mark.slow),
-        pytest.param(['-m', 'rebnn_mm.utils.check_env'], marks=pytest.mark.slow),
+        pytest.param(['-m', 'rebnn_mm.cli.checks.environment'], marks=pytest.mark.slow),
     ],
 )
 def test_command_in_the_real_environment(command):

@@ -2,7 +2,8 @@ import pytest
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 
-from rebnn_mm.utils.model_check import unfit_model
+from rebnn_mm.cli.checks.model import check_model
+from tests.refusal import refusal
 
 BINARY = dict(type='ReBNNConv2d')
 
@@ -57,7 +58,7 @@ def stock(base, tmp_path, model='dict()'):
 )
 def test_conv_cfg_where_there_is_none(base, model, start, instead, tmp_path):
     cfg = stock(base, tmp_path, model)
-    sentence = unfit_model(cfg)
+    sentence = refusal(check_model, cfg)
     assert sentence.startswith(start) and instead in sentence
     with DefaultScope.overwrite_default_scope(cfg.default_scope), pytest.raises(TypeError, match='conv_cfg'):
         MODELS.build(cfg.model)
@@ -65,12 +66,12 @@ def test_conv_cfg_where_there_is_none(base, model, start, instead, tmp_path):
 
 def test_head_of_mmdet_that_cannot_predict(tmp_path):
     cfg = stock('mmdet::ssd/ssd300_coco.py', tmp_path, 'dict(neck=dict(conv_cfg=binary))')
-    assert unfit_model(cfg) == (
+    assert refusal(check_model, cfg) == (
         "model.bbox_head: mmdet's SSDHead trains, but validation, testing and inference end in an AttributeError (it "
         "has no loss_cls). Set model.bbox_head.type='rebnn_mm.FixedSSDHead', the same head with that attribute."
     )
     cfg.merge_from_dict({'model.bbox_head.type': 'rebnn_mm.FixedSSDHead'})
-    assert unfit_model(cfg) is None
+    assert refusal(check_model, cfg) is None
 
 
 @pytest.mark.parametrize(
@@ -84,9 +85,12 @@ def test_head_of_mmdet_that_cannot_predict(tmp_path):
     ],
 )
 def test_what_takes_it_is_fit(base, model, tmp_path):
-    assert unfit_model(stock(base, tmp_path, model.replace('PARTS', "('backbone', 'neck', 'bbox_head')"))) is None
+    assert (
+        refusal(check_model, stock(base, tmp_path, model.replace('PARTS', "('backbone', 'neck', 'bbox_head')")))
+        is None
+    )
 
 
 def test_names_that_are_not_registered_are_left_to_the_build():
-    assert unfit_model(dict(model=dict(type='Nowhere', conv_cfg=BINARY))) is None
-    assert unfit_model({}) is None
+    assert refusal(check_model, dict(model=dict(type='Nowhere', conv_cfg=BINARY))) is None
+    assert refusal(check_model, {}) is None

@@ -324,6 +324,23 @@ def check_environment(config: Any = None, env: Environment | None = None) -> lis
     return sorted(problems, key=lambda problem: problem.level != 'error')
 
 
+def require_environment(config: Any) -> None:
+    """Print the warnings of :func:`check_environment` to stderr.
+
+    Raises:
+        RebnnError: the environment has an error.
+    """
+    from rebnn_mm.errors import RebnnError
+
+    problems = check_environment(config)
+    for problem in problems:
+        if problem.level == 'warning':
+            print(problem, file=sys.stderr)
+    errors = [str(problem) for problem in problems if problem.level == 'error']
+    if errors:
+        raise RebnnError(' '.join(errors))
+
+
 def version_table(env: Environment) -> str:
     """One line per package: name, installed version, tested version."""
     shown = {name: (env.versions.get(name, '-'), tested) for name, tested in TESTED.items()}

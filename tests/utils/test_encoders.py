@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config
 
-from rebnn_mm.utils.encoder_check import missing_encoder
+from rebnn_mm.utils.encoders import check_encoders
+from tests.refusal import refusal
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,29 +34,29 @@ def encoder(tmp_path, monkeypatch):
 
 
 def test_encoder_that_is_there(encoder):
-    assert missing_encoder(config(encoder), ['train', 'val', 'test']) is None
+    assert refusal(check_encoders, config(encoder), ['train', 'val', 'test']) is None
 
 
 def test_options_it_names_do_fix_the_config(encoder):
     cfg = config('data/bert_base_uncased')
-    message = missing_encoder(cfg, ['train', 'val'])
+    message = refusal(check_encoders, cfg, ['train', 'val'])
     assert message.startswith('no encoder at data/bert_base_uncased (model.encoder). Get it (hf download google-bert/')
     options = message.split('--cfg-options ')[1].rstrip('.').split()
     assert len(options) == 4
     cfg.merge_from_dict(dict(option.replace('<dir>', encoder).split('=') for option in options))
-    assert missing_encoder(cfg, ['train', 'val']) is None
+    assert refusal(check_encoders, cfg, ['train', 'val']) is None
 
 
 def test_missing_teacher_names_the_config_that_trains_it(encoder, tmp_path):
     teacher = 'work_dirs/minilm_sst2/pretrained'
-    message = missing_encoder(config(encoder, teacher), configs=str(ROOT / 'configs'))
+    message = refusal(check_encoders, config(encoder, teacher), configs=str(ROOT / 'configs'))
     assert message.startswith(f'no encoder at {teacher} (model.teacher). Train it first: ENCODER=minilm TASK=sst2 ')
     assert 'configs/glue/real.py, or point to another one: --cfg-options model.teacher=<dir>.' in message
-    assert missing_encoder(config(encoder, teacher), coming=[teacher]) is None
-    assert missing_encoder(config(encoder, teacher), ['test']) is None  # testing needs no teacher
+    assert refusal(check_encoders, config(encoder, teacher), coming=[teacher]) is None
+    assert refusal(check_encoders, config(encoder, teacher), ['test']) is None  # testing needs no teacher
     (tmp_path / teacher).mkdir(parents=True)
     assert (
-        missing_encoder(config(encoder, teacher))
+        refusal(check_encoders, config(encoder, teacher))
         == f'{teacher} (model.teacher) has no config.json, so it is no encoder directory.'
     )
 
@@ -66,7 +67,7 @@ def test_hub_name_without_a_hub(encoder, monkeypatch):
 
     pytest.importorskip('transformers')
     monkeypatch.setattr('transformers.utils.hub.cached_file', offline)
-    message = missing_encoder(config('google-bert/some'), ['test'])
+    message = refusal(check_encoders, config('google-bert/some'), ['test'])
     assert message.startswith(
         'no encoder at google-bert/some (model.encoder): no such directory, and the hub does not '
     )
@@ -75,8 +76,8 @@ def test_hub_name_without_a_hub(encoder, monkeypatch):
     )
     assert '\n' not in message
     monkeypatch.setattr('transformers.utils.hub.cached_file', lambda name, file: 'cached')
-    assert missing_encoder(config('google-bert/some'), ['test']) is None
+    assert refusal(check_encoders, config('google-bert/some'), ['test']) is None
 
 
 def test_models_without_encoder_are_not_asked():
-    assert missing_encoder(dict(model=dict(type='FasterRCNN', backbone=dict(type='ReBNNResNet')))) is None
+    assert refusal(check_encoders, dict(model=dict(type='FasterRCNN', backbone=dict(type='ReBNNResNet')))) is None

@@ -1,0 +1,83 @@
+"""The error that a user can put right, and how a command ends with it. Imports the standard library only."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterable
+from typing import NoReturn
+
+INTERRUPTED = 130
+"""Exit code of a program that Ctrl-C has ended, as shells have it."""
+
+
+class RebnnError(ValueError):
+    """A mistake of the user: what is wrong, where, and how to fix it; one sentence each.
+
+    Args:
+        what: what is wrong.
+        where: the layer, file, key or flag; begins the message.
+        fix: what to do; ends the message.
+
+    Example:
+        >>> raise RebnnError('no layer of that name', where='conv9', fix='Did you mean conv1?')
+        Traceback (most recent call last):
+        rebnn_mm.errors.RebnnError: conv9: no layer of that name. Did you mean conv1?
+    """
+
+    def __init__(self, what: str, where: str = '', fix: str = '') -> None:
+        self.what, self.where, self.fix = what, where, fix
+        text = f'{where}: {what}' if where else what
+        super().__init__(f'{text.removesuffix(".")}. {fix}' if fix else text)
+
+
+def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Ask for the nearest of the known names, in either case of letters; '' if none is near.
+
+    Example:
+        >>> did_you_mean('rebnnconv', ['ReBNNConv2d', 'ReActConv2d']), did_you_mean('zzz', ['a'])
+        ("Did you mean 'ReBNNConv2d'?", '')
+    """
+    lower = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=cutoff)
+    return f'Did you mean {lower[close[0]]!r}?' if close else ''
+
+
+def report_errors(main: Callable[..., None]) -> Callable[..., None]:
+    """Have a command end with one line on stderr where a :class:`RebnnError`, the system or Ctrl-C stops it.
+
+    With ``--traceback`` in the command line, which the command itself does not see, they keep their traceback.
+
+    Example:
+        >>> @report_errors
+        ... def main():
+        ...     raise RebnnError('no checkpoint at a.pth')
+        >>> main()
+        Traceback (most recent call last):
+        SystemExit: 1
+    """
+
+    @functools.wraps(main)
+    def run(*args: object, **kwargs: object) -> None:
+        with_traceback = '--traceback' in sys.argv
+        sys.argv = [word for word in sys.argv if word != '--traceback']
+        try:
+            main(*args, **kwargs)
+        except (RebnnError, OSError, KeyboardInterrupt) as error:
+            if with_traceback:
+                raise
+            if isinstance(error, KeyboardInterrupt):
+                stop('stopped.', INTERRUPTED)
+            stop(str(error))
+
+    return run
+
+
+def stop(text: str, code: int = 1) -> NoReturn:
+    """End the program with one line on stderr; of a distributed run, only the first process prints it."""
+    if int(os.environ.get('RANK', os.environ.get('SLURM_PROCID', 0))) == 0:
+        sys.stdout.flush()
+        print(f'{os.path.relpath(sys.argv[0])}: {text}', file=sys.stderr)
+    sys.exit(code)

@@ -1,0 +1,3 @@
+"""Where the header of ONNX Runtime may be."""
+
+PLACES = ['/usr/include/onnxruntime', '/usr/local/include/onnxruntime', '/usr/local/include']

@@ -1,0 +1,83 @@
+"""The error for the user, and how a command ends with it."""
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rebnn_mm.deploy import DeployError
+from rebnn_mm.errors import RebnnError, did_you_mean, report_errors
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_what_where_and_fix_are_one_text_and_apart():
+    error = RebnnError('no option lr_mul.', 'paramwise_cfg', 'Did you mean lr_mult?')
+    assert str(error) == 'paramwise_cfg: no option lr_mul. Did you mean lr_mult?'
+    assert (error.what, error.where, error.fix) == ('no option lr_mul.', 'paramwise_cfg', 'Did you mean lr_mult?')
+    assert str(RebnnError('no option lr_mul')) == 'no option lr_mul'
+    assert isinstance(DeployError('no model'), RebnnError) and isinstance(error, ValueError)
+
+
+def test_it_passes_between_processes():
+    error = pickle.loads(pickle.dumps(RebnnError('broken', 'a.py', 'Repair it.')))
+    assert (str(error), error.where) == ('a.py: broken. Repair it.', 'a.py')
+
+
+def test_the_nearest_name_is_asked_for():
+    known = ['ReBNNConv2d', 'BinaryConv2d']
+    assert did_you_mean('rebnnconv', known) == "Did you mean 'ReBNNConv2d'?"
+    assert did_you_mean('zzz', known) == ''
+    assert did_you_mean('zzz', known, cutoff=0.0) != ''
+
+
+def ending(error, capsys, monkeypatch, *flags):
+    """Exit code and error output of a command that raises, and the words that it sees."""
+    monkeypatch.setattr(sys, 'argv', ['rebnn train', 'a.py', *flags])
+    seen = []
+
+    @report_errors
+    def main():
+        seen.extend(sys.argv[1:])
+        raise error
+
+    with pytest.raises(SystemExit) as stopped:
+        main()
+    return stopped.value.code, capsys.readouterr().err, seen
+
+
+def test_a_command_ends_with_one_line(capsys, monkeypatch):
+    assert ending(RebnnError('broken.'), capsys, monkeypatch) == (1, 'rebnn train: broken.\n', ['a.py'])
+    assert ending(KeyboardInterrupt(), capsys, monkeypatch)[:2] == (130, 'rebnn train: stopped.\n')
+    assert ending(OSError(28, 'No space left', 'a'), capsys, monkeypatch)[0] == 1
+
+
+def test_only_the_first_process_speaks(capsys, monkeypatch):
+    monkeypatch.setenv('RANK', '1')
+    assert ending(RebnnError('broken.'), capsys, monkeypatch)[:2] == (1, '')
+
+
+def test_a_bug_keeps_its_traceback(capsys, monkeypatch):
+    with pytest.raises(ValueError, match='a bug'):
+        ending(ValueError('a bug'), capsys, monkeypatch)
+
+
+@pytest.mark.parametrize('command', [['run', 'nowhere.onnx', 'a.jpg'], ['zoo', 'cats']])
+def test_a_traceback_is_there_for_who_asks(command):
+    for flags, lines in (([], 1), (['--traceback'], 5)):
+        done = subprocess.run(
+            [sys.executable, 'rebnn_command.py', *command, *flags],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 1 and len(done.stderr.splitlines()) >= lines
+        assert ('Traceback' in done.stderr) == bool(flags)
+
+
+def test_it_needs_neither_torch_nor_the_package():
+    code = "import sys; sys.path[:0] = ['rebnn_mm']; import errors; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, '-c', code], cwd=ROOT, check=False).returncode == 0

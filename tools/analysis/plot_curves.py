@@ -1,6 +1,0 @@
-"""``rebnn curves``, from a clone."""
-
-from rebnn_mm.cli.curves import main
-
-if __name__ == '__main__':
-    main()
