@@ -246,7 +246,12 @@ def flips_of_stock_network(name, optimizer, steps, **conv):
     ('name', 'optimizer', 'steps'),
     [
         ('resnet18_8xb32_in1k', dict(type='Adam', lr=1e-3), 40),
-        ('resnet18_8xb32_in1k', dict(type='AdamW', lr=1e-3, weight_decay=0.05), 40),
+        pytest.param(
+            'resnet18_8xb32_in1k',
+            dict(type='AdamW', lr=1e-3, weight_decay=0.05),
+            40,
+            marks=pytest.mark.slow,
+        ),
         ('resnet18_8xb32_in1k', dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=1e-4), 60),
         pytest.param('resnet50_8xb32_in1k', dict(type='Adam', lr=1e-3), 30, marks=pytest.mark.slow),
         pytest.param(

@@ -1,10 +1,6 @@
 import argparse
 import re
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -189,22 +185,21 @@ def test_resuming_without_an_optimizer_says_so(run_tool, trained_detector, detec
     assert done.returncode == 0 and 'bare.pth has no state of the optimizer' in done.stdout
 
 
-def test_ctrl_c_says_how_to_go_on(detector_config, tmp_path):
-    command = [sys.executable, TOOL, detector_config, '--work-dir', tmp_path]
-    command += ['--cfg-options', 'train_cfg.max_epochs=99']
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        # it is ignored where a shell runs the tests in the background
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )  # fmt: skip
-    while not (tmp_path / 'last_checkpoint').is_file():
-        assert process.poll() is None
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    errors = process.communicate(timeout=60)[1]
-    assert process.returncode == 130 and 'Traceback' not in errors
-    (latest,) = re.findall(rf'^{TOOL}: stopped. With --resume it goes on from (.*)\.$', errors, re.MULTILINE)
-    assert torch.load(latest, weights_only=False)['meta']['epoch'] >= 1
+INTERRUPTED = """
+_base_ = {base!r}
+custom_imports = dict(imports=['tests.tools.ctrl_c'], allow_failed_imports=False)
+custom_hooks = [dict(type='CtrlCHook')]
+train_cfg = dict(max_epochs=99)
+"""
+
+
+def test_ctrl_c_says_how_to_go_on(run_tool, detector_config, tmp_path):
+    config = tmp_path / 'interrupted.py'
+    config.write_text(INTERRUPTED.format(base=str(detector_config)))
+    done = run_tool(TOOL, config, '--work-dir', tmp_path)
+    assert done.returncode == 130 and 'Traceback' not in done.stderr
+    (latest,) = re.findall(rf'^{TOOL}: stopped. With --resume it goes on from (.*)\.$', done.stderr, re.MULTILINE)
+    assert torch.load(latest, weights_only=False)['meta']['epoch'] == 1
     assert train.interruption(str(tmp_path / 'none')) == 'stopped before its first checkpoint.'
 
 
