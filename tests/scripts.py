@@ -106,6 +106,7 @@ def serve() -> dict | None:
         with suppress(ValueError):  # there is no such config
             importlib.import_module('mmengine.config.utils')._get_cfg_metainfo(package.__path__[0], '')
     gc.freeze()  # a collection would copy all these objects into the fork
+    gc.set_threshold(50_000, 10, 10)  # as in conftest.py
     while line := sys.stdin.readline():
         process = os.fork()
         if not process:

@@ -62,8 +62,8 @@ DETECTORS = {
     'FCOS': lambda: one_stage(dict(type='FCOSHead', strides=[4, 8, 16], norm_cfg=dict(type='BN')), 'FCOS'),
 }
 
-# RetinaNet's head is that of the towers, without their shortcuts.
-OTHERS = ('RetinaNet', 'FCOS')
+# RetinaNet's head is that of the towers, without their shortcuts; test_verify.py compares an FPN with PyTorch, too.
+OTHERS = ('FPN', 'RetinaNet', 'FCOS')
 
 
 @pytest.fixture(
