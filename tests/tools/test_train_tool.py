@@ -202,45 +202,47 @@ def test_ctrl_c_says_how_to_go_on(run_tool, detector_config, tmp_path):
     assert train.interruption(str(tmp_path / 'none')) == 'stopped before its first checkpoint.'
 
 
-def test_longer_than_its_schedule(run_tool, trained_detector, detector_config, tmp_path):
+def test_longer_than_its_schedule(stop_tool, trained_detector, detector_config, tmp_path):
     """What trains a finished run on, and would do so at a rate of zero."""
     falling = tmp_path / 'falling.py'
     ends = "param_scheduler = [dict(type='LinearLR', start_factor=1, end_factor=0, by_epoch=True, end=2)]\n"
     falling.write_text(detector_config.read_text() + ends)
-    done = run_tool(
+    said = stop_tool(
         TOOL, falling, '--work-dir', tmp_path, '--resume', trained_detector[1] / 'epoch_1.pth',
         '--cfg-options', 'train_cfg.max_epochs=3',
     )  # fmt: skip
-    one_sentence(done, 'the rate falls to 0 after 1 of 3 epochs', 'set train_cfg.max_epochs=1.')
+    assert 'the rate falls to 0 after 1 of 3 epochs' in said and 'set train_cfg.max_epochs=1.' in said
 
 
-def test_auto_scale_lr_needs_a_batch_size(run_tool, detector_config, tmp_path):
-    done = run_tool(
+def test_auto_scale_lr_needs_a_batch_size(stop_tool, detector_config, tmp_path):
+    said = stop_tool(
         TOOL, detector_config, '--work-dir', tmp_path, '--auto-scale-lr', '--cfg-options', 'auto_scale_lr=None'
     )
-    one_sentence(done, 'auto_scale_lr = dict(base_batch_size=...)')
+    assert 'auto_scale_lr = dict(base_batch_size=...)' in said
 
 
-def test_fused_optimizer_with_amp_is_refused(run_tool, detector_config, tmp_path):
+def test_fused_optimizer_with_amp_is_refused(stop_tool, detector_config, tmp_path):
     hooked = tmp_path / 'hooked.py'
     hooked.write_text(detector_config.read_text() + "custom_hooks = [dict(type='ReBNNHook')]\n")
-    done = run_tool(
+    said = stop_tool(
         TOOL, hooked, '--work-dir', tmp_path,
         '--cfg-options', 'optim_wrapper.type=AmpOptimWrapper', 'optim_wrapper.optimizer.fused=True',
     )  # fmt: skip
-    one_sentence(done, 'a fused optimizer with AMP', 'optim_wrapper.optimizer.fused=False')
+    assert 'a fused optimizer with AMP' in said and 'optim_wrapper.optimizer.fused=False' in said
 
 
-def test_conv_cfg_where_there_is_none(run_tool, detector_config, tmp_path):
-    done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, '--cfg-options', 'model.conv_cfg.type=ReBNNConv2d')
-    one_sentence(done, 'model: RetinaNet takes no conv_cfg', 'Leave model.conv_cfg out')
+def test_conv_cfg_where_there_is_none(stop_tool, detector_config, tmp_path):
+    said = stop_tool(TOOL, detector_config, '--work-dir', tmp_path, '--cfg-options', 'model.conv_cfg.type=ReBNNConv2d')
+    assert 'model: RetinaNet takes no conv_cfg' in said and 'Leave model.conv_cfg out' in said
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason='needs a machine without a GPU')
-def test_amp_without_a_gpu(run_tool, detector_config, tmp_path):
+def test_amp_without_a_gpu(stop_tool, detector_config, tmp_path):
     options = ('--cfg-options', 'optim_wrapper.type=AmpOptimWrapper')
-    done = run_tool(TOOL, detector_config, '--work-dir', tmp_path, *options)
-    one_sentence(done, 'AmpOptimWrapper, the mixed precision of mmengine, needs a GPU', 'AVX512_BF16')
+    said = stop_tool(TOOL, detector_config, '--work-dir', tmp_path, *options)
+    assert all(
+        part in said for part in ('AmpOptimWrapper, the mixed precision of mmengine, needs a GPU', 'AVX512_BF16')
+    )
 
 
 @pytest.mark.parametrize(
