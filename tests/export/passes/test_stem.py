@@ -85,8 +85,8 @@ class Others(nn.Module):
         super().__init__()
         self.nets = nn.ModuleList(OTHERS.values())
 
-    def forward(self, *images):
-        by_channels = {image.shape[1]: image for image in images}
+    def forward(self, three, four, five):
+        by_channels = {3: three, 4: four, 5: five}
         return [net(by_channels[net[0].in_channels]) for net in self.nets]
 
 
