@@ -28,7 +28,7 @@ import rebnn_mm  # noqa: F401
 from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.functional import bits
 
-PACKINGS = ('pack', 'unpack_signs', 'unpack_mask')
+PACKINGS = ('pack', 'unpack')
 VIEWS = (
     *(
         'as_strided',

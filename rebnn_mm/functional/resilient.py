@@ -37,9 +37,6 @@ def join_channels(weights: Sequence[Tensor]) -> Channels:
 
     On a GPU each operation has to be started, and takes little longer for a whole network than for one layer.
 
-    Args:
-        weights: (C_out, ...) each.
-
     Example:
         >>> [m.shape for m in join_channels([torch.ones(2, 3), torch.ones(1, 3), torch.ones(4, 5)]).matrices]
         [torch.Size([3, 3]), torch.Size([4, 5])]
@@ -76,12 +73,7 @@ class Measured(NamedTuple):
 
 
 def measured(grad: Channels, latent: Channels, alpha: Tensor) -> Measured:
-    """Measure channels.
-
-    Args:
-        grad: gradient of the latent weight before the mask 1[|w| <= 1].
-        latent: latent weight, with as many channels.
-        alpha: scaling factor, shape (C,), positive.
+    """Measure the gradient, before the mask 1[|w| <= 1], and the latent weight of channels.
 
     Example:
         >>> grad, latent = join_channels([torch.tensor([[3., -4.]])]), join_channels([torch.tensor([[1., -3.]])])
