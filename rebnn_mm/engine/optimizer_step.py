@@ -62,9 +62,7 @@ def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callabl
             finish()
             return loss
 
-        return (args[0], finished, *args[2:]) if len(args) > 1 else args, {
-            key: finished if key == 'closure' else value for key, value in kwargs.items()
-        }
+        return (args[0], finished, *args[2:]), {key: value for key, value in kwargs.items() if key != 'closure'}
 
     def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         with torch.no_grad():

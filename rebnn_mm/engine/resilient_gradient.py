@@ -251,7 +251,8 @@ class ResilientGradient:
                 )
             layer.quantizer.attach(self)
             layer.shard_gamma()
-        layers.sort(key=_fan_in)
+        # Layers of one fan-in that stand together are computed at once.
+        layers.sort(key=lambda layer: math.prod(layer.weight.shape[1:]))
 
         def before() -> None:
             if getattr(optimizer, 'grad_scale', None) is not None:
@@ -314,8 +315,7 @@ class ResilientGradient:
         if not self._layers:
             return {}
         quantizers = [layer.quantizer for layer in self.layers]
-        gamma = torch.cat([layer.gamma for layer in self.layers])
-        alpha = torch.cat([layer.alpha for layer in self.layers])
+        gamma, alpha = _of_channels(self.layers, 'gamma', 'alpha')
         mean_abs = torch.cat([channel_mean_abs(layer.weight) for layer in self.layers]).clamp(min=1e-12)
         ruled = [q for q in quantizers if isinstance(q.gamma_mode, str) and q.gamma_bounds]
         gamma_mean, ratio_mean, *at_bounds = torch.stack(
@@ -330,7 +330,8 @@ class ResilientGradient:
             [torch.cat([count.flips for count in counts]).sum(), torch.cat([c.flip_backs for c in counts]).sum()]
         ).tolist()
         self.term_shares = self._take_term_shares()
-        self.masked_shares = self._find_masked_shares()
+        beyond = [(layer.latent.abs() > 1).double().mean() * layer.masks for layer in self.layers]
+        self.masked_shares = dict(zip(self._layers, torch.stack(beyond).tolist(), strict=True))
         seen = max(sum(count.weights * count.steps for count in counts), 1)
         for count in counts:
             count.clear()
@@ -372,12 +373,6 @@ class ResilientGradient:
         shares = (squares[:, 1] / squares[:, 0].clamp(min=torch.finfo(squares.dtype).tiny)).sqrt().tolist()
         return dict(zip((layer.name for layer in layers), shares, strict=True))
 
-    def _find_masked_shares(self) -> dict[str, float]:
-        beyond = [
-            (layer.latent.abs() > 1).double().mean() * (layer.quantizer.variant == 'paper') for layer in self.layers
-        ]
-        return dict(zip((layer.name for layer in self.layers), torch.stack(beyond).tolist(), strict=True))
-
     def state_dict(self) -> dict[str, dict[str, Any]]:
         """Counts and open flip windows by layer."""
         return {name: layer.state_dict() for name, layer in self._layers.items()}
@@ -392,11 +387,6 @@ class ResilientGradient:
 def _on_bound(quantizers: Sequence[ReBNNWeight], which: int) -> Tensor:
     """Share of channels whose gamma is on its lower (0) or upper (1) bound."""
     return torch.cat([local(q.gamma) == q.gamma_bounds[which] for q in quantizers if q.gamma_bounds]).double().mean()
-
-
-def _fan_in(layer: ResilientLayer) -> int:
-    """Weights of a channel; layers of one fan-in that stand together are computed at once."""
-    return math.prod(layer.weight.shape[1:])
 
 
 def _refuse_tied(layers: Sequence[ResilientLayer]) -> None:

@@ -138,9 +138,7 @@ class BinaryWeightRecorderHook(Hook):
         if self.recorder is not None:
             self.recorder.compile(**options)
 
-    def after_train_iter(
-        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
-    ) -> None:
+    def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
         """Write scalars for the LoggerHook; without epochs, end a pass over the data."""
         if self.recorder is None:
             return
