@@ -227,11 +227,7 @@ def flip_share(changed: Tensor) -> Tensor:
     .. math::
         \frac{1}{M} \| b_i^t \circ b_i^{t+1} - 1 \|_0
 
-    Args:
-        changed: bool, shape (C_out, ...): True where the sign differs.
-
-    Returns:
-        Tensor: float32, shape (C_out,), from 0 to 1.
+    Shapes: bool, True where the sign differs, (C_out, ...), to float32, (C_out,).
 
     Source: the ReBNN paper, first factor of Eq. 14.
 
@@ -243,11 +239,7 @@ def flip_share(changed: Tensor) -> Tensor:
 
 
 def bounded(gamma: Tensor, bounds: tuple[float, float] | None) -> Tensor:
-    """Clamp gamma to the bounds of the paper's ablation, (1e-5, 2e-4), or leave it.
-
-    Args:
-        gamma: any shape.
-        bounds: lower and upper bound, or None for no bounds.
+    """Clamp gamma to a lower and an upper bound, in the paper's ablation (1e-5, 2e-4); None leaves it.
 
     Example:
         >>> bounded(torch.tensor([0., 5e-5, 1.]), (1e-5, 2e-4))

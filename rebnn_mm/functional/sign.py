@@ -1,6 +1,6 @@
 """Two-valued sign and step, and their straight-through estimators."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,9 +15,6 @@ def sign(x: Tensor) -> Tensor:
 
     Zero, negative zero and NaN give +1: in training, in metrics and in exported files alike. (``torch.sign`` has a
     third value, 0, which one bit cannot hold.)
-
-    Args:
-        x: any shape, floating point.
 
     Example:
         >>> sign(torch.tensor([-2., -0., 0., 3., float('nan')]))
@@ -38,29 +35,26 @@ BitsLayout = tuple[Sequence[int], Sequence[int]] | None
 """Size and strides of what was packed; None where it is kept as a mask."""
 
 
-def _keep(x: Tensor, what: int, flags: Callable[[], Tensor]) -> tuple[Tensor, BitsLayout]:
-    """Pack one bit of each value; without values to read, as in a trace, keep a mask."""
+def keep_bits(x: Tensor, what: int = 0) -> tuple[Tensor, BitsLayout]:
+    """Keep one bit of each value for :func:`restore_bits`: whether it is below 0, or what else bits.pack may ask.
+
+    Where there are no values to read, as in a trace, a mask is kept.
+
+    Example:
+        >>> restore_bits(*keep_bits(torch.tensor([-2.0, 0.0])), torch.float32)
+        tensor([-1.,  1.])
+    """
     if not holds_values(x):
-        return flags(), None
+        return x < 0 if what == 0 else x.abs() <= 1 if what == 1 else x, None
     from . import bits  # looks for Triton
 
     return bits.pack(x, what)
 
 
-def keep_bits(x: Tensor) -> tuple[Tensor, BitsLayout]:
-    """Return the signs of a tensor in one bit each, and their layout, for :func:`restore_signs`.
-
-    Example:
-        >>> restore_signs(*keep_bits(torch.tensor([-2.0, 0.0])), torch.float32)
-        tensor([-1.,  1.])
-    """
-    return _keep(x, 0, lambda: x < 0)
-
-
-def restore_signs(kept: Tensor, layout: BitsLayout, dtype: torch.dtype) -> Tensor:
-    """Return the signs that :func:`keep_bits` kept, as -1 and +1."""
+def restore_bits(kept: Tensor, layout: BitsLayout, dtype: torch.dtype) -> Tensor:
+    """Return what :func:`keep_bits` kept: as -1 where a bit is set and else +1, or as a mask."""
     if layout is None:
-        return kept.to(dtype) * -2 + 1
+        return kept if dtype == torch.bool else kept.to(dtype) * -2 + 1
     from . import bits
 
     return bits.unpack(kept, layout, dtype)
@@ -115,22 +109,14 @@ class _PassSmall(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         x, width, _ = inputs
-        if width == 1:
-            kept, ctx.layout = _keep(x, 1, lambda: x.abs() <= 1)
-        else:
-            passes = x.abs() <= width
-            kept, ctx.layout = _keep(passes, 2, lambda: passes)
+        kept, ctx.layout = keep_bits(x, 1) if width == 1 else keep_bits(x.abs() <= width, 2)
         ctx.save_for_backward(kept)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
-        (passes,) = ctx.saved_tensors
-        if ctx.layout is not None:
-            from . import bits
-
-            passes = bits.unpack(passes, ctx.layout, torch.bool)
-        return grad_output * passes, None, None
+        (kept,) = ctx.saved_tensors
+        return grad_output * restore_bits(kept, ctx.layout, torch.bool), None, None
 
 
 class _SmoothSign(torch.autograd.Function):
@@ -183,9 +169,6 @@ def sign_identity(x: Tensor) -> Tensor:
 
     .. math:: b = sign(x), \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b}
 
-    Args:
-        x: any shape; NaN gives +1.
-
     Source: Bengio et al. 2013, the straight-through estimator.
 
     Example:
@@ -201,9 +184,6 @@ def sign_approx(x: Tensor) -> Tensor:
     r"""Two-valued sign with the gradient of a piecewise quadratic (ApproxSign).
 
     .. math:: b = sign(x), \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, \max(2 - 2|x|, 0)
-
-    Args:
-        x: any shape; NaN gives +1.
 
     Source: Liu et al. 2018 (Bi-Real Net), Eq. 7; used by ReActNet and ReBNN for activations.
 

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import conv_flop_count, register_flop_formula
 
 from . import native
 from .channel import channel_dims, per_channel
-from .sign import keep_bits, restore_signs
+from .sign import keep_bits, restore_bits
 
 
 class Geometry(NamedTuple):
@@ -119,10 +119,10 @@ class _Product(torch.autograd.Function):
         grad = grad.to(ctx.compute)
         grad_x = grad_weight = None
         wants_x, wants_codes = ctx.needs_input_grad[0], any(ctx.needs_input_grad[1:4])
-        weight = codes = restore_signs(code_bits, ctx.codes_layout, grad.dtype)
+        weight = codes = restore_bits(code_bits, ctx.codes_layout, grad.dtype)
         if wants_x and factor is not None:
             weight = codes * per_channel(factor.to(grad.dtype), codes)
-        x = restore_signs(x_bits, ctx.x_layout, grad.dtype)
+        x = restore_bits(x_bits, ctx.x_layout, grad.dtype)
         if not ctx.geometry.stride:
             if wants_x:
                 grad_x = grad @ weight

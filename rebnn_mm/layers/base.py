@@ -257,7 +257,7 @@ class BinaryLayer(nn.Module):
 @torch.no_grad()
 def _is_rescaled(weight: Tensor, before: Tensor) -> bool:
     """Whether a weight is another one with each channel times a number."""
-    if weight.shape != before.shape or weight[0].numel() == 1 or not holds_values(weight, before):
+    if weight.shape != before.shape or weight.shape[1:].numel() == 1 or not holds_values(weight, before):
         return False
     product, squares, others = ((a * b).flatten(1).sum(1) for a, b in ((weight, before), (weight,) * 2, (before,) * 2))
     return not torch.equal(weight, before) and torch.allclose(product**2, squares * others, rtol=1e-4, atol=0)
