@@ -60,15 +60,12 @@ class MethodDriver:
         self._handles: list[Any] = []
 
     def attach(self, optimizer: Optimizer, resumed: bool = False) -> 'MethodDriver':
-        """Carry the methods' rules through this optimizer's steps, and constrain its weights now and after each.
+        """Carry the methods' rules through an optimizer's steps, constraining its weights now and after each.
 
         Args:
             optimizer: holds the parameters of some or all binary layers.
             resumed: the weights are those of a run that was stopped and hold the constraint already; applied once
                 more, it would change them by a rounding.
-
-        Returns:
-            MethodDriver: itself.
         """
         held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
         trained = [

@@ -77,9 +77,9 @@ def refuse_fsdp1(model: nn.Module) -> None:
     Raises:
         ValueError: the model, or a part of it, is wrapped.
     """
-    wrapped = [name for name, part in model.named_modules() if type(part).__name__ == 'FullyShardedDataParallel']
-    flat = [name for name, p in model.named_parameters() if hasattr(p, '_is_flat_param') or hasattr(p, '_flat_param')]
-    if wrapped or flat or any(c.__name__ == 'FullyShardedDataParallel' for c in type(model).__mro__):
+    classes = {kind.__name__ for part in model.modules() for kind in type(part).__mro__}
+    flat = any(hasattr(p, '_is_flat_param') or hasattr(p, '_flat_param') for p in model.parameters())
+    if flat or 'FullyShardedDataParallel' in classes:
         raise ValueError(
             'FullyShardedDataParallel flattens parameters, and rules of binary layers need whole channels. Use FSDP2 '
             "(torch.distributed.fsdp.fully_shard) or DistributedDataParallel (mmengine's --launcher)."
