@@ -146,7 +146,7 @@ def test_an_optimizer_of_two_steps_is_refused_and_its_base_is_not():
     resilient = ResilientGradient(model).attach(sam.base_optimizer)
     gradients(model)
     sam.second_step()
-    assert all(layer.counts.steps == 1 for layer in resilient.layers)
+    assert all(layer.steps == 1 for layer in resilient.layers)
 
 
 def test_a_rule_that_sees_passes_and_no_step_warns(monkeypatch):

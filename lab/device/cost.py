@@ -144,7 +144,7 @@ def packing_time(device: str) -> Findings:
 
     on_gpu = torch.device(device).type == 'cuda'
     x = torch.randn(32 if on_gpu else 1, 128, 28, 28, device=device)
-    mask, like, packed = x.abs() <= 1, bits.layout(x), bits.pack(x, bits.WITHIN_ONE)
+    mask, packed = x.abs() <= 1, bits.pack(x, bits.WITHIN_ONE)
 
     def milliseconds(run: Callable[[], Any]) -> float:
         run()
@@ -160,7 +160,7 @@ def packing_time(device: str) -> Findings:
     numbers = {
         'ms to pack': milliseconds(lambda: bits.pack(x, bits.WITHIN_ONE)),
         'ms to compare': milliseconds(lambda: x.abs() <= 1),
-        'ms to unpack': milliseconds(lambda: bits.unpack_mask(packed, like)),
+        'ms to unpack': milliseconds(lambda: bits.unpack(*packed, torch.bool)),
         'ms to multiply': milliseconds(lambda: x * mask),
     }
     yield measured(f'a mask of {x.numel()} values', numbers, {})

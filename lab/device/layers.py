@@ -168,10 +168,9 @@ def check_bits(device: str) -> Findings:
             ('channels_last', x.contiguous(memory_format=torch.channels_last)),
             ('a part', x[:, 1:]),
         ):
-            like = bits.layout(values)
-            signs = bits.unpack_signs(bits.pack(values), like, dtype)
-            mask = bits.unpack_mask(bits.pack(values, bits.WITHIN_ONE), like)
-            flags = bits.unpack_mask(bits.pack(mask, bits.TRUE), bits.layout(mask))
+            signs = bits.unpack(*bits.pack(values), dtype)
+            mask = bits.unpack(*bits.pack(values, bits.WITHIN_ONE), torch.bool)
+            flags = bits.unpack(*bits.pack(mask, bits.TRUE), torch.bool)
             passed = (
                 torch.equal(signs, torch.where(values < 0, -1.0, 1.0).to(dtype))
                 and torch.equal(mask, values.abs() <= 1)

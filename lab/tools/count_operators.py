@@ -29,7 +29,7 @@ from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.errors import report_errors
 from rebnn_mm.functional import bits
 
-PACKINGS = ('pack', 'unpack_signs', 'unpack_mask')
+PACKINGS = ('pack', 'unpack')
 VIEWS = (
     *(
         'as_strided',

@@ -33,12 +33,9 @@ def _in_float32(value: Any) -> Any:
     return value
 
 
-def _inputs_in_float32(module: nn.Module, inputs: tuple) -> tuple:
-    return _in_float32(inputs)
-
-
-def _output_in_float32(module: nn.Module, inputs: tuple, output: Any) -> Any:
-    return _in_float32(output)
+def _last_in_float32(*args: Any) -> Any:
+    """For hooks, whose last argument is what a module takes or gives."""
+    return _in_float32(args[-1])
 
 
 def _of_boxes(model: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]:
@@ -90,9 +87,9 @@ class Bfloat16OptimWrapper(OptimWrapper):
             if self._model is not model:
                 self._model, (self._heads, self._extractors) = model, _of_boxes(model)
             for head in self._heads:
-                stack.enter_context(head.register_forward_hook(_output_in_float32))
+                stack.enter_context(head.register_forward_hook(_last_in_float32))
             for extractor in self._extractors:
-                stack.enter_context(extractor.register_forward_pre_hook(_inputs_in_float32))
+                stack.enter_context(extractor.register_forward_pre_hook(_last_in_float32))
             stack.enter_context(super().optim_context(model))
             stack.enter_context(torch.autocast(get_device(), dtype=torch.bfloat16))
             yield

@@ -80,10 +80,4 @@ class CompileHook(Hook):
         if self._compiled:
             torch.compiler.set_stance('default')
 
-    def before_test(self, runner: Runner) -> None:
-        """Test uncompiled, as :meth:`before_val`."""
-        self.before_val(runner)
-
-    def after_test(self, runner: Runner) -> None:
-        """As :meth:`after_val`."""
-        self.after_val(runner)
+    before_test, after_test = before_val, after_val

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from ..errors import RebnnError
 from ..functional import channel_dims
 from ..layers import BinaryLayer
-from ..quantizers import SignWeight, WeightQuantizer
+from ..quantizers import SignWeight
 
 SIGN, CHANGED_IN_STEP, SIGN_AT_EPOCH, CHANGED_IN_EPOCH = 1, 2, 4, 8
 """The bits that are kept for each weight."""
@@ -135,20 +135,14 @@ def negative_weights(layer: BinaryLayer) -> Tensor:
         return quantizer.latent(weight) < 0
     if quantizer.has_codes:
         return quantizer.codes(weight)[0] < 0
-    values = _evaluated(quantizer, weight)
+    # In evaluation a method draws no noise.
+    training = quantizer.training
+    values = quantizer.eval()(weight)
+    quantizer.train(training)
     if quantizer.bits > 1:
         return values < 0
     dims = channel_dims(values)
     return values < (values.amax(dim=dims, keepdim=True) + values.amin(dim=dims, keepdim=True)) / 2
-
-
-def _evaluated(quantizer: WeightQuantizer, weight: Tensor) -> Tensor:
-    """The quantized weight in evaluation, where a method draws no noise."""
-    training = quantizer.training
-    quantizer.eval()
-    values = quantizer(weight)
-    quantizer.train(training)
-    return values
 
 
 def _negative_byte(layer: BinaryLayer) -> Tensor:
@@ -226,13 +220,7 @@ class FlipRecorder:
         return [name for name in self.layers if name in self._histories]
 
     def attach(self, optimizer: Optimizer) -> 'FlipRecorder':
-        """Count the flips of the layers that this optimizer trains, from now on; call once per optimizer.
-
-        Args:
-            optimizer: holds the weights of some or all binary layers.
-
-        Returns:
-            FlipRecorder: itself.
+        """Count the flips of the layers that an optimizer trains, from now on; call once for each. Returns itself.
 
         Raises:
             ValueError: the weights are sharded (FSDP), so that no process sees whole layers.

@@ -76,9 +76,7 @@ class FreezingHook(StepHook):
         for name, layer in layers.items():
             self._trackers[name].step(layer.weight.data, threshold)
 
-    def after_train_iter(
-        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
-    ) -> None:
+    def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
         """Write the share of frozen weights into the log."""
         frozen = sum(tracker.frozen.sum() for tracker in self._trackers.values())
         weights = sum(tracker.frozen.numel() for tracker in self._trackers.values())

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..errors import RebnnError
+from ..functional import per_channel
 from ..layers import BinaryLayer
 from .step_hook import StepHook, cosine
 
@@ -76,7 +77,7 @@ class DampeningHook(LatentPenaltyHook):
         """That of the formula, with the weight of this step."""
         assert layer.weight_quantizer is not None
         signs, scale = layer.weight_quantizer.codes(layer.weight)
-        values = signs if scale is None else signs * scale.view(-1, *[1] * (signs.dim() - 1))
+        values = signs if scale is None else signs * per_channel(scale, signs)
         return dampening_gradient(layer.weight, values, cosine(self.start, self.weight, self.progress()))
 
 

@@ -60,15 +60,12 @@ class MethodDriver:
         self._handles: list[Any] = []
 
     def attach(self, optimizer: Optimizer, resumed: bool = False) -> 'MethodDriver':
-        """Carry the methods' rules through this optimizer's steps, and constrain its weights now and after each.
+        """Carry the methods' rules through an optimizer's steps, constraining its weights now and after each.
 
         Args:
             optimizer: holds the parameters of some or all binary layers.
             resumed: the weights are those of a run that was stopped and hold the constraint already; applied once
                 more, it would change them by a rounding.
-
-        Returns:
-            MethodDriver: itself.
         """
         held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
         trained = [
@@ -76,15 +73,18 @@ class MethodDriver:
             for layer in self._layers
             if id(layer.weight) in held and layer.weight_quantizer is not None
         ]
-        if not resumed:
-            with torch.no_grad():
-                for weight, quantizer in trained:
-                    if weight.requires_grad:
-                        quantizer.constrain(weight)
+        with torch.no_grad():
+            for weight, quantizer in trained:
+                if weight.requires_grad and not resumed:
+                    quantizer.constrain(weight)
+
+        def moving() -> list[tuple[Tensor, WeightQuantizer]]:
+            return [(w, quantizer) for w, quantizer in trained if w.requires_grad and w.grad is not None]
 
         def before_step() -> None:
-            for weight, quantizer in filter(_moves, trained):
-                if getattr(optimizer, 'grad_scale', None) is not None and _has_step_rule(quantizer):
+            for weight, quantizer in moving():
+                has_rule = type(quantizer).before_step is not WeightQuantizer.before_step
+                if has_rule and getattr(optimizer, 'grad_scale', None) is not None:
                     raise RuntimeError(
                         f'{type(quantizer).__name__}: optimizer {type(optimizer).__name__}(fused=True) with AMP shows '
                         'gradients before the loss scale is taken off, so what this method adds to them would be '
@@ -93,7 +93,7 @@ class MethodDriver:
                 quantizer.before_step(weight)
 
         def after_step() -> None:
-            for weight, quantizer in filter(_moves, trained):
+            for weight, quantizer in moving():
                 quantizer.after_step(weight)
                 quantizer.constrain(weight)
             followed = [
@@ -134,13 +134,3 @@ class MethodDriver:
         for layer in self._layers:
             if layer.weight_quantizer is not None and layer.weight.requires_grad:
                 layer.weight_quantizer.begin_epoch(layer.weight)
-
-
-def _moves(pair: tuple[Tensor, WeightQuantizer]) -> bool:
-    """Whether a step moves the weight."""
-    weight = pair[0]
-    return weight.requires_grad and weight.grad is not None
-
-
-def _has_step_rule(quantizer: WeightQuantizer) -> bool:
-    return type(quantizer).before_step is not WeightQuantizer.before_step

@@ -167,7 +167,8 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         # mmengine notes the options of a custom key, its factors with them, in the group.
         if 'lr_mult' in given and 'lr_mult' not in own and own.get('lr', self.base_lr) == self.base_lr:
             options['lr'] = self.base_lr * given['lr_mult']
-        if not self._has_own_decay(role, own):
+        own_decay = 'decay_mult' in own or own.get('weight_decay', self.base_wd) != self.base_wd
+        if not own_decay and not (role == NORM and 'norm_decay_mult' in self.paramwise_cfg):
             if 'decay_mult' in given and self.base_wd is not None:
                 options['weight_decay'] = self.base_wd * given['decay_mult']
             elif role in WITHOUT_DECAY and 'weight_decay' in inspect.signature(self.optimizer_class).parameters:
@@ -175,11 +176,6 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         if role == LATENT and given.get(RELATIVE, True) and self.base_lr is not None and RELATIVE not in own:
             options[RELATIVE] = True
         return options
-
-    def _has_own_decay(self, role: str, own: Mapping[str, Any]) -> bool:
-        if 'decay_mult' in own or (role == NORM and 'norm_decay_mult' in self.paramwise_cfg):
-            return True
-        return own.get('weight_decay', self.base_wd) != self.base_wd
 
     def _described(self, groups: Sequence[dict[str, Any]]) -> str:
         parameters = [parameter for group in groups for parameter in group['params']]

@@ -64,9 +64,7 @@ def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callabl
             finish()
             return loss
 
-        return (args[0], finished, *args[2:]) if len(args) > 1 else args, {
-            key: finished if key == 'closure' else value for key, value in kwargs.items()
-        }
+        return (args[0], finished, *args[2:]), {key: value for key, value in kwargs.items() if key != 'closure'}
 
     def after_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         with torch.no_grad():
@@ -81,9 +79,9 @@ def refuse_fsdp1(model: nn.Module) -> None:
     Raises:
         ValueError: the model, or a part of it, is wrapped.
     """
-    wrapped = [name for name, part in model.named_modules() if type(part).__name__ == 'FullyShardedDataParallel']
-    flat = [name for name, p in model.named_parameters() if hasattr(p, '_is_flat_param') or hasattr(p, '_flat_param')]
-    if wrapped or flat or any(c.__name__ == 'FullyShardedDataParallel' for c in type(model).__mro__):
+    classes = {kind.__name__ for part in model.modules() for kind in type(part).__mro__}
+    flat = any(hasattr(p, '_is_flat_param') or hasattr(p, '_flat_param') for p in model.parameters())
+    if flat or 'FullyShardedDataParallel' in classes:
         raise RebnnError(
             'FullyShardedDataParallel flattens parameters, and rules of binary layers need whole channels. Use FSDP2 '
             "(torch.distributed.fsdp.fully_shard) or DistributedDataParallel (mmengine's --launcher)."

@@ -126,9 +126,7 @@ class ProgressHook(Hook):
             self._finish(runner)
             self.begin = time.monotonic()
 
-    def after_train_iter(
-        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
-    ) -> None:
+    def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
         """Move the bar, and end the line after its last step."""
         name, step, length = self._place(runner)
         step += 1

@@ -89,9 +89,7 @@ class ReBNNHook(BinaryHook):
                 raise RebnnError(fused_message(wrapper.optimizer))
         super().check(model, wrappers)
 
-    def after_train_iter(
-        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
-    ) -> None:
+    def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
         """Write statistics for the LoggerHook."""
         if self.resilient is None or not logs_now(self, runner, batch_idx, self.interval or 10):
             return

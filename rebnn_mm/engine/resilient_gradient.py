@@ -21,52 +21,8 @@ from ..methods.rebnn import ALPHA_MIN
 from .optimizer_step import around_step, local, refuse_fsdp1
 
 
-class LayerCounts:
-    """What is counted of one layer between two entries of the log, on the weight's device; and since training began.
-
-    Args:
-        weight: the layer's latent weight.
-    """
-
-    def __init__(self, weight: Tensor) -> None:
-        self.weights = weight.numel()
-        self.steps = 0
-        """Steps since :meth:`clear`."""
-        channels = len(weight)
-        self.flips = torch.zeros(channels, dtype=torch.int64, device=weight.device)
-        """Weights flipped, by channel."""
-        self.flip_backs = torch.zeros_like(self.flips)
-        """Of these the ones that the step before had flipped, too: there and back."""
-        self.task_squares = torch.zeros(channels, device=weight.device)
-        """Squared norm of the task's gradient, by channel, summed over steps."""
-        self.term_squares = torch.zeros_like(self.task_squares)
-        """The same of the reconstruction term."""
-        self._flips_before, self._steps_before = 0, 0
-
-    @property
-    def all_flips(self) -> int:
-        """Weights flipped by all steps of the run; brings a number from the device."""
-        return self._flips_before + int(self.flips.sum())
-
-    @property
-    def all_steps(self) -> int:
-        """Steps of the run."""
-        return self._steps_before + self.steps
-
-    def clear(self) -> None:
-        """Begin again; what was counted stays in :attr:`all_flips` and :attr:`all_steps`."""
-        self.resume(self.all_flips, self.all_steps)
-        self.steps = 0
-        for sums in (self.flips, self.flip_backs, self.task_squares, self.term_squares):
-            sums.zero_()
-
-    def resume(self, flips: int, steps: int) -> None:
-        """Count on from what an earlier run had."""
-        self._flips_before, self._steps_before = flips, steps
-
-
 class ResilientLayer:
-    """One layer to which the reconstruction term is applied, and its gamma; :func:`before_step`, :func:`after_step`.
+    """One layer to which the reconstruction term is applied, its gamma, and what is counted of it.
 
     Args:
         name: the layer's name, for errors and saved state.
@@ -79,8 +35,18 @@ class ResilientLayer:
         self.quantizer: ReBNNWeight = layer.weight_quantizer
         self.parameter = layer.weight
         self.weight = local(layer.weight)
-        self.counts = LayerCounts(self.weight)
-        self.fan_in = self.counts.task_squares.new_full((len(self.weight),), math.prod(self.weight.shape[1:]))
+        self.weights = self.weight.numel()
+        self.steps = 0
+        """Steps between two entries of the log, as are the next four, by channel."""
+        self.flips = torch.zeros(len(self.weight), dtype=torch.int64, device=self.weight.device)
+        self.flip_backs = torch.zeros_like(self.flips)
+        """Of these the ones that the step before had flipped, too: there and back."""
+        self.task_squares = torch.zeros(len(self.weight), device=self.weight.device)
+        """Squared norm of the task's gradient, summed over steps."""
+        self.term_squares = torch.zeros_like(self.task_squares)
+        """The same of the reconstruction term."""
+        self._flips_before, self._steps_before = 0, 0
+        self.fan_in = self.task_squares.new_full((len(self.weight),), math.prod(self.weight.shape[1:]))
         """Weights of a channel, for each."""
         self.negative: Tensor | None = None
         """Where the latent weight was negative before the step, if the step moves it."""
@@ -91,9 +57,21 @@ class ResilientLayer:
         self._window_steps = 0
 
     @property
-    def frozen(self) -> bool:
-        """Whether this step leaves the weight alone."""
-        return not self.parameter.requires_grad or self.parameter.grad is None
+    def all_flips(self) -> int:
+        """Weights flipped by all steps of the run; brings a number from the device."""
+        return self._flips_before + int(self.flips.sum())
+
+    @property
+    def all_steps(self) -> int:
+        """Steps of the run."""
+        return self._steps_before + self.steps
+
+    def clear(self) -> None:
+        """Begin to count again; what was counted stays in :attr:`all_flips` and :attr:`all_steps`."""
+        self._flips_before, self._steps_before = self.all_flips, self.all_steps
+        self.steps = 0
+        for sums in (self.flips, self.flip_backs, self.task_squares, self.term_squares):
+            sums.zero_()
 
     @property
     def alpha(self) -> Tensor:
@@ -147,14 +125,14 @@ class ResilientLayer:
 
     def state_dict(self) -> dict[str, Any]:
         """Flips and steps so far, and the open flip window where flips are not counted per step."""
-        state: dict[str, Any] = {'flips': self.counts.all_flips, 'steps': self.counts.all_steps}
+        state: dict[str, Any] = {'flips': self.all_flips, 'steps': self.all_steps}
         if self._window_start is not None:
             state |= {'window_start': self._window_start, 'window_steps': self._window_steps}
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Count on, and continue an open flip window."""
-        self.counts.resume(state.get('flips', 0), state.get('steps', 0))
+        self._flips_before, self._steps_before = state.get('flips', 0), state.get('steps', 0)
         if 'window_start' in state:
             self._window_start = state['window_start'].to(self.weight.device)
             self._window_steps = state['window_steps']
@@ -227,14 +205,7 @@ class ResilientGradient:
         return list(self._layers.values())
 
     def attach(self, optimizer: Optimizer) -> 'ResilientGradient':
-        """Install the step hooks; call once per optimizer.
-
-        Args:
-            optimizer: holds the parameters of some or all ReBNN layers.
-
-        Returns:
-            ResilientGradient: itself.
-        """
+        """Install the step hooks on an optimizer of some or all ReBNN layers; call once for each. Returns itself."""
         held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
         # Of a layer with a frozen weight alpha alone may be trained.
         layers = [
@@ -252,7 +223,8 @@ class ResilientGradient:
                 )
             layer.quantizer.attach(self)
             layer.shard_gamma()
-        layers.sort(key=_fan_in)
+        # Layers of one fan-in that stand together are computed at once.
+        layers.sort(key=lambda layer: math.prod(layer.weight.shape[1:]))
 
         def before() -> None:
             if getattr(optimizer, 'grad_scale', None) is not None:
@@ -315,8 +287,7 @@ class ResilientGradient:
         if not self._layers:
             return {}
         quantizers = [layer.quantizer for layer in self.layers]
-        gamma = torch.cat([layer.gamma for layer in self.layers])
-        alpha = torch.cat([layer.alpha for layer in self.layers])
+        gamma, alpha = _of_channels(self.layers, 'gamma', 'alpha')
         mean_abs = torch.cat([channel_mean_abs(layer.weight) for layer in self.layers]).clamp(min=1e-12)
         ruled = [q for q in quantizers if isinstance(q.gamma_mode, str) and q.gamma_bounds]
         gamma_mean, ratio_mean, *at_bounds = torch.stack(
@@ -326,15 +297,13 @@ class ResilientGradient:
                 *([_on_bound(ruled, 0), _on_bound(ruled, 1)] if ruled else []),
             ]
         ).tolist()
-        counts = [layer.counts for layer in self.layers]
-        flips, backs = torch.stack(
-            [torch.cat([count.flips for count in counts]).sum(), torch.cat([c.flip_backs for c in counts]).sum()]
-        ).tolist()
+        flips, backs = torch.stack([own.sum() for own in _of_channels(self.layers, 'flips', 'flip_backs')]).tolist()
         self.term_shares = self._take_term_shares()
-        self.masked_shares = self._find_masked_shares()
-        seen = max(sum(count.weights * count.steps for count in counts), 1)
-        for count in counts:
-            count.clear()
+        beyond = [(layer.latent.abs() > 1).double().mean() * layer.masks for layer in self.layers]
+        self.masked_shares = dict(zip(self._layers, torch.stack(beyond).tolist(), strict=True))
+        seen = max(sum(layer.weights * layer.steps for layer in self.layers), 1)
+        for layer in self.layers:
+            layer.clear()
         result = {
             'flips_per_million': 1e6 * flips / seen,
             'flip_backs_per_million': 1e6 * backs / seen,
@@ -342,8 +311,8 @@ class ResilientGradient:
             'gamma_mean_x1e6': 1e6 * gamma_mean,
             'alpha_over_mean_abs_w': ratio_mean,
             'masked_percent': 100
-            * sum(self.masked_shares[layer.name] * layer.counts.weights for layer in self.layers)
-            / sum(count.weights for count in counts),
+            * sum(self.masked_shares[layer.name] * layer.weights for layer in self.layers)
+            / sum(layer.weights for layer in self.layers),
         }
         if self.term_shares:
             shares = sorted(self.term_shares.values())
@@ -356,28 +325,21 @@ class ResilientGradient:
     @property
     def flips_so_far_percent(self) -> float:
         """Flips of all steps of the run, in percent of the weights of the layers that take steps."""
-        counts = [layer.counts for layer in self.layers if layer.counts.all_steps]
-        return 100 * sum(count.all_flips for count in counts) / max(sum(count.weights for count in counts), 1)
+        moved = [layer for layer in self.layers if layer.all_steps]
+        return 100 * sum(layer.all_flips for layer in moved) / max(sum(layer.weights for layer in moved), 1)
 
     def unmoved(self, steps: int) -> list[str]:
         """Names of the layers that took at least so many steps without a flip."""
-        return [layer.name for layer in self.layers if layer.counts.all_steps >= steps and layer.counts.all_flips == 0]
+        return [layer.name for layer in self.layers if layer.all_steps >= steps and layer.all_flips == 0]
 
     def _take_term_shares(self) -> dict[str, float]:
-        layers = [layer for layer in self.layers if layer.counts.steps and layer.quantizer.gamma_mode != 0]
+        layers = [layer for layer in self.layers if layer.steps and layer.quantizer.gamma_mode != 0]
         if not layers:
             return {}
-        sums = [torch.stack([layer.counts.task_squares.sum(), layer.counts.term_squares.sum()]) for layer in layers]
-        squares = torch.stack(sums)
+        squares = torch.stack([torch.stack([own.task_squares.sum(), own.term_squares.sum()]) for own in layers])
         # A layer without any task gradient gets no term.
         shares = (squares[:, 1] / squares[:, 0].clamp(min=torch.finfo(squares.dtype).tiny)).sqrt().tolist()
         return dict(zip((layer.name for layer in layers), shares, strict=True))
-
-    def _find_masked_shares(self) -> dict[str, float]:
-        beyond = [
-            (layer.latent.abs() > 1).double().mean() * (layer.quantizer.variant == 'paper') for layer in self.layers
-        ]
-        return dict(zip((layer.name for layer in self.layers), torch.stack(beyond).tolist(), strict=True))
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
         """Counts and open flip windows by layer."""
@@ -393,11 +355,6 @@ class ResilientGradient:
 def _on_bound(quantizers: Sequence[ReBNNWeight], which: int) -> Tensor:
     """Share of channels whose gamma is on its lower (0) or upper (1) bound."""
     return torch.cat([local(q.gamma) == q.gamma_bounds[which] for q in quantizers if q.gamma_bounds]).double().mean()
-
-
-def _fan_in(layer: ResilientLayer) -> int:
-    """Weights of a channel; layers of one fan-in that stand together are computed at once."""
-    return math.prod(layer.weight.shape[1:])
 
 
 def _refuse_tied(layers: Sequence[ResilientLayer]) -> None:
@@ -425,10 +382,10 @@ def before_step(layers: Sequence[ResilientLayer]) -> None:
     moving = []
     for layer in layers:
         layer.negative = None
-        if layer.frozen:
-            _pull_alpha(layer)
-        else:
+        if layer.parameter.requires_grad and layer.parameter.grad is not None:
             moving.append(layer)
+        else:
+            _pull_alpha(layer)
     for layer in moving:
         if layer.quantizer.gamma_mode == 0:
             latent = layer.latent
@@ -455,7 +412,7 @@ def after_step(layers: Sequence[ResilientLayer]) -> None:
 def count_step(layers: Sequence[ResilientLayer]) -> None:
     """Count the step where it moved a layer; apart from the rest, so that a compiler sees no number change."""
     for layer in layers:
-        layer.counts.steps += layer.negative is not None
+        layer.steps += layer.negative is not None
 
 
 def _term_key(layer: ResilientLayer) -> Hashable:
@@ -515,7 +472,7 @@ def _add_terms(layers: Sequence[ResilientLayer]) -> None:
     found = measured(grad, latent, alpha)
     gamma = limited(gamma, found.task, found.distance, layers[0].quantizer.max_share)
     largest = (found.largest / alpha).split(sizes)
-    negative = found.negative.split([layer.weight.numel() for layer in layers])
+    negative = found.negative.split([layer.weights for layer in layers])
     for layer, own_negative, own_largest in zip(layers, negative, largest, strict=True):
         layer.negative = own_negative.view(layer.weight.shape)
         if layer.learns:
@@ -534,8 +491,7 @@ def _add_terms(layers: Sequence[ResilientLayer]) -> None:
     if trained:
         torch._foreach_sub_([own for own, _ in trained], [pull for _, pull in trained])
     norms = [*found.task.float().split(sizes), *(gamma * found.distance).float().split(sizes)]
-    counts = [layer.counts for layer in layers]
-    squares = [count.task_squares for count in counts] + [count.term_squares for count in counts]
+    squares = [layer.task_squares for layer in layers] + [layer.term_squares for layer in layers]
     torch._foreach_addcmul_(squares, norms, norms)
 
 
@@ -548,10 +504,9 @@ def _count_and_learn(layers: Sequence[ResilientLayer]) -> None:
         join_channels([layer.latent for layer in layers]),
         None if before[0] is None else torch.cat([own.flatten() for own in before]),
     )
-    for layer, own in zip(layers, changed.split([layer.weight.numel() for layer in layers]), strict=True):
+    for layer, own in zip(layers, changed.split([layer.weights for layer in layers]), strict=True):
         layer.changed = own.view(layer.weight.shape)
-    counts = [layer.counts for layer in layers]
-    into = [count.flips for count in counts] + [count.flip_backs for count in counts]
+    into = [layer.flips for layer in layers] + [layer.flip_backs for layer in layers]
     torch._foreach_add_(into, [*flips.split(sizes), *backs.split(sizes)])
     if layers[0].learns and layers[0].quantizer.flip_window == 1:
         max_gradient, fan_in = _of_channels(layers, 'max_gradient', 'fan_in')

@@ -110,9 +110,7 @@ class TransitionRateHook(StepHook):
             share = float(torch.stack(changed).sum()) / weights
             self.rate = self.momentum * self.rate + (1 - self.momentum) * share
 
-    def after_train_iter(
-        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
-    ) -> None:
+    def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
         """Write both into the log."""
         runner.message_hub.update_scalar('train/transition_rate', self.rate)
         runner.message_hub.update_scalar('train/transition_factor', self.factor)

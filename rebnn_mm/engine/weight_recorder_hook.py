@@ -138,9 +138,7 @@ class BinaryWeightRecorderHook(Hook):
         if self.recorder is not None:
             self.recorder.compile(**options)
 
-    def after_train_iter(
-        self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
-    ) -> None:
+    def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
         """Write scalars for the LoggerHook; without epochs, end a pass over the data."""
         if self.recorder is None:
             return
@@ -228,20 +226,15 @@ class BinaryWeightRecorderHook(Hook):
                 scalars[f'sequential_flip_percent/{name}'] = 100 * counts.sequential_flips / seen
         self._epoch = {}
         self._epochs_seen += 1
-        epoch, last = self._epoch_and_last(runner, iteration)
+        epoch, last = runner.epoch + 1, runner.max_epochs
+        if not has_epochs(runner):
+            epoch, last = (math.ceil(steps / self._pass_length(runner)) for steps in (iteration, runner.max_iters))
         every = self.every or math.ceil(last / SNAPSHOTS)
         wanted = epoch % every == 0 or epoch == last
         channels = self._latent_weights() if wanted else []
         self._write(runner, dict(epoch=epoch, iteration=iteration, layers=layers, channels=channels))
         if scalars:
             runner.visualizer.add_scalars(scalars, step=epoch)
-
-    def _epoch_and_last(self, runner: Runner, iteration: int) -> tuple[int, int]:
-        """The epoch that ends, from 1, and the last one of the run."""
-        if has_epochs(runner):
-            return runner.epoch + 1, runner.max_epochs
-        length = self._pass_length(runner)
-        return math.ceil(iteration / length), math.ceil(runner.max_iters / length)
 
     def _pass_length(self, runner: Runner) -> int:
         return max(len(runner.train_dataloader), 1)
@@ -254,7 +247,8 @@ class BinaryWeightRecorderHook(Hook):
             assert quantizer is not None
             factor = quantizer.codes(weight)[1] if quantizer.has_codes else None
             for channel in self.channels:
-                alpha = None if not quantizer.has_codes else 1.0 if factor is None else _rounded(factor[channel])
+                own = 1.0 if factor is None else float(f'{float(factor[channel]):.6g}')
+                alpha = own if quantizer.has_codes else None
                 values = [float(f'{value:.4g}') for value in weight[channel].flatten().tolist()]
                 entries.append(dict(layer=name, channel=channel, alpha=alpha, values=values))
         return entries
@@ -265,7 +259,3 @@ class BinaryWeightRecorderHook(Hook):
         with path.open('a') as file:
             # One write per line: a run that is killed leaves whole lines.
             file.write(json.dumps(entry, separators=(',', ':')) + '\n')
-
-
-def _rounded(value: torch.Tensor) -> float:
-    return float(f'{float(value):.6g}')

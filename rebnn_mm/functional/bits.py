@@ -67,8 +67,12 @@ if triton is not None:
         tl.store(y + i, value.to(tl.float32).to(y.dtype.element_ty), mask=inside)
 
 
-def pack(x: Tensor, what: int = NEGATIVE) -> Tensor:
-    """One bit per value.
+Layout = tuple[Sequence[int], Sequence[int]]
+"""Size and strides of what was packed."""
+
+
+def pack(x: Tensor, what: int = NEGATIVE) -> tuple[Tensor, Layout]:
+    """One bit per value, and the layout in which :func:`unpack` finds them.
 
     Args:
         x: any shape; floating point, for :data:`TRUE` also bool. Packed in its own order where it is contiguous or
@@ -76,13 +80,17 @@ def pack(x: Tensor, what: int = NEGATIVE) -> Tensor:
         what: :data:`NEGATIVE`, :data:`WITHIN_ONE` or :data:`TRUE`; NaN gives 0, 0 and 1.
 
     Returns:
-        Tensor: uint8, one-dimensional; the bits behind the last value are 0.
+        tuple[Tensor, Layout]: uint8, one-dimensional, in which the bits behind the last value are 0; and the layout.
 
     Example:
-        >>> pack(torch.tensor([-1.0, 0.0, -2.0])), pack(torch.tensor([-1.0, 0.0, -2.0]), WITHIN_ONE)
+        >>> x = torch.tensor([-1.0, 0.0, -2.0])
+        >>> pack(x)[0], pack(x, WITHIN_ONE)[0]
         (tensor([5], dtype=torch.uint8), tensor([3], dtype=torch.uint8))
     """
-    x = _dense(x.detach())
+    x = x.detach()
+    if not (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)):
+        x = x.contiguous()
+    layout = x.shape, x.stride()
     # The kernel compares in float32, which holds every value of these types.
     fits = x.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.bool)
     if triton is not None and fits and (INTERPRETED or x.is_cuda):
@@ -92,60 +100,12 @@ def pack(x: Tensor, what: int = NEGATIVE) -> Tensor:
         if x.numel():
             with torch.cuda.device_of(bits):
                 _pack[grid](flat, bits, x.numel(), what, BLOCK // 8)
-        return bits
-    values: Any = _in_memory(x)
+        return bits, layout
+    values: Any = x.as_strided((x.numel(),), (1,))
     if x.device.type == 'cpu' and x.dtype != torch.bfloat16:
         values = values.numpy()  # one pass, as in the kernel
     flags = values < 0 if what == NEGATIVE else abs(values) <= 1 if what == WITHIN_ONE else values != 0
-    return _packed(torch.as_tensor(flags))
-
-
-def unpack_mask(bits: Tensor, like: 'Layout') -> Tensor:
-    """The mask that was packed, bool.
-
-    Example:
-        >>> mask = torch.tensor([[True, False], [False, True]])
-        >>> torch.equal(unpack_mask(pack(mask, TRUE), layout(mask)), mask)
-        True
-    """
-    return _unpacked(bits, like, torch.bool, signs=False)
-
-
-def unpack_signs(bits: Tensor, like: 'Layout', dtype: torch.dtype = torch.float32) -> Tensor:
-    """-1 where a bit is set, else +1.
-
-    Example:
-        >>> x = torch.tensor([-3.0, 0.0, 2.0])
-        >>> unpack_signs(pack(x), layout(x))
-        tensor([-1.,  1.,  1.])
-    """
-    return _unpacked(bits, like, dtype, signs=True)
-
-
-Layout = tuple[Sequence[int], Sequence[int]]
-"""Size and strides of what was packed."""
-
-
-def layout(x: Tensor) -> Layout:
-    """Size and strides in which :func:`pack` reads a tensor.
-
-    Example:
-        >>> layout(torch.zeros(3, 2).t())
-        (torch.Size([2, 3]), (3, 1))
-    """
-    x = _dense(x)
-    return x.shape, x.stride()
-
-
-def _dense(x: Tensor) -> Tensor:
-    """The tensor itself if it lies in memory without gaps, contiguous or with channels last; else a copy that does."""
-    last = x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)
-    return x if last else x.contiguous()
-
-
-def _in_memory(x: Tensor) -> Tensor:
-    """The values of a dense tensor as they lie in memory."""
-    return x.as_strided((x.numel(),), (1,))
+    return _packed(torch.as_tensor(flags)), layout
 
 
 def _packed(flags: Tensor) -> Tensor:
@@ -155,18 +115,26 @@ def _packed(flags: Tensor) -> Tensor:
     return (padded << torch.arange(8, dtype=torch.uint8, device=flags.device)).sum(dim=1, dtype=torch.uint8)
 
 
-def _unpacked(bits: Tensor, like: Layout, dtype: torch.dtype, signs: bool) -> Tensor:
-    count = math.prod(like[0])
+def unpack(bits: Tensor, layout: Layout, dtype: torch.dtype = torch.float32) -> Tensor:
+    """-1 where a bit is set, else +1; for bool the mask that was packed.
+
+    Example:
+        >>> unpack(*pack(torch.tensor([-3.0, 0.0, 2.0])))
+        tensor([-1.,  1.,  1.])
+        >>> unpack(*pack(torch.tensor([[True, False]]), TRUE), torch.bool)
+        tensor([[ True, False]])
+    """
+    count, signs = math.prod(layout[0]), dtype != torch.bool
     if bits.device.type == 'cpu' and not (triton is not None and INTERPRETED):
         table = SIGNS if signs else MASKS
-        return torch.from_numpy(table[bits.numpy()].reshape(-1)[:count]).to(dtype).as_strided(*like)
-    y = torch.empty_strided(*like, dtype=dtype, device=bits.device)
+        return torch.from_numpy(table[bits.numpy()].reshape(-1)[:count]).to(dtype).as_strided(*layout)
+    y = torch.empty_strided(*layout, dtype=dtype, device=bits.device)
     if triton is not None and (INTERPRETED or bits.is_cuda):
-        target = y.view(torch.uint8) if dtype == torch.bool else y
         if count:
             with torch.cuda.device_of(bits):
+                target = y if signs else y.view(torch.uint8)
                 _unpack[(triton.cdiv(count, BLOCK),)](bits, target, count, signs, BLOCK)
         return y
     flat = ((bits[:, None] >> torch.arange(8, dtype=torch.uint8, device=bits.device)) & 1).flatten()[:count]
-    _in_memory(y).copy_(flat)
+    y.as_strided((count,), (1,)).copy_(flat)
     return y.mul_(-2).add_(1) if signs else y

@@ -5,14 +5,9 @@ from torch import Tensor
 
 
 def per_channel(values: Tensor, like: Tensor) -> Tensor:
-    """View one value per output channel so that it broadcasts over a weight.
-
-    Args:
-        values: shape (C_out,).
-        like: a weight of shape (C_out, ...).
+    """View one value per output channel, (C_out,), so that it broadcasts over a weight, (C_out, ...).
 
     Example:
-        >>> import torch
         >>> per_channel(torch.ones(4), torch.zeros(4, 2, 3, 3)).shape
         torch.Size([4, 1, 1, 1])
     """
@@ -23,7 +18,6 @@ def channel_dims(weight: Tensor) -> tuple[int, ...]:
     """The dimensions that belong to one output channel: all but the first.
 
     Example:
-        >>> import torch
         >>> channel_dims(torch.zeros(4, 2, 3, 3))
         (1, 2, 3)
     """
@@ -36,16 +30,11 @@ def channel_mean_abs(weight: Tensor) -> Tensor:
     .. math::
         \alpha_i = \frac{1}{M} \sum_j |w_{ij}|
 
-    Args:
-        weight: shape (C_out, ...), M values per channel.
-
-    Returns:
-        Tensor: shape (C_out,).
+    Shapes: (C_out, ...), M values per channel, to (C_out,).
 
     Source: Rastegari et al. 2016; the ReBNN paper below its Eq. 4.
 
     Example:
-        >>> import torch
         >>> channel_mean_abs(torch.tensor([[1., -3.], [0., 0.5]]))
         tensor([2.0000, 0.2500])
     """
@@ -70,7 +59,6 @@ def channel_centred(weight: Tensor, through: bool = True) -> Tensor:
     Source: Qin et al. 2022 (BiBERT), weights of its linear layers.
 
     Example:
-        >>> import torch
         >>> channel_centred(torch.tensor([[1., 3.], [0., 0.]]))
         tensor([[-1.,  1.],
                 [ 0.,  0.]])
@@ -92,7 +80,6 @@ def standardised(x: Tensor, dims: tuple[int, ...], eps: float = 1e-8) -> Tensor:
         eps: keeps constant values finite; they become 0.
 
     Example:
-        >>> import torch
         >>> standardised(torch.tensor([[1., 3.], [5., 5.]]), (1,))
         tensor([[-1.,  1.],
                 [ 0.,  0.]])
@@ -106,7 +93,6 @@ def weight_dims(weight: Tensor, per: str) -> tuple[int, ...]:
     """The dimensions that one scale covers: all of them (``per='tensor'``), or all but the first (``'channel'``).
 
     Example:
-        >>> import torch
         >>> weight_dims(torch.zeros(4, 3), 'tensor'), weight_dims(torch.zeros(4, 3), 'channel')
         ((0, 1), (1,))
     """
@@ -117,7 +103,6 @@ def per_channel_factor(scale: Tensor, weight: Tensor) -> Tensor:
     """A scale that covers the tensor or a channel each, as one factor per channel.
 
     Example:
-        >>> import torch
         >>> per_channel_factor(torch.tensor([[0.5]]), torch.zeros(3, 4))
         tensor([0.5000, 0.5000, 0.5000])
     """

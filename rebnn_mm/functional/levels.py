@@ -1,12 +1,10 @@
 """Weights and activations on a few even levels: ternary, and k bits within a range."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from .channel import weight_dims
+from .sign import straight_through
 
 THRESHOLD = 0.7
 """Share of the mean magnitude below which a weight becomes 0."""
@@ -66,29 +64,6 @@ def symmetric_codes(x: Tensor, limit: Tensor, bits: int) -> tuple[Tensor, Tensor
     return (x / factor).round_().clamp_(-top, top), factor
 
 
-class _SymmetricRound(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, limit: Tensor, bits: int, clip: float | None) -> Tensor:
-        codes, factor = symmetric_codes(x, limit, bits)
-        return codes * factor
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, *_, ctx.clip = inputs
-        if ctx.clip is not None:
-            ctx.save_for_backward(x)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
-        if ctx.clip is not None:
-            (x,) = ctx.saved_tensors
-            grad = grad * (x.abs() < ctx.clip)
-        return grad, None, None, None
-
-
 def symmetric_round(x: Tensor, limit: Tensor, bits: int, clip: float | None = None) -> Tensor:
     r"""The nearest level of :func:`symmetric_codes`, with straight-through gradient.
 
@@ -113,4 +88,6 @@ def symmetric_round(x: Tensor, limit: Tensor, bits: int, clip: float | None = No
         >>> y.detach(), x.grad
         (tensor([-1.2000,  0.0000,  1.2000]), tensor([0., 1., 1.]))
     """
-    return _SymmetricRound.apply(x, limit, bits, clip)
+    codes, factor = symmetric_codes(x.detach(), limit.detach(), bits)
+    passing = x if clip is None else torch.where(x.abs() < clip, x, x.detach())
+    return straight_through(passing, codes * factor)

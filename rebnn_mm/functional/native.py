@@ -111,11 +111,6 @@ def readable(*tensors: Tensor) -> bool:
     )
 
 
-def _differentiable(*tensors: Tensor) -> bool:
-    """Whether PyTorch would note a result for its gradients, which the kernels cannot."""
-    return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)
-
-
 def _has_floats(*tensors: Tensor) -> bool:
     """Whether the kernels can read these as float32, in the order of their elements."""
     return readable(*tensors) and all(t.dtype == torch.float32 and t.is_contiguous() for t in tensors)
@@ -123,11 +118,12 @@ def _has_floats(*tensors: Tensor) -> bool:
 
 def kernels_for(latent: Tensor, *others: Tensor, channels: Sequence[Tensor] = ()) -> ctypes.CDLL | None:
     """The kernels, where they can read a latent weight, others of its shape, and one value for each channel."""
-    shapes = latent.dim() > 1 and all(t.shape == latent.shape for t in others)
-    if not shapes or any(t.shape != latent.shape[:1] for t in channels):
-        return None
     given = (latent, *others, *channels)
-    return library() if _has_floats(*given) and not _differentiable(*given) else None
+    shapes = [latent.shape] * (1 + len(others)) + [latent.shape[:1]] * len(channels)
+    if latent.dim() < 2 or [t.shape for t in given] != shapes or not _has_floats(*given):
+        return None
+    # The kernels note nothing for gradients.
+    return None if torch.is_grad_enabled() and any(t.requires_grad for t in given) else library()
 
 
 def _in_parts(count: int, run: Callable[[range], None]) -> None:
@@ -159,11 +155,7 @@ def over_channels(name: str, latent: Tensor, *arguments: Tensor | int | None) ->
 
 
 def signs(x: Tensor) -> Tensor | None:
-    """:func:`rebnn_mm.functional.sign`, or None if PyTorch has to compute it.
-
-    Args:
-        x: any shape, floating point.
-    """
+    """:func:`rebnn_mm.functional.sign`, or None if PyTorch has to compute it."""
     x = x.detach()
     kernels = library()
     if kernels is None or not _has_floats(x):
@@ -180,13 +172,7 @@ def signs(x: Tensor) -> Tensor | None:
 
 
 def scaled_sign_gradient(grad: Tensor, codes: Tensor, alpha: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Gradients of signs and of their factor, or None if PyTorch has to compute them.
-
-    Args:
-        grad: of their product, (C_out, ...).
-        codes: the signs, of the same shape.
-        alpha: their factor, (C_out,).
-    """
+    """Gradients of signs and of their factor, of that of their product; None if PyTorch has to compute them."""
     if kernels_for(codes, grad, channels=[alpha]) is None:
         return None
     grad_codes, grad_alpha = torch.empty_like(codes), torch.empty_like(alpha)
@@ -195,15 +181,8 @@ def scaled_sign_gradient(grad: Tensor, codes: Tensor, alpha: Tensor) -> tuple[Te
 
 
 def packed_signs(weight: Tensor) -> Tensor:
-    """Bits of a weight, 1 where it is negative, in the order of docs/format.md.
-
-    Args:
-        weight: (C_out, C_in, kh, kw) on a CPU, of one of :data:`TYPES`: float32 holds the values of all of them.
-
-    Returns:
-        uint8, (C_out, kh, kw, ceil(C_in / 8)).
-    """
-    weight = weight.detach().float().contiguous()
+    """Bits of a convolution's weight, (C_out, kh, kw, ceil(C_in / 8)), 1 where it is negative; see docs/format.md."""
+    weight = weight.detach().float().contiguous()  # holds the values of all of TYPES
     channels, in_channels, *kernel = weight.shape
     bits = weight.new_empty(channels, *kernel, -(-in_channels // 8), dtype=torch.uint8)
     kernels = library()
@@ -318,25 +297,12 @@ def _product_type(x: Tensor, weight: Tensor, channels: int, groups: int = 1) -> 
 
 
 def sign_sums(
-    x: Tensor,
-    weight: Tensor,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
+    x: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
 ) -> Tensor | None:
     r"""Convolution of two signs, :math:`sign(w) \otimes sign(x)`, or None if PyTorch has to do it.
 
-    Args:
-        x: (N, C_in, H, W), floating point.
-        weight: (C_out, C_in / groups, kh, kw), what the codes are the signs of.
-        stride: height and width.
-        padding: height and width, on both sides, with zeros.
-        dilation: height and width.
-        groups: of the channels.
-
-    Returns:
-        Integers, (N, C_out, H', W'), of the type that PyTorch would give them.
+    Sums have the type that PyTorch would give them. The weight is what the codes are the signs of; padding is with
+    zeros.
 
     Example:
         >>> x, w = torch.tensor([[[[2.0, -3.0]]]]), torch.tensor([[[[-0.1]]]])
@@ -365,13 +331,6 @@ def sign_sums(
 
 def linear_sign_sums(x: Tensor, weight: Tensor) -> Tensor | None:
     r"""Products of two signs, :math:`sign(x) \, sign(w)^T`, or None if PyTorch has to do it.
-
-    Args:
-        x: (..., C_in), floating point.
-        weight: (C_out, C_in), what the codes are the signs of.
-
-    Returns:
-        Integers, (..., C_out), of the type that PyTorch would give them.
 
     Example:
         >>> sums = linear_sign_sums(torch.tensor([[2.0, -3.0]]), torch.tensor([[-0.1, 0.2]]))

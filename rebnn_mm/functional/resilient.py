@@ -37,9 +37,6 @@ def join_channels(weights: Sequence[Tensor]) -> Channels:
 
     On a GPU each operation has to be started, and takes little longer for a whole network than for one layer.
 
-    Args:
-        weights: (C_out, ...) each.
-
     Example:
         >>> [m.shape for m in join_channels([torch.ones(2, 3), torch.ones(1, 3), torch.ones(4, 5)]).matrices]
         [torch.Size([3, 3]), torch.Size([4, 5])]
@@ -76,12 +73,7 @@ class Measured(NamedTuple):
 
 
 def measured(grad: Channels, latent: Channels, alpha: Tensor) -> Measured:
-    """Measure channels.
-
-    Args:
-        grad: gradient of the latent weight before the mask 1[|w| <= 1].
-        latent: latent weight, with as many channels.
-        alpha: scaling factor, shape (C,), positive.
+    """Measure the gradient, before the mask 1[|w| <= 1], and the latent weight of channels.
 
     Example:
         >>> grad, latent = join_channels([torch.tensor([[3., -4.]])]), join_channels([torch.tensor([[1., -3.]])])
@@ -235,11 +227,7 @@ def flip_share(changed: Tensor) -> Tensor:
     .. math::
         \frac{1}{M} \| b_i^t \circ b_i^{t+1} - 1 \|_0
 
-    Args:
-        changed: bool, shape (C_out, ...): True where the sign differs.
-
-    Returns:
-        Tensor: float32, shape (C_out,), from 0 to 1.
+    Shapes: bool, True where the sign differs, (C_out, ...), to float32, (C_out,).
 
     Source: the ReBNN paper, first factor of Eq. 14.
 
@@ -251,11 +239,7 @@ def flip_share(changed: Tensor) -> Tensor:
 
 
 def bounded(gamma: Tensor, bounds: tuple[float, float] | None) -> Tensor:
-    """Clamp gamma to the bounds of the paper's ablation, (1e-5, 2e-4), or leave it.
-
-    Args:
-        gamma: any shape.
-        bounds: lower and upper bound, or None for no bounds.
+    """Clamp gamma to a lower and an upper bound, in the paper's ablation (1e-5, 2e-4); None leaves it.
 
     Example:
         >>> bounded(torch.tensor([0., 5e-5, 1.]), (1e-5, 2e-4))

@@ -1,6 +1,6 @@
 """Two-valued sign and step, and their straight-through estimators."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,9 +16,6 @@ def sign(x: Tensor) -> Tensor:
 
     Zero, negative zero and NaN give +1: in training, in metrics and in exported files alike. (``torch.sign`` has a
     third value, 0, which one bit cannot hold.)
-
-    Args:
-        x: any shape, floating point.
 
     Example:
         >>> sign(torch.tensor([-2., -0., 0., 3., float('nan')]))
@@ -39,51 +36,29 @@ BitsLayout = tuple[Sequence[int], Sequence[int]] | None
 """Size and strides of what was packed; None where it is kept as a mask."""
 
 
-def _keep(x: Tensor, what: int, flags: Callable[[], Tensor]) -> tuple[Tensor, BitsLayout]:
-    """Pack one bit of each value; without values to read, as in a trace, keep a mask."""
-    if not holds_values(x):
-        return flags(), None
-    from . import bits  # looks for Triton
+def keep_bits(x: Tensor, what: int = 0) -> tuple[Tensor, BitsLayout]:
+    """Keep one bit of each value for :func:`restore_bits`: whether it is below 0, or what else bits.pack may ask.
 
-    return bits.pack(x, what), bits.layout(x)
-
-
-def keep_bits(x: Tensor) -> tuple[Tensor, BitsLayout]:
-    """Return the signs of a tensor in one bit each, and their layout, for :func:`restore_signs`.
+    Where there are no values to read, as in a trace, a mask is kept.
 
     Example:
-        >>> restore_signs(*keep_bits(torch.tensor([-2.0, 0.0])), torch.float32)
+        >>> restore_bits(*keep_bits(torch.tensor([-2.0, 0.0])), torch.float32)
         tensor([-1.,  1.])
     """
-    return _keep(x, 0, lambda: x < 0)
+    if not holds_values(x):
+        return x < 0 if what == 0 else x.abs() <= 1 if what == 1 else x, None
+    from . import bits  # looks for Triton
+
+    return bits.pack(x, what)
 
 
-def restore_signs(kept: Tensor, layout: BitsLayout, dtype: torch.dtype) -> Tensor:
-    """Return the signs that :func:`keep_bits` kept, as -1 and +1."""
+def restore_bits(kept: Tensor, layout: BitsLayout, dtype: torch.dtype) -> Tensor:
+    """Return what :func:`keep_bits` kept: as -1 where a bit is set and else +1, or as a mask."""
     if layout is None:
-        return kept.to(dtype) * -2 + 1
+        return kept if dtype == torch.bool else kept.to(dtype) * -2 + 1
     from . import bits
 
-    return bits.unpack_signs(kept, layout, dtype)
-
-
-def _keep_passing(ctx: Any, x: Tensor, width: float = 1.0) -> None:
-    """Keep where the gradient passes, in one bit for each value."""
-    if width == 1:
-        kept, ctx.layout = _keep(x, 1, lambda: x.abs() <= 1)
-    else:
-        passes = x.abs() <= width
-        kept, ctx.layout = _keep(passes, 2, lambda: passes)
-    ctx.save_for_backward(kept)
-
-
-def _passing(ctx: Any) -> Tensor:
-    (passes,) = ctx.saved_tensors
-    if ctx.layout is None:
-        return passes
-    from . import bits
-
-    return bits.unpack_mask(passes, ctx.layout)
+    return bits.unpack(kept, layout, dtype)
 
 
 class _StraightThrough(torch.autograd.Function):
@@ -123,58 +98,48 @@ def straight_through(x: Tensor, value: Tensor) -> Tensor:
     return _StraightThrough.apply(x, value)
 
 
-class _SignSTE(torch.autograd.Function):
+class _PassSmall(torch.autograd.Function):
+    """Signs or, with a tie, steps; keeps in one bit of each value whether its gradient passes."""
+
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, width: float) -> Tensor:
-        return sign(x)
+    def forward(x: Tensor, width: float, tie: bool | None) -> Tensor:
+        return sign(x) if tie is None else (x >= 0 if tie else x > 0).to(x.dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _keep_passing(ctx, *inputs)
+        x, width, _ = inputs
+        kept, ctx.layout = keep_bits(x, 1) if width == 1 else keep_bits(x.abs() <= width, 2)
+        ctx.save_for_backward(kept)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        return grad_output * _passing(ctx), None
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
+        (kept,) = ctx.saved_tensors
+        return grad_output * restore_bits(kept, ctx.layout, torch.bool), None, None
 
 
-class _SignApprox(torch.autograd.Function):
+class _SmoothSign(torch.autograd.Function):
+    """Sign with the gradient of a tanh of this sharpness, or without one of a piecewise quadratic."""
+
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor) -> Tensor:
+    def forward(x: Tensor, sharpness: Tensor | None) -> Tensor:
         return sign(x)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        (x,) = inputs
-        ctx.save_for_backward(x)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        return grad_output * torch.rsub(x.abs(), 2, alpha=2).clamp_(min=0)
-
-
-class _SignTanh(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, sharpness: Tensor) -> Tensor:
-        return sign(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, sharpness = inputs
-        ctx.save_for_backward(x, sharpness)
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         x, t = ctx.saved_tensors
+        if t is None:
+            # ELU's gradient is a line up to 0 and a constant behind, here -2 (|x| - 1) and 0; so one operator less.
+            return torch.ops.aten.elu_backward(grad_output, 1, 0, -2, True, x.abs().sub_(1)), None
         slope = t.clamp(min=1)  # k t, which is 1 until t is
         return (x * t).tanh_().square_().neg_().add_(1).mul_(slope) * grad_output, None
 
@@ -182,10 +147,7 @@ class _SignTanh(torch.autograd.Function):
 def sign_ste(x: Tensor, width: float = 1.0) -> Tensor:
     r"""Two-valued sign whose gradient passes where the input is small.
 
-    .. math::
-        b = \begin{cases} +1 & x \ge 0 \\ -1 & x < 0 \end{cases}
-        \qquad
-        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, 1_{|x| \le width}
+    .. math:: b = sign(x), \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, 1_{|x| \le width}
 
     Args:
         x: any shape; NaN gives +1.
@@ -200,19 +162,13 @@ def sign_ste(x: Tensor, width: float = 1.0) -> Tensor:
         >>> x.grad
         tensor([0., 1., 1., 1.])
     """
-    return _SignSTE.apply(x, width)
+    return _PassSmall.apply(x, width, None)
 
 
 def sign_identity(x: Tensor) -> Tensor:
     r"""Two-valued sign whose gradient passes everywhere.
 
-    .. math::
-        b = \begin{cases} +1 & x \ge 0 \\ -1 & x < 0 \end{cases}
-        \qquad
-        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b}
-
-    Args:
-        x: any shape; NaN gives +1.
+    .. math:: b = sign(x), \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b}
 
     Source: Bengio et al. 2013, the straight-through estimator.
 
@@ -228,13 +184,7 @@ def sign_identity(x: Tensor) -> Tensor:
 def sign_approx(x: Tensor) -> Tensor:
     r"""Two-valued sign with the gradient of a piecewise quadratic (ApproxSign).
 
-    .. math::
-        b = \begin{cases} +1 & x \ge 0 \\ -1 & x < 0 \end{cases}
-        \qquad
-        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, \max(2 - 2|x|, 0)
-
-    Args:
-        x: any shape; NaN gives +1.
+    .. math:: b = sign(x), \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, \max(2 - 2|x|, 0)
 
     Source: Liu et al. 2018 (Bi-Real Net), Eq. 7; used by ReActNet and ReBNN for activations.
 
@@ -244,16 +194,14 @@ def sign_approx(x: Tensor) -> Tensor:
         >>> x.grad
         tensor([0.0000, 1.0000, 2.0000, 0.5000])
     """
-    return _SignApprox.apply(x)
+    return _SmoothSign.apply(x, None)
 
 
 def sign_tanh(x: Tensor, sharpness: Tensor) -> Tensor:
     r"""Two-valued sign with the gradient of a hyperbolic tangent that sharpens (the error decay estimator, EDE).
 
     .. math::
-        b = \begin{cases} +1 & x \ge 0 \\ -1 & x < 0 \end{cases}
-        \qquad
-        \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, k t \, (1 - \tanh^2(t x)),
+        b = sign(x), \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, k t \, (1 - \tanh^2(t x)),
         \quad k = \max(1 / t, 1)
 
     A small t lets every value move, as the identity does; a large one only those near 0.
@@ -270,7 +218,7 @@ def sign_tanh(x: Tensor, sharpness: Tensor) -> Tensor:
         >>> x.grad
         tensor([0.1413, 2.0000, 0.8399])
     """
-    return _SignTanh.apply(x, sharpness)
+    return _SmoothSign.apply(x, sharpness)
 
 
 def sharpness_at(done: float, start: float = 1e-2, end: float = 10.0) -> float:
@@ -318,23 +266,6 @@ def checked_sharpness(owner: str, t: tuple[float, float]) -> tuple[float, float]
     return t
 
 
-class _StepSTE(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, tie: bool) -> Tensor:
-        return (x >= 0 if tie else x > 0).to(x.dtype)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _keep_passing(ctx, inputs[0])
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        return grad_output * _passing(ctx), None
-
-
 def step_ste(x: Tensor, tie: bool = True) -> Tensor:
     r"""Step with the values 0 and 1, whose gradient passes where the input is small.
 
@@ -357,4 +288,4 @@ def step_ste(x: Tensor, tie: bool = True) -> Tensor:
         >>> x.grad
         tensor([0., 1., 1., 1.])
     """
-    return _StepSTE.apply(x, tie)
+    return _PassSmall.apply(x, 1.0, tie)

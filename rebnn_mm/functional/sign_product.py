@@ -16,7 +16,7 @@ from torch.utils.flop_counter import conv_flop_count, register_flop_formula
 
 from . import native
 from .channel import channel_dims, per_channel
-from .sign import keep_bits, restore_signs
+from .sign import keep_bits, restore_bits
 
 
 class Geometry(NamedTuple):
@@ -31,7 +31,8 @@ class Geometry(NamedTuple):
 LINEAR = Geometry()
 
 
-def _multiply(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
+def multiply(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
+    """Convolve, or multiply if there is no stride."""
     return functional.conv2d(x, weight, None, *geometry) if geometry.stride else functional.linear(x, weight)
 
 
@@ -58,51 +59,28 @@ def sum_signs(
     compute: torch.dtype,
     kept: torch.dtype,
 ) -> Tensor:
-    """Convolve signs with signs, or multiply them if there is no stride.
+    """Convolve signs with signs, or multiply them if there is no stride; see :func:`sign_product`.
 
-    Args:
-        x: signs, (N, C_in, H, W), or (..., C_in) without a stride.
-        codes: signs, (C_out, C_in / groups, k, k) or (C_out, C_in).
-        stride: height and width, empty for a linear layer, as are the next two.
-        padding: height and width, with zeros.
-        dilation: height and width.
-        groups: of the channels.
-        compute: type in which PyTorch sums where there are no kernels; sums are rounded to it.
-        kept: type of the result.
+    Where there are no kernels PyTorch sums in the type ``compute``, to which sums are rounded.
     """
     geometry = Geometry(tuple(stride), tuple(padding), tuple(dilation), groups)
-    sums = _kernel_sums(x, codes, geometry)
+    sums = native.sign_sums(x, codes, *geometry) if stride else native.linear_sign_sums(x, codes)
     if sums is None:
         with native.without_autocast(x):
-            sums = _multiply(x.to(compute), codes.to(compute), geometry)
+            sums = multiply(x.to(compute), codes.to(compute), geometry)
         if x.device.type != 'cpu':
             # A GPU's library may choose Winograd's algorithm, whose sums of integers are not quite integers.
             sums = sums.round_()
     return sums.to(compute).to(kept)
 
 
-def _kernel_sums(x: Tensor, codes: Tensor, geometry: Geometry) -> Tensor | None:
-    if geometry.stride:
-        return native.sign_sums(x, codes, *geometry)
-    return native.linear_sign_sums(x, codes)
-
-
 sign_sums = torch.library.custom_op('rebnn::sign_sums', sum_signs, mutates_args=())
 
 
 @sign_sums.register_fake
-def _(
-    x: Tensor,
-    codes: Tensor,
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    compute: torch.dtype,
-    kept: torch.dtype,
-) -> Tensor:
-    geometry = Geometry(tuple(stride), tuple(padding), tuple(dilation), groups)
-    return _multiply(x.to(compute), codes.to(compute), geometry).to(kept)
+def _(x: Tensor, codes: Tensor, *others: Any) -> Tensor:
+    *geometry, compute, kept = others
+    return multiply(x.to(compute), codes.to(compute), Geometry(*geometry)).to(kept)
 
 
 @register_flop_formula(torch.ops.rebnn.sign_sums)
@@ -141,10 +119,10 @@ class _Product(torch.autograd.Function):
         grad = grad.to(ctx.compute)
         grad_x = grad_weight = None
         wants_x, wants_codes = ctx.needs_input_grad[0], any(ctx.needs_input_grad[1:4])
-        weight = codes = restore_signs(code_bits, ctx.codes_layout, grad.dtype)
+        weight = codes = restore_bits(code_bits, ctx.codes_layout, grad.dtype)
         if wants_x and factor is not None:
             weight = codes * per_channel(factor.to(grad.dtype), codes)
-        x = restore_signs(x_bits, ctx.x_layout, grad.dtype)
+        x = restore_bits(x_bits, ctx.x_layout, grad.dtype)
         if not ctx.geometry.stride:
             if wants_x:
                 grad_x = grad @ weight

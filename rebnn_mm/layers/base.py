@@ -2,25 +2,31 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import register_module_module_registration_hook
 
 from ..errors import RebnnError
+from ..functional import per_channel
 from ..functional.native import autocast_type, holds_values, is_transformed
-from ..functional.sign_product import LINEAR, Geometry, scaled_sums, sign_product, smallest_type
+from ..functional.sign_product import LINEAR, Geometry, multiply, scaled_sums, sign_product, smallest_type
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
 from ..quantizers.base import holds
 from ..quantizers.builder import QuantizerConfig, activation_quantizer_class
 from .memory import MEMORY
-from .naming import Named, name_matches, watch_names
+from .naming import name_matches
 
 SHORTCUT_NAMES = ('downsample', 'shortcut')
 """Names under which OpenMMLab's backbones hold the convolution of a shortcut."""
 
+IMAGE_CHANNELS = (1, 3)
+"""A convolution with so many input channels is taken for the first layer, which sees the image."""
 
-class BinaryLayer(Named, nn.Module):
+
+class BinaryLayer(nn.Module):
     """Mixin of a layer with a ``weight``: hands weight and input to quantizers, or stays real.
 
     A method's own layer is a subclass that names its quantizers (:attr:`method_weight`, :attr:`method_activation`); an
@@ -46,6 +52,7 @@ class BinaryLayer(Named, nn.Module):
     weight: Tensor
     weight_quantizer: WeightQuantizer | None
     activation_quantizer: ActivationQuantizer | None
+    _refuses_bias = False
 
     def _set_up(
         self,
@@ -66,6 +73,7 @@ class BinaryLayer(Named, nn.Module):
         self._knows_training_values = False
         self.layer_name = ''
         self.real_because = ''
+        self.rules_hold = keep_real is not False
         self.keep_real = () if isinstance(keep_real, bool) else tuple(keep_real)
         if weight == 'default':
             weight = self.method_weight
@@ -78,8 +86,8 @@ class BinaryLayer(Named, nn.Module):
                 self.weight_quantizer.init_from_weight(self.weight)
         elif self.activation_quantizer is None:
             self.stay_real('no quantizers')
-        watch_names()
-        self._without_bias = self._parameters.get('bias') is None
+        _watch_names()
+        self._refuses_bias = self._parameters.get('bias') is None
 
     @classmethod
     def activation_with(cls, shift: str | None) -> dict[str, Any]:
@@ -108,8 +116,11 @@ class BinaryLayer(Named, nn.Module):
         return 32 if self.activation_quantizer is None else self.activation_quantizer.bits
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """Refuse a bias where none was, which is what folding a norm into the latent weight ends with."""
-        if name == 'bias' and param is not None and getattr(self, '_without_bias', False) and self.binary:
+        """Refuse a bias where none was or behind a rescaled weight: so ends folding a norm into the latent weight."""
+        before = self._parameters.get(name)
+        if name == 'weight' and before is not None and param is not None:
+            self._refuses_bias = self._parameters.get('bias') is None or _is_rescaled(param, before)
+        if name == 'bias' and param is not None and self._refuses_bias and self.binary:
             raise RuntimeError(
                 f'{self.described()}: is given a bias, as fuse_conv_bn (--fuse-conv-bn) does when it folds a batch '
                 "norm into the latent weight. That flips signs wherever the norm's weight is negative: load the model "
@@ -147,12 +158,6 @@ class BinaryLayer(Named, nn.Module):
     def _warn_if_not_driven(self) -> None:
         if self.weight_quantizer is not None and self.weight.requires_grad:
             self.weight_quantizer.warn_if_not_driven()
-        if self.activation_quantizer is not None:
-            self.activation_quantizer.warn_if_not_driven()
-
-    def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
-        """Compute the torch layer's product, without its bias."""
-        raise NotImplementedError(f'{type(self).__name__} has to implement _multiply(x, weight)')
 
     @property
     def _geometry(self) -> Geometry:
@@ -160,18 +165,15 @@ class BinaryLayer(Named, nn.Module):
         return LINEAR
 
     def _along_outputs(self, values: Tensor) -> Tensor:
-        """One value per output, to broadcast over the layer's output."""
-        raise NotImplementedError(f'{type(self).__name__} has to implement _along_outputs(values)')
+        """View one value per output so that it broadcasts over the layer's output."""
+        return values.view(-1, 1, 1) if self._geometry.stride else values
 
     def _quantized_input(self, x: Tensor) -> Tensor:
         return x if self.activation_quantizer is None else self.activation_quantizer(x)
 
-    def _training_weight(self) -> Tensor:
-        if self.weight_quantizer is None:
-            return self.weight
-        return self.weight_quantizer(self.weight)
-
-    def _forward_binary(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.binary:
+            return cast(Tensor, super().forward(x))
         if self.training:
             self._warn_if_not_driven()
         bias = getattr(self, 'bias', None)
@@ -182,22 +184,22 @@ class BinaryLayer(Named, nn.Module):
         """The product of the quantized input and the weight."""
         quantizer = self.weight_quantizer
         if quantizer is None or not self._computes_with_codes:
-            return self._multiply(values, self._training_weight())
+            return multiply(values, self.weight if quantizer is None else quantizer(self.weight), self._geometry)
         # Replicas of nn.DataParallel have a weight and no parameters.
         own = (values, self.weight, *self.parameters())
         learns = torch.is_grad_enabled() and any(t.requires_grad for t in own)
         exact = self._sums_signs and not is_transformed()
-        weight = self._training_weight() if learns and not (exact and quantizer.codes_learn) else None
+        weight = quantizer(self.weight) if learns and not (exact and quantizer.codes_learn) else None
         if learns and not self._knows_training_values and holds_values(values):
             self._check_training_values(values, weight)
         if weight is not None and not exact:
-            return self._multiply(values, weight)
+            return multiply(values, weight, self._geometry)
         with torch.set_grad_enabled(learns and weight is None):
             codes, factor = quantizer.codes(self.weight)
         if weight is not None and factor is not None:
             factor = factor.detach()  # a parameter, whose gradient goes through the weight
         if not exact:
-            product = self._multiply(values, codes)
+            product = multiply(values, codes, self._geometry)
             # Under autocast the second product is float32, and the layer's output is not to be.
             return product if factor is None else (product * self._along_outputs(factor)).to(product.dtype)
         compute = autocast_type(values)
@@ -214,7 +216,7 @@ class BinaryLayer(Named, nn.Module):
             wrong = self.activation_quantizer
         elif weight is not None and self.weight_quantizer is not None:
             codes, factor = self.weight_quantizer.codes(self.weight)
-            expected = codes if factor is None else codes * factor.view(-1, *[1] * (codes.dim() - 1))
+            expected = codes if factor is None else codes * per_channel(factor, codes)
             if not torch.allclose(weight, expected.to(weight.dtype), rtol=1e-2, atol=1e-6):
                 wrong = self.weight_quantizer
         if wrong is not None:
@@ -251,3 +253,37 @@ class BinaryLayer(Named, nn.Module):
         """The torch layer's description and the bits, or why the layer is real."""
         bits = f'W{self.weight_bits}A{self.activation_bits}' if self.binary else f'real: {self.real_because}'
         return f'{super().extra_repr()}, {bits}'
+
+
+@torch.no_grad()
+def _is_rescaled(weight: Tensor, before: Tensor) -> bool:
+    """Whether a weight is another one with each channel times a number."""
+    if weight.shape != before.shape or weight.shape[1:].numel() == 1 or not holds_values(weight, before):
+        return False
+    product, squares, others = ((a * b).flatten(1).sum(1) for a, b in ((weight, before), (weight,) * 2, (before,) * 2))
+    return not torch.equal(weight, before) and torch.allclose(product**2, squares * others, rtol=1e-4, atol=0)
+
+
+@cache
+def _watch_names() -> None:
+    """Tell layers what they are called inside a model, from now on.
+
+    A config hands a convolution its sizes but never its name, by which alone shortcuts can often be told, and state
+    dict and optimizer need to know what stays real. PyTorch calls this hook for every module that is given to another
+    one, from the inside out, so a layer learns ``0``, then ``downsample.0``, then ``layer2.0.downsample.0`` and so on.
+    Nothing else runs while a model of any library is built.
+    """
+    register_module_module_registration_hook(_tell_names)
+
+
+def _tell_names(parent: nn.Module, name: str, child: nn.Module | None) -> None:
+    for inner, module in child.named_modules() if child is not None else ():
+        if isinstance(module, BinaryLayer):
+            module.take_name(f'{name}.{inner}' if inner else name)
+    if name == 'backbone' and child is not None:
+        convs = [module for module in child.modules() if isinstance(module, nn.Conv2d)]
+        # YOLOX's first layer cannot tell by its channels: it sees the image cut into squares, 12 of them.
+        if convs and not any(conv.in_channels in IMAGE_CHANNELS for conv in convs):
+            first = convs[0]
+            if isinstance(first, BinaryLayer) and first.binary and first.rules_hold:
+                first.stay_real(f'first layer of the backbone ({first.in_channels} input channels)')

@@ -1,23 +1,18 @@
 """The one binary convolution that every method shares."""
 
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, ClassVar, Literal, cast
 
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.modules.module import register_module_module_registration_hook
 
 from ..errors import RebnnError
 from ..functional.sign_product import Geometry
 from ..quantizers.builder import QuantizerConfig
 from ..utils.options import unknown_options
-from .base import SHORTCUT_NAMES, BinaryLayer
-
-IMAGE_CHANNELS = (1, 3)
-"""A convolution with so many input channels is taken for the first layer, which sees the image."""
+from .base import IMAGE_CHANNELS, SHORTCUT_NAMES, BinaryLayer
 
 
 @MODELS.register_module()
@@ -52,7 +47,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
 
     Raises:
         ValueError: an option that cannot be honoured; the message says which and why.
-        RuntimeError: a layer without a bias is given one, as mmcv's ``fuse_conv_bn`` does.
+        RuntimeError: a norm is folded into the weight, as mmcv's ``fuse_conv_bn`` does.
 
     Example:
         >>> conv = BinaryConv2d(16, 32, 3, padding=1, bias=False)
@@ -111,35 +106,19 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
                 f"{type(self).__name__}: pad_end=True goes with a number as padding and padding_mode='zeros' only; "
                 f'padding={padding!r} and padding_mode={padding_mode!r} are given'
             )
-        super().__init__(
-            in_channels,
-            out_channels,
-            kernel_size,
-            stride,
-            padding,
-            dilation,
-            groups,
-            bias,
-            padding_mode,
-            device,
-            dtype,
-        )
+        shape = in_channels, out_channels, kernel_size, stride, padding, dilation, groups
+        super().__init__(*shape, bias, padding_mode, device, dtype)
         self.pad_value = pad_value
         self.pad_end = pad_end and max(self.stride) > 1
         if self.pad_end:
             self._reversed_padding_repeated_twice = _padding_at_end(cast(tuple[int, int], self.padding), self.stride)
-        self.rules_hold = keep_real is not False
         self._set_up(weight, activation, in_channels, -3, keep_real, memory)
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
-        _watch_backbones()
-        if self.rules_hold:
-            self._stay_real_if_first_or_shortcut()
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.binary:
-            return super().forward(x)
-        return self._forward_binary(x)
+        if self.rules_hold and in_channels in IMAGE_CHANNELS:
+            self.stay_real(f'first layer ({in_channels} input channels)')
+        elif self.rules_hold and self.kernel_size == (1, 1) and max(self.stride) > 1 and out_channels > in_channels:
+            self.stay_real('shortcut (1x1, strided, widening)')
 
     def _quantized_input(self, x: Tensor) -> Tensor:
         x = super()._quantized_input(x)
@@ -160,16 +139,10 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         padding = cast(tuple[int, ...], self.padding) if self._pads_itself else (0, 0)
         return Geometry(self.stride, padding, self.dilation, self.groups)
 
-    def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
-        return functional.conv2d(x, weight, None, *self._geometry)
-
     @property
     def _sums_signs(self) -> bool:
         padded_with_zeros = self.padding_mode == 'zeros' and self.pad_value == 0
         return super()._sums_signs and (self._pads_itself or not padded_with_zeros)
-
-    def _along_outputs(self, values: Tensor) -> Tensor:
-        return values.view(-1, 1, 1)
 
     def _conv_forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if self.binary:
@@ -179,12 +152,6 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             )
         return super()._conv_forward(x, weight, bias)
 
-    def _stay_real_if_first_or_shortcut(self) -> None:
-        if self.in_channels in IMAGE_CHANNELS:
-            self.stay_real(f'first layer ({self.in_channels} input channels)')
-        elif self.kernel_size == (1, 1) and max(self.stride) > 1 and self.out_channels > self.in_channels:
-            self.stay_real('shortcut (1x1, strided, widening)')
-
 
 def _padding_at_end(padding: tuple[int, int], stride: tuple[int, ...]) -> list[int]:
     """Left, right, top and bottom of what a map needs whose size is a multiple of the stride."""
@@ -193,24 +160,3 @@ def _padding_at_end(padding: tuple[int, int], stride: tuple[int, ...]) -> list[i
         needed = max(2 * each - (step - 1), 0)
         sides += [needed // 2, needed - needed // 2]
     return sides
-
-
-@cache
-def _watch_backbones() -> None:
-    """Look at every backbone that a model is given, from now on."""
-    register_module_module_registration_hook(_keep_first_real)
-
-
-def _keep_first_real(parent: nn.Module, name: str, child: nn.Module | None) -> None:
-    """Keep a first layer real that cannot tell by its channels: YOLOX's sees the image cut into squares, 12 channels.
-
-    Nothing is computed while a model is built, so the first one is the one that the backbone holds first.
-    """
-    if name != 'backbone' or child is None:
-        return
-    convs = [layer for layer in child.modules() if isinstance(layer, nn.Conv2d)]
-    if not convs or any(conv.in_channels in IMAGE_CHANNELS for conv in convs):
-        return
-    first = convs[0]
-    if isinstance(first, BinaryConv2d) and first.binary and first.rules_hold:
-        first.stay_real(f'first layer of the backbone ({first.in_channels} input channels)')

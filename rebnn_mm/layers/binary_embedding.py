@@ -76,7 +76,7 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
         if self.training:
             self._warn_if_not_driven()
         if not self.weight_quantizer.channels_alone:
-            return self._rows(indices, self._training_weight())
+            return self._rows(indices, self.weight_quantizer(self.weight))
         rows = self._rows(indices, self.weight).view(-1, self.embedding_dim)
         return self.weight_quantizer(rows).view(*indices.shape, self.embedding_dim)
 

@@ -5,8 +5,7 @@ from typing import Any
 
 import torch
 from mmengine.registry import MODELS
-from torch import Tensor, nn
-from torch.nn import functional
+from torch import nn
 
 from ..errors import RebnnError
 from ..quantizers.builder import QuantizerConfig
@@ -57,14 +56,3 @@ class BinaryLinear(BinaryLayer, nn.Linear):
         self._set_up(weight, activation, in_features, -1, keep_real, memory)
         if device is not None or dtype is not None:
             self.to(device=device, dtype=dtype)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if not self.binary:
-            return super().forward(x)
-        return self._forward_binary(x)
-
-    def _multiply(self, x: Tensor, weight: Tensor) -> Tensor:
-        return functional.linear(x, weight)
-
-    def _along_outputs(self, values: Tensor) -> Tensor:
-        return values

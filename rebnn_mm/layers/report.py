@@ -1,5 +1,6 @@
 """Report which layers of a model are binary, which keep full precision, and why."""
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
@@ -7,8 +8,7 @@ from typing import cast
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from .base import SHORTCUT_NAMES, BinaryLayer
-from .binary_conv import IMAGE_CHANNELS
+from .base import IMAGE_CHANNELS, SHORTCUT_NAMES, BinaryLayer
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,7 @@ class LayerRow:
     @property
     def values(self) -> int:
         """Number of weights."""
-        product = 1
-        for size in self.shape:
-            product *= size
-        return product
+        return math.prod(self.shape)
 
 
 def layer_rows(model: nn.Module) -> list[LayerRow]:

@@ -183,7 +183,7 @@ class ReCUSign(ActivationQuantizer):
     Example:
         >>> x = torch.tensor([[3., -1.]], requires_grad=True)
         >>> ReCUSign(2)(x)
-        tensor([[ 1., -1.]], grad_fn=<_SignApproxBackward>)
+        tensor([[ 1., -1.]], grad_fn=<_SmoothSignBackward>)
     """
 
     plain_sign: ClassVar[bool] = True

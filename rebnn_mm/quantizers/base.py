@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import channel_mean_abs, sign
+from ..functional import channel_mean_abs, per_channel, sign
 
 
 def holds(state_dict: Mapping[str, Any], name: str, value: Tensor) -> bool:
@@ -161,7 +161,7 @@ class WeightQuantizer(Quantizer):
     def forward(self, weight: Tensor) -> Tensor:
         """The quantized weight in training, differentiable, of the latent weight's shape."""
         codes, scale = self.codes(weight)
-        return codes if scale is None else codes * scale.view(-1, *[1] * (weight.dim() - 1))
+        return codes if scale is None else codes * per_channel(scale, weight)
 
     @property
     def codes_learn(self) -> bool:

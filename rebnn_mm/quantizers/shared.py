@@ -100,11 +100,11 @@ class BinaryRSign(BinaryApproxSign):
         >>> after_relu = torch.tensor([[0., 3.], [4., 5.]])
         >>> rsign(after_relu)
         tensor([[1., 1.],
-                [1., 1.]], grad_fn=<_SignApproxBackward>)
+                [1., 1.]], grad_fn=<_SmoothSignBackward>)
         >>> rsign.calibrate(after_relu)
         >>> rsign(after_relu)
         tensor([[-1., -1.],
-                [ 1.,  1.]], grad_fn=<_SignApproxBackward>)
+                [ 1.,  1.]], grad_fn=<_SmoothSignBackward>)
     """
 
     def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = 'zero') -> None:

@@ -87,7 +87,7 @@ def test_a_step_of_training_and_an_exact_file(tmp_path):
     loss = sum(sum(value) if isinstance(value, list) else value for value in losses.values())
     loss.backward()
     optimizer.step()
-    assert loss.isfinite() and all(layer.counts.steps == 1 for layer in resilient.layers)
+    assert loss.isfinite() and all(layer.steps == 1 for layer in resilient.layers)
     resilient.detach()
     path = tmp_path / 'nano.onnx'
     image = np.random.default_rng(0).integers(0, 255, (64, 96, 3), dtype=np.uint8)

@@ -239,7 +239,7 @@ def flips_of_stock_network(name, optimizer, steps, **conv):
             labels = torch.randint(0, 4, (8,), generator=generator).tolist()
             samples = [DataSample().set_gt_label(label) for label in labels]
             wrapper.update_params(model.loss(images(), samples)['loss'])
-    return {layer.name: layer.counts.all_flips / layer.counts.weights for layer in resilient.layers}
+    return {layer.name: layer.all_flips / layer.weights for layer in resilient.layers}
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ def test_the_plan_of_the_page_holds(trained):
 def test_the_loop_trains_with_the_rule(trained):
     losses, layers = trained['losses'], trained['resilient'].layers
     assert len(losses) == 8 and sum(losses[4:]) < 0.9 * sum(losses[:4])
-    assert all(layer.counts.all_steps == 8 for layer in layers)
-    assert sum(int(layer.counts.all_flips) for layer in layers) > 0
+    assert all(layer.all_steps == 8 for layer in layers)
+    assert sum(int(layer.all_flips) for layer in layers) > 0
 
 
 def test_lightning_ends_with_the_same_weights(trained, folder):

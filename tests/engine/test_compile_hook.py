@@ -78,7 +78,7 @@ def counted(runner):
     """What the recorder has written, and the flips and steps that the rule has counted by layer."""
     lines = next(Path(runner.work_dir).rglob('binary_weights.jsonl')).read_text()
     rule = next(hook.resilient for hook in runner.hooks if hasattr(hook, 'resilient'))
-    return lines, [(layer.counts.all_flips, layer.counts.all_steps) for layer in rule.layers]
+    return lines, [(layer.all_flips, layer.all_steps) for layer in rule.layers]
 
 
 @pytest.mark.parametrize('kind', [*LAYERS[:10], *(pytest.param(kind, marks=pytest.mark.slow) for kind in LAYERS[10:])])

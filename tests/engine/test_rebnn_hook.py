@@ -277,7 +277,7 @@ def test_accumulation_in_the_optim_wrapper_gives_one_update_per_step(tmp_path):
     runner = trained(tmp_path / 'run', epochs=1, optim_wrapper=optim)
     hook = next(hook for hook in runner.hooks if isinstance(hook, ReBNNHook))
     # Four iterations are two optimizer steps; the last two iterations, one step, follow the last logged one.
-    assert sum(layer.counts.steps for layer in hook.resilient.layers) == 0
+    assert sum(layer.steps for layer in hook.resilient.layers) == 0
     state = runner.optim_wrapper.optimizer.state_dict()['state']
     assert state == {} or all('step' not in entry for entry in state.values())
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rebnn_mm.functional import bits
-from rebnn_mm.functional.bits import NEGATIVE, TRUE, WITHIN_ONE, layout, pack, unpack_mask, unpack_signs
+from rebnn_mm.functional.bits import NEGATIVE, TRUE, WITHIN_ONE, pack, unpack
 from rebnn_mm.functional.sign import sign
 
 ROOT = Path(__file__).parents[2]
@@ -39,15 +39,15 @@ def by_hand(flags):
 @pytest.mark.parametrize('what', [NEGATIVE, WITHIN_ONE, TRUE])
 def test_bits_of_values(what, shape, dtype):
     x = values(shape, dtype)
-    packed = pack(x, what)
+    packed, layout = pack(x, what)
     assert packed.tolist() == by_hand(plain(x, what).flatten())
-    assert torch.equal(unpack_mask(packed, layout(x)), plain(x, what))
+    assert torch.equal(unpack(packed, layout, torch.bool), plain(x, what))
 
 
 @pytest.mark.parametrize('dtype', [torch.float32, torch.bfloat16], ids=str)
 def test_signs_are_those_of_the_layers(dtype):
     x = values((2, 3, 5, 4), dtype)
-    found = unpack_signs(pack(x), layout(x), dtype)
+    found = unpack(*pack(x), dtype)
     assert found.dtype == dtype and torch.equal(found, sign(x))
 
 
@@ -57,8 +57,8 @@ def test_signs_are_those_of_the_layers(dtype):
 ])  # fmt: skip
 def test_every_layout_gives_its_own_values(prepare):
     x = prepare(values((2, 3, 5, 4)))
-    assert torch.equal(unpack_signs(pack(x), layout(x)), sign(x))
-    assert torch.equal(unpack_mask(pack(x, WITHIN_ONE), layout(x)), x.abs() <= 1)
+    assert torch.equal(unpack(*pack(x)), sign(x))
+    assert torch.equal(unpack(*pack(x, WITHIN_ONE), torch.bool), x.abs() <= 1)
 
 
 def test_pytorchs_operators_give_the_same_bytes(monkeypatch):
@@ -70,7 +70,7 @@ def test_pytorchs_operators_give_the_same_bytes(monkeypatch):
             return torch.device('meta')
 
     flags = values((5, 5)).flatten() < 0
-    expected = pack(flags, TRUE)
+    expected, _ = pack(flags, TRUE)
     monkeypatch.setattr(torch, 'arange', lambda *args, device=None, **kwargs: torch.tensor(range(8), **kwargs))
     assert torch.equal(bits._packed(flags.as_subclass(Elsewhere)).as_subclass(torch.Tensor), expected)
 
@@ -97,4 +97,4 @@ def test_tritons_kernels_in_their_interpreter():
 def test_the_kernels_have_run(monkeypatch):
     x = values((3, 50))
     monkeypatch.setattr(bits, '_packed', None)
-    assert torch.equal(unpack_signs(pack(x), layout(x)), sign(x))
+    assert torch.equal(unpack(*pack(x)), sign(x))

@@ -138,7 +138,12 @@ def test_wrong_bits_are_refused(monkeypatch):
     assert skipped.state == 'skipped' and len(found) == 10 and failed(found) == [found[-1]]
     assert found[-1].state == 'measured'
     pack = bits.pack
-    monkeypatch.setattr(bits, 'pack', lambda x, what=0, *shift: pack(x, what, *shift) ^ (what == bits.WITHIN_ONE))
+
+    def wrong(x, what=bits.NEGATIVE):
+        packed, layout = pack(x, what)
+        return packed ^ (what == bits.WITHIN_ONE), layout
+
+    monkeypatch.setattr(bits, 'pack', wrong)
     assert len([f for f in run_part('bits', 'cpu') if f.state == 'failed']) == 9
 
 

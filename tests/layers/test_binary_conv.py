@@ -314,14 +314,23 @@ def test_a_layer_without_memory_takes_the_tensors_of_a_checkpoint(kind):
     assert torch.equal(layer.eval()(x), source.eval()(x))
 
 
+@pytest.mark.parametrize('bias', [False, True])
 @pytest.mark.parametrize('fuse', [fuse_conv_bn, lambda net: fuse_conv_bn_eval(net.conv, net.bn)])
-def test_folding_a_norm_is_refused_where_it_happens(fuse):
+def test_folding_a_norm_is_refused_where_it_happens(fuse, bias):
     net = nn.Sequential()
-    net.conv, net.bn = ReBNNConv2d(8, 8, 3, bias=False), nn.BatchNorm2d(8)
+    net.conv, net.bn = ReBNNConv2d(8, 8, 3, bias=bias), nn.BatchNorm2d(8)
+    nn.init.uniform_(net.bn.weight, -1, 1)
     with pytest.raises(
         RuntimeError, match=r"ReBNNConv2d 'conv': is given a bias, as fuse_conv_bn.*load the model again"
     ):
         fuse(net.eval())
+
+
+def test_other_weights_may_come_with_a_bias():
+    conv, other = ReBNNConv2d(8, 8, 3), ReBNNConv2d(8, 8, 3)
+    for source in (conv, other):
+        conv.weight, conv.bias = nn.Parameter(source.weight.detach().clone()), nn.Parameter(torch.ones(8))
+    assert torch.equal(conv.weight, other.weight) and conv.bias.sum() == 8
 
 
 def test_efficient_conv_bn_eval_is_refused():
