@@ -31,7 +31,8 @@ from .operators import DOMAIN
 from .options import Options
 from .packed_layers import ChannelAffine, PackedLayer
 from .packing import unpack_bits
-from .passes import Compact
+from .passes import Compact, FoldFactors
+from .passes.fold_factors import BLOCKS
 from .rewriting import rewritten
 from .tasks import TEXT, Task, graph_of, task_of
 from .two_valued import two_values_of
@@ -78,6 +79,12 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
             )
     model.eval()
     stored = constants(file)
+    for place, scale in list(stored.items()):
+        if len(place) == 3 and BLOCKS.get(place[1]) == int(place[2]) and (scale < 0).any():
+            # the product with the norm's factor, which is 1; a scale has no sign
+            factor = (*place[:2], str(int(place[2]) + 1))
+            sign = np.where(scale < 0, -1, 1).astype(np.float32)
+            stored[place], stored[factor] = np.abs(scale), stored[factor] * sign
     probe = pack(model)
     _number(probe.model, model)
     fast = any(node.op_type in ('RealRoiAlign', 'RealStem') for node in file.graph.node)
@@ -85,11 +92,15 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
     for fused in (True, False):
         options = Options(fast=fast, fused=fused)
         places = constants(_graph(probe, task, options, size))
+        # with --fast a block may have the bias of its shortcut's convolution
+        folded = [place for place in places if fast and '.bias' in place[0] and place not in stored]
+        stored |= {place: np.zeros_like(places[place]) for place in folded}
         missing = [place for place, value in places.items() if place not in stored or stored[place].size != value.size]
         unknown = [place for place in stored if place not in places]
         if not missing and not unknown:
             break
         reason = 'has no constant of that size' if missing else 'has a constant that the network has not'
+        stored = {place: value for place, value in stored.items() if place not in folded}
         wrong.append(f'the file {reason}, {" ".join([*missing, *unknown][0])}, so it is of another network.')
     else:
         raise RebnnError(wrong[0])
@@ -156,7 +167,8 @@ def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | 
 
 def _graph(packed: PackedModel, task: Task, options: Options, size: tuple[int, int]) -> onnx.ModelProto:
     graph = graph_of(packed.model, task, torch.zeros(1, image_channels(packed.model), *size))
-    return rewritten(graph, *(step for step in passes_of(task, options) if not isinstance(step, Compact)))
+    steps = (step for step in passes_of(task, options) if not isinstance(step, Compact | FoldFactors))
+    return rewritten(graph, *steps)
 
 
 def _number(packed: nn.Module, model: nn.Module) -> None:

@@ -72,6 +72,30 @@ def test_a_file_with_more_than_the_network_is_refused(pair):
         unpack(fewer, packed(pair[0]))
 
 
+class WithStem(Small):
+    """A stem that --fast joins, and a binary block whose shortcut has a convolution with a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 16, 7, stride=2, padding=3, bias=False)
+        self.beside = nn.Sequential(nn.Conv2d(16, 16, 1, bias=False), nn.BatchNorm2d(16))
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.norm1(self.first(x))), 3, 2, 1)
+        x = self.act(self.norm2(self.conv(x)) + self.beside(x))
+        return self.last(x.mean(dim=(2, 3)))
+
+
+def test_one_with_folded_factors_and_biases_comes_back():
+    trained, again = lively(WithStem()), WithStem()
+    with torch.no_grad():
+        trained.norm2.weight[::2] *= -1
+    file = packed(trained, Options(fast=True))
+    assert 'conv.add_bias' in {tensor.name for tensor in file.graph.initializer}
+    assert unpack(again, file) == []
+    assert torch.allclose(outputs(again), outputs(trained), rtol=0, atol=1e-5)
+
+
 class TwoLevels(Small):
     """One predictor for two maps, each with a factor of its own, and one of a single channel, as ATSS has them."""
 

@@ -272,6 +272,15 @@ def test_example_of_the_page_prints_what_the_page_says(plain, tmp_path):
     assert subprocess.run(['./example'], cwd=tmp_path, capture_output=True, text=True, check=True).stdout == printed
 
 
+def test_the_kernels_for_aarch64_compile():
+    """The rest of their tests is slow; without this one a change of the kernels' list could break them unseen."""
+    sources = [path for path in RUNTIME.glob('src/*.cpp') if re.search('neon|aarch64', path.read_text().lower())]
+    assert {path.stem for path in sources} >= {'isa', 'neon', 'real_neon', 'stem', 'stem_half_neon'}
+    flags = ['-std=c++17', '-fsyntax-only', '-march=armv8.2-a+fp16', '-Wno-psabi', f'-I{RUNTIME / "include"}']
+    done = subprocess.run([tool('aarch64-linux-gnu-g++'), *flags, *sources], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.slow
 def test_a_board_gets_the_kernels_of_its_slowest_core(tmp_path):
     compilers = [
