@@ -227,9 +227,8 @@ def test_an_unpacked_network_learns(pair):
 @pytest.mark.parametrize(
     ('name', 'config', 'sure'),
     [
-        ('blood-cells', 'faster_rcnn_r18_rebnn_taught_bccd', 0.9),
-        ('blood-cells-int8', 'faster_rcnn_r18_rebnn_taught_bccd', 0.9),
-        ('blood-cells-atss', 'atss_r18_rebnn_taught_bccd', 0.55),
+        ('blood-cells-tiny', 'one_bit/tiny_taught_bccd', 0.6),
+        ('blood-cells', 'bccd/faster_rcnn_r18_rebnn_taught_bccd', 0.9),
     ],
 )
 def test_the_zoos_detector_comes_back(name, config, sure):
@@ -244,7 +243,7 @@ def test_the_zoos_detector_comes_back(name, config, sure):
     from rebnn_mm.export.preprocess import preprocessing
     from rebnn_mm.export.tasks import task_of, torch_outputs
 
-    cfg = get_config(f'rebnn_mm::bccd/{config}.py')
+    cfg = get_config(f'rebnn_mm::{config}.py')
     init_default_scope('mmdet')
     model = MODELS.build(cfg.model)
     assert unpack(model, onnx.load(zoo_path(name))) == []
