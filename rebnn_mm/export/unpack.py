@@ -26,11 +26,13 @@ from rebnn_mm.quantizers.base import ActivationQuantizer, WeightQuantizer
 from .convert import PackedModel, pack
 from .detection.traced_parts import image_channels
 from .exporter import passes_of
+from .metadata import is_blocked
 from .operators import DOMAIN
 from .options import Options
 from .packed_layers import ChannelAffine, PackedLayer
 from .packing import unpack_bits
-from .passes import Compact
+from .passes import Compact, FoldFactors
+from .passes.fold_factors import BLOCKS
 from .rewriting import rewritten
 from .tasks import TEXT, Task, graph_of, task_of
 from .two_valued import two_values_of
@@ -79,11 +81,12 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
     stored = constants(file)
     probe = pack(model)
     _number(probe.model, model)
-    fast = any(node.op_type in ('RealRoiAlign', 'RealStem') for node in file.graph.node)
+    fast = is_blocked(file) or any(node.op_type in ('RealRoiAlign', 'RealStem') for node in file.graph.node)
+    folded = fast and _folded(stored)
     wrong = []
     for fused in (True, False):
         options = Options(fast=fast, fused=fused)
-        places = constants(_graph(probe, task, options, size))
+        places = constants(_graph(probe, task, options, size, folded))
         missing = [place for place, value in places.items() if place not in stored or stored[place].size != value.size]
         unknown = [place for place in stored if place not in places]
         if not missing and not unknown:
@@ -94,7 +97,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
         raise ValueError(wrong[0])
     found = _read_back(probe.model, places, stored)
     left = _fill(model, probe, found, stored)
-    _check(constants(_graph(pack(model), task, options, size)), stored)
+    _check(constants(_graph(pack(model), task, options, size, folded)), stored)
     return left
 
 
@@ -153,9 +156,16 @@ def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | 
     return ((first.astype(np.int64) - zero.reshape(shape)) * scale.reshape(shape)).astype(np.float32)
 
 
-def _graph(packed: PackedModel, task: Task, options: Options, size: tuple[int, int]) -> onnx.ModelProto:
+def _folded(stored: Mapping[Place, NDArray]) -> bool:
+    """Whether every block has one factor per channel; files of ``--fast`` had two at first."""
+    blocks = [place[:2] for place in stored if len(place) == 3 and place[1] in BLOCKS]
+    return all((stored.get((*block, str(BLOCKS[block[1]] + 1)), np.zeros(1)) == 1).all() for block in blocks)
+
+
+def _graph(packed: PackedModel, task: Task, options: Options, size: tuple[int, int], folded: bool) -> onnx.ModelProto:
     graph = graph_of(packed.model, task, torch.zeros(1, image_channels(packed.model), *size))
-    return rewritten(graph, *(step for step in passes_of(task, options) if not isinstance(step, Compact)))
+    left_out = Compact if folded else (Compact, FoldFactors)
+    return rewritten(graph, *(step for step in passes_of(task, options) if not isinstance(step, left_out)))
 
 
 def _number(packed: nn.Module, model: nn.Module) -> None:
@@ -217,6 +227,18 @@ def _read_back(
             found[name] = part.back(stored[part.place])
     affines = {name: part for name, part in packed.named_modules() if isinstance(part, ChannelAffine)}
     for name, tensor in tensors.items():
+        if name in found or not name.endswith('.scale'):
+            continue
+        for norm, affine in affines.items():
+            if len(affine.mul) != len(tensor) or f'{norm}.mul' in found:
+                continue
+            # --fast has multiplied the two; a scale is positive
+            both = find(tensor * affine.mul.numpy())
+            if both:
+                factor = both.back(stored[both.place])
+                found[name], found[f'{norm}.mul'] = np.abs(factor), np.where(factor < 0, -1, 1)
+                break
+    for name, tensor in tensors.items():
         if name in found or not name.endswith('.weight'):
             continue
         bias = tensors.get(f'{name.removesuffix("weight")}bias', np.float32(0))
@@ -226,10 +248,15 @@ def _read_back(
                 continue
             # the norm has moved into the layer in front, where it stays
             weight = find(tensor * mul.reshape(-1, *[1] * (tensor.ndim - 1)))
-            sums = find(bias * mul + add) if weight else None
-            if weight and sums:
-                found[name] = weight.back(stored[weight.place])
-                found[f'{norm}.mul'], found[f'{norm}.add'] = np.ones_like(mul), sums.back(stored[sums.place])
+            total = bias * mul + add
+            # --fast has moved what a shortcut adds into the norm of its block, where it stays
+            blocks = {other: part.add.numpy() for other, part in affines.items() if len(part.add) == len(add)}
+            sums = {norm: total, **{other: total + there for other, there in blocks.items() if other != norm}}
+            end = next(((place, at) for place, value in sums.items() if (at := find(value))), None) if weight else None
+            if weight and end:
+                found[name], found[f'{norm}.mul'] = weight.back(stored[weight.place]), np.ones_like(mul)
+                found[f'{norm}.add'] = np.zeros_like(add)
+                found[f'{end[0]}.add'] = end[1].back(stored[end[1].place])
                 if bias.ndim:
                     found[f'{name.removesuffix("weight")}bias'] = np.zeros_like(mul)
                 break

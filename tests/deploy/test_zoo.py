@@ -87,7 +87,9 @@ def test_with_the_library_and_without_it_only_rounding_differs(card):
 
 
 def test_another_name_is_one_sentence():
-    with pytest.raises(ModelFileError, match=r"^the zoo has no 'blood_cells', only blood-cells-tiny, .*; did you mean"):
+    with pytest.raises(
+        ModelFileError, match=r"^the zoo has no 'blood_cells', only blood-cells-tiny, .*; did you mean"
+    ):
         load('zoo:blood_cells')
 
 
