@@ -1,6 +1,6 @@
-# Whether rebnn new-config should take the family first: tiny on the photographs on which ATSS was far behind two stages,
-# in data/kangaroo with the layout of data/bccd. What differs is what differs in signs_kangaroo.py; the rows to compare
-# with are those of detectors_kangaroo.py.
+# Whether rebnn new-config should take the family first: tiny on the photographs on which ATSS was far behind two
+# stages, in data/kangaroo with the layout of data/bccd. What differs is what differs in signs_kangaroo.py; the rows to
+# compare with are those of detectors_kangaroo.py.
 _base_ = './one_bit_bccd.py'
 
 title = 'A detector designed for one bit, kangaroos (unit: 48 epochs)'

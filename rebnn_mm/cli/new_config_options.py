@@ -68,7 +68,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--base',
         default=next(iter(BASES)),
-        help='detector to start from: two-stage; tiny, nano or small, of one stage and designed for one bit, which are '
+        help='detector to start from: two-stage; tiny, nano or small, of one stage and designed for one bit, so '
         'faster; or a config; default: %(default)s',
     )
     for split in ('train', 'val', 'test'):

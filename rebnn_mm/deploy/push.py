@@ -47,7 +47,7 @@ def _read_card(path: Path) -> Mapping[str, Any]:
         raise ModelFileError(f'--card {path} cannot be read ({first_sentence(error)})') from None
     if not isinstance(card, dict):
         raise ModelFileError(
-            f'--card {path} must hold a JSON object, such as rebnn zoo blood-cells-tiny --json prints'
+            f'--card {path} must hold a JSON object, such as rebnn zoo blood-cells --json prints'
         )
     return card
 

@@ -251,8 +251,10 @@ def _read_back(
             total = bias * mul + add
             # --fast has moved what a shortcut adds into the norm of its block, where it stays
             blocks = {other: part.add.numpy() for other, part in affines.items() if len(part.add) == len(add)}
-            sums = {norm: total, **{other: total + there for other, there in blocks.items() if other != norm}}
-            end = next(((place, at) for place, value in sums.items() if (at := find(value))), None) if weight else None
+            totals = {norm: total, **{other: total + there for other, there in blocks.items() if other != norm}}
+            end = (
+                next(((place, at) for place, value in totals.items() if (at := find(value))), None) if weight else None
+            )
             if weight and end:
                 found[name], found[f'{norm}.mul'] = weight.back(stored[weight.place]), np.ones_like(mul)
                 found[f'{norm}.add'] = np.zeros_like(add)
