@@ -46,9 +46,7 @@ def _read_card(path: Path) -> Mapping[str, Any]:
     except (OSError, ValueError) as error:
         raise ModelFileError(f'--card {path} cannot be read ({first_sentence(error)})') from None
     if not isinstance(card, dict):
-        raise ModelFileError(
-            f'--card {path} must hold a JSON object, such as rebnn zoo blood-cells --json prints'
-        )
+        raise ModelFileError(f'--card {path} must hold a JSON object, such as rebnn zoo blood-cells --json prints')
     return card
 
 
