@@ -84,7 +84,7 @@ def learn_blood_cells(work_dir: Path, options: list[str]) -> list[tuple[str, Pat
 
 
 def show(scores: dict[str, float], checkpoint: Path, packed: list[dict[str, Any]]) -> None:
-    """The table at the end: what was trained here, packed files, and the figures of the real-valued twin."""
+    """The table at the end: what was trained here, packed files, and the figures of their full-precision rival."""
     table = Table('', 'AP', 'ms', 'MB', title='72 photographs that none of them has seen')
     ap, ms = 100 * scores.get('coco/bbox_mAP', 0), 1000 * (scores['time'] - scores['data_time'])
     table.add_row('this one, in PyTorch', f'{ap:.1f}', f'{ms:.0f}', f'{checkpoint.stat().st_size / 1e6:.1f}')
@@ -92,10 +92,10 @@ def show(scores: dict[str, float], checkpoint: Path, packed: list[dict[str, Any]
         table.add_row(point['label'], *(f'{point[key]:.{digits}f}' for key, digits in NUMBERS.items()))
     page = (ROOT / 'docs/choose.md').read_text(encoding='utf-8')
     page = page[page.index('<!-- begin choice -->') : page.index('<!-- end choice -->')]
-    for label, *numbers in (line.strip('| ').split(' | ') for line in page.splitlines() if line.startswith('| fp32')):
-        table.add_row(f'real-valued twin, {label} *', *(number.strip('*') for number in numbers))
+    for label, *numbers in (line.strip('| ').split(' | ') for line in page.splitlines() if line.startswith('| YOLOX')):
+        table.add_row(f'{label} *', *(number.strip('*') for number in numbers))
     Console(width=100).print(table)
-    print('* trained for 48 epochs, those of a teacher counted. The figures of the twin are those of docs/choose.md,')
+    print('* trained for 48 epochs, those of a teacher counted. The figures of YOLOX are those of docs/choose.md,')
     print('  perhaps of another machine.')
 
 
@@ -133,7 +133,7 @@ def draw_cells(panels: Any, detector: Any) -> None:
         boxes[box['image_id']].append(box)
     first = max(about['images'], key=lambda e: (len({b['category_id'] for b in boxes[e['id']]}), len(boxes[e['id']])))
     picture = Image.open(folder / dataset.data_prefix.img / first['file_name'])
-    found = detector(picture).at_least(0.5)
+    found = detector(picture).at_least(0.3)
     ids = [category['id'] for category in about['categories']]
     corners = np.array([box['bbox'] for box in boxes[first['id']]], np.float32)
     corners[:, 2:] += corners[:, :2]

@@ -1,7 +1,7 @@
 """Answer images over HTTP with what a packed model finds in them.
 
     pip install 'rebnn_mm[serve]'
-    python demo/serve.py zoo:blood-cells
+    python demo/serve.py zoo:blood-cells-tiny
     curl --data-binary @photo.jpg http://127.0.0.1:8000/
 
 The answer is that of ``rebnn run --json``. Images that come while the network works go through it together afterwards.

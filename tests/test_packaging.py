@@ -222,7 +222,7 @@ def test_board_wheel(tmp_path):
     installed = tmp_path / 'installed'
     check_board_wheel(wheel, 'x86_64', installed)
     assert operators_work(installed)
-    done = command_of(installed, 'run', 'zoo:blood-cells', 'zoo:BloodImage_00021.jpg', '--json', cwd=tmp_path)
+    done = command_of(installed, 'run', 'zoo:blood-cells-tiny', 'zoo:BloodImage_00021.jpg', '--json', cwd=tmp_path)
     assert done.returncode == 0 and len(json.loads(done.stdout)) > 10, done.stderr
     done = command_of(installed, 'train', 'mine.py', cwd=tmp_path)
     assert 'needs the whole of rebnn_mm; what is installed here only runs packed models' in done.stderr

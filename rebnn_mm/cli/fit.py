@@ -1,6 +1,7 @@
 """Train a 1-bit detector on a folder of images with boxes, from the config to one packed file that is compared.
 
     rebnn fit my_images
+    rebnn fit my_images --base tiny
     rebnn fit my_images --no-teacher --epochs 12
 
 It runs the commands that it prints, each of which works by itself: new-config, train (the full-precision teacher, then
@@ -21,7 +22,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rebnn_mm.cli.new_config_options import BASE, TAUGHT, add_options
+from rebnn_mm.cli.new_config_options import add_options, named_base
 from rebnn_mm.errors import INTERRUPTED, RebnnError, report_errors
 
 if TYPE_CHECKING:
@@ -40,15 +41,16 @@ COLUMNS = {'1 bit': '1 bit, packed', 'fp32, int8': 'teacher, int8', 'fp32': 'tea
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('data', type=Path, help='folder with images and annotations (COCO, VOC, YOLO or CSV)')
-    add_options(parser, TAUGHT).add_argument(
+    add_options(parser)
+    parser.add_argument(
         '--no-teacher',
-        dest='base',
-        action='store_const',
-        const=BASE,
+        dest='taught',
+        action='store_false',
+        default=None,
         help='train the 1-bit detector alone: half the time, and less accurate',
     )
     parser.add_argument('--amp', action='store_true', help='train in mixed precision, as rebnn train --amp')
-    return parser.parse_args()
+    return named_base(parser, parser.parse_args(), taught=True)
 
 
 @report_errors
@@ -102,7 +104,7 @@ def write(args: argparse.Namespace) -> list[Path]:
     there = [path for path in (teacher, out) if path.is_file()]
     if out in there and not all(map(written_here, there)):
         print(f'config: {out} is kept as it was edited; options for a new one have no effect')
-        return there if args.base != BASE else [out]
+        return [out] if args.taught is False else there
     return write_configs(args, PATIENCE)
 
 

@@ -6,6 +6,8 @@
     rebnn new-config --data my_images --out my.py --taught
     rebnn train my_teacher.py && rebnn train my.py
 
+    rebnn new-config --data my_images --out my.py --base tiny --taught
+
     rebnn new-config --data my_images --out my.py --taught --start classifier.pth
 
 The folder holds images and JSON files of COCO's form, XML files of VOC, labels of YOLO or CSV files, at any depth.
@@ -19,8 +21,11 @@ from pathlib import Path
 
 from rebnn_mm.deploy.run import positive
 
-BASE = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py'
-TAUGHT = 'rebnn_mm::bccd/faster_rcnn_r18_rebnn_taught_bccd.py'
+BASES = {
+    'two-stage': 'rebnn_mm::bccd/faster_rcnn_r18_rebnn{}_bccd.py',
+    **{size: f'rebnn_mm::one_bit/{size}{{}}_bccd.py' for size in ('tiny', 'nano', 'small')},
+}
+"""Our detectors by name, the default first: without a teacher, and with ``_taught`` filled in."""
 
 STEPS = 1200
 """As many steps as the detectors of this project are trained from scratch with."""
@@ -30,23 +35,42 @@ def parse_args() -> argparse.Namespace:
     """Parse the arguments or print the help, apart from what does the work, whose imports take seconds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--data', type=Path, required=True, help='folder with images and annotations')
-    kind = add_options(parser, BASE)
-    kind.add_argument(
+    add_options(parser)
+    parser.add_argument(
         '--taught',
-        dest='base',
-        action='store_const',
-        const=TAUGHT,
+        action='store_true',
+        default=None,
         help='write two configs, a full-precision teacher and the 1-bit detector that it starts and teaches: more '
         'accurate, for twice the training',
     )
-    return parser.parse_args()
+    return named_base(parser, parser.parse_args(), taught=False)
 
 
-def add_options(parser: argparse.ArgumentParser, base: str) -> argparse._MutuallyExclusiveGroup:
-    """Add what is chosen about a config, and return the group of ``--base``, for flags that stand for one."""
+def named_base(parser: argparse.ArgumentParser, args: argparse.Namespace, taught: bool) -> argparse.Namespace:
+    """Fill in the config that a name given as ``--base`` stands for.
+
+    Args:
+        parser: refuses a flag for or against a teacher where ``--base`` is a config, which has one or has not.
+        args: of this parser, with ``base`` and ``taught``.
+        taught: whether there is a teacher where no flag says so.
+    """
+    if args.base in BASES:
+        args.base = BASES[args.base].format('_taught' if (taught if args.taught is None else args.taught) else '')
+    elif args.taught is not None:
+        names = ', '.join(BASES)
+        parser.error(f'--{"taught" if args.taught else "no-teacher"} goes with {names}; {args.base} itself says it.')
+    return args
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is chosen about a config."""
     parser.add_argument('--out', type=Path, help='config to write; default: <folder name>.py here')
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument('--base', default=base, help='detector to start from; default: %(default)s')
+    parser.add_argument(
+        '--base',
+        default=next(iter(BASES)),
+        help='detector to start from: two-stage; tiny, nano or small, of one stage and designed for one bit, so '
+        'faster; or a config; default: %(default)s',
+    )
     for split in ('train', 'val', 'test'):
         parser.add_argument(f'--{split}', type=Path, help=f"COCO's or CSV file for {split}, if not its name")
     parser.add_argument(
@@ -76,4 +100,3 @@ def add_options(parser: argparse.ArgumentParser, base: str) -> argparse._Mutuall
         help='train on images without a box as well, which teach what is no object; default: yes',
     )
     parser.add_argument('--epochs', type=positive, help=f'default: as many as make {STEPS} steps')
-    return kind

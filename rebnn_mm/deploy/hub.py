@@ -86,7 +86,7 @@ def save_pretrained(
         source: path or bytes of the model.
         metadata: what it says about itself.
         folder: made if it does not exist.
-        card: what is to be said of it, by the keys of the zoo's cards (``rebnn zoo blood-cells --json``) and
+        card: what is to be said of it, by the keys of the zoo's cards (``rebnn zoo blood-cells-tiny --json``) and
             ``licence``; None for the zoo's own card where the model is of the zoo.
 
     Raises:

@@ -1,6 +1,6 @@
 """The command ``rebnn-run``: what a packed model finds in an image or in a text.
 
-rebnn-run zoo:blood-cells zoo:BloodImage_00021.jpg --out painted.png
+rebnn-run zoo:blood-cells-tiny zoo:BloodImage_00021.jpg --out painted.png
 rebnn-run resnet18.onnx cat.jpg
 rebnn-run sst2.onnx "a gorgeous, witty, seductive movie"
 rebnn-run faster_rcnn.onnx street.jpg --out street_boxes.jpg --score-thr 0.5

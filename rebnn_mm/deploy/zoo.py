@@ -1,8 +1,8 @@
 """The trained models that come along: ``rebnn zoo`` lists them, ``zoo:<name>`` names one wherever a file is asked for.
 
 rebnn zoo
-rebnn zoo blood-cells
-rebnn run zoo:blood-cells zoo:BloodImage_00021.jpg --out painted.png
+rebnn zoo blood-cells-tiny
+rebnn run zoo:blood-cells-tiny zoo:BloodImage_00021.jpg --out painted.png
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def cards() -> tuple[Card, ...]:
 
     Example:
         >>> [card['name'] for card in cards()]
-        ['blood-cells', 'blood-cells-int8', 'blood-cells-atss', 'cifar10-resnet20']
+        ['blood-cells-tiny', 'blood-cells-nano', 'blood-cells', 'cifar10-resnet20']
     """
     return tuple(json.loads((FOLDER / 'cards.json').read_text(encoding='utf-8')))
 

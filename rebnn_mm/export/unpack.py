@@ -27,6 +27,7 @@ from ..errors import RebnnError
 from .convert import PackedModel, pack
 from .detection.traced_parts import image_channels
 from .exporter import passes_of
+from .metadata import is_blocked
 from .operators import DOMAIN
 from .options import Options
 from .packed_layers import ChannelAffine, PackedLayer
@@ -79,34 +80,25 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
             )
     model.eval()
     stored = constants(file)
-    for place, scale in list(stored.items()):
-        if len(place) == 3 and BLOCKS.get(place[1]) == int(place[2]) and (scale < 0).any():
-            # the product with the norm's factor, which is 1; a scale has no sign
-            factor = (*place[:2], str(int(place[2]) + 1))
-            sign = np.where(scale < 0, -1, 1).astype(np.float32)
-            stored[place], stored[factor] = np.abs(scale), stored[factor] * sign
     probe = pack(model)
     _number(probe.model, model)
-    fast = any(node.op_type in ('RealRoiAlign', 'RealStem') for node in file.graph.node)
+    fast = is_blocked(file) or any(node.op_type in ('RealRoiAlign', 'RealStem') for node in file.graph.node)
+    folded = fast and _folded(stored)
     wrong = []
     for fused in (True, False):
         options = Options(fast=fast, fused=fused)
-        places = constants(_graph(probe, task, options, size))
-        # with --fast a block may have the bias of its shortcut's convolution
-        folded = [place for place in places if fast and '.bias' in place[0] and place not in stored]
-        stored |= {place: np.zeros_like(places[place]) for place in folded}
+        places = constants(_graph(probe, task, options, size, folded))
         missing = [place for place, value in places.items() if place not in stored or stored[place].size != value.size]
         unknown = [place for place in stored if place not in places]
         if not missing and not unknown:
             break
         reason = 'has no constant of that size' if missing else 'has a constant that the network has not'
-        stored = {place: value for place, value in stored.items() if place not in folded}
         wrong.append(f'the file {reason}, {" ".join([*missing, *unknown][0])}, so it is of another network.')
     else:
         raise RebnnError(wrong[0])
     found = _read_back(probe.model, places, stored)
     left = _fill(model, probe, found, stored)
-    _check(constants(_graph(pack(model), task, options, size)), stored)
+    _check(constants(_graph(pack(model), task, options, size, folded)), stored)
     return left
 
 
@@ -165,10 +157,16 @@ def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | 
     return ((first.astype(np.int64) - zero.reshape(shape)) * scale.reshape(shape)).astype(np.float32)
 
 
-def _graph(packed: PackedModel, task: Task, options: Options, size: tuple[int, int]) -> onnx.ModelProto:
+def _folded(stored: Mapping[Place, NDArray]) -> bool:
+    """Whether every block has one factor per channel; files of ``--fast`` had two at first."""
+    blocks = [place[:2] for place in stored if len(place) == 3 and place[1] in BLOCKS]
+    return all((stored.get((*block, str(BLOCKS[block[1]] + 1)), np.zeros(1)) == 1).all() for block in blocks)
+
+
+def _graph(packed: PackedModel, task: Task, options: Options, size: tuple[int, int], folded: bool) -> onnx.ModelProto:
     graph = graph_of(packed.model, task, torch.zeros(1, image_channels(packed.model), *size))
-    steps = (step for step in passes_of(task, options) if not isinstance(step, Compact | FoldFactors))
-    return rewritten(graph, *steps)
+    left_out = Compact if folded else (Compact, FoldFactors)
+    return rewritten(graph, *(step for step in passes_of(task, options) if not isinstance(step, left_out)))
 
 
 def _number(packed: nn.Module, model: nn.Module) -> None:
@@ -230,6 +228,18 @@ def _read_back(
             found[name] = part.back(stored[part.place])
     affines = {name: part for name, part in packed.named_modules() if isinstance(part, ChannelAffine)}
     for name, tensor in tensors.items():
+        if name in found or not name.endswith('.scale'):
+            continue
+        for norm, affine in affines.items():
+            if len(affine.mul) != len(tensor) or f'{norm}.mul' in found:
+                continue
+            # --fast has multiplied the two; a scale is positive
+            both = find(tensor * affine.mul.numpy())
+            if both:
+                factor = both.back(stored[both.place])
+                found[name], found[f'{norm}.mul'] = np.abs(factor), np.where(factor < 0, -1, 1)
+                break
+    for name, tensor in tensors.items():
         if name in found or not name.endswith('.weight'):
             continue
         bias = tensors.get(f'{name.removesuffix("weight")}bias', np.float32(0))
@@ -239,10 +249,17 @@ def _read_back(
                 continue
             # the norm has moved into the layer in front, where it stays
             weight = find(tensor * mul.reshape(-1, *[1] * (tensor.ndim - 1)))
-            sums = find(bias * mul + add) if weight else None
-            if weight and sums:
-                found[name] = weight.back(stored[weight.place])
-                found[f'{norm}.mul'], found[f'{norm}.add'] = np.ones_like(mul), sums.back(stored[sums.place])
+            total = bias * mul + add
+            # --fast has moved what a shortcut adds into the norm of its block, where it stays
+            blocks = {other: part.add.numpy() for other, part in affines.items() if len(part.add) == len(add)}
+            totals = {norm: total, **{other: total + there for other, there in blocks.items() if other != norm}}
+            end = (
+                next(((place, at) for place, value in totals.items() if (at := find(value))), None) if weight else None
+            )
+            if weight and end:
+                found[name], found[f'{norm}.mul'] = weight.back(stored[weight.place]), np.ones_like(mul)
+                found[f'{norm}.add'] = np.zeros_like(add)
+                found[f'{end[0]}.add'] = end[1].back(stored[end[1].place])
                 if bias.ndim:
                     found[f'{name.removesuffix("weight")}bias'] = np.zeros_like(mul)
                 break

@@ -17,17 +17,18 @@ from rich.console import Console
 pytest.importorskip('mmdet')
 
 from rebnn_mm.cli import fit
-from rebnn_mm.cli.new_config_options import BASE, TAUGHT
+from rebnn_mm.cli.new_config_options import BASES
 from rebnn_mm.errors import RebnnError
 from tests.scripts import ROOT, environment, run_script
 
 FORMS = ROOT / 'tests' / 'datasets' / 'forms'
 SMALL = ('--size', 96, 64, '--epochs', 1)
+ALONE = dict(base=BASES['two-stage'].format(''), taught=False)
 
 
 def options(data: Path, **changes: object) -> argparse.Namespace:
     nothing = dict.fromkeys(('out', 'train', 'val', 'test', 'start', 'augment'))
-    given = dict(base=TAUGHT, size=(96, 64), epochs=2, negatives=True)
+    given = dict(base=BASES['two-stage'].format('_taught'), taught=None, size=(96, 64), epochs=2, negatives=True)
     return argparse.Namespace(data=data, **nothing | given | changes)
 
 
@@ -38,7 +39,7 @@ def test_the_configs_keep_the_best_epoch_and_stop_early(tmp_path, monkeypatch):
     for config in map(Config.fromfile, configs):
         assert config.default_hooks.checkpoint.save_best == config.custom_hooks[-1].monitor
     assert config.model.teacher_checkpoint == 'work_dirs/yolo_roboflow_teacher/best.pth'
-    assert list(map(str, fit.write(options(FORMS / 'yolo_roboflow', base=BASE)))) == ['yolo_roboflow.py']
+    assert list(map(str, fit.write(options(FORMS / 'yolo_roboflow', **ALONE)))) == ['yolo_roboflow.py']
 
 
 def test_an_edited_config_is_kept(tmp_path, monkeypatch, capsys):
@@ -53,13 +54,13 @@ def test_an_edited_config_is_kept(tmp_path, monkeypatch, capsys):
 
 def test_what_is_trained_is_not_trained_again_and_another_config_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (config,) = fit.write(options(FORMS / 'yolo_roboflow', base=BASE))
+    (config,) = fit.write(options(FORMS / 'yolo_roboflow', **ALONE))
     folder = fit.work_dir_of(config)
     folder.mkdir(parents=True)
     (folder / 'finished.txt').write_text(f'{fit.digest_of(config)}\n')
     fit.train(config, amp=False)
     assert capsys.readouterr().out.strip().endswith('yolo_roboflow.py is trained: work_dirs/yolo_roboflow/best.pth')
-    fit.write(options(FORMS / 'yolo_roboflow', base=BASE, epochs=3))
+    fit.write(options(FORMS / 'yolo_roboflow', **ALONE, epochs=3))
     with pytest.raises(RebnnError, match='has a training of another yolo_roboflow.py, or of other labels. Remove it'):
         fit.train(config, amp=False)
 

@@ -14,15 +14,15 @@ from mmengine.registry import DATASETS, MODELS, TASK_UTILS, DefaultScope, init_d
 
 pytest.importorskip('mmdet')
 
-from rebnn_mm.cli import new_config
-from rebnn_mm.cli.new_config_options import BASE, TAUGHT
+from rebnn_mm.cli import fit, new_config
+from rebnn_mm.cli.new_config_options import BASES, parse_args
 from rebnn_mm.datasets.annotated_folder import Annotated
 from rebnn_mm.datasets.photo_places import Box, Photo
 from tests.scripts import ROOT, run_script
 
 SAMPLE = ROOT / 'demo' / 'coco_sample'
 ATSS = 'rebnn_mm::bccd/atss_r18_rebnn_taught_bccd.py'
-TINY = 'rebnn_mm::one_bit/tiny_taught_bccd.py'
+TAUGHT = (BASES['two-stage'].format('_taught'), ATSS, BASES['tiny'].format('_taught'))
 
 
 def write(out: Path, *arguments: object) -> Config:
@@ -126,8 +126,7 @@ def test_every_form_becomes_a_config_whose_data_mmdet_reads(form, tmp_path):
 
 @pytest.mark.parametrize(
     'base',
-    [BASE, *(pytest.param(base, marks=pytest.mark.slow) for base in (TAUGHT, ATSS))],
-    ids=['two stages', 'taught', 'one stage, taught'],
+    ['two-stage', 'tiny', *(pytest.param(base, marks=pytest.mark.slow) for base in TAUGHT)],
 )
 def test_images_without_a_box_are_trained_on(base, tmp_path, monkeypatch):
     torch.manual_seed(0)
@@ -236,7 +235,9 @@ def test_what_is_asked_for_goes_before(tmp_path):
 
 
 @pytest.mark.parametrize(
-    'kind', [['--taught'], ['--base', ATSS], ['--base', TINY]], ids=['two stages', 'one stage', 'designed for one bit']
+    'kind',
+    [['--taught'], ['--base', ATSS], *(['--base', size, '--taught'] for size in ('tiny', 'nano', 'small'))],
+    ids=' '.join,
 )
 def test_a_taught_detector_is_two_configs_that_fit(kind, tmp_path, capsys):
     student = write(tmp_path / 'mine.py', *kind)
@@ -350,10 +351,22 @@ def test_schedules_keep_their_form(given):
     assert Config.fromstring(text, '.py').param_scheduler[0] == {**once, 'begin': 11, 'end': 12}
 
 
-def test_a_taught_detector_has_a_base_of_its_own(tmp_path, capsys):
+@pytest.mark.parametrize('size', ['tiny', 'nano', 'small'])
+def test_a_detector_designed_for_one_bit_has_a_name(size, tmp_path):
+    cfg = write(tmp_path / 'mine.py', '--base', size)
+    base = Config.fromfile(ROOT / f'configs/one_bit/{size}_bccd.py')
+    assert cfg.model.backbone == base.model.backbone and cfg.model.bbox_head.num_classes == 53
+    assert [path.name for path in tmp_path.glob('*.py')] == ['mine.py']
+
+
+@pytest.mark.parametrize(
+    ('command', 'flag'), [(parse_args, ['--data', 'x', '--taught']), (fit.parse_args, ['x', '--no-teacher'])]
+)
+def test_a_config_says_itself_whether_it_has_a_teacher(command, flag, monkeypatch, capsys):
+    monkeypatch.setattr(sys, 'argv', ['rebnn', *flag, '--base', 'mine.py'])
     with pytest.raises(SystemExit):
-        write(tmp_path / 'mine.py', '--taught', '--base', 'rebnn_mm::faster_rcnn_r18_rebnn_coco.py')
-    assert 'not allowed with argument' in capsys.readouterr().err and not list(tmp_path.iterdir())
+        command()
+    assert f'{flag[-1]} goes with two-stage, tiny, nano, small; mine.py itself says it.' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ def test_prints_processor_kernels_result_and_time(capsys):
     check.main([])
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:5]] == ['processor', 'kernels', 'versions', 'model', 'time']
-    assert lines[3] == 'model      zoo:blood-cells finds 21 objects in zoo:BloodImage_00021.jpg'
+    assert lines[3] == 'model      zoo:blood-cells-tiny finds 20 objects in zoo:BloodImage_00021.jpg'
     assert lines[4].endswith('1 thread, with our kernels') and lines[-1] == 'no problems found'
 
 
@@ -20,7 +20,7 @@ def test_missing_kernels_are_named_and_the_model_runs_without(monkeypatch, tmp_p
         check.main([])
     lines = capsys.readouterr().out.splitlines()
     assert stopped.value.code == 1 and lines[1] == 'kernels    none'
-    assert 'finds 21 objects' in lines[3] and lines[4].endswith('without our kernels')
+    assert 'finds 20 objects' in lines[3] and lines[4].endswith('without our kernels')
     assert lines[-1].startswith('error: The kernels for binary layers are not at ')
 
 

@@ -163,7 +163,10 @@ def test_runs_are_timed(rebnn_run, files, photo):
 
 def test_the_list_and_the_versions_need_no_model(rebnn_run):
     code, out, _ = rebnn_run('--list')
-    assert code == 0 and [line.split()[0] for line in out.splitlines()[1:3]] == ['blood-cells', 'blood-cells-int8']
+    assert code == 0 and [line.split()[0] for line in out.splitlines()[1:3]] == [
+        'blood-cells-tiny',
+        'blood-cells-nano',
+    ]
     code, out, _ = rebnn_run('--version')
     assert (code, out) == (
         0,

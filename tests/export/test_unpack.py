@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from rebnn_mm.deploy.zoo import zoo_path
+from rebnn_mm.export import exporter
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.unpack import _fill_layer, constants, fit_norms, unpack
@@ -185,6 +186,36 @@ def test_a_file_of_another_form_comes_back(options):
     assert torch.allclose(outputs(again), outputs(trained), rtol=0, atol=1e-5)
 
 
+class Wider(Small):
+    """The block has more channels than its input, so its shortcut is a convolution with a norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        binary = dict(type='ReBNNConv2d', in_channels=16, out_channels=32, kernel_size=3, padding=1, bias=False)
+        self.conv, self.norm2, self.act = MODELS.build(binary), nn.BatchNorm2d(32), RPReLU(32)
+        self.shortcut = nn.Sequential(nn.Conv2d(16, 32, 1, bias=False), nn.BatchNorm2d(32))
+        self.last = nn.Linear(32, 5)
+
+    def forward(self, x):
+        x = F.relu(self.norm1(self.first(x)))
+        x = self.act(self.norm2(self.conv(x)) + self.shortcut(x))
+        return self.last(x.mean(dim=(2, 3)))
+
+
+@pytest.mark.parametrize('folding', [True, False])
+def test_a_fast_file_comes_back_with_its_factors_folded_and_from_before_they_were(folding, monkeypatch):
+    trained, again = lively(Wider()), Wider()
+    with torch.no_grad():
+        trained.norm2.weight[::3] *= -1
+    if not folding:
+        monkeypatch.setattr(exporter, 'FoldFactors', exporter.FoldNorms)  # which is there already
+    file = packed(trained, Options(fast=True))
+    monkeypatch.undo()
+    assert any(name.endswith('.scale_mul') for node in file.graph.node for name in node.input) is folding
+    assert unpack(again, file) == []
+    assert torch.allclose(outputs(again), outputs(trained), rtol=0, atol=1e-5)
+
+
 def test_latent_weights_stand_at_plus_or_minus_their_scale(pair):
     trained, again = pair
     codes, scale = trained.conv.weight_quantizer.codes(trained.conv.weight)
@@ -251,9 +282,8 @@ def test_an_unpacked_network_learns(pair):
 @pytest.mark.parametrize(
     ('name', 'config', 'sure'),
     [
-        ('blood-cells', 'faster_rcnn_r18_rebnn_taught_bccd', 0.9),
-        ('blood-cells-int8', 'faster_rcnn_r18_rebnn_taught_bccd', 0.9),
-        ('blood-cells-atss', 'atss_r18_rebnn_taught_bccd', 0.55),
+        ('blood-cells-tiny', 'one_bit/tiny_taught_bccd', 0.6),
+        ('blood-cells', 'bccd/faster_rcnn_r18_rebnn_taught_bccd', 0.9),
     ],
 )
 def test_the_zoos_detector_comes_back(name, config, sure):
@@ -268,7 +298,7 @@ def test_the_zoos_detector_comes_back(name, config, sure):
     from rebnn_mm.export.preprocess import preprocessing
     from rebnn_mm.export.tasks import task_of, torch_outputs
 
-    cfg = get_config(f'rebnn_mm::bccd/{config}.py')
+    cfg = get_config(f'rebnn_mm::{config}.py')
     init_default_scope('mmdet')
     model = MODELS.build(cfg.model)
     assert unpack(model, onnx.load(zoo_path(name))) == []

@@ -1,4 +1,4 @@
-"""Draw the picture of the README: what the zoo's detector finds, and the times and sizes of the README's table.
+"""Draw the picture of the README: what the zoo's detector finds, and the numbers of the README's table.
 
 python -m tools.docs.landing_picture
 """
@@ -14,13 +14,13 @@ from rebnn_mm.analysis.figure_style import COLOURS, figure_style
 from rebnn_mm.deploy import load
 
 OUT = ROOT / 'docs/images/bccd.png'
-MODEL = 'zoo:blood-cells'
-ROW = re.compile(r'^\| (1 bit|int8|fp32)[^|]*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$', flags=re.MULTILINE)
+MODEL = 'zoo:blood-cells-tiny'
+ROW = re.compile(r'^\| ([^|]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$', flags=re.MULTILINE)
 
 
 def read_rows(page: str) -> dict[str, tuple[float, float, float]]:
     """Read AP, milliseconds and megabytes of each file from the README's table."""
-    rows = ROW.findall(page.replace('**', ''))
+    rows = ROW.findall(page.replace('**', '').replace('`', ''))
     return {name: tuple(map(float, numbers)) for name, *numbers in rows}  # type: ignore[misc]
 
 
@@ -28,14 +28,16 @@ def main() -> None:
     rows = read_rows((ROOT / 'README.md').read_text(encoding='utf-8'))
     names = list(rows)[::-1]  # bars are drawn from the bottom
     with figure_style():
-        figure, panels = pyplot.subplots(1, 4, figsize=(13, 3.2), width_ratios=[4, 4, 2.2, 2.2])
+        figure, panels = pyplot.subplots(1, 5, figsize=(14, 3.2), width_ratios=[4, 4, 2, 2, 2])
         draw_cells(panels[:2], load(MODEL))
         panels[0].set(title='annotated')
         panels[1].set(title=f'found by {MODEL}, 1 bit')
-        for axis, place, title in ((panels[2], 1, 'milliseconds per image'), (panels[3], 2, 'megabytes')):
+        for place, title in enumerate(('AP', 'milliseconds per image', 'megabytes')):
+            axis = panels[2 + place]
             bars = axis.barh(names, [rows[name][place] for name in names], color=COLOURS[: len(names)][::-1])
             axis.bar_label(bars, padding=3, fmt='%g')
             axis.set(title=title, xticks=[])
+            axis.tick_params(left=False, labelleft=place == 0)
             axis.margins(x=0.25)
             axis.grid(visible=False)
         figure.savefig(OUT, dpi=110)
