@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from rebnn_mm.export.int8 import calibrated, inserted, quiet, saturates, values_of, watched
+from rebnn_mm.export.passes.int8 import calibrated, inserted, quiet, saturates, values_of, watched
 
 from ..errors import RebnnError
 from .timing import noise_feeds, timed_session

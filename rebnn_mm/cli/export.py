@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -17,13 +16,20 @@ from rich.console import Console
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.export import ENGINES
-from rebnn_mm.export.int8 import TIERS
 from rebnn_mm.export.options import PLAIN, Options
+from rebnn_mm.export.passes.int8 import TIERS
 from rebnn_mm.utils.command_line import TESTING, add_options, check_sections, check_writable, config_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import explained
 
-SWITCHES = [option for option in fields(Options) if isinstance(option.default, bool)]
+SWITCHES = {
+    'half': ('--half', 'store real constants in half precision'),
+    'fast': ('--fast', 'faster kernels for real-valued layers, equal up to float32 rounding'),
+    'half_stem': ('--half-stem', 'with --fast: products of 16-bit numbers in the first layer'),
+    'reduce_range': ('--reduce-range', 'with --int8: 7-bit weights, for x86-64 without VNNI; given there anyway'),
+    'fused': ('--no-fuse', 'one operator per binary layer, for debugging'),
+}
+"""Options that are on or off: the flag of each, which changes its default, and what it does."""
 
 
 def parse_args() -> argparse.Namespace:
@@ -31,13 +37,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', type=config_file, help='config file of mmdet, mmpretrain or GLUE')
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('-o', '--out', required=True, type=Path, help='the file to write')
-    for option in SWITCHES:
-        parser.add_argument(
-            option.metadata['flag'],
-            dest=option.name,
-            action='store_false' if option.default else 'store_true',
-            help=option.metadata['about'],
-        )
+    for option, (flag, about) in SWITCHES.items():
+        action = 'store_false' if getattr(PLAIN, option) else 'store_true'
+        parser.add_argument(flag, dest=option, action=action, help=about)
     parser.add_argument(
         '--int8',
         nargs='*',
@@ -100,10 +102,14 @@ def main() -> None:
 
     if args.format not in ENGINES:
         raise RebnnError(f'--format {args.format} does not exist; there are {", ".join(ENGINES)}.')
-    if args.score and args.int8 is None:
-        raise RebnnError('--score compares a file with --int8 and without it; give both.')
-    if args.int8_layers and args.int8 is None:
-        raise RebnnError('--int8-layers chooses among the layers of --int8; give both.')
+    for flag, given, needed, there in (
+        ('--score', args.score, '--int8', args.int8 is not None),
+        ('--int8-layers', args.int8_layers, '--int8', args.int8 is not None),
+        ('--reduce-range', args.reduce_range, '--int8', args.int8 is not None),
+        ('--half-stem', args.half_stem, '--fast', args.fast),
+    ):
+        if given and not there:
+            raise RebnnError(f'{flag} requires {needed}; give both.')
     if not args.out.parent.is_dir():
         raise RebnnError(f'there is no folder {args.out.parent} to write into.')
     check_writable(args.out, inputs=[args.config, args.checkpoint, *args.image, *(args.int8 or [])])
@@ -121,6 +127,6 @@ def main() -> None:
             source = source._replace(score=scorer(args))
         options = Options(
             int8=PLAIN.int8 if args.int8 is None else args.int8_layers or TIERS[0],
-            **{option.name: getattr(args, option.name) for option in SWITCHES},
+            **{option: getattr(args, option) for option in SWITCHES},
         )
         ENGINES[args.format].writer()(source, args.out, options, console)

@@ -3,7 +3,7 @@
 :func:`rebnn_mm.export.exporter.export` does all of it and verifies the result, for a model in memory;
 ``tools/export.py`` for a checkpoint, into the file of any of :data:`ENGINES`. The steps, each usable alone:
 :func:`pack` replaces a model's binary layers, :func:`trace` makes an ONNX model of it, and the passes of
-:mod:`rebnn_mm.export.passes` rewrite that.
+:mod:`rebnn_mm.export.passes` rewrite that (:func:`rewritten`).
 """
 
 from .convert import PackedModel, pack
@@ -11,7 +11,7 @@ from .engines import ENGINES
 from .operators import DOMAIN, OPERATORS, OPSET, all_nodes, attach_functions, operator_function
 from .packed_layers import PackedConv2d, PackedLinear
 from .packing import pack_bits, pack_weight, packed_size, unpack_bits
-from .passes import channels_last, compact, fold_norms, fuse, halve_stem, join_stem, keep_signs, to_half
+from .rewriting import rewritten
 from .trace import trace
 
 __all__ = [
@@ -24,19 +24,12 @@ __all__ = [
     'PackedModel',
     'all_nodes',
     'attach_functions',
-    'channels_last',
-    'compact',
-    'fold_norms',
-    'fuse',
-    'halve_stem',
-    'join_stem',
-    'keep_signs',
     'operator_function',
     'pack',
     'pack_bits',
     'pack_weight',
     'packed_size',
-    'to_half',
+    'rewritten',
     'trace',
     'unpack_bits',
 ]

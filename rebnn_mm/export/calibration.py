@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from mmengine.config import Config
@@ -65,7 +65,7 @@ def how_little(looks: Sequence[str]) -> str:
     kinds = ' and '.join(f'{number} of {look}' for look, number in plain.items())
     return (
         f'int8 was calibrated on {count}{f", {kinds}" if kinds else ""}: values of other images may lie outside of '
-        'these ranges. Name images like those that the file will see, tens of them, behind --int8.'
+        'these ranges. Name images like those that the file will see, tens of them.'
     )
 
 
@@ -89,13 +89,7 @@ class CalibrationImages(Sequence[Image]):
     def __len__(self) -> int:
         return len(self.images)
 
-    @overload
-    def __getitem__(self, index: int) -> Image: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> CalibrationImages: ...
-
-    def __getitem__(self, index: int | slice) -> Image | CalibrationImages:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return CalibrationImages(self.steps, self.images[index])
         image = self.images[index]
@@ -119,11 +113,11 @@ def image_files(given: Sequence[str]) -> list[Path]:
         else:
             found = [path]
         if not found:
-            raise RebnnError(f'--int8: there is no image in {path}.')
+            raise RebnnError(f'int8: there is no image in {path}.')
         files += spread(found)
     gone = next((file for file in files if not file.is_file()), None)
     if gone is not None:
-        raise RebnnError(f'--int8: no image at {gone}.')
+        raise RebnnError(f'int8: no image at {gone}.')
     return files
 
 
@@ -135,12 +129,12 @@ def training_images(cfg: Config) -> list[Path | np.ndarray]:
     """
     loader = cfg.get('train_dataloader')
     if loader is None:
-        raise RebnnError('--int8: the config has no train_dataloader to take images from; name images behind --int8.')
+        raise RebnnError('int8: the config has no train_dataloader to take images from; name images to calibrate on.')
     try:
         check_data(cfg, ['train'])
         return dataset_images(loader['dataset'])
     except RebnnError as error:
-        raise RebnnError(str(error), '--int8', 'Or name images behind --int8.') from None
+        raise RebnnError(str(error), 'int8', 'Or name images to calibrate on.') from None
 
 
 def dataset_images(dataset: Mapping[str, Any], at_most: int = MOST) -> list[Path | np.ndarray]:

@@ -54,7 +54,7 @@ class Agreement(NamedTuple):
         return not self.missing and not self.extra and self.iou >= IOU and self.score <= SCORE
 
 
-Found = tuple[np.ndarray, np.ndarray, np.ndarray]
+Found = Sequence[np.ndarray]
 """Corners [K, 4], scores [K] and labels [K]."""
 
 
@@ -131,7 +131,7 @@ def difference_of(
         top1 += same_best(task, first, second)
         count += len(next(iter(feeds.values())))
         if task.name == 'detection':
-            detections.append(agreement((first[0], first[1], first[2]), (second[0], second[1], second[2])))
+            detections.append(agreement(first, second))
             largest = max(largest, detections[-1].score)
             boxes += len(first[1])
         else:

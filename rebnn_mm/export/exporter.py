@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import torch
+from onnx_ir.passes import PassBase
 from torch import nn
 
 from rebnn_mm.analysis.layer_counter import count_layers
@@ -19,26 +20,26 @@ from rebnn_mm.deploy.whole_file import whole_file
 from ..errors import RebnnError
 from .calibration import how_little, looks_like
 from .convert import PackedModel, pack, unwrap
-from .detection.stages import image_channels
+from .detection.traced_parts import image_channels
 from .difference import Difference, difference_of
 from .examples import Example, Image, Text, feeds_of, noise, prepared
-from .int8 import TIERS, Choice, Plan, planned
-from .int8 import quantise_rest as quantise
 from .metadata import set_metadata
 from .options import PLAIN, Options
-from .passes import channels_last as put_last
 from .passes import (
-    compact,
-    fold_factors,
-    fold_norms,
-    fuse,
-    halve_stem,
-    join_stem,
-    keep_signs,
-    spread_norms,
-    to_half,
+    ChannelsLast,
+    Compact,
+    FoldFactors,
+    FoldNorms,
+    FuseBlocks,
+    JoinStem,
+    KeepSigns,
+    QuantiseInt8,
+    SpreadNorms,
+    ToHalf,
 )
+from .passes.int8 import TIERS, Choice, Plan, planned
 from .report import Report, report_of
+from .rewriting import rewritten
 from .tasks import TEXT, Task, graph_of, input_names, longest_text, random_texts, task_of, torch_outputs
 from .verify import Verification, verify
 
@@ -46,8 +47,6 @@ __all__ = ['Export', 'export', 'export_file', 'noise', 'passes_of', 'prepared', 
 
 COUNTED = 128
 """Tokens of the text that multiply-accumulates are counted for."""
-
-Pass = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 class Quantised(NamedTuple):
@@ -80,7 +79,7 @@ class Export(NamedTuple):
         report: layers and sizes.
         verification: the comparison with PyTorch, in single precision.
         half: what half precision changes; None without it.
-        fast: what ``--fast`` changes; None without it.
+        fast: what ``fast`` changes; None without it.
         half_stem: what the stem in half precision changes against the exact file, as this machine computes it.
         int8: what became int8, and what that changes.
     """
@@ -96,7 +95,7 @@ class Export(NamedTuple):
     int8: Quantised | None = None
 
 
-def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pass]:
+def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[PassBase]:
     """List the passes between tracing and the file, in their order.
 
     Args:
@@ -105,32 +104,21 @@ def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pa
         plan: which layers become int8; None for none.
 
     Example:
-        >>> [step.__name__ for step in passes_of(Task('classification'), Options(half=True))]
-        ['spread_norms', 'fuse', 'fold_norms', 'channels_last', 'compact', 'to_half']
+        >>> [type(step).__name__ for step in passes_of(Task('classification'), Options(half=True))]
+        ['SpreadNorms', 'FuseBlocks', 'FoldNorms', 'ChannelsLast', 'Compact', 'ToHalf']
     """
     text = task.name == TEXT
     fused = options.fused and not text
-
-    def quantise_rest(graph: onnx.ModelProto) -> onnx.ModelProto:
-        return graph if plan is None else quantise(graph, plan)
-
-    def channels_last(graph: onnx.ModelProto) -> onnx.ModelProto:
-        return put_last(graph, regions=options.fast)
-
-    steps: list[tuple[Pass, bool]] = [
-        (keep_signs, text),
-        (join_stem, options.fast),
-        (halve_stem, options.half_stem),
-        (spread_norms, fused),
-        (fuse, fused),
-        (fold_norms, fused),
-        (fold_factors, fused and options.fast),
-        (channels_last, fused),
-        (quantise_rest, plan is not None),
-        (compact, True),
-        (to_half, options.half),
+    return [
+        *([KeepSigns()] if text else []),
+        *([JoinStem(half=options.half_stem)] if options.fast else []),
+        *([SpreadNorms(), FuseBlocks(), FoldNorms()] if fused else []),
+        *([FoldFactors()] if fused and options.fast else []),
+        *([ChannelsLast(regions=options.fast)] if fused else []),
+        *([QuantiseInt8(plan)] if plan is not None else []),
+        Compact(),
+        *([ToHalf()] if options.half else []),
     ]
-    return [step for step, wanted in steps if wanted]
 
 
 def unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tuple[onnx.ModelProto, PackedModel]:
@@ -183,7 +171,7 @@ def export(
         ValueError: the model cannot be exported, or the file does not give PyTorch's answer; the message says why.
     """
     if options.half_stem and not options.fast:
-        raise RebnnError('--half-stem is an option of the stem that --fast makes; give both.')
+        raise RebnnError('half_stem is an option of the stem that fast makes; give both.')
     trained = unwrap(trained).cpu().float().eval()
     diverged = next((name for name, value in trained.named_parameters() if not value.isfinite().all()), None)
     if diverged is not None:
@@ -193,13 +181,13 @@ def export(
         )
     task = task_of(trained)
     if options.fast and task.name == TEXT:
-        raise RebnnError('--fast is for models that take images; a text classifier has no layer that it makes faster.')
+        raise RebnnError('fast is for models that take images; a text classifier has no layer that it makes faster.')
     if options.int8 and task.name == TEXT:
-        raise RebnnError('--int8 is for models that take images; export this one with --half.')
+        raise RebnnError('int8 is for models that take images; export this one with half.')
     if options.int8 and options.int8 not in TIERS:
         raise RebnnError(f'int8={options.int8!r} is none of {", ".join(TIERS)}.')
     if options.reduce_range and not options.int8:
-        raise RebnnError('--reduce-range is an option of the layers that --int8 makes; give both.')
+        raise RebnnError('reduce_range is an option of the layers that int8 makes; give both.')
     progress('packing and tracing')
     traced, packed = unfused_graph(trained, task, size)
     count = _class_count(traced, trained, task)
@@ -215,9 +203,7 @@ def export(
         examples = examples or noise(about['preprocess'], size, image_channels(trained))
 
     def made(options: Options, plan: Plan | None = None) -> onnx.ModelProto:
-        graph = traced
-        for step in passes_of(task, options, plan):
-            graph = step(graph)
+        graph = rewritten(traced, *passes_of(task, options, plan))
         int8 = None if plan is None else {'layers': plan.layers, 'weight_bits': plan.weight_bits}
         set_metadata(graph, task.name, config=config, classes=classes, int8=int8, blocked=options.fast, **about)
         return graph
@@ -229,10 +215,10 @@ def export(
     if options.fast:
         progress('comparing with the exact file')
         exact, library = made(Options(fused=options.fused)), library_available()
-        fast = difference_of(exact, graph, task, examples, option='--fast', library=library)
+        fast = difference_of(exact, graph, task, examples, option='fast', library=library)
         if options.half_stem and any(node.op_type == 'RealStem' for node in graph.graph.node):
             graph = made(replace(options, half=False))
-            half_stem = difference_of(exact, graph, task, examples, option='--half-stem', library=library)
+            half_stem = difference_of(exact, graph, task, examples, option='half_stem', library=library)
     if options.int8:
         progress(f'calibrating int8 layers on {len(calibration)} images')
         looks: list[str] = []
@@ -247,21 +233,21 @@ def export(
         single, graph = graph, made(replace(options, half=False), plan)
         progress('comparing int8 with single precision')
         change, compared = (
-            difference_of(single, graph, task, seen, option='--int8', library=library_available()) if seen else None
+            difference_of(single, graph, task, seen, option='int8', library=library_available()) if seen else None
             for seen in (calibration, examples if given else ())
         )
         assert change is not None
         little, spoilt = how_little(looks), (compared or change).spoilt(task)
         if spoilt:
             raise RebnnError(
-                f'the file with --int8 is useless: {spoilt}. {little or "Take --int8-layers heads, or no --int8."}'
+                f'the file with int8 is useless: {spoilt}. {little or "Take the tier heads, or no int8."}'
             )
         before = seal(made(options).SerializeToString())
         int8 = Quantised(plan.choices, plan.weight_bits, change, before, little, compared)
     if options.half:
         progress('comparing half with single precision')
         single, graph = graph, made(options, plan)
-        half = difference_of(single, graph, task, examples, option='--half')
+        half = difference_of(single, graph, task, examples, option='half')
     progress('counting')
     data = seal(graph.SerializeToString())
     check_operators(read_onnx(data))

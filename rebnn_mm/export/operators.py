@@ -4,7 +4,7 @@ Each function defines its operator (docs/operators.md): a runtime without our li
 integers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import onnx
 
@@ -24,7 +24,7 @@ OPERATORS = tuple(SOURCES)
 
 
 def operator_function(name: str) -> onnx.FunctionProto:
-    """The function that defines an operator.
+    """The function that defines an operator, with short names inside: every file holds it.
 
     Args:
         name: one of :data:`OPERATORS`.
@@ -37,20 +37,11 @@ def operator_function(name: str) -> onnx.FunctionProto:
         ['X', 'W', 'shift', 'scale', 'bias']
     """
     signature, body = SOURCES[name]
-    return onnx.parser.parse_function(
+    function = onnx.parser.parse_function(
         f'<domain: "{DOMAIN}", opset_import: ["" : {OPSET}]>\n{name} {signature}\n{{{body}}}'
     )
-
-
-def stored_inputs(graph: onnx.GraphProto) -> set[str]:
-    """Names of constants that a kernel wants as initializers, float32 and written out: those of every stem.
-
-    Example:
-        >>> stem = onnx.helper.make_node('RealStem', ['x', 'w', 'm', 'a'], ['y'], domain='rebnn')
-        >>> sorted(stored_inputs(onnx.helper.make_graph([stem], 'g', [], [])))
-        ['a', 'm', 'w']
-    """
-    return {name for node in graph.node if node.op_type == 'RealStem' for name in node.input[1:]}
+    _shorten(function)
+    return function
 
 
 def attach_functions(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -96,3 +87,35 @@ def all_nodes(graph: onnx.GraphProto) -> Iterable[onnx.NodeProto]:
         for attribute in node.attribute:
             for inner in [attribute.g, *attribute.graphs]:
                 yield from all_nodes(inner)
+
+
+def _shorten(function: onnx.FunctionProto) -> None:
+    names = {name: name for name in ['', *function.input, *function.output]}
+    fresh = _short_names(set(names))
+
+    def short(name: str) -> str:
+        if name not in names:
+            names[name] = next(fresh)
+        return names[name]
+
+    def rename(nodes: list[onnx.NodeProto]) -> None:
+        for node in nodes:
+            for field in (node.input, node.output):
+                field[:] = [short(name) for name in field]
+            for attribute in node.attribute:
+                if attribute.HasField('g'):
+                    for value in attribute.g.output:
+                        value.name = short(value.name)
+                    rename(list(attribute.g.node))
+
+    rename(list(function.node))
+
+
+def _short_names(taken: set[str]) -> Iterator[str]:
+    letters = 'abcdefghijklmnopqrstuvwxyz'
+    number = 0
+    while True:
+        name = letters[number % 26] + (str(number // 26) if number >= 26 else '')
+        if name not in taken:
+            yield name
+        number += 1

@@ -1,6 +1,6 @@
 """Convert the layers of a trained model before tracing: weights become bits, norms two constants."""
 
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -66,13 +66,32 @@ class Operands(NamedTuple):
 
 def signs_of(layer: BinaryLayer) -> Operands:
     """The operands of a layer whose weights and inputs are signs."""
-    assert layer.weight_quantizer is not None and layer.activation_quantizer is not None
+    assert layer.activation_quantizer is not None
+    return Operands(*_codes_of(layer), bias_of(layer), *sign_input(layer.activation_quantizer))
+
+
+def _codes_of(layer: BinaryLayer) -> tuple[Tensor, Tensor]:
+    """A weight as -1 and +1, and a factor per channel."""
+    assert layer.weight_quantizer is not None
     with torch.no_grad():
         codes, scale = layer.weight_quantizer.codes(layer.weight)
-        # One factor for the whole weight is the same one for every channel.
-        ones = torch.ones(codes.shape[0])
-        scale = ones if scale is None else ones * scale.float().flatten()
-    return Operands(codes.float(), scale, bias_of(layer), *sign_input(layer.activation_quantizer))
+    # One factor for the whole weight is the same one for every channel.
+    ones = torch.ones(codes.shape[0])
+    return codes.float(), ones if scale is None else ones * scale.float().flatten()
+
+
+def _bits_of(codes: Tensor, name: str) -> Tensor:
+    try:
+        return torch.from_numpy(pack_weight(codes.cpu().numpy()))
+    except ValueError as error:
+        raise RebnnError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
+
+
+def _operator(kind: str, inputs: tuple[Tensor, ...], like: Tensor, shape: tuple[int, ...], **attrs: Any) -> Tensor:
+    """An operator of ours in a graph that is being exported, with the type of ``like``."""
+    return torch.onnx.ops.symbolic(
+        f'{DOMAIN}::{kind}', inputs, attrs=attrs, dtype=like.dtype, shape=shape, version=DOMAIN_VERSION
+    )
 
 
 def bias_of(layer: BinaryLayer) -> Tensor:
@@ -116,19 +135,13 @@ class PackedLayer(nn.Module):
 
     def __init__(self, operands: Operands, name: str) -> None:
         super().__init__()
-        self._set_weight(operands.codes, name)
+        self.register_buffer('bits', _bits_of(operands.codes, name))
+        self.channels = operands.codes.shape[1]
+        self.weight_shape = tuple(operands.codes.shape)
         self.register_buffer('scale', operands.scale)
         self.register_buffer('bias', operands.bias)
         self.register_buffer('shift', operands.shift)
         self.normalise = operands.normalise
-
-    def _set_weight(self, codes: Tensor, name: str) -> None:
-        try:
-            self.register_buffer('bits', torch.from_numpy(pack_weight(codes.cpu().numpy())))
-        except ValueError as error:
-            raise RebnnError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
-        self.channels = codes.shape[1]
-        self.weight_shape = tuple(codes.shape)
 
     def signs(self) -> Tensor:
         """The weight as -1 and +1, of the trained layer's shape."""
@@ -193,21 +206,18 @@ class PackedConv2d(PackedLayer):
             (length - dilation * (kernel - 1) - 1) // stride + 1
             for length, dilation, kernel, stride in zip(padded, self.dilation, self.kernel, self.stride, strict=True)
         ]
-        return torch.onnx.ops.symbolic(
-            f'{DOMAIN}::BinaryConv',
+        return _operator(
+            'BinaryConv',
             self._operands(x),
-            attrs=dict(
-                channels=self.channels,
-                strides=list(self.stride),
-                dilations=list(self.dilation),
-                pads=[top, left, bottom, right],
-                group=self.groups,
-                pad_value=self.pad_value,
-                layout='NCHW',
-            ),
-            dtype=x.dtype,
-            shape=(x.shape[0], self.weight_shape[0], *size),
-            version=DOMAIN_VERSION,
+            x,
+            (x.shape[0], self.weight_shape[0], *size),
+            channels=self.channels,
+            strides=list(self.stride),
+            dilations=list(self.dilation),
+            pads=[top, left, bottom, right],
+            group=self.groups,
+            pad_value=self.pad_value,
+            layout='NCHW',
         )
 
 
@@ -233,14 +243,8 @@ class PackedLinear(PackedLayer):
         if self.normalise is not None:
             x = self.normalise(x)
         if torch.onnx.is_in_onnx_export():
-            return torch.onnx.ops.symbolic(
-                f'{DOMAIN}::BinaryLinear',
-                self._operands(x),
-                attrs=dict(channels=self.channels),
-                dtype=x.dtype,
-                shape=(*x.shape[:-1], self.weight_shape[0]),
-                version=DOMAIN_VERSION,
-            )
+            shape = (*x.shape[:-1], self.weight_shape[0])
+            return _operator('BinaryLinear', self._operands(x), x, shape, channels=self.channels)
         return functional.linear(sign(x + self.shift), self.signs().to(x)) * self.scale + self.bias
 
 
@@ -272,28 +276,15 @@ class PackedEmbedding(nn.Module):
 
     def __init__(self, layer: BinaryEmbedding, name: str = 'embedding') -> None:
         super().__init__()
-        assert layer.weight_quantizer is not None
-        with torch.no_grad():
-            codes, scale = layer.weight_quantizer.codes(layer.weight)
-            try:
-                bits = pack_weight(codes.float().cpu().numpy())
-            except ValueError as error:
-                raise RebnnError(f'{name}: {error} Its weight quantizer has to give signs for one bit.') from None
-            ones = torch.ones(codes.shape[0])
-            self.register_buffer('bits', torch.from_numpy(bits))
-            self.register_buffer('scale', ones if scale is None else ones * scale.float().flatten())
+        codes, scale = _codes_of(layer)
+        self.register_buffer('bits', _bits_of(codes, name))
+        self.register_buffer('scale', scale)
         self.channels = layer.embedding_dim
 
     def forward(self, indices: Tensor) -> Tensor:
         if torch.onnx.is_in_onnx_export():
-            return torch.onnx.ops.symbolic(
-                f'{DOMAIN}::BinaryEmbedding',
-                (indices, self.bits, self.scale),
-                attrs=dict(channels=self.channels),
-                dtype=self.scale.dtype,
-                shape=(*indices.shape, self.channels),
-                version=DOMAIN_VERSION,
-            )
+            inputs, shape = (indices, self.bits, self.scale), (*indices.shape, self.channels)
+            return _operator('BinaryEmbedding', inputs, self.scale, shape, channels=self.channels)
         signs = torch.from_numpy(unpack_bits(self.bits.cpu().numpy(), self.channels)).to(self.scale)
         return functional.embedding(indices, signs) * self.scale[indices].unsqueeze(-1)
 
@@ -337,14 +328,8 @@ class PackedAttention(BinaryAttention):
                 'padding only. Export an encoder whose layers all see the whole text.'
             )
         batch, heads, length, size = query.shape
-        output = torch.onnx.ops.symbolic(
-            f'{DOMAIN}::BinaryAttention',
-            tuple(x.transpose(1, 2) for x in (query, key, value)) + (mask,),
-            attrs=dict(tie=int(self.tie)),
-            dtype=query.dtype,
-            shape=(batch, length, heads, size),
-            version=DOMAIN_VERSION,
-        )
+        operands = (*(x.transpose(1, 2) for x in (query, key, value)), mask)
+        output = _operator('BinaryAttention', operands, query, (batch, length, heads, size), tie=int(self.tie))
         return AttentionParts(output, query.new_empty(0), query.new_empty(0))
 
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils import _pytree
 
 from ..errors import RebnnError
-from .detection.detector import detector_graph
-from .detection.stages import ImageStage, raw_graph, two_stage, unsupported
+from .detection.traced_parts import ImageStage, raw_graph, two_stage
+from .detection.whole_graph import detector_graph, unsupported
 from .examples import Example, Image, Text
 from .trace import trace, trace_images
 

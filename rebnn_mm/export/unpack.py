@@ -25,13 +25,14 @@ from rebnn_mm.quantizers.base import ActivationQuantizer, WeightQuantizer
 
 from ..errors import RebnnError
 from .convert import PackedModel, pack
-from .detection.stages import image_channels
+from .detection.traced_parts import image_channels
 from .exporter import passes_of
 from .operators import DOMAIN
 from .options import Options
 from .packed_layers import ChannelAffine, PackedLayer
 from .packing import unpack_bits
-from .passes import compact, to_half
+from .passes import Compact
+from .rewriting import rewritten
 from .tasks import TEXT, Task, graph_of, task_of
 from .two_valued import two_values_of
 
@@ -155,10 +156,7 @@ def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | 
 
 def _graph(packed: PackedModel, task: Task, options: Options, size: tuple[int, int]) -> onnx.ModelProto:
     graph = graph_of(packed.model, task, torch.zeros(1, image_channels(packed.model), *size))
-    for step in passes_of(task, options):
-        if step not in (compact, to_half):
-            graph = step(graph)
-    return graph
+    return rewritten(graph, *(step for step in passes_of(task, options) if not isinstance(step, Compact)))
 
 
 def _number(packed: nn.Module, model: nn.Module) -> None:

@@ -148,7 +148,7 @@ def verify(
             _refuse_outputs(task, followed, found)
             complete += len(next(iter(feeds.values())))
         if task.name == 'detection':
-            detections.append(agreement(_boxes(expected), _boxes(found)))
+            detections.append(agreement(expected, found))
             difference = max(difference, detections[-1].score)
         else:
             difference = max(difference, _difference(expected, found).absolute)
@@ -157,7 +157,7 @@ def verify(
             again = list(_run(other, feeds).values())
             if task.name == 'detection' and not exact:
                 # Boxes change places, and some come or go, where a sum is rounded otherwise.
-                library = max(library, agreement(_boxes(found), _boxes(again)).score)
+                library = max(library, agreement(found, again).score)
             elif exact or all(a.shape == b.shape for a, b in zip(found, again, strict=True)):
                 here = _difference(found, again)
                 library = max(library, here.absolute)
@@ -424,11 +424,6 @@ def _constants(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
     return found
 
 
-def _boxes(outputs: Arrays) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    boxes, scores, labels = outputs
-    return boxes, scores, labels
-
-
 def _difference(first: Arrays, second: Arrays) -> Distance:
     found = [Distance(0.0, 0.0)]
     for a, b in zip(first, second, strict=True):
@@ -457,9 +452,8 @@ def _signs_differ(flips: dict[str, Flips]) -> bool:
 def _refuse_outputs(task: Task, expected: Arrays, found: Arrays) -> None:
     """Refuse outputs other than PyTorch's where no sign differs, which would explain them."""
     if task.name == 'detection':
-        wanted, given = _boxes(expected), _boxes(found)
-        if not same_but_for_ties(wanted, given):
-            raise RebnnError(_other_detections(agreement(wanted, given), len(wanted[1]), len(given[1])))
+        if not same_but_for_ties(expected, found):
+            raise RebnnError(_other_detections(agreement(expected, found), len(expected[1]), len(found[1])))
         return
     difference = _difference(expected, found).relative
     if difference > DIFFERENCE:

@@ -13,7 +13,6 @@ from onnx import TensorProto, helper, numpy_helper
 
 from rebnn_mm.deploy.onnx_file import seal
 from rebnn_mm.export.operators import operator_function
-from rebnn_mm.export.passes import compact
 
 OPSET = helper.make_opsetid('', 18)
 REBNN = helper.make_opsetid('rebnn', 1)
@@ -30,8 +29,7 @@ def pack(signs: np.ndarray) -> np.ndarray:
 
 def binary_conv_function() -> onnx.FunctionProto:
     """``rebnn.BinaryConv`` as the exporter writes it: a file with another one is refused."""
-    model = onnx.ModelProto(functions=[operator_function('BinaryConv')])
-    return compact(model).functions[0]
+    return operator_function('BinaryConv')
 
 
 def binary_conv(name: str, x: str, y: str, signs: np.ndarray, rng: np.random.Generator) -> tuple[list, list]:

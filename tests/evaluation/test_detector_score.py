@@ -57,8 +57,7 @@ def files(tmp_path_factory) -> Files:
         source = load_source(names.config, names.checkpoint)
         task = exporter.task_of(source.model)
         graph, _ = exporter.unfused_graph(source.model, task, source.size)
-        for step in exporter.passes_of(task, Options(fused=False)):
-            graph = step(graph)
+        graph = exporter.rewritten(graph, *exporter.passes_of(task, Options(fused=False)))
     set_metadata(graph, task.name, config=source.config, classes=source.classes, preprocess=source.preprocess)
     exporter.write(seal(graph.SerializeToString()), names.packed)
     return names

@@ -85,10 +85,10 @@ def test_the_training_set_gives_files_or_arrays(pictures):
 @pytest.mark.parametrize(
     ('entries', 'words'),
     [
-        ({}, 'the config has no train_dataloader to take images from; name images behind --int8'),
+        ({}, 'the config has no train_dataloader to take images from; name images to calibrate on'),
         (
             dict(train_dataloader=dict(dataset=dict(type='CocoDataset', data_root='gone/', ann_file='a.json'))),
-            'no annotations at gone/a.json .* Or name images behind --int8',
+            'no annotations at gone/a.json .* Or name images to calibrate on',
         ),
     ],
 )

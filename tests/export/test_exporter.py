@@ -9,9 +9,10 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 from rebnn_mm.deploy import load
-from rebnn_mm.export import DOMAIN, to_half
+from rebnn_mm.export import DOMAIN, rewritten
 from rebnn_mm.export.exporter import export, export_file, noise, prepared, unfused_graph, write
 from rebnn_mm.export.options import Options
+from rebnn_mm.export.passes import ToHalf
 from rebnn_mm.export.tasks import ClassifierScores, Task
 from rebnn_mm.export.verify import verify
 from rebnn_mm.methods import DoReFaConv2d, ReBNNConv2d
@@ -103,7 +104,7 @@ def test_the_report_adds_up(exported):
 def test_half_precision_is_compared_with_single(exported, model):
     # Nothing in this network is large enough to be halved.
     assert exported.half == (0.0, 2, 2, [], 0.0, 0)
-    assert [t.data_type for t in to_half(model).graph.initializer] == [t.data_type for t in model.graph.initializer]
+    assert rewritten(model, ToHalf()) is model
 
 
 def test_without_fusion_there_is_one_operator_per_layer(classifier, exported):

@@ -13,11 +13,12 @@ pytest.importorskip('mmpretrain')
 
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.session import library_available, open_session
-from rebnn_mm.export import int8
+from rebnn_mm.export import rewritten
 from rebnn_mm.export.examples import Image, feeds_of, noise, prepared
 from rebnn_mm.export.exporter import export, write
-from rebnn_mm.export.int8 import calibrated, choose, planned, quantise_rest, values_of, watched
 from rebnn_mm.export.options import Options
+from rebnn_mm.export.passes import QuantiseInt8, int8
+from rebnn_mm.export.passes.int8 import calibrated, choose, planned, values_of, watched
 from rebnn_mm.export.verify import with_signs
 from tests.export.conftest import PREPROCESS, tiny_classifier, tiny_parts
 from tests.export.graphs import parsed, run
@@ -151,7 +152,7 @@ def test_ranges_are_the_extremes_over_all_images():
 def test_weights_are_rounded_by_channel_and_other_readers_see_no_rounding():
     model = filled(NETWORK)
     plan = planned(model, 'heads', pictures())._replace(reduced=False)  # whatever this processor needs
-    result = quantise_rest(model, plan)
+    result = rewritten(model, QuantiseInt8(plan))
     onnx.checker.check_model(result, full_check=True)
     stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in result.graph.initializer}
     before = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -173,7 +174,7 @@ def test_weights_are_rounded_by_channel_and_other_readers_see_no_rounding():
 
 def test_seven_bits_where_products_are_added_in_sixteen():
     model = filled(NETWORK)
-    result = quantise_rest(model, planned(model, 'heads', pictures(), reduced=True))
+    result = rewritten(model, QuantiseInt8(planned(model, 'heads', pictures(), reduced=True)))
     codes = [onnx.numpy_helper.to_array(t) for t in result.graph.initializer if t.data_type == onnx.TensorProto.INT8]
     assert max(np.abs(array.astype(int)).max() for array in codes) == 64
 
@@ -292,14 +293,14 @@ def test_a_useless_file_is_refused():
     )
     about = dict(preprocess=plain, size=(16, 12), examples=[colourful])
     with pytest.raises(
-        ValueError, match=r'^the file with --int8 is useless: outputs differ by \d+% of the largest\. int8 was'
+        ValueError, match=r'^the file with int8 is useless: outputs differ by \d+% of the largest\. int8 was'
     ):
         export(net, Options(int8='heads'), calibration=[black], **about)
     assert export(net, Options(int8='heads'), calibration=[colourful], **about).int8.compared.relative < 0.05
 
 
 def test_seven_bits_without_int8_are_refused(residual):
-    with pytest.raises(ValueError, match='--reduce-range is an option of the layers that --int8 makes'):
+    with pytest.raises(ValueError, match='reduce_range is an option of the layers that int8 makes'):
         export(residual, Options(reduce_range=True))
 
 
@@ -307,7 +308,7 @@ def test_nothing_to_quantise_is_said():
     text = NETWORK.replace('h = MatMul (b, head_weight)', 'h = Tanh (b)').replace(
         'r2 = MatMul (a, short2_weight)', 'r2 = Tanh (a)'
     )
-    with pytest.raises(ValueError, match=r'finds no layer to quantise \(stem: first layer .*--int8-layers all takes'):
+    with pytest.raises(ValueError, match=r'finds no layer to quantise \(stem: first layer .*The tier "all" takes'):
         planned(filled(text), 'heads', pictures())
     assert planned(filled(text), 'all', pictures()).layers == ['short1']
 

@@ -9,9 +9,10 @@ from rebnn_mm.deploy.session import library_available
 from rebnn_mm.export.difference import difference_of
 from rebnn_mm.export.examples import Image, feeds_of
 from rebnn_mm.export.exporter import passes_of, unfused_graph
-from rebnn_mm.export.int8 import choose, planned
 from rebnn_mm.export.metadata import set_metadata
 from rebnn_mm.export.options import PLAIN
+from rebnn_mm.export.passes.int8 import choose, planned
+from rebnn_mm.export.rewriting import rewritten
 from rebnn_mm.export.tasks import task_of
 from tests.export.detection.detectors import image, narrow_c4, narrow_ssd, of_config
 
@@ -34,9 +35,7 @@ def test_a_detector_finds_the_same_with_int8_heads(config):
         traced, _ = unfused_graph(model, task, size)
 
     def made(plan=None):
-        graph = traced
-        for step in passes_of(task, PLAIN, plan):
-            graph = step(graph)
+        graph = rewritten(traced, *passes_of(task, PLAIN, plan))
         set_metadata(graph, task.name)
         return graph
 

@@ -222,3 +222,5 @@ def test_functions_are_of_standard_operators_only(name):
     function = operator_function(name)
     assert {node.domain for node in function.node} == {''}
     assert [(entry.domain, entry.version) for entry in function.opset_import] == [('', 18)]
+    outputs = [name for node in function.node for name in node.output]
+    assert len(outputs) == len(set(outputs))

@@ -5,10 +5,11 @@ from mmengine.registry import DefaultScope
 from onnx import helper, numpy_helper
 
 from rebnn_mm.deploy.session import open_session
-from rebnn_mm.export import channels_last, fuse, pack
+from rebnn_mm.export import pack, rewritten
 from rebnn_mm.export import verify as module
 from rebnn_mm.export.examples import Image
 from rebnn_mm.export.exporter import noise, unfused_graph
+from rebnn_mm.export.passes import ChannelsLast, FuseBlocks
 from rebnn_mm.export.tasks import Task, graph_of, random_texts, torch_outputs
 from rebnn_mm.export.verify import FLIPPED, Flips, region_flips, verify
 from tests.export.conftest import PREPROCESS, tiny_classifier
@@ -293,7 +294,7 @@ def two_stages():
 def test_the_second_stage_is_compared_on_the_regions_of_the_file(two_stages, last):
     model, graph, example = two_stages
     if last:
-        graph = channels_last(fuse(graph))
+        graph = rewritten(graph, FuseBlocks(), ChannelsLast())
     found = verify(graph, model, Task('detection'), [example])
     assert found.flips['backbone.layer1.0.conv2'].flipped == found.complete == 1
     assert not found.detections[0].same  # the regions are others

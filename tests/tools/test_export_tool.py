@@ -119,18 +119,18 @@ test_cfg = dict()
             ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--cfg-options', 'model.head.in_chanels=3'],
             "model.head of type LinearClsHead: no option 'in_chanels'. Did you mean 'in_channels'?",
         ),
-        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'gone'], '--int8: no image at gone.'),
+        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'gone'], 'int8: no image at gone.'),
         (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'tiny.py'], 'tiny.py cannot be read as an image'),
         (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8'], 'the config has no train_dataloader to take images from'),
-        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--score'], '--score compares a file with --int8 and without it'),
-        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8-layers', 'all'], '--int8-layers chooses among the layers of'),
+        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--score'], '--score requires --int8'),
+        (['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8-layers', 'all'], '--int8-layers requires --int8'),
         (
             ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'tiny.py', '--score'],
             'tiny.py has no test_evaluator. Take',
         ),
         (
             ['tiny.py', 'tiny.pth', '-o', 'x.onnx', '--int8', 'tiny.py', '--format', 'lce'],
-            '--int8 is for --format onnx; --format lce has the number types of its engine',
+            'int8 is an option of --format onnx; --format lce has the operators and number types',
         ),
     ],
     ids=[

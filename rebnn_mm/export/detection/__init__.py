@@ -4,7 +4,7 @@
 model.
 """
 
-from .detector import detector_graph
-from .stages import raw_graph, unsupported
+from .traced_parts import raw_graph
+from .whole_graph import detector_graph, unsupported
 
 __all__ = ['detector_graph', 'raw_graph', 'unsupported']

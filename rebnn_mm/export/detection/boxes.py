@@ -48,69 +48,30 @@ def cells(
     return g('Mul', g('Add', both, offset) if offset else both, np.array(stride, np.float32))
 
 
-def priors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int, places: ir.Value) -> ir.Value:
-    """Some of what mmdet's ``generator.single_level_grid_priors`` gives for a map.
-
-    Args:
-        g: the graph to write into.
-        feature_map: of this level, [1, H, W, C]; only its size is used.
-        generator: an ``AnchorGenerator`` or a ``MlvlPointGenerator`` of mmdet, or a
-            :class:`rebnn_mm.models.detection.ClampedSSDAnchorGenerator`.
-        level: index of the feature level.
-        places: which of the priors, int64 [K].
-
-    Returns:
-        ir.Value: anchors, float [K, 4] as corners, or points, float [K, 2].
-
-    Example:
-        >>> from mmdet.models.task_modules import AnchorGenerator
-        >>> g = GraphBuilder('anchors')
-        >>> score = g.input('score', ir.DataType.FLOAT, [1, 'h', 'w', 3])
-        >>> generator = AnchorGenerator(strides=[16], ratios=[0.5, 1.0, 2.0], scales=[8])
-        >>> _ = priors(g, score, generator, 0, g.input('places', ir.DataType.INT64, ['k']))
-    """
-    stride = generator.strides[level]
-    if not hasattr(generator, 'base_anchors'):
-        return cells(g, feature_map, places, stride, generator.offset)
+def anchors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int, places: ir.Value) -> ir.Value:
+    """Corners of some of the anchors of mmdet's ``AnchorGenerator``: float [K, 4]."""
     base = generator.base_anchors[level].float().numpy()
-    corner = cells(g, feature_map, g('Div', places, len(base)) if len(base) > 1 else places, stride, 0.0)
-    shapes = g('Gather', base, g('Mod', places, len(base))) if len(base) > 1 else base
-    anchors = g('Add', shapes, g('Concat', corner, corner, axis=1))
-    largest = getattr(generator, 'largest_centre', None)
-    if largest is None:
-        return anchors
-    beyond = g('Max', g('Sub', centres(g, anchors), float(largest)), 0.0)
-    return g('Sub', anchors, g('Concat', beyond, beyond, axis=1))
-
-
-def decode(g: GraphBuilder, coder: Any, priors: ir.Value, prediction: ir.Value, limit: ir.Value) -> ir.Value:
-    """Corners of boxes, as mmdet's ``coder.decode`` computes them, operation by operation.
-
-    Args:
-        g: the graph to write into.
-        coder: a ``DeltaXYWHBBoxCoder`` or a ``DistancePointBBoxCoder`` of mmdet.
-        priors: corners, float [N, 4], or for distances points, float [N, 2].
-        prediction: float [N, 4].
-        limit: from :func:`image_corners`.
-
-    Returns:
-        ir.Value: float [N, 4], clipped to the image if the coder clips.
-
-    Example:
-        >>> from mmdet.models.task_modules import DeltaXYWHBBoxCoder
-        >>> g = GraphBuilder('boxes')
-        >>> rows = [g.input(name, ir.DataType.FLOAT, ['n', 4]) for name in ('priors', 'deltas')]
-        >>> limit = image_corners(g, g.input('valid_size', ir.DataType.INT64, [2]))
-        >>> decode(g, DeltaXYWHBBoxCoder(), *rows, limit).producer().op_type
-        'Min'
-    """
-    corners = (
-        _from_deltas(g, coder, priors, prediction) if hasattr(coder, 'stds') else _from_sides(g, priors, prediction)
+    corner = cells(
+        g, feature_map, g('Div', places, len(base)) if len(base) > 1 else places, generator.strides[level], 0.0
     )
-    return g('Min', g('Max', corners, 0.0), limit) if coder.clip_border else corners
+    shapes = g('Gather', base, g('Mod', places, len(base))) if len(base) > 1 else base
+    return g('Add', shapes, g('Concat', corner, corner, axis=1))
 
 
-def _from_deltas(g: GraphBuilder, coder: Any, priors: ir.Value, deltas: ir.Value) -> ir.Value:
+def clamped_anchors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int, places: ir.Value) -> ir.Value:
+    """Move anchors into the image, as :class:`rebnn_mm.models.detection.ClampedSSDAnchorGenerator` does."""
+    found = anchors(g, feature_map, generator, level, places)
+    beyond = g('Max', g('Sub', centres(g, found), float(generator.largest_centre)), 0.0)
+    return g('Sub', found, g('Concat', beyond, beyond, axis=1))
+
+
+def points(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int, places: ir.Value) -> ir.Value:
+    """Some of the points of mmdet's ``MlvlPointGenerator``: float [K, 2]."""
+    return cells(g, feature_map, places, generator.strides[level], generator.offset)
+
+
+def from_deltas(g: GraphBuilder, coder: Any, priors: ir.Value, deltas: ir.Value) -> ir.Value:
+    """Corners as mmdet's ``DeltaXYWHBBoxCoder`` computes them, operation by operation: float [N, 4]."""
     stds, means = (np.asarray(x, np.float32)[None] for x in (coder.stds, coder.means))
     shift, growth = g.two('Split', g('Add', g('Mul', deltas, stds), means), axis=1, num_outputs=2)
     start, end = g.two('Split', priors, axis=1, num_outputs=2)
@@ -121,7 +82,8 @@ def _from_deltas(g: GraphBuilder, coder: Any, priors: ir.Value, deltas: ir.Value
     return g('Concat', g('Sub', centre, half), g('Add', centre, half), axis=1)
 
 
-def _from_sides(g: GraphBuilder, points: ir.Value, distances: ir.Value) -> ir.Value:
+def from_sides(g: GraphBuilder, coder: Any, points: ir.Value, distances: ir.Value) -> ir.Value:
+    """Corners as mmdet's ``DistancePointBBoxCoder`` computes them: float [N, 4]."""
     left_top, right_bottom = g.two('Split', distances, axis=1, num_outputs=2)
     return g('Concat', g('Sub', points, left_top), g('Add', points, right_bottom), axis=1)
 

@@ -1,19 +1,23 @@
 """Writing a model so that BOLT, the engine the paper deploys with, recognises its binary convolutions."""
 
-from collections.abc import Iterable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx_ir.passes import Sequential
+from onnx_ir.passes.common import RemoveUnusedFunctionsPass, RemoveUnusedNodesPass, RemoveUnusedOpsetsPass
 from rich.console import Console
 
 from ..exporter import write as write_whole
+from ..operators import DOMAIN
 from ..options import Options
 from ..packing import unpack_bits
+from ..rewriting import constant, constant_array, take_over
 from ..source import Source
 from .border import border_sums
 from .common import checked_graph, compare, outputs_of, say
@@ -61,28 +65,22 @@ def to_bolt(model: onnx.ModelProto, size: tuple[int, int]) -> tuple[onnx.ModelPr
 
     Source: BOLT's documentation and converter (https://github.com/huawei-noah/bolt).
     """
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    _fix_size(result, size)
-    shapes = _input_shapes(result)
-    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    shapes = _input_shapes(model, size)
+    result = ir.from_proto(model)
+    graph = result.graph
+    graph.inputs[0].shape = ir.Shape([1, *graph.inputs[0].shape[1:2], *size])  # type: ignore[index]
     excluded: dict[str, str] = {}
-    nodes: list[onnx.NodeProto] = []
-    for node in model.graph.node:
-        if node.domain != 'rebnn':
-            nodes.append(node)
+    for node in list(graph):
+        if node.domain != DOMAIN:
             continue
-        layer = _Layer(node, constants)
+        layer = _Layer(graph, node)
         reason = layer.excluded_because()
         if reason:
-            excluded[node.name] = reason
-        nodes += layer.as_standard() if reason else layer.as_bolt(shapes[node.input[0]])
-        result.graph.initializer.extend(layer.initializers)
-    del result.graph.node[:]
-    result.graph.node.extend(nodes)
-    del result.functions[:]
-    _drop_unused(result)
-    return result, excluded
+            excluded[layer.name] = reason
+        take_over(node.outputs[0], layer.as_standard() if reason else layer.as_bolt(shapes[layer.name]))
+        graph.remove(node, safe=True)
+    Sequential(RemoveUnusedNodesPass(), RemoveUnusedFunctionsPass(), RemoveUnusedOpsetsPass())(result)
+    return ir.to_proto(result), excluded
 
 
 def emulate_bolt(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -90,44 +88,33 @@ def emulate_bolt(model: onnx.ModelProto) -> onnx.ModelProto:
 
     BOLT's half-precision arithmetic of the real-valued layers is not emulated.
     """
-    result = onnx.ModelProto()
-    result.CopyFrom(model)
-    weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-    nodes: list[onnx.NodeProto] = []
-    new: list[onnx.TensorProto] = []
-    for node in model.graph.node:
-        weight = weights.get(node.input[1]) if node.op_type == 'Conv' else None
+    result = ir.from_proto(model)
+    graph = result.graph
+    for node in list(graph):
+        weight = constant_array(node.inputs[1]) if node.op_type == 'Conv' else None
         if weight is None or not _recognised(weight):
-            nodes.append(node)
             continue
-        conv = onnx.NodeProto()
-        conv.CopyFrom(node)
-        top, left, bottom, right = _take(conv, 'pads', (0, 0, 0, 0))
-        signs, tensors = _signs(node.input[0], f'{node.name}_emulated')
-        amounts = np.array([0, 0, top, left, 0, 0, bottom, right], np.int64)
-        new += [*tensors, numpy_helper.from_array(amounts, f'{node.name}_border')]
-        new.append(numpy_helper.from_array(np.array(-1, np.float32), f'{node.name}_border_value'))
-        padded = [signs[-1].output[0], f'{node.name}_border', f'{node.name}_border_value']
-        conv.input[0] = f'{node.name}_padded'
-        nodes += [*signs, helper.make_node('Pad', padded, [conv.input[0]]), conv]
-    del result.graph.node[:]
-    result.graph.node.extend(nodes)
-    result.graph.initializer.extend(new)
-    return result
+        pads = node.attributes.pop('pads', None)
+        top, left, bottom, right = (0, 0, 0, 0) if pads is None else pads.as_ints()
+        amounts = constant(graph, np.array([0, 0, top, left, 0, 0, bottom, right]), f'{node.name}_border')
+        value = constant(graph, np.array(-1, np.float32), f'{node.name}_border_value')
+        signs = _signs(graph, node, node.inputs[0])
+        node.replace_input_with(0, _before(graph, node, 'Pad', signs, amounts, value))
+    return ir.to_proto(result)
 
 
 class _Layer:
-    """One binary operator on its way to standard ones."""
+    """One binary operator, and what is written in front of it to take its place."""
 
-    def __init__(self, node: onnx.NodeProto, constants: dict[str, NDArray[Any]]) -> None:
-        self.node = node
-        self.options = {item.name: helper.get_attribute_value(item) for item in node.attribute}
-        packed, self.shift, self.scale, self.bias = (constants[name] for name in node.input[1:5])
+    def __init__(self, graph: ir.Graph, node: ir.Node) -> None:
+        self.graph, self.node, self.name = graph, node, str(node.name)
+        self.options: dict[str, Any] = {key: attribute.value for key, attribute in node.attributes.items()}
+        arrays: list[Any] = [constant_array(value) for value in node.inputs[1:5]]
+        packed, self.shift, self.scale, self.bias = arrays
         self.codes = unpack_bits(packed, self.options['channels'])
         self.linear = node.op_type == 'BinaryLinear'
         if not self.linear:
             self.codes = self.codes.transpose(0, 3, 1, 2)
-        self.initializers: list[onnx.TensorProto] = []
 
     def excluded_because(self) -> str:
         """Name the rule of BOLT that excludes the layer; empty if none does."""
@@ -144,12 +131,9 @@ class _Layer:
             return f'it has a {height}x{width} kernel'
         return ''
 
-    def as_bolt(self, shape: tuple[int, ...]) -> list[onnx.NodeProto]:
+    def as_bolt(self, shape: tuple[int, ...]) -> ir.Value:
         """A convolution that BOLT takes for binary, its border made right, and a norm."""
-        name = self.node.name
-        nodes, x = self._shifted()
-        y = f'{name}_sums'
-        nodes.append(self._convolution(x, self.codes, y))
+        y = self._convolution(self._shifted(), self.codes)
         pads = tuple(self.options.get('pads', (0, 0, 0, 0)))
         pad_value = self.options.get('pad_value', 0)
         if any(pads) and pad_value != -1:
@@ -161,55 +145,54 @@ class _Layer:
                 tuple(self.options.get('dilations', (1, 1))),
             )
             correction = self._constant('correction', (pad_value + 1) * border.transpose(2, 0, 1)[None])
-            nodes.append(helper.make_node('Add', [y, correction], [f'{name}_corrected']))
-            y = f'{name}_corrected'
+            y = self._before('Add', y, correction)
         zeros, ones = np.zeros_like(self.scale), np.ones_like(self.scale)
         norm = [
             self._constant(part, values)
             for part, values in (('scale', self.scale), ('bias', self.bias), ('mean', zeros), ('var', ones))
         ]
-        nodes.append(helper.make_node('BatchNormalization', [y, *norm], self.node.output, f'{name}_norm', epsilon=0.0))
-        return nodes
+        return self._before('BatchNormalization', y, *norm, name=f'{self.name}_norm', epsilon=0.0)
 
-    def as_standard(self) -> list[onnx.NodeProto]:
+    def as_standard(self) -> ir.Value:
         """The layer in real arithmetic, with the scale inside the weights so that BOLT does not take it for binary."""
-        nodes, x = self._shifted()
-        signs, tensors = _signs(x, self.node.name)
-        self.initializers += tensors
-        nodes += signs
-        x = signs[-1].output[0]
+        x = _signs(self.graph, self.node, self._shifted())
         weight = self.codes * self.scale.reshape(-1, *[1] * (self.codes.ndim - 1))
         if self.linear:
-            inputs = [x, self._constant('weight', np.ascontiguousarray(weight.T))]
-            product = helper.make_node('MatMul', inputs, [f'{self.node.name}_product'])
-            total = helper.make_node('Add', [product.output[0], self._constant('bias', self.bias)], self.node.output)
-            return [*nodes, product, total]
+            product = self._before('MatMul', x, self._constant('weight', weight.T))
+            return self._before('Add', product, self._constant('bias', self.bias))
         pads, pad_value = self.options.get('pads', [0, 0, 0, 0]), self.options.get('pad_value', 0)
         if any(pads) and pad_value:
-            amounts = np.array([0, 0, *pads[:2], 0, 0, *pads[2:]], np.int64)
-            value = self._constant('border_value', np.array(pad_value, np.float32))
-            nodes.append(helper.make_node('Pad', [x, self._constant('border', amounts), value], [f'{x}_padded']))
-            x, self.options['pads'] = f'{x}_padded', [0, 0, 0, 0]
-        return [*nodes, self._convolution(x, weight, self.node.output[0], self.bias)]
+            amounts = self._constant('border', np.array([0, 0, *pads[:2], 0, 0, *pads[2:]]))
+            x = self._before('Pad', x, amounts, self._constant('border_value', np.array(pad_value, np.float32)))
+            self.options['pads'] = [0, 0, 0, 0]
+        return self._convolution(x, weight, self._constant('bias', self.bias))
 
-    def _shifted(self) -> tuple[list[onnx.NodeProto], str]:
-        x = self.node.input[0]
+    def _shifted(self) -> ir.Value | None:
+        x = self.node.inputs[0]
         if not np.any(self.shift):
-            return [], x
-        shift = self._constant('shift', self.shift if self.linear else self.shift.reshape(1, -1, 1, 1))
-        return [helper.make_node('Add', [x, shift], [f'{self.node.name}_shifted'])], f'{self.node.name}_shifted'
+            return x
+        shift = self.shift if self.linear else self.shift.reshape(1, -1, 1, 1)
+        return self._before('Add', x, self._constant('shift', shift))
 
-    def _convolution(
-        self, x: str, weight: NDArray[np.float32], y: str, bias: NDArray[np.float32] | None = None
-    ) -> onnx.NodeProto:
-        inputs = [x, self._constant('weight', weight), *([] if bias is None else [self._constant('bias', bias)])]
+    def _convolution(self, x: ir.Value | None, weight: NDArray[np.float32], *bias: ir.Value) -> ir.Value:
         options = {key: self.options[key] for key in ('strides', 'pads', 'dilations', 'group') if key in self.options}
-        return helper.make_node('Conv', inputs, [y], self.node.name, kernel_shape=weight.shape[2:], **options)
+        weights = self._constant('weight', weight), *bias
+        return self._before('Conv', x, *weights, name=self.name, kernel_shape=weight.shape[2:], **options)
 
-    def _constant(self, part: str, values: NDArray[Any]) -> str:
-        name = f'{self.node.name}_{part}'
-        self.initializers.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
-        return name
+    def _constant(self, part: str, values: NDArray[Any]) -> ir.Value:
+        return constant(self.graph, values, f'{self.name}_{part}')
+
+    def _before(self, kind: str, *inputs: ir.Value | None, **options: Any) -> ir.Value:
+        return _before(self.graph, self.node, kind, *inputs, **options)
+
+
+def _before(
+    graph: ir.Graph, place: ir.Node, kind: str, *inputs: ir.Value | None, name: str | None = None, **attributes: Any
+) -> ir.Value:
+    """Write a standard operator in front of a node."""
+    node = ir.node(kind, inputs, attributes, name=name, num_outputs=1)
+    graph.insert_before(place, node)
+    return node.outputs[0]
 
 
 def _recognised(weight: NDArray[np.float32]) -> bool:
@@ -219,56 +202,23 @@ def _recognised(weight: NDArray[np.float32]) -> bool:
     return fits and bool(np.all(np.abs(weight) == 1))
 
 
-def _signs(x: str, name: str) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
-    """Nodes and constants for -1 where x < 0, else +1."""
-    values = {'zero': 0, 'minus': -1, 'plus': 1}
-    tensors = [
-        numpy_helper.from_array(np.array(value, np.float32), f'{name}_{part}') for part, value in values.items()
-    ]
-    nodes = [
-        helper.make_node('Less', [x, f'{name}_zero'], [f'{name}_negative']),
-        helper.make_node('Where', [f'{name}_negative', f'{name}_minus', f'{name}_plus'], [f'{name}_signs']),
-    ]
-    return nodes, tensors
+def _signs(graph: ir.Graph, place: ir.Node, x: ir.Value | None) -> ir.Value:
+    """Write -1 where x < 0, else +1."""
+    zero, minus, plus = (constant(graph, np.array(value, np.float32), f'sign_{value}') for value in (0, -1, 1))
+    return _before(graph, place, 'Where', _before(graph, place, 'Less', x, zero), minus, plus)
 
 
-def _take(node: onnx.NodeProto, name: str, default: Iterable[int]) -> Iterable[int]:
-    """Remove an attribute and return its value."""
-    for index, attribute in enumerate(node.attribute):
-        if attribute.name == name:
-            value = list(attribute.ints)
-            del node.attribute[index]
-            return value
-    return default
-
-
-def _fix_size(model: onnx.ModelProto, size: tuple[int, int]) -> None:
-    dims = model.graph.input[0].type.tensor_type.shape.dim
-    for dim, value in zip((dims[0], dims[2], dims[3]), (1, *size), strict=True):
-        dim.Clear()
-        dim.dim_value = value
-
-
-def _input_shapes(model: onnx.ModelProto) -> dict[str, tuple[int, ...]]:
-    """Shapes of what binary operators are given, from a run on an empty image."""
-    names = sorted({node.input[0] for node in model.graph.node if node.domain == 'rebnn'})
+def _input_shapes(model: onnx.ModelProto, size: tuple[int, int]) -> dict[str, tuple[int, ...]]:
+    """Shape of what each binary operator is given, by its name, from a run on an empty image."""
+    inputs = {node.name: node.input[0] for node in model.graph.node if node.domain == DOMAIN}
+    names = sorted(set(inputs.values()))
     if not names:
         return {}
-    probe = onnx.ModelProto()
-    probe.CopyFrom(model)
+    probe = deepcopy(model)
     del probe.graph.output[:]
-    probe.graph.output.extend(helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in names)
+    probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     session = onnxruntime.InferenceSession(probe.SerializeToString(), providers=['CPUExecutionProvider'])
     image = session.get_inputs()[0]
-    values = session.run(names, {image.name: np.zeros(image.shape, np.float32)})
-    return {name: value.shape for name, value in zip(names, values, strict=True)}
-
-
-def _drop_unused(model: onnx.ModelProto) -> None:
-    used = {name for node in model.graph.node for name in node.input}
-    kept = [tensor for tensor in model.graph.initializer if tensor.name in used]
-    del model.graph.initializer[:]
-    model.graph.initializer.extend(kept)
-    kept_domains = [entry for entry in model.opset_import if entry.domain != 'rebnn']
-    del model.opset_import[:]
-    model.opset_import.extend(kept_domains)
+    values = session.run(names, {image.name: np.zeros((1, image.shape[1], *size), np.float32)})
+    shapes = {name: value.shape for name, value in zip(names, values, strict=True)}
+    return {node: shapes[name] for node, name in inputs.items()}

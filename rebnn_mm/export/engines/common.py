@@ -26,10 +26,11 @@ def checked_graph(
     """The packed graph, which agrees with PyTorch, and the images that it was compared on."""
     if source.tokenizer is not None:
         raise RebnnError(f'--format {name} holds image classifiers, and this model takes texts; use onnx.')
-    given = next(iter(options.given().items()), None)
-    if given is not None:
-        option, what = given
-        raise RebnnError(f'{option} is for --format onnx; --format {name} has the {what} of its engine.')
+    if options.given():
+        raise RebnnError(
+            f'{options.given()[0]} is an option of --format onnx; --format {name} has the operators and number types '
+            'of its engine.'
+        )
     task = task_of(source.model)
     if task.name == 'detection':
         raise RebnnError(

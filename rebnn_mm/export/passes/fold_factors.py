@@ -1,46 +1,39 @@
 """Takes what a binary block computes twice per channel together."""
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from ..operators import DOMAIN
-from .graph import Vector, changed, constant, constant_array
+from ..rewriting import Rewrite, Vector, constant, constant_array
 
 BLOCKS = {'BinaryBlock': 3, 'BinaryClipBlock': 3, 'PackedBinaryBlock': 2, 'PackedBinaryClipBlock': 2}
 """Blocks, and which of their inputs is the scale; mul, add and the residual follow it."""
 
 
-def fold_factors(model: onnx.ModelProto) -> onnx.ModelProto:
+class FoldFactors(Rewrite):
     r"""Give each block one factor per channel in place of two, and the bias of a shortcut's convolution.
 
     .. math:: (a \cdot s) \cdot m + b + (x * w + c) = a \cdot (s \cdot m) + (b + c) + x * w
 
-    The two sides round differently, so only files with ``--fast`` are written so.
-
-    Args:
-        model: from :func:`rebnn_mm.export.passes.fold_norms`; it is not changed.
-
-    Returns:
-        onnx.ModelProto: the same object if there is nothing to fold.
+    The two sides round differently, so only files with the option ``fast`` are written so.
 
     Example:
         >>> import torch
         >>> from torch import nn
-        >>> from rebnn_mm.export import fuse, pack, trace
+        >>> from rebnn_mm.export import pack, rewritten, trace
+        >>> from rebnn_mm.export.passes import FuseBlocks
         >>> from rebnn_mm.methods import ReBNNConv2d
         >>> net = nn.Sequential(ReBNNConv2d(8, 8, 1, bias=False), nn.BatchNorm2d(8)).eval()
-        >>> model = fold_factors(fuse(trace(pack(net).model, {'x': torch.ones(1, 8, 4, 4)}, ['y'])))
+        >>> model = trace(pack(net).model, {'x': torch.ones(1, 8, 4, 4)}, ['y'])
+        >>> model = rewritten(model, FuseBlocks(), FoldFactors())
         >>> [name for name in model.graph.node[0].input if 'scale' in name or 'ones' in name]
         ['0.scale_mul', 'ones_8', 'ones_8']
     """
-    return changed(model, _fold_all)
 
-
-def _fold_all(graph: ir.Graph) -> bool:
-    blocks = [node for node in graph if node.domain == DOMAIN and node.op_type in BLOCKS]
-    folded = [_fold(graph, node) for node in blocks]
-    return any(folded)
+    def rewrite(self, graph: ir.Graph) -> bool:
+        blocks = [node for node in graph if node.domain == DOMAIN and node.op_type in BLOCKS]
+        folded = [_fold(graph, node) for node in blocks]
+        return any(folded)
 
 
 def _fold(graph: ir.Graph, block: ir.Node) -> bool:

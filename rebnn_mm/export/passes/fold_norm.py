@@ -1,14 +1,13 @@
 """Takes the constants of a batch norm into the real-valued convolution in front of it."""
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from .graph import changed, constant, constant_array, constant_per_channel, only_use, take_over
+from ..rewriting import Rewrite, constant, constant_array, constant_per_channel, only_use, take_over
 
 
-def fold_norms(model: onnx.ModelProto) -> onnx.ModelProto:
+class FoldNorms(Rewrite):
     r"""Turn ``Conv``, ``Mul`` and ``Add`` with constants per channel into one ``Conv``.
 
     .. math:: (x * w) \cdot m_c + a_c = x * (w \cdot m_c) + a_c
@@ -16,27 +15,23 @@ def fold_norms(model: onnx.ModelProto) -> onnx.ModelProto:
     The two sides round differently, as PyTorch's convolution and batch norm do: a real-valued convolution has no fixed
     order of sums. Binary convolutions are left alone.
 
-    Args:
-        model: from :func:`rebnn_mm.export.trace`, fused or not; it is not changed.
-
     Example:
         >>> import torch
         >>> from torch import nn
-        >>> from rebnn_mm.export import pack, trace
+        >>> from rebnn_mm.export import pack, rewritten, trace
         >>> net = nn.Sequential(nn.Conv2d(3, 8, 1, bias=False), nn.BatchNorm2d(8))
         >>> model = trace(pack(net).model, {'x': torch.zeros(2, 3, 4, 4)}, ['y'])
-        >>> [node.op_type for node in model.graph.node], [node.op_type for node in fold_norms(model).graph.node]
+        >>> folded = rewritten(model, FoldNorms())
+        >>> [node.op_type for node in model.graph.node], [node.op_type for node in folded.graph.node]
         (['Conv', 'Mul', 'Add'], ['Conv'])
     """
-    return changed(model, _fold_all)
 
-
-def _fold_all(graph: ir.Graph) -> bool:
-    made: dict[tuple[str, ...], list[ir.Value]] = {}
-    for node in list(graph):
-        if node.op_type == 'Conv' and node.domain == '':
-            _fold(graph, node, made)
-    return True
+    def rewrite(self, graph: ir.Graph) -> bool:
+        made: dict[tuple[str, ...], list[ir.Value]] = {}
+        for node in list(graph):
+            if node.op_type == 'Conv' and node.domain == '':
+                _fold(graph, node, made)
+        return True
 
 
 def _fold(graph: ir.Graph, conv: ir.Node, made: dict[tuple[str, ...], list[ir.Value]]) -> None:

@@ -1,17 +1,17 @@
 """Joins each binary convolution with what follows it, up to the next one's sign."""
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
 from ..operators import DOMAIN
-from .graph import (
+from ..rewriting import (
     BLOCKS,
+    Rewrite,
     Vector,
-    changed,
     constant,
     constant_array,
     constant_per_channel,
+    demand,
     only_use,
     operator,
     take_over,
@@ -20,7 +20,7 @@ from .graph import (
 OPTIONS = ('channels', 'strides', 'dilations', 'pads', 'group', 'pad_value', 'layout')
 
 
-def fuse(model: onnx.ModelProto) -> onnx.ModelProto:
+class FuseBlocks(Rewrite):
     """Turn ``BinaryConv`` and its followers into ``BinaryBlock``, and let blocks hand packed bits to the next one.
 
     A block takes in, as far as they follow in this order and nothing else looks at what lies between: factor and
@@ -29,30 +29,29 @@ def fuse(model: onnx.ModelProto) -> onnx.ModelProto:
     its place. Where a block's output goes into binary convolutions, these read its bits; a clipping in between that
     could not be taken in is passed over where it cannot change a sign.
 
-    Args:
-        model: from :func:`rebnn_mm.export.trace`, or several such merged; it is not changed.
-
     Example:
         >>> import torch
-        >>> from rebnn_mm.export import pack, trace
+        >>> from rebnn_mm.export import pack, rewritten, trace
         >>> from rebnn_mm.models import BinaryReActBlock
         >>> block = BinaryReActBlock(8, 8, conv_cfg=dict(type='ReBNNConv2d'))
         >>> model = trace(pack(block).model, {'x': torch.ones(1, 8, 4, 4)}, ['y'])
-        >>> [node.op_type for node in fuse(model).graph.node]
+        >>> [node.op_type for node in rewritten(model, FuseBlocks()).graph.node]
         ['BinaryBlock', 'PackedBinaryBlock']
     """
-    return changed(model, _fuse)
 
+    def requires(self, model: ir.Model) -> None:
+        layouts = (node.attributes['layout'] for node in model.graph if node.op_type in ('BinaryConv', *BLOCKS))
+        demand(all(layout.as_string() == 'NCHW' for layout in layouts), 'residuals are known with the channels first.')
 
-def _fuse(graph: ir.Graph) -> bool:
-    constants = _Constants(graph)
-    for node in list(graph):
-        if node.domain == DOMAIN and node.op_type == 'BinaryConv':
-            _fuse_block(graph, node, constants)
-    for node in reversed(list(graph)):  # later ones first: those that read bits are exchanged
-        if node.domain == DOMAIN and node.op_type in BLOCKS:
-            _hand_on_bits(graph, node)
-    return True
+    def rewrite(self, graph: ir.Graph) -> bool:
+        constants = _Constants(graph)
+        for node in list(graph):
+            if node.domain == DOMAIN and node.op_type == 'BinaryConv':
+                _fuse_block(graph, node, constants)
+        for node in reversed(list(graph)):  # later ones first: those that read bits are exchanged
+            if node.domain == DOMAIN and node.op_type in BLOCKS:
+                _hand_on_bits(graph, node)
+        return True
 
 
 class _Constants:

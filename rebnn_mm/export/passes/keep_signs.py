@@ -1,35 +1,29 @@
 """Leaves out of a graph what changes no sign."""
 
 import numpy as np
-import onnx
 import onnx_ir as ir
+from onnx_ir.passes import InPlacePass, PassResult
 
 from ..operators import DOMAIN
-from .graph import constant_array, only_use
+from ..rewriting import constant_array, only_use
 
 SATURATED = -5.542572021484375
 """At this number and below, ONNX Runtime's GELU is -0: erf is rounded to -1. PyTorch's is from a number in
 [-5.5426, -5.4896] on, which differs between its vector and scalar code."""
 
 
-def keep_signs(model: onnx.ModelProto) -> onnx.ModelProto:
+class KeepSigns(InPlacePass):
     """Replace each GELU of which only signs are wanted by a comparison.
 
     GELU(x) is below zero where x is, down to :data:`SATURATED`; there it is zero, whose sign is +1. So in front of
     binary linear layers without a shift, ``ThresholdedRelu`` with that number gives the same bits.
-
-    Args:
-        model: from :func:`rebnn_mm.export.trace`; it is not changed.
-
-    Example:
-        >>> keep_signs(onnx.helper.make_model(onnx.helper.make_graph([], 'empty', [], []))).graph.name
-        'empty'
     """
-    signs = ir.from_proto(model)
-    for node in list(signs.graph):
-        if node.op_type == 'Erf' and node.domain == '':
-            _shorten(signs.graph, node)
-    return ir.to_proto(signs)
+
+    def call(self, model: ir.Model) -> PassResult:
+        for node in list(model.graph):
+            if node.op_type == 'Erf' and node.domain == '':
+                _shorten(model.graph, node)
+        return PassResult(model, True)
 
 
 def _shorten(graph: ir.Graph, erf: ir.Node) -> None:

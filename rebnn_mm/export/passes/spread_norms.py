@@ -1,45 +1,39 @@
 """Takes what corrects a binary convolution behind the norm and the shortcut that follow, so that they can be fused."""
 
-import onnx
 import onnx_ir as ir
 
 from ..operators import DOMAIN
-from .graph import changed, constant_array, constant_per_channel, only_use, take_over
+from ..rewriting import BLOCKS, Rewrite, constant_array, constant_per_channel, demand, only_use, take_over
 
 
-def spread_norms(model: onnx.ModelProto) -> onnx.ModelProto:
+class SpreadNorms(Rewrite):
     r"""Apply a norm to a binary convolution and to its correction each, and add the shortcut to the correction.
 
     .. math:: ((p + c) \cdot m + a) + r = (p \cdot m + a) + (c \cdot m + r)
 
     p is a ``BinaryConv`` and c the real convolution that its second values add
-    (:mod:`rebnn_mm.export.two_valued`), which :func:`rebnn_mm.export.passes.fold_norms` then gives the factor. Real
+    (:mod:`rebnn_mm.export.two_valued`), which :class:`rebnn_mm.export.passes.FoldNorms` then gives the factor. Real
     sums are rounded otherwise than before; other binary convolutions are left alone.
-
-    Args:
-        model: from :func:`rebnn_mm.export.trace`; it is not changed.
-
-    Returns:
-        onnx.ModelProto: the same object if there is no such convolution.
 
     Example:
         >>> import torch
         >>> from torch import nn
-        >>> from rebnn_mm.export import pack, trace
+        >>> from rebnn_mm.export import pack, rewritten, trace
         >>> from rebnn_mm.layers import BinaryConv2d
         >>> conv = BinaryConv2d(8, 8, 3, weight='AdaBinWeight', activation='AdaBinActivation', bias=False)
         >>> model = trace(pack(nn.Sequential(conv, nn.BatchNorm2d(8))).model, {'x': torch.ones(1, 8, 4, 4)}, ['y'])
         >>> [node.op_type for node in model.graph.node]
         ['BinaryConv', 'BinaryConv', 'Conv', 'Add', 'Mul', 'Add']
-        >>> [node.op_type for node in spread_norms(model).graph.node]
+        >>> [node.op_type for node in rewritten(model, SpreadNorms()).graph.node]
         ['BinaryConv', 'BinaryConv', 'Conv', 'Mul', 'Mul', 'Add', 'Add']
     """
-    return changed(model, _spread_all)
 
+    def requires(self, model: ir.Model) -> None:
+        demand(all(node.op_type not in BLOCKS for node in model.graph), 'a block has taken its norm in already.')
 
-def _spread_all(graph: ir.Graph) -> bool:
-    done = [_spread(graph, node) for node in list(graph) if node.op_type == 'Add' and node.domain == '']
-    return any(done)
+    def rewrite(self, graph: ir.Graph) -> bool:
+        done = [_spread(graph, node) for node in list(graph) if node.op_type == 'Add' and node.domain == '']
+        return any(done)
 
 
 def _spread(graph: ir.Graph, add: ir.Node) -> bool:

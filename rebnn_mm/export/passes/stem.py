@@ -3,14 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
 import onnx_ir as ir
 
-from ..operators import DOMAIN
-from .graph import (
+from ..rewriting import (
     DEFAULTS,
+    Rewrite,
     Vector,
-    changed,
     constant,
     constant_array,
     constant_per_channel,
@@ -38,58 +36,33 @@ class _Stem:
     relu: bool = False
 
 
-def join_stem(model: onnx.ModelProto) -> onnx.ModelProto:
+class JoinStem(Rewrite):
     """Turn a 7x7 convolution of stride 2, its batch norm and 3x3 max pooling of stride 2 into one ``RealStem``.
 
     A ReLU between them goes behind the pooling, which does not change the result. Our kernel computes the operator by
     Winograd's minimal filtering: in float32, but not with the last bit that its function gives.
 
     Args:
-        model: from :func:`rebnn_mm.export.trace`; it is not changed.
-
-    Returns:
-        onnx.ModelProto: the same object if there is no such stem.
+        half: let it multiply 16-bit numbers where a processor has them.
 
     Example:
         >>> import torch
         >>> from torch import nn
-        >>> from rebnn_mm.export import trace
+        >>> from rebnn_mm.export import rewritten, trace
         >>> net = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.ReLU(), nn.MaxPool2d(3, 2, 1)).eval()
         >>> model = trace(net, {'image': torch.zeros(2, 3, 32, 32)}, ['y'])
-        >>> [node.op_type for node in join_stem(model).graph.node]
+        >>> [node.op_type for node in rewritten(model, JoinStem()).graph.node]
         ['RealStem', 'Relu']
     """
-    return changed(model, _join_all)
 
+    def __init__(self, half: bool = False) -> None:
+        self.half = half
 
-def halve_stem(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Let every ``RealStem`` multiply 16-bit numbers where a processor has them.
-
-    Args:
-        model: from :func:`join_stem`, or what was made of it; it is not changed.
-
-    Example:
-        >>> stem = onnx.helper.make_node('RealStem', ['x', 'w', 'm', 'a'], ['y'], domain='rebnn')
-        >>> y = onnx.helper.make_tensor_value_info('y', onnx.TensorProto.FLOAT, None)
-        >>> model = onnx.helper.make_model(onnx.helper.make_graph([stem], 'g', [], [y]))
-        >>> [(a.name, a.s) for a in halve_stem(model).graph.node[0].attribute]
-        [('precision', b'half')]
-    """
-    return changed(model, _halve)
-
-
-def _join_all(graph: ir.Graph) -> bool:
-    stems = [stem for node in graph if (stem := _stem(node)) is not None]
-    for stem in stems:
-        _join(graph, stem)
-    return bool(stems)
-
-
-def _halve(graph: ir.Graph) -> bool:
-    stems = [node for node in graph if node.domain == DOMAIN and node.op_type == 'RealStem']
-    for node in stems:
-        node.attributes['precision'] = ir.AttrString('precision', 'half')
-    return bool(stems)
+    def rewrite(self, graph: ir.Graph) -> bool:
+        stems = [stem for node in graph if (stem := _stem(node)) is not None]
+        for stem in stems:
+            _join(graph, stem, {'precision': 'half'} if self.half else {})
+        return bool(stems)
 
 
 def _stem(conv: ir.Node) -> _Stem | None:
@@ -125,13 +98,13 @@ def _stem(conv: ir.Node) -> _Stem | None:
             stem.add = stem.add + vector
 
 
-def _join(graph: ir.Graph, stem: _Stem) -> None:
+def _join(graph: ir.Graph, stem: _Stem, precision: dict[str, str]) -> None:
     conv, pool = stem.nodes[0], stem.nodes[-1]
     x, weight = conv.inputs[:2]
     assert weight is not None and weight.name is not None
     name = weight.name.removesuffix('.weight')  # a node of ours is named after its layer
     vectors = (constant(graph, stem.mul, f'{name}.mul'), constant(graph, stem.add, f'{name}.add'))
-    joined = operator('RealStem', [x, weight, *vectors], {'layout': 'NCHW'}, name)
+    joined = operator('RealStem', [x, weight, *vectors], {'layout': 'NCHW', **precision}, name)
     graph.insert_before(pool, joined)
     result, last = pool.outputs[0], joined
     if stem.relu:

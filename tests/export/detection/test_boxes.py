@@ -12,8 +12,9 @@ from mmdet.models.task_modules import DeltaXYWHBBoxCoder, DistancePointBBoxCoder
 from mmdet.registry import TASK_UTILS
 from torch import Tensor
 
-from rebnn_mm.export.detection.boxes import decode, image_corners, large_enough, priors, suppress
+from rebnn_mm.export.detection.boxes import image_corners, large_enough, suppress
 from rebnn_mm.export.detection.graph import GraphBuilder
+from rebnn_mm.export.detection.heads import decode, priors
 from rebnn_mm.models.detection import ClampedSSDAnchorGenerator
 
 from .detectors import ONE_ANCHOR, RETINA_ANCHORS, computed

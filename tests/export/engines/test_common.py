@@ -71,12 +71,12 @@ def test_another_answer_is_no_file(source, console, tmp_path, monkeypatch):
 def test_what_does_not_go_into_such_a_file(name, source, console, tmp_path):
     write = ENGINES[name].writer()
     for option, asked in {
-        '--half': Options(half=True),
-        '--fast': Options(fast=True),
-        '--half-stem': Options(half_stem=True),
-        '--no-fuse': Options(fused=False),
+        'half': Options(half=True),
+        'fast': Options(fast=True),
+        'half_stem': Options(half_stem=True),
+        'fused': Options(fused=False),
     }.items():
-        with pytest.raises(ValueError, match=f'^{option} is for --format onnx; --format (lce|bolt) has the'):
+        with pytest.raises(ValueError, match=f'^{option} is an option of --format onnx; --format (lce|bolt) has the'):
             write(source, tmp_path / 'model', asked, console)
     image = Image(np.zeros((1, 3, 8, 8), np.float32), (8, 8))
     with pytest.raises(ValueError, match='an image is 8x8 after preparation, and the file takes 12x10 only'):

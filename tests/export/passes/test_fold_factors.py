@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from rebnn_mm.export import fold_norms, fuse, pack, trace
-from rebnn_mm.export.passes import fold_factors
+from rebnn_mm.export import pack, rewritten, trace
+from rebnn_mm.export.passes import FoldFactors, FoldNorms, FuseBlocks
 from rebnn_mm.methods import ReBNNConv2d
 from tests.export.graphs import run
 from tests.export.networks import lively
@@ -30,8 +30,9 @@ class Shortcut(nn.Module):
 def test_a_block_has_one_factor_and_the_shortcuts_bias(shared):
     net = lively(Shortcut(shared))
     outputs = ['y', 'beside'] if shared else ['y']
-    before = fold_norms(fuse(trace(pack(net).model, {'x': torch.zeros(2, 8, 4, 5)}, outputs, {'x': [0, 2, 3]})))
-    after = fold_factors(before)
+    before = trace(pack(net).model, {'x': torch.zeros(2, 8, 4, 5)}, outputs, {'x': [0, 2, 3]})
+    before = rewritten(before, FuseBlocks(), FoldNorms())
+    after = rewritten(before, FoldFactors())
     constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in after.graph.initializer}
     (block,) = (node for node in after.graph.node if node.op_type == 'BinaryBlock')
     (conv,) = (node for node in after.graph.node if node.op_type == 'Conv')
@@ -44,5 +45,5 @@ def test_a_block_has_one_factor_and_the_shortcuts_bias(shared):
 
 def test_nothing_to_fold():
     net = nn.Sequential(ReBNNConv2d(8, 6, 1, bias=False), nn.ReLU())
-    model = fuse(trace(pack(net).model, {'x': torch.zeros(2, 8, 4, 4)}, ['y']))
-    assert fold_factors(model) is model
+    model = rewritten(trace(pack(net).model, {'x': torch.zeros(2, 8, 4, 4)}, ['y']), FuseBlocks())
+    assert rewritten(model, FoldFactors()) is model

@@ -4,15 +4,17 @@ from collections import Counter
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 import torch
 from onnx import numpy_helper
 from torch import nn
 
 from rebnn_mm.deploy.session import half_products, library_available, open_session
-from rebnn_mm.export import DOMAIN, compact, join_stem, to_half, trace
+from rebnn_mm.export import DOMAIN, rewritten, trace
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.options import Options
+from rebnn_mm.export.passes import Compact, JoinStem, ToHalf
 from rebnn_mm.export.passes.half import SMALL
 from tests.export.conftest import PREPROCESS, tiny_classifier, tiny_parts
 from tests.export.graphs import run
@@ -52,7 +54,7 @@ def test_a_stem_becomes_one_operator_that_computes_the_same(name):
     net, expected = JOINED[name]
     channels = net[0].in_channels
     model = traced(net, channels)
-    joined = join_stem(model)
+    joined = rewritten(model, JoinStem())
     assert kinds(joined) == expected and [function.name for function in joined.functions] == ['RealStem']
     x = torch.randn(3, channels, 37, 21, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -80,7 +82,7 @@ OTHERS = {
 def test_what_is_no_such_stem_stays(name):
     net = OTHERS[name]
     model = traced(net, net[0].in_channels)
-    assert join_stem(model) is model
+    assert rewritten(model, JoinStem()) is model
 
 
 class TwoReaders(nn.Module):
@@ -95,14 +97,14 @@ class TwoReaders(nn.Module):
 
 def test_a_convolution_that_something_else_reads_stays():
     model = trace(TwoReaders().eval(), {'image': torch.zeros(1, 3, 32, 32)}, ['y', 'z'])
-    assert join_stem(model) is model
+    assert rewritten(model, JoinStem()) is model
 
 
 def test_constants_of_a_stem_stay_as_they_are():
     # The norm of a fresh network does nothing, and 128 filters of 7x7 are many values.
     net = nn.Sequential(nn.Conv2d(3, 128, 7, 2, 3, bias=False), nn.MaxPool2d(3, 2, 1)).eval()
     assert net[0].weight.numel() > SMALL
-    model = to_half(compact(join_stem(traced(net))))
+    model = rewritten(traced(net), JoinStem(), Compact(), ToHalf())
     assert [node.op_type for node in model.graph.node] == ['RealStem']
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     assert {array.dtype for array in stored.values()} == {np.dtype(np.float32)} and len(stored) == 3
@@ -158,7 +160,7 @@ def test_a_stem_in_half_precision(fast):
 
 
 def test_half_a_stem_needs_a_stem(fast, classifier):
-    with pytest.raises(ValueError, match='--half-stem is an option of the stem that --fast makes'):
+    with pytest.raises(ValueError, match='half_stem is an option of the stem that fast makes'):
         export(fast[0], Options(half_stem=True))
     assert export(classifier, Options(fast=True, half_stem=True), size=(16, 12)).half_stem is None
 
@@ -183,15 +185,15 @@ def test_a_wrong_kernel_is_refused(monkeypatch, classifier):
         pytest.skip('the library is not built')
     parts = tiny_parts()
     parts['backbone'] |= dict(stem='imagenet')
-    from rebnn_mm.export import exporter
+    right = JoinStem.rewrite
 
-    def wrong(model):
-        joined = join_stem(model)
-        for tensor in joined.graph.initializer:
-            if tensor.name.endswith('conv1.add'):
-                tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) + 1, tensor.name))
+    def wrong(self, graph):
+        joined = right(self, graph)
+        for name, value in graph.initializers.items():
+            if name.endswith('conv1.add'):
+                value.const_value = ir.tensor(value.const_value.numpy() + 1, name=name)
         return joined
 
-    monkeypatch.setattr(exporter, 'join_stem', wrong)
+    monkeypatch.setattr(JoinStem, 'rewrite', wrong)
     with pytest.raises(ValueError, match=r'differs from PyTorch first at backbone\.layer1\.0\.conv1'):
         export(tiny_classifier(**parts), Options(fast=True), size=(64, 48))

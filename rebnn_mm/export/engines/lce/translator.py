@@ -103,7 +103,9 @@ class Translator:
             part = slice(options.get('start'), options.get('end'))
             self.values[node.output[0]] = np.array(known[0].shape[part], np.int64)
         elif all(isinstance(value, np.ndarray) for value in known) and node.domain != 'rebnn':
-            self._evaluate(node)
+            feeds = {name: self.values[name] for name in node.input if name}
+            results: list[Any] = list(ReferenceEvaluator(node).run(None, feeds))
+            self.values.update(zip(node.output, results, strict=True))
         else:
             translate = self.translations.get(node.op_type)
             if translate is None:
@@ -112,24 +114,6 @@ class Translator:
                     f'classifiers of these operators: {", ".join(sorted(self.translations))}. Use --format onnx.'
                 )
             self.values[node.output[0]] = translate(self, node)
-
-    def _evaluate(self, node: onnx.NodeProto) -> None:
-        """Compute now what depends on constants only."""
-        graph = onnx.helper.make_graph(
-            [node],
-            'constant',
-            [
-                onnx.helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None)
-                for name in node.input
-                if name
-            ],
-            [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.UNDEFINED, None) for name in node.output],
-        )
-        one_node = onnx.helper.make_model(graph, opset_imports=self.model.opset_import)
-        results: list[Any] = list(
-            ReferenceEvaluator(one_node).run(None, {name: self.values[name] for name in node.input if name})
-        )
-        self.values.update(zip(node.output, results, strict=True))
 
 
 Translation = Callable[[Translator, onnx.NodeProto], Activation]

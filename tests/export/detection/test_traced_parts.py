@@ -12,7 +12,7 @@ from torch import nn
 
 from rebnn_mm.export import pack
 from rebnn_mm.export.detection import raw_graph, unsupported
-from rebnn_mm.export.detection.stages import ImageStage, RegionStage, example_image, two_stage
+from rebnn_mm.export.detection.traced_parts import ImageStage, RegionStage, example_image, two_stage
 
 from .detectors import (
     DELTAS,
@@ -84,7 +84,7 @@ def test_is_answered_where_mmdet_is_not_installed():
         found = importlib.util.find_spec
         importlib.util.find_spec = lambda name, *rest: None if name == 'mmdet' else found(name, *rest)
         from torch import nn
-        from rebnn_mm.export.detection.stages import unsupported
+        from rebnn_mm.export.detection import unsupported
         print(unsupported(nn.Conv2d(3, 8, 1)))
     """
     done = subprocess.run([sys.executable, '-c', textwrap.dedent(code)], capture_output=True, text=True, check=False)

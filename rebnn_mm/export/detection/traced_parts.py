@@ -1,6 +1,5 @@
-"""Detectors with a graph of their own, their traced parts, and the outputs of any other model."""
+"""The parts of a detector that are traced, and what any other model gives."""
 
-from importlib.util import find_spec
 from typing import Any
 
 import onnx
@@ -14,29 +13,6 @@ EXAMPLE_SIZE = (320, 352)
 """Height and width of the image with which a model is traced."""
 
 Maps = tuple[Tensor, ...]
-
-
-def unsupported(model: nn.Module) -> str:
-    """Why a model's prediction has no graph of its own; empty if it has.
-
-    The graph does what mmdet's own classes do when they predict. A class that does the same by inheritance is
-    supported, whatever it changes besides (BiDet's heads, for example); one that replaces a method on that way is not.
-
-    Args:
-        model: of mmdet or another library.
-
-    Returns:
-        str: one sentence without the name of the model, or nothing.
-
-    Example:
-        >>> unsupported(nn.Conv2d(3, 8, 1))
-        'it is no detector of mmdet'
-    """
-    if find_spec('mmdet') is None:
-        return 'it is no detector of mmdet'
-    from .mmdet_prediction import reasons
-
-    return next(reasons(model), '')
 
 
 class ImageStage(nn.Module):
@@ -66,7 +42,8 @@ class ImageStage(nn.Module):
         super().__init__()
         self.backbone = model.backbone
         self.neck = model.neck if model.with_neck else nn.Identity()
-        if two_stage(model):
+        self.two_stage = two_stage(model)
+        if self.two_stage:
             self.rpn_head = model.rpn_head
         else:
             self.bbox_head = model.bbox_head
@@ -74,9 +51,9 @@ class ImageStage(nn.Module):
     def forward(self, image: Tensor) -> tuple[Maps, Maps]:
         """Maps and features; see the class."""
         features = tuple(self.neck(self.backbone(image)))
-        if hasattr(self, 'bbox_head'):
-            return _flat(self.bbox_head(features)), ()
-        return _flat(self.rpn_head(features)), features
+        if self.two_stage:
+            return _flat(self.rpn_head(features)), features
+        return _flat(self.bbox_head(features)), ()
 
 
 class RegionStage(nn.Module):

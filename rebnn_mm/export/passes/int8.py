@@ -7,18 +7,21 @@ import io
 import logging
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime
 from onnx import TensorProto
+from onnx_ir.passes import InPlacePass, PassResult
 
 from rebnn_mm.deploy.session import library_available, open_session
 from rebnn_mm.utils.machine import processor_flags
 
-from ..errors import RebnnError
-from .operators import DOMAIN
+from ...errors import RebnnError
+from ..operators import DOMAIN
+from ..rewriting import constant_array, demand
 
 TIERS = ('heads', 'all', 'stem')
 """Choices of int8 layers: products that never become a sign; also shortcuts and others; also the first layer."""
@@ -104,9 +107,10 @@ def planned(
     choices = choose(model, tier)
     if not any(choice.int8 for choice in choices):
         real = f' ({choices[0].layer}: {choices[0].because})' if choices else ''
-        wider = '' if tier == TIERS[-1] else ' --int8-layers all takes in more.'
-        raise RebnnError(f'--int8 finds no layer to quantise{real}.{wider}')
-    chosen = _nodes_of(model.graph, choices)
+        wider = '' if tier == TIERS[-1] else ' The tier "all" takes in more.'
+        raise RebnnError(f'int8 finds no layer to quantise{real}.{wider}')
+    outputs = {name for choice in choices if choice.int8 for name in choice.outputs}
+    chosen = [node for node in model.graph.node if node.output[0] in outputs]
     names = values_of(model, chosen)
     session = open_session(watched(model, names), library=library_available())
     return Plan(choices, calibrated(session, names, feeds), reduced or saturates())
@@ -129,29 +133,54 @@ def choose(model: onnx.ModelProto, tier: str) -> list[Choice]:
         >>> choose(model, 'heads')
         [Choice(layer='fc', int8=True, because='its values never become a sign', outputs=('y',))]
     """
-    graph = model.graph
-    weights = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == TensorProto.FLOAT}
-    images = {value.name for value in graph.input}
-    readers = _readers(graph)
-    layers: dict[str, list[onnx.NodeProto]] = {}
-    for node in graph.node:
-        if node.domain == '' and node.op_type in PRODUCTS and node.input[1] in weights:
-            layers.setdefault(node.input[1], []).append(node)
+    graph = ir.from_proto(model).graph
+    layers: dict[ir.Value, list[ir.Node]] = {}
+    for node in graph:
+        weight = node.inputs[1] if node.domain == '' and node.op_type in PRODUCTS else None
+        if _is_weight(weight):
+            layers.setdefault(weight, []).append(node)
     choices = []
     for weight, nodes in layers.items():
-        signs = (sign for node in nodes if (sign := _sign_behind(node.output[0], readers)) is not None)
-        first, sign = any(node.input[0] in images for node in nodes), next(signs, None)
-        if CORRECTION in weight:
+        signs = (sign for node in nodes if (sign := _sign_behind(node.outputs[0])) is not None)
+        first, sign = any(node.inputs[0] in graph.inputs for node in nodes), next(signs, None)
+        name = str(weight.name)
+        if CORRECTION in name:
             int8, because = False, 'it makes the two values of a binary layer exact'
         elif first:
-            channels = weights[weight].dims[1]
-            int8, because = tier == 'stem', f'first layer ({channels} input channels)'
+            int8, because = tier == 'stem', f'first layer ({_channels(weight)} input channels)'
         elif sign is not None:
             int8, because = tier != 'heads', f'its values become signs at {sign}'
         else:
             int8, because = True, 'its values never become a sign'
-        choices.append(Choice(layer_of(weight), int8, because, tuple(node.output[0] for node in nodes)))
+        choices.append(Choice(layer_of(name), int8, because, tuple(str(node.outputs[0].name) for node in nodes)))
     return choices
+
+
+def _channels(weight: ir.Value) -> int:
+    array = constant_array(weight)
+    assert array is not None
+    return int(array.shape[1])
+
+
+def _is_weight(value: ir.Value | None) -> TypeGuard[ir.Value]:
+    array = constant_array(value) if value is not None and value.is_initializer() else None
+    return array is not None and array.dtype == np.float32
+
+
+def _sign_behind(value: ir.Value) -> str | None:
+    """The name of a binary layer that takes the sign of a value, or of what is made of it; None if there is none."""
+    seen, ahead = {value}, [value]
+    while ahead:
+        for node, index in ahead.pop().uses():
+            if node.domain == DOMAIN and node.op_type.startswith(('Binary', 'PackedBinary')):
+                if index != RESIDUAL.get(node.op_type):
+                    return node.name
+            elif node.op_type in ENDS or index >= FREE_INPUTS.get(node.op_type, index + 1):
+                continue
+            behind = [output for output in node.outputs if output not in seen]
+            seen.update(behind)
+            ahead.extend(behind)
+    return None
 
 
 def layer_of(weight: str) -> str:
@@ -164,25 +193,81 @@ def layer_of(weight: str) -> str:
     return weight.partition('.weight')[0].partition(CORRECTION)[0]
 
 
-def quantise_rest(model: onnx.ModelProto, plan: Plan) -> onnx.ModelProto:
+class QuantiseInt8(InPlacePass):
     """Give the chosen layers 8-bit weights, by channel, and 8-bit inputs.
 
     Convolutions get 8-bit outputs as well. Whoever else reads the same values reads them unrounded.
 
     Args:
-        model: the graph in front of :func:`rebnn_mm.export.compact`; it is not changed.
-        plan: from :func:`planned`.
+        plan: from :func:`planned`, of the same graph.
     """
-    model = _alone(model, _nodes_of(model.graph, plan.choices))
-    chosen = _nodes_of(model.graph, plan.choices)
-    quantised = inserted(
-        model,
-        [node.name for node in chosen],
-        {name: plan.ranges[name.removesuffix(ALONE)] for name in values_of(model, chosen)},
-        reduced=plan.reduced,
-        extra={'OpTypesToExcludeOutputQuantization': list(REAL_OUTPUTS)},
-    )
-    return _without_copies(quantised)
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def requires(self, model: ir.Model) -> None:
+        weights = (node.inputs[1] for node in self._chosen(model))
+        found = {layer_of(str(weight.name)) for weight in weights if _is_weight(weight)}
+        missing = set(self.plan.layers) - found
+        demand(not missing, f'the plan is of another graph, or weights are no float32: {missing}.')
+
+    def call(self, model: ir.Model) -> PassResult:
+        chosen = self._chosen(model)
+        _read_alone(model.graph, chosen)
+        for node in chosen:
+            node.name = node.outputs[0].name
+        proto, names = ir.to_proto(model), {node.name for node in chosen}
+        values = values_of(proto, [node for node in proto.graph.node if node.name in names])
+        model.graph = ir.from_proto(
+            inserted(
+                proto,
+                [str(node.name) for node in chosen],
+                {name: self.plan.ranges[name.removesuffix(ALONE)] for name in values},
+                reduced=self.plan.reduced,
+                extra={'OpTypesToExcludeOutputQuantization': list(REAL_OUTPUTS)},
+            )
+        ).graph
+        for node in list(model.graph):
+            if str(node.outputs[0].name).endswith(ALONE) and node.inputs[0] is not None:
+                node.outputs[0].replace_all_uses_with(node.inputs[0])
+                model.graph.remove(node, safe=True)
+        return PassResult(model, True)
+
+    def ensures(self, model: ir.Model) -> None:
+        # the quantiser leaves out, with a line in its log, what it knows no way for
+        stored = ((name, constant_array(value)) for name, value in model.graph.initializers.items())
+        found = {layer_of(name) for name, array in stored if array is not None and array.dtype == np.int8}
+        demand(found >= set(self.plan.layers), f'not every layer became int8: {set(self.plan.layers) - found}.')
+
+    def _chosen(self, model: ir.Model) -> list[ir.Node]:
+        outputs = {name for choice in self.plan.choices if choice.int8 for name in choice.outputs}
+        return [node for node in model.graph if node.outputs[0].name in outputs]
+
+
+ALONE = '.int8'
+"""Ends the name of a value, or of a constant, that only chosen nodes read."""
+
+
+def _read_alone(graph: ir.Graph, chosen: list[ir.Node]) -> None:
+    """Let nobody else read what chosen nodes read: the quantiser puts the rounded value in its place for all."""
+    for node in chosen:
+        for value in node.inputs:
+            uses = list(value.uses()) if value is not None else []
+            if value is None or not (value.is_graph_output() or any(reader not in chosen for reader, _ in uses)):
+                continue
+            name = f'{value.name}{ALONE}'
+            array = constant_array(value) if value.is_initializer() else None
+            if array is not None:
+                alone = ir.val(name, const_value=ir.tensor(array, name=name))
+                graph.register_initializer(alone)
+            else:
+                copy = ir.node('Identity', [value], num_outputs=1)
+                graph.insert_before(node, copy)
+                alone = copy.outputs[0]
+                alone.name = name
+            for reader, index in uses:
+                if reader in chosen:
+                    reader.replace_input_with(index, alone)
 
 
 def saturates() -> bool:
@@ -201,16 +286,11 @@ def inserted(
         ranges: of the values in :func:`values_of`.
         reduced: weights of 7 bits.
         extra: further options of ONNX Runtime's quantiser.
-
-    Raises:
-        ValueError: a package is missing; one sentence says which.
     """
-    try:
-        from onnxruntime.quantization import CalibrationMethod, QuantType
-        from onnxruntime.quantization.calibrate import TensorData, TensorsData
-        from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
-    except ImportError as error:
-        raise RebnnError(f'{error}: quantising needs `pip install onnx onnxruntime`.') from None
+    from onnxruntime.quantization import CalibrationMethod, QuantType
+    from onnxruntime.quantization.calibrate import TensorData, TensorsData
+    from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
+
     bounds = {
         name: TensorData(lowest=np.array(low, np.float32), highest=np.array(high, np.float32))
         for name, (low, high) in ranges.items()
@@ -305,93 +385,3 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(level)
-
-
-Readers = dict[str, list[tuple[onnx.NodeProto, int]]]
-
-
-def _readers(graph: onnx.GraphProto) -> Readers:
-    readers: Readers = {}
-    for node in graph.node:
-        for index, name in enumerate(node.input):
-            readers.setdefault(name, []).append((node, index))
-    return readers
-
-
-def _sign_behind(value: str, readers: Readers) -> str | None:
-    """The name of a binary layer that takes the sign of a value, or of what is made of it; None if there is none."""
-    seen, ahead = {value}, [value]
-    while ahead:
-        for node, index in readers.get(ahead.pop(), []):
-            if node.domain == DOMAIN and node.op_type.startswith(('Binary', 'PackedBinary')):
-                if index != RESIDUAL.get(node.op_type):
-                    return node.name
-            elif node.op_type in ENDS or index >= FREE_INPUTS.get(node.op_type, index + 1):
-                continue
-            behind = [name for name in node.output if name and name not in seen]
-            seen.update(behind)
-            ahead.extend(behind)
-    return None
-
-
-def _nodes_of(graph: onnx.GraphProto, choices: Sequence[Choice]) -> list[onnx.NodeProto]:
-    outputs = {name for choice in choices if choice.int8 for name in choice.outputs}
-    return [node for node in graph.node if node.output and node.output[0] in outputs]
-
-
-ALONE = '.int8'
-"""Ends the name of a value, or of a constant, that only chosen nodes read."""
-
-
-def _alone(model: onnx.ModelProto, chosen: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
-    """A copy in which chosen nodes have names, and nobody else reads what they read.
-
-    The quantiser puts the rounded value in the place of the exact one for every reader.
-    """
-    outputs = {node.output[0] for node in chosen}
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    graph = copy.graph
-    constants = {tensor.name: tensor for tensor in graph.initializer}
-    mine = [node for node in graph.node if node.output and node.output[0] in outputs]
-    inputs = {name for node in mine for name in node.input if name}
-    shared = {value.name for value in graph.output}
-    for node in graph.node:
-        if not node.output or node.output[0] not in outputs:
-            shared |= inputs & set(node.input)
-    nodes = []
-    made = set()
-    for node in graph.node:
-        if node.output and node.output[0] in outputs:
-            node.name = node.output[0]
-            for index, name in enumerate(node.input):
-                if name not in shared:
-                    continue
-                node.input[index] = name + ALONE
-                if name in made:
-                    continue
-                made.add(name)
-                if name in constants:
-                    graph.initializer.append(constants[name])
-                    graph.initializer[-1].name = name + ALONE
-                else:
-                    nodes.append(onnx.helper.make_node('Identity', [name], [name + ALONE]))
-        nodes.append(node)
-    ordered = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
-    del graph.node[:]
-    graph.node.extend(ordered)
-    return copy
-
-
-def _without_copies(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Read the values that :func:`_alone` copied directly again, in place."""
-    copies = {node.output[0]: node for node in model.graph.node if node.output[0].endswith(ALONE)}
-    for node in model.graph.node:
-        for index, name in enumerate(node.input):
-            if name in copies:
-                node.input[index] = copies[name].input[0]
-    kept = [node for node in model.graph.node if node.output[0] not in copies]
-    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in kept]
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
-    return model

@@ -1,15 +1,17 @@
-"""Queries and changes of graphs that the passes share."""
+"""How passes change a graph: one conversion in, one out, and what they ask of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 from numpy.typing import NDArray
+from onnx_ir.passes import InPlacePass, PassBase, PassResult, PreconditionError, Sequential
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
-from ..operators import DOMAIN, DOMAIN_VERSION, attach_functions
+from .operators import DOMAIN, DOMAIN_VERSION, attach_functions
 
 Vector = NDArray[np.float32]
 
@@ -28,32 +30,60 @@ DEFAULTS: dict[str, object] = {
 """Defaults of the attributes of convolutions and poolings over images."""
 
 
-def changed(model: onnx.ModelProto, change: Callable[[ir.Graph], bool]) -> onnx.ModelProto:
-    """A copy of a model whose graph a pass has changed, with the functions of its operators.
+class Rewrite(InPlacePass):
+    """A pass over a graph. What nothing reads afterwards is left out."""
 
-    What nothing reads any more is left out.
+    @abstractmethod
+    def rewrite(self, graph: ir.Graph) -> bool:
+        """Change the graph; gives whether anything has changed."""
+
+    def call(self, model: ir.Model) -> PassResult:
+        modified = self.rewrite(model.graph)
+        if modified:
+            RemoveUnusedNodesPass()(model)
+        return PassResult(model, modified)
+
+
+def rewritten(model: onnx.ModelProto, *passes: PassBase) -> onnx.ModelProto:
+    """Run passes on a copy of a model, and attach the functions of the operators that it has then.
 
     Args:
         model: it stays as it is.
-        change: the pass; it gives whether it has changed the graph.
+        passes: in their order.
 
     Returns:
-        onnx.ModelProto: the same object if the pass has changed nothing.
+        onnx.ModelProto: the same object if no pass has changed anything.
+
+    Raises:
+        onnx_ir.passes.PassError: the passes are in an order that one of them does not allow.
 
     Example:
+        >>> from rebnn_mm.export.passes import FuseBlocks, SpreadNorms
         >>> model = onnx.ModelProto()
-        >>> changed(model, lambda graph: False) is model
+        >>> rewritten(model, SpreadNorms()) is model
         True
     """
-    copy = ir.from_proto(model)
-    if not change(copy.graph):
+    if not passes:
         return model
-    RemoveUnusedNodesPass()(copy)
-    proto = ir.to_proto(copy)
+    result = Sequential(*passes)(ir.from_proto(model))
+    if not result.modified:
+        return model
+    proto = ir.to_proto(result.model)
     for node in proto.graph.node:
+        node.name = node.name  # an empty one is written, as it has been since the first file
         if node.domain == DOMAIN and node.op_type.endswith('Block') and len(node.output) == 1:
             node.output.append('')  # bits left out; onnx.checker wants an empty name rather than one output less
     return attach_functions(proto)
+
+
+def demand(true: bool, sentence: str) -> None:
+    """Raise what ``onnx_ir`` expects of a precondition that does not hold.
+
+    Raises:
+        PreconditionError: it does not.
+    """
+    if not true:
+        raise PreconditionError(sentence)
 
 
 def operator(
@@ -84,7 +114,7 @@ def constant(graph: ir.Graph, array: NDArray, name: str) -> ir.Value:
     stored = constant_array(known)
     if known is not None and stored is not None and np.array_equal(stored, array):
         return known
-    value = ir.val(name, const_value=ir.tensor(np.ascontiguousarray(array), name=name))
+    value = ir.val(name, const_value=ir.tensor(np.asarray(array, order='C'), name=name))
     graph.register_initializer(value)
     return value
 
@@ -154,5 +184,18 @@ def take_over(old: ir.Value, new: ir.Value) -> None:
         'y'
     """
     new.name, new.shape, new.type = old.name, old.shape, old.type
-    old.name = f'{old.name}_replaced'
+    if old.producer() is not None:  # an initializer's name is that of its tensor, in the model that was read too
+        old.name = f'{old.name}_replaced'
     old.replace_all_uses_with(new, replace_graph_outputs=True)
+
+
+def must_be_stored(value: ir.Value) -> bool:
+    """Whether a kernel wants a constant as an initializer of float32: that of the stem wants all of its own.
+
+    Example:
+        >>> weight = ir.val('w')
+        >>> stem = operator('RealStem', [ir.val('x'), weight], {}, 'stem')
+        >>> must_be_stored(weight), must_be_stored(stem.inputs[0])
+        (True, False)
+    """
+    return any(node.op_type == 'RealStem' and index > 0 for node, index in value.uses())
