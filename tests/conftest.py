@@ -15,14 +15,16 @@ import pytest
 from mmengine.registry import DefaultScope
 
 import rebnn_mm  # noqa: F401
-from tests.once import fill_onnx_registry_once, read_index_once
+from tests.once import fill_onnx_registry_once, read_index_once, trace_once
 
 read_index_once()
 
 
 def pytest_collection_finish() -> None:
+    gc.set_threshold(50_000, 10, 10)  # an export makes and drops millions of objects
     if 'rebnn_mm.export.trace' in sys.modules:
         fill_onnx_registry_once()
+        trace_once()
 
 
 @pytest.fixture(autouse=True, scope='module')

@@ -22,7 +22,10 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[1]
 # None of them may start a thread, which a fork would not have; onnxruntime starts one.
-LARGE = ('cv2', 'torch', 'matplotlib.pyplot', 'onnx', 'mmengine.runner', 'mmdet.apis', 'mmpretrain.apis')
+LARGE = (
+    *('cv2', 'torch', 'torch.onnx._internal.exporter._core', 'matplotlib.pyplot', 'onnx'),
+    *('mmengine.runner', 'mmdet.apis', 'mmpretrain.apis'),
+)
 LIMIT_S = 500
 """A script that takes longer is ended by SIGALRM."""
 
@@ -48,6 +51,14 @@ def run_script(script: str | Path, *args: object, cwd: str | Path = ROOT) -> sub
         code = int(answer)
         out, err = (Path(path).read_text() for path in output)
     return subprocess.CompletedProcess(argv, code, out, err)
+
+
+def run_code(code: str) -> subprocess.CompletedProcess:
+    """The same of a few lines, for what needs a process of its own and not one without the large libraries."""
+    with tempfile.TemporaryDirectory() as folder:
+        script = Path(folder, 'code.py')
+        script.write_text(code)
+        return run_script(script)
 
 
 def run_fresh(script: str | Path, *args: object) -> subprocess.CompletedProcess:
@@ -106,11 +117,14 @@ def serve() -> dict | None:
     for name in LARGE:
         with suppress(ImportError):
             importlib.import_module(name)
-    importlib.import_module('once').read_index_once()  # this folder is the first of the path
+    once = importlib.import_module('once')  # this folder is the first of the path
+    once.read_index_once()
+    once.fill_onnx_registry_once().from_torchlib()
     for package in filter(None, map(sys.modules.get, ('mmdet', 'mmpretrain'))):
         with suppress(ValueError):  # there is no such config
             importlib.import_module('mmengine.config.utils')._get_cfg_metainfo(package.__path__[0], '')
     gc.freeze()  # a collection would copy all these objects into the fork
+    gc.set_threshold(50_000, 10, 10)  # as in conftest.py
     while line := sys.stdin.readline():
         process = os.fork()
         if not process:

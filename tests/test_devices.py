@@ -73,7 +73,7 @@ def test_a_quantizer_in_training_and_in_evaluation(quantizers):
             assert layer.eval()(stand_in(2, 5, 8)).shape == y.shape
 
 
-@pytest.mark.parametrize('memory', ['plain', 'recompute'])
+@pytest.mark.parametrize('memory', ['plain', pytest.param('recompute', marks=pytest.mark.slow)])
 @pytest.mark.parametrize('style', STYLES)
 def test_a_block(style, memory):
     block = BLOCKS.build(

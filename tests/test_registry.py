@@ -47,7 +47,8 @@ IN_A_FRESH_PROCESS = """
 import json, sys
 from mmengine.registry import MODELS, DefaultScope
 import rebnn_mm
-found = {'imported': [library for library in ('mmdet', 'mmpretrain') if library in sys.modules]}
+heavy = ('mmdet', 'mmpretrain', 'mmcv.ops', 'matplotlib.pyplot', 'tensorboard', 'onnx')
+found = {'imported': [library for library in heavy if library in sys.modules]}
 
 sys.path.insert(0, sys.argv[1])
 name = 'TeacherStudentClassifier'

@@ -13,7 +13,7 @@ from torch import multiprocessing as mp
 import rebnn_mm  # noqa: F401  # as in conftest.py, for the processes, which do not read it
 
 # Both are forks of a process that has imported what every test needs; importing takes longer than most tests.
-set_forkserver_preload(['rebnn_mm', 'mmengine.runner'])
+set_forkserver_preload(['rebnn_mm', 'mmengine.runner', 'mmdet.models', 'mmpretrain.models'])
 
 PATIENCE = 600
 """Seconds after which processes that do not end are given up, so that a test that hangs fails instead."""

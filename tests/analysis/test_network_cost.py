@@ -44,7 +44,13 @@ def built(name):
     return cfg, build_network(cfg)
 
 
-@pytest.mark.parametrize('name', FAMILIES)
+# Their layers are those of another family, too.
+ALIKE = ('faster_rcnn_r18_dorefa44_coco', 'bccd/faster_rcnn_r18_rebnn_bccd', 'pretrain/vgg16_rebnn_imagenet')
+
+
+@pytest.mark.parametrize(
+    'name', [pytest.param(name, marks=pytest.mark.slow if name in ALIKE else ()) for name in FAMILIES]
+)
 def test_family(name, recwarn):
     cfg, model = built(name)
     cost = network_cost(model, input_shape(cfg)[:2])

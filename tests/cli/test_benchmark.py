@@ -59,6 +59,7 @@ def test_json_holds_ratios_and_what_belongs_to_them(own):
     assert [node[2] for node in where['packed']['nodes']] == sorted(n[2] for n in where['packed']['nodes'])[::-1]
 
 
+@pytest.mark.slow
 def test_the_table_names_machine_versions_and_every_row(own):
     done = run_script('rebnn_command.py', 'benchmark', *own, '--isa', 'portable', '--no-int8')
     assert done.returncode == 0, done.stderr

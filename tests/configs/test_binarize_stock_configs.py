@@ -63,7 +63,7 @@ STOCK = [
     ('mmpretrain::vision_transformer/vit-base-p16_64xb64_in1k', 224, 49, r'.*projection|head\.layers\.head'),
 ]
 
-QUICK = ('rtmdet_tiny', 'mobilenet', 'swin')
+QUICK = ('rtmdet_tiny', 'mobilenet', 'convnext')
 
 
 def stock(row):

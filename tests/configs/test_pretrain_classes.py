@@ -51,7 +51,7 @@ def trained(cfg: Config, folder: Path, work_dir: Path) -> tuple[dict[str, torch.
     ('classifier', 'detector'),
     [
         ('resnet18_classes', 'bccd/faster_rcnn_r18_bccd'),
-        ('resnet18_teacher_classes', 'bccd/faster_rcnn_r18_teacher_bccd'),
+        pytest.param('resnet18_teacher_classes', 'bccd/faster_rcnn_r18_teacher_bccd', marks=pytest.mark.slow),
     ],
 )
 def test_backbone_learns_the_classes_and_fills_the_detector(classifier, detector, folder, load_config, tmp_path):

@@ -117,6 +117,7 @@ def test_real_valued_row_is_stock_but_for_the_head_that_can_predict(load_config)
     assert without_scopes({key: ours[key] for key in stock}) == without_scopes(stock.to_dict())
 
 
+@pytest.mark.slow
 def test_real_valued_row_trains_and_predicts(load_config):
     torch.manual_seed(0)
     model = MODELS.build(load_config('ssd300_vgg16_coco').model)

@@ -137,6 +137,7 @@ def test_binary_ssd_has_the_size_in_the_papers_table(load_config):
     assert (bits / 8 + real * 4) / 2**20 == pytest.approx(21.88, abs=0.02)
 
 
+@pytest.mark.slow
 def test_ssd_trains_and_is_scored_on_voc(load_config, voc, tmp_path):
     cfg = reading_from(narrow(load_config('voc/ssd300_vgg16_rebnn_voc')), voc)
     cfg.work_dir = str(tmp_path / 'work')

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tools.conftest import stop_tool  # noqa: F401
+
 ROOT = Path(__file__).parents[2]
 Files = tuple[Path, Path]
 

@@ -8,6 +8,7 @@ import pytest
 
 from rebnn_mm import native_library
 from rebnn_mm.deploy import native
+from tests.scripts import run_code
 
 
 def test_library_of_the_set_up_is_found_and_accepted():
@@ -18,6 +19,7 @@ def test_library_of_the_set_up_is_found_and_accepted():
 STAYS = """
 import onnxruntime
 from rebnn_mm.deploy import native
+from tests.scripts import run_code
 
 path = native.register(onnxruntime.SessionOptions())
 assert str(path.resolve()) in open('/proc/self/maps').read()
@@ -26,7 +28,8 @@ assert str(path.resolve()) in open('/proc/self/maps').read()
 
 @pytest.mark.skipif(sys.platform != 'linux', reason='Linux lists what is loaded')
 def test_the_library_stays_loaded_when_the_options_are_gone():
-    subprocess.run([sys.executable, '-c', STAYS], check=True)
+    done = run_code(STAYS)
+    assert done.returncode == 0, done.stderr
 
 
 def test_missing_library(monkeypatch, tmp_path):

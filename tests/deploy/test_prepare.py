@@ -2,8 +2,6 @@
 
 import ctypes
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from rebnn_mm import native_library
 from rebnn_mm.deploy import prepare
 from rebnn_mm.deploy.preprocess import Preprocess, prepared_by_numpy
+from tests.scripts import run_code
 
 NORM = '"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]'
 STEPS = {
@@ -71,13 +70,13 @@ def test_a_library_without_these_kernels_is_left_alone(monkeypatch, tmp_path):
 
 
 FORKED = """
-import os, signal, sys
+import os, signal
 import numpy as np
 from rebnn_mm.deploy import prepare
 from rebnn_mm.deploy.preprocess import Preprocess
 
 prepare.TASK_PIXELS = 100
-steps = Preprocess.parse(sys.argv[1])
+steps = Preprocess.parse(STEPS)
 for _ in range(5):
     steps(np.zeros((90, 90, 3), np.uint8), threads=2)
 child = os.fork()
@@ -91,9 +90,11 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 @pytest.mark.skipif(not hasattr(os, 'fork'), reason='no processes are forked here')
 def test_a_forked_process_makes_threads_of_its_own(built):
-    subprocess.run([sys.executable, '-c', FORKED, STEPS['detector']], check=True, timeout=120)
+    done = run_code(f'STEPS = {STEPS["detector"]!r}{FORKED}')
+    assert done.returncode == 0, done.stderr
 
 
-def test_numpy_prepares_where_an_unknown_instruction_set_is_asked_for(built):
-    check = 'from rebnn_mm.deploy import prepare; assert prepare.kernels() is None'
-    subprocess.run([sys.executable, '-c', check], check=True, env={**os.environ, 'REBNN_ISA': 'mmx'})
+def test_numpy_prepares_where_an_unknown_instruction_set_is_asked_for(built, monkeypatch):
+    monkeypatch.setenv('REBNN_ISA', 'mmx')
+    done = run_code('from rebnn_mm.deploy import prepare; assert prepare.kernels() is None')
+    assert done.returncode == 0, done.stderr

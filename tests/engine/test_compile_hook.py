@@ -81,7 +81,7 @@ def counted(runner):
     return lines, [(layer.counts.all_flips, layer.counts.all_steps) for layer in rule.layers]
 
 
-@pytest.mark.parametrize('kind', LAYERS)
+@pytest.mark.parametrize('kind', [*LAYERS[:10], *(pytest.param(kind, marks=pytest.mark.slow) for kind in LAYERS[10:])])
 def test_a_layer_of_every_method_is_one_graph(kind):
     layer, images = layer_and_images(kind)
     torch.manual_seed(1)

@@ -54,6 +54,7 @@ def test_the_rate_does_not_fall_below_zero():
     assert adapted_factor(0.0, target=0.5, rate=0.25, speed=2.0) == 0.5
 
 
+@pytest.mark.slow
 def test_signs_change_as_often_as_asked(tmp_path):
     """At a rate at which hardly any sign moves, and at the share that is asked for."""
     still = dict(

@@ -250,6 +250,7 @@ def _worker(rank, folder):
         torch.save(wrapped.module.state_dict(), f'{folder}/{name}{rank}.pth')
 
 
+@pytest.mark.slow
 def test_of_two_processes_the_first_writes_and_all_have_the_same_weights(tmp_path):
     two_processes.run(_worker, str(tmp_path))
     assert [line['epoch'] for line in lines(tmp_path / 'recorded')] == [0, 1, 2]

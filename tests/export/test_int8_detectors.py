@@ -25,9 +25,8 @@ HEADS = {
 NARROW = dict(zip(HEADS, (narrow_c4, narrow_ssd), strict=True))
 
 
-@pytest.mark.parametrize(
-    'config', [pytest.param(name, marks=pytest.mark.slow) if name.startswith('ssd') else name for name in HEADS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize('config', HEADS)
 def test_a_detector_finds_the_same_with_int8_heads(config):
     with DefaultScope.overwrite_default_scope('mmdet'):
         model = of_config(config, NARROW[config])

@@ -75,6 +75,7 @@ def test_pytorchs_operators_give_the_same_bytes(monkeypatch):
     assert torch.equal(bits._packed(flags.as_subclass(Elsewhere)).as_subclass(torch.Tensor), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif('TRITON_INTERPRET' in os.environ, reason='this is the interpreter')
 def test_tritons_kernels_in_their_interpreter():
     """The tests of this file once more, with the kernels in place of NumPy."""

@@ -1,6 +1,4 @@
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +13,7 @@ from rebnn_mm.functional import native, resilient, sign
 from rebnn_mm.functional.native import linear_sign_sums, packed_signs, sign_sums
 from rebnn_mm.functional.sign_product import Geometry, sign_product
 from rebnn_mm.layers import BinaryConv2d, BinaryLinear
+from tests.scripts import run_code
 
 needs_kernels = pytest.mark.skipif(native.library() is None, reason='the kernels are not compiled here')
 
@@ -525,4 +524,5 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 18
 
 @pytest.mark.skipif(not hasattr(os, 'fork'), reason='no processes are forked here')
 def test_a_forked_process_makes_threads_of_its_own():
-    subprocess.run([sys.executable, '-c', FORKED], check=True, timeout=120)
+    done = run_code(FORKED)
+    assert done.returncode == 0, done.stderr

@@ -92,6 +92,7 @@ def test_memory_modes_that_differ_by_a_bit_are_refused(monkeypatch):
     ]
 
 
+@pytest.mark.slow
 def test_a_rule_that_sees_the_scale_of_the_loss_is_refused(monkeypatch):
     monkeypatch.setattr(steps, 'own', lambda base: ['XNORConv2d'])
     assert failed(check_steps('cpu')) == []

@@ -59,6 +59,7 @@ def test_every_run_is_planned_behind_its_start(place):
     assert sum('trained.json' in path for path in found) == sum('/records/' in path for path in found) == 5
 
 
+@pytest.mark.slow
 def test_names_and_seeds_are_chosen(place):
     done = snakemake(place, 'tiny', '--dry-run', config=['only=bad,good', 'seeds=1'])
     assert [Path(path).stem for path in planned(done) if '/records/' in path] == ['tiny.bad.seed1', 'tiny.good.seed1']
@@ -66,6 +67,7 @@ def test_names_and_seeds_are_chosen(place):
     assert done.returncode == 1 and "tiny has no run 'none'. It has: good, after, bad." in done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_what_has_a_record_is_left_out_and_needs_no_weights(place):
     kept = ROOT / 'lab' / 'experiments'
     done = subprocess.run(

@@ -1,12 +1,10 @@
 """Every operator in a model of one node against NumPy, bit for bit, and every mistake answered by a sentence."""
 
-import os
 import re
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import onnxruntime
@@ -14,6 +12,7 @@ import pytest
 
 from rebnn_mm.deploy import native
 from tests.runtime.operator_cases import CLIP, VECTORS, Case, one_node_model, same_bits
+from tests.scripts import run_code
 
 BLOCKS = ['BinaryBlock', 'PackedBinaryBlock', 'BinaryClipBlock', 'PackedBinaryClipBlock']
 CONVOLUTIONS = ['BinaryConv', 'PackedBinaryConv', *BLOCKS]
@@ -329,16 +328,9 @@ def test_linear_input_of_a_wrong_width():
     assert "BinaryLinear 'layer': X has the shape [3, 8]; its last dimension must be 9." in text
 
 
-def test_unknown_instruction_set_is_refused():
-    code = 'import onnxruntime, native; native.register(onnxruntime.SessionOptions())'
-    done = subprocess.run(
-        [sys.executable, '-c', code],
-        cwd=Path(native.__file__).parent,  # without the package around it, which imports torch
-        env={**os.environ, 'REBNN_ISA': 'z80'},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_unknown_instruction_set_is_refused(monkeypatch):
+    monkeypatch.setenv('REBNN_ISA', 'z80')
+    done = run_code('import onnxruntime, rebnn_mm.deploy.native as n; n.register(onnxruntime.SessionOptions())')
     assert done.returncode == 1
     assert 'REBNN_ISA' in done.stderr.strip().splitlines()[-1]
 

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,15 +12,13 @@ from onnx import TensorProto, helper
 
 from tests.deploy import models
 from tests.deploy.board import write_board
-from tests.scripts import ROOT, load_script
+from tests.scripts import ROOT, load_script, run_script
 
 
 @pytest.fixture
 def board(tmp_path):
     return write_board(tmp_path)
 
-
-__all__ = ['board']
 
 TOOL = ROOT / 'tools' / 'benchmark_board.py'
 
@@ -54,9 +51,7 @@ def test_the_command_prints_a_table_and_writes_json(packed, real, tmp_path):
     report = tmp_path / 'report.json'
     core = min(os.sched_getaffinity(0))
     options = ['--against', real, '--size', 48, 64, '--runs', 6, '--warm-up', 0.01, '--core', core, '--json', report]
-    done = subprocess.run(
-        [sys.executable, TOOL, packed, *map(str, options)], capture_output=True, text=True, cwd=TOOL.parents[1]
-    )
+    done = run_script(TOOL, packed, *options)
     assert done.returncode == 0, done.stderr
     written = json.loads(report.read_text())
     assert [row['model'] for row in written['models']] == [str(packed), str(real)]

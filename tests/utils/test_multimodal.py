@@ -28,6 +28,7 @@ def done():
     )
 
 
+@pytest.mark.slow
 @needs_it()
 def test_models_of_mmpretrain_import_beside_transformers_5(done):
     assert 'imported' in done.stdout, done.stderr
@@ -40,6 +41,7 @@ def test_models_of_mmpretrain_import_before_transformers_5():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 @needs_it()
 def test_multimodal_model_says_what_it_needs(done):
     assert 'requires extra multi-modal dependencies' in done.stderr

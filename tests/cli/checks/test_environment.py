@@ -271,13 +271,9 @@ def test_exit_code_tells_errors(capsys, tmp_path):
     assert main([str(tmp_path / 'none.py')]) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    'command',
-    [
-        ['rebnn_command.py', 'check'],
-        pytest.param(['tools/misc/check_env.py'], marks=pytest.mark.slow),
-        pytest.param(['-m', 'rebnn_mm.cli.checks.environment'], marks=pytest.mark.slow),
-    ],
+    'command', [['rebnn_command.py', 'check'], ['tools/misc/check_env.py'], ['-m', 'rebnn_mm.cli.checks.environment']]
 )
 def test_command_in_the_real_environment(command):
     done = subprocess.run(

@@ -69,6 +69,7 @@ def test_example_has_the_channels_that_the_first_convolution_wants():
     assert example_image(torch.nn.Linear(3, 2)).shape[1] == 3
 
 
+@pytest.mark.slow
 def test_is_answered_where_mmdet_is_not_installed():
     code = """
         import sys

@@ -78,10 +78,22 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize('name', OTHERS)
-def test_what_is_no_such_stem_stays(name):
-    net = OTHERS[name]
-    model = traced(net, net[0].in_channels)
+class Others(nn.Module):
+    """All of them in one graph, each on the image with as many channels as it takes."""
+
+    def __init__(self):
+        super().__init__()
+        self.nets = nn.ModuleList(OTHERS.values())
+
+    def forward(self, three, four, five):
+        by_channels = {3: three, 4: four, 5: five}
+        return [net(by_channels[net[0].in_channels]) for net in self.nets]
+
+
+def test_what_is_no_such_stem_stays():
+    images = {f'image{channels}': torch.zeros(2, channels, 32, 36) for channels in (3, 4, 5)}
+    model = trace(Others(), images, [f'y{i}' for i in range(len(OTHERS))])
+    assert kinds(model).count('Conv') == len(OTHERS)
     assert rewritten(model, JoinStem()) is model
 
 

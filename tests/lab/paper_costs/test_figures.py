@@ -7,6 +7,9 @@ pytest.importorskip('mmpretrain')
 
 from lab.paper_costs.figures import FIGURES, counted_networks
 
+# Counting every network takes longer than all other tests of this folder.
+pytestmark = pytest.mark.slow
+
 # Computed independently, from lists of layers written by hand; row, quantity, value.
 VALUES = [
     ('ResNet-18 32-32', 'size', 46.7580),

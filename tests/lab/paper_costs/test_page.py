@@ -34,6 +34,7 @@ def test_the_page_is_up_to_date(run, tmp_path):
     assert list(tmp_path.iterdir()) == [page]
 
 
+@pytest.mark.slow
 def test_the_printed_tables_are_those_of_the_page(run):
     printed = run(TOOL).splitlines()
     assert len([line for line in printed if line.startswith('| Table ')]) == 28

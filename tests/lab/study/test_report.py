@@ -19,6 +19,7 @@ LISTS = (
 PARTS = (*LISTS, 'oscillation')
 
 
+@pytest.mark.slow
 def test_the_report_fills_a_page_from_the_records_that_are_kept(monkeypatch, tmp_path):
     page, other = (tmp_path / 'docs' / name for name in ('results.md', 'gamma.md'))
     page.parent.mkdir()

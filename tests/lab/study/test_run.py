@@ -94,6 +94,7 @@ def test_a_run_without_its_score_or_with_a_wrong_option_fails(place, run, messag
         place.train(run)
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_from_its_last_checkpoint(place):
     run = planned('long', epochs=4, seconds=0.3)
     command = [sys.executable, '-c', INTERRUPTED, str(place.root), str(FOLDER / 'fake_train.py')]
@@ -115,6 +116,7 @@ def test_an_interrupted_run_goes_on_from_its_last_checkpoint(place):
     assert '"epoch": 1,' not in second and '"epoch": 1}' not in second
 
 
+@pytest.mark.slow
 def test_a_part_that_was_killed_is_counted_without_a_time(place):
     run = planned('killed', epochs=4, seconds=0.3)
     command = [sys.executable, '-c', INTERRUPTED, str(place.root), str(FOLDER / 'fake_train.py')]

@@ -31,6 +31,7 @@ def test_measures_a_variant_alone(run_tool, tmp_path):
     assert 'plain straight-through layers' in done.stdout
 
 
+@pytest.mark.slow
 def test_measures_variants_of_a_detector_in_turns(run_tool, tmp_path):
     done = run_tool(
         TOOL, 'configs/faster_rcnn_r18_rebnn_coco.py', '--image-size', 96, '--batch-size', 1, '--batches', 1,

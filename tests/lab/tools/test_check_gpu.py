@@ -13,6 +13,7 @@ def test_without_a_gpu_it_says_so(stop_tool):
     assert 'sees no GPU, so there is nothing to prove' in stop_tool(TOOL)
 
 
+@pytest.mark.slow
 def test_a_part_on_a_cpu_and_its_report(run_tool, tmp_path):
     done = run_tool(TOOL, '--device', 'cpu', '--parts', 'sync', '--json', tmp_path / 'gpu.json')
     assert done.returncode == 0, done.stdout + done.stderr

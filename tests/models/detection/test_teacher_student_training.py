@@ -107,6 +107,7 @@ def _ddp_worker(rank, teacher_file, folder):
     torch.save(dict(parameters=dict(model.named_parameters()), teacher=model.teacher.state_dict()), f'{folder}/{rank}')
 
 
+@pytest.mark.slow
 def test_two_processes_keep_one_student(teacher_file, tmp_path):
     """DDP finds every parameter used (it would raise in the second step) and has the same student everywhere."""
     two_processes.run(_ddp_worker, str(teacher_file), str(tmp_path))

@@ -54,16 +54,16 @@ def used(model, *shape):
     return model.eval()
 
 
+OTHERS = [('react', 32), ('hardtanh', 16), ('relu', 16), ('single', 16)]
+
+
 @pytest.mark.parametrize(
     ('block', 'size'),
     [
-        ('react', 32),
         ('react', 30),
-        ('hardtanh', 16),
-        ('relu', 16),
-        ('single', 16),
         ('preact', 16),
         ('real_to_binary', 16),
+        *(pytest.param(*other, marks=pytest.mark.slow) for other in OTHERS),
     ],
 )
 def test_resnet(block, size, run_lce):
