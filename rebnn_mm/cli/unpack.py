@@ -79,7 +79,7 @@ def main() -> None:
             torch.save(dict(meta=meta, state_dict=model.state_dict()), part)
     except (RebnnError, OSError) as error:
         # images are found by what finds those of the exporter's flag
-        raise RebnnError(str(error).replace('--int8', '--images'), str(path)) from error
+        raise RebnnError(str(error).replace('int8: ', '--images: '), str(path)) from error
     print(f'{args.checkpoint}: {len(model.state_dict())} tensors from {path.name}, checked against the file')
     if left:
         print(f'not in the file, left as a new model has them: {", ".join(left)}')

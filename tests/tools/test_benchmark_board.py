@@ -20,8 +20,6 @@ def board(tmp_path):
     return write_board(tmp_path)
 
 
-__all__ = ['board']
-
 TOOL = ROOT / 'tools' / 'benchmark_board.py'
 
 

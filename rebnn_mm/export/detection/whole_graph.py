@@ -52,7 +52,7 @@ def detector_graph(model: nn.Module) -> onnx.ModelProto:
             :func:`rebnn_mm.export.pack`. Thresholds and limits are those of its ``test_cfg``.
 
     Raises:
-        ValueError: the model's prediction has no graph; the message says why.
+        RebnnError: the model's prediction has no graph; the message says why.
 
     Example:
         >>> detector_graph(nn.Conv2d(3, 8, 1))
