@@ -79,5 +79,7 @@ def stop(text: str, code: int = 1) -> NoReturn:
     """End the program with one line on stderr; of a distributed run, only the first process prints it."""
     if int(os.environ.get('RANK', os.environ.get('SLURM_PROCID', 0))) == 0:
         sys.stdout.flush()
-        print(f'{os.path.relpath(sys.argv[0])}: {text}', file=sys.stderr)
+        program = os.path.relpath(sys.argv[0])
+        # An installed command is known by its name, a script by where it is.
+        print(f'{os.path.basename(program) if program.startswith("..") else program}: {text}', file=sys.stderr)
     sys.exit(code)

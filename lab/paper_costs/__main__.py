@@ -7,6 +7,7 @@ python -m lab.paper_costs --update lab/reports/size_and_ops.md    # renew them i
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from lab.paper_costs.figures import counted_networks
@@ -14,6 +15,16 @@ from lab.paper_costs.tables import figures_table, networks_table, own_table
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.page import renewed
+
+TABLES = 'own', 'figures', 'networks'
+
+
+def renew(page: Path, tables: Mapping[str, str]) -> str:
+    """Give a page's text with these tables in it."""
+    try:
+        return renewed(page.read_text(), tables)
+    except ValueError as problem:
+        raise RebnnError(str(problem), str(page)) from problem
 
 
 @report_errors
@@ -24,16 +35,15 @@ def main() -> None:
     if not (args.update is None or args.update.is_file()):
         raise RebnnError(f'no page at {args.update}')
 
-    tables = {'own': own_table(), 'figures': figures_table(counted_networks()), 'networks': networks_table()}
+    if args.update is not None:
+        renew(args.update, dict.fromkeys(TABLES, ''))  # refuses a page without their places before counting
+    tables = dict(zip(TABLES, (own_table(), figures_table(counted_networks()), networks_table()), strict=True))
     if args.update is None:
         print('\n'.join(tables.values()), end='')
         return
-    try:
-        page = renewed(args.update.read_text(), tables)
-    except ValueError as problem:
-        raise RebnnError(str(problem), str(args.update)) from problem
+    text = renew(args.update, tables)
     with whole_file(args.update) as part:
-        part.write_text(page)
+        part.write_text(text)
     print(f'{args.update}: tables renewed')
 
 

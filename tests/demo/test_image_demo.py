@@ -70,7 +70,7 @@ def test_wrong_input_is_one_sentence(stop_tool, checkpoint, tmp_path):
         ((IMAGE, 'gone.pth'), 'no checkpoint at gone.pth.'),
         ((IMAGE, 'configs/faster_rcnn_r18_rebn_coco.py', checkpoint), f'Did you mean {CONFIG}'),
     ]:
-        assert message in stop_tool('demo/image_demo.py', '--out', tmp_path / 'painted.jpg', *args)
+        assert message in stop_tool('rebnn detect', '--out', tmp_path / 'painted.jpg', *args)
 
 
 def test_a_picture_that_cannot_be_written(run_demo, checkpoint):
