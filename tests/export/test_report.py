@@ -16,6 +16,7 @@ from rebnn_mm.export.tasks import Task, graph_of, torch_outputs
 from rebnn_mm.methods import ReBNNConv2d
 
 
+@pytest.mark.slow
 def test_the_weight_of_a_layer_that_is_called_for_every_level_counts_once():
     pytest.importorskip('mmdet')
     from .detection.detectors import DELTAS, RETINA_ANCHORS, one_stage

@@ -34,6 +34,7 @@ def test_one_comparison_has_the_signs_of_gelu():
     assert np.array_equal(y < 0, z < 0)
 
 
+@pytest.mark.slow
 def test_gelu_goes_only_where_nothing_but_its_sign_is_wanted(tmp_path):
     model = classifier(tmp_path / 'plain')
     kinds = [node.op_type for node in rewritten(text_graph(pack(model).model), KeepSigns()).graph.node]
