@@ -3,7 +3,7 @@
 _base_ = './signs_bccd.py'
 
 title = 'Detectors designed for one bit, blood cells (unit: 24 epochs)'
-seeds = [0]
+seeds = [0, 1, 2]
 folder = 'configs/one_bit'
 bfloat16 = {'optim_wrapper.type': 'Bfloat16OptimWrapper'}
 long = {'train_cfg.max_epochs': 48, 'param_scheduler.1.end': 48}
@@ -14,7 +14,13 @@ runs = [
         label='YOLOX-nano, fp32 (2)',
         config=f'{folder}/rivals/yolox_nano_bccd.py',
         budget=long,
-    )
+    ),
+    dict(
+        name='yolox_nano_four_times',
+        label='YOLOX-nano, fp32 (8)',
+        config=f'{folder}/rivals/yolox_nano_bccd.py',
+        budget={'train_cfg.max_epochs': 192, 'param_scheduler.1.end': 192},
+    ),
 ]
 for size in ('nano', 'tiny', 'small'):
     runs += [
