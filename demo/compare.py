@@ -24,7 +24,7 @@ from rebnn_mm.analysis.layer_cost import NetworkCost
 from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import Rule
 from rebnn_mm.errors import RebnnError, report_errors
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.detector import check_input, detections, load_detector, paint
 from rebnn_mm.utils.picture import check_picture, save_picture
 
@@ -136,7 +136,7 @@ def main() -> None:
     sides = [run(name, *pair, args) for name, pair in zip(names, files, strict=True)]
     print_table(sides, args.score_thr)
     matplotlib.use('Agg')
-    with explained(output=out):
+    with user_errors(output=out):
         save_picture(draw(sides, args.score_thr), out, dpi=110)
     print(f'picture: {out}')
 

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.layers import BinaryConv2d
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.detector import check_input, detections, load_detector, paint
 from rebnn_mm.utils.picture import check_picture, save_picture
 
@@ -275,7 +275,7 @@ def main() -> None:
 
     matplotlib.use('Agg')
     painted = paint(args.image, found, detector.model.dataset_meta)
-    with explained(output=out):
+    with user_errors(output=out):
         save_picture(draw(painted, seen, total, args, name), out, dpi=130)
     print(f'picture    {out}')
     if not equal.all():

@@ -79,7 +79,7 @@ class LibraryRegistry(Registry):
 MODELS = LibraryRegistry('model', parent=ROOT_MODELS, scope='rebnn_mm', locations=['rebnn_mm'])
 
 
-def _imported_to_build(name: str) -> Callable[..., Any]:
+def _import_to_build(name: str) -> Callable[..., Any]:
     def build(*args: Any, **kwargs: Any) -> Any:
         cls = MODELS.get(name)
         assert cls is not None
@@ -91,7 +91,7 @@ def _imported_to_build(name: str) -> Callable[..., Any]:
 
 for _package, _names in LIBRARY_PARTS.values():
     for _name in _names:
-        ROOT_MODELS.register_module(_name, module=_imported_to_build(_name))
+        ROOT_MODELS.register_module(_name, module=_import_to_build(_name))
 
 SCOPED = tuple(
     Registry(parent.name, parent=parent, scope='rebnn_mm', locations=['rebnn_mm'])
@@ -116,7 +116,7 @@ BLOCKS = Registry('binary block', scope='rebnn_mm', locations=['rebnn_mm.models.
 _C = TypeVar('_C')
 
 
-def registered_class(kind: object, base: type[_C], problem: str) -> type[_C]:
+def find_class(kind: object, base: type[_C], problem: str) -> type[_C]:
     """The class that the ``type`` of a config names, which must derive from ``base``.
 
     Args:
@@ -129,7 +129,7 @@ def registered_class(kind: object, base: type[_C], problem: str) -> type[_C]:
 
     Example:
         >>> from rebnn_mm.layers import BinaryLayer
-        >>> registered_class('ReBNNLinaer', BinaryLayer, "type='ReBNNLinaer' is no binary layer.")
+        >>> find_class('ReBNNLinaer', BinaryLayer, "type='ReBNNLinaer' is no binary layer.")
         Traceback (most recent call last):
             ...
         rebnn_mm.errors.RebnnError: type='ReBNNLinaer' is no binary layer. Did you mean 'ReBNNLinear'? Registered: ...
@@ -139,27 +139,27 @@ def registered_class(kind: object, base: type[_C], problem: str) -> type[_C]:
         cls = registry.get(kind) if isinstance(kind, str) else kind
     if isinstance(cls, type) and issubclass(cls, base):
         return cls
-    names = registered_names(base)
+    names = list_names(base)
     raise RebnnError(problem, fix=f'{did_you_mean(kind, names)} Registered: {", ".join(names)}'.lstrip())
 
 
-def registered_names(base: type) -> list[str]:
+def list_names(base: type) -> list[str]:
     """The names of all classes in the root registry that derive from ``base``.
 
     Example:
         >>> from rebnn_mm.layers import BinaryLinear
-        >>> 'ReBNNLinear' in registered_names(BinaryLinear)
+        >>> 'ReBNNLinear' in list_names(BinaryLinear)
         True
     """
-    return list(registered_classes(base))
+    return list(list_classes(base))
 
 
-def registered_classes(base: type[_C]) -> dict[str, type[_C]]:
+def list_classes(base: type[_C]) -> dict[str, type[_C]]:
     """The classes in the root registry that derive from ``base``, by their names.
 
     Example:
         >>> from rebnn_mm.layers import BinaryLinear
-        >>> registered_classes(BinaryLinear)['ReBNNLinear'].__name__
+        >>> list_classes(BinaryLinear)['ReBNNLinear'].__name__
         'ReBNNLinear'
     """
     found = sorted(ROOT_MODELS.module_dict.items())
@@ -182,8 +182,8 @@ __all__ = [
     'LIBRARY_PARTS',
     'MODELS',
     'LibraryRegistry',
-    'registered_class',
-    'registered_classes',
-    'registered_names',
+    'find_class',
+    'list_classes',
+    'list_names',
     'summary',
 ]

@@ -13,13 +13,13 @@ from rebnn_mm.layers import BinaryConv2d, BinaryLinear
 from rebnn_mm.layers.attention import EncoderAttention
 from rebnn_mm.quantizers import ActivationQuantizer, MissingHookWarning, WeightQuantizer
 from rebnn_mm.quantizers.shared import BinaryMeanScaleWeight
-from rebnn_mm.registry import BLOCKS, registered_classes
+from rebnn_mm.registry import BLOCKS, list_classes
 from tests.fake_gpu import fake_gpu, stand_in, to_fake_gpu
 from tests.fake_gpu import grad as fake_gpu_grad
 
 
 def ours(base: type) -> list[str]:
-    return [name for name, cls in registered_classes(base).items() if cls.__module__.startswith('rebnn_mm.')]
+    return [name for name, cls in list_classes(base).items() if cls.__module__.startswith('rebnn_mm.')]
 
 
 STYLES = sorted(name for name in BLOCKS.module_dict if name.islower())

@@ -20,10 +20,10 @@ from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
 from rebnn_mm.quantizers import MissingHookWarning
 from rebnn_mm.quantizers import base as quantizers_base
 from rebnn_mm.quantizers.shared import BinaryMeanScaleWeight, BinarySign
-from rebnn_mm.registry import BLOCKS, registered_classes
+from rebnn_mm.registry import BLOCKS, list_classes
 from tests import two_processes
 
-METHODS = sorted(name for name in registered_classes(BinaryConv2d))
+METHODS = sorted(name for name in list_classes(BinaryConv2d))
 pytestmark = pytest.mark.filterwarnings('ignore', category=MissingHookWarning)
 
 

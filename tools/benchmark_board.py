@@ -71,7 +71,7 @@ def benchmark(args: argparse.Namespace, root: Path = Path('/')) -> dict[str, Any
         ValueError: another argument does not fit; one sentence says which.
     """
     core = None if args.threads > 1 else pin(args.core, root)
-    run, prepared = packed_runner(args.model, args.threads, args.size)
+    run, prepared = make_packed_runner(args.model, args.threads, args.size)
     models = {str(args.model): run}
     if args.against:
         models[str(args.against)] = real_runner(args.against, args.threads, prepared)
@@ -97,7 +97,9 @@ def benchmark(args: argparse.Namespace, root: Path = Path('/')) -> dict[str, Any
     }
 
 
-def packed_runner(path: Path, threads: int, size: tuple[int, int]) -> tuple[Callable[[], object], tuple[int, int]]:
+def make_packed_runner(
+    path: Path, threads: int, size: tuple[int, int]
+) -> tuple[Callable[[], object], tuple[int, int]]:
     """What runs a packed model once on a prepared photo of noise, and height and width that the photo has then."""
     model = load(path, threads=threads)
     if not isinstance(model, ImageModel):

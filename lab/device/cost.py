@@ -14,12 +14,12 @@ from rebnn_mm.engine import ResilientGradient
 from .finding import Finding, Findings
 
 
-def kept_bytes(forward: Callable[[], Any], own_tensors: Iterator[Tensor]) -> int:
+def count_kept_bytes(forward: Callable[[], Any], own_tensors: Iterator[Tensor]) -> int:
     """Bytes that a forward pass keeps for the backward pass, each storage once, without the model's own.
 
     Example:
         >>> x = torch.ones(10, requires_grad=True)
-        >>> kept_bytes(lambda: x.exp(), iter([x]))
+        >>> count_kept_bytes(lambda: x.exp(), iter([x]))
         40
     """
     known = {tensor.untyped_storage().data_ptr() for tensor in own_tensors}
@@ -75,7 +75,7 @@ def check_encoder_cost(device: str) -> Findings:
         numbers = step_cost(model, lambda: model(words, labels=labels).loss, device)  # noqa: B023  called at once
         real = real or numbers
         check = 'BERT, real' if variant == 'real' else f'BERT, ReBNN, {variant}'
-        yield measured(check, numbers, real)
+        yield compare_cost(check, numbers, real)
 
 
 def step_cost(model: nn.Module, loss: Callable[[], Tensor], device: str, rounds: int = 10) -> dict[str, float]:
@@ -92,7 +92,7 @@ def step_cost(model: nn.Module, loss: Callable[[], Tensor], device: str, rounds:
 
     on_gpu = torch.device(device).type == 'cuda'
     wait = torch.cuda.synchronize if on_gpu else lambda: None
-    kept = kept_bytes(loss, iter([*model.parameters(), *model.buffers()]))
+    kept = count_kept_bytes(loss, iter([*model.parameters(), *model.buffers()]))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     ResilientGradient(model).attach(optimizer)
     times = []
@@ -110,11 +110,11 @@ def step_cost(model: nn.Module, loss: Callable[[], Tensor], device: str, rounds:
     return {**cost, 'peak MiB': round(torch.cuda.max_memory_allocated() / 2**20, 1)} if on_gpu else cost
 
 
-def measured(check: str, numbers: Mapping[str, float], real: Mapping[str, float]) -> Finding:
+def compare_cost(check: str, numbers: Mapping[str, float], real: Mapping[str, float]) -> Finding:
     """What a variant costs, and how often what its real-valued twin does.
 
     Example:
-        >>> measured('ReBNN', {'ms': 2.5, 'kept MiB': 1.0}, {'ms': 2.0, 'kept MiB': 2.0}).detail
+        >>> compare_cost('ReBNN', {'ms': 2.5, 'kept MiB': 1.0}, {'ms': 2.0, 'kept MiB': 2.0}).detail
         '2.5 ms (x 1.25), 1 kept MiB (x 0.50)'
     """
     ratios = {f'{name}, ratio': value / real[name] for name, value in numbers.items() if real.get(name)}
@@ -163,4 +163,4 @@ def packing_time(device: str) -> Findings:
         'ms to unpack': milliseconds(lambda: bits.unpack(*packed, torch.bool)),
         'ms to multiply': milliseconds(lambda: x * mask),
     }
-    yield measured(f'a mask of {x.numel()} values', numbers, {})
+    yield compare_cost(f'a mask of {x.numel()} values', numbers, {})

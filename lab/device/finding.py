@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from rebnn_mm.registry import registered_classes
+from rebnn_mm.registry import list_classes
 
 
 class Finding(NamedTuple):
@@ -115,6 +115,6 @@ def outcome(
     return {name: None if value is None else value.float().cpu() for name, value in result.items()}
 
 
-def own(base: type[Any]) -> list[str]:
+def list_own(base: type[Any]) -> list[str]:
     """The names of this package's registered classes of a kind."""
-    return [name for name, cls in registered_classes(base).items() if cls.__module__.startswith('rebnn_mm.')]
+    return [name for name, cls in list_classes(base).items() if cls.__module__.startswith('rebnn_mm.')]

@@ -16,7 +16,7 @@ from rebnn_mm.quantizers import ActivationQuantizer, WeightQuantizer
 from rebnn_mm.registry import BLOCKS
 
 from .cost import packing_time
-from .finding import Finding, Findings, Outcome, differences, exact, outcome, own
+from .finding import Finding, Findings, Outcome, differences, exact, list_own, outcome
 
 ROUNDING = {torch.float32: 2e-5, torch.bfloat16: 6e-2, torch.float16: 2e-2}
 """Largest difference from float32 on a CPU, of the largest magnitude of a tensor: other orders of the same sums, and
@@ -45,16 +45,16 @@ def compare_with_cpu(name: str, module: nn.Module, x: Tensor, device: str) -> Fi
 
 def check_layers(device: str) -> Findings:
     """Every method's layers and every quantizer, against the CPU."""
-    for name in own(BinaryConv2d):
+    for name in list_own(BinaryConv2d):
         torch.manual_seed(0)
         layer = MODELS.build(dict(type=name, in_channels=16, out_channels=12, kernel_size=3, padding=1))
         yield from compare_with_cpu(name, layer, torch.randn(2, 16, 8, 7), device)
-    for name in own(BinaryLinear):
+    for name in list_own(BinaryLinear):
         torch.manual_seed(0)
         layer = MODELS.build(dict(type=name, in_features=24, out_features=12))
         yield from compare_with_cpu(name, layer, torch.randn(2, 9, 24), device)
     for kind, base in (('weight', WeightQuantizer), ('activation', ActivationQuantizer)):
-        for name in own(base):
+        for name in list_own(base):
             torch.manual_seed(0)
             layer = MODELS.build({'type': 'BinaryLinear', 'in_features': 24, 'out_features': 12, kind: name})
             yield from compare_with_cpu(name, layer, torch.randn(2, 9, 24), device)
@@ -109,7 +109,7 @@ def check_compile(device: str) -> Findings:
             compared = expected if dtype == torch.float32 else {'output': expected['output']}
             yield _near(f'{method}, {style}, {dtype}, {backend}'.replace('torch.', ''), found, compared)
     # On a CPU the tests do that, for every method.
-    for name in own(BinaryConv2d) if kind == 'cuda' else ['ReBNNConv2d']:
+    for name in list_own(BinaryConv2d) if kind == 'cuda' else ['ReBNNConv2d']:
         torch.manual_seed(0)
         layer = MODELS.build(dict(type=name, in_channels=8, out_channels=6, kernel_size=3))
         x = torch.randn(2, 8, 8, 7)

@@ -17,7 +17,7 @@ from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.methods.rbnn import RBNNWeight
 from rebnn_mm.models.backbones import ReBNNResNet
 
-from .finding import Finding, Findings, Outcome, differences, exact, own
+from .finding import Finding, Findings, Outcome, differences, exact, list_own
 
 STEPS_ROUNDING = 1e-4
 """The same after five steps of training in float32."""
@@ -36,7 +36,7 @@ class SmallNet(nn.Module):
         return self.linear(self.conv(x).tanh().mean(dim=(2, 3)))
 
 
-def trained(
+def train_steps(
     options: Mapping[str, Any],
     device: str,
     scale: float | None = None,
@@ -91,26 +91,26 @@ def check_steps(device: str) -> Findings:
     ):
         words = ', '.join(f'{key}={value!r}' for key, value in options.items())
         with exact():
-            expected = trained(options, 'cpu')
-            yield differences(f'five steps, {words}', trained(options, device), expected, STEPS_ROUNDING)
-            scaled = trained(options, device, scale=2.0**16)
+            expected = train_steps(options, 'cpu')
+            yield differences(f'five steps, {words}', train_steps(options, device), expected, STEPS_ROUNDING)
+            scaled = train_steps(options, device, scale=2.0**16)
             yield differences(f'the same with a scaled loss, {words}', scaled, expected, STEPS_ROUNDING)
             backend = 'inductor' if torch.device(device).type == 'cuda' else 'aot_eager'
-            compiled = trained(options, device, backend=backend)
+            compiled = train_steps(options, device, backend=backend)
             yield differences(f'the same compiled, {words}', compiled, expected, STEPS_ROUNDING)
     for dtype in (torch.bfloat16, torch.float16):
-        state = trained({}, device, 2.0**10 if dtype == torch.float16 else None, dtype)
+        state = train_steps({}, device, 2.0**10 if dtype == torch.float16 else None, dtype)
         finite = all(bool(value.isfinite().all()) for value in state.values() if value is not None)
         yield Finding.of(f'five steps under {dtype} stay finite'.replace('torch.', ''), finite)
-    for name in own(BinaryConv2d):
+    for name in list_own(BinaryConv2d):
         with exact():
             yield differences(
-                f'a step of {name} with its driver', _driven(name, device), _driven(name, 'cpu'), STEPS_ROUNDING
+                f'a step of {name} with its driver', _drive(name, device), _drive(name, 'cpu'), STEPS_ROUNDING
             )
     yield _check_rotation(device)
 
 
-def _driven(name: str, device: str) -> Outcome:
+def _drive(name: str, device: str) -> Outcome:
     torch.manual_seed(0)
     layer = MODELS.build(dict(type=name, in_channels=8, out_channels=6, kernel_size=3)).to(device)
     x = torch.randn(4, 8, 6, 6).to(device)

@@ -10,19 +10,19 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from lab.paper_costs.figures import counted_networks
-from lab.paper_costs.tables import figures_table, networks_table, own_table
+from lab.paper_costs.figures import count_networks
+from lab.paper_costs.tables import figures_table, networks_table, write_own_table
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
-from rebnn_mm.utils.page import renewed
+from rebnn_mm.utils.page import renew
 
 TABLES = 'own', 'figures', 'networks'
 
 
-def renew(page: Path, tables: Mapping[str, str]) -> str:
+def renew_page(page: Path, tables: Mapping[str, str]) -> str:
     """Give a page's text with these tables in it."""
     try:
-        return renewed(page.read_text(), tables)
+        return renew(page.read_text(), tables)
     except ValueError as problem:
         raise RebnnError(str(problem), str(page)) from problem
 
@@ -36,12 +36,12 @@ def main() -> None:
         raise RebnnError(f'no page at {args.update}')
 
     if args.update is not None:
-        renew(args.update, dict.fromkeys(TABLES, ''))  # refuses a page without their places before counting
-    tables = dict(zip(TABLES, (own_table(), figures_table(counted_networks()), networks_table()), strict=True))
+        renew_page(args.update, dict.fromkeys(TABLES, ''))  # refuses a page without their places before counting
+    tables = dict(zip(TABLES, (write_own_table(), figures_table(count_networks()), networks_table()), strict=True))
     if args.update is None:
         print('\n'.join(tables.values()), end='')
         return
-    text = renew(args.update, tables)
+    text = renew_page(args.update, tables)
     with whole_file(args.update) as part:
         part.write_text(text)
     print(f'{args.update}: tables renewed')

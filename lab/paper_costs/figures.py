@@ -82,13 +82,13 @@ class Figure:
         """The computed figure."""
         return self.rule.size(network) if self.quantity == 'size' else self.rule.ops(network) / self.ops_unit
 
-    def rounded(self, value: float) -> str:
+    def round(self, value: float) -> str:
         """A value with the printed figure's decimals, rounded half up."""
         return str(Decimal(value).quantize(Decimal(self.printed), ROUND_HALF_UP))
 
     def matches(self, value: float) -> bool:
         """Whether a value rounds to the printed digits."""
-        return self.rounded(value) == self.printed
+        return self.round(value) == self.printed
 
 
 SOFTMAX = {'model.rpn_head.loss_cls.use_sigmoid': False}
@@ -271,7 +271,7 @@ FIGURES = (
 
 
 @cache
-def counted_networks() -> dict[str, NetworkCost]:
+def count_networks() -> dict[str, NetworkCost]:
     """Count every network, once per process."""
     counted = {name: network.count() for name, network in NETWORKS.items()}
     return {**counted, **{name: listed() for name, listed in LISTS.items()}}

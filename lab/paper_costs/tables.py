@@ -32,7 +32,7 @@ OWN = (
 
 
 @cache
-def own_table() -> str:
+def write_own_table() -> str:
     """What networks of this project cost by the honest rule, at their config's own input."""
     lines = [
         '| config | input | regions | MACs, G | binary | OPs, G | checkpoint, MB | deployed, MB | compression |',
@@ -63,7 +63,7 @@ def figures_table(counted: Mapping[str, NetworkCost]) -> str:
     """All figures with what counting gives, and how many round to the printed digits.
 
     Args:
-        counted: every network by its name, as :func:`lab.paper_costs.figures.counted_networks` gives them.
+        counted: every network by its name, as :func:`lab.paper_costs.figures.count_networks` gives them.
     """
     lines = [
         '| paper | row | figure | printed | counted | rounds to it | grade | network | rule | remark |',
@@ -99,7 +99,7 @@ def _line(figure: Figure, value: float) -> str:
         f'{quantity}, {figure.unit}',
         figure.printed,
         f'{value:.4f}',
-        'yes' if figure.matches(value) else f'**no**, {figure.rounded(value)}',
+        'yes' if figure.matches(value) else f'**no**, {figure.round(value)}',
         figure.grade,
         figure.network,
         f'`{figure.rule.name}`',

@@ -10,7 +10,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from rebnn_mm.engine.binary_hook import has_epochs, optim_wrappers, unwrapped
+from rebnn_mm.engine.binary_hook import has_epochs, optim_wrappers, unwrap_model
 from rebnn_mm.errors import RebnnError
 from rebnn_mm.functional import channel_dims, per_channel, sign
 from rebnn_mm.layers import BinaryLayer
@@ -46,7 +46,7 @@ class ReBNNAlphaStartHook(Hook):
     @torch.no_grad()
     def before_train(self, runner: Runner) -> None:
         """Multiply, unless the run is resumed."""
-        quantizers = [module for module in unwrapped(runner.model).modules() if isinstance(module, ReBNNWeight)]
+        quantizers = [module for module in unwrap_model(runner.model).modules() if isinstance(module, ReBNNWeight)]
         if not quantizers:
             raise RebnnError(
                 "ReBNNAlphaStartHook: the model has no ReBNN layer. Set conv_cfg=dict(type='ReBNNConv2d'), or remove "
@@ -113,7 +113,7 @@ class ReBNNGammaGrowthHook(Hook):
             quantizer.gamma.fill_(share * float(quantizer.gamma_mode))
 
     def _quantizers(self, runner: Runner) -> list[ReBNNWeight]:
-        found = [module for module in unwrapped(runner.model).modules() if isinstance(module, ReBNNWeight)]
+        found = [module for module in unwrap_model(runner.model).modules() if isinstance(module, ReBNNWeight)]
         return [quantizer for quantizer in found if not isinstance(quantizer.gamma_mode, str) and quantizer.gamma_mode]
 
 
@@ -178,7 +178,7 @@ class ReBNNGammaShareHook(StepHook):
 
     def before_train(self, runner: Runner) -> None:
         """Look for layers and stand before their optimizers."""
-        layers = _numbered(runner, 'ReBNNGammaShareHook')
+        layers = _find_numbered(runner, 'ReBNNGammaShareHook')
 
         @torch.no_grad()
         def before_step(stepping: Optimizer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -225,7 +225,7 @@ class ReBNNOscillationHook(StepHook):
 
     def before_train(self, runner: Runner) -> None:
         """Look for layers and stand around the steps of their optimizers."""
-        layers = _numbered(runner, 'ReBNNOscillationHook')
+        layers = _find_numbered(runner, 'ReBNNOscillationHook')
         self._handles += _around_steps(runner, [_Oscillation(*layer, self.window) for layer in layers])
 
 
@@ -291,7 +291,7 @@ class ReBNNHoldHook(StepHook):
 
     def before_train(self, runner: Runner) -> None:
         """Look for layers and stand around the steps of their optimizers."""
-        layers = _numbered(runner, 'ReBNNHoldHook', zero=True)
+        layers = _find_numbered(runner, 'ReBNNHoldHook', zero=True)
         self._handles += _around_steps(runner, [_Held(*layer, self.window, self.share) for layer in layers])
 
 
@@ -353,11 +353,11 @@ def _around_steps(runner: Runner, layers: Sequence[_Oscillation | _Held]) -> lis
     ]
 
 
-def _numbered(runner: Runner, name: str, zero: bool = False) -> list[tuple[Tensor, ReBNNWeight]]:
+def _find_numbered(runner: Runner, name: str, zero: bool = False) -> list[tuple[Tensor, ReBNNWeight]]:
     """Weights and quantizers of the layers whose gamma is a number above 0, or 0."""
     found = [
         (module.weight, module.weight_quantizer)
-        for module in unwrapped(runner.model).modules()
+        for module in unwrap_model(runner.model).modules()
         if isinstance(module, BinaryLayer) and isinstance(module.weight_quantizer, ReBNNWeight)
     ]
     layers = [(weight, q) for weight, q in found if (q.gamma_mode == 0 if zero else _has_number(q))]

@@ -36,8 +36,9 @@ class PlannedRun:
     Example:
         >>> budget = {'train_cfg.max_epochs': 2}
         >>> run = PlannedRun('tiny.bnn.seed0', 'bnn', 'BNN', 'bnn.py', {}, budget, [], 0, 'accuracy/top1')
-        >>> run.changed({**run.definition, 'config': 'renamed.py'}), run.changed({**run.definition, 'budget': {}})
-        (None, 'budget')
+        >>> run.find_change({**run.definition, 'budget': {}})
+        'budget'
+        >>> run.find_change({**run.definition, 'config': 'renamed.py'})
     """
 
     id: str
@@ -67,7 +68,7 @@ class PlannedRun:
             **taught,
         )
 
-    def changed(self, found: Mapping[str, Any]) -> str | None:
+    def find_change(self, found: Mapping[str, Any]) -> str | None:
         """Name the first entry in which a definition differs from this run's, None if none does.
 
         The names of config and hooks do not count: they may change with the code while the run stays the same.
@@ -262,7 +263,7 @@ def read_experiment(path: str | Path) -> Experiment:
             name=name,
             label=entry['label'],
             runs=tuple(
-                _planned(entry.get('id', f'{path.stem}.{name}'), content, entry, seed, rows)
+                _plan(entry.get('id', f'{path.stem}.{name}'), content, entry, seed, rows)
                 for seed in entry.get('seeds', content['seeds'])
             ),
             paper=entry.get('paper'),
@@ -276,7 +277,7 @@ def read_experiment(path: str | Path) -> Experiment:
     )
 
 
-def _planned(
+def _plan(
     id: str, content: Mapping[str, Any], entry: Mapping[str, Any], seed: int, rows: Mapping[str, Row]
 ) -> PlannedRun:
     before: dict[str, PlannedRun | None] = dict(start=None, teacher=None)

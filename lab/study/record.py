@@ -124,7 +124,7 @@ class RecordStore:
         if not path.is_file():
             return None
         record = self.read(path)
-        if name := run.changed(record):
+        if name := run.find_change(record):
             raise RebnnError(f'{path} has other {name!r} than its list. Rename the run, or remove the record.')
         if run.score == record['score']:
             return record
@@ -133,7 +133,7 @@ class RecordStore:
             raise RebnnError(f'{path} has no score {run.score!r}, which a list wants of it. Correct score there.')
         return {**record, 'score': run.score, 'final': values[-1]}
 
-    def finished(self, run: PlannedRun) -> dict[str, Any] | None:
+    def find_finished(self, run: PlannedRun) -> dict[str, Any] | None:
         """The record of a run that is trained and, if it asks for that, tested; None if something is to be done."""
         record = self.find(run)
         if record is None or run.test is None:

@@ -16,7 +16,7 @@ from typing import Any
 from rebnn_mm.analysis.figure_style import DPI, figure_style
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
-from rebnn_mm.utils.page import renewed
+from rebnn_mm.utils.page import renew
 from rebnn_mm.utils.picture import save_picture
 
 from .figures import draw_flips, draw_histograms, shares
@@ -65,7 +65,7 @@ LAYERS = ('backbone.layer1.0.conv1', 'backbone.layer2.1.conv1', 'backbone.layer3
 
 
 def on_pages(pages: list[str], sections: Mapping[str, str]) -> list[str]:
-    """New parts for several pages (:func:`rebnn_mm.utils.page.renewed`), each part on the first that has its markers.
+    """New parts for several pages (:func:`rebnn_mm.utils.page.renew`), each part on the first that has its markers.
 
     Raises:
         ValueError: no page has the markers of a part, or one has them twice.
@@ -74,7 +74,7 @@ def on_pages(pages: list[str], sections: Mapping[str, str]) -> list[str]:
         name: next((at for at, page in enumerate(pages) if f'<!-- begin {name} -->\n' in page), 0) for name in sections
     }
     return [
-        renewed(page, {name: text for name, text in sections.items() if place[name] == at})
+        renew(page, {name: text for name, text in sections.items() if place[name] == at})
         for at, page in enumerate(pages)
     ]
 

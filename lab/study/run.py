@@ -67,7 +67,7 @@ def train(
     work_dir = work_root / run.id
     work_dir.mkdir(parents=True, exist_ok=True)
     begun = work_dir / DEFINITION
-    if begun.is_file() and (name := run.changed(json.loads(begun.read_text()))):
+    if begun.is_file() and (name := run.find_change(json.loads(begun.read_text()))):
         raise RebnnError(f'{work_dir} was begun with other {name!r} than the list has. Remove the folder.')
     with whole_file(begun) as part:
         part.write_text(json.dumps(run.definition))
@@ -163,12 +163,12 @@ def call(command: Sequence[str], work_dir: Path, root: Path) -> None:
     with log.open('ab') as file:
         process = subprocess.Popen(command, cwd=root, stdin=subprocess.DEVNULL, stdout=file, stderr=file)
     try:
-        status, cpu_s = _ended(process)
+        status, cpu_s = _wait_for(process)
     except KeyboardInterrupt:
         for number in (signal.SIGINT, signal.SIGTERM):  # once is enough: what it cost is still to be noted
             signal.signal(number, signal.SIG_IGN)
         process.terminate()
-        status, cpu_s = _ended(process)
+        status, cpu_s = _wait_for(process)
         raise
     finally:
         note(time.monotonic() - begin, cpu_s)
@@ -177,7 +177,7 @@ def call(command: Sequence[str], work_dir: Path, root: Path) -> None:
         raise RebnnError(f'{lines[-1] if lines else "it printed nothing"} (all of it: {log})')
 
 
-def _ended(process: subprocess.Popen[bytes]) -> tuple[int, float]:
+def _wait_for(process: subprocess.Popen[bytes]) -> tuple[int, float]:
     """Exit status and processor time of a process, that of its data loaders included."""
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)

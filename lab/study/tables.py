@@ -64,7 +64,7 @@ def row_results(experiment: Experiment, store: RecordStore) -> list[RowResult]:
     """Every row that is shown, with what is recorded of it."""
     rows = []
     for row in experiment.rows:
-        found = {run.seed: store.finished(run) for run in row.runs}
+        found = {run.seed: store.find_finished(run) for run in row.runs}
         if row.table:
             rows.append(RowResult(row, {seed: record for seed, record in found.items() if record is not None}))
     return rows
@@ -202,7 +202,7 @@ def markdown_table(
 def provenance_text(experiment: Experiment, store: RecordStore) -> str:
     """One paragraph: how many runs there are, where, when and how they were made, and how many rows are left."""
     runs = experiment.runs()
-    records = [record for record in map(store.finished, runs) if record is not None]
+    records = [record for record in map(store.find_finished, runs) if record is not None]
     waiting = sum(not found.records and found.row.paper is None for found in row_results(experiment, store))
     if not records:
         return f'None of {len(runs)} runs is done.\n'
@@ -212,9 +212,9 @@ def provenance_text(experiment: Experiment, store: RecordStore) -> str:
     parts = [
         f'{len(records)} of {len(runs)} runs are done'
         + (f', rows without any are left out ({waiting})' if waiting else '')
-        + f'; {" to ".join(dict.fromkeys((dates[0], dates[-1])))}, {_listed(m["hardware"] for m in made)}, '
-        f'{_listed(m["device"] for m in made)}, {_listed(m["threads"] or "default" for m in made)} thread(s) per run, '
-        f'other work going on; torch {_listed(m["versions"]["torch"] for m in made)}; {cpu:.1f} h of processor time. '
+        + f'; {" to ".join(dict.fromkeys((dates[0], dates[-1])))}, {_list(m["hardware"] for m in made)}, '
+        f'{_list(m["device"] for m in made)}, {_list(m["threads"] or "default" for m in made)} thread(s) per run, '
+        f'other work going on; torch {_list(m["versions"]["torch"] for m in made)}; {cpu:.1f} h of processor time. '
         'Seeds, commits and all versions: [results.csv](../experiments/results.csv).',
         f'`snakemake -s lab/Snakefile --cores 2 {experiment.name}`',
     ]
@@ -263,7 +263,7 @@ def _mean(values: Iterable[float | None]) -> str:
     return f'{mean:.0f}' if mean >= 1000 else f'{mean:.3g}'
 
 
-def _listed(values: Iterable[str]) -> str:
+def _list(values: Iterable[str]) -> str:
     return ', '.join(dict.fromkeys(values))
 
 

@@ -36,7 +36,7 @@ from mmengine.runner import Runner
 from rich.console import Console
 from rich.table import Table
 
-from lab.tools.training_variants import OURS, VARIANTS, Step, kept_mib, make_step, swap_layers
+from lab.tools.training_variants import OURS, VARIANTS, Step, make_step, measure_kept_mib, swap_layers
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.quantizers import MissingHookWarning
 from rebnn_mm.utils.config_file import read_config
@@ -374,7 +374,7 @@ def measure_config(cfg: Config, scope: str, args: argparse.Namespace) -> None:
     times = {} if args.no_time else measure_times(cfg, batches, args)
     variants: dict[str, dict[str, Any]] = summarise(times) if times else {name: {} for name in args.variants}
     for name, row in variants.items():
-        row['kept_mib'] = kept_mib(cfg, VARIANTS[name], batches[0], args.device, args.compile)
+        row['kept_mib'] = measure_kept_mib(cfg, VARIANTS[name], batches[0], args.device, args.compile)
     before = 0.0
     if not args.no_memory:
         for name, row in variants.items():

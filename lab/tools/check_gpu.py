@@ -63,7 +63,7 @@ DETECTORS = ('faster_rcnn_r18_rebnn_overfit', 'ssd300_vgg16_rebnn_overfit')
 Finding = dict[str, Any]
 
 
-def found(check: str, state: str, detail: str = '', **numbers: float) -> Finding:
+def make_finding(check: str, state: str, detail: str = '', **numbers: float) -> Finding:
     return dict(check=check, state=state, detail=detail, numbers=numbers)
 
 
@@ -85,7 +85,7 @@ def last_line(text: str) -> str:
 
 def check_cost(device: str) -> Iterator[Finding]:
     """The real twin and ReBNN's memory modes, by lab/tools/benchmark_training.py."""
-    from lab.device.cost import compare_with_goal, measured
+    from lab.device.cost import compare_cost, compare_with_goal
     from lab.device.detector_ops import missing_ops
 
     on_gpu = device.startswith('cuda')
@@ -96,7 +96,7 @@ def check_cost(device: str) -> Iterator[Finding]:
         elif options and not on_gpu:
             reason = 'compiles for minutes on a CPU'
         if reason:
-            yield found(name, 'skipped', reason)
+            yield make_finding(name, 'skipped', reason)
             continue
         sizes = ['--batch-size', str(batch)] if on_gpu else ['--batch-size', '2', '--image-size', '32', '--no-memory']
         rounds = ['--rounds', '10' if on_gpu else '2', '--warmup', '3' if on_gpu else '1', '--batches', '2']
@@ -107,13 +107,13 @@ def check_cost(device: str) -> Iterator[Finding]:
             tool += ['--device', device, *sizes, *options, *rounds, '--json', str(path)]
             code, output = call(tool, LIMIT_S / 2)
             if code or not path.is_file():
-                yield found(name, 'failed', f'exit code {code}: {last_line(output)}')
+                yield make_finding(name, 'failed', f'exit code {code}: {last_line(output)}')
                 continue
             rows = json.loads(path.read_text())['variants']
         keys = {'median_ms': 'ms', 'kept_mib': 'kept MiB', 'peak_mib': 'peak MiB'}
         costs = {v: {word: row[key] for key, word in keys.items() if key in row} for v, row in rows.items()}
         for variant, numbers in costs.items():
-            yield measured(f'{name}, {variant}', numbers, costs['real'])._asdict()
+            yield compare_cost(f'{name}, {variant}', numbers, costs['real'])._asdict()
         if on_gpu and name in STEP_GOALS:
             ratio = costs['rebnn']['ms'] / costs['real']['ms']
             yield compare_with_goal(f'{name}, goal of a step', ratio, STEP_GOALS[name])._asdict()
@@ -165,7 +165,7 @@ def check_training(device: str) -> Iterator[Finding]:
         reason = missing_ops(device)
         for config in DETECTORS:
             if reason or not on_gpu:
-                yield found(config, 'skipped', reason or 'takes minutes on a CPU')
+                yield make_finding(config, 'skipped', reason or 'takes minutes on a CPU')
                 continue
             cfg = Config.fromfile(ROOT / f'configs/overfit/{config}.py')
             cfg.merge_from_dict({'train_cfg.max_iters': 2, 'default_hooks.logger.interval': 1})
@@ -183,12 +183,12 @@ def train(name: str, config: Path, work_dir: Path) -> Finding:
     start = time.monotonic()
     code, output = call([sys.executable, 'tools/train.py', str(config), '--work-dir', str(work_dir)], LIMIT_S / 2)
     if code:
-        return found(name, 'failed', f'exit code {code}: {last_line(output)}')
+        return make_finding(name, 'failed', f'exit code {code}: {last_line(output)}')
     lines = [json.loads(line) for path in work_dir.glob('*/vis_data/scalars.json') for line in path.open()]
     losses = [line['loss'] for line in lines if 'loss' in line]
     passed = bool(losses) and all(map(math.isfinite, losses))
     seconds = time.monotonic() - start
-    return found(
+    return make_finding(
         name, 'passed' if passed else 'failed', f'losses {losses}, {seconds:.0f} s', seconds=round(seconds, 1)
     )
 
@@ -239,7 +239,7 @@ def watch_part(name: str, args: argparse.Namespace) -> dict[str, Any]:
         reason = f'did not end within {args.limit:g} s' if over.is_set() else f'ended with {code}: '
         if code:
             reason += '' if over.is_set() else last_line(errors.read())
-            findings.append(found(name, 'failed', reason))
+            findings.append(make_finding(name, 'failed', reason))
             show(findings[-1])
     return dict(state=state_of(findings), seconds=round(time.monotonic() - start, 1), findings=findings)
 

@@ -28,12 +28,12 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 import torch
 
-from lab.tools.stock_models import STOCK, checked, markdown, stock_config, versions
+from lab.tools.stock_models import STOCK, check_model, markdown, stock_config, versions
 from rebnn_mm.deploy.measurement import describe_cpu, kernels
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.command_line import check_writable
-from rebnn_mm.utils.page import renewed
+from rebnn_mm.utils.page import renew
 
 LIMIT = 900
 """Seconds of processor time for one model."""
@@ -69,7 +69,7 @@ def main() -> None:
         if not isinstance(rows, dict) or set(rows) - set(STOCK):
             raise ValueError(f'{args.json} holds other than rows of this program: name another, or remove it.')
         if args.update:
-            renewed(page, {'compatibility': ''})
+            renew(page, {'compatibility': ''})
     except (ValueError, OSError) as error:
         raise RebnnError(str(error)) from error
     torch.set_num_threads(1)
@@ -79,17 +79,17 @@ def main() -> None:
         spent = time.monotonic() - start
         rest = f', about {spent / number * (len(left) - number) / 60:.0f} minutes left' if number else ''
         say(f'[{number + 1}/{len(left)}] {name}{rest}')
-        rows[name] = {**tried(name, args.limit), 'date': f'{datetime.now(timezone.utc):%Y-%m-%d}'}
+        rows[name] = {**try_model(name, args.limit), 'date': f'{datetime.now(timezone.utc):%Y-%m-%d}'}
         with whole_file(args.json) as part:
             part.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + '\n', encoding='utf-8')
     table = '\n'.join(markdown(rows, list(STOCK))) + '\n'
     if args.update:
         with whole_file(args.update) as part:
-            part.write_text(renewed(page, {'compatibility': f'{table}\n{conditions(rows)}\n'}), encoding='utf-8')
+            part.write_text(renew(page, {'compatibility': f'{table}\n{conditions(rows)}\n'}), encoding='utf-8')
     print(table, end='')
 
 
-def tried(name: str, limit: int) -> dict[str, Any]:
+def try_model(name: str, limit: int) -> dict[str, Any]:
     """The row of a model, from a process that a model of another library may bring down."""
     context = multiprocessing.get_context('fork')  # which has imported everything already
     ours, theirs = context.Pipe(duplex=False)
@@ -121,7 +121,7 @@ def try_one(name: str, answer: Connection, limit: int) -> None:
     warnings.simplefilter('ignore')
     with open(os.devnull, 'w') as nothing, redirect_stdout(nothing):  # what the libraries print of a training
         real, cfg = stock_config(name, STOCK[name])
-        answer.send(checked(real, cfg, STOCK[name], answer.send))
+        answer.send(check_model(real, cfg, STOCK[name], answer.send))
 
 
 def conditions(rows: dict[str, Any]) -> str:

@@ -62,7 +62,7 @@ VIEWS = (
 
 
 @contextmanager
-def counted_calls() -> Iterator[Counter[str]]:
+def count_calls() -> Iterator[Counter[str]]:
     """Count how often bits are packed and unpacked."""
     calls: Counter[str] = Counter()
     with ExitStack() as stack:
@@ -95,7 +95,7 @@ def count(net: nn.Module) -> Counter[str]:
 
     step()
     step()
-    with profile(activities=[ProfilerActivity.CPU]) as found, counted_calls() as packings:
+    with profile(activities=[ProfilerActivity.CPU]) as found, count_calls() as packings:
         step()
     counted: Counter[str] = Counter(packings)
 

@@ -91,7 +91,7 @@ class Run(NamedTuple):
         paths = [os.path.relpath(ROOT / 'tools' / tool), os.path.relpath(CONFIGS / f'{self.row}.py')]
         return [sys.executable, *paths, *map(str, arguments), *tail]
 
-    def shown(self, command: Sequence[str]) -> str:
+    def format_command(self, command: Sequence[str]) -> str:
         """The command as one would type it."""
         variables = ' '.join(f'{name}={value}' for name, value in self.variables.items())
         return f'{variables} {shlex.join(["python", *command[1:]])}'
@@ -154,7 +154,7 @@ def make_run(network: str, row: str, task: str, args: argparse.Namespace) -> Run
     return Run(network, row, task, cfg, texts)
 
 
-def wanted_runs(args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
+def find_wanted_runs(args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
     """Network, row and task of what is asked for, task by task."""
     for task in args.tasks:
         if (ROOT / 'configs/_base_/glue' / args.network / f'{task}.py').is_file():
@@ -163,7 +163,7 @@ def wanted_runs(args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
             print(f'{args.network} has no configs of {task}: left out.')
 
 
-def planned_runs(wanted: Sequence[tuple[str, str, str]], args: argparse.Namespace) -> list[Run]:
+def plan_runs(wanted: Sequence[tuple[str, str, str]], args: argparse.Namespace) -> list[Run]:
     """The runs in an order in which each finds what it starts from."""
     runs: dict[tuple[str, str, str], Run] = {}
 
@@ -202,7 +202,7 @@ def print_plan(runs: Sequence[Run]) -> None:
         problem = run.problem(runs)
         print(f'{run.name}: {"cannot run" if problem else "to run"}')
         for command in [run.test_command()] if run.is_trained() else [run.train_command(), run.test_command()]:
-            print(f'  {run.shown(command)}')
+            print(f'  {run.format_command(command)}')
         if problem:
             missing.setdefault(problem.split(' (')[0], (problem, []))[1].append(run.name)
     for problem, names in missing.values():
@@ -222,10 +222,10 @@ def execute(runs: Sequence[Run]) -> list[str]:
         for ready, command in ((run.is_trained, run.train_command), (lambda: False, run.test_command)):
             if ready():
                 continue
-            print(f'\n=== {run.shown(command())}', flush=True)
+            print(f'\n=== {run.format_command(command())}', flush=True)
             done = subprocess.run(command(), env={**os.environ, **run.variables, 'PYTHONPATH': str(ROOT)}, check=False)
             if done.returncode:
-                failed.append(f'{run.name}: {run.shown(command())} ended with exit code {done.returncode}')
+                failed.append(f'{run.name}: {run.format_command(command())} ended with exit code {done.returncode}')
                 break
     return failed
 
@@ -233,10 +233,10 @@ def execute(runs: Sequence[Run]) -> list[str]:
 @report_errors
 def main() -> None:
     args = parse_args()
-    wanted = list(wanted_runs(args))
+    wanted = list(find_wanted_runs(args))
     if not wanted:
         raise RebnnError('none of the rows asked for has a config.')
-    runs = planned_runs(wanted, args)
+    runs = plan_runs(wanted, args)
     if args.dry_run:
         print_plan(runs)
         return

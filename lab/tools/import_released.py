@@ -191,7 +191,7 @@ def bidet_ssd_values(found: dict[str, Tensor]) -> None:
     first, and in front of each anchor's means its log variances.
     """
     before = found['backbone.conv7.bn.running_mean']
-    before -= reshaped(found.pop(CONV7_BIAS), before.shape, 'vgg.layers.22.bias')
+    before -= reshape(found.pop(CONV7_BIAS), before.shape, 'vgg.layers.22.bias')
     first = 'neck.extra_layers.0.0.'
     weight, mean, var = (found[first + name] for name in ('conv.weight', 'bn.running_mean', 'bn.running_var'))
     dims = channel_dims(weight)
@@ -277,7 +277,7 @@ RELEASED = {
 """What can be imported, by name."""
 
 
-def published(path: Path) -> dict[str, Tensor]:
+def read_published(path: Path) -> dict[str, Tensor]:
     """The state dict in a published file.
 
     Raises:
@@ -297,7 +297,7 @@ def published(path: Path) -> dict[str, Tensor]:
     return loaded
 
 
-def renamed(key: str, rules: Sequence[Rule]) -> str:
+def rename(key: str, rules: Sequence[Rule]) -> str:
     """The name that our config's model gives to a parameter."""
     for pattern, replacement in rules:
         key = re.sub(pattern, replacement, key)
@@ -321,7 +321,7 @@ def convert(state: dict[str, Tensor], released: Released, wanted: dict[str, Tens
         key = key.removeprefix('module.')
         if released.unused and re.match(released.unused, key):
             continue
-        new = renamed(key, released.rules)
+        new = rename(key, released.rules)
         if key.endswith('num_batches_tracked'):
             new = new.partition('#')[0]
             if new not in wanted:
@@ -347,7 +347,7 @@ def convert(state: dict[str, Tensor], released: Released, wanted: dict[str, Tens
     for key, value in found.items():
         if key in released.folded:
             continue
-        found[key] = reshaped(value, wanted[key].shape, names.get(key, key))
+        found[key] = reshape(value, wanted[key].shape, names.get(key, key))
         if key.endswith('.temperature') and float(value) >= HARD:
             raise ValueError(
                 f'{names[key]!r} is {float(value):.2g}: its weights have not become signs, which they are below '
@@ -358,7 +358,7 @@ def convert(state: dict[str, Tensor], released: Released, wanted: dict[str, Tens
     return found
 
 
-def reshaped(value: Tensor, shape: torch.Size, name: str) -> Tensor:
+def reshape(value: Tensor, shape: torch.Size, name: str) -> Tensor:
     """A value with dimensions of one added or left out, or laid out from a column."""
     flat = value.dim() <= 2 and value.numel() == max(value.shape, default=1) == shape.numel()
     if flat or [n for n in value.shape if n > 1] == [n for n in shape if n > 1]:
@@ -385,7 +385,7 @@ def main() -> None:
         cfg.model = dict(type='ImageClassifier', **{key: cfg.model[key] for key in ('backbone', 'neck', 'head')})
     try:
         wanted = build_network(cfg).state_dict()
-        state = convert(published(args.source), released, wanted)
+        state = convert(read_published(args.source), released, wanted)
     except (ImportError, ValueError) as problem:
         what = '' if isinstance(problem, ImportError) else f'{args.source} is no file of {args.name}: '
         raise RebnnError(f'{what}{problem}') from problem

@@ -69,7 +69,7 @@ def keras_state(path: Path) -> dict[str, Tensor]:
         raise ImportError(f'{path} is a Keras file, which h5py reads: pip install h5py.') from None
     try:
         with h5py.File(path) as file:
-            found = list(_stored(file.get('model_weights', file)))
+            found = list(_read_stored(file.get('model_weights', file)))
     except (OSError, KeyError, RuntimeError) as error:
         message = str(error).strip('\'"') or 'a damaged file'
         raise ValueError(f'cannot be read: {message}.') from None
@@ -83,7 +83,7 @@ def as_pytorch(stored: Sequence[Stored]) -> dict[str, Tensor]:
         >>> as_pytorch([('dense_3', 'dense_3/kernel:0', np.zeros((8, 2)))])['dense.0.weight'].shape
         torch.Size([2, 8])
     """
-    names = counted_anew([layer for layer, _, _ in stored])
+    names = renumber([layer for layer, _, _ in stored])
     state: dict[str, Tensor] = {}
     for layer, path, value in stored:
         name = path.removesuffix(':0').rpartition('/')[2]
@@ -91,7 +91,7 @@ def as_pytorch(stored: Sequence[Stored]) -> dict[str, Tensor]:
     return state
 
 
-def _stored(root: Any) -> Iterator[Stored]:
+def _read_stored(root: Any) -> Iterator[Stored]:
     """Layer, name and value of each tensor, in the file's order."""
     if 'layer_names' not in root.attrs:
         raise KeyError('it holds no weights as Keras writes them (layer_names)')
@@ -113,11 +113,11 @@ def _laid_out(name: str, value: Tensor) -> Tensor:
     return value.flatten()
 
 
-def counted_anew(layers: Sequence[str]) -> dict[str, str]:
+def renumber(layers: Sequence[str]) -> dict[str, str]:
     """Names of Keras' layers, with numbers that do not depend on the session in which they were made.
 
     Example:
-        >>> counted_anew(['head_bn', 'conv2d', 'conv2d_10', 'conv2d_9'])
+        >>> renumber(['head_bn', 'conv2d', 'conv2d_10', 'conv2d_9'])
         {'head_bn': 'head_bn', 'conv2d': 'conv2d.0', 'conv2d_9': 'conv2d.1', 'conv2d_10': 'conv2d.2'}
     """
     numbers: dict[str, dict[int, str]] = {}

@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
 from rebnn_mm.analysis.config_network import build_network
-from rebnn_mm.benchmark.networks import fill_norms_of_length, randomised
-from rebnn_mm.benchmark.timing import noise_feeds, ratio_of, timed_session
+from rebnn_mm.benchmark.networks import fill_norms_of_length, randomise_weights
+from rebnn_mm.benchmark.timing import noise_feeds, open_timed, ratio_of
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.tasks import task_of
@@ -99,7 +99,7 @@ def binary_config(real: Config, size: int) -> Config:
     return cfg
 
 
-def checked(
+def check_model(
     real: Config,
     cfg: Config,
     size: int,
@@ -191,7 +191,7 @@ def ship(real: Config, cfg: Config, size: int, folder: Path) -> Row:
     row: Row = {}
     for kind, config in (('packed', cfg), ('fp32', real)):
         torch.manual_seed(0)
-        model = keep_anchors(randomised(build_network(config)))
+        model = keep_anchors(randomise_weights(build_network(config)))
         task = task_of(model)
         # detections of random weights nearly tie, so that none need be the same in PyTorch
         options: dict[str, Any] = {} if task.name == 'classification' else dict(watch=lambda images: ())
@@ -201,7 +201,7 @@ def ship(real: Config, cfg: Config, size: int, folder: Path) -> Row:
         row[f'{kind}_mb'] = round(len(data) / 1e6, 2)
         if kind == 'packed':
             row |= {'task': task.name, 'because': task.because}
-    return row | timed(paths['fp32'], paths['packed'], size)
+    return row | time_files(paths['fp32'], paths['packed'], size)
 
 
 def keep_anchors(model: nn.Module) -> nn.Module:
@@ -215,13 +215,13 @@ def keep_anchors(model: nn.Module) -> nn.Module:
     return model
 
 
-def timed(fp32: Path, packed: Path, size: int) -> Row:
+def time_files(fp32: Path, packed: Path, size: int) -> Row:
     """Medians of processor time and their ratio, with the ratios that one block in ten stays below and exceeds.
 
     A run has one thread, so that its processor time is how long it takes where nothing else runs. It is that thread's:
     under a limit of processor time (``RLIMIT_CPU``) Linux counts the process's in ticks of 4 ms.
     """
-    sessions = [timed_session(path, kind, threads=1) for path, kind in ((fp32, False), (packed, True))]
+    sessions = [open_timed(path, kind, threads=1) for path, kind in ((fp32, False), (packed, True))]
     feeds = [noise_feeds(session, (size, size)) for session in sessions]
     times: list[list[float]] = [[], []]
     start = time.process_time()

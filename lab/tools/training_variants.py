@@ -13,7 +13,7 @@ from mmengine.registry import MODELS
 from mmengine.runner import set_random_seed
 from torch import nn
 
-from lab.device.cost import kept_bytes
+from lab.device.cost import count_kept_bytes
 from rebnn_mm.engine import MethodDriver, ResilientGradient
 from rebnn_mm.layers.base import BinaryLayer
 
@@ -135,7 +135,7 @@ def drive(model: nn.Module, variant: Variant, optimizer: torch.optim.Optimizer, 
             resilient.compile()
 
 
-def kept_mib(cfg: Config, variant: Variant, batch: Any, device: str, compiled: bool) -> float:
+def measure_kept_mib(cfg: Config, variant: Variant, batch: Any, device: str, compiled: bool) -> float:
     """What a forward pass keeps for the backward pass, each storage once, without parameters and buffers."""
     model = build_model(cfg, variant, device)
     # Without its rules a layer warns, and a compiled graph would break there.
@@ -143,4 +143,4 @@ def kept_mib(cfg: Config, variant: Variant, batch: Any, device: str, compiled: b
     if compiled:
         compile_backbone(model, device)
     own = iter((*model.parameters(), *model.buffers()))
-    return round(kept_bytes(lambda: losses_of(model, batch, cfg, device), own) / 2**20, 1)
+    return round(count_kept_bytes(lambda: losses_of(model, batch, cfg, device), own) / 2**20, 1)

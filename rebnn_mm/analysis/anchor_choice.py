@@ -142,7 +142,7 @@ def choose_scale(
     return best, found
 
 
-def fitted_generator(
+def describe_generator_change(
     generator: Mapping[str, Any], sides: NDArray, weights: NDArray | None = None
 ) -> tuple[dict[str, Any], Anchors, Anchors] | None:
     """Change a config of mmdet's ``AnchorGenerator``; return it with both sets of anchors, unchanged if they fit.
@@ -156,7 +156,7 @@ def fitted_generator(
 
     Example:
         >>> pyramid = dict(octave_base_scale=2, scales_per_octave=1, ratios=[1.0], strides=[8, 16, 32])
-        >>> fitted_generator(pyramid, np.array([[90.0, 95.0], [200.0, 190.0]]))[0]
+        >>> describe_generator_change(pyramid, np.array([[90.0, 95.0], [200.0, 190.0]]))[0]
         {'octave_base_scale': 6.0, 'ratios': [1.0]}
     """
     strides: list[Any] = list(generator.get('strides') or ())

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .layer_cost import LayerCost, NetworkCost, slow_packed_layers
+from .layer_cost import LayerCost, NetworkCost, find_slow_packed_layers
 from .rules import Rule
 
 COLUMNS = (
@@ -136,7 +136,7 @@ def summary(network: NetworkCost, rule: Rule, source: str = '') -> list[tuple[st
             f'{_millions(total["values_through_other_layers"])} M values leave norms, activations and pooling',
         ),
     ]
-    slow = slow_packed_layers(network.products)
+    slow = find_slow_packed_layers(network.products)
     if slow:
         lines.append(('slow packed', slow))
     if network.rois is not None:

@@ -23,7 +23,7 @@ from mmengine.runner import Runner
 
 from rebnn_mm.utils.checkpoint import check_checkpoint
 
-from ..engine.binary_hook import has_epochs, optim_wrappers, unwrapped
+from ..engine.binary_hook import has_epochs, optim_wrappers, unwrap_model
 from ..engine.flip_recorder import FlipRecorder
 from ..errors import RebnnError
 from ..layers import BinaryLayer
@@ -110,7 +110,7 @@ def measure_flips(cfg: Config, options: Options, progress: Callable[[int], None]
             experiment_name=f'flips_{next(_NAMES)}',
         )
         if options.checkpoint is not None:
-            check_checkpoint(unwrapped(runner.model), options.checkpoint, partial=True)
+            check_checkpoint(unwrap_model(runner.model), options.checkpoint, partial=True)
         begin = time.monotonic()
         with contextlib.suppress(_Enough):
             runner.train()
@@ -137,8 +137,8 @@ class _Counter(Hook):
         wrappers = optim_wrappers(runner)
         if len(wrappers) > 1:
             raise RebnnError('optim_wrapper: several optimizers have no single schedule to project to.')
-        self.recorder = FlipRecorder(unwrapped(runner.model)).attach(wrappers[0].optimizer)
-        if not any(layer.weight.requires_grad for layer in self._trained()):
+        self.recorder = FlipRecorder(unwrap_model(runner.model)).attach(wrappers[0].optimizer)
+        if not any(layer.weight.requires_grad for layer in self._list_trained()):
             raise NothingToMeasure('no binary weight is trained.')
         self.schedule = rate_schedule(
             self.schedulers,
@@ -183,7 +183,7 @@ class _Counter(Hook):
     def _counted(self) -> int:
         return max(1, round(COUNTED * self.steps))
 
-    def _trained(self) -> list[BinaryLayer]:
+    def _list_trained(self) -> list[BinaryLayer]:
         return [self.recorder.layers[name] for name in self.recorder.recorded]
 
 

@@ -125,8 +125,8 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
             f'{option.format("N")}'
         )
     said = (
-        f'signs flip {rounded(total)} % of the weights over the whole schedule '
-        f'(least {least.name}, {rounded(projection.layer_percent(least.name))} %)'
+        f'signs flip {round_percent(total)} % of the weights over the whole schedule '
+        f'(least {least.name}, {round_percent(projection.layer_percent(least.name))} %)'
     )
     if total < enough:
         times = round_up(enough / total)
@@ -143,11 +143,11 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
     return said
 
 
-def rounded(percent: float) -> str:
+def round_percent(percent: float) -> str:
     """A percentage for a sentence or a table: two digits below 10, whole above.
 
     Example:
-        >>> rounded(0.00123), rounded(7.25), rounded(1834.2), rounded(0)
+        >>> round_percent(0.00123), round_percent(7.25), round_percent(1834.2), round_percent(0)
         ('0.0012', '7.2', '1,834', '0')
     """
     return f'{percent:,.0f}' if percent >= 10 or not percent else f'{percent:.2g}'

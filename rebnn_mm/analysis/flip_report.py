@@ -16,7 +16,7 @@ from rebnn_mm.utils.machine import versions
 
 from ..errors import RebnnError
 from .flip_measurement import Measurement
-from .flip_projection import ENOUGH, round_up, rounded, verdict
+from .flip_projection import ENOUGH, round_percent, round_up, verdict
 from .flip_setup import Options
 
 DISTRIBUTIONS = ('torch', 'onedl-mmengine', 'onedl-mmcv', 'onedl-mmdetection', 'onedl-mmpretrain', 'transformers')
@@ -121,7 +121,9 @@ def flip_table(rows: Iterable[Row], width: int | None = None) -> str:
         table.add_column(name, justify='left' if name in ('config', 'label', 'rate') else 'right', overflow='fold')
     rows = list(rows)
     for row in rows:
-        table.add_row(Path(row['config']).stem, row['label'], *_numbers(row), rounded(row['percent']), _least(row))
+        table.add_row(
+            Path(row['config']).stem, row['label'], *_numbers(row), round_percent(row['percent']), _least(row)
+        )
     console = Console(width=width or WIDTH, color_system=None, highlight=False)
     with console.capture() as captured:
         console.print(table)
@@ -136,7 +138,7 @@ def flip_table(rows: Iterable[Row], width: int | None = None) -> str:
 def flip_markdown(rows: Sequence[Row]) -> str:
     """A page with one line per config and one column of flips per label, in the order in which they came."""
     labels = list(dict.fromkeys(row['label'] for row in rows))
-    flips = {(row['config'], row['label']): rounded(row['percent']) for row in rows}
+    flips = {(row['config'], row['label']): round_percent(row['percent']) for row in rows}
     last = _last(rows)
     names = [label or 'flips, %' for label in labels]
     lines = [
@@ -145,12 +147,12 @@ def flip_markdown(rows: Sequence[Row]) -> str:
         + ' | fewest, % | rate needed | measured |',
         '|---|---|--:|--:|--:|' + '--:|' * len(labels) + '--:|--:|---|',
     ]
-    measured = list(dict.fromkeys(_measured(row) for row in last))
+    measured = list(dict.fromkeys(_tell_measurement(row) for row in last))
     for row in last:
         cells = [f'`{row["config"]}`', *_numbers(row)]
         cells += [flips.get((row['config'], label), '') for label in labels]
-        needed = f'x {_needed(row)}' if row['percent'] < row['enough'] else ''
-        cells += [_least(row), needed, str(measured.index(_measured(row)) + 1)]
+        needed = f'x {_tell_needed_steps(row)}' if row['percent'] < row['enough'] else ''
+        cells += [_least(row), needed, str(measured.index(_tell_measurement(row)) + 1)]
         lines.append('| ' + ' | '.join(cells) + ' |')
     lines += ['', 'How each was measured, by the number in the last column:', '']
     lines += [f'{number}. {text}' for number, text in enumerate(measured, start=1)]
@@ -175,7 +177,7 @@ def flip_page(rows: Sequence[Row]) -> str:
 
 Written by `rebnn flips --markdown`; what the numbers mean and how far they are to be trusted is in
 [oscillation.md](oscillation.md#will-the-signs-move). Flips of the whole schedule are in percent of the binary weights.
-{few} of {len(last)} configs stay below {rounded(last[0]['enough'])} %: there too many signs keep their start.
+{few} of {len(last)} configs stay below {round_percent(last[0]['enough'])} %: there too many signs keep their start.
 
 {flip_markdown(rows)}
 {dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}, seed {seeds}; {'; '.join(dict.fromkeys(versions))}.
@@ -190,17 +192,17 @@ def _last(rows: Sequence[Row]) -> list[Row]:
 def _numbers(row: Row) -> list[str]:
     schedule = row['schedule']
     at_highest = schedule['steps'] * schedule['mean'] / schedule['highest']
-    return [row['optimizer'], f'{schedule["steps"]:,}', f'{at_highest:,.0f}', rounded(row['step_percent'])]
+    return [row['optimizer'], f'{schedule["steps"]:,}', f'{at_highest:,.0f}', round_percent(row['step_percent'])]
 
 
 def _least(row: Row) -> str:
-    return f'{rounded(row["least_percent"])} ({row["least"]})'
+    return f'{round_percent(row["least_percent"])} ({row["least"]})'
 
 
-def _needed(row: Row) -> str:
+def _tell_needed_steps(row: Row) -> str:
     return f'{round_up(row["enough"] / row["percent"]):,g}' if row['percent'] else '?'
 
 
-def _measured(row: Row) -> str:
+def _tell_measurement(row: Row) -> str:
     about = '; '.join([row['data'], *row['notes']])
     return f'{row["steps"]} steps of {row["batch_size"]} on {about}'

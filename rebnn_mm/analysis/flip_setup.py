@@ -19,7 +19,7 @@ from rebnn_mm.utils.encoders import check_encoders, encoder_names
 
 from ..errors import RebnnError
 from .config_network import text_length
-from .stand_in_data import OfLength, published_length, stand_in
+from .stand_in_data import OfLength, find_published_length, stand_in
 
 RANDOM = dict(type='Kaiming', layer='Conv2d', distribution='normal')
 """How a teacher whose weights are not at hand begins."""
@@ -87,7 +87,7 @@ def training_loader(cfg: Config, options: Options) -> tuple[ConfigDict, str, lis
     if missing or options.data == 'sample':
         cfg.train_dataloader = loader
         dataset, data = stand_in(cfg, options.sample)
-        length, source = _known_length(cfg, options, len(dataset))
+        length, source = _find_known_length(cfg, options, len(dataset))
         data += source
         loader.sampler = dict(type='DefaultSampler' if _epochs(cfg) else 'InfiniteSampler', shuffle=True)
         loader.batch_sampler = None
@@ -110,10 +110,10 @@ def training_loader(cfg: Config, options: Options) -> tuple[ConfigDict, str, lis
     return loader, data, notes
 
 
-def _known_length(cfg: Config, options: Options, at_hand: int) -> tuple[int, str]:
+def _find_known_length(cfg: Config, options: Options, at_hand: int) -> tuple[int, str]:
     if options.length is not None:
         return options.length, f'; length {options.length:,} as given'
-    published = published_length(cfg)
+    published = find_published_length(cfg)
     if published is not None:
         return published[0], f'; length of {published[1]}, {published[0]:,}'
     if _epochs(cfg):
@@ -179,7 +179,7 @@ def with_weights_at_hand(cfg: Config, folder: Path, checkpoint: str | None = Non
         notes.append(f'random start, because {cfg.load_from} is not here')
         cfg.load_from = None
     started = cfg.load_from is not None
-    for weights in dict.fromkeys(_without_pretrained(cfg.model)):
+    for weights in dict.fromkeys(_drop_pretrained(cfg.model)):
         if not started:
             notes.append(f'random start, because {weights} is not here')
     teacher = cfg.model.get('teacher_checkpoint')
@@ -203,7 +203,7 @@ def _readable(checkpoint: str) -> bool:
     return True
 
 
-def _without_pretrained(value: Any) -> list[str]:
+def _drop_pretrained(value: Any) -> list[str]:
     """Take ``init_cfg`` with weights that cannot be read out of a model's config, in place; their names."""
     lost = []
     if isinstance(value, Mapping):
@@ -214,7 +214,7 @@ def _without_pretrained(value: Any) -> list[str]:
         value = list(value.values())
     if isinstance(value, Sequence) and not isinstance(value, str):
         for inner in value:
-            lost += _without_pretrained(inner)
+            lost += _drop_pretrained(inner)
     return lost
 
 

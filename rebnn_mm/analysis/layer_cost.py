@@ -98,12 +98,12 @@ class LayerCost:
         return f'W{self.weight_bits}A{self.activation_bits}'
 
 
-def slow_packed_layers(layers: Iterable[LayerCost]) -> str:
+def find_slow_packed_layers(layers: Iterable[LayerCost]) -> str:
     """A sentence that names binary layers which are slower packed than real; empty if there are none.
 
     Example:
         >>> conv = LayerCost('dw', 'ReBNNConv2d', 1, 1, weights=72, group_channels=1)
-        >>> slow_packed_layers([conv]).partition(':')[0]
+        >>> find_slow_packed_layers([conv]).partition(':')[0]
         '1 grouped binary layer is slower packed than real'
     """
     slow = [layer for layer in layers if layer.slow_packed]

@@ -56,7 +56,7 @@ def network_cost(model: nn.Module, shape: tuple[int, ...], rois: int | None = No
     # A copy for each pass, since some modules keep tensors that they meet in forward.
     measured = copy.deepcopy(model).eval()
     try:
-        with _without_tracebacks_of_torch(), FakeTensorMode(allow_non_fake_inputs=True):
+        with _silence_torch_tracebacks(), FakeTensorMode(allow_non_fake_inputs=True):
             layers = count_layers(measured, lambda: _predict(measured, shape, rois))
     except Exception as problem:  # what is wrong with the input or the network is wrong below, too
         computed = copy.deepcopy(model).eval()
@@ -70,7 +70,7 @@ def network_cost(model: nn.Module, shape: tuple[int, ...], rois: int | None = No
 
 
 @contextmanager
-def _without_tracebacks_of_torch() -> Iterator[None]:
+def _silence_torch_tracebacks() -> Iterator[None]:
     """Torch logs an operator's failure on fake tensors before it raises it."""
     logger = logging.getLogger('torch._subclasses.fake_tensor')
     level = logger.level
@@ -86,7 +86,7 @@ def _regions(model: nn.Module, rois: int | None) -> int | None:
         if rois is not None:
             raise RebnnError(f'network_cost: {type(model).__name__} has no second stage, so rois={rois} has no use')
         return None
-    learned = _learned_regions(model)
+    learned = _count_learned_regions(model)
     if learned is not None and rois not in (None, learned):
         raise RebnnError(
             f'network_cost: {type(model).__name__} has learned its {learned} regions; leave rois={rois} out'
@@ -105,7 +105,7 @@ def _regions(model: nn.Module, rois: int | None) -> int | None:
     return int(rois)
 
 
-def _learned_regions(model: nn.Module) -> int | None:
+def _count_learned_regions(model: nn.Module) -> int | None:
     """How many regions a detector such as Sparse R-CNN has among its parameters."""
     return getattr(getattr(model, 'rpn_head', None), 'num_proposals', None)
 
@@ -133,7 +133,7 @@ def _predict(model: nn.Module, shape: tuple[int, ...], rois: int | None) -> None
         sample = DetDataSample(metainfo=dict(img_id=0, scale_factor=(1.0, 1.0), **size))
         with _regions_of_right_size(model, rois):
             # With learned regions mmdet's forward computes losses, which need targets.
-            model(image, [sample], mode='tensor' if _learned_regions(model) is None else 'predict')
+            model(image, [sample], mode='tensor' if _count_learned_regions(model) is None else 'predict')
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def _regions_of_right_size(model: Any, rois: int | None) -> Iterator[None]:
         replaced.append((model.rpn_head, 'predict'))
     for module in model.roi_head.modules():
         if type(module) is SingleRoIExtractor:
-            module.forward = _pooled(module)
+            module.forward = _count_pooled(module)
             replaced.append((module, 'forward'))
     try:
         yield
@@ -165,7 +165,7 @@ def _regions_of_right_size(model: Any, rois: int | None) -> Iterator[None]:
             delattr(module, name)
 
 
-def _pooled(extractor: Any) -> Any:
+def _count_pooled(extractor: Any) -> Any:
     def forward(features: tuple[Tensor, ...], regions: Tensor, *args: Any) -> Tensor:
         return features[0].new_zeros(len(regions), extractor.out_channels, *extractor.roi_layers[0].output_size)
 

@@ -60,22 +60,22 @@ class OfLength(Dataset):
         return self.dataset.get_data_info(index % len(self.dataset))
 
 
-def published_length(cfg: Config) -> tuple[int, str] | None:
+def find_published_length(cfg: Config) -> tuple[int, str] | None:
     """How many training images or texts a well-known data set has, and its name; None for any other.
 
     Example:
         >>> from rebnn_mm.utils.config_file import get_config_dir
-        >>> published_length(Config.fromfile(get_config_dir() / 'faster_rcnn_r18_rebnn_coco.py'))
+        >>> find_published_length(Config.fromfile(get_config_dir() / 'faster_rcnn_r18_rebnn_coco.py'))
         (117266, 'COCO train2017, images with objects')
     """
-    known = [_published(leaf) for _, leaf in leaf_datasets(cfg.train_dataloader.dataset, '')]
+    known = [_find_published(leaf) for _, leaf in leaf_datasets(cfg.train_dataloader.dataset, '')]
     if not known or None in known:
         return None
     found = [entry for entry in known if entry is not None]
     return sum(length for length, _ in found), ' and '.join(dict.fromkeys(name for _, name in found))
 
 
-def _published(dataset: Mapping[str, Any]) -> tuple[int, str] | None:
+def _find_published(dataset: Mapping[str, Any]) -> tuple[int, str] | None:
     kind = str(dataset.get('type')).rpartition('.')[2]
     file, split = str(dataset.get('ann_file', '')), dataset.get('split', 'train')
     if kind == 'CocoDataset' and 'train2017' in file:

@@ -90,7 +90,7 @@ class WeightHistory:
         Raises:
             ValueError: the layer is not in the record.
         """
-        self._known(layer, self.layers, 'layer')
+        self._check_known(layer, self.layers, 'layer')
         count = QUANTITIES[quantity][1]
         epochs, values = [], []
         for entry in self._entries:
@@ -125,7 +125,7 @@ class WeightHistory:
         Raises:
             ValueError: the channel of that layer is not in the record; the message says what is.
         """
-        self._known(layer, list(dict(self.channels)), 'latent weights of layer')
+        self._check_known(layer, list(dict(self.channels)), 'latent weights of layer')
         recorded = [index for name, index in self.channels if name == layer]
         if channel not in recorded:
             raise RebnnError(
@@ -139,7 +139,7 @@ class WeightHistory:
             if (found['layer'], found['channel']) == (layer, channel)
         }
 
-    def _known(self, name: str, names: Sequence[str], what: str) -> None:
+    def _check_known(self, name: str, names: Sequence[str], what: str) -> None:
         if name not in names:
             fix = f'{did_you_mean(name, names)} Recorded: {", ".join(names) or "none"}.'.lstrip()
             raise RebnnError(f'no {what} {name!r} in {self._source}.', fix=fix)

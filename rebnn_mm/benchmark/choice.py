@@ -13,7 +13,7 @@ from rebnn_mm.deploy.onnx_file import DIGEST_KEY, read_onnx, seal
 from rebnn_mm.export.examples import Image, feeds_of
 
 from ..errors import RebnnError
-from .int8 import quantised
+from .int8 import quantise
 
 Cost = Literal['ms', 'megabytes']
 
@@ -128,7 +128,7 @@ def int8_of(path: Path, examples: Sequence[Image]) -> bytes:
     if not len(examples):
         raise RebnnError(f'{path}: there is no image to calibrate int8 on.')
     inputs = onnx.load(path)
-    model = quantised(path, examples[0].valid_size, (feeds_of(inputs, example) for example in examples))
+    model = quantise(path, examples[0].valid_size, (feeds_of(inputs, example) for example in examples))
     metadata = {key: text for key, text in file.metadata.items() if key != DIGEST_KEY}
     onnx.helper.set_model_props(model, metadata)
     return seal(model.SerializeToString())

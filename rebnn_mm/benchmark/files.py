@@ -19,8 +19,8 @@ from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.tasks import task_of
 from rebnn_mm.utils.config_file import get_config_dir, read_config
 
-from .int8 import quantised
-from .networks import Network, randomised
+from .int8 import quantise
+from .networks import Network, randomise_weights
 
 SEED = 0
 
@@ -55,16 +55,16 @@ class ModelFiles:
         Raises:
             ValueError: one cannot be made; the message says why.
         """
-        real = self._exported(name, 'fp32', network.real, network.size)
+        real = self._export_config(name, 'fp32', network.real, network.size)
         found = {
             'fp32': real,
-            'packed': self._exported(name, 'packed', network.config, network.size),
-            'fast': self._exported(name, 'fast', network.config, network.size, Options(fast=True)),
+            'packed': self._export_config(name, 'packed', network.config, network.size),
+            'fast': self._export_config(name, 'fast', network.config, network.size, Options(fast=True)),
         }
         if int8:
             found['int8'] = self.int8(name, real, network.size)
             options = Options(fast=True, int8='all')
-            found['mixed'] = self._exported(name, 'mixed', network.config, network.size, options)
+            found['mixed'] = self._export_config(name, 'mixed', network.config, network.size, options)
         return found
 
     def int8(self, name: str, real: Path, size: tuple[int, int]) -> Path:
@@ -74,9 +74,9 @@ class ModelFiles:
             ValueError: it cannot be quantised.
         """
         made_of = [hashlib.sha256(real.read_bytes()).hexdigest(), str(size)]
-        return self._kept(name, 'int8', made_of, lambda: quantised(real, size).SerializeToString())
+        return self._make_once(name, 'int8', made_of, lambda: quantise(real, size).SerializeToString())
 
-    def _exported(
+    def _export_config(
         self,
         name: str,
         kind: str,
@@ -89,7 +89,7 @@ class ModelFiles:
 
         def make() -> bytes:
             torch.manual_seed(SEED)
-            network = randomised(build_network(cfg))
+            network = randomise_weights(build_network(cfg))
             about: dict[str, Any] = dict(config=path.name, size=size, preprocess=PREPROCESS)
             if task_of(network).name != 'classification':
                 # Detections of random weights nearly tie, so that none need be the same in PyTorch.
@@ -98,9 +98,9 @@ class ModelFiles:
                 about['calibration'] = noise(PREPROCESS, size)
             return export(network, options, **about).data
 
-        return self._kept(name, kind, [repr(cfg.model), str(size), str(options)], make)
+        return self._make_once(name, kind, [repr(cfg.model), str(size), str(options)], make)
 
-    def _kept(self, name: str, kind: str, made_of: list[str], make: Callable[[], bytes]) -> Path:
+    def _make_once(self, name: str, kind: str, made_of: list[str], make: Callable[[], bytes]) -> Path:
         key = hashlib.sha256('\n'.join([*made_of, *_versions(), _sources()]).encode()).hexdigest()[:12]
         path = self.folder / f'{name}-{kind}-{key}.onnx'
         if not path.is_file():

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from rebnn_mm.export.passes.int8 import calibrated, inserted, quiet, saturates, values_of, watched
+from rebnn_mm.export.passes.int8 import insert_int8, measure_ranges, quiet, saturates, values_of, watch_values
 
 from ..errors import RebnnError
-from .timing import noise_feeds, timed_session
+from .timing import noise_feeds, open_timed
 
 LAYERS = ('Conv', 'Gemm', 'MatMul', 'MaxPool', 'GlobalAveragePool', 'Relu', 'Clip')
 """Operators that are quantised, beside the additions in front of a Relu. The rest of a detector is arithmetic on boxes
@@ -21,7 +21,7 @@ and scores."""
 CALIBRATION_IMAGES = 8
 
 
-def quantised(
+def quantise(
     real: Path, size: tuple[int, int], images: Iterable[dict[str, np.ndarray]] | None = None
 ) -> onnx.ModelProto:
     """The network by static quantisation: QDQ, weights per channel in int8, activations in uint8 by their range.
@@ -48,13 +48,13 @@ def quantised(
             node.name = node.name or f'node_{index}'
         names = layers(model)
         nodes = [node for node in model.graph.node if node.name in names]
-        ranged.write_bytes(watched(model, values_of(model, nodes)))
-        session = timed_session(ranged, packed=False, threads=1)
+        ranged.write_bytes(watch_values(model, values_of(model, nodes)))
+        session = open_timed(ranged, packed=False, threads=1)
         feeds = (
             images if images is not None else (noise_feeds(session, size, seed) for seed in range(CALIBRATION_IMAGES))
         )
-        ranges = calibrated(session, values_of(model, nodes), feeds)
-    return inserted(model, names, ranges, reduced=saturates())
+        ranges = measure_ranges(session, values_of(model, nodes), feeds)
+    return insert_int8(model, names, ranges, reduced=saturates())
 
 
 def layers(model: onnx.ModelProto) -> list[str]:

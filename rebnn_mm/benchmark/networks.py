@@ -45,7 +45,7 @@ def fill_norms_of_length(model: nn.Module) -> None:
             nn.init.constant_(cast(Tensor, module.weight), cast(float, module.scale))
 
 
-def randomised(model: nn.Module) -> nn.Module:
+def randomise_weights(model: nn.Module) -> nn.Module:
     """The model in eval mode with random weights under which nothing is skipped and nothing vanishes, always the same.
 
     Real-valued convolutions and linear layers get He's initialisation, so that values keep their size without norms,
@@ -53,7 +53,7 @@ def randomised(model: nn.Module) -> nn.Module:
     nothing. Latent weights stay as they are built.
 
     Example:
-        >>> float(randomised(nn.BatchNorm2d(1)).running_mean) == 0
+        >>> float(randomise_weights(nn.BatchNorm2d(1)).running_mean) == 0
         False
     """
     generator = torch.Generator().manual_seed(0)

@@ -18,7 +18,7 @@ from rebnn_mm.deploy.session import open_session
 from rebnn_mm.errors import RebnnError
 
 
-def timed_session(path: Path, packed: bool, threads: int, trace: str | None = None) -> onnxruntime.InferenceSession:
+def open_timed(path: Path, packed: bool, threads: int, trace: str | None = None) -> onnxruntime.InferenceSession:
     """A session of a packed file with our kernels, or of any other ONNX file with all of ONNX Runtime's optimisations.
 
     Args:
@@ -132,7 +132,7 @@ def node_times(session: Any, feeds: dict[str, np.ndarray], runs: int) -> list[No
     so that the sum is more than an untraced run.
 
     Args:
-        session: from :func:`rebnn_mm.benchmark.timing.timed_session` with ``trace``; its profiling ends.
+        session: from :func:`rebnn_mm.benchmark.timing.open_timed` with ``trace``; its profiling ends.
         feeds: its inputs.
         runs: how many.
     """

@@ -29,7 +29,7 @@ from rich.console import Console
 
 from rebnn_mm.benchmark.networks import NETWORKS
 from rebnn_mm.benchmark.tables import RATIOS, WORDS, show
-from rebnn_mm.benchmark.timing import by_operator, is_ours, node_times, noise_feeds, ratio_of, timed_session
+from rebnn_mm.benchmark.timing import by_operator, is_ours, node_times, noise_feeds, open_timed, ratio_of
 from rebnn_mm.deploy.measurement import (
     BLOCK,
     conditions,
@@ -116,7 +116,7 @@ def benchmark(args: argparse.Namespace) -> dict[str, Any]:
     for name, (paths, size) in jobs.items():
         for isa in args.isa or [None]:
             files.progress(f'timing {name}' + (f' with {isa}' if isa else ''))
-            found = in_own_process(args, name, paths, size, isa)
+            found = measure_in_own_process(args, name, paths, size, isa)
             if name in report:
                 report[name]['other_kernels'][isa] = found
             else:
@@ -130,7 +130,7 @@ def benchmark(args: argparse.Namespace) -> dict[str, Any]:
     return report
 
 
-def in_own_process(
+def measure_in_own_process(
     args: argparse.Namespace, name: str, paths: dict[str, Path], size: tuple[int, int], isa: str | None
 ) -> dict[str, Any]:
     """:func:`measure_files` in a new process, since one keeps its kernels, its memory and its processor."""
@@ -168,7 +168,7 @@ def measure_files(job: dict[str, Any]) -> dict[str, Any]:
     size = tuple(job['size'])
     runs: dict[str, Callable[[], object]] = {}
     for kind, path in job['files'].items():
-        session = timed_session(Path(path), kind in RATIOS, job['threads'])
+        session = open_timed(Path(path), kind in RATIOS, job['threads'])
         feeds = noise_feeds(session, size)
         runs[kind] = partial(session.run, None, feeds)
     before = conditions(core, root)
@@ -210,7 +210,7 @@ def where(job: dict[str, Any], size: tuple[int, int]) -> dict[str, Any]:
     found = {}
     for kind, path in job['files'].items():
         with tempfile.TemporaryDirectory() as folder:
-            session = timed_session(Path(path), kind in RATIOS, job['threads'], trace=f'{folder}/trace')
+            session = open_timed(Path(path), kind in RATIOS, job['threads'], trace=f'{folder}/trace')
             nodes = node_times(session, noise_feeds(session, size), max(job['rounds'] // 2, 2))
         total = sum(node.ms for node in nodes)
         found[kind] = {

@@ -30,10 +30,10 @@ from mmengine.registry import init_default_scope
 from rich.console import Console
 
 from rebnn_mm.benchmark.choice import Point, draw, int8_of, markdown
-from rebnn_mm.benchmark.timing import timed_session
+from rebnn_mm.benchmark.timing import open_timed
 from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.deploy import load
-from rebnn_mm.deploy.loading import located
+from rebnn_mm.deploy.loading import locate_model
 from rebnn_mm.deploy.measurement import describe_cpu, measure, pin, versions
 from rebnn_mm.deploy.model import ImageModel
 from rebnn_mm.deploy.onnx_file import read_onnx
@@ -49,12 +49,12 @@ from rebnn_mm.utils.command_line import (
     check_sections,
     check_writable,
     config_file,
-    given_command,
     load_config,
+    quote_command,
 )
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data, data_paths
-from rebnn_mm.utils.page import renewed
+from rebnn_mm.utils.page import renew
 
 PICTURES = ('.png', '.svg')
 
@@ -98,7 +98,7 @@ def main() -> None:
         raise RebnnError(f'--picture {args.picture}: the name has to end in {" or ".join(PICTURES)}.')
     try:
         if args.update:
-            renewed(args.update.read_text(encoding='utf-8'), {'choice': ''})
+            renew(args.update.read_text(encoding='utf-8'), {'choice': ''})
     except (ValueError, OSError) as error:
         raise RebnnError(str(error), f'--update {args.update}') from error
     cfg = load_config(args)
@@ -107,7 +107,7 @@ def main() -> None:
     check_data(cfg, ['test'])
     check_labels(cfg, ['test'])
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with explained(cfg):
+    with user_errors(cfg):
         report = compare(cfg, args, console)
     points = [Point(**entry) for entry in report['points']]
     name = METRICS.get(report['metric'], report['metric'])
@@ -118,7 +118,7 @@ def main() -> None:
     if args.update:
         page = args.update.read_text(encoding='utf-8')
         with whole_file(args.update) as part:
-            part.write_text(renewed(page, {'choice': f'{table}\n{conditions(report)}\n'}), encoding='utf-8')
+            part.write_text(renew(page, {'choice': f'{table}\n{conditions(report)}\n'}), encoding='utf-8')
 
 
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -127,14 +127,14 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     Raises:
         ValueError: a file or a label is not as it should be; one sentence says so.
     """
-    files = labelled(args.files)
+    files = label_files(args.files)
     unknown = next((label for label in args.int8_of if label not in files), None)
     if unknown is not None:
         raise RebnnError(f'--int8-of {unknown}: the files are called {", ".join(files)}.')
     taken = next((label for label in args.int8_of if f'{label}, int8' in files), None)
     if taken is not None:
         raise RebnnError(f"--int8-of {taken} makes '{taken}, int8', which is given: call that file otherwise.")
-    report = kept(args.json)
+    report = load_report(args.json)
     with tempfile.TemporaryDirectory() as folder:
         for number, label in enumerate(dict.fromkeys(args.int8_of)):
             console.print(f'... quantising {label}')
@@ -153,12 +153,12 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
                 write(args.json, report)
         metric = metric_of({label: scores[key] for label, key in keys.items()}, args.metric)
         console.print(f'... timing {len(files)} files in turns')
-        times = timed(cfg, files, args)
+        times = time_files(cfg, files, args)
         sizes = {label: round(path.stat().st_size / 1e6, 3) for label, path in files.items()}
     report |= {
         'metric': metric,
         'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
-        'command': given_command(),
+        'command': quote_command(),
         'threads': args.threads,
         'cpu': describe_cpu(None, Path('/')),
         'versions': versions(),
@@ -172,7 +172,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     return report
 
 
-def labelled(given: list[str]) -> dict[str, Path]:
+def label_files(given: list[str]) -> dict[str, Path]:
     """The files by label.
 
     Raises:
@@ -183,7 +183,7 @@ def labelled(given: list[str]) -> dict[str, Path]:
         label, equals, path = text.partition('=')
         if not equals or not label or label in files:
             raise RebnnError(f'{text}: give each file a label of its own, as in "1 bit=model.onnx".')
-        files[label] = Path(located(path))
+        files[label] = Path(locate_model(path))
         if not isinstance(load(path), ImageModel):  # which also says what is wrong with a file, before the work
             raise RebnnError(f'{path} takes texts, and only models of images are compared here.')
     return files
@@ -203,7 +203,7 @@ def calibration_images(cfg: Config, path: Path) -> CalibrationImages:
         return CalibrationImages(steps, dataset_images(cfg.train_dataloader.dataset))
 
 
-def kept(path: Path) -> dict[str, Any]:
+def load_report(path: Path) -> dict[str, Any]:
     """What an earlier call has written.
 
     Raises:
@@ -258,7 +258,7 @@ def metric_of(scores: Mapping[str, Mapping[str, float]], wanted: str | None) -> 
     return found
 
 
-def timed(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict[str, float]:
+def time_files(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict[str, float]:
     """Median milliseconds for a prepared test image, by label; the files take turns."""
     with redirect_stdout(io.StringIO()):
         images = dataset_images(cfg.test_dataloader.dataset, IMAGES)
@@ -266,7 +266,7 @@ def timed(cfg: Config, files: dict[str, Path], args: argparse.Namespace) -> dict
     for label, path in files.items():
         packed = load(path)
         assert isinstance(packed, ImageModel)
-        packed.session = timed_session(path, read_onnx(path.read_bytes()).has_operators, args.threads)
+        packed.session = open_timed(path, read_onnx(path.read_bytes()).has_operators, args.threads)
         prepared = [packed.prepare(image if isinstance(image, np.ndarray) else str(image)) for image in images]
         runs[label] = one_after_the_other(packed, prepared)
     allowed = os.sched_getaffinity(0)

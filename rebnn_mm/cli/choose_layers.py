@@ -31,7 +31,7 @@ from torch import nn
 from rebnn_mm.analysis.bit_worth import Worth, keep_real, markdown, parts_of, proposal, with_real_weights
 from rebnn_mm.cli.checks.environment import require_environment
 from rebnn_mm.cli.checks.labels import check_labels
-from rebnn_mm.cli.choose import METRICS, conditions, metric_of, percent, timed, write
+from rebnn_mm.cli.choose import METRICS, conditions, metric_of, percent, time_files, write
 from rebnn_mm.deploy.measurement import describe_cpu, versions
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.errors import RebnnError, report_errors
@@ -46,10 +46,10 @@ from rebnn_mm.utils.command_line import (
     add_common_arguments,
     check_sections,
     config_file,
-    given_command,
     load_config,
+    quote_command,
 )
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 
 NOTHING = 'nothing'
@@ -97,13 +97,13 @@ def main() -> None:
     check_labels(cfg, ['train', 'val'])
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     console = Console(stderr=True, highlight=False, soft_wrap=True)
-    with explained(cfg):
+    with user_errors(cfg):
         report = compare(cfg, args, console)
     worths = [Worth(**entry) for entry in report['parts']]
     print('\n'.join(markdown(worths, METRICS.get(report['metric'], report['metric']))))
     print(f'\nWith nothing real: {report["score"]:.1f}. {conditions(report)}', flush=True)
     chosen = proposal(worths, args.precision, ms=args.ms, megabytes=args.megabytes)
-    print(proposed(chosen, args, report['layers'], cfg))
+    print(propose_parts(chosen, args, report['layers'], cfg))
 
 
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
@@ -128,13 +128,13 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         console.print(f'... {part} real, network {number + 1} of {len(parts) + 1}')
         own = folder / part
         planned = plan(cfg, args, own, model, names)
-        checkpoint = trained(planned, own)
-        for precision, path in packed(checkpoint, own).items():
+        checkpoint = train_part(planned, own)
+        for precision, path in pack_part(checkpoint, own).items():
             files[f'{part}, {precision}'] = path
-        scores[part] = scored(validation, own)
+        scores[part] = score_part(validation, own)
         metric = metric or metric_of(scores, args.metric)
     console.print(f'... timing {len(files)} files in turns')
-    times = timed(validation, files, args)
+    times = time_files(validation, files, args)
     sizes = {label: path.stat().st_size / 1e6 for label, path in files.items()}
 
     def more(values: dict[str, float], part: str) -> dict[str, float]:
@@ -156,7 +156,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         'metric': metric,
         'score': round(percent(metric, scores[NOTHING][metric]), 2),
         'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
-        'command': given_command(),
+        'command': quote_command(),
         'threads': args.threads,
         'cpu': describe_cpu(None, Path('/')),
         'versions': versions(),
@@ -231,7 +231,7 @@ def plan(cfg: Config, args: argparse.Namespace, folder: Path, model: nn.Module, 
     return planned
 
 
-def trained(planned: Config, folder: Path) -> Path:
+def train_part(planned: Config, folder: Path) -> Path:
     """The last checkpoint; what is finished is not repeated, and what was stopped goes on."""
     last = folder / f'epoch_{planned.train_cfg.max_epochs}.pth'
     # A file that is there may be half of one; mmengine names the last that is whole.
@@ -244,7 +244,7 @@ def trained(planned: Config, folder: Path) -> Path:
     return last
 
 
-def packed(checkpoint: Path, folder: Path) -> dict[str, Path]:
+def pack_part(checkpoint: Path, folder: Path) -> dict[str, Path]:
     """Packed files with real layers in fp32 and in int8."""
     files = {kind: folder / f'{kind}.onnx' for kind in PRECISIONS}
     if not all(path.is_file() for path in files.values()):
@@ -264,7 +264,7 @@ def packed(checkpoint: Path, folder: Path) -> dict[str, Path]:
     return files
 
 
-def scored(cfg: Config, folder: Path) -> dict[str, float]:
+def score_part(cfg: Config, folder: Path) -> dict[str, float]:
     """Scores of the file in fp32 on the test set of the config."""
     path = folder / 'scores.json'
     if not path.is_file():
@@ -272,7 +272,7 @@ def scored(cfg: Config, folder: Path) -> dict[str, float]:
     return json.loads(path.read_text())
 
 
-def proposed(chosen: list[Worth], args: argparse.Namespace, layers: dict[str, list[str]], cfg: Config) -> str:
+def propose_parts(chosen: list[Worth], args: argparse.Namespace, layers: dict[str, list[str]], cfg: Config) -> str:
     """Propose what to write into the config."""
     limits = {'ms': args.ms, 'MB': args.megabytes}
     allowed = ' and '.join(f'{limit:g} {unit}' for unit, limit in limits.items() if limit is not None)

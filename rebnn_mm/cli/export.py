@@ -20,7 +20,7 @@ from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.passes.int8 import TIERS
 from rebnn_mm.utils.command_line import TESTING, add_options, check_sections, check_writable, config_file
 from rebnn_mm.utils.config_file import read_config
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 
 SWITCHES = {
     'half': ('--half', 'store real constants in half precision'),
@@ -113,7 +113,7 @@ def main() -> None:
     if not args.out.parent.is_dir():
         raise RebnnError(f'there is no folder {args.out.parent} to write into.')
     check_writable(args.out, inputs=[args.config, args.checkpoint, *args.image, *(args.int8 or [])])
-    with explained(output=args.out):
+    with user_errors(output=args.out):
         source = load_source(
             args.config,
             args.checkpoint,

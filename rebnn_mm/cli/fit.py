@@ -22,7 +22,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rebnn_mm.cli.new_config_options import add_options, named_base
+from rebnn_mm.cli.new_config_options import add_options, resolve_base
 from rebnn_mm.errors import INTERRUPTED, RebnnError, report_errors
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def parse_args() -> argparse.Namespace:
         help='train the 1-bit detector alone: half the time, and less accurate',
     )
     parser.add_argument('--amp', action='store_true', help='train in mixed precision, as rebnn train --amp')
-    return named_base(parser, parser.parse_args(), taught=True)
+    return resolve_base(parser, parser.parse_args(), taught=True)
 
 
 @report_errors

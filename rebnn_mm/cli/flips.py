@@ -35,7 +35,7 @@ from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file
 from rebnn_mm.utils.config_file import check_config_file, read_config
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
 
@@ -65,7 +65,7 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
-def measured_row(config: str, args: argparse.Namespace, progress: Progress) -> Row:
+def measure_row(config: str, args: argparse.Namespace, progress: Progress) -> Row:
     """Train one config for some steps and project.
 
     Raises:
@@ -86,7 +86,7 @@ def measured_row(config: str, args: argparse.Namespace, progress: Progress) -> R
     )
     task = progress.add_task(Path(config).stem, total=args.steps)
     try:
-        with explained(cfg):
+        with user_errors(cfg):
             measured = measure_flips(cfg, options, lambda done: progress.update(task, completed=done))
     finally:
         progress.remove_task(task)
@@ -111,7 +111,7 @@ def main() -> None:
     with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
         for config in args.configs:
             try:
-                row = measured_row(config, args, progress)
+                row = measure_row(config, args, progress)
             except NothingToMeasure as nothing:
                 print(f'{config}: {nothing}', file=sys.stderr)
                 failed = failed or len(args.configs) == 1

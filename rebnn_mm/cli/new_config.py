@@ -17,7 +17,7 @@ from mmengine.runner import CheckpointLoader
 from rich.console import Console
 from rich.table import Table
 
-from rebnn_mm.analysis.anchor_choice import Anchors, equal_classes, fitted_generator
+from rebnn_mm.analysis.anchor_choice import Anchors, describe_generator_change, equal_classes
 from rebnn_mm.cli.new_config_options import STEPS, parse_args
 from rebnn_mm.datasets.annotated_folder import WRITTEN, Annotated, as_coco, read_annotated
 from rebnn_mm.datasets.photo_places import SPLITS
@@ -25,7 +25,7 @@ from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.checkpoint import QUANTIZER, check_checkpoint_file, match_keys
 from rebnn_mm.utils.command_line import check_writable, config_file
 from rebnn_mm.utils.config_file import SCOPE, config_path, read_config
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 
 EDGES = (320, 480, 640)
 """Long edges of the network's input that are tried: the first at which few objects are small."""
@@ -140,7 +140,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     taught = isinstance(teacher_base, str)
     if taught:
         # Trained first, so written first.
-        bases = {teacher: shipped(teacher_base), **bases}
+        bases = {teacher: find_shipped_config(teacher_base), **bases}
         check_writable(teacher)
         configs[teacher] = read_config(config_file(bases[teacher]))
     given = {split: path for split in SPLITS if (path := getattr(args, split)) is not None}
@@ -220,7 +220,7 @@ def _digest(text: str) -> str:
 def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
     """Options that start the backbone, and the shared head of a C4 detector, from a classifier, by dotted key."""
     check_checkpoint_file(str(checkpoint))
-    with explained(base):
+    with user_errors(base):
         content = CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu')
     state = content.get('state_dict', content)
     learned = {key.removeprefix('backbone.'): value for key, value in state.items() if key.startswith('backbone.')}
@@ -246,7 +246,7 @@ def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
     return changes
 
 
-def shipped(teacher: str) -> str:
+def find_shipped_config(teacher: str) -> str:
     """The name of a teacher's config that comes with the package, which models give as ``configs/...``; else as is."""
     name = SCOPE + teacher.removeprefix('configs/')
     return name if config_path(name).is_file() else teacher
@@ -339,7 +339,7 @@ def model_changes(
         changes['data_preprocessor'] = own
     for name in ('rpn_head', 'bbox_head'):
         head = base.model.get(name)
-        found = fitted_generator((head or {}).get('anchor_generator') or {}, sides, equal_classes(labels))
+        found = describe_generator_change((head or {}).get('anchor_generator') or {}, sides, equal_classes(labels))
         if found is not None:
             options, old, new = found
             if new is not old:

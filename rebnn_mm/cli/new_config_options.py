@@ -43,10 +43,10 @@ def parse_args() -> argparse.Namespace:
         help='write two configs, a full-precision teacher and the 1-bit detector that it starts and teaches: more '
         'accurate, for twice the training',
     )
-    return named_base(parser, parser.parse_args(), taught=False)
+    return resolve_base(parser, parser.parse_args(), taught=False)
 
 
-def named_base(parser: argparse.ArgumentParser, args: argparse.Namespace, taught: bool) -> argparse.Namespace:
+def resolve_base(parser: argparse.ArgumentParser, args: argparse.Namespace, taught: bool) -> argparse.Namespace:
     """Fill in the config that a name given as ``--base`` stands for.
 
     Args:

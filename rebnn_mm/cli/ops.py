@@ -24,7 +24,7 @@ from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file
 from rebnn_mm.utils.config_file import read_config
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 
 
 def parse_args() -> argparse.Namespace:
@@ -76,7 +76,7 @@ def main() -> None:
         check_writable(args.out, inputs=[args.config])
     try:
         shape, source = shape_of_input(cfg, args)
-        with explained(cfg):
+        with user_errors(cfg):
             built = build_network(cfg)
         network = network_cost(built, shape, args.rois)
     except RuntimeError as problem:

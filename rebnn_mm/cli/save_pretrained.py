@@ -61,11 +61,11 @@ def save_image_model(args: argparse.Namespace) -> None:
         from rebnn_mm.export.hub import HubModel
     except ModuleNotFoundError as error:
         raise RebnnError(f'{error.name} is not installed', fix="Run: pip install 'rebnn_mm[hub]'") from error
-    from rebnn_mm.deploy.hub import explained
+    from rebnn_mm.deploy.hub import explain_hub_errors
 
     model = HubModel.from_checkpoint(args.config, args.checkpoint)
     model.save_pretrained(args.directory)
     print(f'{args.directory}: {", ".join(sorted(os.listdir(args.directory)))}')
     if args.push:
-        with explained(f'--push {args.push}', args.push):
+        with explain_hub_errors(f'--push {args.push}', args.push):
             print(model.push_to_hub(args.push))

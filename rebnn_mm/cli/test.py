@@ -31,7 +31,7 @@ from rebnn_mm.utils.command_line import (
     config_file,
     load_config,
 )
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.encoders import check_encoders
 from rebnn_mm.utils.score_table import print_scores
@@ -131,7 +131,7 @@ def main() -> None:
     if args.tta:
         enable_tta(cfg)
 
-    with explained(cfg):
+    with user_errors(cfg):
         runner = RUNNERS.build(cfg) if 'runner_type' in cfg else Runner.from_cfg(cfg)
         check_checkpoint(getattr(runner.model, 'module', runner.model), args.checkpoint)
         if args.out is not None:

@@ -20,7 +20,7 @@ from rebnn_mm.deploy.loading import Loaded
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import build_runner, other_preparation
 from rebnn_mm.utils.command_line import TESTING, add_options, check_sections, check_writable, config_file, load_config
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.score_table import print_scores
 
@@ -63,7 +63,7 @@ def main() -> None:
     check_data(cfg, ['test'])
     check_labels(cfg, ['test'])
     packed = load_packed(args)
-    with explained(cfg):
+    with user_errors(cfg):
         runner = build_runner(cfg, packed)
         if args.out is not None:
             runner.test_evaluator.metrics.append(DumpResults(out_file_path=args.out))

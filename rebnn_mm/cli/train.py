@@ -35,7 +35,7 @@ from rebnn_mm.engine.progress_hook import ProgressHook, QuietRunner
 from rebnn_mm.errors import INTERRUPTED, RebnnError, report_errors, stop
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file, latest_checkpoint
 from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, check_sections, config_file, load_config
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.encoders import check_encoders
 
@@ -199,7 +199,7 @@ def build_runner(cfg: Config, verbose: bool) -> Runner:
 
 
 @contextmanager
-def shown(runner: Runner) -> Iterator[None]:
+def show_training(runner: Runner) -> Iterator[None]:
     """Show the training, if its log is not printed."""
     if not isinstance(runner, QuietRunner):
         yield
@@ -229,9 +229,9 @@ def main() -> None:
     check_model(cfg)
     check_amp(cfg)
 
-    with explained(cfg), ExitStack() as stack:
+    with user_errors(cfg), ExitStack() as stack:
         runner = build_runner(cfg, args.verbose)
-        stack.enter_context(shown(runner))
+        stack.enter_context(show_training(runner))
         model = getattr(runner.model, 'module', runner.model)
         if checkpoint is not None:
             check_checkpoint(model, checkpoint, partial=not cfg.get('resume'))

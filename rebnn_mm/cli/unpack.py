@@ -25,7 +25,7 @@ from rebnn_mm.deploy.zoo import cards, in_zoo
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file
 from rebnn_mm.utils.config_file import read_config
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 
 if TYPE_CHECKING:
     from rebnn_mm.export.calibration import CalibrationImages
@@ -50,12 +50,12 @@ def parse_args() -> argparse.Namespace:
 @report_errors
 def main() -> None:
     args = parse_args()
-    from rebnn_mm.deploy.loading import load, located
+    from rebnn_mm.deploy.loading import load, locate_model
     from rebnn_mm.export.preprocess import preprocessing
     from rebnn_mm.export.source import image_size
     from rebnn_mm.export.unpack import fit_norms, unpack
 
-    path = Path(located(args.model))
+    path = Path(locate_model(args.model))
     metadata = load(path, use_library=False).metadata
     config = args.config or next(
         (config_file(card['config']) for card in cards() if in_zoo(args.model) and card['name'] == path.stem), None
@@ -69,7 +69,7 @@ def main() -> None:
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     try:
         examples = None if args.images is None else calibration_images(cfg, args.images)
-        with explained(cfg):
+        with user_errors(cfg):
             model = MODELS.build(cfg.model)
         size = image_size(cfg, preprocessing(cfg).steps)
         left = unpack(model, onnx.load(str(path)), size)

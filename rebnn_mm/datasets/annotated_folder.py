@@ -19,8 +19,8 @@ from .photo_places import (
     Photo,
     Places,
     beginning,
-    broken,
     by_folder,
+    find_box_fault,
     refuse_wrong,
     split_of_folder,
 )
@@ -105,7 +105,7 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
     splits, order = _read(places, named)
     notes = list(places.notes)
     splits = _with_validation(splits, notes)
-    splits = {split: _all_mended(photos, notes) for split, photos in splits.items()}
+    splits = {split: _clean_all(photos, notes) for split, photos in splits.items()}
     if not any(not box.crowd for photo in splits['train'] for box in photo.boxes):
         raise RebnnError(f'no image of {folder} that is for training has a box, those of crowds not counted.')
     boxes = [box for photos in splits.values() for photo in photos for box in photo.boxes]
@@ -122,7 +122,7 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
         for split, photos in splits.items()
     }
     _look(splits, counts, classes, notes)
-    return Annotated(folder, classes, splits, _joined(notes))
+    return Annotated(folder, classes, splits, _join_notes(notes))
 
 
 def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]], list[str]]:
@@ -286,7 +286,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                 else:
                     crowd = bool(entry.get('iscrowd'))
                     left, top, width, height = (float(side) for side in entry['bbox'])
-                    problem = broken(f'annotation {entry.get("id")}', left, top, width, height)
+                    problem = find_box_fault(f'annotation {entry.get("id")}', left, top, width, height)
                     wrong += [problem] if problem else []
                     area = float(entry.get('area') or 0)
                     box = Box(names[entry['category_id']], left, top, width, height, crowd, area)
@@ -327,7 +327,7 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
                     float(item.findtext(f'bndbox/{side}') or 'nan') for side in ('xmin', 'ymin', 'xmax', 'ymax')
                 )
                 name = (item.findtext('name') or '').strip()
-                problem = broken(f'{path}: {name!r}', left, top, right - left, bottom - top)
+                problem = find_box_fault(f'{path}: {name!r}', left, top, right - left, bottom - top)
                 wrong += [problem] if problem else []
                 boxes.append(Box(name, left, top, right - left, bottom - top))
         except (ElementTree.ParseError, ValueError) as error:
@@ -397,9 +397,9 @@ def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[s
         raise RebnnError('one image is too few: some are trained on, others validated on.')
     random.Random(0).shuffle(photos)
     count = max(1, round(VALIDATION * len(photos)))
-    chosen = _spared(photos, count)
+    chosen = _spare_photos(photos, count)
     if not any(photo.boxes for photo in chosen):
-        chosen = _spared([photo for photo in photos if photo.boxes], count)
+        chosen = _spare_photos([photo for photo in photos if photo.boxes], count)
     if not chosen:
         notes.append('each image has the only box of a class, so nothing is for validation but the training images')
         return {'train': sorted(photos), 'val': sorted(photos)}
@@ -407,7 +407,7 @@ def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[s
     return {'train': sorted(photo for photo in photos if photo not in chosen), 'val': sorted(chosen)}
 
 
-def _spared(photos: Sequence[Photo], count: int) -> list[Photo]:
+def _spare_photos(photos: Sequence[Photo], count: int) -> list[Photo]:
     """The first photos, at most so many, without which each class still has another image with a box of it."""
     left = Counter(name for photo in photos for name in _classes_of(photo))
     chosen: list[Photo] = []
@@ -422,15 +422,15 @@ def _classes_of(photo: Photo) -> set[str]:
     return {box.name for box in photo.boxes if not box.crowd}
 
 
-def _all_mended(photos: Sequence[Photo], notes: list[str]) -> list[Photo]:
+def _clean_all(photos: Sequence[Photo], notes: list[str]) -> list[Photo]:
     """The photos with boxes that can be trained on; one that has lost them all holds objects, and is no negative."""
-    mended = [_mended(photo, notes) for photo in photos]
+    mended = [_clean_boxes(photo, notes) for photo in photos]
     lost = [after.file for before, after in zip(photos, mended, strict=True) if before.boxes and not after.boxes]
     notes += [f'images have lost all their boxes and are not used\t{file}' for file in lost]
     return [photo for photo in mended if photo.file not in lost]
 
 
-def _mended(photo: Photo, notes: list[str]) -> Photo:
+def _clean_boxes(photo: Photo, notes: list[str]) -> Photo:
     kept: list[Box] = []
     for box in photo.boxes:
         left, top = max(box.left, 0), max(box.top, 0)
@@ -468,7 +468,7 @@ def _look(
     notes += [f'classes have fewer than 20 boxes to learn from\t{n}' for n in classes if 0 < counts['train'][n] < 20]
 
 
-def _joined(notes: Sequence[str]) -> list[str]:
+def _join_notes(notes: Sequence[str]) -> list[str]:
     """One sentence for each kind of note, with how many there are and the first."""
     kinds: dict[str, list[str]] = {}
     for note in notes:

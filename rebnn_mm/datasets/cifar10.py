@@ -174,13 +174,13 @@ class CIFAR10Resident(Dataset):
         chosen = torch.as_tensor(indices, device=self.labels.device)
         images = self.images[chosen]
         if self.padding:
-            images = self._augmented(images)
+            images = self._augment(images)
         return dict(
             inputs=images,
             data_samples=[self._samples[index] for index in indices],
         )
 
-    def _augmented(self, images: Tensor) -> Tensor:
+    def _augment(self, images: Tensor) -> Tensor:
         count, _, height, width = images.shape
         # On the CPU whatever the device, so that a seed gives the same images everywhere.
         top, left = torch.randint(0, 2 * self.padding + 1, (2, count)).to(images.device)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import RebnnError
-from .photo_places import IMAGES, Box, Photo, Places, beginning, broken, by_folder, refuse_wrong
+from .photo_places import IMAGES, Box, Photo, Places, beginning, by_folder, find_box_fault, refuse_wrong
 
 COLUMNS = {
     'file': ('filename', 'file', 'filepath', 'image', 'imagepath', 'imagename', 'imagefile', 'path', 'img', 'imageid'),
@@ -104,7 +104,7 @@ def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[
             if file is None:
                 wrong.append(f'row {number}: {places.missing(name)}')
                 continue
-            own = split if table.split is None else _split_named(row[table.split])
+            own = split if table.split is None else _find_split_name(row[table.split])
             photo = photos.get((own, file)) or places.photo(file, (0, 0), [], wrong)
             photos[own, file] = photo
             texts = [row[column].strip() for column in table.box]
@@ -141,7 +141,7 @@ def _read_table(path: Path) -> Table | None:
         return None
     wide = max(map(len, rows))
     rows = [row + [''] * (wide - len(row)) for row in rows]
-    return _with_header(rows) or _without_header(rows)
+    return _with_header(rows) or _name_columns(rows)
 
 
 def _with_header(rows: list[list[str]]) -> Table | None:
@@ -160,7 +160,7 @@ def _with_header(rows: list[list[str]]) -> Table | None:
     return None
 
 
-def _without_header(rows: list[list[str]]) -> Table | None:
+def _name_columns(rows: list[list[str]]) -> Table | None:
     """A path, four numbers and a class, the class before or behind them; or AutoML's set, path, class and corners."""
     full = next((row for row in rows if sum(map(_is_number, row)) >= 4), None)
     if full is None:
@@ -198,7 +198,7 @@ def _are_shares(table: Table) -> bool:
     return bool(values) and min(values) >= 0 and max(values) <= 1
 
 
-def _split_named(text: str) -> str:
+def _find_split_name(text: str) -> str:
     return SETS.get(text.strip().upper()) or beginning([text.strip()])
 
 
@@ -210,7 +210,7 @@ def _box(
         return None
     left, top, right, bottom = map(float, texts)
     width, height = (right - left, bottom - top) if corners else (right, bottom)
-    problem = broken(at, left, top, width, height)
+    problem = find_box_fault(at, left, top, width, height)
     if problem is not None:
         wrong.append(problem)
         return None

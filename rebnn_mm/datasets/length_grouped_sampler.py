@@ -58,10 +58,10 @@ class LengthGroupedSampler(InfiniteSampler):
             rows = [row for row in rows if row not in joined]
             whole = len(rows) // self.group * self.group
             for start in range(0, whole, self.group * self.window):
-                yield from self._grouped(rows[start : min(start + self.group * self.window, whole)], generator)
+                yield from self._draw_groups(rows[start : min(start + self.group * self.window, whole)], generator)
             left = rows[whole:]
 
-    def _grouped(self, rows: list[int], generator: torch.Generator) -> Iterator[int]:
+    def _draw_groups(self, rows: list[int], generator: torch.Generator) -> Iterator[int]:
         rows = sorted(rows, key=self.lengths.__getitem__)
         for number in torch.randperm(len(rows) // self.group, generator=generator).tolist():
             yield from rows[number * self.group : (number + 1) * self.group]

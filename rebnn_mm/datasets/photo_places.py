@@ -55,11 +55,11 @@ def refuse_wrong(path: Path, wrong: Sequence[str]) -> None:
         raise RebnnError(f'{path}: {wrong[0]}{more}.')
 
 
-def broken(what: str, left: float, top: float, width: float, height: float) -> str | None:
+def find_box_fault(what: str, left: float, top: float, width: float, height: float) -> str | None:
     """Say what is wrong with the numbers of a box; None if nothing is.
 
     Example:
-        >>> broken('box 3', 5.0, 5.0, -2.0, 3.0)
+        >>> find_box_fault('box 3', 5.0, 5.0, -2.0, 3.0)
         'box 3 ends before it begins: its corners are swapped'
     """
     if not all(map(math.isfinite, (left, top, width, height))):

@@ -74,7 +74,7 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
     wrong: list[str] = []
     if path.name in NAMES:
         names = [line.strip() for line in path.read_text(encoding='utf-8-sig').splitlines() if line.strip()]
-        listed = _listed_beside(places)
+        listed = _read_lists(places)
         key_points = False
     else:
         content = _content(path)
@@ -152,7 +152,7 @@ def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Place
         found = next((place.resolve() for place in tries if place.exists()), None)
         if found is None:
             raise RebnnError(f'{path}: {split} names {entry}, which is not there (looked up from {roots[0]}).')
-        yield from _listed_in(found, roots[0], places) if found.is_file() else _in_folder(found)
+        yield from _read_list(found, roots[0], places) if found.is_file() else _in_folder(found)
 
 
 def _in_folder(folder: Path) -> list[Path]:
@@ -162,7 +162,7 @@ def _in_folder(folder: Path) -> list[Path]:
     return images
 
 
-def _listed_in(path: Path, root: Path, places: Places) -> Iterator[Path]:
+def _read_list(path: Path, root: Path, places: Places) -> Iterator[Path]:
     for line in path.read_text(encoding='utf-8-sig').splitlines():
         if name := line.strip():
             near = [path.parent / name, root / name]
@@ -172,11 +172,11 @@ def _listed_in(path: Path, root: Path, places: Places) -> Iterator[Path]:
             yield found
 
 
-def _listed_beside(places: Places) -> dict[str, list[Path]]:
+def _read_lists(places: Places) -> dict[str, list[Path]]:
     """The images of lists such as ``train.txt``; without one all images of the folder."""
     lists = {split: places.folder / f'{split}.txt' for split in SPLITS if (places.folder / f'{split}.txt').is_file()}
     if 'train' in lists:
-        return {split: list(_listed_in(path, places.folder, places)) for split, path in lists.items()}
+        return {split: list(_read_list(path, places.folder, places)) for split, path in lists.items()}
     return {'': sorted(image for images in places.by_name.values() for image in images)}
 
 

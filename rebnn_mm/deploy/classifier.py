@@ -53,7 +53,7 @@ class Classifier(ImageModel):
         Raises:
             DeployError: the image or the file is not as it should be.
         """
-        return self._called(image, top=top)
+        return self._predict(image, top=top)
 
     @property
     def gives_size(self) -> bool:
@@ -85,7 +85,7 @@ class Classifier(ImageModel):
         return super().prepare(image)
 
     def _result(self, prepared: Prepared, outputs: list[np.ndarray], top: int = 5) -> list[Label]:
-        scores = self._checked(outputs)
+        scores = self._check_scores(outputs)
         order = np.argsort(-scores, kind='stable')[: max(top, 0)]
         return [Label(number, self.class_name(number), float(scores[number])) for number in order.tolist()]
 
@@ -95,9 +95,9 @@ class Classifier(ImageModel):
         Args:
             image: as above.
         """
-        return self._checked(self.run(self.prepare(image)))
+        return self._check_scores(self.run(self.prepare(image)))
 
-    def _checked(self, outputs: list[np.ndarray]) -> np.ndarray:
+    def _check_scores(self, outputs: list[np.ndarray]) -> np.ndarray:
         (scores,) = outputs
         number = len(self.classes) or scores.shape[-1]
         if scores.shape != (1, number) or scores.dtype != np.float32:

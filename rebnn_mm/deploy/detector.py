@@ -39,7 +39,7 @@ class Detector(ImageModel):
         Raises:
             DeployError: the image or the file is not as it should be.
         """
-        return self._called(image)
+        return self._predict(image)
 
     def _result(self, prepared: Prepared, outputs: list[np.ndarray]) -> Detections:
         boxes, scores, labels = outputs

@@ -12,11 +12,11 @@ UNPRINTABLE = re.compile('[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\u
 """Control characters, ends of lines, what turns the direction of writing, and halves of letters."""
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     r"""Replace what a text from a file may not do to a terminal or a page: control characters and half letters.
 
     Example:
-        >>> cleaned('caf\u00e9\x1b[2J\n\ud800')
+        >>> clean_text('caf\u00e9\x1b[2J\n\ud800')
         'café�[2J��'
     """
     return UNPRINTABLE.sub('\ufffd', text)
@@ -31,7 +31,7 @@ class DeployError(RebnnError):
     """
 
     def __init__(self, text: str) -> None:
-        text = cleaned(text)
+        text = clean_text(text)
         super().__init__(text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 3] + '...')
 
 

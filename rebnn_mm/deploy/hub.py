@@ -12,7 +12,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from .errors import DeployError, ModelFileError, cleaned, first_sentence
+from .errors import DeployError, ModelFileError, clean_text, first_sentence
 from .metadata import Metadata
 from .whole_file import whole_file
 from .zoo import FOLDER, ROWS, card_entries, cards
@@ -61,7 +61,7 @@ def hub_path(name: str | PathLike[str]) -> Path:
     if found is None:
         raise ModelFileError(f'{text} names no model of the hub; write hf:owner/name or hf:owner/name/file.onnx')
     repo, revision, file = found.groups()
-    with explained(text, repo):
+    with explain_hub_errors(text, repo):
         from huggingface_hub import HfApi, hf_hub_download
         from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
 
@@ -96,7 +96,7 @@ def save_pretrained(
     if card is None:
         card = next((one for one in cards() if str(FOLDER / f'{one["name"]}.onnx') == source), {})
     check_card(card)
-    text = packed_card(metadata, card)
+    text = write_packed_card(metadata, card)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         data = source if isinstance(source, bytes) else Path(source).read_bytes()
@@ -141,7 +141,7 @@ def push_to_hub(
     """
     with tempfile.TemporaryDirectory() as folder:
         save_pretrained(source, metadata, folder, card)
-        with explained(f'{SCHEME}{repo}', repo):
+        with explain_hub_errors(f'{SCHEME}{repo}', repo):
             from huggingface_hub import HfApi
 
             api = HfApi(token=token)
@@ -165,7 +165,7 @@ def check_card(card: Mapping[str, Any]) -> None:
         raise ModelFileError('data of the card must hold texts: name, and if you like url and licence')
 
 
-def packed_card(metadata: Metadata, card: Mapping[str, Any]) -> str:
+def write_packed_card(metadata: Metadata, card: Mapping[str, Any]) -> str:
     """The card of a packed model as the hub's Markdown."""
     lines = ['```shell', "pip install 'rebnn_mm[deploy,hub]'", 'rebnn run hf:OWNER/NAME photo.jpg', '```']
     lines += ['', '```python', 'from rebnn_mm.deploy import load', '']
@@ -225,11 +225,11 @@ def _as_text(name: str) -> str:
         >>> print(_as_text('<img src=x> [a](b) | c'))
         &lt;img src=x&gt; \[a\](b) \| c
     """
-    return re.sub(r'([\\`*\[\]|])', r'\\\1', html.escape(cleaned(name), quote=False))
+    return re.sub(r'([\\`*\[\]|])', r'\\\1', html.escape(clean_text(name), quote=False))
 
 
 @contextmanager
-def explained(name: str, repo: str) -> Iterator[None]:
+def explain_hub_errors(name: str, repo: str) -> Iterator[None]:
     """Turns what huggingface_hub raises into one sentence that begins with the name."""
     try:
         from huggingface_hub import errors

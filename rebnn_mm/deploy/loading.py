@@ -113,7 +113,7 @@ def load(
 LoadedModel.opened_by = staticmethod(load)
 
 
-def located(path: str | PathLike[str]) -> str | PathLike[str]:
+def locate_model(path: str | PathLike[str]) -> str | PathLike[str]:
     """The file that ``zoo:<name>`` or ``hf:owner/name`` stands for, or the path itself; one of the hub is fetched.
 
     Raises:
@@ -133,7 +133,7 @@ def _read(given: str | PathLike[str] | bytes | IO[bytes]) -> tuple[str, str | by
         name = f'what was given as {len(data)} bytes'
         _check_length(name, len(data))
         return name, data, data
-    path = located(given)
+    path = locate_model(given)
     check_file(path, 'packed model', ModelFileError, '; rebnn export writes one')
     path = Path(path)
     _check_length(str(path), path.stat().st_size)

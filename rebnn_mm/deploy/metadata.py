@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .errors import ModelFileError, cleaned
+from .errors import ModelFileError, clean_text
 from .json_value import parse_json
 from .preprocess import Preprocess
 from .tokenizer import Tokenizer
@@ -92,11 +92,11 @@ class Metadata:
             task=task,
             preprocess=None if is_text else Preprocess.parse(entries['rebnn.preprocess']),
             tokenizer=Tokenizer.parse(entries['rebnn.tokenizer']) if is_text else None,
-            classes=tuple(map(cleaned, _texts(entries.get('rebnn.classes', '[]'), 'rebnn.classes'))),
+            classes=tuple(map(clean_text, _texts(entries.get('rebnn.classes', '[]'), 'rebnn.classes'))),
             outputs=outputs,
             packed_sha256=_digests(entries['rebnn.packed_sha256']),
-            producer=cleaned(entries.get('rebnn.producer', '')),
-            config=cleaned(entries.get('rebnn.config', '')),
+            producer=clean_text(entries.get('rebnn.producer', '')),
+            config=clean_text(entries.get('rebnn.config', '')),
             blocked=layout == LAYOUTS[1],
         )
 

@@ -221,7 +221,7 @@ class ImageModel(LoadedModel, ABC):
         outputs = self.run_several(prepared)
         return [self._result(one, found, **options) for one, found in zip(prepared, outputs, strict=True)]
 
-    def _called(self, image: Any, **options: Any) -> Any:
+    def _predict(self, image: Any, **options: Any) -> Any:
         """The result of one image, or those of a list."""
         several = isinstance(image, list | tuple)
         results = self._results([self.prepare(one) for one in (image if several else [image])], **options)
@@ -306,7 +306,7 @@ class RawModel(ImageModel):
         Raises:
             DeployError: the image or the file is not as it should be.
         """
-        return self._called(image)
+        return self._predict(image)
 
     def _result(self, prepared: Prepared, outputs: list[np.ndarray]) -> dict[str, np.ndarray]:
         return dict(zip(self.outputs, outputs, strict=True))

@@ -181,7 +181,7 @@ def read_onnx(data: bytes) -> OnnxFile:
         child = CHILDREN[message.kind].get(item.number)
         if child is not None:
             if len(stack) == MAX_DEPTH:
-                raise _damaged(f'more than {MAX_DEPTH} messages lie in each other at byte {item.start}')
+                raise _report_damage(f'more than {MAX_DEPTH} messages lie in each other at byte {item.start}')
             start, end = span_of(item)
             stack.append(OpenMessage(child, item.start, start, end, fields_of(view, start, end), {}))
     return found
@@ -249,14 +249,14 @@ def seal(model: bytes) -> bytes:
     return model + bytes([14 << 3 | LENGTH, len(entry)]) + entry
 
 
-def unsealed(data: bytes) -> bytes:
+def remove_seal(data: bytes) -> bytes:
     """Take out the entry with the file's SHA-256, wherever a tool has put it.
 
     Raises:
         ModelFileError: the file is damaged.
 
     Example:
-        >>> unsealed(seal(b''))
+        >>> remove_seal(seal(b''))
         b''
     """
     place = read_onnx(data).digest_place
@@ -321,11 +321,11 @@ def fields_of(view: memoryview, start: int, end: int) -> Iterator[Field]:
             value = 4 if wire == FIXED32 else 8
             after = position + value
         else:
-            raise _damaged(f'wire type {wire} at byte {first} does not exist in it')
+            raise _report_damage(f'wire type {wire} at byte {first} does not exist in it')
         if after > end:
-            raise _damaged(f'a length at byte {first} reaches beyond its end')
+            raise _report_damage(f'a length at byte {first} reaches beyond its end')
         if not 0 < number < 1 << 29:
-            raise _damaged(f'a field number at byte {first} is out of range')
+            raise _report_damage(f'a field number at byte {first} is out of range')
         yield Field(number, wire, value, position, first)
         position = after
 
@@ -334,16 +334,16 @@ def _varint(view: memoryview, position: int, end: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if position >= end:
-            raise _damaged(f'it ends inside a number at byte {position}')
+            raise _report_damage(f'it ends inside a number at byte {position}')
         byte = view[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, position
-    raise _damaged(f'a number at byte {position} is too long')
+    raise _report_damage(f'a number at byte {position} is too long')
 
 
-def _damaged(how: str) -> ModelFileError:
+def _report_damage(how: str) -> ModelFileError:
     return ModelFileError(f'it is damaged or not an ONNX file: {how}')
 
 
@@ -354,7 +354,7 @@ def span_of(item: Field) -> tuple[int, int]:
         ModelFileError: the field holds a number.
     """
     if item.wire != LENGTH:
-        raise _damaged(f'field {item.number} at byte {item.start} has wire type {item.wire}')
+        raise _report_damage(f'field {item.number} at byte {item.start} has wire type {item.wire}')
     return item.data, item.data + item.value
 
 
@@ -368,7 +368,7 @@ def text_of(view: memoryview, item: Field) -> str:
     try:
         return str(view[start:end], 'utf-8')
     except UnicodeDecodeError:
-        raise _damaged(f'the text at byte {start} is not UTF-8') from None
+        raise _report_damage(f'the text at byte {start} is not UTF-8') from None
 
 
 def _keep(message: OpenMessage, item: Field) -> None:

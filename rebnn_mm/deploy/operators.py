@@ -99,11 +99,11 @@ def check_operators(file: OnnxFile) -> None:
                 f'its function {f"{domain}.{name}"[:60]!r} is not the one that rebnn export writes; export the model '
                 'again'
             )
-    if sum(_filled(file)) > MOST_FILLED:
+    if sum(_count_filled(file)) > MOST_FILLED:
         raise ModelFileError(f'its ConstantOfShape nodes would make more than {MOST_FILLED} values')
 
 
-def _filled(file: OnnxFile) -> Iterator[float]:
+def _count_filled(file: OnnxFile) -> Iterator[float]:
     """How many values each ``ConstantOfShape`` makes whose shape is a constant."""
     for name in file.filled:
         shape = file.initializers.get(name)

@@ -69,7 +69,7 @@ def kernels() -> ctypes.CDLL | None:
     return found
 
 
-def prepared(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarray | None:
+def prepare_image(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarray | None:
     """The result of the steps; None if NumPy has to compute it.
 
     Args:

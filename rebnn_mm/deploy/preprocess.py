@@ -12,7 +12,7 @@ import numpy as np
 from .errors import ImageError, ModelFileError
 from .image import Image, as_image, resize_bilinear
 from .json_value import parse_json
-from .prepare import Steps, prepared
+from .prepare import Steps, prepare_image
 
 MAX_PIXELS = 1 << 25
 """Most pixels of a prepared image, 33 million. The first layer of a network would need gigabytes beyond it."""
@@ -52,7 +52,7 @@ class Letterbox:
         divisor: both sides become multiples of this.
 
     Example:
-        >>> Letterbox((114, 114, 114), square=True, divisor=32).filled(100, 60)
+        >>> Letterbox((114, 114, 114), square=True, divisor=32).fill(100, 60)
         (128, 128)
     """
 
@@ -61,7 +61,7 @@ class Letterbox:
     square: bool = False
     divisor: int = 1
 
-    def filled(self, width: int, height: int) -> tuple[int, int]:
+    def fill(self, width: int, height: int) -> tuple[int, int]:
         """Width and height with these pixels."""
         if self.size is not None:
             width, height = max(width, self.size[0]), max(height, self.size[1])
@@ -149,12 +149,12 @@ class Preprocess:
         image = as_image(image)
         height, width = image.shape[:2]
         steps = self.steps(width, height)
-        tensor = prepared(image, steps, threads) if kernels else None
+        tensor = prepare_image(image, steps, threads) if kernels else None
         if tensor is None:
-            tensor = prepared_by_numpy(image, steps)
+            tensor = prepare_by_numpy(image, steps)
         (new_height, new_width), (y, x) = steps.resized, steps.crop
         valid = steps.size if self.letterbox is not None else steps.kept
-        return Prepared(self._padded(tensor), valid, (new_width / width, new_height / height), (x, y))
+        return Prepared(self._pad_rest(tensor), valid, (new_width / width, new_height / height), (x, y))
 
     def steps(self, width: int, height: int) -> Steps:
         """Plan the steps for an image of this size; after a letterbox without the padding.
@@ -162,14 +162,14 @@ class Preprocess:
         Raises:
             ImageError: it would get no pixels, or more than ``MAX_PIXELS``.
         """
-        new_width, new_height = self._resized(width, height)
+        new_width, new_height = self._compute_size(width, height)
         kept_width, kept_height = new_width, new_height
         if self.crop is not None:
             kept_width, kept_height = min(self.crop[0], new_width), min(self.crop[1], new_height)
         full_width, full_height = largest = self._full(kept_width, kept_height)
         fill: np.ndarray = np.full(3, 0.0 if self.pad is None else self.pad[1], np.float32)
         if self.letterbox is not None:
-            full_width, full_height = self.letterbox.filled(kept_width, kept_height)
+            full_width, full_height = self.letterbox.fill(kept_width, kept_height)
             largest = self._full(full_width, full_height)
             fill = np.array(self.letterbox.value, np.float32)
             if self.mean is not None and self.std is not None:
@@ -197,7 +197,7 @@ class Preprocess:
         divisor = 1 if self.pad is None else self.pad[0]
         return math.ceil(width / divisor) * divisor, math.ceil(height / divisor) * divisor
 
-    def _padded(self, tensor: np.ndarray) -> np.ndarray:
+    def _pad_rest(self, tensor: np.ndarray) -> np.ndarray:
         """The tensor with the padding that is still missing, behind a letterbox."""
         height, width = tensor.shape[2:]
         full_width, full_height = self._full(width, height)
@@ -207,7 +207,7 @@ class Preprocess:
         padded[..., :height, :width] = tensor
         return padded
 
-    def _resized(self, width: int, height: int) -> tuple[int, int]:
+    def _compute_size(self, width: int, height: int) -> tuple[int, int]:
         if self.resize is None:
             return width, height
         mode, first, second = self.resize
@@ -219,8 +219,8 @@ class Preprocess:
         return int(width * factor + 0.5), int(height * factor + 0.5)
 
 
-def prepared_by_numpy(image: np.ndarray, steps: Steps) -> np.ndarray:
-    """The reference of :func:`rebnn_mm.deploy.prepare.prepared`, and what there is without librebnn."""
+def prepare_by_numpy(image: np.ndarray, steps: Steps) -> np.ndarray:
+    """The reference of :func:`rebnn_mm.deploy.prepare.prepare_image`, and what there is without librebnn."""
     (y, x), (height, width), (top, left) = steps.crop, steps.kept, steps.offset
     resized = resize_bilinear(image, steps.resized[::-1])[y : y + height, x : x + width]
     planes = (resized[..., ::-1] if steps.reverse else resized).transpose(2, 0, 1).astype(np.float32)

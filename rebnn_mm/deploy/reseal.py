@@ -15,7 +15,7 @@ from pathlib import Path
 from ..errors import report_errors
 from .errors import DeployError, ModelFileError, check_file, first_sentence
 from .loading import load
-from .onnx_file import seal, unsealed
+from .onnx_file import remove_seal, seal
 from .whole_file import whole_file
 
 
@@ -31,7 +31,7 @@ def reseal(path: Path, out: Path) -> None:
     """
     check_file(path, 'packed model', ModelFileError)
     try:
-        data = seal(unsealed(path.read_bytes()))
+        data = seal(remove_seal(path.read_bytes()))
         load(data, use_library=False)
         with whole_file(out) as part:
             part.write_bytes(data)

@@ -164,7 +164,7 @@ def run(args: argparse.Namespace) -> Iterable[str]:
         text = args.input if args.pair is None else (args.input, args.pair)
         labels = model(text, top=args.top)
         lines = [json.dumps(as_json(labels))] if args.json else _table(labels)
-        return lines + _timed(args, lambda: model(text))
+        return lines + _time_model(args, lambda: model(text))
     image = read_image(args.input)
     result = model(image, top=args.top) if isinstance(model, Classifier) else model(image)
     if isinstance(result, Detections):
@@ -174,7 +174,7 @@ def run(args: argparse.Namespace) -> Iterable[str]:
             save(result.draw(image), args.out)
         elif isinstance(result, dict):
             _save_outputs(result, args.out)
-    times = _timed(args, lambda: model(image))
+    times = _time_model(args, lambda: model(image))
     if args.json:
         return [json.dumps(as_json(result))]
     lines = _table(result)
@@ -183,7 +183,7 @@ def run(args: argparse.Namespace) -> Iterable[str]:
     return [*lines, *times] if args.out is None else [*lines, *times, f'written: {args.out}']
 
 
-def _timed(args: argparse.Namespace, run: Callable[[], object]) -> list[str]:
+def _time_model(args: argparse.Namespace, run: Callable[[], object]) -> list[str]:
     """What ``--time`` prints, to stderr beside JSON: of the whole call, with preparation, without reading the file."""
     if args.time is None:
         return []

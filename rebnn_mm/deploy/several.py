@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ImageError, cleaned, first_sentence
+from .errors import ImageError, clean_text, first_sentence
 from .image import read_image
 
 PICTURES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
@@ -93,7 +93,7 @@ def _files(folder: str) -> list[Path]:
     if others:
         names = ', '.join(others[:SHOWN]) + (f' and {len(others) - SHOWN} more' if len(others) > SHOWN else '')
         warnings.warn(
-            cleaned(f'files of {folder} passed over for their endings: {names}; name one to have it read'),
+            clean_text(f'files of {folder} passed over for their endings: {names}; name one to have it read'),
             stacklevel=2,
         )
     return files
@@ -101,7 +101,7 @@ def _files(folder: str) -> list[Path]:
 
 def _frames(source: str) -> Iterator[Named]:
     cv2, where, live = opencv(source), source, is_live(source)
-    source = without_password(source)
+    source = hide_password(source)
     if not live and not Path(source).is_file():
         raise ImageError(f'no video at {source}')
     camera = where.removeprefix(CAMERA)
@@ -149,11 +149,11 @@ def opencv(name: str) -> Any:
     return cv2
 
 
-def without_password(source: str) -> str:
+def hide_password(source: str) -> str:
     """Leave name and password out of an address, which is printed.
 
     Example:
-        >>> without_password('rtsp://user:secret@door:554/live')
+        >>> hide_password('rtsp://user:secret@door:554/live')
         'rtsp://door:554/live'
     """
     return re.sub(r'(?<=://)[^/]*@', '', source) if source.lower().startswith(ADDRESSES) else source

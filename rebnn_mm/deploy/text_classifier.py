@@ -72,7 +72,7 @@ class TextClassifier(LoadedModel):
         """
         for text in texts:
             self._check_text(text)
-        tokenizer = self._loaded_tokenizer()
+        tokenizer = self._get_tokenizer()
         try:
             encoded = tokenizer.encode_batch(list(texts))
         except (KeyboardInterrupt, SystemExit):
@@ -117,7 +117,7 @@ class TextClassifier(LoadedModel):
             TextError: an array has another shape, no whole numbers, or more tokens than the model takes.
             ModelFileError: ONNX Runtime cannot run the graph on these tokens.
         """
-        feed = self._checked(tokens)
+        feed = self._check_tokens(tokens)
         try:
             (logits,) = self.session.run(list(self.outputs), feed)
         except Exception as error:  # its classes have no common base below Exception
@@ -132,7 +132,7 @@ class TextClassifier(LoadedModel):
             raise self.wrong('it gives logits that are not finite numbers')
         return logits
 
-    def _checked(self, tokens: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def _check_tokens(self, tokens: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         unknown = sorted(set(tokens) - set(INPUTS))
         if unknown or 'input_ids' not in tokens:
             problem = f'{unknown[0]!r} is none of them' if unknown else 'input_ids are missing'
@@ -154,7 +154,7 @@ class TextClassifier(LoadedModel):
             )
         return feed
 
-    def _loaded_tokenizer(self) -> Any:
+    def _get_tokenizer(self) -> Any:
         if self._tokenizer is None:
             self._tokenizer = self._load_tokenizer()
         return self._tokenizer

@@ -69,10 +69,10 @@ class Tokenizer:
             value = values.get(key, fallback)
             if type(value) is not int or not least <= value <= most:
                 raise ModelFileError(f'rebnn.tokenizer: {key} must be a whole number from {least} to {most}')
-        return cls(values['max_length'], values.get('pad_id', 0), _unpacked(values))
+        return cls(values['max_length'], values.get('pad_id', 0), _unpack_json(values))
 
 
-def _unpacked(values: dict[str, Any]) -> str:
+def _unpack_json(values: dict[str, Any]) -> str:
     packed = values.get('json')
     if packed is None:
         return ''
@@ -83,14 +83,14 @@ def _unpacked(values: dict[str, Any]) -> str:
             raise ModelFileError(f'rebnn.tokenizer: json is cut, or longer than {MAX_BYTES >> 20} MiB')
         if hashlib.sha256(data).hexdigest() != values.get('sha256'):
             raise ModelFileError('rebnn.tokenizer: json is damaged: its SHA-256 is not that of the metadata')
-        return _checked(data.decode())
+        return _check_parts(data.decode())
     except (TypeError, ValueError, binascii.Error, zlib.error) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f'rebnn.tokenizer: json is no zlib in base64 ({error})') from None
 
 
-def _checked(text: str) -> str:
+def _check_parts(text: str) -> str:
     """A ``tokenizer.json`` of known parts, without its decoder, which nothing here calls.
 
     Raises:

@@ -143,10 +143,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument('--json', action='store_true', help='print the cards, or the one card, as JSON')
     parser.add_argument('--markdown', action='store_true', help='print all cards as the body of docs/zoo.md')
     args = parser.parse_args(arguments)
-    print('\n'.join(_asked(args)))
+    print('\n'.join(_find_asked(args)))
 
 
-def _asked(args: argparse.Namespace) -> list[str]:
+def _find_asked(args: argparse.Namespace) -> list[str]:
     if args.markdown:
         return [zoo_page()]
     if args.name is None:

@@ -76,12 +76,12 @@ class BinaryHook(Hook):
     def before_run(self, runner: Runner) -> None:
         """Log the table of layers."""
         if not self._reported:
-            print_log(f'binary and real layers:\n{layer_report(unwrapped(runner.model))}', logger='current')
+            print_log(f'binary and real layers:\n{layer_report(unwrap_model(runner.model))}', logger='current')
             self._reported = True
 
     def before_train(self, runner: Runner) -> None:
         """Check, calibrate and install the optimizer hooks."""
-        model = unwrapped(runner.model)
+        model = unwrap_model(runner.model)
         if not any(isinstance(module, Quantizer) for module in model.modules()):
             self.warn("the model has no binary layer; set conv_cfg=dict(type='ReBNNConv2d') where you want some.")
             return
@@ -238,7 +238,7 @@ class BinaryHook(Hook):
         return loader.collate_fn(whole(chosen) if whole else [dataset[index] for index in chosen])
 
 
-def unwrapped(model: nn.Module) -> nn.Module:
+def unwrap_model(model: nn.Module) -> nn.Module:
     """The model inside DDP's wrapper."""
     return cast(nn.Module, model.module) if is_model_wrapper(model) else model
 

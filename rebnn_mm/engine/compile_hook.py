@@ -7,7 +7,7 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
-from .binary_hook import part_of, unwrapped
+from .binary_hook import part_of, unwrap_model
 
 
 @HOOKS.register_module()
@@ -59,7 +59,7 @@ class CompileHook(Hook):
                 f'CompileHook needs torch 2.6 or newer, this is {torch.__version__}: update torch, or take the '
                 'hook out of custom_hooks.'
             )
-        part_of(unwrapped(runner.model), self.part, 'CompileHook').compile(**self.options)
+        part_of(unwrap_model(runner.model), self.part, 'CompileHook').compile(**self.options)
         self._compiled, self._steps_due = True, self.steps is not False
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:

@@ -258,7 +258,7 @@ class FlipRecorder:
     def take_counts(self) -> dict[str, FlipCounts]:
         """Counts by layer since the last call; brings the numbers from the device once."""
         histories = [self._histories[name] for name in self.recorded]
-        numbers = _brought([history.take_step_counts() for history in histories])
+        numbers = _bring([history.take_step_counts() for history in histories])
         counts = {}
         for name, history, (flips, sequential) in zip(self.recorded, histories, numbers, strict=True):
             counts[name] = FlipCounts(history.weights, history.steps, flips, sequential)
@@ -267,7 +267,7 @@ class FlipRecorder:
 
     def close_epoch(self) -> dict[str, tuple[int, int]]:
         """Flips and sequential flips of the epoch that ends, by layer; the next one begins."""
-        numbers = _brought([self._histories[name].close_epoch() for name in self.recorded])
+        numbers = _bring([self._histories[name].close_epoch() for name in self.recorded])
         return dict(zip(self.recorded, numbers, strict=True))
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -287,7 +287,7 @@ def _compare(histories: Sequence[SignHistory]) -> None:
         history.compare()
 
 
-def _brought(pairs: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[int, int]]:
+def _bring(pairs: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[int, int]]:
     """Numbers from the device, together, because each transfer waits for it."""
     if not pairs:
         return []

@@ -12,7 +12,7 @@ from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from .binary_hook import optim_wrappers, part_of, same_random_state, unwrapped
+from .binary_hook import optim_wrappers, part_of, same_random_state, unwrap_model
 
 
 @HOOKS.register_module()
@@ -53,7 +53,7 @@ class GradientShareHook(Hook):
 
     def before_train(self, runner: Runner) -> None:
         """Look for the parts."""
-        model = unwrapped(runner.model)
+        model = unwrap_model(runner.model)
         for part in self.parts:
             part_of(model, part, 'GradientShareHook')
 
@@ -61,7 +61,7 @@ class GradientShareHook(Hook):
         """Measure and log, before the step on the same batch."""
         if runner.iter % self.interval:
             return
-        model: Any = unwrapped(runner.model)
+        model: Any = unwrap_model(runner.model)
         parts = {part: model.get_submodule(part) for part in self.parts}
         # mmengine's preprocessors write into the batch, and some keep a size that they drew.
         preprocessor = copy.deepcopy(model.data_preprocessor)

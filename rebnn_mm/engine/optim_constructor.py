@@ -130,7 +130,7 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
                     'Options of the constructor that a config had before, as for rates by layer, do nothing here: '
                     'begin with paramwise_cfg=dict(_delete_=True, ...).'
                 )
-        self.role_options = _checked_roles(paramwise_cfg.pop('roles', {}))
+        self.role_options = _check_roles(paramwise_cfg.pop('roles', {}))
         # Not empty, because mmengine would then put all parameters into one group; and shared layers count once there.
         super().__init__(optim_wrapper_cfg, {'bypass_duplicate': True, **paramwise_cfg})
         self.optimizer_class = _optimizer_class(self.optimizer_cfg['type'])
@@ -157,8 +157,8 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
             merged.setdefault(key, {'params': [], 'role': role, **options})['params'].append(parameter)
         # Real weights come first, because the first group's rate is the one that mmengine logs.
         params[:] = sorted(merged.values(), key=lambda group: -ROLES.index(group['role']))
-        for lines in _described_together(params):
-            print_log(self._described(lines), logger='current')
+        for lines in _describe_together(params):
+            print_log(self._describe(lines), logger='current')
 
     def _options_of(self, role: str, own: Mapping[str, Any]) -> dict[str, Any]:
         """Options that a role adds to those that mmengine found for the parameter."""
@@ -177,7 +177,7 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
             options[RELATIVE] = True
         return options
 
-    def _described(self, groups: Sequence[dict[str, Any]]) -> str:
+    def _describe(self, groups: Sequence[dict[str, Any]]) -> str:
         parameters = [parameter for group in groups for parameter in group['params']]
         values = sum(parameter.numel() for parameter in parameters)
         hidden = ('params', 'role', RELATIVE)
@@ -266,7 +266,7 @@ class _SharedMinimum:
         return values
 
 
-def _described_together(groups: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+def _describe_together(groups: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Groups that differ in their parameters only stand in one line."""
     lines: dict[str, list[dict[str, Any]]] = {}
     for group in groups:
@@ -284,7 +284,7 @@ def _optimizer_class(kind: Any) -> Any:
     return found
 
 
-def _checked_roles(roles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _check_roles(roles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     checked = {}
     if not isinstance(roles, Mapping) or not all(isinstance(options, Mapping) for options in roles.values()):
         raise RebnnError(

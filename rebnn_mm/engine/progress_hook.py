@@ -24,7 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from ..layers.report import layer_rows
 from ..utils.score_table import ap_rows
-from .binary_hook import has_epochs, unwrapped
+from .binary_hook import has_epochs, unwrap_model
 
 PLAIN_SECONDS = 60
 """Where there is no terminal for a bar, a line says after so many seconds how far the epoch is."""
@@ -117,7 +117,7 @@ class ProgressHook(Hook):
 
     def before_train(self, runner: Runner) -> None:
         """Say what is trained on what."""
-        for name, text in described(runner).items():
+        for name, text in describe_training(runner).items():
             self._print(f'{name:<11}{text}')
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
@@ -132,7 +132,7 @@ class ProgressHook(Hook):
         step += 1
         losses = losses_of(runner, step)
         total = {key: value for key, value in losses.items() if key == 'loss'}
-        note = f'{self.row("", total)}{_left(runner)}'
+        note = f'{self.row("", total)}{_tell_time_left(runner)}'
         self.bar.update(self.task, description=name, completed=step, total=length, note=note, visible=True)
         if step == length:
             self.waiting = self.row(name, losses)
@@ -183,7 +183,7 @@ class ProgressHook(Hook):
     def _finish(self, runner: Runner, scores: str = '') -> None:
         if self.waiting:
             took = timedelta(seconds=int(time.monotonic() - self.begin))
-            self._print('  '.join(filter(None, [self.waiting, scores, f'took {took}{_left(runner)}'])))
+            self._print('  '.join(filter(None, [self.waiting, scores, f'took {took}{_tell_time_left(runner)}'])))
             self.waiting = ''
 
     def _print(self, line: str) -> None:
@@ -192,13 +192,13 @@ class ProgressHook(Hook):
             self.said = time.monotonic()
 
 
-def described(runner: Runner) -> dict[str, str]:
+def describe_training(runner: Runner) -> dict[str, str]:
     """What is trained on what, in a line each, by the line's name."""
-    cfg, model, loader = runner.cfg, unwrapped(runner.model), runner.train_dataloader
+    cfg, model, loader = runner.cfg, unwrap_model(runner.model), runner.train_dataloader
     rows = layer_rows(model)
     binary = [row for row in rows if not row.why]
     inside, whole = (sum(row.values for row in some) / 1e6 for some in (binary, rows))
-    lines = {'config': f'{cfg.filename}; all is written to {_shown(runner.work_dir)}'}
+    lines = {'config': f'{cfg.filename}; all is written to {_shorten_path(runner.work_dir)}'}
     weights = f'{inside:.2f} of {whole:.2f} million weights'
     lines['model'] = f'{type(model).__name__}, {len(binary)} of {len(rows)} layers binary ({weights})'
     teacher = (cfg.get('model') or {}).get('teacher')
@@ -222,7 +222,7 @@ def described(runner: Runner) -> dict[str, str]:
     lines['start'] = f'{start}, {done} done' if runner.iter else str(start or 'a random one, but for init_cfg')
     cuda = torch.cuda.is_available() and next(model.parameters()).is_cuda
     lines['device'] = torch.cuda.get_device_name() if cuda else f'processor, {torch.get_num_threads()} threads'
-    lines['log'] = _shown(runner.logger.log_file)
+    lines['log'] = _shorten_path(runner.logger.log_file)
     return lines
 
 
@@ -251,13 +251,13 @@ def scores_of(metrics: Mapping[str, float]) -> str:
     return ', '.join(f'{key.rpartition("/")[2]} {value:.4g}' for key, value in numbers)
 
 
-def _left(runner: Runner) -> str:
+def _tell_time_left(runner: Runner) -> str:
     """The time that mmengine thinks is left, after a comma; nothing if it does not know."""
     seconds = int(runner.message_hub.runtime_info.get('eta') or 0)
     return f', {timedelta(seconds=seconds)} left' if seconds else ''
 
 
-def _shown(path: Any) -> str:
+def _shorten_path(path: Any) -> str:
     """A path as one would write it here."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith('..') else relative

@@ -10,9 +10,9 @@ from mmengine.runner import Runner
 from torch import nn
 
 from ..errors import RebnnError
-from .binary_hook import BinaryHook, has_epochs, logs_now, optim_wrappers, unwrapped
+from .binary_hook import BinaryHook, has_epochs, logs_now, optim_wrappers, unwrap_model
 from .optim_constructor import LATENT
-from .resilient_gradient import ResilientGradient, fused_message
+from .resilient_gradient import ResilientGradient, explain_fused
 
 CHECKPOINT_KEY = 'rebnn_counts'
 
@@ -64,7 +64,7 @@ class ReBNNHook(BinaryHook):
         super().before_train(runner)
         if self.driver is None:
             return
-        self.resilient = ResilientGradient(unwrapped(runner.model))
+        self.resilient = ResilientGradient(unwrap_model(runner.model))
         if any(layer.quantizer.flip_window == 'epoch' for layer in self.resilient.layers) and not has_epochs(runner):
             raise RebnnError(
                 "ReBNNHook: flip_window='epoch' needs a train loop with epochs (train_cfg by_epoch=True); give a "
@@ -86,7 +86,7 @@ class ReBNNHook(BinaryHook):
         for wrapper in wrappers:
             fused = any(group.get('fused') for group in wrapper.optimizer.param_groups)
             if fused and hasattr(wrapper, 'loss_scaler'):
-                raise RebnnError(fused_message(wrapper.optimizer))
+                raise RebnnError(explain_fused(wrapper.optimizer))
         super().check(model, wrappers)
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
@@ -113,7 +113,7 @@ class ReBNNHook(BinaryHook):
                 'gradient of the task, so their signs stay. Lower the rate of latent weights, say to a fifth of what '
                 'it is: optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=0.2))).',
             )
-        unmoved = resilient.unmoved(STEPS_TO_MOVE_IN)
+        unmoved = resilient.find_unmoved(STEPS_TO_MOVE_IN)
         if unmoved and _past_warm_up(runner):
             shown = ', '.join(unmoved[:3]) + (' and others' if len(unmoved) > 3 else '')
             self._warn_once(

@@ -13,8 +13,8 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 from ..errors import RebnnError
-from ..functional import bounded, channel_dims, channel_mean_abs, flip_share, limited, zero_outside_one_
-from ..functional.resilient import add_reconstruction_, flips_since, join_channels, measured
+from ..functional import bound_gamma, channel_dims, channel_mean_abs, flip_share, limit_gamma, zero_outside_one_
+from ..functional.resilient import add_reconstruction_, flips_since, join_channels, measure_channels
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
 from ..methods.rebnn import ALPHA_MIN
@@ -120,7 +120,7 @@ class ResilientLayer:
         """Renew gamma from the flips since the window began, and begin a new one."""
         if self._window_start is not None and self.max_gradient is not None:
             share = flip_share(self._window_start ^ (self.latent < 0))
-            self.gamma.copy_(_learned([self], self.max_gradient, share))
+            self.gamma.copy_(_learn_gamma([self], self.max_gradient, share))
         self._window_start, self._window_steps = None, 0
 
     def state_dict(self) -> dict[str, Any]:
@@ -145,7 +145,7 @@ class ResilientGradient:
 
     1. before: :math:`\delta_w = \alpha G 1_{|w| \le 1} + \gamma (w - \alpha b)` and
        :math:`\delta_{\alpha_i} = \sum_j G_{ij} b_{ij} - \gamma_i \sum_j (w_{ij} - \alpha_i b_{ij}) b_{ij}`, with
-       gamma limited to where the term stays a share of the task's gradient (:func:`rebnn_mm.functional.limited`);
+       gamma limited to where the term stays a share of the task's gradient (:func:`rebnn_mm.functional.limit_gamma`);
     2. the optimizer's step;
     3. after: :math:`\gamma_i =` share of flipped signs :math:`\cdot \max_j |G_{ij}|` within its bounds.
 
@@ -228,7 +228,7 @@ class ResilientGradient:
 
         def before() -> None:
             if getattr(optimizer, 'grad_scale', None) is not None:
-                raise RuntimeError(fused_message(optimizer))
+                raise RuntimeError(explain_fused(optimizer))
             self._before_layers(layers)
 
         def after() -> None:
@@ -328,7 +328,7 @@ class ResilientGradient:
         moved = [layer for layer in self.layers if layer.all_steps]
         return 100 * sum(layer.all_flips for layer in moved) / max(sum(layer.weights for layer in moved), 1)
 
-    def unmoved(self, steps: int) -> list[str]:
+    def find_unmoved(self, steps: int) -> list[str]:
         """Names of the layers that took at least so many steps without a flip."""
         return [layer.name for layer in self.layers if layer.all_steps >= steps and layer.all_flips == 0]
 
@@ -368,7 +368,7 @@ def _refuse_tied(layers: Sequence[ResilientLayer]) -> None:
             )
 
 
-def fused_message(optimizer: Optimizer) -> str:
+def explain_fused(optimizer: Optimizer) -> str:
     """Why a fused optimizer under loss scaling is refused, and the fix."""
     return (
         f'ReBNNHook: optimizer {type(optimizer).__name__}(fused=True) with AMP sees scaled gradients, so gamma would '
@@ -469,8 +469,8 @@ def _add_terms(layers: Sequence[ResilientLayer]) -> None:
     grads = [_gradient(layer) for layer in layers]
     grad, latent = join_channels(grads), join_channels([layer.latent for layer in layers])
     alpha, gamma, fan_in = _of_channels(layers, 'alpha', 'gamma', 'fan_in')
-    found = measured(grad, latent, alpha)
-    gamma = limited(gamma, found.task, found.distance, layers[0].quantizer.max_share)
+    found = measure_channels(grad, latent, alpha)
+    gamma = limit_gamma(gamma, found.task, found.distance, layers[0].quantizer.max_share)
     largest = (found.largest / alpha).split(sizes)
     negative = found.negative.split([layer.weights for layer in layers])
     for layer, own_negative, own_largest in zip(layers, negative, largest, strict=True):
@@ -510,17 +510,17 @@ def _count_and_learn(layers: Sequence[ResilientLayer]) -> None:
     torch._foreach_add_(into, [*flips.split(sizes), *backs.split(sizes)])
     if layers[0].learns and layers[0].quantizer.flip_window == 1:
         max_gradient, fan_in = _of_channels(layers, 'max_gradient', 'fan_in')
-        gamma = _learned(layers, max_gradient, flips / fan_in)
+        gamma = _learn_gamma(layers, max_gradient, flips / fan_in)
         torch._foreach_copy_([layer.gamma for layer in layers], gamma.split(sizes))
     elif layers[0].learns:
         for layer in layers:
             layer.count_in_window()
 
 
-def _learned(layers: Sequence[ResilientLayer], max_gradient: Tensor, share_of_flips: Tensor) -> Tensor:
+def _learn_gamma(layers: Sequence[ResilientLayer], max_gradient: Tensor, share_of_flips: Tensor) -> Tensor:
     """Gamma of the channels of layers that learn it alike."""
     quantizer = layers[0].quantizer
     gamma = max_gradient.to(quantizer.gamma.dtype)
     if quantizer.gamma_mode == 'adaptive':
         gamma = gamma * share_of_flips
-    return bounded(gamma, quantizer.gamma_bounds)
+    return bound_gamma(gamma, quantizer.gamma_bounds)

@@ -9,7 +9,7 @@ from mmengine.logging import print_log
 from mmengine.registry import HOOKS
 from mmengine.runner import CheckpointLoader, Runner
 
-from .binary_hook import unwrapped
+from .binary_hook import unwrap_model
 
 
 @HOOKS.register_module()
@@ -39,7 +39,7 @@ class SavePretrainedHook(Hook):
         """Refuse a model that cannot be written, before it has been trained for hours."""
         from ..models.language import TextClassifier
 
-        model = unwrapped(runner.model)
+        model = unwrap_model(runner.model)
         if not isinstance(model, TextClassifier):
             raise TypeError(
                 f'SavePretrainedHook: writes a rebnn_mm.TextClassifier, but the model is a '
@@ -51,7 +51,7 @@ class SavePretrainedHook(Hook):
         """Write the directory."""
         from ..models.language import TextClassifier, save_pretrained
 
-        model = cast(TextClassifier, unwrapped(runner.model))
+        model = cast(TextClassifier, unwrap_model(runner.model))
         directory = Path(runner.work_dir, self.folder)
         best = _best_checkpoint(runner)
         if best is None:

@@ -10,7 +10,7 @@ from torch.optim import Optimizer
 
 from ..errors import RebnnError
 from ..layers import BinaryLayer
-from .binary_hook import optim_wrappers, unwrapped
+from .binary_hook import optim_wrappers, unwrap_model
 from .optimizer_step import around_step
 
 
@@ -32,7 +32,7 @@ class StepHook(Hook):
         """Find the layers and stand around the steps of their optimizers."""
         found = {
             name: module
-            for name, module in unwrapped(runner.model).named_modules()
+            for name, module in unwrap_model(runner.model).named_modules()
             if isinstance(module, BinaryLayer)
             and module.binary
             and module.weight.requires_grad

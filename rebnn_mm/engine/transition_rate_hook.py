@@ -92,7 +92,7 @@ class TransitionRateHook(StepHook):
         """Note the signs, and step with the adapted rate."""
         groups = self._groups[id(optimizer)]
         left = max(group['lr'] / group['initial_lr'] for group in groups)
-        self.factor = adapted_factor(self.factor, self.target * left, self.rate, self.speed)
+        self.factor = adapt_factor(self.factor, self.target * left, self.rate, self.speed)
         self._scheduled = [group['lr'] for group in groups]
         for group in groups:
             group['lr'] = group['initial_lr'] * self.factor
@@ -126,13 +126,13 @@ class TransitionRateHook(StepHook):
             self.rate, self.factor = saved['rate'], saved['factor']
 
 
-def adapted_factor(factor: float, target: float, rate: float, speed: float = 1.0) -> float:
+def adapt_factor(factor: float, target: float, rate: float, speed: float = 1.0) -> float:
     """The factor of the latent rate after one step, from the target and the running share of signs that change.
 
     Example:
-        >>> adapted_factor(1.0, target=0.5, rate=0.25)
+        >>> adapt_factor(1.0, target=0.5, rate=0.25)
         1.25
-        >>> adapted_factor(0.125, target=0.0, rate=0.25)
+        >>> adapt_factor(0.125, target=0.0, rate=0.25)
         0.0
     """
     return max(0.0, factor + speed * (target - rate))

@@ -16,7 +16,7 @@ from mmengine.runner import Runner
 
 from ..errors import RebnnError, did_you_mean
 from ..layers import BinaryLayer
-from .binary_hook import has_epochs, logs_now, optim_wrappers, unwrapped
+from .binary_hook import has_epochs, logs_now, optim_wrappers, unwrap_model
 from .flip_recorder import FlipCounts, FlipRecorder
 
 CHECKPOINT_KEY = 'binary_weight_record'
@@ -108,7 +108,7 @@ class BinaryWeightRecorderHook(Hook):
                     'does not tell which steps it skips, so flips per step would be wrong. Use fused=False in '
                     'optim_wrapper.optimizer.'
                 )
-        recorder = FlipRecorder(unwrapped(runner.model))
+        recorder = FlipRecorder(unwrap_model(runner.model))
         for wrapper in wrappers:
             recorder.attach(wrapper.optimizer)
         if not recorder.recorded:

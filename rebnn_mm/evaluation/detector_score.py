@@ -98,7 +98,7 @@ def score(config: str, checkpoint: str, file: str, *, use_library: bool = True, 
         samples[PACKED].pred_instances = instances(**{name: torch.from_numpy(x) for name, x in values.items()})
         detections += len(samples[REFERENCE].pred_instances)
         for name, sample in samples.items():
-            agreements[name].append(agreement(_found(samples[REFERENCE]), _found(sample)))
+            agreements[name].append(agreement(_find_objects(samples[REFERENCE]), _find_objects(sample)))
             evaluators[name].process([sample])
     runs = {}
     for name, evaluator in evaluators.items():
@@ -152,7 +152,7 @@ def main() -> None:
     show(result, Console(width=110))
 
 
-def _found(sample: Any) -> Found:
+def _find_objects(sample: Any) -> Found:
     instances = sample.pred_instances
     return instances.bboxes.numpy(), instances.scores.numpy(), instances.labels.numpy()
 

@@ -16,7 +16,7 @@ from rebnn_mm.deploy.several import PICTURES
 from rebnn_mm.utils.data_files import check_data, leaf_datasets
 
 from ..errors import RebnnError
-from .examples import Image, prepared
+from .examples import Image, prepare_example
 
 MOST = 100
 """Images of a folder, a list or a training set, spread over it: ranges hardly change with more."""
@@ -93,7 +93,7 @@ class CalibrationImages(Sequence[Image]):
         if isinstance(index, slice):
             return CalibrationImages(self.steps, self.images[index])
         image = self.images[index]
-        return prepared(self.steps, image if isinstance(image, np.ndarray) else read_image(image))
+        return prepare_example(self.steps, image if isinstance(image, np.ndarray) else read_image(image))
 
 
 def image_files(given: Sequence[str]) -> list[Path]:

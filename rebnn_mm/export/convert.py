@@ -72,7 +72,7 @@ def pack(model: nn.Module) -> PackedModel:
                 real[name] = reason
                 continue
             packed.append(name)
-            _replace(copy, name, _packed_layer(module, name))
+            _replace(copy, name, _pack_layer(module, name))
         elif isinstance(module, BinaryAttention):
             packed.append(name)
             _replace(copy, name, PackedAttention(module, name))
@@ -168,7 +168,7 @@ def _stays_real(layer: BinaryLayer) -> str:
     return 'real inputs (W1A32)' if layer.activation_quantizer is None else ''
 
 
-def _packed_layer(layer: BinaryLayer, name: str) -> PackedLayer | PackedEmbedding:
+def _pack_layer(layer: BinaryLayer, name: str) -> PackedLayer | PackedEmbedding:
     values = two_values_of(layer)
     if values is not None:
         return (

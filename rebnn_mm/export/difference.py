@@ -77,11 +77,11 @@ class Difference(NamedTuple):
     relative: float = 0.0
     boxes: int = 0
 
-    def spoilt(self, task: Task) -> str:
+    def find_damage(self, task: Task) -> str:
         """Say in words that answers are others by more than half; empty if they are not.
 
         Example:
-            >>> Difference(0.1, 3, 10, []).spoilt(Task('classification'))
+            >>> Difference(0.1, 3, 10, []).find_damage(Task('classification'))
             'the best class is another one on 7 of 10 images'
         """
         missing, extra = (sum(getattr(image, kind) for image in self.detections) for kind in ('missing', 'extra'))
@@ -186,7 +186,7 @@ def agreement(first: Found, second: Found) -> Agreement:
     return Agreement(missing, int(free.sum()), least, most)
 
 
-def same_but_for_ties(first: Found, second: Found) -> bool:
+def match_except_ties(first: Found, second: Found) -> bool:
     """Whether every detection has its partner in the other set, as close as :attr:`Agreement.same` asks for.
 
     Scores decide which boxes suppression and a limit keep. Of boxes with one and the same score (a sigmoid that gives
@@ -200,7 +200,7 @@ def same_but_for_ties(first: Found, second: Found) -> bool:
     Example:
         >>> boxes, labels = np.array([[0., 0., 10., 10.], [0., 0., 90., 90.], [50., 0., 60., 10.]]), np.zeros(2, int)
         >>> one, other = (boxes[:2], np.ones(2), labels), (boxes[1:], np.ones(2), labels)
-        >>> same_but_for_ties(one, other), agreement(one, other).same
+        >>> match_except_ties(one, other), agreement(one, other).same
         (True, False)
     """
     close = (overlaps(first[0], second[0]) >= IOU) & (first[2][:, None] == second[2][None])

@@ -52,12 +52,12 @@ def feeds_of(model: onnx.ModelProto, example: Example) -> dict[str, np.ndarray]:
     return {value.name: feeds[value.name] for value in model.graph.input}
 
 
-def prepared(preprocess: Mapping[str, Any], image: np.ndarray) -> Image:
+def prepare_example(preprocess: Mapping[str, Any], image: np.ndarray) -> Image:
     """An image (H, W, 3) of 8 bits in the order RGB, as the network takes it.
 
     Example:
         >>> steps = {'channels': 'rgb', 'mean': [1, 1, 1], 'std': [2, 2, 2]}
-        >>> prepared(steps, np.full((1, 2, 3), 5, np.uint8)).values[0, 0]
+        >>> prepare_example(steps, np.full((1, 2, 3), 5, np.uint8)).values[0, 0]
         array([[2., 2.]], dtype=float32)
     """
     found = Preprocess.parse(json.dumps(dict(preprocess)))(image)
@@ -76,4 +76,4 @@ def noise(preprocess: Mapping[str, Any], size: tuple[int, int], channels: int = 
         values = rng.normal(size=(RANDOM_IMAGES, 1, channels, *size)).astype(np.float32)
         return [Image(value, size) for value in values]
     pixels = rng.integers(0, 256, (RANDOM_IMAGES, *size, 3), np.uint8)
-    return [prepared(preprocess, image) for image in pixels]
+    return [prepare_example(preprocess, image) for image in pixels]

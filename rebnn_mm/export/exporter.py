@@ -22,7 +22,7 @@ from .calibration import how_little, looks_like
 from .convert import PackedModel, pack, unwrap
 from .detection.traced_parts import image_channels
 from .difference import Difference, difference_of
-from .examples import Example, Image, Text, feeds_of, noise, prepared
+from .examples import Example, Image, Text, feeds_of, noise, prepare_example
 from .metadata import set_metadata
 from .options import PLAIN, Options
 from .passes import (
@@ -37,13 +37,13 @@ from .passes import (
     SpreadNorms,
     ToHalf,
 )
-from .passes.int8 import TIERS, Choice, Plan, planned
+from .passes.int8 import TIERS, Choice, Plan, plan_int8
 from .report import Report, report_of
-from .rewriting import rewritten
+from .rewriting import apply_passes
 from .tasks import TEXT, Task, graph_of, input_names, longest_text, random_texts, task_of, torch_outputs
 from .verify import Verification, verify
 
-__all__ = ['Export', 'export', 'export_file', 'noise', 'passes_of', 'prepared', 'unfused_graph', 'write']
+__all__ = ['Export', 'build_unfused_graph', 'export', 'export_file', 'noise', 'passes_of', 'prepare_example', 'write']
 
 COUNTED = 128
 """Tokens of the text that multiply-accumulates are counted for."""
@@ -121,7 +121,7 @@ def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pa
     ]
 
 
-def unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tuple[onnx.ModelProto, PackedModel]:
+def build_unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tuple[onnx.ModelProto, PackedModel]:
     """The graph of a trained model, packed, in front of all passes.
 
     Args:
@@ -189,7 +189,7 @@ def export(
     if options.reduce_range and not options.int8:
         raise RebnnError('reduce_range is an option of the layers that int8 makes; give both.')
     progress('packing and tracing')
-    traced, packed = unfused_graph(trained, task, size)
+    traced, packed = build_unfused_graph(trained, task, size)
     count = _class_count(traced, trained, task)
     if classes and count not in (None, len(classes)):
         raise RebnnError(f'the model tells {count} classes apart, and {len(classes)} names of classes are given.')
@@ -203,13 +203,13 @@ def export(
         examples = examples or noise(about['preprocess'], size, image_channels(trained))
 
     def made(options: Options, plan: Plan | None = None) -> onnx.ModelProto:
-        graph = rewritten(traced, *passes_of(task, options, plan))
+        graph = apply_passes(traced, *passes_of(task, options, plan))
         int8 = None if plan is None else {'layers': plan.layers, 'weight_bits': plan.weight_bits}
         set_metadata(graph, task.name, config=config, classes=classes, int8=int8, blocked=options.fast, **about)
         return graph
 
     graph = made(replace(options, half=False, half_stem=False))
-    progress(f'comparing with PyTorch on {_counted(examples)}')
+    progress(f'comparing with PyTorch on {_tell_count(examples)}')
     verification = verify(graph, trained, task, watch(examples), exact=not options.fast)
     fast = half_stem = half = int8 = plan = None
     if options.fast:
@@ -229,7 +229,7 @@ def export(
                     looks.append(looks_like(example))
                 yield feeds_of(graph, example)
 
-        plan = planned(graph, options.int8, feeds(), reduced=options.reduce_range)
+        plan = plan_int8(graph, options.int8, feeds(), reduced=options.reduce_range)
         single, graph = graph, made(replace(options, half=False), plan)
         progress('comparing int8 with single precision')
         change, compared = (
@@ -237,7 +237,7 @@ def export(
             for seen in (calibration, examples if given else ())
         )
         assert change is not None
-        little, spoilt = how_little(looks), (compared or change).spoilt(task)
+        little, spoilt = how_little(looks), (compared or change).find_damage(task)
         if spoilt:
             raise RebnnError(
                 f'the file with int8 is useless: {spoilt}. {little or "Take the tier heads, or no int8."}'
@@ -252,7 +252,7 @@ def export(
     data = seal(graph.SerializeToString())
     check_operators(read_onnx(data))
     report = _report(graph, trained, task, packed, examples[0], len(data), [] if plan is None else plan.layers)
-    return Export(data, task, _fixed(graph), report, verification, half, fast, half_stem, int8)
+    return Export(data, task, _find_fixed_sizes(graph), report, verification, half, fast, half_stem, int8)
 
 
 def export_file(
@@ -281,7 +281,7 @@ def export_file(
         preprocess: for images the object ``rebnn.preprocess`` of docs/format.md; None for RGB images as they are.
         tokenizer: for texts the object ``rebnn.tokenizer``; None if only the length is known.
         classes: class names.
-        examples: images (:func:`prepared`) or texts to compare with PyTorch on; none for noise.
+        examples: images (:func:`prepare_example`) or texts to compare with PyTorch on; none for noise.
         calibration: images that tell the ranges of int8 layers.
 
     Returns:
@@ -335,7 +335,7 @@ def _class_count(graph: onnx.ModelProto, trained: nn.Module, task: Task) -> int 
     return dims[-1].dim_value or None if task.name == 'classification' and dims else None
 
 
-def _counted(examples: Sequence[Example]) -> str:
+def _tell_count(examples: Sequence[Example]) -> str:
     texts = [len(example.inputs['input_ids']) for example in examples if isinstance(example, Text)]
     return f'{sum(texts)} texts' if texts else f'{len(examples)} images'
 
@@ -360,7 +360,7 @@ def _report(
     return report_of(graph, costs, packed.packed, packed.real, about, size, int8)
 
 
-def _fixed(model: onnx.ModelProto) -> list[str]:
+def _find_fixed_sizes(model: onnx.ModelProto) -> list[str]:
     """Dimensions of the image that are fixed, apart from the channels; a detector takes one image at a time."""
     found = []
     for value in model.graph.input:

@@ -78,7 +78,7 @@ class HubModel(
     wrote it: a config names registered classes only.
 
     Args:
-        network: config with a ``model``, of which :func:`kept` is kept.
+        network: config with a ``model``, of which :func:`keep_parts` is kept.
         classes: names, by label.
         about: what the card says, by the keys of the zoo's cards (docs/zoo.md).
 
@@ -94,9 +94,9 @@ class HubModel(
 
     def __init__(self, network: Config, classes: Sequence[str] = (), about: Mapping[str, Any] | None = None) -> None:
         super().__init__()
-        network = kept(network)
+        network = keep_parts(network)
         for key, value in _entries(network.to_dict()):
-            if key in ('type', 'real') and not _registered(value):
+            if key in ('type', 'real') and not _is_registered(value):
                 raise RebnnError(
                     f'the config names {value!r}, which is no registered class; such a model is not built.'
                 )
@@ -125,7 +125,9 @@ class HubModel(
         source = load_source(config, checkpoint)
         if source.tokenizer is not None:
             raise RebnnError('the model takes texts: rebnn_mm.models.language.save_pretrained writes it.')
-        made = cls(kept(Config.fromfile(config)), list(source.classes), {'config': Path(config).name, **(about or {})})
+        made = cls(
+            keep_parts(Config.fromfile(config)), list(source.classes), {'config': Path(config).name, **(about or {})}
+        )
         made.model.load_state_dict(source.model.state_dict())
         return made.eval()
 
@@ -156,22 +158,22 @@ class HubModel(
         return ModelCard(card_text(intro, use, 'detection' if detects else 'classification', self.classes, card, tags))
 
 
-def kept(cfg: Config) -> Config:
+def keep_parts(cfg: Config) -> Config:
     """The parts of a config that say what a network is and how it is fed: no paths, no schedule, no teacher.
 
     Example:
-        >>> kept(Config(dict(model=dict(type='A', init_cfg=dict(type='Pretrained')), work_dir='/me')))
+        >>> keep_parts(Config(dict(model=dict(type='A', init_cfg=dict(type='Pretrained')), work_dir='/me')))
         Config (path: None): {'model': {'type': 'A'}}
     """
     parts = {key: cfg[key] for key in PARTS[:2] if cfg.get(key) is not None}
     if 'model' in parts:
-        parts['model'] = _untaught(parts['model'])
+        parts['model'] = _drop_teacher(parts['model'])
     data = test_dataset(cfg)
     kept_data = {key: data[key] for key in ('type', 'metainfo', 'pipeline') if key in data}
     return Config({**parts, **({PARTS[2]: dict(dataset=kept_data)} if kept_data else {})})
 
 
-def _untaught(value: Any) -> Any:
+def _drop_teacher(value: Any) -> Any:
     """A part of a config without teachers and first weights."""
     if isinstance(value, Mapping):
         value = {key: item for key, item in value.items() if key not in STARTS}
@@ -180,8 +182,8 @@ def _untaught(value: Any) -> Any:
             if name in STUDENTS:
                 own = STUDENTS[name] or value['student']
                 value = {name: item for name, item in value.items() if name not in TEACHING} | {key: own}
-        return {key: _untaught(item) for key, item in value.items()}
-    return type(value)(map(_untaught, value)) if isinstance(value, list | tuple) else value
+        return {key: _drop_teacher(item) for key, item in value.items()}
+    return type(value)(map(_drop_teacher, value)) if isinstance(value, list | tuple) else value
 
 
 def _entries(value: Any) -> Iterator[tuple[str, Any]]:
@@ -196,6 +198,6 @@ def _entries(value: Any) -> Iterator[tuple[str, Any]]:
             yield from _entries(item)
 
 
-def _registered(kind: Any) -> bool:
+def _is_registered(kind: Any) -> bool:
     scope, _, name = str(kind).rpartition('.')
     return isinstance(kind, str) and re.fullmatch(r'\w+', name) is not None and scope in ('', *SCOPES)

@@ -57,7 +57,7 @@ def set_metadata(
         'sign': 'negative is bit 1',
         **({} if int8 is None else {'int8': dict(int8)}),
         **({'real_layout': 'blocked'} if blocked else {}),
-        'packed_sha256': packed_digests(model),
+        'packed_sha256': compute_digests(model),
     }
     if task == 'raw':
         entries['outputs'] = [value.name for value in model.graph.output]
@@ -82,11 +82,11 @@ def is_blocked(model: onnx.ModelProto) -> bool:
     return any(entry.key == 'rebnn.real_layout' for entry in model.metadata_props)
 
 
-def packed_weights(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
+def find_packed_weights(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
     """The initializers that hold packed weights, by name.
 
     Example:
-        >>> packed_weights(onnx.ModelProto())
+        >>> find_packed_weights(onnx.ModelProto())
         {}
     """
     ours = (node for node in all_nodes(model.graph) if node.domain == DOMAIN and node.op_type not in UNWEIGHTED)
@@ -94,12 +94,12 @@ def packed_weights(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
     return {tensor.name: tensor for tensor in model.graph.initializer if tensor.name in names}
 
 
-def packed_digests(model: onnx.ModelProto) -> dict[str, str]:
+def compute_digests(model: onnx.ModelProto) -> dict[str, str]:
     """SHA-256 of the bytes of each packed weight, in hexadecimal.
 
     Example:
-        >>> packed_digests(onnx.ModelProto())
+        >>> compute_digests(onnx.ModelProto())
         {}
     """
-    tensors = packed_weights(model).items()
+    tensors = find_packed_weights(model).items()
     return {name: hashlib.sha256(numpy_helper.to_array(tensor).tobytes()).hexdigest() for name, tensor in tensors}

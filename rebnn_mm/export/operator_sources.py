@@ -37,7 +37,7 @@ _LAYOUT = """
 """
 
 
-def _transposed(result: str, x: str, perm: str) -> str:
+def _write_transpose(result: str, x: str, perm: str) -> str:
     return f"""
     {result} = If (is_nhwc) <
         then_branch = moved () => ({result}_moved) {{ {result}_moved = Transpose <perm = {perm}> ({x}) }},
@@ -57,7 +57,7 @@ def _signs(result: str, x: str, compared: bool = True) -> str:
 """
 
 
-def _unpacked(result: str, packed: str, rank: int, count: str) -> str:
+def _write_unpacking(result: str, packed: str, rank: int, count: str) -> str:
     """Code of -1 and +1 from bits that are packed along the last of ``rank`` dimensions.
 
     The new shape is written out: where a dimension is 0 none can be left open. It does not come from a ``Concat``, of
@@ -78,7 +78,7 @@ def _unpacked(result: str, packed: str, rank: int, count: str) -> str:
 
 
 _REAL_INPUT = (
-    _transposed('X_map', 'X', '[0, 3, 1, 2]')
+    _write_transpose('X_map', 'X', '[0, 3, 1, 2]')
     + """
     shift_map = Reshape (shift, per_channel)
     X_shifted = Add (X_map, shift_map)
@@ -87,14 +87,14 @@ _REAL_INPUT = (
 )
 
 _PACKED_INPUT = (
-    _unpacked('x_last', 'P', 4, 'channels_1')
+    _write_unpacking('x_last', 'P', 4, 'channels_1')
     + """
     x = Transpose <perm = [0, 3, 1, 2]> (x_last)
 """
 )
 
 _SUMS = (
-    _unpacked('w_last', 'W', 4, 'channels_1')
+    _write_unpacking('w_last', 'W', 4, 'channels_1')
     + """
     w = Transpose <perm = [0, 3, 1, 2]> (w_last)
     two_i = Constant <value_ints = [2]> ()
@@ -118,10 +118,10 @@ _SUMS = (
 _PLAIN_OUTPUT = """
     bias_map = Reshape (bias, per_channel)
     y = Add (y_scaled, bias_map)
-""" + _transposed('Y', 'y', '[0, 2, 3, 1]')
+""" + _write_transpose('Y', 'y', '[0, 2, 3, 1]')
 
 _BLOCK_STEPS = (
-    _transposed('R_map', 'R', '[0, 3, 1, 2]')
+    _write_transpose('R_map', 'R', '[0, 3, 1, 2]')
     + """
     mul_map = Reshape (mul, per_channel)
     add_map = Reshape (add, per_channel)
@@ -138,7 +138,7 @@ _BLOCK_STEPS = (
 """
 )
 
-_BLOCK_OUTPUT = _BLOCK_STEPS + '    y = Add (y_act, post_map)\n' + _transposed('Y', 'y', '[0, 2, 3, 1]')
+_BLOCK_OUTPUT = _BLOCK_STEPS + '    y = Add (y_act, post_map)\n' + _write_transpose('Y', 'y', '[0, 2, 3, 1]')
 
 _CLIP_OUTPUT = (
     _BLOCK_STEPS
@@ -148,7 +148,7 @@ _CLIP_OUTPUT = (
     highest = Constant <value_float: float = @high> ()
     y = Clip (y_post, lowest, highest)
 """
-    + _transposed('Y', 'y', '[0, 2, 3, 1]')
+    + _write_transpose('Y', 'y', '[0, 2, 3, 1]')
 )
 
 # The pads are a tensor, not a list of numbers, which ONNX Runtime 1.17 does not take for pads.
@@ -189,7 +189,7 @@ _LINEAR = (
     X_shifted = Add (X, shift)
 """
     + _signs('x', 'X_shifted')
-    + _unpacked('w_rows', 'W', 2, 'channels_1')
+    + _write_unpacking('w_rows', 'W', 2, 'channels_1')
     + """
     w = Transpose <perm = [1, 0]> (w_rows)
     sums = MatMul (x, w)
@@ -258,7 +258,7 @@ _STEM = (
     conv_add = Add (conv_mul, add_map)
     y = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (conv_add)
 """
-    + _transposed('Y', 'y', '[0, 2, 3, 1]')
+    + _write_transpose('Y', 'y', '[0, 2, 3, 1]')
 )
 
 _AVERAGE_POOL = (

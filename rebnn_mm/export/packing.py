@@ -42,7 +42,7 @@ def unpack_bits(bits: NDArray[np.uint8], channels: int) -> NDArray[np.float32]:
         >>> unpack_bits(np.array([18], dtype=np.uint8), 5)
         array([ 1., -1.,  1.,  1., -1.], dtype=float32)
     """
-    needed = packed_size(channels)
+    needed = count_packed_bytes(channels)
     if bits.shape[-1] != needed:
         raise RebnnError(
             f'{channels} signs are packed into {needed} bytes, but the last dimension has {bits.shape[-1]}.'
@@ -50,11 +50,11 @@ def unpack_bits(bits: NDArray[np.uint8], channels: int) -> NDArray[np.float32]:
     return 1 - 2 * np.unpackbits(bits, axis=-1, count=channels, bitorder='little').astype(np.float32)
 
 
-def packed_size(channels: int) -> int:
+def count_packed_bytes(channels: int) -> int:
     """Bytes that hold so many signs.
 
     Example:
-        >>> packed_size(9)
+        >>> count_packed_bytes(9)
         2
     """
     return -(-channels // BITS)

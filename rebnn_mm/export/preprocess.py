@@ -58,7 +58,7 @@ def preprocessing(cfg: Config) -> Preprocessing:
         kind = _kind(step)
         if kind in IGNORED or kind.startswith('LoadImage'):
             continue
-        for key, value in _described(kind, step, notes).items():
+        for key, value in _describe_step(kind, step, notes).items():
             if key in found or any(later in found for later in ORDER[ORDER.index(key) :]):
                 raise RebnnError(
                     f'the test pipeline has {kind} where the packed format has no place for it: it knows one resize, '
@@ -114,7 +114,7 @@ def _kind(step: Mapping[str, Any]) -> str:
     return str(step['type']).rpartition('.')[2]
 
 
-def _described(kind: str, step: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+def _describe_step(kind: str, step: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     """One transform in the format's words."""
     middle = kind in ('EfficientNetCenterCrop', 'TensorFlowCenterCrop')
     if middle or kind in ('Resize', 'FixScaleResize', 'ResizeEdge'):

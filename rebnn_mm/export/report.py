@@ -8,10 +8,10 @@ from onnx import numpy_helper
 from rich.console import Console
 from rich.table import Table
 
-from rebnn_mm.analysis.layer_cost import LayerCost, slow_packed_layers
+from rebnn_mm.analysis.layer_cost import LayerCost, find_slow_packed_layers
 from rebnn_mm.deploy.onnx_file import UNWEIGHTED
 
-from .metadata import packed_weights
+from .metadata import find_packed_weights
 from .operators import DOMAIN, all_nodes
 from .passes.half import SMALL
 
@@ -87,7 +87,7 @@ def report_of(
         >>> report.layers[0].real, report.layers[0].size
         (13824, 864)
     """
-    weights = packed_weights(model)
+    weights = find_packed_weights(model)
     sizes = {
         node.name: numpy_helper.to_array(weights[node.input[1]]).nbytes
         for node in all_nodes(model.graph)
@@ -118,7 +118,7 @@ def report_of(
     constants = [
         numpy_helper.to_array(tensor).nbytes for tensor in model.graph.initializer if tensor.name not in weights
     ]
-    slow = slow_packed_layers(cost for cost in costs if cost.name in packed)
+    slow = find_slow_packed_layers(cost for cost in costs if cost.name in packed)
     return Report(layers, size, sum(constants), example, slow)
 
 

@@ -44,7 +44,7 @@ class Rewrite(InPlacePass):
         return PassResult(model, modified)
 
 
-def rewritten(model: onnx.ModelProto, *passes: PassBase) -> onnx.ModelProto:
+def apply_passes(model: onnx.ModelProto, *passes: PassBase) -> onnx.ModelProto:
     """Run passes on a copy of a model, and attach the functions of the operators that it has then.
 
     Args:
@@ -60,7 +60,7 @@ def rewritten(model: onnx.ModelProto, *passes: PassBase) -> onnx.ModelProto:
     Example:
         >>> from rebnn_mm.export.passes import FuseBlocks, SpreadNorms
         >>> model = onnx.ModelProto()
-        >>> rewritten(model, SpreadNorms()) is model
+        >>> apply_passes(model, SpreadNorms()) is model
         True
     """
     if not passes:

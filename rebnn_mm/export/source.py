@@ -16,12 +16,12 @@ from torch import nn
 from rebnn_mm.deploy.image import read_image
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.config_file import read_config
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 
 from ..errors import RebnnError
 from .calibration import CalibrationImages, dataset_images, image_files, spread, training_images
-from .examples import Example, Image, Text, prepared
+from .examples import Example, Image, Text, prepare_example
 from .preprocess import ARRAY_SIZE, preprocessing, test_dataset, test_pipeline
 from .tasks import input_names, is_text_classifier, longest_text, task_of
 
@@ -90,7 +90,7 @@ def load_source(
     cfg = read_config(config, options)
     check_checkpoint_file(checkpoint)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
-    with explained(cfg):
+    with user_errors(cfg):
         model = MODELS.build(cfg.model)
         check_checkpoint(model, checkpoint)
     loaded = load_checkpoint(model, checkpoint, map_location='cpu')
@@ -112,9 +112,9 @@ def load_source(
     if calibration is not None:
         ranging = image_files(calibration) if calibration else training_images(cfg)
     size = size or image_size(cfg, steps)
-    examples, origin = [prepared(steps, read_image(path)) for path in images], ''
+    examples, origin = [prepare_example(steps, read_image(path)) for path in images], ''
     if not images:
-        examples, origin = own_images(cfg, steps, None if task == 'detection' else size)
+        examples, origin = read_own_images(cfg, steps, None if task == 'detection' else size)
     return Source(
         model=model.eval(),
         config=Path(config).name,
@@ -128,7 +128,7 @@ def load_source(
     )
 
 
-def own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | None) -> tuple[list[Image], str]:
+def read_own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | None) -> tuple[list[Image], str]:
     """Read some images of a config's data set as the network takes them: of the test set, if it is there.
 
     Args:
@@ -140,7 +140,7 @@ def own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | None)
         tuple[list[Image], str]: the images, and what they are in words; nothing where no data set can be read.
 
     Example:
-        >>> own_images(Config(), {'channels': 'rgb'}, None)
+        >>> read_own_images(Config(), {'channels': 'rgb'}, None)
         ([], '')
     """
     for split in ('test', 'val', 'train'):
@@ -240,7 +240,7 @@ def class_names(cfg: Config, checkpoint: Mapping[str, Any]) -> list[str]:
     given = (dataset.get('metainfo') or {}).get('classes')
     if given:
         return [given] if isinstance(given, str) else [str(name) for name in given]
-    return [str(name) for name in _own_classes(dataset.get('type'), cfg.get('default_scope'))]
+    return [str(name) for name in _find_own_classes(dataset.get('type'), cfg.get('default_scope'))]
 
 
 def _tokens(tokenizer: Any, sentence: str, longest: int, names: Sequence[str]) -> Text:
@@ -249,7 +249,7 @@ def _tokens(tokenizer: Any, sentence: str, longest: int, names: Sequence[str]) -
     return Text({name: np.array([encoded[name]], np.int64) for name in names})
 
 
-def _own_classes(kind: Any, scope: str | None) -> Sequence[str]:
+def _find_own_classes(kind: Any, scope: str | None) -> Sequence[str]:
     with DATASETS.switch_scope_and_registry(scope) as registry:
         cls = registry.get(kind) if isinstance(kind, str) else kind
     return getattr(cls, 'METAINFO', {}).get('classes', ())

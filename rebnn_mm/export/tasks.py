@@ -13,7 +13,7 @@ from torch.utils import _pytree
 
 from ..errors import RebnnError
 from .detection.traced_parts import ImageStage, raw_graph, two_stage
-from .detection.whole_graph import detector_graph, unsupported
+from .detection.whole_graph import detector_graph, explain_unsupported
 from .examples import Example, Image, Text
 from .trace import trace, trace_images
 
@@ -47,10 +47,10 @@ def task_of(model: nn.Module) -> Task:
     """
     if is_text_classifier(model):
         return Task(TEXT)
-    no_classifier = unsupported_classifier(model)
+    no_classifier = explain_unsupported_classifier(model)
     if not no_classifier:
         return Task('classification')
-    no_detector = unsupported(model)
+    no_detector = explain_unsupported(model)
     return Task('raw', f'{no_classifier}; {no_detector}') if no_detector else Task('detection')
 
 
@@ -130,7 +130,7 @@ class ClassifierScores(nn.Module):
     ``rebnn_mm.TeacherStudentClassifier`` has one, is left out.
 
     Args:
-        model: a classifier for which :func:`unsupported_classifier` has nothing to say.
+        model: a classifier for which :func:`explain_unsupported_classifier` has nothing to say.
 
     Shapes: (N, C, H, W) to (N, classes).
 
@@ -164,11 +164,11 @@ def _softmax(scores: Tensor) -> Tensor:
     return scores.softmax(dim=1)
 
 
-def unsupported_classifier(model: nn.Module) -> str:
+def explain_unsupported_classifier(model: nn.Module) -> str:
     """Why a model's prediction is not what :class:`ClassifierScores` gives; empty if it is.
 
     Example:
-        >>> unsupported_classifier(nn.Conv2d(3, 8, 1))
+        >>> explain_unsupported_classifier(nn.Conv2d(3, 8, 1))
         'it is no image classifier of mmpretrain'
     """
     if find_spec('mmpretrain') is None:
@@ -200,7 +200,7 @@ def classifier_graph(model: nn.Module, example: Tensor) -> onnx.ModelProto:
     Raises:
         ValueError: the model is not supported or cannot be traced; the message says why.
     """
-    reason = unsupported_classifier(model)
+    reason = explain_unsupported_classifier(model)
     if reason:
         raise RebnnError(f'{type(model).__name__} cannot be exported with scores as outputs: {reason}.')
     return trace_images(ClassifierScores(model), example, ['scores'], any_size=not nests_padding(model))
@@ -260,7 +260,7 @@ def is_text_classifier(model: nn.Module) -> bool:
     return isinstance(model, TextClassifier)
 
 
-def unsupported_encoder(model: Any) -> str:
+def explain_unsupported_encoder(model: Any) -> str:
     """Why the encoder of a text classifier cannot be exported; empty if it can."""
     config = model.encoder.config
     kinds = {kind for kind in getattr(config, 'layer_types', None) or () if kind != 'full_attention'}
@@ -315,7 +315,7 @@ def text_graph(model: Any) -> onnx.ModelProto:
     Raises:
         ValueError: the encoder is not supported or cannot be traced; the message says why.
     """
-    problem = unsupported_encoder(model)
+    problem = explain_unsupported_encoder(model)
     if problem:
         raise RebnnError(problem)
     names = input_names(model)

@@ -34,7 +34,7 @@ from .packed_layers import ChannelAffine, PackedLayer
 from .packing import unpack_bits
 from .passes import Compact, FoldFactors
 from .passes.fold_factors import BLOCKS
-from .rewriting import rewritten
+from .rewriting import apply_passes
 from .tasks import TEXT, Task, graph_of, task_of
 from .two_valued import two_values_of
 
@@ -83,7 +83,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
     probe = pack(model)
     _number(probe.model, model)
     fast = is_blocked(file) or any(node.op_type in ('RealRoiAlign', 'RealStem') for node in file.graph.node)
-    folded = fast and _folded(stored)
+    folded = fast and _is_folded(stored)
     wrong = []
     for fused in (True, False):
         options = Options(fast=fast, fused=fused)
@@ -116,7 +116,7 @@ def constants(model: onnx.ModelProto) -> dict[Place, NDArray]:
     found: dict[Place, NDArray] = {}
     for node in model.graph.node:
         values = [known.get(name) for name in node.input]
-        made = _evaluated(node, values)
+        made = _evaluate_node(node, values)
         if made is not None:
             known[node.output[0]] = made
             continue
@@ -130,7 +130,7 @@ def constants(model: onnx.ModelProto) -> dict[Place, NDArray]:
     return found
 
 
-def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | None:
+def _evaluate_node(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | None:
     """Evaluate a node that stores constants in another form; None for any other node."""
     if node.op_type not in ('Cast', 'ConstantOfShape', 'DequantizeLinear') or any(value is None for value in inputs):
         return None
@@ -157,7 +157,7 @@ def _evaluated(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | 
     return ((first.astype(np.int64) - zero.reshape(shape)) * scale.reshape(shape)).astype(np.float32)
 
 
-def _folded(stored: Mapping[Place, NDArray]) -> bool:
+def _is_folded(stored: Mapping[Place, NDArray]) -> bool:
     """Whether every block has one factor per channel; files of ``--fast`` had two at first."""
     blocks = [place[:2] for place in stored if len(place) == 3 and place[1] in BLOCKS]
     return all((stored.get((*block, str(BLOCKS[block[1]] + 1)), np.zeros(1)) == 1).all() for block in blocks)
@@ -166,7 +166,7 @@ def _folded(stored: Mapping[Place, NDArray]) -> bool:
 def _graph(packed: PackedModel, task: Task, options: Options, size: tuple[int, int], folded: bool) -> onnx.ModelProto:
     graph = graph_of(packed.model, task, torch.zeros(1, image_channels(packed.model), *size))
     left_out = Compact if folded else (Compact, FoldFactors)
-    return rewritten(graph, *(step for step in passes_of(task, options) if not isinstance(step, left_out)))
+    return apply_passes(graph, *(step for step in passes_of(task, options) if not isinstance(step, left_out)))
 
 
 def _number(packed: nn.Module, model: nn.Module) -> None:

@@ -18,7 +18,7 @@ from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryLayer
 from rebnn_mm.quantizers import ActivationQuantizer
 
 from ..errors import RebnnError
-from .difference import IOU, Agreement, Arrays, agreement, overlaps, same_best, same_but_for_ties
+from .difference import IOU, Agreement, Arrays, agreement, match_except_ties, overlaps, same_best
 from .distance import Distance, distance_of
 from .examples import Example, Image, feeds_of
 from .metadata import is_blocked
@@ -136,7 +136,7 @@ def verify(
         results = _run(session, feeds)
         found = [results[value.name] for value in model.graph.output]
         given = _signs_of(model, results, trained)
-        differing = _compared(given, signs_seen.seen, regions=task.name == 'detection')
+        differing = _compare(given, signs_seen.seen, regions=task.name == 'detection')
         for layer, flipped in differing.items():
             old = flips.get(layer, Flips(0, 0))
             flips[layer] = Flips(old.flipped + flipped.flipped, old.compared + flipped.compared)
@@ -238,7 +238,7 @@ class _Signs:
         centre = 0.0 if values is None else values[2]
 
         def record(module: nn.Module, args: tuple, output: Tensor) -> Tensor:
-            return self._taken(self._call(name), output, centre)
+            return self._take(self._call(name), output, centre)
 
         return record
 
@@ -246,7 +246,7 @@ class _Signs:
         def record(module: nn.Module, args: tuple) -> tuple:
             call = self._call(name)
             operands = zip(OPERANDS, args, strict=False)
-            signs = (self._taken(f'{call} {operand}', torch.where(x < 0, -1.0, 1.0)) for operand, x in operands)
+            signs = (self._take(f'{call} {operand}', torch.where(x < 0, -1.0, 1.0)) for operand, x in operands)
             return *signs, *args[len(OPERANDS) :]
 
         return record
@@ -257,7 +257,7 @@ class _Signs:
         self.calls[name] += 1
         return f'{name}/{call}' if call else name
 
-    def _taken(self, name: str, values: Tensor, centre: float = 0.0) -> Tensor:
+    def _take(self, name: str, values: Tensor, centre: float = 0.0) -> Tensor:
         negative = values < centre
         self.seen[name] = negative.numpy()
         given = self.given.get(name)
@@ -294,12 +294,12 @@ def _signs_of(model: onnx.ModelProto, results: Mapping[str, np.ndarray], trained
             negative = x + (shift if last else shift[:, None, None]) < 0
             found[node.name] = np.moveaxis(negative, -1, 1) if last else negative
     layers = dict(trained.named_modules())
-    found = {name: _without_border(negative, layers.get(name.partition('/')[0])) for name, negative in found.items()}
+    found = {name: _crop_border(negative, layers.get(name.partition('/')[0])) for name, negative in found.items()}
     # What PyTorch is given decides how its maps lie, and RoIAlign of mmcv takes the channels to come first.
     return {name: np.ascontiguousarray(negative) for name, negative in found.items()}
 
 
-def _without_border(negative: np.ndarray, layer: nn.Module | None) -> np.ndarray:
+def _crop_border(negative: np.ndarray, layer: nn.Module | None) -> np.ndarray:
     """The signs without the border that the exporter puts in front of an operator whose padding is not zeros."""
     if not isinstance(layer, BinaryConv2d) or layer.padding_mode == 'zeros':
         return negative
@@ -308,7 +308,7 @@ def _without_border(negative: np.ndarray, layer: nn.Module | None) -> np.ndarray
     return negative[:, :, top : height - bottom, left : width - right]
 
 
-def _compared(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], regions: bool) -> dict[str, Flips]:
+def _compare(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray], regions: bool) -> dict[str, Flips]:
     """Flipped signs of every operator whose input has the shape that it has in PyTorch.
 
     A detector's regions, more than one for an image, are compared only as long as no sign before them differs, and
@@ -452,7 +452,7 @@ def _signs_differ(flips: dict[str, Flips]) -> bool:
 def _refuse_outputs(task: Task, expected: Arrays, found: Arrays) -> None:
     """Refuse outputs other than PyTorch's where no sign differs, which would explain them."""
     if task.name == 'detection':
-        if not same_but_for_ties(expected, found):
+        if not match_except_ties(expected, found):
             raise RebnnError(_other_detections(agreement(expected, found), len(expected[1]), len(found[1])))
         return
     difference = _difference(expected, found).relative

@@ -1,19 +1,19 @@
 """Functions that several methods share, in pure PyTorch: no framework, no state."""
 
 from .channel import (
-    channel_centred,
+    centre_channels,
     channel_dims,
     channel_mean_abs,
     per_channel,
     per_channel_factor,
-    standardised,
+    standardise,
     weight_dims,
 )
 from .levels import symmetric_codes, symmetric_round, ternary_codes
-from .resilient import bounded, flip_share, limited
+from .resilient import bound_gamma, flip_share, limit_gamma
 from .scaled_sign import tensor_sign, tensor_sign_codes, zero_outside_one, zero_outside_one_
 from .sign import (
-    checked_sharpness,
+    check_sharpness,
     is_pair,
     sharpness_at,
     sign,
@@ -26,14 +26,14 @@ from .sign import (
 )
 
 __all__ = [
-    'bounded',
-    'channel_centred',
+    'bound_gamma',
+    'centre_channels',
     'channel_dims',
     'channel_mean_abs',
-    'checked_sharpness',
+    'check_sharpness',
     'flip_share',
     'is_pair',
-    'limited',
+    'limit_gamma',
     'per_channel',
     'per_channel_factor',
     'sharpness_at',
@@ -42,7 +42,7 @@ __all__ = [
     'sign_identity',
     'sign_ste',
     'sign_tanh',
-    'standardised',
+    'standardise',
     'step_ste',
     'straight_through',
     'symmetric_codes',

@@ -105,10 +105,10 @@ def pack(x: Tensor, what: int = NEGATIVE) -> tuple[Tensor, Layout]:
     if x.device.type == 'cpu' and x.dtype != torch.bfloat16:
         values = values.numpy()  # one pass, as in the kernel
     flags = values < 0 if what == NEGATIVE else abs(values) <= 1 if what == WITHIN_ONE else values != 0
-    return _packed(torch.as_tensor(flags)), layout
+    return _pack_words(torch.as_tensor(flags)), layout
 
 
-def _packed(flags: Tensor) -> Tensor:
+def _pack_words(flags: Tensor) -> Tensor:
     if flags.device.type == 'cpu':
         return torch.from_numpy(np.packbits(flags.numpy(), bitorder='little'))
     padded = torch.nn.functional.pad(flags.to(torch.uint8), (0, -flags.numel() % 8)).view(-1, 8)

@@ -41,7 +41,7 @@ def channel_mean_abs(weight: Tensor) -> Tensor:
     return weight.abs().mean(dim=channel_dims(weight))
 
 
-def channel_centred(weight: Tensor, through: bool = True) -> Tensor:
+def centre_channels(weight: Tensor, through: bool = True) -> Tensor:
     r"""The weight with the mean of each output channel taken off; the gradient's mean is then taken off, too.
 
     .. math::
@@ -59,7 +59,7 @@ def channel_centred(weight: Tensor, through: bool = True) -> Tensor:
     Source: Qin et al. 2022 (BiBERT), weights of its linear layers.
 
     Example:
-        >>> channel_centred(torch.tensor([[1., 3.], [0., 0.]]))
+        >>> centre_channels(torch.tensor([[1., 3.], [0., 0.]]))
         tensor([[-1.,  1.],
                 [ 0.,  0.]])
     """
@@ -67,7 +67,7 @@ def channel_centred(weight: Tensor, through: bool = True) -> Tensor:
     return weight - mean
 
 
-def standardised(x: Tensor, dims: tuple[int, ...], eps: float = 1e-8) -> Tensor:
+def standardise(x: Tensor, dims: tuple[int, ...], eps: float = 1e-8) -> Tensor:
     r"""Mean 0 and standard deviation 1 over some dimensions.
 
     .. math:: v = \frac{x - mean(x)}{\sqrt{var(x) + \epsilon}}
@@ -80,7 +80,7 @@ def standardised(x: Tensor, dims: tuple[int, ...], eps: float = 1e-8) -> Tensor:
         eps: keeps constant values finite; they become 0.
 
     Example:
-        >>> standardised(torch.tensor([[1., 3.], [5., 5.]]), (1,))
+        >>> standardise(torch.tensor([[1., 3.], [5., 5.]]), (1,))
         tensor([[-1.,  1.],
                 [ 0.,  0.]])
     """

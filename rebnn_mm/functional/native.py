@@ -78,7 +78,7 @@ def autocast_type(x: Tensor) -> torch.dtype:
     return x.dtype
 
 
-def without_autocast(x: Tensor) -> AbstractContextManager[Any]:
+def disable_autocast(x: Tensor) -> AbstractContextManager[Any]:
     """Switch autocast off on a tensor's device, if it has any (``meta`` has none)."""
     device = x.device.type
     return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()
@@ -180,7 +180,7 @@ def scaled_sign_gradient(grad: Tensor, codes: Tensor, alpha: Tensor) -> tuple[Te
     return grad_codes, grad_alpha
 
 
-def packed_signs(weight: Tensor) -> Tensor:
+def pack_signs(weight: Tensor) -> Tensor:
     """Bits of a convolution's weight, (C_out, kh, kw, ceil(C_in / 8)), 1 where it is negative; see docs/format.md."""
     weight = weight.detach().float().contiguous()  # holds the values of all of TYPES
     channels, in_channels, *kernel = weight.shape
@@ -196,7 +196,7 @@ def packed_signs(weight: Tensor) -> Tensor:
     return bits
 
 
-def _shared_out(threads: int) -> _Parallel:
+def _share_out(threads: int) -> _Parallel:
     """So many threads of the pool, as the kernels ask for them; for a call from one of them.
 
     Python interrupts the main thread only, so that nothing keeps the call from waiting until all tasks are done.
@@ -241,7 +241,7 @@ class _Convolution:
         desc = _Description(weight.shape[1] * groups, len(weight), groups)
         desc.kernel[:], desc.stride[:], desc.dilation[:] = list(weight.shape[2:]), list(stride), list(dilation)
         desc.pad[:] = [*padding, *padding]
-        bits = packed_signs(weight)
+        bits = pack_signs(weight)
         size = ctypes.c_size_t(bits.numel())
         if found.rebnn_conv_create(ctypes.byref(desc), _start(bits, 0), size, ctypes.byref(self.handle)):
             raise ValueError(found.rebnn_last_error().decode())
@@ -262,7 +262,7 @@ class _Convolution:
         """Write the sums of so many images of this height and width."""
         threads = min(torch.get_num_threads(), self.products * y.numel() // PRODUCTS_PER_THREAD)
         if threads > 1:
-            _threads(threads).submit(self._run, sizes, layout, x, y, _shared_out(threads)).result()
+            _threads(threads).submit(self._run, sizes, layout, x, y, _share_out(threads)).result()
         else:
             self._run(sizes, layout, x, y)
 

@@ -72,16 +72,16 @@ class Measured(NamedTuple):
     residuals: Sequence[Tensor] = ()
 
 
-def measured(grad: Channels, latent: Channels, alpha: Tensor) -> Measured:
+def measure_channels(grad: Channels, latent: Channels, alpha: Tensor) -> Measured:
     """Measure the gradient, before the mask 1[|w| <= 1], and the latent weight of channels.
 
     Example:
         >>> grad, latent = join_channels([torch.tensor([[3., -4.]])]), join_channels([torch.tensor([[1., -3.]])])
-        >>> measured(grad, latent, torch.tensor([2.])).task
+        >>> measure_channels(grad, latent, torch.tensor([2.])).task
         tensor([5.])
     """
     rows = zip(grad.matrices, latent.matrices, latent.of_each(alpha), strict=True)
-    measures = [measured_by_kernel(*own) for own in rows]
+    measures = [measure_by_kernel(*own) for own in rows]
     found = [own for own in measures if own is not None]
     residuals: Sequence[Tensor] = ()
     if len(found) == len(measures):
@@ -140,7 +140,7 @@ def add_reconstruction_(
     if not residuals:
         channels = latent.of_each(alpha), latent.of_each(gamma)
         rows = list(zip(grad.matrices, latent.matrices, *channels, strict=True))
-        if all(added_by_kernel_(*own, mask) for own in rows):
+        if all(add_by_kernel_(*own, mask) for own in rows):
             return
         residuals = _residuals(latent, latent.values < 0, alpha)
     if mask:
@@ -169,7 +169,7 @@ def flips_since(
     """
     rows = list(zip(latent.matrices, latent.like(negative), strict=True))
     before = [None] * len(rows) if changed_before is None else latent.like(changed_before)
-    found = [counted_by_kernel(*own, changed) for own, changed in zip(rows, before, strict=True)]
+    found = [count_by_kernel(*own, changed) for own, changed in zip(rows, before, strict=True)]
     columns: Sequence[Sequence[Tensor]]
     if None not in found:
         flags, *columns = zip(*found, strict=True)
@@ -184,7 +184,7 @@ def flips_since(
     return changed, counted[: len(counted) // 2], counted[len(counted) // 2 :]
 
 
-def measured_by_kernel(grad: Tensor, latent: Tensor, alpha: Tensor) -> tuple[Tensor, ...] | None:
+def measure_by_kernel(grad: Tensor, latent: Tensor, alpha: Tensor) -> tuple[Tensor, ...] | None:
     """Negative weights; of each channel max |g|, norm of g, sum of |w|, norm of w - alpha sign(w); or None."""
     if native.kernels_for(latent, grad, channels=[alpha]) is None:
         return None
@@ -194,7 +194,7 @@ def measured_by_kernel(grad: Tensor, latent: Tensor, alpha: Tensor) -> tuple[Ten
     return negative, *measured
 
 
-def added_by_kernel_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tensor, mask: bool) -> bool:
+def add_by_kernel_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tensor, mask: bool) -> bool:
     """Add gamma (w - alpha sign(w)) to a gradient in place, with a mask after its product with 1[|w| <= 1].
 
     Returns:
@@ -206,7 +206,7 @@ def added_by_kernel_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tensor,
     return True
 
 
-def counted_by_kernel(
+def count_by_kernel(
     latent: Tensor, negative: Tensor, changed_before: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
     """Where signs have changed, how many in each channel, and how many of them had changed before; or None."""
@@ -238,17 +238,17 @@ def flip_share(changed: Tensor) -> Tensor:
     return changed.flatten(1).sum(dim=1, dtype=torch.int32).float() / changed[0].numel()
 
 
-def bounded(gamma: Tensor, bounds: tuple[float, float] | None) -> Tensor:
+def bound_gamma(gamma: Tensor, bounds: tuple[float, float] | None) -> Tensor:
     """Clamp gamma to a lower and an upper bound, in the paper's ablation (1e-5, 2e-4); None leaves it.
 
     Example:
-        >>> bounded(torch.tensor([0., 5e-5, 1.]), (1e-5, 2e-4))
+        >>> bound_gamma(torch.tensor([0., 5e-5, 1.]), (1e-5, 2e-4))
         tensor([1.0000e-05, 5.0000e-05, 2.0000e-04])
     """
     return gamma if bounds is None else gamma.clamp(*bounds)
 
 
-def limited(gamma: Tensor, task: Tensor, distance: Tensor, share: float | None) -> Tensor:
+def limit_gamma(gamma: Tensor, task: Tensor, distance: Tensor, share: float | None) -> Tensor:
     r"""Gamma with which the reconstruction term stays below a share of the task's gradient.
 
     .. math::
@@ -268,7 +268,7 @@ def limited(gamma: Tensor, task: Tensor, distance: Tensor, share: float | None) 
 
     Example:
         >>> gamma, task, distance = torch.full((3,), 0.5), torch.tensor([0.0, 1.0, 9.0]), torch.ones(3)
-        >>> limited(gamma, task, distance, 0.1), limited(gamma, task, distance, None)
+        >>> limit_gamma(gamma, task, distance, 0.1), limit_gamma(gamma, task, distance, None)
         (tensor([0.0000, 0.1000, 0.5000]), tensor([0.0000, 0.5000, 0.5000]))
     """
     if share is None:

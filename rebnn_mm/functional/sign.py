@@ -251,14 +251,14 @@ def is_pair(value: object) -> bool:
     return numbers and all(isinstance(number, int | float) for number in value)  # type: ignore[attr-defined]
 
 
-def checked_sharpness(owner: str, t: tuple[float, float]) -> tuple[float, float]:
+def check_sharpness(owner: str, t: tuple[float, float]) -> tuple[float, float]:
     """First and last value of the sharpness.
 
     Raises:
         ValueError: no rising pair of positive numbers.
 
     Example:
-        >>> checked_sharpness('IRNetSign', (1e-3, 10))
+        >>> check_sharpness('IRNetSign', (1e-3, 10))
         (0.001, 10)
     """
     if not is_pair(t) or not 0 < t[0] <= t[1] < float('inf'):

@@ -66,7 +66,7 @@ def sum_signs(
     geometry = Geometry(tuple(stride), tuple(padding), tuple(dilation), groups)
     sums = native.sign_sums(x, codes, *geometry) if stride else native.linear_sign_sums(x, codes)
     if sums is None:
-        with native.without_autocast(x):
+        with native.disable_autocast(x):
             sums = multiply(x.to(compute), codes.to(compute), geometry)
         if x.device.type != 'cpu':
             # A GPU's library may choose Winograd's algorithm, whose sums of integers are not quite integers.
@@ -101,7 +101,7 @@ class _Product(torch.autograd.Function):
         compute: torch.dtype,
         kept: torch.dtype,
     ) -> Tensor:
-        return scaled_sums(x, codes, factor, geometry, compute, kept)
+        return compute_scaled_sums(x, codes, factor, geometry, compute, kept)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -139,10 +139,10 @@ class _Product(torch.autograd.Function):
                 grad_x = grad_x[0]
         grad_x = None if grad_x is None else grad_x.to(x_type)
         grad_weight = None if grad_weight is None else grad_weight.to(codes_type)
-        return grad_x, *_shared_out(ctx.needs_input_grad[1:4], grad_weight, codes.to(codes_type), factor), *[None] * 3
+        return grad_x, *_share_out(ctx.needs_input_grad[1:4], grad_weight, codes.to(codes_type), factor), *[None] * 3
 
 
-def _shared_out(
+def _share_out(
     wanted: Sequence[bool], grad: Tensor | None, codes: Tensor, factor: Tensor | None
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """Gradients of the weight, of its signs and of its factor, which its own gives."""
@@ -157,7 +157,7 @@ def _shared_out(
     return grad if wanted[0] else None, grad_codes, grad_factor
 
 
-def scaled_sums(
+def compute_scaled_sums(
     x: Tensor, codes: Tensor, factor: Tensor | None, geometry: Geometry, compute: torch.dtype, kept: torch.dtype
 ) -> Tensor:
     """Return sums of signs times the factor of each output, without gradients; as :func:`sign_product`."""

@@ -12,7 +12,7 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from ..errors import RebnnError
 from ..functional import per_channel
 from ..functional.native import autocast_type, holds_values, is_transformed
-from ..functional.sign_product import LINEAR, Geometry, multiply, scaled_sums, sign_product, smallest_type
+from ..functional.sign_product import LINEAR, Geometry, compute_scaled_sums, multiply, sign_product, smallest_type
 from ..quantizers import ActivationQuantizer, WeightQuantizer, build_activation_quantizer, build_weight_quantizer
 from ..quantizers.base import holds
 from ..quantizers.builder import QuantizerConfig, activation_quantizer_class
@@ -122,7 +122,7 @@ class BinaryLayer(nn.Module):
             self._refuses_bias = self._parameters.get('bias') is None or _is_rescaled(param, before)
         if name == 'bias' and param is not None and self._refuses_bias and self.binary:
             raise RuntimeError(
-                f'{self.described()}: is given a bias, as fuse_conv_bn (--fuse-conv-bn) does when it folds a batch '
+                f'{self.describe()}: is given a bias, as fuse_conv_bn (--fuse-conv-bn) does when it folds a batch '
                 "norm into the latent weight. That flips signs wherever the norm's weight is negative: load the model "
                 'again and leave its norms in place.'
             )
@@ -142,7 +142,7 @@ class BinaryLayer(nn.Module):
             what = 'shortcut' if pattern in SHORTCUT_NAMES else 'named in keep_real'
             self.stay_real(f'{what} ({pattern})')
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Class and name, to begin an error message with."""
         return f'{type(self).__name__} {self.layer_name!r}' if self.layer_name else type(self).__name__
 
@@ -168,7 +168,7 @@ class BinaryLayer(nn.Module):
         """View one value per output so that it broadcasts over the layer's output."""
         return values.view(-1, 1, 1) if self._geometry.stride else values
 
-    def _quantized_input(self, x: Tensor) -> Tensor:
+    def _quantize_input(self, x: Tensor) -> Tensor:
         return x if self.activation_quantizer is None else self.activation_quantizer(x)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -177,7 +177,7 @@ class BinaryLayer(nn.Module):
         if self.training:
             self._warn_if_not_driven()
         bias = getattr(self, 'bias', None)
-        y = self._product(self._quantized_input(x))
+        y = self._product(self._quantize_input(x))
         return y if bias is None else (y + self._along_outputs(bias)).to(y.dtype)
 
     def _product(self, values: Tensor) -> Tensor:
@@ -204,7 +204,7 @@ class BinaryLayer(nn.Module):
             return product if factor is None else (product * self._along_outputs(factor)).to(product.dtype)
         compute = autocast_type(values)
         if not learns:
-            return scaled_sums(values, codes, factor, self._geometry, compute, compute)
+            return compute_scaled_sums(values, codes, factor, self._geometry, compute, compute)
         kept = smallest_type(self._largest_sum, compute) if self.memory == 'sums' else compute
         return sign_product(values, weight, codes, factor, self._geometry, compute, kept)
 
@@ -221,7 +221,7 @@ class BinaryLayer(nn.Module):
                 wrong = self.weight_quantizer
         if wrong is not None:
             raise RebnnError(
-                f'{self.described()}: {type(wrong).__name__} gives other values in training than in evaluation; set '
+                f'{self.describe()}: {type(wrong).__name__} gives other values in training than in evaluation; set '
                 'same_in_training = False in that class.'
             )
         self._knows_training_values = True

@@ -11,7 +11,7 @@ from torch.nn import functional
 from ..errors import RebnnError
 from ..functional.sign_product import Geometry
 from ..quantizers.builder import QuantizerConfig
-from ..utils.options import unknown_options
+from ..utils.options import find_unknown_options
 from .base import IMAGE_CHANNELS, SHORTCUT_NAMES, BinaryLayer
 
 
@@ -87,7 +87,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         **unknown: Any,
     ) -> None:
         if unknown:
-            raise unknown_options(type(self).__name__, unknown, type(self), BinaryConv2d)
+            raise find_unknown_options(type(self).__name__, unknown, type(self), BinaryConv2d)
         if dtype is not None and not dtype.is_floating_point:
             raise RebnnError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
         pad_value = self.method_pad_value if pad_value is None else pad_value
@@ -120,8 +120,8 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         elif self.rules_hold and self.kernel_size == (1, 1) and max(self.stride) > 1 and out_channels > in_channels:
             self.stay_real('shortcut (1x1, strided, widening)')
 
-    def _quantized_input(self, x: Tensor) -> Tensor:
-        x = super()._quantized_input(x)
+    def _quantize_input(self, x: Tensor) -> Tensor:
+        x = super()._quantize_input(x)
         if self._pads_itself:
             return x
         if self.padding_mode == 'zeros':
@@ -147,7 +147,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
     def _conv_forward(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if self.binary:
             raise RuntimeError(
-                f'{self.described()}: called with a weight from outside, as efficient_conv_bn_eval does; that would '
+                f'{self.describe()}: called with a weight from outside, as efficient_conv_bn_eval does; that would '
                 'convolve latent weights. Remove efficient_conv_bn_eval from the config.'
             )
         return super()._conv_forward(x, weight, bias)

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from ..errors import RebnnError
 from ..quantizers.builder import QuantizerConfig
-from ..utils.options import unknown_options
+from ..utils.options import find_unknown_options
 from .base import BinaryLayer
 
 
@@ -64,7 +64,7 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
                 raise RebnnError(f'{type(self).__name__}: {name}={kwargs[name]} is not supported, because {why}')
         strange = kwargs.keys() - inspect.signature(nn.Embedding).parameters.keys()
         if strange:
-            raise unknown_options(type(self).__name__, strange, type(self), BinaryEmbedding)
+            raise find_unknown_options(type(self).__name__, strange, type(self), BinaryEmbedding)
         super().__init__(num_embeddings, embedding_dim, padding_idx, **kwargs)
         self._set_up(weight, None, embedding_dim, -1, keep_real)
         if 'device' in kwargs or 'dtype' in kwargs:

@@ -9,7 +9,7 @@ from torch import nn
 
 from ..errors import RebnnError
 from ..quantizers.builder import QuantizerConfig
-from ..utils.options import unknown_options
+from ..utils.options import find_unknown_options
 from .base import SHORTCUT_NAMES, BinaryLayer
 
 
@@ -49,7 +49,7 @@ class BinaryLinear(BinaryLayer, nn.Linear):
         **unknown: Any,
     ) -> None:
         if unknown:
-            raise unknown_options(type(self).__name__, unknown, type(self), BinaryLinear)
+            raise find_unknown_options(type(self).__name__, unknown, type(self), BinaryLinear)
         if dtype is not None and not dtype.is_floating_point:
             raise RebnnError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
         super().__init__(in_features, out_features, bias, device, dtype)

@@ -13,7 +13,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import channel_dims, checked_sharpness, sharpness_at, sign, sign_approx, sign_identity, sign_tanh
+from ..functional import channel_dims, check_sharpness, sharpness_at, sign, sign_approx, sign_identity, sign_tanh
 from ..quantizers import ActivationQuantizer, WeightQuantizer
 
 
@@ -91,7 +91,7 @@ class AdaBinEDEWeight(AdaBinWeight):
 
     def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = (1e-3, 10.0)) -> None:
         super().__init__(weight_shape)
-        self.t_range = checked_sharpness('AdaBinEDEWeight', t)
+        self.t_range = check_sharpness('AdaBinEDEWeight', t)
         self.register_buffer('sharpness', torch.tensor(float(t[0])))
         self.sharpness: Tensor
 

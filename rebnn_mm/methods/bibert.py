@@ -11,7 +11,7 @@ from mmengine.registry import MODELS
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..functional import channel_centred, channel_mean_abs, per_channel, sign, zero_outside_one
+from ..functional import centre_channels, channel_mean_abs, per_channel, sign, zero_outside_one
 from ..quantizers import SignWeight
 
 
@@ -20,7 +20,7 @@ class _CentredSign(torch.autograd.Function):
 
     @staticmethod
     def forward(weight: Tensor) -> Tensor:
-        return sign(channel_centred(weight)) * per_channel(channel_mean_abs(weight), weight)
+        return sign(centre_channels(weight)) * per_channel(channel_mean_abs(weight), weight)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -30,7 +30,7 @@ class _CentredSign(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> Tensor:
         (weight,) = ctx.saved_tensors
-        return channel_centred(zero_outside_one(grad, channel_centred(weight)))
+        return centre_channels(zero_outside_one(grad, centre_channels(weight)))
 
 
 def centred_sign(weight: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def centred_sign(weight: Tensor) -> Tensor:
         \qquad
         \frac{\partial L}{\partial \bar w_{ij}} = \frac{\partial L}{\partial \hat w_{ij}} 1_{|\bar w_{ij}| \le 1}
 
-    and on to w through the centring (:func:`rebnn_mm.functional.channel_centred`). The factor is that of the uncentred
+    and on to w through the centring (:func:`rebnn_mm.functional.centre_channels`). The factor is that of the uncentred
     channel, has no gradient, and is left out of the weight's gradient.
 
     Args:
@@ -78,7 +78,7 @@ class BiBERTWeight(SignWeight):
 
     def latent(self, weight: Tensor) -> Tensor:
         """The centred weight."""
-        return channel_centred(weight)
+        return centre_channels(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
         return centred_sign(weight)

@@ -154,13 +154,13 @@ class BinaryPair(nn.Module):
         quantizer = layer.weight_quantizer
         if type(quantizer) is not BWNWeight:
             raise RebnnError(
-                f'{layer.described()}: ternary weight splitting needs weight=dict(type="BWNWeight"), not '
+                f'{layer.describe()}: ternary weight splitting needs weight=dict(type="BWNWeight"), not '
                 f'{type(quantizer).__name__}.'
             )
         try:
             halves = split_ternary(layer.weight, quantizer.per)
         except ValueError as error:
-            raise RebnnError(f'{layer.described()}: {error}') from error
+            raise RebnnError(f'{layer.describe()}: {error}') from error
         second = deepcopy(layer)
         for half, weight in zip((layer, second), halves, strict=True):
             half.weight.copy_(weight)

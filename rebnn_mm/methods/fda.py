@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from ..errors import RebnnError
 from ..functional import channel_mean_abs, is_pair, per_channel, sign
-from ..functional.native import without_autocast
+from ..functional.native import disable_autocast
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, SignWeight
 
@@ -114,7 +114,7 @@ def noise_factor(done: float) -> float:
     return 0.05 * (1 + math.cos(math.pi * done))
 
 
-def _checked_terms(owner: str, terms: tuple[int, int]) -> tuple[int, int]:
+def _check_terms(owner: str, terms: tuple[int, int]) -> tuple[int, int]:
     if not is_pair(terms) or not 0 <= terms[0] <= terms[1]:
         raise RebnnError(f'{owner}: terms={terms!r} must be (first, last) with 0 <= first <= last')
     return terms
@@ -208,7 +208,7 @@ class FDAWeight(SignWeight):
 
     def __init__(self, weight_shape: tuple[int, ...], terms: tuple[int, int] = TERMS) -> None:
         super().__init__(weight_shape)
-        self.terms = _checked_terms('FDAWeight', terms)
+        self.terms = _check_terms('FDAWeight', terms)
         self.noise = NoiseAdaptation(math.prod(weight_shape[1:]))
         self.register_buffer('highest', torch.tensor(float(terms[0])))
         self.highest: Tensor
@@ -217,7 +217,7 @@ class FDAWeight(SignWeight):
         """The binarised weight, in training with noise, of the latent weight's shape."""
         codes = sign_fourier(weight, self.highest)
         if self.training:
-            with without_autocast(weight):
+            with disable_autocast(weight):
                 codes = codes + self.noise(weight.flatten(1)).view_as(weight)
         return codes * per_channel(channel_mean_abs(weight.detach()), weight)
 
@@ -268,7 +268,7 @@ class FDASign(ActivationQuantizer):
         self, channels: int, channel_dim: int = 1, shift: str | None = None, terms: tuple[int, int] = TERMS
     ) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.terms = _checked_terms('FDASign', terms)
+        self.terms = _check_terms('FDASign', terms)
         self.noise = NoiseAdaptation(channels)
         self.register_buffer('highest', torch.tensor(float(terms[0])))
         self.highest: Tensor

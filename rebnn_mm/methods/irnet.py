@@ -10,10 +10,10 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ..functional import (
-    channel_centred,
+    centre_channels,
     channel_dims,
     channel_mean_abs,
-    checked_sharpness,
+    check_sharpness,
     per_channel,
     sharpness_at,
     sign_tanh,
@@ -43,7 +43,7 @@ def libra(weight: Tensor) -> Tensor:
         tensor([[-1.,  0.,  1.],
                 [ 0.,  0.,  0.]])
     """
-    centred = channel_centred(weight.to(torch.promote_types(weight.dtype, torch.float32)))
+    centred = centre_channels(weight.to(torch.promote_types(weight.dtype, torch.float32)))
     squares = centred.square().sum(dim=channel_dims(weight), keepdim=True) / max(weight[0].numel() - 1, 1)
     return (centred * squares.clamp(min=torch.finfo(centred.dtype).tiny).rsqrt()).to(weight.dtype)
 
@@ -101,13 +101,13 @@ class IRNetWeight(SignWeight):
 
     def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = T_RANGE) -> None:
         super().__init__(weight_shape)
-        self.t_range = checked_sharpness('IRNetWeight', t)
+        self.t_range = check_sharpness('IRNetWeight', t)
         self.register_buffer('sharpness', torch.tensor(float(t[0])))
         self.sharpness: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
         """The centred weight."""
-        return channel_centred(weight)
+        return centre_channels(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
         v = libra(weight)
@@ -153,7 +153,7 @@ class IRNetSign(ActivationQuantizer):
         self, channels: int, channel_dim: int = 1, shift: str | None = None, t: tuple[float, float] = T_RANGE
     ) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.t_range = checked_sharpness('IRNetSign', t)
+        self.t_range = check_sharpness('IRNetSign', t)
         self.register_buffer('sharpness', torch.tensor(float(t[0])))
         self.sharpness: Tensor
 

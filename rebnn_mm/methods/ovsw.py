@@ -12,7 +12,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import channel_dims, channel_mean_abs, sign_approx, sign_identity, standardised
+from ..functional import channel_dims, channel_mean_abs, sign_approx, sign_identity, standardise
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, SignWeight
 
@@ -22,7 +22,7 @@ LEAST_GRADIENT, LEAST_WEIGHT = 1e-6, 1e-3
 """Norms of a filter count as at least that, as in the released code."""
 
 
-def scaled_up_(grad: Tensor, weight: Tensor, ratio: float) -> Tensor:
+def scale_up_(grad: Tensor, weight: Tensor, ratio: float) -> Tensor:
     r"""Make the gradient of a filter larger, in place, where it is small beside the filter.
 
     .. math:: g_i \leftarrow g_i \max\left(1, \lambda \frac{\|w_i\|}{\|g_i\|}\right)
@@ -35,7 +35,7 @@ def scaled_up_(grad: Tensor, weight: Tensor, ratio: float) -> Tensor:
     Source: Xiang et al. 2024 (OvSW), adaptive gradient scaling.
 
     Example:
-        >>> scaled_up_(torch.tensor([[.3, .4], [3., 4.]]), torch.tensor([[6., 8.], [6., 8.]]), ratio=0.1)
+        >>> scale_up_(torch.tensor([[.3, .4], [3., 4.]]), torch.tensor([[6., 8.], [6., 8.]]), ratio=0.1)
         tensor([[0.6000, 0.8000],
                 [3.0000, 4.0000]])
     """
@@ -58,7 +58,7 @@ class OvSWWeight(SignWeight):
     Before each step, on the gradient as the optimizer is about to use it (accumulated, reduced over processes,
     unscaled and clipped; weight decay comes after):
 
-    1. AGS, :func:`scaled_up_`;
+    1. AGS, :func:`scale_up_`;
     2. SAD: :math:`g \leftarrow g + \eta w` where :math:`f < \epsilon`.
 
     After each step :math:`f \leftarrow m f + (1 - m) \cdot 1[\text{sign changed}]`. What 1 and 2 add is not clipped.
@@ -115,7 +115,7 @@ class OvSWWeight(SignWeight):
     def before_step(self, weight: Tensor) -> None:
         """Scale up the gradient of slow filters, and draw silent weights towards 0."""
         assert weight.grad is not None
-        scaled_up_(weight.grad, weight, self.ratio)
+        scale_up_(weight.grad, weight, self.ratio)
         weight.grad.add_(weight * (self.flips < self.silent), alpha=self.decay)
         self._negative = weight < 0
 
@@ -128,7 +128,7 @@ class OvSWWeight(SignWeight):
 
     @torch.no_grad()
     def scale(self, weight: Tensor) -> Tensor:
-        return channel_mean_abs(standardised(weight, channel_dims(weight), EPS)).to(weight.dtype)
+        return channel_mean_abs(standardise(weight, channel_dims(weight), EPS)).to(weight.dtype)
 
     def extra_repr(self) -> str:
         return f'ratio={self.ratio}, decay={self.decay}, silent={self.silent}, momentum={self.momentum}'

@@ -14,13 +14,13 @@ from torch.autograd.function import once_differentiable
 from ..errors import RebnnError
 from ..functional import (
     channel_dims,
-    checked_sharpness,
+    check_sharpness,
     per_channel,
     sharpness_at,
     sign,
-    standardised,
+    standardise,
 )
-from ..functional.native import without_autocast
+from ..functional.native import disable_autocast
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, LearnedScaleWeight
 
@@ -110,7 +110,7 @@ def random_rotation(size: int) -> Tensor:
     return q * sign(r.diagonal())
 
 
-def rotated(filters: Tensor, left: Tensor, right: Tensor) -> Tensor:
+def rotate(filters: Tensor, left: Tensor, right: Tensor) -> Tensor:
     r"""Rotate every filter from both sides, :math:`R_1^T X_i R_2`.
 
     Autocast does not reach it: in half precision filters would change signs.
@@ -124,16 +124,16 @@ def rotated(filters: Tensor, left: Tensor, right: Tensor) -> Tensor:
 
     Example:
         >>> quarter_turn = torch.tensor([[0., 1.], [-1., 0.]])
-        >>> rotated(torch.tensor([[[1., 2.], [3., 4.]]]), quarter_turn, torch.eye(2))
+        >>> rotate(torch.tensor([[[1., 2.], [3., 4.]]]), quarter_turn, torch.eye(2))
         tensor([[[-3., -4.],
                  [ 1.,  2.]]])
     """
-    with without_autocast(filters):
+    with disable_autocast(filters):
         return left.T @ (filters @ right)
 
 
 @torch.no_grad()
-def refined_rotation(filters: Tensor, left: Tensor, right: Tensor, rounds: int = 3) -> tuple[Tensor, Tensor]:
+def refine_rotation(filters: Tensor, left: Tensor, right: Tensor, rounds: int = 3) -> tuple[Tensor, Tensor]:
     r"""Turn the rotation so that rotated filters come nearer to their signs.
 
     It climbs
@@ -164,13 +164,13 @@ def refined_rotation(filters: Tensor, left: Tensor, right: Tensor, rounds: int =
 
     Example:
         >>> x = torch.tensor([[[2., 0.]]])
-        >>> left, right = refined_rotation(x, torch.eye(1), torch.eye(2))
-        >>> rotated(x, left, right)
+        >>> left, right = refine_rotation(x, torch.eye(1), torch.eye(2))
+        >>> rotate(x, left, right)
         tensor([[[1.4142, 1.4142]]])
     """
-    with without_autocast(filters):
+    with disable_autocast(filters):
         for _ in range(rounds):
-            codes = sign(rotated(filters, left, right))
+            codes = sign(rotate(filters, left, right))
             left = _nearest_rotation(torch.einsum('iab,icb->ac', filters @ right, codes))
             right = _nearest_rotation(torch.einsum('iab,iac->bc', filters, left @ codes))
     return left, right
@@ -193,7 +193,7 @@ class RBNNWeight(LearnedScaleWeight):
     Every filter is folded into a matrix for the rotation (:func:`rotation_sides`). The sign's derivative is
     :func:`sign_triangle` at the rotated weight; all the rest has its true gradient, with R1 and R2 as constants.
     :class:`rebnn_mm.engine.BinaryHook` sharpens the triangle during training and, before every epoch, turns R1 and R2
-    so that the rotated filters come nearer to their signs (:func:`refined_rotation`).
+    so that the rotated filters come nearer to their signs (:func:`refine_rotation`).
 
     The released code takes :math:`R_1^T v R_2` for a constant, too, which leaves v the share
     :math:`1 - |\sin \theta|` of the gradient: nothing at the start.
@@ -229,7 +229,7 @@ class RBNNWeight(LearnedScaleWeight):
 
     def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = T_RANGE) -> None:
         super().__init__(weight_shape)
-        self.t_range = checked_sharpness('RBNNWeight', t)
+        self.t_range = check_sharpness('RBNNWeight', t)
         self.sides = rotation_sides(math.prod(weight_shape[1:]))
         self.theta = nn.Parameter(torch.full((weight_shape[0],), math.pi / 2))
         self.register_buffer('left', random_rotation(self.sides[0]))
@@ -241,10 +241,10 @@ class RBNNWeight(LearnedScaleWeight):
 
     def latent(self, weight: Tensor) -> Tensor:
         """The rotated weight."""
-        return self._partly_rotated(weight)
+        return self._rotate_partly(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
-        return sign_triangle(self._partly_rotated(weight), self.sharpness) * per_channel(self.alpha, weight)
+        return sign_triangle(self._rotate_partly(weight), self.sharpness) * per_channel(self.alpha, weight)
 
     def set_progress(self, done: float) -> None:
         """Sharpen the estimator."""
@@ -258,17 +258,17 @@ class RBNNWeight(LearnedScaleWeight):
                 f'RBNNWeight: the latent weight of shape {self.weight_shape} holds NaN or infinite values, so no '
                 'rotation fits it. Training has diverged; lower the learning rate.'
             )
-        filters = self._folded(standardised(weight, channel_dims(weight)))
-        left, right = refined_rotation(filters, self.left.to(filters), self.right.to(filters))
+        filters = self._fold(standardise(weight, channel_dims(weight)))
+        left, right = refine_rotation(filters, self.left.to(filters), self.right.to(filters))
         self.left.copy_(left)
         self.right.copy_(right)
 
-    def _folded(self, weight: Tensor) -> Tensor:
+    def _fold(self, weight: Tensor) -> Tensor:
         return weight.reshape(-1, *self.sides)
 
-    def _partly_rotated(self, weight: Tensor) -> Tensor:
-        v = standardised(weight, channel_dims(weight))
-        turned = rotated(self._folded(v), self.left.to(v), self.right.to(v)).view_as(v)
+    def _rotate_partly(self, weight: Tensor) -> Tensor:
+        v = standardise(weight, channel_dims(weight))
+        turned = rotate(self._fold(v), self.left.to(v), self.right.to(v)).view_as(v)
         return torch.lerp(v, turned, per_channel(self.theta.sin().abs(), v).to(v)).to(weight.dtype)
 
     def extra_repr(self) -> str:
@@ -313,13 +313,13 @@ class RBNNSign(ActivationQuantizer):
         self, channels: int, channel_dim: int = 1, shift: str | None = None, t: tuple[float, float] = T_RANGE
     ) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.t_range = checked_sharpness('RBNNSign', t)
+        self.t_range = check_sharpness('RBNNSign', t)
         self.register_buffer('sharpness', torch.tensor(max(float(t[0]), 1.0)))
         self.sharpness: Tensor
 
     def quantize(self, x: Tensor) -> Tensor:
         """Binarise x of shape (N, C, ...) or (C, H, W) or, with channel_dim -1, (..., C)."""
-        return sign_triangle(standardised(x, self.sample_dims(x), EPS), self.sharpness).to(x.dtype)
+        return sign_triangle(standardise(x, self.sample_dims(x), EPS), self.sharpness).to(x.dtype)
 
     def set_progress(self, done: float) -> None:
         """Sharpen the estimator."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
-from ..functional import channel_centred, channel_dims, channel_mean_abs, is_pair, per_channel, sign, sign_identity
+from ..functional import centre_channels, channel_dims, channel_mean_abs, is_pair, per_channel, sign, sign_identity
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.base import SHORTCUT_NAMES
 from ..quantizers import LearnedScaleWeight
@@ -108,7 +108,7 @@ class ReBNNWeight(LearnedScaleWeight):
             at the mean of \|w\|.
         center: None, or ``'row'``: the mean of each channel is taken off w before all of the above, and the whole of
             :math:`\delta_w` is carried to the latent weight through that subtraction
-            (:func:`rebnn_mm.functional.channel_centred`). The paper does not centre its convolutions; for BERT it
+            (:func:`rebnn_mm.functional.centre_channels`). The paper does not centre its convolutions; for BERT it
             takes the set-up of BiBERT, which does. alpha starts at the mean of \|w\| of the uncentred channel, as
             there.
 
@@ -146,7 +146,7 @@ class ReBNNWeight(LearnedScaleWeight):
         if center and variant == 'official':
             raise RebnnError("ReBNN: variant='official' is the released code, which does not centre; use center=None")
         self.center = center
-        self.gamma_mode, self.gamma_bounds = _checked_gamma(gamma, gamma_bounds, variant)
+        self.gamma_mode, self.gamma_bounds = _check_gamma(gamma, gamma_bounds, variant)
         if max_share is not None and not (_is_number(max_share) and max_share > 0):
             raise RebnnError(f'ReBNN: max_share={max_share!r} must be above 0, such as 0.01, or None for no limit')
         self.max_share = max_share if isinstance(self.gamma_mode, str) else None
@@ -160,7 +160,7 @@ class ReBNNWeight(LearnedScaleWeight):
     def latent(self, weight: Tensor) -> Tensor:
         """The latent weight, centred if it is to be."""
         # The centring of the gradient belongs to the optimizer's step, as the mask does.
-        return weight if self.center is None else channel_centred(weight, through=False)
+        return weight if self.center is None else centre_channels(weight, through=False)
 
     def signs(self, latent: Tensor) -> Tensor:
         return sign_identity(latent)
@@ -200,7 +200,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _checked_gamma(
+def _check_gamma(
     gamma: str | float, bounds: tuple[float, float] | None, variant: str
 ) -> tuple[str | float, tuple[float, float] | None]:
     if variant not in ('paper', 'official'):

@@ -43,7 +43,7 @@ class _RectifiedSign(torch.autograd.Function):
         return grad * (weight.abs() <= bound), None
 
 
-def laplace_standardised(weight: Tensor) -> Tensor:
+def standardise_laplace(weight: Tensor) -> Tensor:
     r"""Centre each channel and bring it to the standard deviation :math:`2 \sqrt 2`.
 
     .. math:: v_{ij} = 2 \sqrt 2 \, \frac{w_{ij} - \bar w_i}{\sqrt{var(w_i) + 10^{-5}}}
@@ -56,7 +56,7 @@ def laplace_standardised(weight: Tensor) -> Tensor:
     Source: Xu et al. 2021 (ReCU), weight standardization, with the released code's epsilon.
 
     Example:
-        >>> laplace_standardised(torch.tensor([[1., 3.]]))
+        >>> standardise_laplace(torch.tensor([[1., 3.]]))
         tensor([[-2.8284,  2.8284]])
     """
     dims = channel_dims(weight)
@@ -118,7 +118,7 @@ class ReCUWeight(LearnedScaleWeight):
     .. math::
         \hat w = \alpha \circ sign(clamp(v, -Q_\tau, Q_\tau)), \quad v = 2 \sqrt 2 \, \frac{w - \bar w}{std(w)}
 
-    Forward and backward are :func:`laplace_standardised` and :func:`rectified_sign`; tau follows :func:`recu_tau`,
+    Forward and backward are :func:`standardise_laplace` and :func:`rectified_sign`; tau follows :func:`recu_tau`,
     driven by :class:`rebnn_mm.engine.BinaryHook`.
 
     Args:
@@ -156,7 +156,7 @@ class ReCUWeight(LearnedScaleWeight):
         return weight - weight.mean(dim=channel_dims(weight), keepdim=True)
 
     def forward(self, weight: Tensor) -> Tensor:
-        return rectified_sign(laplace_standardised(weight), self.tau) * per_channel(self.alpha, weight)
+        return rectified_sign(standardise_laplace(weight), self.tau) * per_channel(self.alpha, weight)
 
     def set_progress(self, done: float) -> None:
         """Move tau along its schedule."""

@@ -96,7 +96,7 @@ def reste_power(done: float, end: float = END) -> float:
     return 1 + (end - 1) * (1 - math.cos(math.pi * done / 2))
 
 
-def _checked_end(owner: str, end: float) -> float:
+def _check_end(owner: str, end: float) -> float:
     if not 1 <= end < math.inf:
         raise RebnnError(
             f'{owner}: end={end!r} must be a number of at least 1, where the estimator is straight-through'
@@ -137,7 +137,7 @@ class ReSTEWeight(SignWeight):
 
     def __init__(self, weight_shape: tuple[int, ...], end: float = END) -> None:
         super().__init__(weight_shape)
-        self.end = _checked_end('ReSTEWeight', end)
+        self.end = _check_end('ReSTEWeight', end)
         self.register_buffer('power', torch.tensor(1.0))
         self.power: Tensor
 
@@ -179,7 +179,7 @@ class ReSTESign(ActivationQuantizer):
 
     def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None, end: float = END) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.end = _checked_end('ReSTESign', end)
+        self.end = _check_end('ReSTESign', end)
         self.register_buffer('power', torch.tensor(1.0))
         self.power: Tensor
 

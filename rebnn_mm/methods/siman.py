@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from ..errors import RebnnError
 from ..functional import (
-    channel_centred,
+    centre_channels,
     channel_dims,
     per_channel,
     sign,
     sign_approx,
-    standardised,
+    standardise,
 )
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, LearnedScaleWeight
@@ -42,14 +42,14 @@ def above_median(weight: Tensor) -> Tensor:
         >>> above_median(torch.tensor([[-6., -1., 2., 5.]]))
         tensor([[ 2.5000, -2.5000, -1.5000,  1.5000]])
     """
-    size = channel_centred(weight).abs()
+    size = centre_channels(weight).abs()
     flat = size.flatten(1)
     # torch.median gives the lower of the two in the middle.
     median = (flat.median(dim=1).values - (-flat).median(dim=1).values) / 2
     return size - per_channel(median, size)
 
 
-def clamped_magnitudes(weight: Tensor, percent: Tensor) -> Tensor:
+def clamp_magnitudes(weight: Tensor, percent: Tensor) -> Tensor:
     r"""Centre each channel and clamp magnitudes between two percentiles of the layer, keeping signs.
 
     .. math::
@@ -62,10 +62,10 @@ def clamped_magnitudes(weight: Tensor, percent: Tensor) -> Tensor:
     Source: Lin et al. 2022 (SiMaN), released code.
 
     Example:
-        >>> clamped_magnitudes(torch.tensor([[-4., -2., 1., 5.]]), torch.tensor(50 / 3))
+        >>> clamp_magnitudes(torch.tensor([[-4., -2., 1., 5.]]), torch.tensor(50 / 3))
         tensor([[-4.0000, -2.0000,  1.5000,  4.5000]])
     """
-    centred = channel_centred(weight)
+    centred = centre_channels(weight)
     size = centred.abs()
     ordered = size.flatten().sort().values
     place = percent.to(ordered) / 100 * (ordered.numel() - 1)
@@ -92,7 +92,7 @@ class SiMaNWeight(LearnedScaleWeight):
 
     Args:
         percent: first value of the percentile below which, and as far from the other end above which, magnitudes are
-            clamped after every step (:func:`clamped_magnitudes`); it falls evenly to 0 during training.
+            clamped after every step (:func:`clamp_magnitudes`); it falls evenly to 0 during training.
 
     Attributes:
         alpha (Parameter): scaling factor, shape (C_out,); starts at the mean of \|w\| of each channel.
@@ -124,7 +124,7 @@ class SiMaNWeight(LearnedScaleWeight):
         return above_median(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
-        size = standardised(weight, channel_dims(weight), EPS).abs()
+        size = standardise(weight, channel_dims(weight), EPS).abs()
         codes = sign(self.latent(weight.detach())) + (size - size.detach())
         return codes.to(weight.dtype) * per_channel(self.alpha, weight)
 
@@ -134,7 +134,7 @@ class SiMaNWeight(LearnedScaleWeight):
 
     def constrain(self, weight: Tensor) -> None:
         """Centre each channel and clamp magnitudes between the percentiles."""
-        weight.copy_(clamped_magnitudes(weight, self.percent))
+        weight.copy_(clamp_magnitudes(weight, self.percent))
 
     def extra_repr(self) -> str:
         return f'percent={self.first_percent}'
@@ -165,7 +165,7 @@ class SiMaNSign(ActivationQuantizer):
 
     def quantize(self, x: Tensor) -> Tensor:
         """Binarise x of shape (N, C, ...) or (C, H, W) or, with channel_dim -1, (..., C)."""
-        return sign_approx(standardised(x, self.sample_dims(x), EPS)).to(x.dtype)
+        return sign_approx(standardise(x, self.sample_dims(x), EPS)).to(x.dtype)
 
 
 @MODELS.register_module()

@@ -62,7 +62,7 @@ def xnor_weight(weight: Tensor) -> Tensor:
     return _XNORWeight.apply(weight)
 
 
-def centred_and_clamped_(weight: Tensor) -> Tensor:
+def centre_and_clamp_(weight: Tensor) -> Tensor:
     r"""Subtract, in place, the mean over the input channels and clamp to [-1, 1].
 
     .. math:: w \leftarrow clamp\left(w - \frac{1}{C} \sum_c w_{\cdot c}, -1, 1\right)
@@ -75,7 +75,7 @@ def centred_and_clamped_(weight: Tensor) -> Tensor:
     Source: the released code of Rastegari et al. 2016.
 
     Example:
-        >>> centred_and_clamped_(torch.tensor([[0.5, -4.5]]))
+        >>> centre_and_clamp_(torch.tensor([[0.5, -4.5]]))
         tensor([[ 1., -1.]])
     """
     if weight.shape[1] > 1:
@@ -87,7 +87,7 @@ def centred_and_clamped_(weight: Tensor) -> Tensor:
 class XNORWeight(SignWeight):
     r"""Sign times the channel's mean magnitude, of weights that are centred and clamped after every step.
 
-    Forward and backward are :func:`xnor_weight`; the latent weight is then put through :func:`centred_and_clamped_`.
+    Forward and backward are :func:`xnor_weight`; the latent weight is then put through :func:`centre_and_clamp_`.
     The paper's map of activation scales (K) is left out, as in the released code.
 
     Source: Rastegari et al. 2016 (XNOR-Net).
@@ -111,7 +111,7 @@ class XNORWeight(SignWeight):
 
     def constrain(self, weight: Tensor) -> None:
         """Centre over the input channels and clamp to [-1, 1]."""
-        centred_and_clamped_(weight)
+        centre_and_clamp_(weight)
 
 
 @MODELS.register_module()

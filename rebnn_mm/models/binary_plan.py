@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_leaves
 from ..errors import RebnnError, did_you_mean
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.naming import name_matches
-from ..registry import registered_class
+from ..registry import find_class
 from ..utils.options import check_options
 from .data_flow import CannotCopy, DataFlow
 
@@ -207,7 +207,7 @@ def check_layer(key: str, options: Config, base: type[BinaryLayer]) -> type[Bina
     Raises:
         ValueError: there is no such layer, or it has no such option.
     """
-    cls = registered_class(options.get('type'), base, f'binarize: {key}={options.get("type")!r} is no such layer.')
+    cls = find_class(options.get('type'), base, f'binarize: {key}={options.get("type")!r} is no such layer.')
     check_options(f'binarize: {key} of type {cls.__name__}', [name for name in options if name != 'type'], cls, base)
     return cls
 

@@ -88,7 +88,7 @@ def binarize(
         old = model.get_submodule(row.name)
         config = conv if isinstance(old, nn.Conv2d) else linear
         if config is not None and row.real_because != NOT_CALLED and not why_impossible(model, old):
-            new[row.name] = _built(old, {**config, **_overridden(row.name, overrides)})
+            new[row.name] = _build_layer(old, {**config, **_overridden(row.name, overrides)})
             take_over(old, new[row.name])
     # All of them are ready, so a layer that cannot be read leaves no model half replaced.
     for row in plan:
@@ -197,7 +197,7 @@ def _overridden(name: str, overrides: Mapping[str, Config]) -> dict[str, Any]:
     return options
 
 
-def _built(old: nn.Module, config: Config) -> BinaryLayer:
+def _build_layer(old: nn.Module, config: Config) -> BinaryLayer:
     options = {key: value for key, value in config.items() if key != 'type'}
     sizes: dict[str, Any] = dict(bias=old.bias is not None)
     # A layer's own rules and names of shortcuts have been decided already.

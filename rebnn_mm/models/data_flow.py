@@ -205,7 +205,7 @@ class DataFlow:
         forward: Callable[[nn.Module], Any],
         images: Iterable[Tensor],
     ) -> None:
-        model = _copied(model).eval()
+        model = _copy_model(model).eval()
         watched = {model.get_submodule(name): name for name in layers}
         self.inputs: dict[str, list[Node]] = {name: [] for name in watched.values()}
         self.outputs: dict[str, list[Node]] = {name: [] for name in watched.values()}
@@ -216,7 +216,7 @@ class DataFlow:
         for image in images:
             recorder.note([image], Node('input'))
         for module in model.modules():
-            called = partial(self._called, recorder, watched.get(module, ''))
+            called = partial(self._note_call, recorder, watched.get(module, ''))
             module.register_forward_hook(called, with_kwargs=True)
         fast_attention = torch.backends.mha.get_fastpath_enabled()
         torch.backends.mha.set_fastpath_enabled(False)  # it calls no layer
@@ -226,8 +226,10 @@ class DataFlow:
         finally:
             torch.backends.mha.set_fastpath_enabled(fast_attention)
 
-    def _called(self, recorder: _Recorder, name: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        seen = recorder.known(args, kwargs)
+    def _note_call(
+        self, recorder: _Recorder, name: str, module: nn.Module, args: Any, kwargs: Any, output: Any
+    ) -> None:
+        seen = recorder.find_known(args, kwargs)
         before = seen[:1]
         if isinstance(module, EncoderAttention):  # its signs are functions that PyTorch does not show
             recorder.note(tree_leaves(output), Node('scaled_dot_product_attention', seen))
@@ -238,7 +240,7 @@ class DataFlow:
             recorder.note(tree_leaves(output), node)
         else:
             # A function that PyTorch does not show, such as mmcv's RoIAlign: its first input counts.
-            recorder.note(recorder.unknown(output), Node('view', before))
+            recorder.note(recorder.find_unknown(output), Node('view', before))
 
     def was_called(self, name: str) -> bool:
         """Whether the forward pass used the layer."""
@@ -260,13 +262,13 @@ class DataFlow:
         if name not in self._convs_of_one_pixel:
             return False
         start, own = self._before(name, PASSING), self.outputs[name]
-        return any(_made_by_layers(other, start, own) for other in self._added_to(name, STRAIGHT | NORM))
+        return any(_made_by_layers(other, start, own) for other in self._find_added(name, STRAIGHT | NORM))
 
     def has_shortcut(self, name: str) -> bool:
         """Whether the layer's output is added to its input, or to what a shortcut makes of that."""
         along = PASSING | NORM | ACTIVATION
         start = self._before(name, along)
-        for other in self._added_to(name, along):
+        for other in self._find_added(name, along):
             behind = _walk([other], lambda node: node.parents if node.kind in along else [])
             shortcuts = {node.layer for node in behind if node.layer and self.is_shortcut(node.layer)}
             if behind & start or any(self._before(shortcut, along) & start for shortcut in shortcuts):
@@ -287,28 +289,28 @@ class DataFlow:
         start = [node for made in self.outputs[name] for node in made.children]
         return _walk(start, lambda node: node.children if node.kind in along else [])
 
-    def _added_to(self, name: str, along: set[str]) -> list[Node]:
+    def _find_added(self, name: str, along: set[str]) -> list[Node]:
         """Find what is added to the layer's output, directly or after functions of these kinds."""
         seen = self._behind(name, along)
         own = seen | set(self.outputs[name])
         return [parent for node in seen if node.kind in ADD for parent in node.parents if parent not in own]
 
 
-def _copied(model: nn.Module) -> nn.Module:
+def _copy_model(model: nn.Module) -> nn.Module:
     # What a hook of weight_norm or of pruning has computed cannot be copied with its graph, and is computed again.
     values = [value for module in model.modules() for value in vars(module).values() if isinstance(value, Tensor)]
     memo = {id(value): value.detach().clone() for value in values}
     try:
         return copy.deepcopy(model, memo)
     except Exception as error:
-        name, kind = _first_uncopied(model)
+        name, kind = _find_uncopied(model)
         raise CannotCopy(
             f'binarize: {type(model).__name__} cannot be copied, and a copy is what it is run on: {name!r} ({kind}) '
             f'fails with {type(error).__name__}: {error}.'
         ) from error
 
 
-def _first_uncopied(model: nn.Module) -> tuple[str, str]:
+def _find_uncopied(model: nn.Module) -> tuple[str, str]:
     """Name and class of the innermost module that cannot be copied, the first of them."""
     found = ('', type(model).__name__)
     for name, module in model.named_modules():
@@ -336,11 +338,11 @@ class _Recorder(TorchFunctionMode):
                 self._nodes[id(tensor)] = node
                 self._alive.append(tensor)
 
-    def known(self, *values: Any) -> list[Node]:
+    def find_known(self, *values: Any) -> list[Node]:
         found = [self._nodes.get(id(value)) for value in tree_leaves(values) if isinstance(value, Tensor)]
         return list(dict.fromkeys(node for node in found if node is not None))
 
-    def unknown(self, value: Any) -> list[Tensor]:
+    def find_unknown(self, value: Any) -> list[Tensor]:
         return [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor) and id(leaf) not in self._nodes]
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -351,7 +353,7 @@ class _Recorder(TorchFunctionMode):
             kind = 'relu6'  # as torch.nn.ReLU6 calls it
         if isinstance(out, Tensor) and out.dtype == torch.bool:
             kind = MASK
-        parents = self.known(args, kwargs)
+        parents = self.find_known(args, kwargs)
         if parents and not kind.startswith('new') and not kind.endswith('like'):
             self.note([args[0]] if kind == 'setitem' else tree_leaves(out), Node(kind, parents))
         return out

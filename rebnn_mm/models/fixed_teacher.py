@@ -59,14 +59,14 @@ class Calls(dict[str, list[Call]]):
 
 
 @contextmanager
-def noted_calls(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
+def note_calls(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
     """Note the calls of modules and methods of a model, by their dotted names.
 
     Hooks would be overlooked by a module that is compiled, and called again where a block is computed again.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
-        >>> with noted_calls(model, ['0']) as calls:
+        >>> with note_calls(model, ['0']) as calls:
         ...     y = model(torch.ones(1, 2))
         >>> calls['0'][0].result.shape
         torch.Size([1, 3])

@@ -140,14 +140,14 @@ def check_writable(path: str | Path, *, inputs: Iterable[str | Path | None] = ()
         raise RebnnError('it may not be overwritten.', where, 'Name another one.')
 
 
-def given_command(argv: Sequence[str] | None = None) -> str:
+def quote_command(argv: Sequence[str] | None = None) -> str:
     """The command as it was given, for those who want to repeat it.
 
     Args:
         argv: its words; default: ``sys.argv``.
 
     Example:
-        >>> given_command(['rebnn choose', 'my config.py']), given_command(['tools/export.py', 'mine.py'])
+        >>> quote_command(['rebnn choose', 'my config.py']), quote_command(['tools/export.py', 'mine.py'])
         ("rebnn choose 'my config.py'", 'python tools/export.py mine.py')
     """
     program, *arguments = sys.argv if argv is None else argv

@@ -29,7 +29,7 @@ FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR
 
 
 @contextmanager
-def explained(cfg: Config | None = None, output: str | Path | None = None) -> Iterator[None]:
+def user_errors(cfg: Config | None = None, output: str | Path | None = None) -> Iterator[None]:
     """Raise a :class:`RebnnError` for what the user can put right in the block; any other exception passes.
 
     That is a ``type`` that no registry has, an option that its class does not take or needs and does not get, a dict
@@ -45,7 +45,7 @@ def explained(cfg: Config | None = None, output: str | Path | None = None) -> It
 
     Example:
         >>> from mmengine.registry import HOOKS
-        >>> with explained(Config(dict(custom_hooks=[dict(type='EMAHok')]))):
+        >>> with user_errors(Config(dict(custom_hooks=[dict(type='EMAHok')]))):
         ...     HOOKS.build(dict(type='EMAHok'))
         Traceback (most recent call last):
             ...
@@ -74,7 +74,7 @@ def _mistake(text: str, cfg: Config) -> RebnnError | None:
             name = next(
                 (part['type'] for _, part in parts if 'type' in part and not _classes(part['type'], cfg)), None
             )
-        return None if name is None else _unregistered(name, kind or 'model', cfg)
+        return None if name is None else _explain_unregistered(name, kind or 'model', cfg)
     if 'must contain the key "type"' in text:
         untyped = [key for key, part in parts if 'type' not in part and (str(part) in text or key.endswith('_cfg'))]
         return RebnnError(f'{untyped[0]} has no type, which says what to build.') if untyped else None
@@ -91,7 +91,7 @@ def _mistake(text: str, cfg: Config) -> RebnnError | None:
     return None
 
 
-def _unregistered(name: str, kind: str, cfg: Config) -> RebnnError:
+def _explain_unregistered(name: str, kind: str, cfg: Config) -> RebnnError:
     key = next((key for key, value in _values(cfg) if value == name), 'type')
     names: list[str] = []
     for registry in _registries():

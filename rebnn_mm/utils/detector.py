@@ -15,7 +15,7 @@ from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.errors import RebnnError
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.config_file import read_config
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 
 Image = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -83,7 +83,7 @@ def load_detector(config: str | None, checkpoint: str, device: str | None = None
     check_device(device)
     # the inferencer has no folder for logs, and needs none
     warnings.filterwarnings('ignore', message='Failed to add .*VisBackend')
-    with explained(None if config is None else Config.fromfile(config)):
+    with user_errors(None if config is None else Config.fromfile(config)):
         inferencer = DetInferencer(config, checkpoint, device=device, show_progress=False)
     check_checkpoint(inferencer.model, checkpoint)
     return inferencer

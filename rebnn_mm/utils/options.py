@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..errors import RebnnError, did_you_mean
-from ..registry import registered_classes
+from ..registry import list_classes
 
 
 def check_options(
@@ -19,10 +19,10 @@ def check_options(
         where: what the options are given to, to begin the message with.
         names: names of the options.
         taker: the class or function that takes them.
-        family: as in :func:`unknown_options`.
+        family: as in :func:`find_unknown_options`.
 
     Raises:
-        RebnnError: one has no such parameter; see :func:`unknown_options`.
+        RebnnError: one has no such parameter; see :func:`find_unknown_options`.
 
     Example:
         >>> def paint(colour, width=1): ...
@@ -33,10 +33,10 @@ def check_options(
     known = parameters(taker)
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise unknown_options(where, unknown, taker, family)
+        raise find_unknown_options(where, unknown, taker, family)
 
 
-def unknown_options(
+def find_unknown_options(
     where: str, names: Iterable[str], taker: type | Callable[..., Any], family: type | None = None
 ) -> RebnnError:
     """The error for options that a class or function does not have.
@@ -54,12 +54,12 @@ def unknown_options(
     Example:
         >>> from rebnn_mm.layers import BinaryLinear
         >>> from rebnn_mm.methods import XNORLinear
-        >>> print(unknown_options('XNORLinear', ['gamma', 'variant'], XNORLinear, BinaryLinear))
+        >>> print(find_unknown_options('XNORLinear', ['gamma', 'variant'], XNORLinear, BinaryLinear))
         XNORLinear: no option gamma, variant (of ReBNNLinear); remove what is left of the other type or, where a base
         config sets it, add _delete_=True beside type='XNORLinear'.
     """
     names = list(names)
-    relatives: dict[str, type] = registered_classes(family) if family else {}
+    relatives: dict[str, type] = list_classes(family) if family else {}
     others = {name: parameters(cls) for name, cls in relatives.items()}
     left = [name for name in names if any(name in options for options in others.values())]
     if left:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rebnn_mm.errors import RebnnError
 
 
-def renewed(page: str, parts: Mapping[str, str]) -> str:
+def renew(page: str, parts: Mapping[str, str]) -> str:
     r"""A page with other text between its lines ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
 
     Args:
@@ -19,7 +19,7 @@ def renewed(page: str, parts: Mapping[str, str]) -> str:
 
     Example:
         >>> page = 'Files:\n<!-- begin choice -->\nold\n<!-- end choice -->\n'
-        >>> renewed(page, {'choice': 'new\n'}) == page.replace('old', 'new')
+        >>> renew(page, {'choice': 'new\n'}) == page.replace('old', 'new')
         True
     """
     for name, text in parts.items():

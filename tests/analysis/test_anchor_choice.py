@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rebnn_mm.analysis.anchor_choice import choose_anchors, equal_classes, fit_of, fitted_generator
+from rebnn_mm.analysis.anchor_choice import choose_anchors, describe_generator_change, equal_classes, fit_of
 
 
 def test_overlap_with_the_nearest_anchor_is_that_of_boxes_at_one_centre():
@@ -46,7 +46,7 @@ def test_a_rare_class_of_another_size_gets_its_anchors():
 def test_anchors_that_leave_more_boxes_uncovered_are_not_taken():
     """They overlap more with the many boxes, and the base's also cover the few large ones."""
     sides = np.concatenate([np.full((96, 2), 45.0), np.full((4, 2), 180.0)])
-    changes, old, new = fitted_generator(dict(scales=[33 / 16, 135 / 16], ratios=[1.0], strides=[16]), sides)
+    changes, old, new = describe_generator_change(dict(scales=[33 / 16, 135 / 16], ratios=[1.0], strides=[16]), sides)
     assert old.covered == 1 > choose_anchors(sides, 16).covered and choose_anchors(sides, 16).fit > old.fit
     assert new is old and not changes
 
@@ -54,5 +54,5 @@ def test_anchors_that_leave_more_boxes_uncovered_are_not_taken():
 def test_scales_of_a_pyramid_that_leave_more_boxes_uncovered_are_not_taken():
     sides = np.concatenate([np.full((90, 2), 40.0), np.full((10, 2), 15.0)])
     pyramid = dict(scales=[1.0], ratios=[1.0], strides=[18, 29])
-    _, old, new = fitted_generator(pyramid, sides)
+    _, old, new = describe_generator_change(pyramid, sides)
     assert old.covered == 1 and new.covered == 1

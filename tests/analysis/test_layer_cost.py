@@ -1,4 +1,4 @@
-from rebnn_mm.analysis.layer_cost import LayerCost, NetworkCost, slow_packed_layers
+from rebnn_mm.analysis.layer_cost import LayerCost, NetworkCost, find_slow_packed_layers
 
 REAL = LayerCost('real', 'Conv2d', weights=10, bias=2, macs=100, calls=1)
 ONE_BIT = LayerCost('one', 'ReBNNConv2d', 1, 1, weights=20, scales=4, vectors=5, macs=200, calls=1)
@@ -38,12 +38,12 @@ def test_binary_layers_of_narrow_groups_are_named():
     def of(name, channels, bits=1):
         return LayerCost(name, 'ReBNNConv2d', bits, bits, weights=9, group_channels=channels)
 
-    assert slow_packed_layers([REAL, ONE_BIT, of('wide', 32), of('real', 1, 32), of('whole', 0)]) == ''
-    text = slow_packed_layers([of('wide', 64), of('a', 16)])
+    assert find_slow_packed_layers([REAL, ONE_BIT, of('wide', 32), of('real', 1, 32), of('whole', 0)]) == ''
+    text = find_slow_packed_layers([of('wide', 64), of('a', 16)])
     assert (
         text.startswith('1 grouped binary layer is slower packed than real: a.') and 'sees 16 input channels' in text
     )
-    text = slow_packed_layers(
+    text = find_slow_packed_layers(
         [of(name, channels) for name, channels in zip('abcdef', (1, 1, 2, 1, 4, 1), strict=True)]
     )
     assert 'real: a, b, c, d and 2 more.' in text and 'sees 1 to 4 input channels' in text

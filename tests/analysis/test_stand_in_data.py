@@ -8,7 +8,7 @@ from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from torch.utils.data import DataLoader
 
-from rebnn_mm.analysis.stand_in_data import MadeUpTexts, OfLength, class_count, published_length, stand_in
+from rebnn_mm.analysis.stand_in_data import MadeUpTexts, OfLength, class_count, find_published_length, stand_in
 from rebnn_mm.datasets.cifar10 import whole_batch
 
 ROOT = Path(__file__).parents[2]
@@ -27,11 +27,11 @@ SAMPLE = ROOT / 'demo' / 'coco_sample'
     ],
 )
 def test_lengths_of_data_sets_that_everybody_knows(config, length):
-    assert published_length(Config.fromfile(ROOT / 'configs' / config))[0] == length
+    assert find_published_length(Config.fromfile(ROOT / 'configs' / config))[0] == length
 
 
 def test_others_are_unknown():
-    assert published_length(Config.fromfile(ROOT / 'configs/bccd/faster_rcnn_r18_rebnn_bccd.py')) is None
+    assert find_published_length(Config.fromfile(ROOT / 'configs/bccd/faster_rcnn_r18_rebnn_bccd.py')) is None
 
 
 def test_another_length_repeats_or_cuts():

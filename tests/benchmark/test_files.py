@@ -7,7 +7,7 @@ import pytest
 from rebnn_mm.benchmark import files
 from rebnn_mm.benchmark.files import ModelFiles
 from rebnn_mm.benchmark.networks import NETWORKS, Network
-from rebnn_mm.benchmark.timing import noise_feeds, timed_session
+from rebnn_mm.benchmark.timing import noise_feeds, open_timed
 from rebnn_mm.utils.config_file import get_config_dir
 
 CONFIG = """
@@ -51,7 +51,7 @@ def test_five_files_of_one_network(made):
     operators = {node.op_type for node in onnx.load(paths['mixed']).graph.node}
     assert {'RealStem', 'QuantizeLinear'} <= operators
     for kind, path in paths.items():
-        session = timed_session(path, kind in ('packed', 'fast', 'mixed'), 1)
+        session = open_timed(path, kind in ('packed', 'fast', 'mixed'), 1)
         (scores,) = session.run(None, noise_feeds(session, (32, 32)))
         assert scores.shape == (1, 10) and abs(scores.sum() - 1) < 0.02  # the int8 network rounds them to 1/256
 
@@ -64,7 +64,7 @@ def test_they_are_made_once(made, folder, network):
 
 
 def test_other_contents_get_another_name(folder, monkeypatch):
-    kept = ModelFiles(folder)._kept
+    kept = ModelFiles(folder)._make_once
     first = kept('n', 'k', ['one'], lambda: b'1')
     assert kept('n', 'k', ['two'], lambda: b'2') != first
     monkeypatch.setattr(files, '_sources', lambda: 'changed')
@@ -77,7 +77,7 @@ def test_what_is_interrupted_leaves_nothing(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ModelFiles(tmp_path)._kept('n', 'k', [], stopped)
+        ModelFiles(tmp_path)._make_once('n', 'k', [], stopped)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -87,6 +87,6 @@ def test_configs_exist(network):
 
 
 def test_noise_is_always_the_same(made):
-    session = timed_session(made[0]['fp32'], False, 1)
+    session = open_timed(made[0]['fp32'], False, 1)
     first, second = (noise_feeds(session, (32, 32))['image'] for _ in range(2))
     np.testing.assert_array_equal(first, second)

@@ -8,7 +8,7 @@ import pytest
 
 from rebnn_mm import native_library
 from rebnn_mm.deploy import prepare
-from rebnn_mm.deploy.preprocess import Preprocess, prepared_by_numpy
+from rebnn_mm.deploy.preprocess import Preprocess, prepare_by_numpy
 from tests.scripts import run_code
 
 NORM = '"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]'
@@ -44,14 +44,14 @@ def test_threads_and_views_change_nothing(built, monkeypatch):
     image = np.random.default_rng(0).integers(0, 256, (60, 90, 3), dtype=np.uint8)
     views = [image, image[3:-2, 5:-7], image[:, ::-1], image[::2], image[::-1], image[..., ::-1]]
     for view in (*views, image[7][None], image[:, 7:8].transpose(1, 0, 2)):
-        expected = prepared_by_numpy(view, steps_of.steps(view.shape[1], view.shape[0]))
+        expected = prepare_by_numpy(view, steps_of.steps(view.shape[1], view.shape[0]))
         for threads in (1, 3):
             assert np.array_equal(steps_of(view, threads=threads).image, expected)
 
 
 def test_an_image_beyond_the_kernels_is_numpys(built):
     steps = Preprocess.parse(STEPS['exact']).steps(9, 9)._replace(resized=(1, 1 << 29))
-    assert prepare.prepared(np.zeros((9, 9, 3), np.uint8), steps) is None
+    assert prepare.prepare_image(np.zeros((9, 9, 3), np.uint8), steps) is None
 
 
 def test_a_library_without_these_kernels_is_left_alone(monkeypatch, tmp_path):

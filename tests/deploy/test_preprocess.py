@@ -53,7 +53,7 @@ def test_sizes_are_rounded_as_in_mmcv():
         size = tuple(map(int, rng.integers(200, 3000, 2)))
         scale = tuple(map(int, rng.integers(200, 2000, 2)))
         keep = steps(resize={'mode': 'keep_ratio', 'size': list(scale)})
-        assert keep._resized(*size) == mmcv.rescale_size(size, scale)
+        assert keep._compute_size(*size) == mmcv.rescale_size(size, scale)
 
 
 @pytest.mark.parametrize('size', [(640, 427), (427, 640), (300, 300), (224, 500), (1000, 201)])

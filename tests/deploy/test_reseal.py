@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from rebnn_mm.deploy import ModelFileError, load
-from rebnn_mm.deploy.onnx_file import seal, unsealed
+from rebnn_mm.deploy.onnx_file import remove_seal, seal
 from rebnn_mm.deploy.reseal import main
 
 from . import models
@@ -62,4 +62,4 @@ def test_the_entry_is_found_wherever_it_is():
     data = models.raw().SerializeToString()
     proto = onnx.ModelProto.FromString(seal(data))
     proto.metadata_props.insert(0, proto.metadata_props.pop())
-    assert unsealed(proto.SerializeToString()) == data == unsealed(data)
+    assert remove_seal(proto.SerializeToString()) == data == remove_seal(data)

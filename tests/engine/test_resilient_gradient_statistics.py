@@ -54,7 +54,7 @@ def test_layers_that_never_flip_are_named():
     model.linear.weight.data *= 1e6
     resilient = train(model, batches(9))
     resilient.statistics()
-    assert resilient.unmoved(9) == ['linear'] and resilient.unmoved(10) == []
+    assert resilient.find_unmoved(9) == ['linear'] and resilient.find_unmoved(10) == []
 
 
 def test_statistics_of_bounds_gamma_and_alpha():

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rebnn_mm.engine import TransitionRateHook
-from rebnn_mm.engine.transition_rate_hook import adapted_factor
+from rebnn_mm.engine.transition_rate_hook import adapt_factor
 from rebnn_mm.methods import BNNLinear
 from tests.engine.small_runner import trained
 
@@ -50,8 +50,8 @@ def test_steps_are_those_of_the_formulas():
 
 
 def test_the_rate_does_not_fall_below_zero():
-    assert adapted_factor(0.1, target=0.0, rate=0.5) == 0.0
-    assert adapted_factor(0.0, target=0.5, rate=0.25, speed=2.0) == 0.5
+    assert adapt_factor(0.1, target=0.0, rate=0.5) == 0.0
+    assert adapt_factor(0.0, target=0.5, rate=0.25, speed=2.0) == 0.5
 
 
 @pytest.mark.slow

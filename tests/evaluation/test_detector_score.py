@@ -56,8 +56,8 @@ def files(tmp_path_factory) -> Files:
         torch.save({'state_dict': lively(MODELS.build(cfg.model)).state_dict()}, names.checkpoint)
         source = load_source(names.config, names.checkpoint)
         task = exporter.task_of(source.model)
-        graph, _ = exporter.unfused_graph(source.model, task, source.size)
-        graph = exporter.rewritten(graph, *exporter.passes_of(task, Options(fused=False)))
+        graph, _ = exporter.build_unfused_graph(source.model, task, source.size)
+        graph = exporter.apply_passes(graph, *exporter.passes_of(task, Options(fused=False)))
     set_metadata(graph, task.name, config=source.config, classes=source.classes, preprocess=source.preprocess)
     exporter.write(seal(graph.SerializeToString()), names.packed)
     return names

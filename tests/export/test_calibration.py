@@ -11,7 +11,7 @@ from mmengine.registry import init_default_scope
 pytest.importorskip('mmpretrain')
 
 from rebnn_mm.export.calibration import MOST, CalibrationImages, image_files, training_images
-from rebnn_mm.export.examples import prepared
+from rebnn_mm.export.examples import prepare_example
 
 STEPS = {'channels': 'rgb', 'mean': [120, 110, 100], 'std': [60, 55, 50]}
 
@@ -57,7 +57,7 @@ def test_of_many_images_some_are_taken_and_read_one_by_one(pictures):
     assert len(files) == MOST and {file.name for file in files} == {'b.PNG'}  # every second one
     images = CalibrationImages(STEPS, files)
     assert len(images) == len(list(images)) == MOST
-    np.testing.assert_array_equal(images[3].values, prepared(STEPS, np.full((4, 6, 3), 10, np.uint8)).values)
+    np.testing.assert_array_equal(images[3].values, prepare_example(STEPS, np.full((4, 6, 3), 10, np.uint8)).values)
     assert len(images[:2]) == 2
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from rebnn_mm.export.difference import Agreement, Difference, agreement, same_but_for_ties
+from rebnn_mm.export.difference import Agreement, Difference, agreement, match_except_ties
 from rebnn_mm.export.tasks import Task
 
 BOXES = np.array([[0, 0, 100, 100], [50, 50, 150, 150], [50, 50, 150, 150.0], [10, 10, 10, 90]])
@@ -60,21 +60,21 @@ def test_of_equal_scores_either_may_be_kept():
     other[2] += 300
     tied = [0.9, 0.8, 0.8, 0.8]
     assert not agreement(changed(scores=tied), changed(other, tied)).same
-    assert same_but_for_ties(changed(scores=tied), changed(other, tied))
-    assert not same_but_for_ties(changed(scores=tied), changed(other, [0.9, 0.8, 0.7, 0.8]))
+    assert match_except_ties(changed(scores=tied), changed(other, tied))
+    assert not match_except_ties(changed(scores=tied), changed(other, [0.9, 0.8, 0.7, 0.8]))
     alone = [0.9, 0.85, 0.8, 0.7]
-    assert not same_but_for_ties(changed(scores=alone), changed(other, alone))
-    assert not same_but_for_ties(changed(scores=tied), changed(other[:3], tied[:3], LABELS[:3]))
+    assert not match_except_ties(changed(scores=alone), changed(other, alone))
+    assert not match_except_ties(changed(scores=tied), changed(other[:3], tied[:3], LABELS[:3]))
 
 
 @pytest.mark.parametrize('scores', [SCORES, np.ones(4)], ids=['scores', 'equal scores'])
 def test_boxes_that_are_all_elsewhere_are_others(scores):
-    assert same_but_for_ties(changed(scores=scores), changed(scores=scores))
-    assert not same_but_for_ties(changed(scores=scores), changed(BOXES + 500, scores))
-    assert not same_but_for_ties(changed(scores=scores), changed(BOXES + [0, 0, 0.2, 0], scores))
-    assert not same_but_for_ties(changed(scores=scores), changed(BOXES[:0], scores[:0], LABELS[:0]))
+    assert match_except_ties(changed(scores=scores), changed(scores=scores))
+    assert not match_except_ties(changed(scores=scores), changed(BOXES + 500, scores))
+    assert not match_except_ties(changed(scores=scores), changed(BOXES + [0, 0, 0.2, 0], scores))
+    assert not match_except_ties(changed(scores=scores), changed(BOXES[:0], scores[:0], LABELS[:0]))
     alone = scores[:1], LABELS[:1]
-    assert not same_but_for_ties((BOXES[:1], *alone), (BOXES[1:2], *alone))
+    assert not match_except_ties((BOXES[:1], *alone), (BOXES[1:2], *alone))
 
 
 def test_a_thin_box_is_itself_after_rounding():
@@ -100,4 +100,4 @@ def test_a_thin_box_is_itself_after_rounding():
     ],
 )
 def test_when_answers_are_spoilt(task, found, words):
-    assert found.spoilt(Task(task)) == words
+    assert found.find_damage(Task(task)) == words

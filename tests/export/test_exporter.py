@@ -9,8 +9,8 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 from rebnn_mm.deploy import load
-from rebnn_mm.export import DOMAIN, rewritten
-from rebnn_mm.export.exporter import export, export_file, noise, prepared, unfused_graph, write
+from rebnn_mm.export import DOMAIN, apply_passes
+from rebnn_mm.export.exporter import build_unfused_graph, export, export_file, noise, prepare_example, write
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.passes import ToHalf
 from rebnn_mm.export.tasks import ClassifierScores, Task
@@ -104,7 +104,7 @@ def test_the_report_adds_up(exported):
 def test_half_precision_is_compared_with_single(exported, model):
     # Nothing in this network is large enough to be halved.
     assert exported.half == (0.0, 2, 2, [], 0.0, 0)
-    assert rewritten(model, ToHalf()) is model
+    assert apply_passes(model, ToHalf()) is model
 
 
 def test_without_fusion_there_is_one_operator_per_layer(classifier, exported):
@@ -158,7 +158,7 @@ def test_truth_values_and_whole_numbers_are_compared_by_equality():
 
 
 def test_a_truth_value_that_is_wrong_is_refused():
-    graph, _ = unfused_graph(Truths(), Task('raw'), (32, 32))
+    graph, _ = build_unfused_graph(Truths(), Task('raw'), (32, 32))
     (greater,) = (node for node in graph.graph.node if node.op_type == 'Greater')
     greater.op_type = 'LessOrEqual'
     with pytest.raises(ValueError, match='outputs that differ from those of PyTorch by 1 of the largest, although'):
@@ -210,7 +210,7 @@ def test_noise_is_the_same_every_time_and_prepared():
 
 
 def test_an_image_of_a_detector_is_padded():
-    image = prepared({'channels': 'bgr', 'pad': {'divisor': 32, 'value': 0}}, np.full((20, 40, 3), 7, np.uint8))
+    image = prepare_example({'channels': 'bgr', 'pad': {'divisor': 32, 'value': 0}}, np.full((20, 40, 3), 7, np.uint8))
     assert image.values.shape == (1, 3, 32, 64) and image.valid_size == (20, 40)
 
 

@@ -9,7 +9,7 @@ import torch
 from mmengine.config import Config
 
 from rebnn_mm.cli import save_pretrained
-from rebnn_mm.export.hub import HubModel, kept
+from rebnn_mm.export.hub import HubModel, keep_parts
 
 CONFIG = """
 default_scope = 'mmpretrain'
@@ -147,6 +147,6 @@ def test_a_teacher_and_first_weights_stay_at_home(real):
     kind = 'rebnn_mm.TeacherStudentDetector'
     types = dict(type='rebnn_mm.Binarized', real=kind) if real else dict(type=kind)
     left = dict(backbone=dict(type='A'), neck=[dict(type='B')])
-    assert kept(Config(dict(model=dict(**types, **own, **teaching)))).model.to_dict() == {
+    assert keep_parts(Config(dict(model=dict(**types, **own, **teaching)))).model.to_dict() == {
         **types, 'real' if real else 'type': 'FasterRCNN', **left
     }  # fmt: skip

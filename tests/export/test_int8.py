@@ -13,12 +13,12 @@ pytest.importorskip('mmpretrain')
 
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.session import library_available, open_session
-from rebnn_mm.export import rewritten
-from rebnn_mm.export.examples import Image, feeds_of, noise, prepared
+from rebnn_mm.export import apply_passes
+from rebnn_mm.export.examples import Image, feeds_of, noise, prepare_example
 from rebnn_mm.export.exporter import export, write
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.passes import QuantiseInt8, int8
-from rebnn_mm.export.passes.int8 import calibrated, choose, planned, values_of, watched
+from rebnn_mm.export.passes.int8 import choose, measure_ranges, plan_int8, values_of, watch_values
 from rebnn_mm.export.verify import with_signs
 from tests.export.conftest import PREPROCESS, tiny_classifier, tiny_parts
 from tests.export.graphs import parsed, run
@@ -90,10 +90,10 @@ def test_only_products_whose_values_become_no_sign():
 def test_weights_have_seven_bits_where_sums_of_eight_would_saturate(monkeypatch, flags, bits):
     monkeypatch.setattr(int8.platform, 'machine', lambda: 'x86_64')
     monkeypatch.setattr(int8, 'processor_flags', lambda: set(flags.split()))
-    assert planned(filled(NETWORK), 'heads', pictures()).weight_bits == bits
+    assert plan_int8(filled(NETWORK), 'heads', pictures()).weight_bits == bits
     monkeypatch.setattr(int8.platform, 'machine', lambda: 'aarch64')
-    assert planned(filled(NETWORK), 'heads', pictures()).weight_bits == 8
-    assert planned(filled(NETWORK), 'heads', pictures(), reduced=True).weight_bits == 7
+    assert plan_int8(filled(NETWORK), 'heads', pictures()).weight_bits == 8
+    assert plan_int8(filled(NETWORK), 'heads', pictures(), reduced=True).weight_bits == 7
 
 
 def regions() -> onnx.ModelProto:
@@ -140,7 +140,7 @@ def test_one_use_in_front_of_a_sign_keeps_a_shared_layer_real():
 def test_ranges_are_the_extremes_over_all_images():
     model, feeds = filled(NETWORK), pictures()
     names = ['last', 'h']
-    found = calibrated(open_session(watched(model, names), library=False), names, feeds)
+    found = measure_ranges(open_session(watch_values(model, names), library=False), names, feeds)
     copy = onnx.ModelProto.FromString(model.SerializeToString())
     copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     session = open_session(copy.SerializeToString(), library=False)
@@ -151,8 +151,8 @@ def test_ranges_are_the_extremes_over_all_images():
 
 def test_weights_are_rounded_by_channel_and_other_readers_see_no_rounding():
     model = filled(NETWORK)
-    plan = planned(model, 'heads', pictures())._replace(reduced=False)  # whatever this processor needs
-    result = rewritten(model, QuantiseInt8(plan))
+    plan = plan_int8(model, 'heads', pictures())._replace(reduced=False)  # whatever this processor needs
+    result = apply_passes(model, QuantiseInt8(plan))
     onnx.checker.check_model(result, full_check=True)
     stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in result.graph.initializer}
     before = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -174,7 +174,7 @@ def test_weights_are_rounded_by_channel_and_other_readers_see_no_rounding():
 
 def test_seven_bits_where_products_are_added_in_sixteen():
     model = filled(NETWORK)
-    result = rewritten(model, QuantiseInt8(planned(model, 'heads', pictures(), reduced=True)))
+    result = apply_passes(model, QuantiseInt8(plan_int8(model, 'heads', pictures(), reduced=True)))
     codes = [onnx.numpy_helper.to_array(t) for t in result.graph.initializer if t.data_type == onnx.TensorProto.INT8]
     assert max(np.abs(array.astype(int)).max() for array in codes) == 64
 
@@ -249,17 +249,17 @@ def test_what_cannot_be_calibrated_is_said(feeds, words):
     for feed in feeds:
         feed['image'][:] = np.nan
     with pytest.raises(ValueError, match=words):
-        planned(filled(NETWORK), 'heads', feeds)
+        plan_int8(filled(NETWORK), 'heads', feeds)
 
 
 def photos(count: int) -> list[Image]:
     """Smooth images, as photographs are."""
     rng = np.random.default_rng(2)
     coarse = (rng.integers(0, 256, (4, 3, 3), np.uint8) for _ in range(count))
-    return [prepared(PREPROCESS, cv2.resize(pixels, (12, 16))) for pixels in coarse]
+    return [prepare_example(PREPROCESS, cv2.resize(pixels, (12, 16))) for pixels in coarse]
 
 
-BLACK = prepared(PREPROCESS, np.zeros((16, 12, 3), np.uint8))
+BLACK = prepare_example(PREPROCESS, np.zeros((16, 12, 3), np.uint8))
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_useless_file_is_refused():
     net = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.ReLU(), nn.Conv2d(8, 4, 1, bias=False))
     plain = {'channels': 'rgb'}
     black, colourful = (
-        prepared(plain, pixels)
+        prepare_example(plain, pixels)
         for pixels in (
             np.zeros((16, 12, 3), np.uint8),
             np.random.default_rng(0).integers(0, 256, (16, 12, 3), np.uint8),
@@ -309,8 +309,8 @@ def test_nothing_to_quantise_is_said():
         'r2 = MatMul (a, short2_weight)', 'r2 = Tanh (a)'
     )
     with pytest.raises(ValueError, match=r'finds no layer to quantise \(stem: first layer .*The tier "all" takes'):
-        planned(filled(text), 'heads', pictures())
-    assert planned(filled(text), 'all', pictures()).layers == ['short1']
+        plan_int8(filled(text), 'heads', pictures())
+    assert plan_int8(filled(text), 'all', pictures()).layers == ['short1']
 
 
 def test_values_of_leaves_constants_out():

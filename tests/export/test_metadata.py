@@ -2,7 +2,7 @@ import hashlib
 import json
 
 from rebnn_mm.deploy.metadata import Metadata
-from rebnn_mm.export.metadata import packed_digests, set_metadata
+from rebnn_mm.export.metadata import compute_digests, set_metadata
 from tests.export.graphs import parsed
 
 GRAPH = """g (float[1, 8] x) => (float[1, 2] features)
@@ -23,7 +23,7 @@ def test_the_deploy_package_reads_what_is_written():
 
 def test_only_packed_weights_have_a_digest():
     model = parsed(GRAPH)
-    assert list(packed_digests(model)) == ['w']
+    assert list(compute_digests(model)) == ['w']
 
 
 def test_outputs_are_named_for_raw_files_only():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from rebnn_mm.export import pack_bits, pack_weight, packed_size, unpack_bits
+from rebnn_mm.export import count_packed_bytes, pack_bits, pack_weight, unpack_bits
 
 
 def test_golden_bytes():
@@ -19,7 +19,7 @@ def test_a_bit_is_set_exactly_below_zero():
 def test_unpacking_gives_the_signs_back(channels):
     values = np.random.default_rng(channels).normal(size=(2, 3, channels))
     packed = pack_bits(values)
-    assert packed.shape == (2, 3, packed_size(channels)) and packed.dtype == np.uint8
+    assert packed.shape == (2, 3, count_packed_bytes(channels)) and packed.dtype == np.uint8
     assert np.array_equal(unpack_bits(packed, channels), np.where(values < 0, -1, 1))
     filling = np.unpackbits(packed, axis=-1, bitorder='little')[..., channels:]
     assert not filling.any()

@@ -4,7 +4,7 @@ import onnx
 import pytest
 from onnx_ir.passes import PassError, PreconditionError
 
-from rebnn_mm.export import rewritten
+from rebnn_mm.export import apply_passes
 from rebnn_mm.export.passes import ChannelsLast, Compact, FuseBlocks, QuantiseInt8, SpreadNorms, ToHalf
 from rebnn_mm.export.passes.int8 import Choice, Plan
 from tests.export.graphs import parsed
@@ -32,13 +32,13 @@ ORDERS = {
 @pytest.mark.parametrize('name', ORDERS)
 def test_what_a_pass_needs_is_checked(name):
     with pytest.raises(PassError) as caught:
-        rewritten(graph(), *ORDERS[name])
+        apply_passes(graph(), *ORDERS[name])
     assert isinstance(caught.value.__cause__, PreconditionError)
 
 
 def test_the_model_that_is_read_stays_as_it_was():
     model = graph()
     before = model.SerializeToString()
-    after = rewritten(model, FuseBlocks(), ChannelsLast(), Compact(), ToHalf())
+    after = apply_passes(model, FuseBlocks(), ChannelsLast(), Compact(), ToHalf())
     assert model.SerializeToString() == before != after.SerializeToString()
     assert 'ConstantOfShape' in {node.op_type for node in after.graph.node}

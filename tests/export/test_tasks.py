@@ -14,10 +14,10 @@ from rebnn_mm.export.options import Options  # noqa: E402
 from rebnn_mm.export.tasks import (  # noqa: E402
     ClassifierScores,
     classifier_graph,
+    explain_unsupported_classifier,
     random_texts,
     task_of,
     text_logits,
-    unsupported_classifier,
 )
 from rebnn_mm.models.classification import TeacherStudentClassifier  # noqa: E402
 from tests.export.conftest import tiny_classifier, tiny_parts  # noqa: E402
@@ -59,7 +59,7 @@ def test_a_head_that_predicts_in_its_own_way_is_not_taken_for_a_classifier():
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         head = Own(num_classes=5, in_channels=8)
     model = tiny_classifier(head=head)
-    assert unsupported_classifier(model) == 'its head Own predicts in a way of its own'
+    assert explain_unsupported_classifier(model) == 'its head Own predicts in a way of its own'
     assert task_of(model).name == 'raw' and 'its head Own' in task_of(model).because
     with pytest.raises(ValueError, match='cannot be exported with scores as outputs: its head Own'):
         classifier_graph(model, torch.zeros(2, 3, 16, 12))

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from rebnn_mm.deploy.session import library_available, open_session
-from rebnn_mm.export import pack, rewritten, trace
+from rebnn_mm.export import apply_passes, pack, trace
 from rebnn_mm.export.passes import FoldNorms, FuseBlocks, SpreadNorms
 from rebnn_mm.export.passes.int8 import choose
 from rebnn_mm.export.two_valued import MaxoutAsPReLU, TwoValuedConv2d, TwoValuedLinear, two_values_of
@@ -114,7 +114,7 @@ def test_maxout_becomes_a_prelu_only_where_it_is_one():
 def test_a_block_with_its_norms_in_one_operator_each():
     block = moved(BinaryAdaBinBlock(8, 16, stride=2, conv_cfg=dict(type='BinaryConv2d', **ADABIN)))
     traced = trace(pack(block).model, {'x': noise(2, 8, 6, 6)}, ['y'], {'x': [0, 2, 3]})
-    model = rewritten(traced, SpreadNorms(), FuseBlocks(), FoldNorms())
+    model = apply_passes(traced, SpreadNorms(), FuseBlocks(), FoldNorms())
     kinds = [node.op_type for node in model.graph.node]
     assert kinds.count('BinaryBlock') == 2 and kinds.count('PRelu') == 0
     assert kinds.count('Conv') == 2 and kinds.count('Mul') == 2  # the factors of Maxout; those of the norms are gone
@@ -130,4 +130,4 @@ def test_a_block_with_its_norms_in_one_operator_each():
 def test_graphs_of_signs_are_left_alone():
     net = lively(nn.Sequential(BinaryConv2d(8, 8, 3), nn.BatchNorm2d(8)))
     model = trace(pack(net).model, {'x': torch.ones(1, 8, 4, 4)}, ['y'])
-    assert rewritten(model, SpreadNorms()) is model
+    assert apply_passes(model, SpreadNorms()) is model

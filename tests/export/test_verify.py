@@ -5,10 +5,10 @@ from mmengine.registry import DefaultScope
 from onnx import helper, numpy_helper
 
 from rebnn_mm.deploy.session import open_session
-from rebnn_mm.export import pack, rewritten
+from rebnn_mm.export import apply_passes, pack
 from rebnn_mm.export import verify as module
 from rebnn_mm.export.examples import Image
-from rebnn_mm.export.exporter import noise, unfused_graph
+from rebnn_mm.export.exporter import build_unfused_graph, noise
 from rebnn_mm.export.passes import ChannelsLast, FuseBlocks
 from rebnn_mm.export.tasks import Task, graph_of, random_texts, torch_outputs
 from rebnn_mm.export.verify import FLIPPED, Flips, region_flips, verify
@@ -100,7 +100,7 @@ def rounded(classifier, images):
 
     It is a sign of the second binary layer: of another channel for each image, the value that is nearest to zero.
     """
-    graph, _ = unfused_graph(classifier, TASK, (16, 12))
+    graph, _ = build_unfused_graph(classifier, TASK, (16, 12))
     layer = classifier.get_submodule('backbone.layer1.0.conv2')
     shift = layer.activation_quantizer.shift.detach().numpy().copy()
     inputs = []
@@ -157,7 +157,7 @@ def flat():
     """A classifier that gives 1000 equal probabilities, and its graph."""
     pytest.importorskip('mmpretrain')
     model = tiny_classifier(head=dict(type='LinearClsHead', num_classes=1000, in_channels=8))
-    graph, _ = unfused_graph(model, TASK, (16, 12))
+    graph, _ = build_unfused_graph(model, TASK, (16, 12))
     model.head.fc.weight.data.zero_()
     return model, changed(graph, 'head.fc.weight', np.zeros_like)
 
@@ -294,7 +294,7 @@ def two_stages():
 def test_the_second_stage_is_compared_on_the_regions_of_the_file(two_stages, last):
     model, graph, example = two_stages
     if last:
-        graph = rewritten(graph, FuseBlocks(), ChannelsLast())
+        graph = apply_passes(graph, FuseBlocks(), ChannelsLast())
     found = verify(graph, model, Task('detection'), [example])
     assert found.flips['backbone.layer1.0.conv2'].flipped == found.complete == 1
     assert not found.detections[0].same  # the regions are others

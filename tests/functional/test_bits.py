@@ -72,7 +72,7 @@ def test_pytorchs_operators_give_the_same_bytes(monkeypatch):
     flags = values((5, 5)).flatten() < 0
     expected, _ = pack(flags, TRUE)
     monkeypatch.setattr(torch, 'arange', lambda *args, device=None, **kwargs: torch.tensor(range(8), **kwargs))
-    assert torch.equal(bits._packed(flags.as_subclass(Elsewhere)).as_subclass(torch.Tensor), expected)
+    assert torch.equal(bits._pack_words(flags.as_subclass(Elsewhere)).as_subclass(torch.Tensor), expected)
 
 
 @pytest.mark.slow
@@ -96,5 +96,5 @@ def test_tritons_kernels_in_their_interpreter():
 @pytest.mark.skipif('TRITON_INTERPRET' not in os.environ, reason='needs the interpreter')
 def test_the_kernels_have_run(monkeypatch):
     x = values((3, 50))
-    monkeypatch.setattr(bits, '_packed', None)
+    monkeypatch.setattr(bits, '_pack_words', None)
     assert torch.equal(unpack(*pack(x)), sign(x))

@@ -1,7 +1,7 @@
 import torch
 
-from rebnn_mm.functional import bounded, flip_share
-from rebnn_mm.functional.resilient import add_reconstruction_, join_channels, measured
+from rebnn_mm.functional import bound_gamma, flip_share
+from rebnn_mm.functional.resilient import add_reconstruction_, join_channels, measure_channels
 from tests.tolerances import FLOAT64_EXACT
 
 
@@ -21,7 +21,7 @@ def test_the_term_is_the_gradient_of_the_loss():
 
     latent = join_channels([weight.detach() for weight in weights])
     grad = join_channels([torch.zeros(shape, dtype=torch.float64) for shape in shapes])
-    found = measured(grad, latent, alpha.detach())
+    found = measure_channels(grad, latent, alpha.detach())
     add_reconstruction_(grad, latent, alpha.detach(), gamma)
     wanted = torch.cat([value.flatten() for value in expected])
     torch.testing.assert_close(grad.values, wanted, atol=FLOAT64_EXACT, rtol=0)
@@ -45,9 +45,9 @@ def test_share_of_flips_by_hand():
 
 def test_bounds_hold_for_any_value_and_are_reached():
     values = torch.logspace(-9, 1, 200)
-    clamped = bounded(values, (1e-5, 2e-4))
+    clamped = bound_gamma(values, (1e-5, 2e-4))
     assert clamped.min() == torch.tensor(1e-5) and clamped.max() == torch.tensor(2e-4)
     inside = (values > 1e-5) & (values < 2e-4)
     # The released code's clamp fails here: it gives 2e-4 for every input.
     assert inside.sum() > 10 and torch.equal(clamped[inside], values[inside])
-    assert torch.equal(bounded(values, None), values)
+    assert torch.equal(bound_gamma(values, None), values)

@@ -9,7 +9,7 @@ from torch import nn
 
 from lab import device
 from lab.device import layers, run_part, steps
-from lab.device.cost import kept_bytes, step_cost
+from lab.device.cost import count_kept_bytes, step_cost
 from lab.device.finding import Finding, differences
 from lab.device.layers import check_layers, check_memory_modes, check_sums, compare_with_cpu
 from lab.device.steps import check_steps, check_sync
@@ -94,7 +94,7 @@ def test_memory_modes_that_differ_by_a_bit_are_refused(monkeypatch):
 
 @pytest.mark.slow
 def test_a_rule_that_sees_the_scale_of_the_loss_is_refused(monkeypatch):
-    monkeypatch.setattr(steps, 'own', lambda base: ['XNORConv2d'])
+    monkeypatch.setattr(steps, 'list_own', lambda base: ['XNORConv2d'])
     assert failed(check_steps('cpu')) == []
     unscale = torch.amp.GradScaler.unscale_
 
@@ -171,7 +171,7 @@ def test_an_error_is_a_finding(monkeypatch):
 def test_costs():
     layer = nn.Linear(4, 4, bias=False)
     x = torch.randn(8, 4)
-    assert kept_bytes(lambda: layer(x).exp(), iter(layer.parameters())) == 2 * 8 * 4 * 4
+    assert count_kept_bytes(lambda: layer(x).exp(), iter(layer.parameters())) == 2 * 8 * 4 * 4
     cost = step_cost(layer, lambda: layer(x).square().sum(), 'cpu', rounds=2)
     assert set(cost) == {'ms', 'kept MiB'} and cost['ms'] > 0
 

@@ -9,9 +9,9 @@ import rebnn_mm.methods
 from rebnn_mm.engine import MethodDriver, ResilientGradient
 from rebnn_mm.layers import BinaryConv2d, BinaryLinear
 from rebnn_mm.methods import METHODS
-from rebnn_mm.registry import registered_classes
+from rebnn_mm.registry import list_classes
 
-LAYERS = {**registered_classes(BinaryConv2d), **registered_classes(BinaryLinear)}
+LAYERS = {**list_classes(BinaryConv2d), **list_classes(BinaryLinear)}
 FILES = {path.stem for path in Path(rebnn_mm.methods.__file__).parent.glob('*.py')} - {'__init__'}
 
 

@@ -4,7 +4,7 @@ from torch import nn
 
 from rebnn_mm.engine import MethodDriver
 from rebnn_mm.methods import OvSWLinear, OvSWSign, OvSWWeight
-from rebnn_mm.methods.ovsw import scaled_up_
+from rebnn_mm.methods.ovsw import scale_up_
 from tests.tolerances import FLOAT64_EXACT
 
 
@@ -33,7 +33,7 @@ def test_gradients_of_slow_filters_are_brought_to_a_share_of_the_filter():
     w, grad = random(3, 10), random(3, 10, seed=1)
     grad *= torch.tensor([[1.0], [1e-3], [0.0]]).double()
     before = grad.clone()
-    scaled_up_(grad, w, ratio=0.05)
+    scale_up_(grad, w, ratio=0.05)
     assert torch.equal(grad[0], before[0]) and not grad[2].any()
     torch.testing.assert_close(grad[1].norm(), 0.05 * w[1].norm(), atol=FLOAT64_EXACT, rtol=0)
     torch.testing.assert_close(nn.functional.cosine_similarity(grad[1], before[1], dim=0), torch.tensor(1.0).double())
@@ -41,7 +41,7 @@ def test_gradients_of_slow_filters_are_brought_to_a_share_of_the_filter():
 
 def test_floors_of_both_norms():
     grad = torch.full((1, 1), 1e-8, dtype=torch.float64)
-    scaled_up_(grad, torch.zeros(1, 1).double(), ratio=0.1)
+    scale_up_(grad, torch.zeros(1, 1).double(), ratio=0.1)
     assert grad.item() == pytest.approx(1e-8 * 0.1 * 1e-3 / 1e-6)
 
 

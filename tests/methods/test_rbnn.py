@@ -10,8 +10,8 @@ from rebnn_mm.functional import sign, sign_approx
 from rebnn_mm.methods import RBNNConv2d, RBNNLinear, RBNNSign, RBNNWeight
 from rebnn_mm.methods.rbnn import (
     random_rotation,
-    refined_rotation,
-    rotated,
+    refine_rotation,
+    rotate,
     rotation_sides,
     sign_triangle,
 )
@@ -56,7 +56,7 @@ def rotation(size, seed):
 
 def agreement(filters, left, right):
     """What the update climbs: the summed product of rotated filters with their signs."""
-    return rotated(filters, left, right).abs().sum().item()
+    return rotate(filters, left, right).abs().sum().item()
 
 
 def assert_orthogonal(matrix, atol):
@@ -88,15 +88,15 @@ def test_two_small_rotations_are_one_large_rotation_of_the_filter():
     filters, left, right = matrices(4, 2, 3), rotation(2, 1), rotation(3, 2)
     one = torch.kron(left, right)
     expected = (filters.flatten(1) @ one).view_as(filters)
-    torch.testing.assert_close(rotated(filters, left, right), expected, atol=FLOAT64_EXACT, rtol=0)
+    torch.testing.assert_close(rotate(filters, left, right), expected, atol=FLOAT64_EXACT, rtol=0)
     assert_orthogonal(one, FLOAT64_EXACT)
 
 
 def test_autocast_does_not_reach_the_rotation():
     filters, left, right = matrices(4, 6, 6).float(), rotation(6, 1).float(), rotation(6, 2).float()
-    outside = rotated(filters, left, right), *refined_rotation(filters, left, right)
+    outside = rotate(filters, left, right), *refine_rotation(filters, left, right)
     with torch.autocast('cpu', torch.bfloat16):
-        inside = rotated(filters, left, right), *refined_rotation(filters, left, right)
+        inside = rotate(filters, left, right), *refine_rotation(filters, left, right)
     assert all(torch.equal(a, b) for a, b in zip(inside, outside, strict=True))
 
 
@@ -105,7 +105,7 @@ def test_rotation_stays_orthogonal_and_agreement_never_falls(count, rows, column
     filters, left, right = matrices(count, rows, columns), rotation(rows, 1), rotation(columns, 2)
     first = last = agreement(filters, left, right)
     for _ in range(10):
-        left, right = refined_rotation(filters, left, right, rounds=1)
+        left, right = refine_rotation(filters, left, right, rounds=1)
         assert_orthogonal(left, FLOAT64_EXACT)
         assert_orthogonal(right, FLOAT64_EXACT)
         now = agreement(filters, left, right)
@@ -118,30 +118,30 @@ def test_three_rounds_are_one_round_three_times():
     filters, start = matrices(8, 4, 6), (rotation(4, 1), rotation(6, 2))
     turned = start
     for _ in range(3):
-        turned = refined_rotation(filters, *turned, rounds=1)
-    for at_once, one_by_one in zip(refined_rotation(filters, *start), turned, strict=True):
+        turned = refine_rotation(filters, *turned, rounds=1)
+    for at_once, one_by_one in zip(refine_rotation(filters, *start), turned, strict=True):
         assert torch.equal(at_once, one_by_one)
 
 
 def test_right_rotation_is_the_best_for_the_signs_and_the_left_one():
     filters, left, right = matrices(8, 4, 6), rotation(4, 1), rotation(6, 2)
-    codes = sign(rotated(filters, left, right))
-    left, right = refined_rotation(filters, left, right, rounds=1)
-    best = (rotated(filters, left, right) * codes).sum()
+    codes = sign(rotate(filters, left, right))
+    left, right = refine_rotation(filters, left, right, rounds=1)
+    best = (rotate(filters, left, right) * codes).sum()
     for seed in range(50):
         other = rotation(6, seed + 10)
         nearby = torch.linalg.qr(right + 0.1 * other).Q
         nearby = nearby * (nearby * right).sum(dim=0).sign()
-        assert (rotated(filters, left, other) * codes).sum() < best
-        assert (rotated(filters, left, nearby) * codes).sum() < best
+        assert (rotate(filters, left, other) * codes).sum() < best
+        assert (rotate(filters, left, nearby) * codes).sum() < best
 
 
 def test_signs_that_were_slightly_turned_are_found_again():
     codes = sign(matrices(16, 4, 6))
     small = [torch.linalg.matrix_exp(0.1 * (m - m.T)) for m in (matrices(1, 4, 4, 1)[0], matrices(1, 6, 6, 2)[0])]
     filters = small[0] @ codes @ small[1].T
-    left, right = refined_rotation(filters, torch.eye(4).double(), torch.eye(6).double(), rounds=30)
-    torch.testing.assert_close(rotated(filters, left, right), codes, atol=FLOAT64_EXACT, rtol=0)
+    left, right = refine_rotation(filters, torch.eye(4).double(), torch.eye(6).double(), rounds=30)
+    torch.testing.assert_close(rotate(filters, left, right), codes, atol=FLOAT64_EXACT, rtol=0)
 
 
 SHAPE = (5, 4, 3, 3)
@@ -201,7 +201,7 @@ def test_gradients_are_the_closed_form(done):
 def test_a_small_step_moves_the_rotated_weight_against_the_gradient():
     made, w, upstream = quantizer(), random(1).requires_grad_(), random(2)
     (made(w) * upstream).sum().backward()
-    moved = made._partly_rotated(w - 1e-3 * w.grad) - made._partly_rotated(w)
+    moved = made._rotate_partly(w - 1e-3 * w.grad) - made._rotate_partly(w)
     assert torch.cosine_similarity(moved.flatten(), -upstream.flatten(), dim=0) > 0.9
 
 
@@ -209,7 +209,7 @@ def test_begin_epoch_turns_the_filters_towards_their_signs():
     made, w = quantizer(), random(1)
 
     def mean_cosine():
-        turned = made._partly_rotated(w).flatten(1)
+        turned = made._rotate_partly(w).flatten(1)
         return torch.cosine_similarity(turned, sign(turned), dim=1).mean().item()
 
     cosines = [mean_cosine()]

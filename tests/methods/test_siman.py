@@ -4,7 +4,7 @@ import torch
 
 from rebnn_mm.functional import sign_approx
 from rebnn_mm.methods import SiMaNLinear, SiMaNSign, SiMaNWeight
-from rebnn_mm.methods.siman import above_median, clamped_magnitudes
+from rebnn_mm.methods.siman import above_median, clamp_magnitudes
 from tests.tolerances import FLOAT64_EXACT
 
 
@@ -59,7 +59,7 @@ def test_magnitudes_are_clamped_between_the_percentiles_of_the_layer(percent):
     centred = (w - w.mean(1, keepdim=True)).numpy()
     low, high = np.percentile(np.abs(centred), [percent, 100 - percent])
     expected = np.clip(np.abs(centred), low, high) * np.sign(centred)
-    clamped = clamped_magnitudes(w, torch.tensor(percent, dtype=torch.float64))
+    clamped = clamp_magnitudes(w, torch.tensor(percent, dtype=torch.float64))
     np.testing.assert_allclose(clamped.numpy(), expected, atol=FLOAT64_EXACT)
 
 

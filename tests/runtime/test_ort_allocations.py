@@ -178,7 +178,7 @@ def test_an_operator_allocates_in_its_first_run_only(counter, op, tmp_path):
 def test_a_block_of_two_values_allocates_in_its_first_run_only(counter, tmp_path):
     import torch
 
-    from rebnn_mm.export import pack, rewritten, trace
+    from rebnn_mm.export import apply_passes, pack, trace
     from rebnn_mm.export.passes import FoldNorms, FuseBlocks, SpreadNorms
     from rebnn_mm.models.blocks import BinaryAdaBinBlock
     from tests.export.networks import lively
@@ -186,7 +186,7 @@ def test_a_block_of_two_values_allocates_in_its_first_run_only(counter, tmp_path
     conv = dict(type='BinaryConv2d', weight='AdaBinWeight', activation='AdaBinActivation')
     block = lively(BinaryAdaBinBlock(16, 32, stride=2, conv_cfg=conv))
     x = torch.randn(1, 16, 12, 11, generator=torch.Generator().manual_seed(0))
-    model = rewritten(trace(pack(block).model, {'x': x}, ['y']), SpreadNorms(), FuseBlocks(), FoldNorms())
+    model = apply_passes(trace(pack(block).model, {'x': x}, ['y']), SpreadNorms(), FuseBlocks(), FoldNorms())
     created, first, *later = counts(counter, tmp_path, model.SerializeToString(), {'x': x.numpy()}, 1)
     assert first > created > 0 and later == [first] * (RUNS - 1)
 

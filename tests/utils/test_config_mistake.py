@@ -9,7 +9,7 @@ from mmengine.registry import HOOKS, MODELS, build_from_cfg
 from mmengine.runner import load_checkpoint
 
 from rebnn_mm.errors import RebnnError
-from rebnn_mm.utils.config_mistake import explained
+from rebnn_mm.utils.config_mistake import user_errors
 
 build_conv_layer = pytest.importorskip('mmcv.cnn').build_conv_layer
 
@@ -25,7 +25,7 @@ class Layer:
 
 
 def sentence(run, cfg=None, output=None):
-    with pytest.raises(RebnnError) as found, explained(cfg, output):
+    with pytest.raises(RebnnError) as found, user_errors(cfg, output):
         run()
     assert '\n' not in str(found.value)
     return str(found.value)
@@ -100,7 +100,7 @@ def test_a_class_in_place_of_a_name():
     ],
 )
 def test_bugs_keep_their_traceback(run, kind):
-    with pytest.raises(kind) as found, explained(Config(dict(model=dict(type=Layer, width=2)))):
+    with pytest.raises(kind) as found, user_errors(Config(dict(model=dict(type=Layer, width=2)))):
         run()
     assert not isinstance(found.value, RebnnError)
 
@@ -121,7 +121,7 @@ def test_a_file_that_is_no_checkpoint(tmp_path):
     assert f'{path} cannot be read as a checkpoint' in sentence(
         lambda: load_checkpoint(torch.nn.Linear(1, 1), str(path))
     )
-    with pytest.raises(pickle.UnpicklingError), explained():
+    with pytest.raises(pickle.UnpicklingError), user_errors():
         pickle.loads(b'no pickle')
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from rebnn_mm.layers import BinaryLinear
 from rebnn_mm.methods import BNNLinear, ReBNNLinear
-from rebnn_mm.utils.options import check_options, unknown_options
+from rebnn_mm.utils.options import check_options, find_unknown_options
 
 
 class Base:
@@ -33,11 +33,11 @@ def test_the_nearest_name_is_given():
 
 
 def test_what_another_type_has_comes_before_what_nobody_has():
-    message = str(unknown_options('layer', ['nothing', 'gamma', 'center'], BNNLinear, BinaryLinear))
+    message = str(find_unknown_options('layer', ['nothing', 'gamma', 'center'], BNNLinear, BinaryLinear))
     assert message.startswith('layer: no option gamma, center (of ReBNNLinear); remove')
     check_options('layer', ['gamma'], ReBNNLinear, BinaryLinear)
 
 
 def test_misspelt_for_every_type_gets_the_nearest_of_its_own():
-    message = str(unknown_options('layer', ['keep_reel'], BNNLinear, BinaryLinear))
+    message = str(find_unknown_options('layer', ['keep_reel'], BNNLinear, BinaryLinear))
     assert message.startswith("layer: no option 'keep_reel'. Did you mean 'keep_real'? Known: in_features, ")

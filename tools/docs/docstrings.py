@@ -15,7 +15,7 @@ def as_markdown(text: str) -> str:
         >>> as_markdown('Like :func:`~rebnn_mm.functional.sign`, with :math:`x^2`::\n\n    code')
         'Like `sign`, with `#!math x^2`:\n\n    code'
     """
-    text = re.sub(r'^( *)\.\. math::(.*(?:\n(?:\1 +\S.*| *$))*)', _fenced, text, flags=re.MULTILINE)
+    text = re.sub(r'^( *)\.\. math::(.*(?:\n(?:\1 +\S.*| *$))*)', _fence, text, flags=re.MULTILINE)
     text = re.sub(r':math:`([^`]+)`', r'`#!math \1`', text)
     text = re.sub(r':[a-z]+:`~[^`]*?(\w+)`', r'`\1`', text)
     text = re.sub(r':[a-z]+:`([^`]+)`', r'`\1`', text)
@@ -25,7 +25,7 @@ def as_markdown(text: str) -> str:
     return re.sub(r'::$', ':', text, flags=re.MULTILINE)
 
 
-def _fenced(found: re.Match[str]) -> str:
+def _fence(found: re.Match[str]) -> str:
     indent, body = found.groups()
     lines = [line.strip() for line in body.strip().splitlines()]
     return '\n'.join(indent + line for line in ['```math', *filter(None, lines), '```', '']) + '\n'

@@ -37,7 +37,7 @@ PACKED = {
 """Options of the exporter by the name of the file."""
 
 
-def randomised(model: nn.Module) -> nn.Module:
+def randomise(model: nn.Module) -> nn.Module:
     """The model in eval mode, its norms and shifts off their starting values, so that nothing is skipped."""
     generator = torch.Generator().manual_seed(0)
     for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
@@ -55,13 +55,13 @@ def main() -> None:
     warnings.simplefilter('ignore')
     init_default_scope('mmpretrain')
     torch.manual_seed(0)
-    packed = randomised(MODELS.build(Config.fromfile(CONFIG).model))
+    packed = randomise(MODELS.build(Config.fromfile(CONFIG).model))
     for name, options in PACKED.items():
         calibration = noise(PREPROCESS, SIZE) if options.int8 else ()
         exported = export(packed, options, config=CONFIG.name, size=SIZE, calibration=calibration)
         write(exported.data, folder / name)
     program = torch.onnx.export(
-        randomised(resnet18()), (torch.zeros(1, 3, *SIZE),), dynamo=True, opset_version=18, verbose=False
+        randomise(resnet18()), (torch.zeros(1, 3, *SIZE),), dynamo=True, opset_version=18, verbose=False
     )
     assert program is not None
     program.save(folder / 'resnet18_real.onnx')

@@ -108,7 +108,7 @@ class Problem:
         return f'{self.level}: {self.what}. Fix: {self.fix}.'
 
 
-def installed_versions() -> dict[str, str]:
+def find_installed_versions() -> dict[str, str]:
     """Version of every distribution that a check or the table asks for, by name; absent ones are left out."""
     versions = {}
     for name in [*TESTED, *ORIGINALS, *OURS, 'setuptools']:
@@ -133,7 +133,7 @@ class Environment:
     """
 
     python: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)
-    versions: Mapping[str, str] = field(default_factory=installed_versions)
+    versions: Mapping[str, str] = field(default_factory=find_installed_versions)
     load: Callable[[str], Any] = importlib.import_module
     card: bool = field(default_factory=lambda: CARD.exists() and os.environ.get('CUDA_VISIBLE_DEVICES') not in HIDDEN)
 

@@ -90,7 +90,7 @@ def check_classes(model: Any, dataset: Any) -> None:
         is_classifier = HEAD.search(name) and 'Regression' not in type(module).__name__
         if not is_classifier or not isinstance(classes, int):
             continue
-        for leaf in _built_leaves(dataset):
+        for leaf in _find_leaves(dataset):
             names = getattr(leaf, 'metainfo', {}).get('classes') or ()
             largest = _largest_label(leaf, names, classes)
             if largest >= classes:
@@ -147,34 +147,34 @@ def _check_numbers(key: str, classes: list[str], listed: list[str], path: str) -
         near = [difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.0)[0] for name in missing]
         pairs = [f'{name!r} (nearest: {folded[match]!r})' for name, match in zip(missing, near, strict=True)]
         raise RebnnError(
-            f'{key} names {_shortened(pairs)}, which {path} does not list, so the labels after a missing one would be '
-            f'those of other classes. It lists {_shown(dict.fromkeys(listed))}.',
+            f'{key} names {_shorten(pairs)}, which {path} does not list, so the labels after a missing one would be '
+            f'those of other classes. It lists {_show(dict.fromkeys(listed))}.',
             fix='Correct the names here or there, or leave out what it lacks: metainfo=dict(classes=(...)).',
         )
     if used != classes:
         raise RebnnError(
-            f'{key} are numbered {_shown(classes)}, and {path} lists them as {_shown(used)}, which is how mmdet '
+            f'{key} are numbered {_show(classes)}, and {path} lists them as {_show(used)}, which is how mmdet '
             'numbers them.',
             fix='Bring both into one order, each name once.',
         )
 
 
-def _shown(names: Iterable[str]) -> str:
-    return _shortened([repr(name) for name in names])
+def _show(names: Iterable[str]) -> str:
+    return _shorten([repr(name) for name in names])
 
 
-def _shortened(words: Sequence[str], most: int = 8) -> str:
+def _shorten(words: Sequence[str], most: int = 8) -> str:
     more = f' and {len(words) - most} more' if len(words) > most else ''
     return ', '.join(words[:most]) + more
 
 
-def _built_leaves(dataset: Any) -> Iterator[Any]:
+def _find_leaves(dataset: Any) -> Iterator[Any]:
     inner = getattr(dataset, 'datasets', None) or [getattr(dataset, 'dataset', None)]
     if inner[0] is None:
         yield dataset
     else:
         for one in inner:
-            yield from _built_leaves(one)
+            yield from _find_leaves(one)
 
 
 def _largest_label(dataset: Any, names: Sequence[str], classes: int) -> int:

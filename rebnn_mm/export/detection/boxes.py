@@ -94,7 +94,7 @@ def centres(g: GraphBuilder, anchors: ir.Value) -> ir.Value:
     return g('Div', g('Add', end, start), 2.0)
 
 
-def expected_sides(g: GraphBuilder, integral: Any, logits: ir.Value) -> ir.Value:
+def compute_expected_sides(g: GraphBuilder, integral: Any, logits: ir.Value) -> ir.Value:
     r"""Distances of the sides of boxes from their points, in cells: float [N, 4].
 
     .. math:: d = \sum_{i=0}^{n} i \cdot softmax(z)_i

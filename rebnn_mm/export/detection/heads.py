@@ -22,7 +22,7 @@ from .boxes import (
     anchors,
     centres,
     clamped_anchors,
-    expected_sides,
+    compute_expected_sides,
     from_deltas,
     from_sides,
     large_enough,
@@ -65,7 +65,7 @@ class Declared(NamedTuple):
     limits: tuple[str, ...] = ()
 
 
-def _declared(thing: Any, table: tuple[Declared, ...]) -> Declared:
+def _find_declared(thing: Any, table: tuple[Declared, ...]) -> Declared:
     """The first entry of a table that a thing is an instance of; the last one if there is none."""
     return next((entry for entry in table if isinstance(thing, entry.base)), table[-1])
 
@@ -89,7 +89,7 @@ def priors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int, p
         >>> generator = AnchorGenerator(strides=[16], ratios=[0.5, 1.0, 2.0], scales=[8])
         >>> _ = priors(g, score, generator, 0, g.input('places', ir.DataType.INT64, ['k']))
     """
-    found: ir.Value = _declared(generator, PRIORS).write(g, feature_map, generator, level, places)
+    found: ir.Value = _find_declared(generator, PRIORS).write(g, feature_map, generator, level, places)
     return found
 
 
@@ -114,7 +114,7 @@ def decode(g: GraphBuilder, coder: Any, priors: ir.Value, prediction: ir.Value, 
         >>> decode(g, DeltaXYWHBBoxCoder(), *rows, limit).producer().op_type
         'Min'
     """
-    corners: ir.Value = _declared(coder, CODERS).write(g, coder, priors, prediction)
+    corners: ir.Value = _find_declared(coder, CODERS).write(g, coder, priors, prediction)
     return g('Min', g('Max', corners, 0.0), limit) if coder.clip_border else corners
 
 
@@ -149,7 +149,7 @@ def one_stage_detections(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, 
     Returns:
         Detections: best first, in pixels of the padded image.
     """
-    found: Detections = _declared(head, ONE_STAGE).write(g, head, maps, limit)
+    found: Detections = _find_declared(head, ONE_STAGE).write(g, head, maps, limit)
     return found
 
 
@@ -207,7 +207,7 @@ def _candidates(
     grid = priors(g, logits, head.prior_generator, level, places)
     if integral is not None:
         grid = centres(g, grid)
-        sides = g('Mul', expected_sides(g, integral, sides), float(head.prior_generator.strides[level][0]))
+        sides = g('Mul', compute_expected_sides(g, integral, sides), float(head.prior_generator.strides[level][0]))
     values = [best, positions, sides, grid]
     if factor is not None:
         values.append(g('Gather', g('Sigmoid', g('Reshape', factor, [-1])), places))
@@ -266,7 +266,7 @@ def proposals(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]], limi
     return g('Gather', found.boxes, keep)
 
 
-def pooled_regions(
+def pool_regions(
     g: GraphBuilder, extractor: Any, features: list[ir.Value], regions: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
     """The features of regions, as mmdet's ``SingleRoIExtractor`` pools them.
@@ -383,10 +383,10 @@ def reasons(model: Any) -> Iterator[str]:
         ['it is no detector of mmdet']
     """
     if isinstance(model, SingleStageDetector):
-        yield from _own(model, SingleStageDetector, 'predict', 'extract_feat')
+        yield from _name_own_methods(model, SingleStageDetector, 'predict', 'extract_feat')
         yield from _dense_head(model.bbox_head, ONE_STAGE)
     elif isinstance(model, TwoStageDetector) and model.with_rpn and model.with_roi_head:
-        yield from _own(model, TwoStageDetector, 'predict', 'extract_feat')
+        yield from _name_own_methods(model, TwoStageDetector, 'predict', 'extract_feat')
         yield from _dense_head(model.rpn_head, PROPOSALS)
         yield from _second_stage(model.roi_head)
     else:
@@ -394,7 +394,7 @@ def reasons(model: Any) -> Iterator[str]:
         yield 'it is neither one-stage nor two-stage' if detector else 'it is no detector of mmdet'
 
 
-def _own(thing: Any, base: type, *methods: str) -> Iterator[str]:
+def _name_own_methods(thing: Any, base: type, *methods: str) -> Iterator[str]:
     """A reason for each of the methods that the class of ``thing`` does not have from ``base``."""
     name = type(thing).__name__
     if not isinstance(thing, base):
@@ -406,16 +406,16 @@ def _own(thing: Any, base: type, *methods: str) -> Iterator[str]:
 
 
 def _one_of(thing: Any, table: tuple[Declared, ...]) -> Iterator[str]:
-    entry = _declared(thing, table)
+    entry = _find_declared(thing, table)
     if not isinstance(thing, entry.base):
         yield f'its {type(thing).__name__} is neither {" nor ".join(other.base.__name__ for other in table)}'
     else:
-        yield from _own(thing, entry.base, *entry.original)
+        yield from _name_own_methods(thing, entry.base, *entry.original)
 
 
 def _dense_head(head: Any, table: tuple[Declared, ...]) -> Iterator[str]:
-    entry = _declared(head, table)
-    yield from _own(head, entry.base, *entry.original)
+    entry = _find_declared(head, table)
+    yield from _name_own_methods(head, entry.base, *entry.original)
     name, cfg = type(head).__name__, head.test_cfg
     yield from _one_of(getattr(head, 'prior_generator', None), PRIORS)
     if entry.coders:
@@ -426,25 +426,25 @@ def _dense_head(head: Any, table: tuple[Declared, ...]) -> Iterator[str]:
         if cfg.get(limit, -1) <= 0:
             yield f'its {name} has no {limit} in test_cfg'
     if entry.base is GFLHead:
-        yield from _own(head.integral, Integral, 'forward')
+        yield from _name_own_methods(head.integral, Integral, 'forward')
     if getattr(getattr(head, 'loss_cls', None), 'custom_cls_channels', False):
         yield f'its {name} has a loss with class channels of its own'
     yield from _suppression(name, cfg)
 
 
 def _second_stage(head: Any) -> Iterator[str]:
-    yield from _own(head, StandardRoIHead, 'predict_bbox', '_bbox_forward')
+    yield from _name_own_methods(head, StandardRoIHead, 'predict_bbox', '_bbox_forward')
     if type(head).predict is not BaseRoIHead.predict:
         yield f'its {type(head).__name__} has a predict of its own'
     if head.with_mask:
         yield 'it predicts masks'
     extractor, box_head = head.bbox_roi_extractor, head.bbox_head
-    yield from _own(extractor, SingleRoIExtractor, 'forward', 'map_roi_levels')
+    yield from _name_own_methods(extractor, SingleRoIExtractor, 'forward', 'map_roi_levels')
     layer = extractor.roi_layers[0]
     if not isinstance(layer, RoIAlign) or layer.pool_mode != 'avg':
         yield f'its regions are pooled by {type(layer).__name__}, not by the average of RoIAlign'
     name = type(box_head).__name__
-    yield from _own(box_head, BBoxHead, 'predict_by_feat', '_predict_by_feat_single')
+    yield from _name_own_methods(box_head, BBoxHead, 'predict_by_feat', '_predict_by_feat_single')
     yield from _one_of(box_head.bbox_coder, (DELTAS,))
     yield from _coder(box_head.bbox_coder)
     if not (box_head.with_cls and box_head.with_reg):

@@ -17,7 +17,7 @@ from .traced_parts import ImageStage, RegionStage, example_image, two_stage
 EXAMPLE_REGIONS = 3
 
 
-def unsupported(model: nn.Module) -> str:
+def explain_unsupported(model: nn.Module) -> str:
     """Why a model's prediction has no graph of its own; empty if it has.
 
     The graph does what mmdet's own classes do when they predict. A class that does the same by inheritance is
@@ -30,7 +30,7 @@ def unsupported(model: nn.Module) -> str:
         str: one sentence without the name of the model, or nothing.
 
     Example:
-        >>> unsupported(nn.Conv2d(3, 8, 1))
+        >>> explain_unsupported(nn.Conv2d(3, 8, 1))
         'it is no detector of mmdet'
     """
     if find_spec('mmdet') is None:
@@ -59,7 +59,7 @@ def detector_graph(model: nn.Module) -> onnx.ModelProto:
         Traceback (most recent call last):
         rebnn_mm.errors.RebnnError: Conv2d cannot be exported with boxes as outputs: it is no detector of mmdet.
     """
-    reason = unsupported(model)
+    reason = explain_unsupported(model)
     if reason:
         raise RebnnError(f'{type(model).__name__} cannot be exported with boxes as outputs: {reason}.')
     from . import heads
@@ -68,7 +68,9 @@ def detector_graph(model: nn.Module) -> onnx.ModelProto:
     example = example_image(model)
     with torch.no_grad():
         maps, features = stage(example)
-    part = trace(stage, {'image': example}, _numbered('map', maps) + _numbered('feature', features), {'image': [2, 3]})
+    part = trace(
+        stage, {'image': example}, _number_names('map', maps) + _number_names('feature', features), {'image': [2, 3]}
+    )
 
     g = GraphBuilder('detector')
     image = g.input('image', ir.DataType.FLOAT, [1, example.shape[1], 'height', 'width'])
@@ -82,7 +84,7 @@ def detector_graph(model: nn.Module) -> onnx.ModelProto:
         extractor = roi_head.bbox_roi_extractor
         regions = heads.proposals(g, head, by_level, limit)
         given = values[len(maps) :][: extractor.num_inputs]
-        pooled, place = heads.pooled_regions(g, extractor, given, regions)
+        pooled, place = heads.pool_regions(g, extractor, given, regions)
         size = (EXAMPLE_REGIONS, features[0].shape[1], *extractor.roi_layers[0].output_size)
         second = trace(RegionStage(model), {'regions': torch.zeros(size)}, ['logits', 'deltas'], {'regions': [0]})
         logits, deltas = (g('Gather', values, place) for values in g.insert(ir.from_proto(second), pooled))
@@ -95,5 +97,5 @@ def detector_graph(model: nn.Module) -> onnx.ModelProto:
     return ir.to_proto(g.finish())
 
 
-def _numbered(name: str, values: tuple[Tensor, ...]) -> list[str]:
+def _number_names(name: str, values: tuple[Tensor, ...]) -> list[str]:
     return [f'{name}_{i}' for i in range(len(values))]

@@ -20,7 +20,7 @@ from ..packing import unpack_bits
 from ..rewriting import constant, constant_array, take_over
 from ..source import Source
 from .border import border_sums
-from .common import checked_graph, compare, outputs_of, say
+from .common import check_graph, compare, outputs_of, say
 
 INPUT_MULTIPLE, OUTPUT_MULTIPLE = 32, 16
 """BOLT takes a convolution as binary only if its channels are multiples of these."""
@@ -32,7 +32,7 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
     Raises:
         ValueError: the model or an option does not go into such a file; no file is left.
     """
-    graph, images = checked_graph(source, 'bolt', options, console)
+    graph, images = check_graph(source, 'bolt', options, console)
     model, excluded = to_bolt(graph, source.size)
     say(
         console,
@@ -92,7 +92,7 @@ def emulate_bolt(model: onnx.ModelProto) -> onnx.ModelProto:
     graph = result.graph
     for node in list(graph):
         weight = constant_array(node.inputs[1]) if node.op_type == 'Conv' else None
-        if weight is None or not _recognised(weight):
+        if weight is None or not _recognise_binary(weight):
             continue
         pads = node.attributes.pop('pads', None)
         top, left, bottom, right = (0, 0, 0, 0) if pads is None else pads.as_ints()
@@ -133,7 +133,7 @@ class _Layer:
 
     def as_bolt(self, shape: tuple[int, ...]) -> ir.Value:
         """A convolution that BOLT takes for binary, its border made right, and a norm."""
-        y = self._convolution(self._shifted(), self.codes)
+        y = self._convolution(self._shift_input(), self.codes)
         pads = tuple(self.options.get('pads', (0, 0, 0, 0)))
         pad_value = self.options.get('pad_value', 0)
         if any(pads) and pad_value != -1:
@@ -155,7 +155,7 @@ class _Layer:
 
     def as_standard(self) -> ir.Value:
         """The layer in real arithmetic, with the scale inside the weights so that BOLT does not take it for binary."""
-        x = _signs(self.graph, self.node, self._shifted())
+        x = _signs(self.graph, self.node, self._shift_input())
         weight = self.codes * self.scale.reshape(-1, *[1] * (self.codes.ndim - 1))
         if self.linear:
             product = self._before('MatMul', x, self._constant('weight', weight.T))
@@ -167,7 +167,7 @@ class _Layer:
             self.options['pads'] = [0, 0, 0, 0]
         return self._convolution(x, weight, self._constant('bias', self.bias))
 
-    def _shifted(self) -> ir.Value | None:
+    def _shift_input(self) -> ir.Value | None:
         x = self.node.inputs[0]
         if not np.any(self.shift):
             return x
@@ -195,7 +195,7 @@ def _before(
     return node.outputs[0]
 
 
-def _recognised(weight: NDArray[np.float32]) -> bool:
+def _recognise_binary(weight: NDArray[np.float32]) -> bool:
     """Whether BOLT takes a convolution with this weight for a binary one."""
     outputs, inputs, height, width = weight.shape
     fits = inputs % INPUT_MULTIPLE == 0 and outputs % OUTPUT_MULTIPLE == 0 and height * width % 8 == 1

@@ -9,7 +9,7 @@ from rebnn_mm.deploy.session import open_session
 from ...errors import RebnnError
 from ..distance import distance_of
 from ..examples import Image, noise
-from ..exporter import unfused_graph
+from ..exporter import build_unfused_graph
 from ..options import Options
 from ..source import Source
 from ..tasks import Task, task_of
@@ -20,9 +20,7 @@ AGREEMENT = 0.02
 computed in another order there, so now and then a value next to zero changes its sign; an error would change most."""
 
 
-def checked_graph(
-    source: Source, name: str, options: Options, console: Console
-) -> tuple[onnx.ModelProto, list[Image]]:
+def check_graph(source: Source, name: str, options: Options, console: Console) -> tuple[onnx.ModelProto, list[Image]]:
     """The packed graph, which agrees with PyTorch, and the images that it was compared on."""
     if source.tokenizer is not None:
         raise RebnnError(f'--format {name} holds image classifiers, and this model takes texts; use onnx.')
@@ -46,7 +44,7 @@ def checked_graph(
             f'{source.size[0]}x{source.size[1]} only; set the size with --shape.'
         )
     say(console, '... packing and tracing')
-    graph, _ = unfused_graph(source.model, task, source.size)
+    graph, _ = build_unfused_graph(source.model, task, source.size)
     if len(graph.graph.output) != 1:
         raise RebnnError(
             f'--format {name} writes models with one output, and this one has {len(graph.graph.output)}. '

@@ -117,7 +117,7 @@ def print_export(result: Export, source: Source, console: Console) -> None:
         ('Half precision against single precision', result.half),
     ):
         if change is not None:
-            say(f'{title} on {change.images} {kind}: {_told(change, classified)}.')
+            say(f'{title} on {change.images} {kind}: {_tell_difference(change, classified)}.')
 
 
 def kind_of(source: Source) -> str:
@@ -208,10 +208,10 @@ def print_int8(result: Export, source: Source, scores: Scores | None, console: C
     say_on(
         console,
         f'The file with --int8 against the one without on {change.images} calibration images: '
-        f'{_told(change, classified)}. {len(before):,} bytes became {len(result.data):,}.',
+        f'{_tell_difference(change, classified)}. {len(before):,} bytes became {len(result.data):,}.',
     )
     if compared is not None:
-        say_on(console, f'The same on {compared.images} {kind_of(source)}: {_told(compared, classified)}.')
+        say_on(console, f'The same on {compared.images} {kind_of(source)}: {_tell_difference(compared, classified)}.')
     if little:
         say_on(console, little)
     if scores is not None:
@@ -221,7 +221,7 @@ def print_int8(result: Export, source: Source, scores: Scores | None, console: C
         console.print(table)
 
 
-def _told(change: Difference, classified: bool) -> str:
+def _tell_difference(change: Difference, classified: bool) -> str:
     """A difference in words."""
     top1 = f', best class the same on {change.top1}' if classified else ''
     lost = sum(boxes.missing + boxes.extra for boxes in change.detections)

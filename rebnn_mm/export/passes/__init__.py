@@ -1,4 +1,4 @@
-"""Passes over the graph of a packed model, each in a file of its own (:func:`rebnn_mm.export.rewriting.rewritten`)."""
+"""Passes over a packed model's graph, each in its own file (:func:`rebnn_mm.export.rewriting.apply_passes`)."""
 
 from .channels_last import ChannelsLast
 from .compact import Compact

@@ -74,12 +74,12 @@ class ChannelsLast(Rewrite):
     Example:
         >>> import torch
         >>> from torch import nn
-        >>> from rebnn_mm.export import pack, rewritten, trace
+        >>> from rebnn_mm.export import pack, apply_passes, trace
         >>> from rebnn_mm.export.passes import FuseBlocks
         >>> from rebnn_mm.models import BinaryReActBlock
         >>> net = nn.Sequential(*(BinaryReActBlock(8, 8, conv_cfg=dict(type='ReBNNConv2d')) for _ in range(2)))
         >>> model = trace(pack(net).model, {'x': torch.ones(1, 8, 4, 4)}, ['y'])
-        >>> [node.op_type for node in rewritten(model, FuseBlocks(), ChannelsLast()).graph.node]
+        >>> [node.op_type for node in apply_passes(model, FuseBlocks(), ChannelsLast()).graph.node]
         ['Transpose', 'BinaryBlock', 'PackedBinaryBlock', 'PackedBinaryBlock', 'PackedBinaryBlock', 'Transpose']
     """
 
@@ -90,7 +90,7 @@ class ChannelsLast(Rewrite):
         demand(all(node.op_type != 'QuantizeLinear' for node in model.graph), 'int8 layers are not moved.')
 
     def rewrite(self, graph: ir.Graph) -> bool:
-        region = _worth_it(_grown(graph, self.regions))
+        region = _worth_it(_grow_region(graph, self.regions))
         if not region:
             return False
         mover = _Mover(graph)
@@ -108,7 +108,7 @@ class ChannelsLast(Rewrite):
         return True
 
 
-def _grown(graph: ir.Graph, regions: bool) -> Region:
+def _grow_region(graph: ir.Graph, regions: bool) -> Region:
     """Every node that could work with the channels last."""
     region = {node for node in graph if _is_convolution(node)}
     candidates = [(node, grows) for node in graph if (grows := _growth(node)) is not None]
@@ -142,7 +142,7 @@ def _worth_it(region: Region) -> Region:
     kept: Region = set()
     left = set(region)
     while left:
-        part = _connected(left)
+        part = _find_connected(left)
         left -= part
         inside = {node.outputs[0] for node in part}
         entering = {value for node in part for value in _maps(node)} - inside
@@ -153,7 +153,7 @@ def _worth_it(region: Region) -> Region:
     return kept
 
 
-def _connected(nodes: Region) -> Region:
+def _find_connected(nodes: Region) -> Region:
     """Some of the nodes and all that they are connected with."""
     part, ahead = set(), {next(iter(nodes))}
     while ahead:
@@ -255,27 +255,27 @@ class _Mover:
         elif node.op_type == 'Resize':
             self._turn_sizes(node)
         elif node.op_type == 'AveragePool':
-            node = self._pooled(node)
+            node = self._replace_pool(node)
         elif node.op_type == 'RoiAlign':
-            node = self._aligned(node)
+            node = self._replace_align(node)
         elif node.op_type == 'Conv':
-            node = self._multiplied(node)
+            node = self._replace_pointwise(node)
         self._give_first(node)
 
     def _last(self, value: ir.Value, reader: ir.Node) -> ir.Value:
         if value not in self.last:
             node = self._before(reader, ir.node('Transpose', [value], {'perm': TO_LAST}, num_outputs=1))
-            self.last[value] = _described(node.outputs[0], f'{value.name}_last', value, turned=True)
+            self.last[value] = _describe(node.outputs[0], f'{value.name}_last', value, turned=True)
         return self.last[value]
 
     def _give_first(self, node: ir.Node) -> None:
         last = node.outputs[0]
         transpose = ir.node('Transpose', [last], {'perm': TO_FIRST}, num_outputs=1)
         self.graph.insert_after(node, transpose)
-        first = _described(transpose.outputs[0], str(last.name), last)
+        first = _describe(transpose.outputs[0], str(last.name), last)
         last.replace_all_uses_with(first, replace_graph_outputs=True)
         transpose.replace_input_with(0, last)
-        _described(last, f'{last.name}_last', last, turned=True)
+        _describe(last, f'{last.name}_last', last, turned=True)
         self.last[first] = last
 
     def _turn_constants(self, node: ir.Node) -> None:
@@ -292,42 +292,42 @@ class _Mover:
         for index, value in enumerate(node.inputs):
             if index >= 2 and value is not None:
                 if value not in self.sizes:  # images that grow by the same factor share it
-                    self.sizes[value] = self._turned(value, node)
+                    self.sizes[value] = self._turn_size(value, node)
                 node.replace_input_with(index, self.sizes[value])
 
-    def _turned(self, size: ir.Value, reader: ir.Node) -> ir.Value:
+    def _turn_size(self, size: ir.Value, reader: ir.Node) -> ir.Value:
         known = constant_array(size)
         if known is not None:
             return constant(self.graph, known[TO_LAST], f'{size.name}_last')
         order = constant(self.graph, np.array(TO_LAST), 'axes_to_last')
         turned = self._before(reader, ir.node('Gather', [size, order], {'axis': 0}, num_outputs=1))
-        return _described(turned.outputs[0], f'{size.name}_last', size)
+        return _describe(turned.outputs[0], f'{size.name}_last', size)
 
-    def _pooled(self, node: ir.Node) -> ir.Node:
+    def _replace_pool(self, node: ir.Node) -> ir.Node:
         options = {'ceil_mode': node.attributes['ceil_mode'].as_int() if 'ceil_mode' in node.attributes else 0}
-        return self._exchanged(node, operator('RealAveragePool', node.inputs[:1], options, node.name))
+        return self._exchange(node, operator('RealAveragePool', node.inputs[:1], options, node.name))
 
-    def _aligned(self, node: ir.Node) -> ir.Node:
+    def _replace_align(self, node: ir.Node) -> ir.Node:
         options = {name: attribute.value for name, attribute in node.attributes.items() if name != 'mode'}
-        return self._exchanged(node, operator('RealRoiAlign', node.inputs, ROI_ALIGN | options, node.name))
+        return self._exchange(node, operator('RealRoiAlign', node.inputs, ROI_ALIGN | options, node.name))
 
-    def _multiplied(self, node: ir.Node) -> ir.Node:
+    def _replace_pointwise(self, node: ir.Node) -> ir.Node:
         x, weight, *bias = node.inputs
         matrix = _pointwise(node)
         assert matrix is not None and weight is not None
         factor = constant(self.graph, matrix.T, f'{weight.name}_matrix')
         product = ir.node('MatMul', [x, factor], name=node.name, num_outputs=1)
         if not bias:
-            return self._exchanged(node, product)
+            return self._exchange(node, product)
         self._before(node, product)
-        _described(product.outputs[0], f'{node.outputs[0].name}_product', node.outputs[0], turned=True)
-        return self._exchanged(node, ir.node('Add', [product.outputs[0], bias[0]], num_outputs=1))
+        _describe(product.outputs[0], f'{node.outputs[0].name}_product', node.outputs[0], turned=True)
+        return self._exchange(node, ir.node('Add', [product.outputs[0], bias[0]], num_outputs=1))
 
     def _before(self, reader: ir.Node, node: ir.Node) -> ir.Node:
         self.graph.insert_before(reader, node)
         return node
 
-    def _exchanged(self, old: ir.Node, new: ir.Node) -> ir.Node:
+    def _exchange(self, old: ir.Node, new: ir.Node) -> ir.Node:
         self._before(old, new)
         take_over(old.outputs[0], new.outputs[0])
         self.graph.remove(old, safe=True)
@@ -428,7 +428,7 @@ def _pointwise(conv: ir.Node) -> NDArray | None:
     return weight[:, :, 0, 0] if has_attributes(conv, **PLAIN, strides=[1, 1]) else None
 
 
-def _described(value: ir.Value, name: str, like: ir.Value, turned: bool = False) -> ir.Value:
+def _describe(value: ir.Value, name: str, like: ir.Value, turned: bool = False) -> ir.Value:
     shape = like.shape
     if turned and shape is not None:
         shape = ir.Shape([shape[axis] for axis in TO_LAST])

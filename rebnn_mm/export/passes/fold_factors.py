@@ -20,12 +20,12 @@ class FoldFactors(Rewrite):
     Example:
         >>> import torch
         >>> from torch import nn
-        >>> from rebnn_mm.export import pack, rewritten, trace
+        >>> from rebnn_mm.export import pack, apply_passes, trace
         >>> from rebnn_mm.export.passes import FuseBlocks
         >>> from rebnn_mm.methods import ReBNNConv2d
         >>> net = nn.Sequential(ReBNNConv2d(8, 8, 1, bias=False), nn.BatchNorm2d(8)).eval()
         >>> model = trace(pack(net).model, {'x': torch.ones(1, 8, 4, 4)}, ['y'])
-        >>> model = rewritten(model, FuseBlocks(), FoldFactors())
+        >>> model = apply_passes(model, FuseBlocks(), FoldFactors())
         >>> [name for name in model.graph.node[0].input if 'scale' in name or 'ones' in name]
         ['0.scale_mul', 'ones_8', 'ones_8']
     """

@@ -18,10 +18,10 @@ class FoldNorms(Rewrite):
     Example:
         >>> import torch
         >>> from torch import nn
-        >>> from rebnn_mm.export import pack, rewritten, trace
+        >>> from rebnn_mm.export import pack, apply_passes, trace
         >>> net = nn.Sequential(nn.Conv2d(3, 8, 1, bias=False), nn.BatchNorm2d(8))
         >>> model = trace(pack(net).model, {'x': torch.zeros(2, 3, 4, 4)}, ['y'])
-        >>> folded = rewritten(model, FoldNorms())
+        >>> folded = apply_passes(model, FoldNorms())
         >>> [node.op_type for node in model.graph.node], [node.op_type for node in folded.graph.node]
         (['Conv', 'Mul', 'Add'], ['Conv'])
     """

@@ -31,11 +31,11 @@ class FuseBlocks(Rewrite):
 
     Example:
         >>> import torch
-        >>> from rebnn_mm.export import pack, rewritten, trace
+        >>> from rebnn_mm.export import pack, apply_passes, trace
         >>> from rebnn_mm.models import BinaryReActBlock
         >>> block = BinaryReActBlock(8, 8, conv_cfg=dict(type='ReBNNConv2d'))
         >>> model = trace(pack(block).model, {'x': torch.ones(1, 8, 4, 4)}, ['y'])
-        >>> [node.op_type for node in rewritten(model, FuseBlocks()).graph.node]
+        >>> [node.op_type for node in apply_passes(model, FuseBlocks()).graph.node]
         ['BinaryBlock', 'PackedBinaryBlock']
     """
 

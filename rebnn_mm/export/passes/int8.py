@@ -90,7 +90,7 @@ class Plan(NamedTuple):
         return 7 if self.reduced else 8
 
 
-def planned(
+def plan_int8(
     model: onnx.ModelProto, tier: str, feeds: Iterable[Mapping[str, np.ndarray]], *, reduced: bool = False
 ) -> Plan:
     """Choose layers and calibrate them.
@@ -112,8 +112,8 @@ def planned(
     outputs = {name for choice in choices if choice.int8 for name in choice.outputs}
     chosen = [node for node in model.graph.node if node.output[0] in outputs]
     names = values_of(model, chosen)
-    session = open_session(watched(model, names), library=library_available())
-    return Plan(choices, calibrated(session, names, feeds), reduced or saturates())
+    session = open_session(watch_values(model, names), library=library_available())
+    return Plan(choices, measure_ranges(session, names, feeds), reduced or saturates())
 
 
 def choose(model: onnx.ModelProto, tier: str) -> list[Choice]:
@@ -199,27 +199,27 @@ class QuantiseInt8(InPlacePass):
     Convolutions get 8-bit outputs as well. Whoever else reads the same values reads them unrounded.
 
     Args:
-        plan: from :func:`planned`, of the same graph.
+        plan: from :func:`plan_int8`, of the same graph.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
     def requires(self, model: ir.Model) -> None:
-        weights = (node.inputs[1] for node in self._chosen(model))
+        weights = (node.inputs[1] for node in self._find_chosen(model))
         found = {layer_of(str(weight.name)) for weight in weights if _is_weight(weight)}
         missing = set(self.plan.layers) - found
         demand(not missing, f'the plan is of another graph, or weights are no float32: {missing}.')
 
     def call(self, model: ir.Model) -> PassResult:
-        chosen = self._chosen(model)
+        chosen = self._find_chosen(model)
         _read_alone(model.graph, chosen)
         for node in chosen:
             node.name = node.outputs[0].name
         proto, names = ir.to_proto(model), {node.name for node in chosen}
         values = values_of(proto, [node for node in proto.graph.node if node.name in names])
         model.graph = ir.from_proto(
-            inserted(
+            insert_int8(
                 proto,
                 [str(node.name) for node in chosen],
                 {name: self.plan.ranges[name.removesuffix(ALONE)] for name in values},
@@ -239,7 +239,7 @@ class QuantiseInt8(InPlacePass):
         found = {layer_of(name) for name, array in stored if array is not None and array.dtype == np.int8}
         demand(found >= set(self.plan.layers), f'not every layer became int8: {set(self.plan.layers) - found}.')
 
-    def _chosen(self, model: ir.Model) -> list[ir.Node]:
+    def _find_chosen(self, model: ir.Model) -> list[ir.Node]:
         outputs = {name for choice in self.plan.choices if choice.int8 for name in choice.outputs}
         return [node for node in model.graph if node.outputs[0].name in outputs]
 
@@ -275,7 +275,7 @@ def saturates() -> bool:
     return platform.machine() == 'x86_64' and not any('vnni' in flag for flag in processor_flags())
 
 
-def inserted(
+def insert_int8(
     model: onnx.ModelProto, nodes: Sequence[str], ranges: Ranges, *, reduced: bool, extra: Mapping[str, object] = {}
 ) -> onnx.ModelProto:
     """A graph whose nodes of these names work on 8 bits: weights int8 by channel, activations uint8.
@@ -322,13 +322,13 @@ def inserted(
     return result
 
 
-def calibrated(
+def measure_ranges(
     session: onnxruntime.InferenceSession, names: Sequence[str], feeds: Iterable[Mapping[str, np.ndarray]]
 ) -> Ranges:
     """Least and largest of some values, over all inputs.
 
     Args:
-        session: of a graph from :func:`watched`.
+        session: of a graph from :func:`watch_values`.
         names: of the values; integers among them are left out.
         feeds: inputs.
 
@@ -364,8 +364,8 @@ def values_of(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[s
     return [name for name in names if name and name not in constants]
 
 
-def watched(model: onnx.ModelProto, names: Sequence[str]) -> bytes:
-    """A serialised graph that also gives the least and the largest of some values, for :func:`calibrated`."""
+def watch_values(model: onnx.ModelProto, names: Sequence[str]) -> bytes:
+    """A serialised graph that also gives the least and the largest of some values, for :func:`measure_ranges`."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for name in names:

@@ -18,13 +18,13 @@ class SpreadNorms(Rewrite):
     Example:
         >>> import torch
         >>> from torch import nn
-        >>> from rebnn_mm.export import pack, rewritten, trace
+        >>> from rebnn_mm.export import pack, apply_passes, trace
         >>> from rebnn_mm.layers import BinaryConv2d
         >>> conv = BinaryConv2d(8, 8, 3, weight='AdaBinWeight', activation='AdaBinActivation', bias=False)
         >>> model = trace(pack(nn.Sequential(conv, nn.BatchNorm2d(8))).model, {'x': torch.ones(1, 8, 4, 4)}, ['y'])
         >>> [node.op_type for node in model.graph.node]
         ['BinaryConv', 'BinaryConv', 'Conv', 'Add', 'Mul', 'Add']
-        >>> [node.op_type for node in rewritten(model, SpreadNorms()).graph.node]
+        >>> [node.op_type for node in apply_passes(model, SpreadNorms()).graph.node]
         ['BinaryConv', 'BinaryConv', 'Conv', 'Mul', 'Mul', 'Add', 'Add']
     """
 
@@ -56,9 +56,9 @@ def _spread(graph: ir.Graph, add: ir.Node) -> bool:
         if kind == 'shortcut' and (constant_array(other) is not None or not _same_shape(other, end)):
             continue
         if kind != 'shortcut':
-            product = _behind(graph, node, kind, product, other)
+            product = _insert(graph, node, kind, product, other)
         if kind != 'Add':
-            correction = _behind(graph, node, 'Mul' if kind == 'Mul' else 'Add', correction, other)
+            correction = _insert(graph, node, 'Mul' if kind == 'Mul' else 'Add', correction, other)
         taken.append(node)
         end = node.outputs[0]
     last = taken[-1]
@@ -69,7 +69,7 @@ def _spread(graph: ir.Graph, add: ir.Node) -> bool:
     return len(taken) > 1
 
 
-def _behind(graph: ir.Graph, before: ir.Node, kind: str, value: ir.Value, other: ir.Value) -> ir.Value:
+def _insert(graph: ir.Graph, before: ir.Node, kind: str, value: ir.Value, other: ir.Value) -> ir.Value:
     node = ir.node(kind, [value, other], num_outputs=1)
     graph.insert_before(before, node)
     result = node.outputs[0]

@@ -48,10 +48,10 @@ class JoinStem(Rewrite):
     Example:
         >>> import torch
         >>> from torch import nn
-        >>> from rebnn_mm.export import rewritten, trace
+        >>> from rebnn_mm.export import apply_passes, trace
         >>> net = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.ReLU(), nn.MaxPool2d(3, 2, 1)).eval()
         >>> model = trace(net, {'image': torch.zeros(2, 3, 32, 32)}, ['y'])
-        >>> [node.op_type for node in rewritten(model, JoinStem()).graph.node]
+        >>> [node.op_type for node in apply_passes(model, JoinStem()).graph.node]
         ['RealStem', 'Relu']
     """
 

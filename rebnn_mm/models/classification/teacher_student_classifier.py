@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rebnn_mm.registry import MODELS
 
-from ..fixed_teacher import ConfiguredTeacher, as_maps, noted_calls
+from ..fixed_teacher import ConfiguredTeacher, as_maps, note_calls
 from ..losses import DetectorOutput, MapLoss
 
 
@@ -107,10 +107,10 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
         self.prepare_teacher()
         map_losses: Any = self.map_losses
         names = [name for loss in map_losses for name in loss.compared]
-        with noted_calls(self, names) as ours:
+        with note_calls(self, names) as ours:
             features = self.extract_feat(inputs)
             scores, labelled = self._scores_and_losses(features, data_samples)
-        with noted_calls(self.teacher, names) as theirs:
+        with note_calls(self.teacher, names) as theirs:
             losses = {'teacher_loss': self.teacher_loss(scores, self.teacher_scores(inputs))}
         for name, value in labelled.items():
             losses[f'label_{name}'] = value * self.label_weight if 'loss' in name else value
@@ -127,7 +127,7 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
         """Call the head once: its scores, and its losses of the labels if they count."""
         if not self.label_weight:
             return self.head(features), {}
-        with noted_calls(self, ['head']) as calls:
+        with note_calls(self, ['head']) as calls:
             losses = self.head.loss(features, data_samples)
         return calls['head'][-1].result, losses
 

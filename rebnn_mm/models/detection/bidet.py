@@ -21,7 +21,7 @@ from rebnn_mm.registry import MODELS
 from .heads import BinaryRPNHead, Config, FixedSSDHead
 
 
-def sampled_location(prediction: Tensor, dim: int, sigma: float) -> Tensor:
+def sample_location(prediction: Tensor, dim: int, sigma: float) -> Tensor:
     r"""Draw locations around the predicted means.
 
     .. math::
@@ -40,7 +40,7 @@ def sampled_location(prediction: Tensor, dim: int, sigma: float) -> Tensor:
     Source: BiDet (Wang et al., CVPR 2020); s is 0.001 in the released Faster R-CNN.
 
     Example:
-        >>> sampled_location(torch.tensor([[1., 2., 0., 0.]]), dim=1, sigma=0.0)
+        >>> sample_location(torch.tensor([[1., 2., 0., 0.]]), dim=1, sigma=0.0)
         tensor([[1., 2.]])
     """
     mean, log_variance = prediction.chunk(2, dim)
@@ -49,7 +49,7 @@ def sampled_location(prediction: Tensor, dim: int, sigma: float) -> Tensor:
     return mean + sigma * (0.5 * log_variance).exp() * torch.randn_like(mean)
 
 
-def kept_scores(
+def keep_scores(
     boxes: Tensor,
     scores: Tensor,
     labels: Tensor,
@@ -74,7 +74,7 @@ def kept_scores(
     Example:
         >>> boxes = torch.tensor([[0., 0., 10., 10.], [0., 0., 10., 9.], [20., 20., 30., 30.]])
         >>> scores = torch.tensor([[0.9, 0.0], [0.8, 0.1], [0.3, 0.2]])
-        >>> kept_scores(boxes, scores, torch.tensor([0]), score_thr=0.05, iou_threshold=0.5)
+        >>> keep_scores(boxes, scores, torch.tensor([0]), score_thr=0.05, iou_threshold=0.5)
         [(tensor([0.9000, 0.3000]), 1)]
     """
     classes, objects = labels.unique(return_counts=True)
@@ -93,7 +93,7 @@ class BiDetRPNHead(BinaryRPNHead):
     """:class:`BinaryRPNHead` that predicts distributions of box deltas and learns with BiDet's losses.
 
     The 1x1 layer of the boxes has 8 outputs per anchor: means, then log variances. In training the deltas are drawn
-    (:func:`sampled_location`). In evaluation they are the means: the released code of Faster R-CNN draws there too, so
+    (:func:`sample_location`). In evaluation they are the means: the released code of Faster R-CNN draws there too, so
     that its result is another one every time; its SSD takes the means.
 
     The losses, while ``bottleneck.active``: the information regularisation of the hidden layer's output, behind its
@@ -142,7 +142,7 @@ class BiDetRPNHead(BinaryRPNHead):
         if self._hidden is not None:
             self._hidden.append(hidden)
         sigma = self.sample_sigma if self.training else 0.0
-        return self.rpn_cls(hidden), sampled_location(self.rpn_reg(hidden), 1, sigma)
+        return self.rpn_cls(hidden), sample_location(self.rpn_reg(hidden), 1, sigma)
 
     def loss_and_predict(
         self, x: tuple[Tensor, ...], batch_data_samples: SampleList, proposal_cfg: Config | None = None
@@ -191,7 +191,7 @@ class BiDetRPNHead(BinaryRPNHead):
 class BiDetBBoxHead(BBoxHead):
     """mmdet's ``BBoxHead`` that predicts distributions of box deltas: twice the outputs, means then log variances.
 
-    In training the deltas are drawn (:func:`sampled_location`), in evaluation they are the means, as in
+    In training the deltas are drawn (:func:`sample_location`), in evaluation they are the means, as in
     :class:`BiDetRPNHead`. Both linear layers are real.
 
     Args:
@@ -220,7 +220,7 @@ class BiDetBBoxHead(BBoxHead):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Class scores (N, classes + 1) and box deltas (N, 4) or (N, 4 * classes) of regions (N, C, H, W)."""
         score, box = super().forward(x)
-        return score, sampled_location(box, 1, self.sample_sigma if self.training else 0.0)
+        return score, sample_location(box, 1, self.sample_sigma if self.training else 0.0)
 
 
 @MODELS.register_module()
@@ -233,7 +233,7 @@ class BiDetRoIHead(StandardRoIHead):
 
     Args:
         bottleneck: weights of the two losses, arguments of :class:`BiDetLoss`.
-        suppression: options of :func:`kept_scores`.
+        suppression: options of :func:`keep_scores`.
         **kwargs: arguments of mmdet's ``StandardRoIHead``; :class:`BiDetBBoxHead` goes with it.
 
     Source: BiDet (Wang et al., CVPR 2020); weights and thresholds are those of its released Faster R-CNN.
@@ -270,10 +270,12 @@ class BiDetRoIHead(StandardRoIHead):
             features = results['bbox_feats']
             if self.bbox_head.with_avg_pool:
                 features = features.mean(dim=(2, 3))
-            results['loss_bbox'].update(self.bottleneck([features], self._kept(results, sampling_results)))
+            results['loss_bbox'].update(self.bottleneck([features], self._keep_scores(results, sampling_results)))
         return results
 
-    def _kept(self, results: dict[str, Any], sampling_results: list[SamplingResult]) -> list[tuple[Tensor, int]]:
+    def _keep_scores(
+        self, results: dict[str, Any], sampling_results: list[SamplingResult]
+    ) -> list[tuple[Tensor, int]]:
         regions = [sampled.priors for sampled in sampling_results]
         counts = [len(priors) for priors in regions]
         scores = results['cls_score'].float().softmax(dim=-1).split(counts)
@@ -285,7 +287,7 @@ class BiDetRoIHead(StandardRoIHead):
             )
             if not self.bbox_head.reg_class_agnostic:
                 boxes = boxes.view(len(boxes), -1, 4)
-            kept += kept_scores(boxes, score, image.gt_instances.labels, **self.suppression)
+            kept += keep_scores(boxes, score, image.gt_instances.labels, **self.suppression)
         return kept
 
 
@@ -295,7 +297,7 @@ class BiDetSSDHead(FixedSSDHead):
 
     The box branch of each level has 8 outputs per anchor: means, then log variances. With ``sample_sigma=0`` the
     deltas are the means and the log variances are not trained; above 0 they are drawn in training
-    (:func:`sampled_location`). In evaluation they are the means. Both branches are real.
+    (:func:`sample_location`). In evaluation they are the means. Both branches are real.
 
     The losses, while ``bottleneck.active``: the information regularisation averaged over the maps that enter the head,
     and the sparse object prior of all anchors' class scores after non-maximum suppression.
@@ -303,7 +305,7 @@ class BiDetSSDHead(FixedSSDHead):
     Args:
         sample_sigma: factor on the predicted deviation.
         bottleneck: weights of the two losses, arguments of :class:`BiDetLoss`.
-        suppression: options of :func:`kept_scores`.
+        suppression: options of :func:`keep_scores`.
         **kwargs: arguments of mmdet's ``SSDHead``.
 
     Example:
@@ -340,7 +342,7 @@ class BiDetSSDHead(FixedSSDHead):
         """Class scores (N, anchors * (classes + 1), H, W) and box deltas (N, anchors * 4, H, W) of every level."""
         scores, boxes = super().forward(x)
         sigma = self.sample_sigma if self.training else 0.0
-        return scores, [sampled_location(level, 1, sigma) for level in boxes]
+        return scores, [sample_location(level, 1, sigma) for level in boxes]
 
     def loss(self, x: tuple[Tensor, ...], batch_data_samples: SampleList) -> dict[str, Any]:
         """Losses of a batch."""
@@ -349,10 +351,10 @@ class BiDetSSDHead(FixedSSDHead):
         instances, ignored, metas = unpack_gt_instances(batch_data_samples)
         scores, boxes = self(x)
         losses = self.loss_by_feat(scores, boxes, instances, metas, ignored)
-        losses.update(self.bottleneck(x, self._kept(scores, boxes, instances, metas)))
+        losses.update(self.bottleneck(x, self._keep_scores(scores, boxes, instances, metas)))
         return losses
 
-    def _kept(
+    def _keep_scores(
         self, scores: list[Tensor], boxes: list[Tensor], instances: InstanceList, metas: list[dict[str, Any]]
     ) -> list[tuple[Tensor, int]]:
         sizes = [level.shape[-2:] for level in scores]
@@ -362,7 +364,7 @@ class BiDetSSDHead(FixedSSDHead):
         kept = []
         for score, delta, objects, meta in zip(probabilities, deltas, instances, metas, strict=True):
             where = self.bbox_coder.decode(anchors, delta, max_shape=meta['img_shape'])
-            kept += kept_scores(where, score, objects.labels, **self.suppression)
+            kept += keep_scores(where, score, objects.labels, **self.suppression)
         return kept
 
 

@@ -18,7 +18,7 @@ from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.registry import MODELS
 
 from ...errors import RebnnError
-from ..fixed_teacher import Call, Calls, ConfiguredTeacher, as_maps, noted_calls
+from ..fixed_teacher import Call, Calls, ConfiguredTeacher, as_maps, note_calls
 from ..losses.detector_comparison import (
     DetectorComparisonLoss,
     DetectorOutput,
@@ -31,12 +31,12 @@ from .compared_heads import PLACES, has_place, last_head, meaning_of, places_of,
 
 
 @contextmanager
-def watched_layers(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
+def watch_layers(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
     """Note the calls of layers with their history, also inside of what is otherwise computed a second time.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(2, 3))
-        >>> with watched_layers(model, ['0']) as calls:
+        >>> with watch_layers(model, ['0']) as calls:
         ...     y = model(torch.ones(1, 2))
         >>> calls['0'][0].result is y
         True
@@ -86,7 +86,7 @@ def product_of(layer: Any, call: Call) -> Product:
 _taught: dict[tuple[type, type], type] = {}
 
 
-def taught(mixin: type, detector: type[BaseDetector]) -> type:
+def build_student(mixin: type, detector: type[BaseDetector]) -> type:
     """The class of a student, a detector's own with a teacher; the same one every time."""
     if (mixin, detector) not in _taught:
         content = {'__doc__': mixin.__doc__, '__module__': mixin.__module__}
@@ -95,7 +95,7 @@ def taught(mixin: type, detector: type[BaseDetector]) -> type:
 
 
 def _new(mixin: type, detector: type[BaseDetector]) -> Any:
-    made: Any = taught(mixin, detector)
+    made: Any = build_student(mixin, detector)
     return made.__new__(made)
 
 
@@ -159,7 +159,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
                 f"{cls.__name__}: student={student!r} is no detector of mmdet. Name the class that the student's "
                 "config has as type, such as 'FasterRCNN'."
             )
-        return super().__new__(taught(cls, found))
+        return super().__new__(build_student(cls, found))
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
         """The detector's own losses and those that compare it with the teacher; terms of one name are added."""
         self.prepare_teacher()
         student: Any = self
-        needs, maps = self._compared()
+        needs, maps = self._list_compared()
         names = set(maps)
         if 'points' in needs:
             names |= {'bbox_head'}
@@ -215,9 +215,9 @@ class TeacherStudentDetector(ConfiguredTeacher):
             names |= {'rpn_head', 'rpn_head.get_targets'}
         if 'regions' in needs:
             names |= {'roi_head._bbox_forward', 'roi_head.bbox_head.get_targets'}
-        layers = self._compared_layers()
+        layers = self._list_compared_layers()
         self._check_not_compiled(layers)
-        with noted_calls(student, names) as calls, watched_layers(student, layers) as passes:
+        with note_calls(student, names) as calls, watch_layers(student, layers) as passes:
             losses: dict[str, Any] = super().loss(batch_inputs, batch_data_samples)  # type: ignore[misc]
         self.check_called(names | set(layers), calls.keys() | passes.keys())
         results = {name: made[-1].result for name, made in calls.items()}
@@ -250,12 +250,12 @@ class TeacherStudentDetector(ConfiguredTeacher):
     def _teacher_output(self, images: Tensor, rois: Tensor | None) -> DetectorOutput:
         """Run the teacher on a batch, and on the student's regions (R, 5)."""
         teacher = self.teacher.eval()
-        needs, maps = self._compared()
+        needs, maps = self._list_compared()
         results: dict[str, Any] = {}
-        layers = self._compared_layers()
+        layers = self._list_compared_layers()
         # A head runs for what it predicts, and for what is in it.
         heads = {name.partition('.')[0] for name in (*maps, *layers)}
-        with noted_calls(teacher, maps) as calls, watched_layers(teacher, layers) as passes:
+        with note_calls(teacher, maps) as calls, watch_layers(teacher, layers) as passes:
             features = teacher.extract_feat(images)
             if 'points' in needs or 'bbox_head' in heads:
                 # The form that losses are computed of; some heads (FCOS) scale their boxes for predictions.
@@ -269,13 +269,13 @@ class TeacherStudentDetector(ConfiguredTeacher):
         self.check_called({*maps, *layers}, calls.keys() | passes.keys(), 'the teacher')
         return _output(teacher, results, needs, calls, passes)
 
-    def _compared(self) -> tuple[set[str], list[str]]:
+    def _list_compared(self) -> tuple[set[str], list[str]]:
         """Fields of :class:`DetectorOutput`, and names of modules, that the losses compare."""
         losses: Any = self.teacher_losses
         needs = {place for loss in losses for place in places_of(loss)}
         return needs, list(dict.fromkeys(name for loss in losses for name in loss.compared))
 
-    def _compared_layers(self) -> list[str]:
+    def _list_compared_layers(self) -> list[str]:
         """Names of binary layers that are compared one by one."""
         student: Any = self
         parts = {part for loss in student.teacher_losses for part in loss.parts}
@@ -295,7 +295,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
                 raise self.teacher_error(
                     f'binary layers of {part} are to be compared, and it has none. Name another part.'
                 )
-        for name in self._compared_layers():
+        for name in self._list_compared_layers():
             layer = student.get_submodule(name)
             kind = type(layer)
             if not issubclass(kind, nn.Conv2d):
@@ -303,7 +303,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
                     f'the layer {name} is compared, and is a {kind.__name__}, where only convolutions can be. '
                     'Name other parts, without it.'
                 )
-            for part in _around(name):
+            for part in _list_enclosing(name):
                 if getattr(student.get_submodule(part), 'with_cp', False):
                     raise self.teacher_error(
                         f'the layer {name} is compared, and {part} computes it a second time for the backward pass. '
@@ -324,7 +324,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
     def _check_not_compiled(self, layers: Sequence[str]) -> None:
         student: Any = self
         for name in layers:
-            for part in _around(name):
+            for part in _list_enclosing(name):
                 if student.get_submodule(part)._compiled_call_impl is not None:
                     raise self.teacher_error(
                         f'the layer {name} is compared, and cannot be seen in {part}, which is compiled. Take the '
@@ -359,7 +359,7 @@ def _is_binary(layer: nn.Module) -> bool:
     return isinstance(layer, BinaryLayer) and layer.binary
 
 
-def _around(name: str) -> list[str]:
+def _list_enclosing(name: str) -> list[str]:
     """A module and all that it is in, outermost first."""
     steps = name.split('.')
     return ['.'.join(steps[:end]) for end in range(1, len(steps) + 1)]

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ...errors import RebnnError
 from ...layers.attention import EncoderAttention
-from ...registry import registered_class
+from ...registry import find_class
 from ...utils.options import check_options
 from ..losses.encoder_losses import AttentionRecord
 
@@ -170,9 +170,7 @@ def build_attention(attention: Mapping[str, Any], heads: int, head_dim: int) -> 
         ValueError: the config names no :class:`rebnn_mm.layers.EncoderAttention`; the message lists those that exist.
     """
     name = attention.get('type')
-    cls = registered_class(
-        name, EncoderAttention, f'attention={dict(attention)!r}: its type is no registered attention.'
-    )
+    cls = find_class(name, EncoderAttention, f'attention={dict(attention)!r}: its type is no registered attention.')
     options = {key: value for key, value in attention.items() if key != 'type'}
     check_options(f'attention of type {name}', options, cls)
     return cls(heads=heads, head_dim=head_dim, **options)

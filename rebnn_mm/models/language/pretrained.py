@@ -58,7 +58,7 @@ def load_pretrained(directory: str) -> TextClassifier:
         )
     model = TextClassifier(directory, num_labels=config.num_labels, pretrained=False, **settings)
     found, wanted = read_weights(directory), model.encoder.state_dict()
-    wrong = sorted(found.keys() ^ wanted.keys()) or _reshaped(found, wanted)
+    wrong = sorted(found.keys() ^ wanted.keys()) or _reshape_values(found, wanted)
     if wrong:
         raise RebnnError(
             f'{directory}: its weights are not those of its config.json: {", ".join(wrong[:3])}'
@@ -68,7 +68,7 @@ def load_pretrained(directory: str) -> TextClassifier:
     return model.eval()
 
 
-def _reshaped(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
+def _reshape_values(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
     return [key for key, value in wanted.items() if found[key].shape != value.shape]
 
 

@@ -193,7 +193,7 @@ def load_encoder(
             'fine-tuned for another task: use its number of labels, or start from the encoder without a classifier.'
         ) from error
     except OSError as error:
-        raise RebnnError(_not_found(encoder, error)) from error
+        raise RebnnError(_explain_not_found(encoder, error)) from error
 
 
 def read_config(encoder: str, **options: Any) -> Any:
@@ -209,7 +209,7 @@ def read_config(encoder: str, **options: Any) -> Any:
     try:
         config, unknown = AutoConfig.from_pretrained(encoder, return_unused_kwargs=True, **options)
     except (OSError, ValueError) as error:
-        raise RebnnError(_not_found(encoder, error)) from error
+        raise RebnnError(_explain_not_found(encoder, error)) from error
     if unknown:
         name = min(unknown)
         what = f'{type(config).__name__} has no entry {name!r}.'
@@ -228,7 +228,7 @@ def _check_directory(encoder: str) -> None:
         raise RebnnError(f'encoder={encoder!r}: there is no such directory.')
 
 
-def _not_found(encoder: str, error: Exception) -> str:
+def _explain_not_found(encoder: str, error: Exception) -> str:
     return (
         f'encoder={encoder!r} is no local directory, and could not be read from the hub. Without a network give the '
         f'path of a directory with config.json and weights. ({first_sentence(error)})'

@@ -8,7 +8,7 @@ from .detector_losses import (
     DKDLoss,
     ObjectnessLoss,
     RegionBoxLoss,
-    decoupled_scores,
+    decouple_scores,
 )
 from .distribution_loss import DistributionLoss, distribution_loss
 from .encoder_losses import (
@@ -25,7 +25,7 @@ from .feature_losses import (
     PKDLoss,
     RegionDiscrepancyLoss,
     attention_distance,
-    standardised_distance,
+    compare_maps,
 )
 from .layerwise_loss import LayerwiseLoss
 
@@ -51,7 +51,7 @@ __all__ = [
     'RegionBoxLoss',
     'RegionDiscrepancyLoss',
     'attention_distance',
-    'decoupled_scores',
+    'compare_maps',
+    'decouple_scores',
     'distribution_loss',
-    'standardised_distance',
 ]

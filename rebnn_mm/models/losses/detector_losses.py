@@ -13,7 +13,7 @@ from .comparison import at_least_float32
 from .detector_comparison import DetectorComparisonLoss, DetectorOutput, Points, Targets
 
 
-def decoupled_scores(
+def decouple_scores(
     student: Tensor, teacher: Tensor, labels: Tensor, target: float = 1.0, others: float = 0.25
 ) -> Tensor:
     r"""Divergence of two distributions over classes, that of the label apart from those among the other classes.
@@ -39,9 +39,9 @@ def decoupled_scores(
 
     Example:
         >>> student, teacher = torch.zeros(1, 3), torch.tensor([[0.5, 0.25, 0.25]]).log()
-        >>> decoupled_scores(student, teacher, torch.tensor([0]))
+        >>> decouple_scores(student, teacher, torch.tensor([0]))
         tensor(0.0589)
-        >>> decoupled_scores(teacher, teacher, torch.tensor([0])).abs()
+        >>> decouple_scores(teacher, teacher, torch.tensor([0])).abs()
         tensor(0.)
     """
     student, teacher = at_least_float32(student), at_least_float32(teacher).detach()
@@ -63,7 +63,7 @@ def decoupled_scores(
 
 @MODELS.register_module()
 class DKDLoss(DetectorComparisonLoss):
-    r"""Compares class scores on the regions on which the student is trained: :func:`decoupled_scores`.
+    r"""Compares class scores on the regions on which the student is trained: :func:`decouple_scores`.
 
     The teacher pools its own features there, and its own head scores them.
 
@@ -99,7 +99,7 @@ class DKDLoss(DetectorComparisonLoss):
         ours, theirs = student.regions.scores, teacher.regions.scores
         self.check_shapes(ours, theirs, 'class scores of regions')
         return {
-            'loss_dkd': self.weight * decoupled_scores(ours, theirs, targets.region_labels, self.target, self.others)
+            'loss_dkd': self.weight * decouple_scores(ours, theirs, targets.region_labels, self.target, self.others)
         }
 
     def extra_repr(self) -> str:
@@ -175,7 +175,7 @@ def point_divergence(student: Points, teacher: Points, power: float = 1.0) -> Te
         tensor(0.2773)
     """
     ours, theirs = at_least_float32(student.scores), at_least_float32(teacher.scores).detach()
-    objects = foreground(teacher)
+    objects = find_foreground(teacher)
     if student.sigmoid:
         gap = (theirs.sigmoid() - ours.sigmoid()).abs()
         terms = functional.binary_cross_entropy_with_logits(ours, theirs.sigmoid(), reduction='none')
@@ -195,11 +195,11 @@ def _mean_over_processes(total: Tensor) -> Tensor:
     return mean
 
 
-def foreground(points: Points) -> Tensor:
+def find_foreground(points: Points) -> Tensor:
     """How sure a head is that there is an object at each point, (N, P), without gradient.
 
     Example:
-        >>> foreground(Points(torch.tensor([[[0.2, 0.1, 0.7]]]).log(), torch.zeros(1, 1, 4), sigmoid=False))
+        >>> find_foreground(Points(torch.tensor([[[0.2, 0.1, 0.7]]]).log(), torch.zeros(1, 1, 4), sigmoid=False))
         tensor([[0.3000]])
     """
     scores = at_least_float32(points.scores).detach()
@@ -244,7 +244,7 @@ class DenseScoreLoss(DetectorComparisonLoss):
         return f'{super().extra_repr()}, power={self.power}'
 
 
-def weighted_box_distance(student: Tensor, teacher: Tensor, weights: Tensor) -> Tensor:
+def weigh_box_distance(student: Tensor, teacher: Tensor, weights: Tensor) -> Tensor:
     r"""Mean distance of predicted box values, where the teacher sees objects.
 
     .. math:: L = \frac{1}{D \max(1, \sum_i f_i)} \sum_i f_i \| b_i^S - b_i^T \|_1
@@ -255,7 +255,7 @@ def weighted_box_distance(student: Tensor, teacher: Tensor, weights: Tensor) -> 
         weights: f, (...).
 
     Example:
-        >>> weighted_box_distance(torch.tensor([[0.0], [5.0]]), torch.tensor([[2.0], [0.0]]), torch.tensor([1.0, 0.0]))
+        >>> weigh_box_distance(torch.tensor([[0.0], [5.0]]), torch.tensor([[2.0], [0.0]]), torch.tensor([1.0, 0.0]))
         tensor(2.)
     """
     ours, theirs = at_least_float32(student), at_least_float32(teacher).detach()
@@ -265,7 +265,7 @@ def weighted_box_distance(student: Tensor, teacher: Tensor, weights: Tensor) -> 
 
 @MODELS.register_module()
 class DenseBoxLoss(DetectorComparisonLoss):
-    """Compares box predictions of one-stage detectors: :func:`weighted_box_distance` with :func:`foreground`.
+    """Compares box predictions of one-stage detectors: :func:`weigh_box_distance` with :func:`find_foreground`.
 
     Args:
         weight: factor of the loss.
@@ -293,12 +293,12 @@ class DenseBoxLoss(DetectorComparisonLoss):
         assert student.points is not None and teacher.points is not None
         ours, theirs = student.points.boxes, teacher.points.boxes
         self.check_shapes(ours, theirs, 'box predictions')
-        return {'loss_dense_boxes': self.weight * weighted_box_distance(ours, theirs, foreground(teacher.points))}
+        return {'loss_dense_boxes': self.weight * weigh_box_distance(ours, theirs, find_foreground(teacher.points))}
 
 
 @MODELS.register_module()
 class RegionBoxLoss(DetectorComparisonLoss):
-    """Compares box predictions on the student's regions: :func:`weighted_box_distance`.
+    """Compares box predictions on the student's regions: :func:`weigh_box_distance`.
 
     The weights are the teacher's probabilities: of an object, where all classes share a box, else of each class.
 
@@ -333,4 +333,4 @@ class RegionBoxLoss(DetectorComparisonLoss):
             ours, theirs = (x.view(*objects.shape, numbers) for x in (ours, theirs))
         else:
             objects = objects.sum(dim=1)
-        return {'loss_region_boxes': self.weight * weighted_box_distance(ours, theirs, objects)}
+        return {'loss_region_boxes': self.weight * weigh_box_distance(ours, theirs, objects)}

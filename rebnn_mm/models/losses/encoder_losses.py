@@ -102,7 +102,7 @@ class EncoderComparisonLoss(ComparisonLoss):
             )
         return list(zip(student, teacher, strict=True))
 
-    def kept(self, output: EncoderOutput) -> Tensor:
+    def select_tokens(self, output: EncoderOutput) -> Tensor:
         """Bool (B, N): tokens that count."""
         return output.mask if self.mask_padding else torch.ones_like(output.mask)
 
@@ -192,7 +192,7 @@ class HiddenStateLoss(EncoderComparisonLoss):
 
     def forward(self, student: EncoderOutput, teacher: EncoderOutput) -> dict[str, Tensor]:
         """``loss_hidden``."""
-        kept = self.kept(student)[:, :, None]
+        kept = self.select_tokens(student)[:, :, None]
         terms = []
         for ours, theirs in self.layer_pairs(student.hidden_states, teacher.hidden_states, 'hidden states'):
             self.check_shapes(ours, theirs, 'hidden states')
@@ -236,7 +236,7 @@ class AttentionScoreLoss(EncoderComparisonLoss):
 
     def forward(self, student: EncoderOutput, teacher: EncoderOutput) -> dict[str, Tensor]:
         """``loss_scores``."""
-        queries, keys = self.kept(student)[:, None, :, None], student.mask[:, None, None, :]
+        queries, keys = self.select_tokens(student)[:, None, :, None], student.mask[:, None, None, :]
         terms = []
         for ours, theirs in self.layer_pairs(student.attention, teacher.attention, 'attentions'):
             self.check_shapes(ours.scores, theirs.scores, 'attention scores')
@@ -277,7 +277,7 @@ class DirectionMatchingLoss(EncoderComparisonLoss):
 
     def forward(self, student: EncoderOutput, teacher: EncoderOutput) -> dict[str, Tensor]:
         """``loss_q``, ``loss_k`` and ``loss_v``."""
-        kept = self.kept(student)[:, None, :, None]
+        kept = self.select_tokens(student)[:, None, :, None]
         pairs = self.layer_pairs(student.attention, teacher.attention, 'attentions')
         losses = {}
         for name in ('query', 'key', 'value'):

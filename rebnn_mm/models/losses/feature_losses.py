@@ -9,23 +9,23 @@ from mmengine.registry import MODELS
 from torch import Tensor
 from torch.nn import functional
 
-from rebnn_mm.functional import standardised as over_dims
+from rebnn_mm.functional import standardise as over_dims
 
 from ...errors import RebnnError
 from .detector_comparison import DetectorComparisonLoss, DetectorOutput, Targets
 
 
-def standardised(x: Tensor) -> Tensor:
+def standardise_maps(x: Tensor) -> Tensor:
     """Each channel of maps (N, C, H, W) with mean zero and variance one over images and positions.
 
     Example:
-        >>> standardised(torch.tensor([[[[1.0, 3.0]], [[5.0, 5.0]]]])).flatten()
+        >>> standardise_maps(torch.tensor([[[[1.0, 3.0]], [[5.0, 5.0]]]])).flatten()
         tensor([-1.0000,  1.0000,  0.0000,  0.0000])
     """
     return over_dims(x, (0, 2, 3), 1e-6)
 
 
-def standardised_distance(student: Tensor, teacher: Tensor) -> Tensor:
+def compare_maps(student: Tensor, teacher: Tensor) -> Tensor:
     r"""Half the mean square difference of standardised maps, which is one minus their correlation by channel.
 
     .. math:: L = \frac{1}{2} \overline{(\hat S - \hat T)^2} = 1 - \frac{1}{C} \sum_c r_c
@@ -41,10 +41,10 @@ def standardised_distance(student: Tensor, teacher: Tensor) -> Tensor:
 
     Example:
         >>> x = torch.tensor([[[[0.0, 1.0], [4.0, 2.0]]]])
-        >>> standardised_distance(x, -3 * x + 5)
+        >>> compare_maps(x, -3 * x + 5)
         tensor(2.0000)
     """
-    return 0.5 * functional.mse_loss(standardised(student), standardised(teacher.detach()))
+    return 0.5 * functional.mse_loss(standardise_maps(student), standardise_maps(teacher.detach()))
 
 
 class MapLoss(DetectorComparisonLoss):
@@ -83,7 +83,7 @@ class MapLoss(DetectorComparisonLoss):
 
 @MODELS.register_module()
 class PKDLoss(MapLoss):
-    """Compares maps by their correlation: :func:`standardised_distance`, a term for each map.
+    """Compares maps by their correlation: :func:`compare_maps`, a term for each map.
 
     The maps have to have the same channels.
 
@@ -102,7 +102,7 @@ class PKDLoss(MapLoss):
     term = 'pkd'
 
     def distance(self, student: Tensor, teacher: Tensor) -> Tensor:
-        return standardised_distance(student, teacher)
+        return compare_maps(student, teacher)
 
 
 def attention_distance(student: Tensor, teacher: Tensor) -> Tensor:
@@ -198,8 +198,8 @@ class ObjectFeatureLoss(DetectorComparisonLoss):
 
     .. math:: L = \frac{1}{2 |M| C} \sum_{p \in M} \sum_c (\hat S_{cp} - \hat T_{cp})^2
 
-    M are the cells in an object's box (:func:`inside_boxes`); maps are standardised (:func:`standardised`) over all
-    cells of the batch. The gradient pulls the student's map towards the teacher's there. FGFI, after which this is
+    M are the cells in an object's box (:func:`inside_boxes`); maps are standardised (:func:`standardise_maps`) over
+    all cells of the batch. The gradient pulls the student's map towards the teacher's there. FGFI, after which this is
     made, takes the cells with an anchor near an object, and learns an adapter in place of standardising.
 
     Args:
@@ -228,7 +228,7 @@ class ObjectFeatureLoss(DetectorComparisonLoss):
         for name, ours, theirs in self.map_pairs(student, teacher):
             cells = (ours.shape[2], ours.shape[3])
             mask = torch.stack([inside_boxes(boxes, targets.size, cells) for boxes in targets.objects])[:, None]
-            squares = (standardised(ours) - standardised(theirs)).square() * mask
+            squares = (standardise_maps(ours) - standardise_maps(theirs)).square() * mask
             losses[f'loss_objects_{name}'] = (
                 self.weight * squares.sum() / (2 * ours.shape[1] * mask.sum().clamp(min=1))
             )
@@ -241,7 +241,7 @@ def discrepancies(student: Tensor, teacher: Tensor, regions: Tensor, size: tuple
     .. math:: \epsilon_r = \frac{1}{2 C K} \sum_c \sum_{p \in r} (\hat S_{cp} - \hat T_{cp})^2
 
     p runs over the K points of a grid in the region. This is the Mahalanobis distance of the two, with the variances
-    of the channels and no others: maps are standardised first (:func:`standardised`).
+    of the channels and no others: maps are standardised first (:func:`standardise_maps`).
 
     Args:
         student: (N, C, H, W).
@@ -262,7 +262,7 @@ def discrepancies(student: Tensor, teacher: Tensor, regions: Tensor, size: tuple
         >>> discrepancies(y, x, torch.tensor([[0, 0, 0, 8, 8], [0, 8, 8, 16, 16.0]]), (16, 16), 2).round(decimals=2)
         tensor([0.4500, 0.0100])
     """
-    difference = standardised(student) - standardised(teacher.detach())
+    difference = standardise_maps(student) - standardise_maps(teacher.detach())
     from torchvision.ops import roi_align  # optional: nothing else of the package needs torchvision
 
     # One scale for height and width, as a stride has; rounding at the border changes it by less than a cell.

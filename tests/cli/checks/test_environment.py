@@ -12,7 +12,14 @@ from typing import Any
 import pytest
 
 from rebnn_mm.cli.checks import environment
-from rebnn_mm.cli.checks.environment import TESTED, Environment, Problem, check_environment, installed_versions, main
+from rebnn_mm.cli.checks.environment import (
+    TESTED,
+    Environment,
+    Problem,
+    check_environment,
+    find_installed_versions,
+    main,
+)
 
 ROOT = Path(__file__).parents[3]
 HEALTHY = {**TESTED, 'setuptools': '84.2.1'}
@@ -213,7 +220,7 @@ def test_nothing_installed_is_one_error_and_one_warning():
 
 def test_half_installed_package_counts_as_missing(monkeypatch):
     monkeypatch.setattr('importlib.metadata.version', lambda name: None)
-    assert installed_versions() == {}
+    assert find_installed_versions() == {}
 
 
 def config(wrapper: str = 'AmpOptimWrapper', fused: bool = True, hook: str = 'ReBNNHook') -> dict:
@@ -282,7 +289,7 @@ def test_command_in_the_real_environment(command):
     assert done.returncode == 0, done.stdout + done.stderr
     rows = {row.split()[0]: row.split()[1:] for row in done.stdout.splitlines() if len(row.split()) == 3}
     assert rows['package'] == ['installed', 'tested']
-    assert rows['torch'] == [installed_versions()['torch'], TESTED['torch']]
+    assert rows['torch'] == [find_installed_versions()['torch'], TESTED['torch']]
 
 
 def test_command_runs_where_nothing_is_installed():

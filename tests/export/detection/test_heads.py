@@ -9,7 +9,7 @@ from mmdet.registry import MODELS
 from mmengine.config import Config, ConfigDict
 from torch import nn
 
-from rebnn_mm.export.detection import unsupported
+from rebnn_mm.export.detection import explain_unsupported
 
 from .detectors import CONFIGS, DELTAS, ONE_ANCHOR, RETINA_ANCHORS, narrow_c4, narrow_fpn, narrow_ssd, one_stage
 
@@ -40,7 +40,7 @@ def c4(change: Any = lambda model: None) -> Any:
 def test_every_kind_of_detector_of_the_configs_is_supported(config, narrow):
     cfg = Config.fromfile(CONFIGS / f'{config}.py').model
     narrow(cfg)
-    assert unsupported(MODELS.build(cfg)) == ''
+    assert explain_unsupported(MODELS.build(cfg)) == ''
 
 
 class OwnThreshold(RetinaHead):
@@ -110,13 +110,13 @@ def with_mask_head() -> Any:
     ],
 )
 def test_what_is_not_supported_is_named(build, reason):
-    found = unsupported(build())
+    found = explain_unsupported(build())
     assert reason in found and bool(reason) == bool(found)
 
 
 def test_a_coder_of_another_kind_is_named():
     model = retina()
     model.bbox_head.bbox_coder = DeltaXYWHBBoxCoder(add_ctr_clamp=True)
-    assert unsupported(model) == 'its DeltaXYWHBBoxCoder has add_ctr_clamp'
+    assert explain_unsupported(model) == 'its DeltaXYWHBBoxCoder has add_ctr_clamp'
     model.bbox_head.bbox_coder = nn.Identity()
-    assert unsupported(model) == 'its Identity is neither DeltaXYWHBBoxCoder nor DistancePointBBoxCoder'
+    assert explain_unsupported(model) == 'its Identity is neither DeltaXYWHBBoxCoder nor DistancePointBBoxCoder'

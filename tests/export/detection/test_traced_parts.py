@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from rebnn_mm.export import pack
-from rebnn_mm.export.detection import raw_graph, unsupported
+from rebnn_mm.export.detection import explain_unsupported, raw_graph
 from rebnn_mm.export.detection.traced_parts import ImageStage, RegionStage, example_image, two_stage
 
 from .detectors import (
@@ -85,8 +85,8 @@ def test_is_answered_where_mmdet_is_not_installed():
         found = importlib.util.find_spec
         importlib.util.find_spec = lambda name, *rest: None if name == 'mmdet' else found(name, *rest)
         from torch import nn
-        from rebnn_mm.export.detection import unsupported
-        print(unsupported(nn.Conv2d(3, 8, 1)))
+        from rebnn_mm.export.detection import explain_unsupported
+        print(explain_unsupported(nn.Conv2d(3, 8, 1)))
     """
     done = subprocess.run([sys.executable, '-c', textwrap.dedent(code)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -107,7 +107,7 @@ def short_c4(model: Any) -> None:
 
 def test_one_stage_head_of_another_kind():
     model = one_stage(dict(type='PAAHead', anchor_generator=ONE_ANCHOR, norm_cfg=dict(type='BN')), 'PAA')
-    assert 'PAAHead has a predict_by_feat of its own' in unsupported(model)
+    assert 'PAAHead has a predict_by_feat of its own' in explain_unsupported(model)
     graph, names = raw_graph(pack(model).model)
     assert names == [f'output_{kind}_{level}' for kind in range(3) for level in range(3)]
     assert [value.name for value in graph.graph.output] == names

@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from rebnn_mm.deploy import ModelFileError, load
 from rebnn_mm.deploy.class_count import label_count
 from rebnn_mm.deploy.onnx_file import seal
-from rebnn_mm.export import pack, rewritten
+from rebnn_mm.export import apply_passes, pack
 from rebnn_mm.export.detection import detector_graph
 from rebnn_mm.export.detection.boxes import image_corners
 from rebnn_mm.export.detection.graph import GraphBuilder
-from rebnn_mm.export.detection.heads import one_stage_detections, pooled_regions, proposals, two_stage_detections
+from rebnn_mm.export.detection.heads import one_stage_detections, pool_regions, proposals, two_stage_detections
 from rebnn_mm.export.difference import agreement
 from rebnn_mm.export.exporter import passes_of
 from rebnn_mm.export.metadata import set_metadata
@@ -101,7 +101,7 @@ def test_fusion_changes_nothing(exported):
     name, _, graph = exported
     (height, width), valid = sizes(name)[0]
     feeds = dict(image=image(height, width), valid_size=np.array(valid))
-    fused = rewritten(graph, FuseBlocks())
+    fused = apply_passes(graph, FuseBlocks())
     assert len(fused.graph.node) < len(graph.graph.node)
     for a, b in zip(run(graph, **feeds), run(fused, **feeds), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -140,7 +140,7 @@ def test_every_binary_layer_is_one_operator_with_its_name(exported):
 def test_names_of_too_many_or_too_few_classes_are_refused_before_the_first_image(exported, tmp_path):
     """Behind all passes, half precision included."""
     path = tmp_path / 'model.onnx'
-    graph = rewritten(exported[2], *passes_of(Task('detection'), Options(half=True, fast=True)))
+    graph = apply_passes(exported[2], *passes_of(Task('detection'), Options(half=True, fast=True)))
     for names in (0, 4, 5, 6):
         set_metadata(graph, 'detection', classes=[f'class {i}' for i in range(names)])
         path.write_bytes(seal(graph.SerializeToString()))
@@ -155,8 +155,8 @@ def test_names_of_too_many_or_too_few_classes_are_refused_before_the_first_image
 def test_a_neck_that_enlarges_two_maps_alike():
     """RTMDet's doubles both by the same sizes, which the channels at the end turn once."""
     model = swapped('rtmdet/rtmdet_l_8xb32-300e_coco', narrow_csp)
-    graph = rewritten(detector_graph(pack(model).model), FuseBlocks())
-    after = rewritten(graph, ChannelsLast())
+    graph = apply_passes(detector_graph(pack(model).model), FuseBlocks())
+    after = apply_passes(graph, ChannelsLast())
     assert {a.s for node in after.graph.node for a in node.attribute if a.name == 'layout'} == {b'NHWC'}
     assert sum(node.op_type == 'Resize' for node in after.graph.node) == 2
     feeds = dict(image=image(128, 96), valid_size=np.array([128, 96]))
@@ -177,7 +177,7 @@ def test_a_stem_that_cuts_the_image_into_squares():
     """YOLOX's first convolution takes 12 channels, and the file takes images of 3 and gives boxes."""
     model = swapped('yolox/yolox_s_8xb8-300e_coco', narrow_yolox)
     assert model.backbone.stem.conv.conv.real_because == 'first layer of the backbone (12 input channels)'
-    graph = rewritten(detector_graph(pack(model).model), FuseBlocks(), ChannelsLast())
+    graph = apply_passes(detector_graph(pack(model).model), FuseBlocks(), ChannelsLast())
     for size in ((64, 96), (128, 96)):
         wanted = predicted(model, image(*size), size)
         assert len(wanted[0]) >= 20
@@ -359,7 +359,7 @@ def test_pooled_regions_are_those_of_mmdet(levels, layer):
     boxes[:4, 2:] = boxes[:4, :2] + torch.tensor([[40.0, 40.0], [39.99, 40.0], [80.0, 80.0], [160.0, 40.0]])
 
     def write(g, boxes, *maps):
-        return pooled_regions(g, of_mmdet, list(maps), boxes)
+        return pool_regions(g, of_mmdet, list(maps), boxes)
 
     pooled, place = computed(write, 'f4 i1', boxes, *features)
     wanted = of_mmdet(features, bbox2roi([boxes]))
@@ -371,7 +371,7 @@ def test_pooled_regions_are_those_of_mmdet(levels, layer):
 @pytest.mark.parametrize('levels', [1, 3])
 def test_no_regions(levels):
     def write(g, boxes, *maps):
-        return pooled_regions(g, extractor(levels), list(maps), boxes)
+        return pool_regions(g, extractor(levels), list(maps), boxes)
 
     features = [torch.ones(1, 4, 8, 8)] * levels
     pooled, place = computed(write, 'f4 i1', torch.zeros(0, 4), *features)

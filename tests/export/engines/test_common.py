@@ -8,7 +8,7 @@ from mmengine.registry import DefaultScope
 from rich.console import Console
 
 from rebnn_mm.export.engines import ENGINES, bolt, common
-from rebnn_mm.export.engines.lce.engine import engine_installed
+from rebnn_mm.export.engines.lce.engine import has_engine
 from rebnn_mm.export.examples import Image
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.source import Source
@@ -42,7 +42,7 @@ def test_lce(source, console, tmp_path):
     text = console.export_text()
     assert (tmp_path / 'model.tflite').read_bytes()[4:8] == b'TFL3'
     assert 'takes one 12x10 image' in text
-    assert ('best class the same on 2.' if engine_installed() else 'The file was not run') in text
+    assert ('best class the same on 2.' if has_engine() else 'The file was not run') in text
 
 
 def test_bolt(source, console, tmp_path, monkeypatch):

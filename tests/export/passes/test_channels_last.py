@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from rebnn_mm.deploy.session import library_available, open_session
-from rebnn_mm.export import DOMAIN, pack, rewritten, trace
+from rebnn_mm.export import DOMAIN, apply_passes, pack, trace
 from rebnn_mm.export.passes import ChannelsLast, FuseBlocks, JoinStem
 from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.models.stages import build_stage
@@ -60,8 +60,8 @@ SLOW = ('bireal', 'relu', 'single')
 
 @pytest.mark.parametrize('style', [pytest.param(s, marks=pytest.mark.slow) if s in SLOW else s for s in STYLES])
 def test_one_layout_from_the_first_to_the_last_operator(style):
-    before = rewritten(traced(style), FuseBlocks())
-    after = rewritten(before, ChannelsLast())
+    before = apply_passes(traced(style), FuseBlocks())
+    after = apply_passes(before, ChannelsLast())
     assert layouts(after) == {b'NHWC'} and layouts(before) == {b'NCHW'}
     assert [value.name for value in after.graph.output] == ['scores', 'map']
     count = kinds(after)
@@ -83,11 +83,13 @@ def test_one_layout_from_the_first_to_the_last_operator(style):
 def test_a_stem_of_ours_needs_no_transpose():
     stem = [nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(3, 2, 1)]
     net = pack(lively(nn.Sequential(*stem, Stages('react')))).model
-    graph = rewritten(trace(net, {'image': torch.zeros(2, 3, 64, 48)}, ['y', 'map'], {'image': [0, 2, 3]}), JoinStem())
-    after = rewritten(graph, FuseBlocks(), ChannelsLast())
+    graph = apply_passes(
+        trace(net, {'image': torch.zeros(2, 3, 64, 48)}, ['y', 'map'], {'image': [0, 2, 3]}), JoinStem()
+    )
+    after = apply_passes(graph, FuseBlocks(), ChannelsLast())
     assert kinds(after)['Transpose'] == 1 and kinds(after)['RealStem'] == 1 and layouts(after) == {b'NHWC'}
     x = torch.randn(1, 3, 64, 48, generator=torch.Generator().manual_seed(3)).numpy()
-    wanted, found = (run(model, {'image': x})[0] for model in (rewritten(graph, FuseBlocks()), after))
+    wanted, found = (run(model, {'image': x})[0] for model in (apply_passes(graph, FuseBlocks()), after))
     np.testing.assert_allclose(wanted, found, rtol=0, atol=1e-6)
 
 
@@ -133,7 +135,7 @@ BETWEEN = {
 def test_what_stands_between_two_convolutions(name):
     first = 'f = CONV (x, w, zeros, ones, zeros) a = CONV (f, w, zeros, ones, zeros)'
     before = graph(f'{first} {BETWEEN[name]} l = CONV (d, w, zeros, ones, zeros) y = CONV (l, w, zeros, ones, zeros)')
-    after = rewritten(before, ChannelsLast())
+    after = apply_passes(before, ChannelsLast())
     onnx.checker.check_model(after, full_check=True)
     assert layouts(after) == {b'NHWC'}
     x = np.random.default_rng(0).normal(size=(1, 8, 4, 4)).astype(np.float32)
@@ -144,12 +146,12 @@ def test_what_would_cost_more_than_it_gains_stays():
     # 8 channels enter, 16 leave, and the convolution gives 8.
     body = 'a = CONV (x, w, zeros, ones, zeros) b = Relu (a) c = MaxPool <kernel_shape = [2, 2]> (b) '
     both = graph(body + 'y = Concat <axis = 1> (c, c)')
-    assert rewritten(both, ChannelsLast()) is both
+    assert apply_passes(both, ChannelsLast()) is both
 
 
 def test_a_graph_without_binary_convolutions_stays():
     model = parsed('g (float[1, 8, 4, 4] x) => (float[1, 8, 4, 4] y) { y = Relu (x) }')
-    assert rewritten(model, ChannelsLast()) is model
+    assert apply_passes(model, ChannelsLast()) is model
 
 
 ALIGNED = (
@@ -169,7 +171,7 @@ def regions(behind):
 def test_the_alignment_of_regions_is_taken_in_where_it_is_allowed():
     pooled = 'p = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (d) y = CONV (p, w, zeros, ones, zeros)'
     before = regions(pooled)
-    exact, after = rewritten(before, ChannelsLast()), rewritten(before, ChannelsLast(regions=True))
+    exact, after = apply_passes(before, ChannelsLast()), apply_passes(before, ChannelsLast(regions=True))
     assert kinds(exact)['RoiAlign'] == 1 and kinds(exact)['RealRoiAlign'] == 0
     count = kinds(after)
     assert (count['RealRoiAlign'], count['RealAveragePool'], count['RoiAlign'], count['Transpose']) == (1, 1, 0, 2)
@@ -185,7 +187,7 @@ def test_the_largest_of_a_bin_stays_with_the_standard_operator():
     model = regions('y = CONV (d, w, zeros, ones, zeros)')
     (node,) = (node for node in model.graph.node if node.op_type == 'RoiAlign')
     node.attribute.append(onnx.helper.make_attribute('mode', 'max'))
-    assert kinds(rewritten(model, ChannelsLast(regions=True)))['RoiAlign'] == 1
+    assert kinds(apply_passes(model, ChannelsLast(regions=True)))['RoiAlign'] == 1
 
 
 class Upsampled(nn.Module):
@@ -208,8 +210,8 @@ class Upsampled(nn.Module):
 def test_an_upsampling_and_its_addition_are_one_operator(options, joined):
     net = lively(Upsampled(**options))
     before = trace(pack(net).model, {'x': torch.zeros(2, 8, 12, 20)}, ['y'], {'x': [0]})
-    before = rewritten(before, FuseBlocks())
-    after = rewritten(before, ChannelsLast())
+    before = apply_passes(before, FuseBlocks())
+    after = apply_passes(before, ChannelsLast())
     assert kinds(after)['RealUpsampleAdd'] == joined and kinds(after)['Resize'] == 1 - joined
     x = {'x': np.random.default_rng(0).normal(size=(2, 8, 12, 20)).astype(np.float32)}
     (expected,) = run(before, x)

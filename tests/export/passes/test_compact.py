@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from onnx import numpy_helper
 
-from rebnn_mm.export import rewritten
+from rebnn_mm.export import apply_passes
 from rebnn_mm.export.passes import Compact
 from tests.export.graphs import parsed, run
 
@@ -32,13 +32,13 @@ def pair():
     values = np.zeros(16, np.float32)
     values[-1] = -0.0  # which the parser reads as 0
     mixed.CopyFrom(numpy_helper.from_array(values, 'mixed'))
-    return model, rewritten(model, Compact())
+    return model, apply_passes(model, Compact())
 
 
 def test_the_result_is_the_same():
     x = np.random.default_rng(0).normal(size=(1, 16, 4, 4)).astype(np.float32)
     model = graph('zeros, rising, zeros')
-    expected, found = (run(model, {'x': x})[0] for model in (model, rewritten(model, Compact())))
+    expected, found = (run(model, {'x': x})[0] for model in (model, apply_passes(model, Compact())))
     assert expected.any() and np.array_equal(expected, found)
 
 

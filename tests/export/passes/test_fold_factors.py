@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from rebnn_mm.export import pack, rewritten, trace
+from rebnn_mm.export import apply_passes, pack, trace
 from rebnn_mm.export.passes import FoldFactors, FoldNorms, FuseBlocks
 from rebnn_mm.methods import ReBNNConv2d
 from tests.export.graphs import run
@@ -31,8 +31,8 @@ def test_a_block_has_one_factor_and_the_shortcuts_bias(shared):
     net = lively(Shortcut(shared))
     outputs = ['y', 'beside'] if shared else ['y']
     before = trace(pack(net).model, {'x': torch.zeros(2, 8, 4, 5)}, outputs, {'x': [0, 2, 3]})
-    before = rewritten(before, FuseBlocks(), FoldNorms())
-    after = rewritten(before, FoldFactors())
+    before = apply_passes(before, FuseBlocks(), FoldNorms())
+    after = apply_passes(before, FoldFactors())
     constants = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in after.graph.initializer}
     (block,) = (node for node in after.graph.node if node.op_type == 'BinaryBlock')
     (conv,) = (node for node in after.graph.node if node.op_type == 'Conv')
@@ -45,5 +45,5 @@ def test_a_block_has_one_factor_and_the_shortcuts_bias(shared):
 
 def test_nothing_to_fold():
     net = nn.Sequential(ReBNNConv2d(8, 6, 1, bias=False), nn.ReLU())
-    model = rewritten(trace(pack(net).model, {'x': torch.zeros(2, 8, 4, 4)}, ['y']), FuseBlocks())
-    assert rewritten(model, FoldFactors()) is model
+    model = apply_passes(trace(pack(net).model, {'x': torch.zeros(2, 8, 4, 4)}, ['y']), FuseBlocks())
+    assert apply_passes(model, FoldFactors()) is model

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from rebnn_mm.export import pack, rewritten, trace
+from rebnn_mm.export import apply_passes, pack, trace
 from rebnn_mm.export.passes import FoldNorms
 from tests.export.graphs import parsed, run
 from tests.export.networks import lively
@@ -16,7 +16,7 @@ from tests.tolerances import FLOAT32_ROUNDING
 def test_a_norm_goes_into_its_convolution(bias):
     net = lively(nn.Sequential(nn.Conv2d(3, 6, 3, 2, 1, bias=bias), nn.BatchNorm2d(6), nn.ReLU()))
     before = trace(pack(net).model, {'x': torch.zeros(2, 3, 8, 8)}, ['y'], {'x': [0, 2, 3]})
-    after = rewritten(before, FoldNorms())
+    after = apply_passes(before, FoldNorms())
     assert [node.op_type for node in after.graph.node] == ['Conv', 'Relu']
     assert len(after.graph.initializer) == 2
     x = torch.randn(1, 3, 9, 10, generator=torch.Generator().manual_seed(0))
@@ -39,7 +39,7 @@ class Shared(nn.Module):
 def test_levels_share_a_weight_where_they_share_the_norm():
     net = lively(Shared())
     before = trace(pack(net).model, {'x': torch.zeros(2, 3, 4, 4)}, list('abcd'))
-    after = rewritten(before, FoldNorms())
+    after = apply_passes(before, FoldNorms())
     assert Counter(node.op_type for node in after.graph.node)['Conv'] == 4
     assert len({node.input[1] for node in after.graph.node if node.op_type == 'Conv'}) == 2
     x = torch.randn(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
@@ -62,4 +62,4 @@ def test_what_is_no_norm_stays(name):
         'g (float[1, 2, 2, 2] x) => (float[1, 2, 2, 2] y, float[1, 2, 2, 2] z) <float[2, 2, 1, 1] w = {1, 2, 3, 4}, '
         f'float[2, 1, 1] m = {{2, 3}}, float[2, 2] plane = {{1, 2, 3, 4}}> {{{body}}}'
     )
-    assert len(rewritten(model, FoldNorms()).graph.node) == nodes
+    assert len(apply_passes(model, FoldNorms()).graph.node) == nodes

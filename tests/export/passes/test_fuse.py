@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from rebnn_mm.export import pack, rewritten, trace
+from rebnn_mm.export import apply_passes, pack, trace
 from rebnn_mm.export.passes import FuseBlocks
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.models import BinaryVGGSmall
@@ -50,7 +50,7 @@ def stages():
     trained = lively(Stages())
     names = [*STYLES, 'vgg']
     graph = trace(pack(trained).model, {'x': torch.zeros(2, 8, 24, 16)}, names, {'x': [0]})
-    return trained, graph, rewritten(graph, FuseBlocks())
+    return trained, graph, apply_passes(graph, FuseBlocks())
 
 
 def of_stage(model, style):
@@ -116,7 +116,7 @@ FUSABLE = {
 @pytest.mark.parametrize('name', FUSABLE)
 def test_parts_of_a_block_may_be_missing(name):
     model = graph(FUSABLE[name])
-    fused = rewritten(model, FuseBlocks())
+    fused = apply_passes(model, FuseBlocks())
     assert [node.op_type for node in fused.graph.node] == ['BinaryClipBlock' if name == 'clipped' else 'BinaryBlock']
     feeds = given()
     assert np.array_equal(run(model, feeds)[0], run(fused, feeds)[0])
@@ -147,7 +147,7 @@ KEPT = {
 @pytest.mark.parametrize('name', KEPT)
 def test_what_does_not_fit_stays_outside(name):
     body, expected = KEPT[name]
-    fused = rewritten(graph(body), FuseBlocks())
+    fused = apply_passes(graph(body), FuseBlocks())
     assert Counter(node.op_type for node in fused.graph.node) == expected
     assert np.array_equal(run(graph(body), given())[0], run(fused, given())[0])
 
@@ -155,7 +155,7 @@ def test_what_does_not_fit_stays_outside(name):
 def test_a_value_that_something_else_reads_ends_the_block():
     body = 'c = CONV (x, w, zeros, some, zeros) d = Mul (c, m) e = Add (d, a) y = Add (e, r) z = Neg (e)'
     model = graph(body, 'float[1, 8, 4, 4] y, float[1, 8, 4, 4] z')
-    fused = rewritten(model, FuseBlocks())
+    fused = apply_passes(model, FuseBlocks())
     assert Counter(node.op_type for node in fused.graph.node) == {'BinaryBlock': 1, 'Add': 1, 'Neg': 1}
     for one, other in zip(run(model, given()), run(fused, given()), strict=True):
         assert np.array_equal(one, other)
@@ -179,14 +179,14 @@ HANDED_ON = {
 @pytest.mark.parametrize('name', HANDED_ON)
 def test_bits_are_handed_on_where_no_sign_changes(name):
     body, packed = HANDED_ON[name]
-    fused = rewritten(graph(body), FuseBlocks())
+    fused = apply_passes(graph(body), FuseBlocks())
     assert ('PackedBinaryConv' in [node.op_type for node in fused.graph.node]) == packed
     assert np.array_equal(run(graph(body), given())[0], run(fused, given())[0])
 
 
 def test_two_readers_with_different_shifts():
     body = f'{SECOND} d = CONV (b, w, some, ones, zeros) e = CONV (b, w, zeros, ones, zeros) y = Add (d, e)'
-    fused = rewritten(graph(body), FuseBlocks())
+    fused = apply_passes(graph(body), FuseBlocks())
     kinds = Counter(node.op_type for node in fused.graph.node)
     assert kinds['PackedBinaryConv'] == 1 and kinds['BinaryBlock'] == 2
     assert np.array_equal(run(graph(body), given())[0], run(fused, given())[0])
@@ -196,5 +196,5 @@ def test_a_grouped_convolution_reads_real_numbers():
     conv = lively(BinaryConv2d(8, 8, 3, padding=1, bias=False))
     grouped = lively(BinaryConv2d(8, 8, 3, padding=1, groups=2, bias=False))
     net = nn.Sequential(conv, nn.BatchNorm2d(8), grouped).eval()
-    fused = rewritten(trace(pack(net).model, {'x': torch.zeros(1, 8, 5, 5)}, ['y']), FuseBlocks())
+    fused = apply_passes(trace(pack(net).model, {'x': torch.zeros(1, 8, 5, 5)}, ['y']), FuseBlocks())
     assert [node.op_type for node in fused.graph.node] == ['BinaryBlock', 'BinaryConv']

@@ -2,7 +2,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from rebnn_mm.export import rewritten
+from rebnn_mm.export import apply_passes
 from rebnn_mm.export.passes import ToHalf
 from rebnn_mm.export.passes.half import SMALL
 from tests.export.graphs import parsed, run
@@ -20,7 +20,9 @@ def model():
 
 
 def test_only_large_constants_are_rounded_and_stay_finite():
-    stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in rewritten(model(), ToHalf()).graph.initializer}
+    stored = {
+        tensor.name: numpy_helper.to_array(tensor) for tensor in apply_passes(model(), ToHalf()).graph.initializer
+    }
     assert set(stored) == {'w.half', 'tiny', 'n', 'b'}
     assert stored['w.half'].dtype == np.float16 and stored['w.half'][:2].tolist() == [65504, -65504]
     assert np.array_equal(stored['w.half'][2:], WEIGHT[2:].astype(np.float16))
@@ -30,11 +32,11 @@ def test_only_large_constants_are_rounded_and_stay_finite():
 def test_arithmetic_is_that_of_float32():
     x = np.array([3.3], np.float32)
     w = np.clip(WEIGHT, -65504, 65504).astype(np.float16).astype(np.float32)
-    assert np.array_equal(run(rewritten(model(), ToHalf()), {'x': x})[0], x * w)
+    assert np.array_equal(run(apply_passes(model(), ToHalf()), {'x': x})[0], x * w)
 
 
 def test_the_model_itself_stays():
     given = model()
     before = onnx.ModelProto.FromString(given.SerializeToString())
-    rewritten(given, ToHalf())
+    apply_passes(given, ToHalf())
     assert given == before

@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 pytest.importorskip('transformers')
 
 from rebnn_mm.deploy.session import open_session
-from rebnn_mm.export import pack, rewritten
+from rebnn_mm.export import apply_passes, pack
 from rebnn_mm.export.passes import KeepSigns
 from rebnn_mm.export.passes.keep_signs import SATURATED
 from rebnn_mm.export.tasks import text_graph
@@ -37,12 +37,12 @@ def test_one_comparison_has_the_signs_of_gelu():
 @pytest.mark.slow
 def test_gelu_goes_only_where_nothing_but_its_sign_is_wanted(tmp_path):
     model = classifier(tmp_path / 'plain')
-    kinds = [node.op_type for node in rewritten(text_graph(pack(model).model), KeepSigns()).graph.node]
+    kinds = [node.op_type for node in apply_passes(text_graph(pack(model).model), KeepSigns()).graph.node]
     assert 'Erf' not in kinds and kinds.count('ThresholdedRelu') == 1
     linear = {**BINARY['binarize']['linear'], 'activation': dict(type='BinarySign', shift='zero')}
     shifted = classifier(tmp_path / 'shifted', binarize=dict(BINARY['binarize'], linear=linear))
     for name, value in shifted.named_parameters():
         if name.endswith('shift'):
             value.data.normal_(0, 0.1)
-    kinds = [node.op_type for node in rewritten(text_graph(pack(shifted).model), KeepSigns()).graph.node]
+    kinds = [node.op_type for node in apply_passes(text_graph(pack(shifted).model), KeepSigns()).graph.node]
     assert kinds.count('Erf') == 1

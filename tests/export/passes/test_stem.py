@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from torch import nn
 
 from rebnn_mm.deploy.session import half_products, library_available, open_session
-from rebnn_mm.export import DOMAIN, rewritten, trace
+from rebnn_mm.export import DOMAIN, apply_passes, trace
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.passes import Compact, JoinStem, ToHalf
@@ -54,7 +54,7 @@ def test_a_stem_becomes_one_operator_that_computes_the_same(name):
     net, expected = JOINED[name]
     channels = net[0].in_channels
     model = traced(net, channels)
-    joined = rewritten(model, JoinStem())
+    joined = apply_passes(model, JoinStem())
     assert kinds(joined) == expected and [function.name for function in joined.functions] == ['RealStem']
     x = torch.randn(3, channels, 37, 21, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -94,7 +94,7 @@ def test_what_is_no_such_stem_stays():
     images = {f'image{channels}': torch.zeros(2, channels, 32, 36) for channels in (3, 4, 5)}
     model = trace(Others(), images, [f'y{i}' for i in range(len(OTHERS))])
     assert kinds(model).count('Conv') == len(OTHERS)
-    assert rewritten(model, JoinStem()) is model
+    assert apply_passes(model, JoinStem()) is model
 
 
 class TwoReaders(nn.Module):
@@ -109,14 +109,14 @@ class TwoReaders(nn.Module):
 
 def test_a_convolution_that_something_else_reads_stays():
     model = trace(TwoReaders().eval(), {'image': torch.zeros(1, 3, 32, 32)}, ['y', 'z'])
-    assert rewritten(model, JoinStem()) is model
+    assert apply_passes(model, JoinStem()) is model
 
 
 def test_constants_of_a_stem_stay_as_they_are():
     # The norm of a fresh network does nothing, and 128 filters of 7x7 are many values.
     net = nn.Sequential(nn.Conv2d(3, 128, 7, 2, 3, bias=False), nn.MaxPool2d(3, 2, 1)).eval()
     assert net[0].weight.numel() > SMALL
-    model = rewritten(traced(net), JoinStem(), Compact(), ToHalf())
+    model = apply_passes(traced(net), JoinStem(), Compact(), ToHalf())
     assert [node.op_type for node in model.graph.node] == ['RealStem']
     stored = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     assert {array.dtype for array in stored.values()} == {np.dtype(np.float32)} and len(stored) == 3

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
-from lab.paper_costs.figures import FIGURES, counted_networks
+from lab.paper_costs.figures import FIGURES, count_networks
 
 # Counting every network takes longer than all other tests of this folder.
 pytestmark = pytest.mark.slow
@@ -51,14 +51,14 @@ TOLERANCE = 2e-4
 def test_figure(figure, expected):
     row, quantity, value = expected
     assert (figure.row, figure.quantity) == (row, quantity)
-    assert figure.value(counted_networks()[figure.network]) == pytest.approx(value, abs=TOLERANCE)
+    assert figure.value(count_networks()[figure.network]) == pytest.approx(value, abs=TOLERANCE)
 
 
 def test_which_do_not_round_to_the_printed_digits():
     wrong = {
-        (f.row, f.quantity, f.printed, f.rounded(f.value(counted_networks()[f.network])))
+        (f.row, f.quantity, f.printed, f.round(f.value(count_networks()[f.network])))
         for f in FIGURES
-        if not f.matches(f.value(counted_networks()[f.network]))
+        if not f.matches(f.value(count_networks()[f.network]))
     }
     assert wrong == {
         ('ResNet-18 1-1', 'ops', '1.63', '1.64'),
@@ -70,5 +70,5 @@ def test_which_do_not_round_to_the_printed_digits():
 
 
 def test_every_figure_that_does_not_match_says_why():
-    counted = counted_networks()
+    counted = count_networks()
     assert all(f.note for f in FIGURES if not f.matches(f.value(counted[f.network])))

@@ -158,12 +158,12 @@ def root(tmp_path):
 def test_names_of_config_and_hooks_may_change_and_nothing_else(change, name):
     run = planned(hooks=[dict(type='Own', part='x')], lr=1)
     other = dataclasses.replace(run, **change)
-    assert run.changed(other.definition) == other.changed(run.definition) == name
+    assert run.find_change(other.definition) == other.find_change(run.definition) == name
 
 
 def test_tuples_of_a_list_are_the_lists_of_its_record():
     run = planned(shape=(3, 4))
-    assert run.changed(json.loads(json.dumps(run.definition))) is None
+    assert run.find_change(json.loads(json.dumps(run.definition))) is None
 
 
 def test_ids_are_of_list_name_and_seed_or_of_another_list(write):

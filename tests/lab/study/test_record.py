@@ -16,7 +16,7 @@ def test_a_record_is_found_by_its_id_though_config_and_hooks_are_renamed(tmp_pat
     path = store.write(run, record_of(run, final=51.0))
     assert path.name == 'list.bnn.seed0.json'
     renamed = replace(run, config='renamed.py', name='other', hooks=[dict(type='New', part='x')])
-    assert store.finished(renamed)['final'] == 51.0
+    assert store.find_finished(renamed)['final'] == 51.0
     assert store.find(planned(seed=1)) is None and store.find(planned('other')) is None
     assert list(tmp_path.rglob('*.part')) == []
 
@@ -49,11 +49,11 @@ def test_a_run_that_asks_for_a_test_is_finished_when_it_is_tested(tmp_path):
     store = RecordStore(tmp_path)
     run = planned(test={'crop': (3, 4)})
     store.write(run, record_of(run))
-    assert store.finished(run) is None and store.find(run)['final'] == 50.0
+    assert store.find_finished(run) is None and store.find(run)['final'] == 50.0
     test = dict(options={'crop': (3, 4)}, scores={'accuracy/top1': 49.0})
     store.write(run, record_of(run, test=test))
-    assert final_score(store.finished(run)) == 49.0
-    assert store.finished(planned(test={'crop': (3, 5)})) is None and store.finished(planned()) is not None
+    assert final_score(store.find_finished(run)) == 49.0
+    assert store.find_finished(planned(test={'crop': (3, 5)})) is None and store.find_finished(planned()) is not None
 
 
 def test_a_later_record_takes_the_place_of_an_earlier_one(tmp_path):

@@ -55,7 +55,7 @@ class Place:
     def done(self, run):
         self.train(run)
         self.record(run)
-        return self.store.finished(run)
+        return self.store.find_finished(run)
 
     def parts(self, run):
         return len(list((self.work / run.id).glob('part*')))

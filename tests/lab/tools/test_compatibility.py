@@ -47,8 +47,8 @@ def tool():
     ],
 )
 def test_a_model_that_hangs_or_crashes_is_a_row(tool, monkeypatch, does, limit, sentence):
-    monkeypatch.setattr(tool, 'checked', lambda *_: exec(does, {'os': os}))
-    assert tool.tried(NAME, limit) == {'size': 224, 'stopped': sentence}
+    monkeypatch.setattr(tool, 'check_model', lambda *_: exec(does, {'os': os}))
+    assert tool.try_model(NAME, limit) == {'size': 224, 'stopped': sentence}
 
 
 def test_a_file_of_others_is_left_alone(tmp_path):

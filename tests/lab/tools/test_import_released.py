@@ -108,14 +108,14 @@ def test_every_published_parameter_finds_its_place_and_none_is_left(released, tm
 def test_halves_keep_their_order():
     """One block of two convolutions, from two of one each."""
     rules = tool.RELEASED['reactnet-resnet18'].rules
-    assert tool.renamed('layer3.2.binary_conv.weight', rules) == 'backbone.layer3.1.conv1.weight'
-    assert tool.renamed('layer3.3.bn1.running_mean', rules) == 'backbone.layer3.1.bn2.running_mean'
-    assert tool.renamed('layer3.3.move0.bias', rules) == 'backbone.layer3.1.conv2.activation_quantizer.shift'
-    assert tool.renamed('layer2.0.downsample.2.bias', rules) == 'backbone.layer2.0.downsample.1.bias'
+    assert tool.rename('layer3.2.binary_conv.weight', rules) == 'backbone.layer3.1.conv1.weight'
+    assert tool.rename('layer3.3.bn1.running_mean', rules) == 'backbone.layer3.1.bn2.running_mean'
+    assert tool.rename('layer3.3.move0.bias', rules) == 'backbone.layer3.1.conv2.activation_quantizer.shift'
+    assert tool.rename('layer2.0.downsample.2.bias', rules) == 'backbone.layer2.0.downsample.1.bias'
     two_stage = tool.RELEASED['recu-resnet18-two-stage'].rules
-    assert tool.renamed('layer1.1.conv.alpha', two_stage) == 'backbone.layer1.0.conv2.weight_quantizer.alpha'
-    assert tool.renamed('layer1.1.nonlinear.weight', two_stage) == 'backbone.layer1.0.act2.slope'
-    assert tool.renamed('conv.weight', two_stage) == 'backbone.conv1.weight'
+    assert tool.rename('layer1.1.conv.alpha', two_stage) == 'backbone.layer1.0.conv2.weight_quantizer.alpha'
+    assert tool.rename('layer1.1.nonlinear.weight', two_stage) == 'backbone.layer1.0.act2.slope'
+    assert tool.rename('conv.weight', two_stage) == 'backbone.conv1.weight'
 
 
 def test_every_name_has_its_config():
@@ -202,7 +202,7 @@ def test_command_writes_what_our_tools_read(tmp_path, run):
 @pytest.mark.skipif(not REAL_FILE.is_file(), reason="REBNN_ADABIN_RESNET20 does not name AdaBin's published file")
 def test_adabins_published_file():
     model = model_of('adabin-resnet20')
-    state = tool.published(REAL_FILE)
+    state = tool.read_published(REAL_FILE)
     ours = tool.convert(state, tool.RELEASED['adabin-resnet20'], model.state_dict())
     assert ours.keys() == model.state_dict().keys()
     assert torch.equal(

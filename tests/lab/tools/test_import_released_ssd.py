@@ -193,7 +193,7 @@ def test_every_parameter_finds_its_place(published, tmp_path):
 def test_final_file_and_one_from_within_training(published, tmp_path):
     for content in (published, dict(weight=published, opt=dict(state={}, param_groups=[]))):
         torch.save(content, tmp_path / 'theirs.pth')
-        assert tool.published(tmp_path / 'theirs.pth').keys() == published.keys()
+        assert tool.read_published(tmp_path / 'theirs.pth').keys() == published.keys()
 
 
 @pytest.mark.slow

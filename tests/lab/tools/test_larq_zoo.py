@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 import torch
 
-from lab.tools.larq_zoo import as_pytorch, counted_anew, is_keras_file, keras_state, with_keras_eps
+from lab.tools.larq_zoo import as_pytorch, is_keras_file, keras_state, renumber, with_keras_eps
 
 
 def test_numbers_are_those_of_the_order_in_which_layers_were_made():
     layers = ['batch_normalization_11', 'quant_conv2d_9', 'batch_normalization_9', 'quant_conv2d_10', 'conv2d']
-    assert counted_anew(layers) == {
+    assert renumber(layers) == {
         'batch_normalization_11': 'batch_normalization.1',
         'batch_normalization_9': 'batch_normalization.0',
         'quant_conv2d_9': 'quant_conv2d.0',

@@ -14,7 +14,7 @@ pytest.importorskip('mmpretrain')
 from lab.tools.stock_models import (
     STOCK,
     binary_config,
-    checked,
+    check_model,
     keep_anchors,
     markdown,
     stock_config,
@@ -40,7 +40,7 @@ def small(**backbone):
 def test_a_model_is_swapped_trained_exported_and_timed():
     steps = []
     real = small()
-    row = checked(real, binary_config(real, 32), 32, steps.append)
+    row = check_model(real, binary_config(real, 32), 32, steps.append)
     assert steps == ['swap', 'train', 'ship'] and not {key for key in row if key.startswith('no_')}
     assert (row['layers'], row['binary'], row['starving']) == (21, 16, 16)
     assert row['task'] == 'classification' and row['fp32_mb'] > 3 * row['packed_mb']
@@ -51,7 +51,7 @@ def test_a_model_is_swapped_trained_exported_and_timed():
 
 def test_a_model_is_swapped_and_trained():
     real = small()
-    row = checked(real, binary_config(real, 32), 32, steps=(swap, train))
+    row = check_model(real, binary_config(real, 32), 32, steps=(swap, train))
     assert row['binary'] == 16 and row['train_seconds'] >= 0
 
 
@@ -60,14 +60,14 @@ def test_a_step_that_fails_has_its_reason_and_the_others_go_on():
         raise ValueError('the head wants 3 classes.\nAnd a trace | of it.')
 
     real = small()
-    row = checked(real, binary_config(real, 32), 32, steps=(train, swap))
+    row = check_model(real, binary_config(real, 32), 32, steps=(train, swap))
     assert row['no_train'] == 'ValueError: the head wants 3 classes' and row['binary'] == 16
     assert f'| no: {row["no_train"]} |' in markdown({'small': row}, ['small'])[2]
 
 
 def test_a_model_that_cannot_be_swapped_is_not_tried_further():
     real = small()
-    row = checked(real, binary_config(real, 32), 0)
+    row = check_model(real, binary_config(real, 32), 0)
     assert set(row) == {'size', 'no_swap'}
 
 

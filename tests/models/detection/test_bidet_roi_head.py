@@ -7,7 +7,7 @@ from mmengine.structures import InstanceData
 pytest.importorskip('mmdet')
 
 from rebnn_mm.models.detection import BiDetRoIHead
-from rebnn_mm.models.detection.bidet import kept_scores
+from rebnn_mm.models.detection.bidet import keep_scores
 from rebnn_mm.models.losses.bidet_loss import sparse_object_prior
 from tests.models.detection.bidet_samples import samples
 
@@ -71,7 +71,7 @@ def test_losses_are_the_definitions(agnostic):
         boxes = head.bbox_head.bbox_coder.decode(rois, deltas, max_shape=(64, 64))
         boxes = boxes if agnostic else boxes.view(-1, 3, 4)
         scores = head.bbox_head.fc_cls(vector).softmax(dim=1)
-        kept += kept_scores(boxes, scores, sample.gt_instances.labels, **SUPPRESSION)
+        kept += keep_scores(boxes, scores, sample.gt_instances.labels, **SUPPRESSION)
         pooled.append(vector)
     assert sum(len(found) > count for found, count in kept) == 3, 'every class should claim too many objects'
 

@@ -6,7 +6,7 @@ from mmengine.registry import MODELS, DefaultScope
 pytest.importorskip('mmdet')
 
 from rebnn_mm.models.detection import BiDetSSDHead
-from rebnn_mm.models.detection.bidet import kept_scores
+from rebnn_mm.models.detection.bidet import keep_scores
 from rebnn_mm.models.losses.bidet_loss import sparse_object_prior
 from tests.models.detection.bidet_samples import samples
 
@@ -80,7 +80,7 @@ def test_losses_are_the_definitions():
         score = torch.cat([level[i].permute(1, 2, 0).reshape(-1, 4) for level in scores]).softmax(dim=1)
         delta = torch.cat([level[i].permute(1, 2, 0).reshape(-1, 4) for level in boxes])
         where = head.bbox_coder.decode(anchors, delta, max_shape=(64, 64))
-        kept += kept_scores(where, score, sample.gt_instances.labels, **SUPPRESSION)
+        kept += keep_scores(where, score, sample.gt_instances.labels, **SUPPRESSION)
     assert sum(len(found) > count for found, count in kept) == 3
     losses = head.loss(x, batch)
     squares = [level.square().mean() for level in x]

@@ -17,7 +17,7 @@ from rebnn_mm.methods import (
     ReBNNLinear,
     ReSTEConv2d,
 )
-from rebnn_mm.models.detection.teacher_student_detector import product_of, watched_layers
+from rebnn_mm.models.detection.teacher_student_detector import product_of, watch_layers
 from rebnn_mm.models.fixed_teacher import Call
 from rebnn_mm.models.losses.layerwise_loss import amplitude_distance, angle_distance
 
@@ -37,11 +37,11 @@ pytestmark = pytest.mark.filterwarnings('ignore:.*trained without the resilient 
 def test_layers_are_compared_with_those_of_the_teacher(build):
     """Against both products written out, for the first layer; its input is that of the plain network."""
     model = build(losses=LAYERWISE, start_from_teacher=True)
-    names = [name for name in model._compared_layers() if name.startswith('backbone')]
+    names = [name for name in model._list_compared_layers() if name.startswith('backbone')]
     assert names == [f'backbone.layer2.{block}.conv{conv}' for block in (0, 1) for conv in (1, 2)]
-    assert len(model._compared_layers()) == 8
+    assert len(model._list_compared_layers()) == 8
     ours, theirs = model.backbone.layer2[0].conv1, model.teacher.backbone.layer2[0].conv1
-    with watched_layers(model, names) as calls, watched_layers(model.teacher, names) as passes:
+    with watch_layers(model, names) as calls, watch_layers(model.teacher, names) as passes:
         losses = losses_of(model)
     signs, weight = calls[names[0]][0].arguments[0].detach().sign(), ours.weight.detach().sign()
     found = product_of(ours, calls[names[0]][0])
@@ -113,7 +113,7 @@ def test_layers_learn_from_those_of_the_teacher_in_the_form_that_keeps_sums(buil
     model = build(losses=LAYERWISE, student=c4(dict(BINARY, memory='sums')))
     losses = losses_of(model)
     (losses['loss_angle'] + losses['loss_amplitude']).backward()
-    for name in model._compared_layers():
+    for name in model._list_compared_layers():
         layer = model.get_submodule(name)
         assert layer.weight.grad.any() and layer.weight_quantizer.alpha.grad.any()
     # The last layer has no later one, and what is behind it gets nothing.
@@ -124,10 +124,10 @@ def test_layers_learn_from_those_of_the_teacher_in_the_form_that_keeps_sums(buil
 def test_angles_pull_at_no_learned_factor(build):
     model = build(losses=LAYERWISE)
     losses_of(model)['loss_angle'].backward()
-    for name in model._compared_layers():
+    for name in model._list_compared_layers():
         layer = model.get_submodule(name)
         assert layer.weight.grad.any()
-        later = [other for other in model._compared_layers() if other.split('.')[0] == name.split('.')[0]][-1]
+        later = [other for other in model._list_compared_layers() if other.split('.')[0] == name.split('.')[0]][-1]
         if name == later:
             alpha = layer.weight_quantizer.alpha
             size = (layer.weight.grad * layer.weight).abs().sum()

@@ -15,9 +15,9 @@ from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.models.detection import TeacherStudentDetector
 from rebnn_mm.models.detection.compared_heads import points_of
-from rebnn_mm.models.detection.teacher_student_detector import product_of, watched_layers
-from rebnn_mm.models.fixed_teacher import noted_calls
-from rebnn_mm.models.losses import standardised_distance
+from rebnn_mm.models.detection.teacher_student_detector import product_of, watch_layers
+from rebnn_mm.models.fixed_teacher import note_calls
+from rebnn_mm.models.losses import compare_maps
 from rebnn_mm.models.losses.feature_losses import ObjectFeatureLoss
 from rebnn_mm.models.losses.layerwise_loss import angle_distance
 
@@ -86,7 +86,7 @@ def test_scores_on_regions_are_those_of_the_teacher_alone(build, teacher_file):
     model, teacher = build(), built(c4(None))
     teacher.load_state_dict(torch.load(teacher_file)['state_dict'])
     teacher.eval()
-    with noted_calls(model, ['roi_head._bbox_forward', 'roi_head.bbox_head.get_targets', 'backbone']) as calls:
+    with note_calls(model, ['roi_head._bbox_forward', 'roi_head.bbox_head.get_targets', 'backbone']) as calls:
         losses = losses_of(model)
     batch = model.data_preprocessor(pseudo_collate([sample(0), sample(1)]), training=True)
     with torch.no_grad():
@@ -103,13 +103,13 @@ def test_scores_on_regions_are_those_of_the_teacher_alone(build, teacher_file):
     q_s, q_t = (p[others].view(len(labels), -1) / (1 - y)[:, None] for p, y in ((p_s, y_s), (p_t, y_t)))
     expected = (of_label + 0.25 * (q_t * (q_t / q_s).log()).sum(1)).mean()
     torch.testing.assert_close(losses['loss_dkd'].detach(), expected, rtol=1e-4, atol=1e-5)
-    distance = standardised_distance(calls['backbone'][0].result[0].detach(), maps[0])
+    distance = compare_maps(calls['backbone'][0].result[0].detach(), maps[0])
     torch.testing.assert_close(losses['loss_pkd_backbone'].detach(), distance)
 
 
 def test_objectness_is_compared_on_the_drawn_anchors(build):
     model = build()
-    with noted_calls(model, ['rpn_head', 'rpn_head.get_targets']) as calls:
+    with note_calls(model, ['rpn_head', 'rpn_head.get_targets']) as calls:
         losses = losses_of(model)
     drawn = torch.cat(calls['rpn_head.get_targets'][0].result[1], dim=1) > 0
     assert 0 < drawn.sum() < drawn.numel()
@@ -282,7 +282,7 @@ def test_every_level_that_a_tower_runs_on_is_compared(tmp_path):
     model.init_weights()
     model.train()
     layers = ['bbox_head.cls_convs.0.conv']
-    with watched_layers(model, layers) as calls, watched_layers(model.teacher, layers) as passes:
+    with watch_layers(model, layers) as calls, watch_layers(model.teacher, layers) as passes:
         found = losses_of(model)
     ours, theirs = (
         [product_of(net.get_submodule(layers[0]), call) for call in made[layers[0]]]
@@ -305,7 +305,7 @@ def test_regions_are_those_that_are_trained_on_where_a_sampler_tries_the_head_be
         dict(type='PKDLoss', modules=['roi_head.shared_head']),
     ]
     model = build(student=student, losses=losses)
-    with noted_calls(model, ['roi_head._bbox_forward', 'roi_head.bbox_head.get_targets']) as calls:
+    with note_calls(model, ['roi_head._bbox_forward', 'roi_head.bbox_head.get_targets']) as calls:
         found = losses_of(model)
     (made,) = calls['roi_head._bbox_forward']
     assert len(made.arguments[1]) == len(calls['roi_head.bbox_head.get_targets'][0].result[0]) == 16
@@ -319,7 +319,7 @@ def test_noted_calls_leave_no_trace():
     calls = {}
 
     def fail():
-        with noted_calls(model, ['0', '1.extra_repr']) as noted:
+        with note_calls(model, ['0', '1.extra_repr']) as noted:
             model(torch.ones(1, 2))
             model[1].extra_repr()
             calls.update(noted)

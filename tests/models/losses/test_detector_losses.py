@@ -7,10 +7,10 @@ from rebnn_mm.models.losses.detector_losses import (
     DenseScoreLoss,
     ObjectnessLoss,
     RegionBoxLoss,
-    decoupled_scores,
-    foreground,
+    decouple_scores,
+    find_foreground,
     point_divergence,
-    weighted_box_distance,
+    weigh_box_distance,
 )
 from tests import two_processes
 from tests.tolerances import FLOAT64_EXACT
@@ -24,7 +24,7 @@ def test_decoupled_scores_are_the_written_out_divergences(draw):
         others = [c for c in range(4) if c != y]
         q_s, q_t = s[others] / (1 - s[y]), t[others] / (1 - t[y])
         expected = expected + (2.0 * target + 0.5 * (q_t * (q_t / q_s).log()).sum()) / 6
-    found = decoupled_scores(student, teacher, labels, target=2.0, others=0.5)
+    found = decouple_scores(student, teacher, labels, target=2.0, others=0.5)
     torch.testing.assert_close(found, expected, rtol=0, atol=FLOAT64_EXACT)
 
 
@@ -32,12 +32,12 @@ def test_decoupled_scores_with_both_factors_as_in_the_divergence_are_the_diverge
     student, teacher, labels = draw(1, 5), draw(1, 5), torch.tensor([2])
     whole = functional.kl_div(student.log_softmax(1), teacher.log_softmax(1), reduction='sum', log_target=True)
     others = float(1 - teacher.softmax(1)[0, 2])
-    torch.testing.assert_close(decoupled_scores(student, teacher, labels, 1.0, others), whole)
+    torch.testing.assert_close(decouple_scores(student, teacher, labels, 1.0, others), whole)
 
 
 def test_decoupled_scores_move_the_label_towards_the_teacher(draw, gradient):
     student, teacher, labels = draw(5, 3), draw(5, 3), torch.tensor([0, 1, 2, 0, 1])
-    found = gradient(lambda s: decoupled_scores(s, teacher, labels, target=1.5, others=0.25), student)
+    found = gradient(lambda s: decouple_scores(s, teacher, labels, target=1.5, others=0.25), student)
     rows = torch.arange(5)
     expected = 1.5 * (student.softmax(1) - teacher.softmax(1))[rows, labels] / 5
     torch.testing.assert_close(found[rows, labels], expected, rtol=0, atol=FLOAT64_EXACT)
@@ -47,7 +47,7 @@ def test_decoupled_scores_with_one_class_and_background_have_no_others(draw):
     student, teacher = draw(3, 2), draw(3, 2)
     labels = torch.tensor([0, 1, 0])
     for others in (0.0, 100.0):
-        found = decoupled_scores(student, teacher, labels, others=others)
+        found = decouple_scores(student, teacher, labels, others=others)
         whole = functional.kl_div(
             student.log_softmax(1), teacher.log_softmax(1), reduction='batchmean', log_target=True
         )
@@ -57,11 +57,11 @@ def test_decoupled_scores_with_one_class_and_background_have_no_others(draw):
 def test_decoupled_scores_survive_a_sure_teacher_and_no_regions():
     teacher, labels = torch.tensor([[200.0, -200.0, 0.0]]), torch.tensor([0])
     student = torch.zeros(1, 3, dtype=torch.bfloat16, requires_grad=True)
-    loss = decoupled_scores(student, teacher, labels)
+    loss = decouple_scores(student, teacher, labels)
     loss.backward()
     assert loss.dtype is torch.float32 and loss.isfinite() and student.grad.isfinite().all()
     empty = torch.zeros(0, 3, requires_grad=True)
-    decoupled_scores(empty, torch.zeros(0, 3), torch.zeros(0, dtype=torch.long)).backward()
+    decouple_scores(empty, torch.zeros(0, 3), torch.zeros(0, dtype=torch.long)).backward()
     assert empty.grad is not None
 
 
@@ -96,7 +96,7 @@ def test_divergence_of_a_softmax_counts_where_the_teacher_sees_objects(draw, gra
     student, teacher = (Points(draw(2, 9, 3), torch.zeros(2, 9, 4), False) for _ in range(2))
     p_s, p_t = student.scores.softmax(2), teacher.scores.softmax(2)
     objects = 1 - p_t[..., 2]
-    torch.testing.assert_close(foreground(teacher), objects)
+    torch.testing.assert_close(find_foreground(teacher), objects)
     expected = (objects * (p_t * (p_t / p_s).log()).sum(2)).sum() / objects.sum()
     torch.testing.assert_close(point_divergence(student, teacher), expected, rtol=0, atol=FLOAT64_EXACT)
     found = gradient(lambda s: point_divergence(Points(s, s, False), teacher), student.scores)
@@ -106,11 +106,11 @@ def test_divergence_of_a_softmax_counts_where_the_teacher_sees_objects(draw, gra
 def test_boxes_are_compared_where_the_teacher_sees_objects(draw, gradient):
     student, teacher, weights = draw(2, 5, 4), draw(2, 5, 4), draw(2, 5).abs()
     expected = (weights * (student - teacher).abs().mean(2)).sum() / weights.sum().clamp(min=1)
-    torch.testing.assert_close(weighted_box_distance(student, teacher, weights), expected)
-    found = gradient(lambda b: weighted_box_distance(b, teacher, weights), student)
+    torch.testing.assert_close(weigh_box_distance(student, teacher, weights), expected)
+    found = gradient(lambda b: weigh_box_distance(b, teacher, weights), student)
     assert torch.equal(found.sign(), (student - teacher).sign())
     # Nothing is seen: the sum is not blown up.
-    assert float(weighted_box_distance(student, teacher, 1e-9 * weights)) < 1e-7
+    assert float(weigh_box_distance(student, teacher, 1e-9 * weights)) < 1e-7
 
 
 @pytest.mark.parametrize('classes_share', [True, False])
@@ -147,7 +147,7 @@ def dense_points(images):
 
 def dense_losses(images):
     ours, theirs = dense_points(images)
-    return [point_divergence(ours, theirs), weighted_box_distance(ours.boxes, theirs.boxes, foreground(theirs))]
+    return [point_divergence(ours, theirs), weigh_box_distance(ours.boxes, theirs.boxes, find_foreground(theirs))]
 
 
 def _losses_of_a_process(rank, folder):

@@ -9,10 +9,10 @@ from rebnn_mm.models.losses.feature_losses import (
     PKDLoss,
     RegionDiscrepancyLoss,
     attention_distance,
+    compare_maps,
     discrepancies,
     inside_boxes,
-    standardised,
-    standardised_distance,
+    standardise_maps,
 )
 from tests.tolerances import FLOAT64_EXACT
 
@@ -24,24 +24,24 @@ def test_standardised_distance_is_one_minus_the_correlation(draw):
         for s, t in zip(student.mT.swapaxes(0, 1), teacher.mT.swapaxes(0, 1), strict=True)
     ]
     expected = 1 - torch.stack([torch.corrcoef(pair)[0, 1] for pair in rows]).mean()
-    torch.testing.assert_close(standardised_distance(student, teacher), expected, rtol=0, atol=2e-6)
+    torch.testing.assert_close(compare_maps(student, teacher), expected, rtol=0, atol=2e-6)
 
 
 def test_standardised_distance_knows_neither_scale_nor_offset(draw, gradient):
     student, teacher = draw(2, 3, 4, 4), draw(2, 3, 4, 4)
     scale, offset = draw(1, 3, 1, 1).abs() + 0.5, draw(1, 3, 1, 1)
-    same = standardised_distance(student * scale + offset, 7 * teacher - 1)
-    torch.testing.assert_close(same, standardised_distance(student, teacher), rtol=0, atol=2e-6)
-    found = gradient(lambda s: standardised_distance(s, teacher), student)
+    same = compare_maps(student * scale + offset, 7 * teacher - 1)
+    torch.testing.assert_close(same, compare_maps(student, teacher), rtol=0, atol=2e-6)
+    found = gradient(lambda s: compare_maps(s, teacher), student)
     assert found.sum(dim=(0, 2, 3)).abs().max() < FLOAT64_EXACT
-    assert (found * standardised(student)).sum(dim=(0, 2, 3)).abs().max() < 1e-6
+    assert (found * standardise_maps(student)).sum(dim=(0, 2, 3)).abs().max() < 1e-6
     step = student - 0.1 * found
-    assert standardised_distance(step, teacher) < standardised_distance(student, teacher)
+    assert compare_maps(step, teacher) < compare_maps(student, teacher)
 
 
 def test_a_dead_channel_has_a_finite_gradient(draw, gradient):
     student = torch.zeros(1, 2, 3, 3)
-    assert gradient(lambda s: standardised_distance(s, draw(1, 2, 3, 3).float()), student).isfinite().all()
+    assert gradient(lambda s: compare_maps(s, draw(1, 2, 3, 3).float()), student).isfinite().all()
 
 
 def test_pkd_has_a_term_for_every_map(draw):
@@ -119,7 +119,7 @@ def test_object_features_are_the_standardised_ones_inside_boxes(draw, gradient):
         outputs = [DetectorOutput({'backbone': (x,)}) for x in (maps, teacher)]
         return ObjectFeatureLoss(['backbone'], 2.0)(*outputs, Targets(objects, (16, 16)))['loss_objects_backbone']
 
-    squares = (standardised(student) - standardised(teacher)).square()
+    squares = (standardise_maps(student) - standardise_maps(teacher)).square()
     torch.testing.assert_close(loss(student), squares[0, :, :2, :2].mean())
     assert loss(student - 0.5 * gradient(loss, student)) < loss(student)
     empty = DetectorOutput({'backbone': (student,)})
@@ -131,12 +131,12 @@ def test_discrepancies_are_mean_squares_of_what_lies_in_a_region(draw):
     student, teacher = draw(2, 3, 8, 8), draw(2, 3, 8, 8)
     # Each of 4x4 points of the grid is the centre of a cell.
     regions = torch.tensor([[0, 0, 0, 32, 32], [1, 32, 0, 64, 32.0]])
-    squares = (standardised(student) - standardised(teacher)).square()
+    squares = (standardise_maps(student) - standardise_maps(teacher)).square()
     expected = torch.stack([squares[0, :, :4, :4].mean(), squares[1, :, :4, 4:].mean()]) / 2
     torch.testing.assert_close(discrepancies(student, teacher, regions, (64, 64), 4), expected)
     # A height that does not divide: the scale is that of the widths.
     student, teacher = draw(1, 3, 8, 9), draw(1, 3, 8, 9)
-    squares = (standardised(student) - standardised(teacher)).square()
+    squares = (standardise_maps(student) - standardise_maps(teacher)).square()
     found = discrepancies(student, teacher, torch.tensor([[0, 0, 0, 32, 32.0]]), (60, 72), 4)
     torch.testing.assert_close(found, squares[0, :, :4, :4].mean()[None] / 2)
 

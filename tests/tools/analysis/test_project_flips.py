@@ -87,7 +87,7 @@ def test_ctrl_c_keeps_what_is_finished(project, monkeypatch, tmp_path):
             batch_size=4, data='sample', percent=9.0, step_percent=1.0, least='conv', least_percent=1.0, verdict='few',
         )  # fmt: skip
 
-    monkeypatch.setattr(project.module, 'measured_row', row)
+    monkeypatch.setattr(project.module, 'measure_row', row)
     kept = tmp_path / 'flips.json'
     code, out, err = project(CIFAR10, 'configs/cifar10/resnet18_rebnn_cifar10.py', CIFAR10, '--json', kept)
     assert code == 130 and 'Traceback' not in err

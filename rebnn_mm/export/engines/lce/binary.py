@@ -66,7 +66,7 @@ def binary_convolution(
         'LceBconv2d',
         [
             bits,
-            builder.constant(_packed(codes)),
+            builder.constant(_pack_words(codes)),
             builder.constant(np.ones(outputs, np.float32)),
             builder.constant(np.zeros(outputs, np.float32)),
             -1,  # thresholds, for an output that is packed again
@@ -87,7 +87,7 @@ def binary_convolution(
     return y, (size[0], size[1])
 
 
-def _packed(codes: NDArray[np.float32]) -> NDArray[np.int32]:
+def _pack_words(codes: NDArray[np.float32]) -> NDArray[np.int32]:
     """Bits of the weight along its input channels, bit 1 = -1, in words: (C_out, KH, KW, words)."""
     negative = codes.transpose(0, 2, 3, 1) < 0
     filling = -negative.shape[-1] % WORD

@@ -36,7 +36,7 @@ def engine_folder() -> Path:
     return Path(sys.prefix, 'lce')
 
 
-def engine_installed() -> bool:
+def has_engine() -> bool:
     """Whether files can be run here."""
     return (engine_folder() / 'larq_compute_engine').is_dir()
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ....errors import RebnnError
 from ...packing import unpack_bits
 from .binary import binary_convolution
-from .translator import Activation, Translation, Translator, attributes, described, image_shape
+from .translator import Activation, Translation, Translator, attributes, describe, image_shape
 
 SAME, VALID = 0, 1
 """TensorFlow Lite's kinds of padding. Borders are written out as operators of their own, so nearly all is VALID."""
@@ -20,12 +20,14 @@ AXES = (0, 3, 1, 2)
 
 def _pads(node: onnx.NodeProto, options: dict[str, Any]) -> tuple[int, int, int, int]:
     if options.get('auto_pad', b'NOTSET') != b'NOTSET':
-        raise RebnnError(f'{described(node)}: auto_pad={options["auto_pad"].decode()} is not translated; pads is')
+        raise RebnnError(f'{describe(node)}: auto_pad={options["auto_pad"].decode()} is not translated; pads is')
     top, left, bottom, right = options.get('pads', (0, 0, 0, 0))
     return top, left, bottom, right
 
 
-def _padded(t: Translator, x: Activation, pads: tuple[int, int, int, int], value: float | None = None) -> Activation:
+def _pad_activation(
+    t: Translator, x: Activation, pads: tuple[int, int, int, int], value: float | None = None
+) -> Activation:
     """Write a border; zeros, or ``value``."""
     if not any(pads):
         return x
@@ -52,9 +54,9 @@ def _pad(t: Translator, node: onnx.NodeProto) -> Activation:
     (top, bottom), (left, right) = around.pop(2, (0, 0)), around.pop(3, (0, 0))
     if mode != 'constant' or not x.is_image or np.any(list(around.values())) or min(amounts) < 0:
         raise RebnnError(
-            f'{described(node)}: only a border of a constant around height and width is translated to TensorFlow Lite'
+            f'{describe(node)}: only a border of a constant around height and width is translated to TensorFlow Lite'
         )
-    return _padded(t, x, (top, left, bottom, right), value or None)
+    return _pad_activation(t, x, (top, left, bottom, right), value or None)
 
 
 def _convolution(t: Translator, node: onnx.NodeProto) -> Activation:
@@ -63,7 +65,7 @@ def _convolution(t: Translator, node: onnx.NodeProto) -> Activation:
     depthwise = groups == x.shape[1] > 1
     bias = t.constant(node, 2) if len(node.input) > 2 else np.zeros(len(weight), np.float32)
     strides, dilations = options.get('strides', (1, 1)), options.get('dilations', (1, 1))
-    x = _padded(t, x, _pads(node, options))
+    x = _pad_activation(t, x, _pads(node, options))
     spatial = [
         (size - dilation * (kernel - 1) - 1) // stride + 1
         for size, kernel, stride, dilation in zip(x.shape[2:], weight.shape[2:], strides, dilations, strict=True)
@@ -138,7 +140,7 @@ def _pool(name: str) -> Translation:
         options, x = attributes(node), t.activation(node.input[0])
         kernel, strides = options['kernel_shape'], options.get('strides', (1, 1))
         if any(dilation != 1 for dilation in options.get('dilations', (1, 1))):
-            raise RebnnError(f'{described(node)}: pooling with dilation is not translated to TensorFlow Lite')
+            raise RebnnError(f'{describe(node)}: pooling with dilation is not translated to TensorFlow Lite')
         pads, overhang = _pads(node, options), (0, 0)
         if options.get('ceil_mode', 0):
             overhang = tuple(-(x.shape[2 + i] + pads[i] + pads[2 + i] - kernel[i]) % strides[i] for i in range(2))
@@ -148,16 +150,18 @@ def _pool(name: str) -> Translation:
         padding = VALID
         if name == 'MAX_POOL_2D':
             top, left, bottom, right = pads
-            x = _padded(t, x, (top, left, bottom + overhang[0], right + overhang[1]), -float(np.finfo(np.float32).max))
+            x = _pad_activation(
+                t, x, (top, left, bottom + overhang[0], right + overhang[1]), -float(np.finfo(np.float32).max)
+            )
         elif any(overhang) and not any(pads) and max(overhang) == 1:
             # What hangs over is not counted. Of one missing row or column SAME puts none in front, and counts it not.
             padding = SAME
         elif any(overhang) or (any(pads) and not options.get('count_include_pad', 0)):
             raise RebnnError(
-                f'{described(node)}: average pooling whose border is not counted is not translated to TensorFlow Lite'
+                f'{describe(node)}: average pooling whose border is not counted is not translated to TensorFlow Lite'
             )
         else:
-            x = _padded(t, x, pads)
+            x = _pad_activation(t, x, pads)
         return t.write(
             name,
             [x.index],
@@ -179,7 +183,7 @@ def _mean(t: Translator, node: onnx.NodeProto) -> Activation:
     if axes is None:
         axes = t.constant(node, 1)
     if sorted(int(axis) % 4 for axis in axes) != [2, 3] or not x.is_image:
-        raise RebnnError(f'{described(node)}: only the mean over height and width is translated to TensorFlow Lite')
+        raise RebnnError(f'{describe(node)}: only the mean over height and width is translated to TensorFlow Lite')
     keep = bool(node.op_type == 'GlobalAveragePool' or options.get('keepdims', 1))
     shape = (*x.shape[:2], 1, 1) if keep else x.shape[:2]
     return t.write(
@@ -195,7 +199,7 @@ def _reshape(t: Translator, node: onnx.NodeProto) -> Activation:
         wanted = [x.shape[i] if size == 0 else int(size) for i, size in enumerate(t.constant(node, 1))]
         shape = np.empty(x.shape, bool).reshape(wanted).shape
     if len(shape) == 4:
-        raise RebnnError(f'{described(node)}: reshaping into an image is not translated to TensorFlow Lite')
+        raise RebnnError(f'{describe(node)}: reshaping into an image is not translated to TensorFlow Lite')
     index = x.index
     if x.is_image and x.shape[2:] != (1, 1):
         order = t.builder.constant(np.array([0, 3, 1, 2], np.int32))
@@ -206,7 +210,7 @@ def _reshape(t: Translator, node: onnx.NodeProto) -> Activation:
 def _linear(t: Translator, node: onnx.NodeProto) -> Activation:
     options, x, weight = attributes(node), t.activation(node.input[0]), t.constant(node, 1)
     if options.get('alpha', 1.0) != 1 or options.get('beta', 1.0) != 1 or options.get('transA', 0):
-        raise RebnnError(f'{described(node)}: alpha, beta and transA are not translated to TensorFlow Lite')
+        raise RebnnError(f'{describe(node)}: alpha, beta and transA are not translated to TensorFlow Lite')
     weight = weight if options.get('transB', 0) else weight.T
     bias = t.constant(node, 2).reshape(-1) if len(node.input) > 2 else np.zeros(len(weight), np.float32)
     inputs = [x.index, t.builder.constant(weight), t.builder.constant(bias)]
@@ -230,7 +234,7 @@ def _slice(t: Translator, node: onnx.NodeProto) -> Activation:
     begin, shape = [0] * len(x.shape), [*x.shape]
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         if step != 1:
-            raise RebnnError(f'{described(node)}: a slice in steps is not translated to TensorFlow Lite')
+            raise RebnnError(f'{describe(node)}: a slice in steps is not translated to TensorFlow Lite')
         taken = range(x.shape[axis])[slice(int(start), int(end))]
         begin[axis], shape[axis] = taken.start, len(taken)
     sides = [t.builder.constant(np.array(image_shape(tuple(side)), np.int32)) for side in (begin, shape)]
@@ -240,7 +244,7 @@ def _slice(t: Translator, node: onnx.NodeProto) -> Activation:
 def _softmax(t: Translator, node: onnx.NodeProto) -> Activation:
     x = t.activation(node.input[0])
     if attributes(node).get('axis', -1) % len(x.shape) != len(x.shape) - 1:
-        raise RebnnError(f'{described(node)}: only a softmax over the last dimension is translated to TensorFlow Lite')
+        raise RebnnError(f'{describe(node)}: only a softmax over the last dimension is translated to TensorFlow Lite')
     return t.write('SOFTMAX', [x.index], x.shape, 'SoftmaxOptions', beta=1.0)
 
 
@@ -252,7 +256,7 @@ def _binary_conv(t: Translator, node: onnx.NodeProto) -> Activation:
     options = attributes(node)
     if options.get('group', 1) != 1:
         raise RebnnError(
-            f'{described(node)}: larq compute engine has no optimised binary convolution with groups. '
+            f'{describe(node)}: larq compute engine has no optimised binary convolution with groups. '
             'Use --format onnx.'
         )
     x = t.activation(node.input[0])

@@ -82,7 +82,7 @@ class Translator:
         """An input that has to be known when the file is written."""
         value = self.values[node.input[index]]
         if isinstance(value, Activation):
-            raise RebnnError(f'{described(node)}: input {index} must be a constant, and it is computed')
+            raise RebnnError(f'{describe(node)}: input {index} must be a constant, and it is computed')
         return value
 
     def write(
@@ -110,7 +110,7 @@ class Translator:
             translate = self.translations.get(node.op_type)
             if translate is None:
                 raise RebnnError(
-                    f'{described(node)}: {node.op_type} is not translated to TensorFlow Lite. --format lce writes '
+                    f'{describe(node)}: {node.op_type} is not translated to TensorFlow Lite. --format lce writes '
                     f'classifiers of these operators: {", ".join(sorted(self.translations))}. Use --format onnx.'
                 )
             self.values[node.output[0]] = translate(self, node)
@@ -120,7 +120,7 @@ Translation = Callable[[Translator, onnx.NodeProto], Activation]
 """Writes a node's operators and returns its output."""
 
 
-def described(node: onnx.NodeProto) -> str:
+def describe(node: onnx.NodeProto) -> str:
     """Operator and name of a node, to begin an error message with."""
     return f'{node.op_type} {node.name!r}'
 

@@ -9,8 +9,8 @@ from rich.console import Console
 from ...exporter import write as write_whole
 from ...options import Options
 from ...source import Source
-from ..common import checked_graph, compare, outputs_of, say
-from .engine import engine_folder, engine_installed, run_engine
+from ..common import check_graph, compare, outputs_of, say
+from .engine import engine_folder, has_engine, run_engine
 from .operators import TRANSLATIONS
 from .translator import Translator
 
@@ -21,13 +21,13 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
     Raises:
         ValueError: the model or an option does not go into such a file; no file is left.
     """
-    graph, images = checked_graph(source, 'lce', options, console)
+    graph, images = check_graph(source, 'lce', options, console)
     data = to_lce(graph, source.size, f'rebnn_mm {source.config}')
     say(
         console,
         f'The file takes one {source.size[0]}x{source.size[1]} image, height first, prepared as docs/format.md says.',
     )
-    if engine_installed():
+    if has_engine():
         results = run_engine([(data, np.concatenate([image.values for image in images]))])
         compare('Larq compute engine', outputs_of(graph, images), list(results[0]), console)
     else:
