@@ -81,7 +81,7 @@ def choose_layer(model: torch.nn.Module, args: argparse.Namespace) -> tuple[str,
             f'--layer {name} is no binary convolution of this detector. Did you mean {" or ".join(close)}?'
         )
     layer = layers[name]
-    if not (layer.padding_mode == 'zeros' and layer.weight_quantizer.has_codes):
+    if not (layer.padding_mode == 'zeros' and layer.weight_quantizer.values.has_codes):
         raise RebnnError(
             f'--layer {name} has no two codes per weight or a padding_mode other than zeros; this demo shows neither.'
         )

@@ -17,7 +17,7 @@ from lab.device.steps import Waits
 from rebnn_mm.engine import MethodDriver, ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.methods import ReBNNConv2d, ReBNNLinear
-from rebnn_mm.quantizers import MissingHookWarning
+from rebnn_mm.quantizers import MissingHookWarning, Values
 from rebnn_mm.quantizers import base as quantizers_base
 from rebnn_mm.quantizers.shared import BinaryMeanScaleWeight, BinarySign
 from rebnn_mm.registry import BLOCKS, list_classes
@@ -198,6 +198,8 @@ def test_dropout_in_a_block(memory):
 
 
 class NoisySign(BinarySign):
+    values = Values('signs', sign_of='other')
+
     def quantize(self, x):
         return super().quantize(x + torch.rand_like(x) - 0.5)
 

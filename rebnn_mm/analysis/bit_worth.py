@@ -110,7 +110,7 @@ def with_real_weights(state: Mapping[str, Tensor], model: nn.Module, names: Sequ
         layer = model.get_submodule(name)
         assert isinstance(layer, BinaryLayer)
         quantizer = layer.weight_quantizer
-        if quantizer is not None and quantizer.has_codes:
+        if quantizer is not None and quantizer.values.has_codes:
             codes, factor = quantizer.codes(layer.weight.detach())
             scale = 1 if factor is None else factor.detach().view(-1, *[1] * (codes.dim() - 1))
             new[f'{name}.weight'] = (codes * scale).to(layer.weight.dtype)

@@ -230,7 +230,7 @@ def _scales(layer: BinaryLayer) -> int:
         return 0
     if quantizer.factors is not None:
         return quantizer.factors
-    if not quantizer.has_codes:
+    if not quantizer.values.has_codes:
         return 2**quantizer.bits * int(layer.weight.shape[0])
     with torch.no_grad():
         scale = quantizer.codes(layer.weight)[1]

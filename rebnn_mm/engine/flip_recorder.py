@@ -133,7 +133,7 @@ def negative_weights(layer: BinaryLayer) -> Tensor:
     # A tenth of the time of making the codes. The method and not the class: a subclass may have codes of its own.
     if type(quantizer).codes is SignWeight.codes:
         return quantizer.latent(weight) < 0
-    if quantizer.has_codes:
+    if quantizer.values.has_codes:
         return quantizer.codes(weight)[0] < 0
     # In evaluation a method draws no noise.
     training = quantizer.training

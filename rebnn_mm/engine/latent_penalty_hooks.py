@@ -67,7 +67,7 @@ class DampeningHook(LatentPenaltyHook):
         """Refuse quantizers whose two values are not plus and minus a factor."""
         for name, layer in layers.items():
             quantizer = layer.weight_quantizer
-            if quantizer is None or not quantizer.has_codes:
+            if quantizer is None or not quantizer.values.has_codes:
                 raise RebnnError(
                     f'DampeningHook: {type(quantizer).__name__} of {name!r} has two values per channel '
                     'that are not plus and minus one factor. Use another method, or remove the hook.'

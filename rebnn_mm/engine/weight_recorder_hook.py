@@ -245,10 +245,10 @@ class BinaryWeightRecorderHook(Hook):
         for name, layer in self._chosen.items():
             quantizer, weight = layer.weight_quantizer, layer.weight.detach()
             assert quantizer is not None
-            factor = quantizer.codes(weight)[1] if quantizer.has_codes else None
+            factor = quantizer.codes(weight)[1] if quantizer.values.has_codes else None
             for channel in self.channels:
                 own = 1.0 if factor is None else float(f'{float(factor[channel]):.6g}')
-                alpha = own if quantizer.has_codes else None
+                alpha = own if quantizer.values.has_codes else None
                 values = [float(f'{value:.4g}') for value in weight[channel].flatten().tolist()]
                 entries.append(dict(layer=name, channel=channel, alpha=alpha, values=values))
         return entries

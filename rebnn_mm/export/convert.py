@@ -135,15 +135,14 @@ def _unpackable(name: str, layer: BinaryLayer) -> str | None:
     if two_values_of(layer) is not None:
         return None
     for quantizer, what in ((layer.weight_quantizer, 'weights'), (layer.activation_quantizer, 'inputs')):
-        if quantizer is None or (quantizer.bits == 1 and quantizer.has_codes):
+        if quantizer is None or quantizer.values.kind == 'signs':
             continue
         values = (
             f'of {quantizer.bits} bits' if quantizer.bits != 1 else 'whose two values are not known to the exporter'
         )
         return (
             f'{type(layer).__name__} {name!r} has {what} {values} ({type(quantizer).__name__}), which the packed '
-            'format does not hold. Export a model whose binary layers are 1-bit: ReBNN, ReActNet, ReCU, RBNN, Bi-Real '
-            'Net, XNOR-Net, BNN, FDA-BNN, BiDet, IR-Net, ReSTE, OvSW, BiPer (stage 2), SiMaN, AdaBin or BiBERT.'
+            'format does not hold. Export a model whose binary layers are 1-bit, such as ReBNN or ReActNet.'
         )
     return None
 

@@ -10,15 +10,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from rebnn_mm.functional import sign
 from rebnn_mm.layers import BinaryAttention, BinaryConv2d, BinaryEmbedding, BinaryLayer, BinaryLinear
 from rebnn_mm.layers.attention import AttentionParts
-from rebnn_mm.methods import RBNNSign, SiMaNSign
 from rebnn_mm.quantizers import ActivationQuantizer
 
 from ..errors import RebnnError
 from .operators import DOMAIN, DOMAIN_VERSION
 from .packing import pack_weight, unpack_bits
-
-CENTRED_SIGNS = {cls.quantize for cls in (RBNNSign, SiMaNSign)}
-"""Functions of activation quantizers that are the sign of each sample's centred input (:class:`Centred`)."""
 
 
 class Centred(nn.Module):
@@ -30,6 +26,7 @@ class Centred(nn.Module):
         quantizer: its shift and its dimensions are used.
 
     Example:
+        >>> from rebnn_mm.methods import RBNNSign
         >>> Centred(RBNNSign(2))(torch.tensor([[0., 3.], [5., 4.]]))
         tensor([[-1.5000,  1.5000],
                 [ 0.5000, -0.5000]])
@@ -102,10 +99,10 @@ def bias_of(layer: BinaryLayer) -> Tensor:
 
 def sign_input(quantizer: ActivationQuantizer) -> tuple[Tensor, nn.Module | None]:
     """Return what is added to an input before its sign, and what happens before that."""
-    plain = quantizer.plain_sign
-    shift = quantizer.shift if plain else None
     zeros = torch.zeros(quantizer.channels)
-    return zeros if shift is None else shift.detach().float().clone(), None if plain else _before_sign(quantizer)
+    if quantizer.values.sign_of != 'shifted':
+        return zeros, Centred(quantizer) if quantizer.values.sign_of == 'centred' else quantizer
+    return zeros if quantizer.shift is None else quantizer.shift.detach().float().clone(), None
 
 
 class PackedLayer(nn.Module):
@@ -149,13 +146,6 @@ class PackedLayer(nn.Module):
 
     def _operands(self, x: Tensor) -> tuple[Tensor, ...]:
         return x, self.bits, self.shift, self.scale, self.bias
-
-
-def _before_sign(quantizer: ActivationQuantizer) -> nn.Module:
-    """Return what comes before the operator's sign; an unknown quantizer may take the sign itself."""
-    if type(quantizer).quantize in CENTRED_SIGNS:
-        return Centred(quantizer)
-    return quantizer
 
 
 class PackedConv2d(PackedLayer):

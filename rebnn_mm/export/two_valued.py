@@ -51,16 +51,12 @@ def two_values_of(layer: BinaryLayer) -> TwoValues | None:
     weights, inputs = layer.weight_quantizer, layer.activation_quantizer
     if not isinstance(layer, BinaryConv2d | BinaryLinear) or weights is None or inputs is None:
         return None
-    signs_only = inputs.bits == 1 and inputs.has_codes
-    if signs_only and weights.has_codes:
+    kinds = {weights.values.kind, inputs.values.kind}
+    if 'two' not in kinds or not kinds <= {'signs', 'two'}:
         return None
-    of_inputs = (0.0, 1.0, 0.0) if signs_only else inputs.two_values()
-    of_weights = weights.two_values(layer.weight.detach())
-    if of_inputs is None or of_weights is None:
-        return None
-    signs, distance, middle = (values.double() for values in of_weights)
-    start, half, centre = of_inputs
-    if signs_only:
+    signs, distance, middle = (values.double() for values in weights.two_values(layer.weight.detach()))
+    start, half, centre = inputs.two_values()
+    if inputs.values.kind == 'signs':
         shift, normalise = sign_input(inputs)
     else:
         shift, normalise = torch.full((inputs.channels,), start), None

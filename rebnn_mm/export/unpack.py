@@ -73,7 +73,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
         raise RebnnError('text classifiers cannot be unpacked: the file holds no word embedding to train on.')
     for name, layer in model.named_modules():
         quantizer = layer.weight_quantizer if isinstance(layer, BinaryLayer) else None
-        if quantizer is not None and (not quantizer.has_codes or two_values_of(layer) is not None):
+        if quantizer is not None and (not quantizer.values.has_codes or two_values_of(layer) is not None):
             raise RebnnError(
                 f'{type(layer).__name__} {name!r} cannot be unpacked: {type(quantizer).__name__} and '
                 f'{type(layer.activation_quantizer).__name__} make no signs with a factor.'

@@ -234,8 +234,7 @@ class _Signs:
             handle.remove()
 
     def _input_hook(self, name: str, quantizer: ActivationQuantizer) -> Callable[[nn.Module, tuple, Tensor], Tensor]:
-        values = quantizer.two_values()
-        centre = 0.0 if values is None else values[2]
+        _, _, centre = quantizer.two_values()
 
         def record(module: nn.Module, args: tuple, output: Tensor) -> Tensor:
             return self._take(self._call(name), output, centre)

@@ -221,17 +221,17 @@ class BinaryLayer(nn.Module):
                 wrong = self.weight_quantizer
         if wrong is not None:
             raise RebnnError(
-                f'{self.describe()}: {type(wrong).__name__} gives other values in training than in evaluation; set '
-                'same_in_training = False in that class.'
+                f'{self.describe()}: {type(wrong).__name__} gives other values in training than in evaluation; '
+                'declare values = Values(..., same_in_training=False) in that class.'
             )
         self._knows_training_values = True
 
     @property
     def _computes_with_codes(self) -> bool:
         quantizer = self.weight_quantizer
-        if quantizer is None or not quantizer.has_codes or quantizer._forward_hooks or quantizer._forward_pre_hooks:
+        if quantizer is None or quantizer._forward_hooks or quantizer._forward_pre_hooks:
             return False
-        return quantizer.same_in_training or not self.training
+        return quantizer.values.has_codes and (quantizer.values.same_in_training or not self.training)
 
     @property
     def _sums_signs(self) -> bool:
@@ -244,10 +244,12 @@ class BinaryLayer(nn.Module):
     @property
     def _largest_sum(self) -> float:
         """The largest magnitude of a sum of products where inputs are signs, too; else infinite."""
-        own = self.activation_quantizer
-        if own is None or own.bits != 1 or not own.has_codes or self.weight_bits != 1:
+        quantizers = self.weight_quantizer, self.activation_quantizer
+        if any(quantizer is None or quantizer.values.kind != 'signs' for quantizer in quantizers):
             return math.inf
-        return self.weight[0].numel() if own.same_in_training or not self.training else math.inf
+        assert self.activation_quantizer is not None
+        same = self.activation_quantizer.values.same_in_training or not self.training
+        return self.weight[0].numel() if same else math.inf
 
     def extra_repr(self) -> str:
         """The torch layer's description and the bits, or why the layer is real."""

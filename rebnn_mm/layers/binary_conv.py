@@ -1,7 +1,7 @@
 """The one binary convolution that every method shares."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 import torch
 from mmengine.registry import MODELS
@@ -36,8 +36,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         activation: config of the activation quantizer; None keeps the input real. ``'default'`` is the layer's own,
             with a shift that starts at the mean of the data, so that the layer also learns behind a ReLU; the blocks
             of this project choose the shift themselves.
-        pad_value: what ``padding_mode='zeros'`` pads with: 0, or -1 or +1, the values one bit can hold. None is the
-            layer's own: 0 but for BiDet's.
+        pad_value: what ``padding_mode='zeros'`` pads with: 0, or -1 or +1, the values one bit can hold.
         pad_end: where a stride leaves some of the padding unused, leave it out at the top and at the left, as Keras
             does at sizes that are multiples of the stride; PyTorch leaves it out at the bottom and at the right.
         keep_real: names of layers that stay real, each one or more components of the dotted name, ``*`` allowed, such
@@ -61,9 +60,6 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         )
     """
 
-    method_pad_value: ClassVar[int] = 0
-    """Value that the layer's method pads with."""
-
     def __init__(
         self,
         in_channels: int,
@@ -80,7 +76,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         *,
         weight: QuantizerConfig = 'default',
         activation: QuantizerConfig = 'default',
-        pad_value: int | None = None,
+        pad_value: int = 0,
         pad_end: bool = False,
         keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
         memory: str = 'plain',
@@ -90,7 +86,6 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
             raise find_unknown_options(type(self).__name__, unknown, type(self), BinaryConv2d)
         if dtype is not None and not dtype.is_floating_point:
             raise RebnnError(f'{type(self).__name__}: dtype={dtype} is not supported; a sign needs a real number')
-        pad_value = self.method_pad_value if pad_value is None else pad_value
         if pad_value not in (-1, 0, 1):
             raise RebnnError(
                 f'{type(self).__name__}: pad_value={pad_value!r} must be 0, or -1 or +1 as one bit can hold'

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..errors import RebnnError
 from ..functional import channel_dims, check_sharpness, sharpness_at, sign, sign_approx, sign_identity, sign_tanh
-from ..quantizers import ActivationQuantizer, WeightQuantizer
+from ..quantizers import ActivationQuantizer, Values, WeightQuantizer
 
 
 @MODELS.register_module()
@@ -37,7 +37,7 @@ class AdaBinWeight(WeightQuantizer):
         tensor([[0.4189, 0.4189, 3.5811, 3.5811]])
     """
 
-    has_codes: ClassVar[bool] = False
+    values = Values('two')
 
     def sign(self, v: Tensor) -> Tensor:
         """Two values with the estimator's gradient."""
@@ -135,7 +135,7 @@ class AdaBinActivation(ActivationQuantizer):
         tensor([[1.5000, 2.5000]], grad_fn=<AddBackward0>)
     """
 
-    has_codes: ClassVar[bool] = False
+    values = Values('two')
     param_roles: ClassVar[dict[str, str]] = {'shift': 'shift', 'alpha': 'scale', 'beta': 'shift'}
 
     def __init__(

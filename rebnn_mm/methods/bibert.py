@@ -85,4 +85,4 @@ class BiBERTWeight(SignWeight):
 
     def scale(self, weight: Tensor) -> Tensor:
         """The mean of |w| per channel."""
-        return channel_mean_abs(weight)
+        return channel_mean_abs(weight.detach())

@@ -5,7 +5,7 @@ the weight's gradient, which is not masked, and borders are padded with -1, a va
 are in :mod:`rebnn_mm.models.losses`, its heads in :mod:`rebnn_mm.models.detection`.
 """
 
-from typing import ClassVar
+from typing import Any
 
 from mmengine.registry import MODELS
 from torch import Tensor, nn
@@ -41,8 +41,6 @@ class BiDetWeight(SignWeight):
         (tensor([[ 1., -1.]]), tensor([[0., 4.]]))
     """
 
-    factor_has_gradient: ClassVar[bool] = True
-
     def signs(self, latent: Tensor) -> Tensor:
         return sign_identity(latent)
 
@@ -58,7 +56,9 @@ class BiDetConv2d(BinaryConv2d, nn.Conv2d):
 
     method_weight = 'BiDetWeight'
     method_activation = 'BinaryApproxSign'
-    method_pad_value = -1
+
+    def __init__(self, *args: Any, pad_value: int = -1, **kwargs: Any) -> None:
+        super().__init__(*args, pad_value=pad_value, **kwargs)
 
 
 @MODELS.register_module()

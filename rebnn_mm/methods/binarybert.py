@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..errors import RebnnError
 from ..functional import per_channel_factor, tensor_sign, tensor_sign_codes, ternary_codes, weight_dims
 from ..layers import BinaryLayer
-from ..quantizers import WeightQuantizer, check_per
+from ..quantizers import Values, WeightQuantizer, check_per
 
 
 def split_ternary(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
@@ -96,6 +96,8 @@ class BWNWeight(WeightQuantizer):
                 [ 1.,  1.]])
     """
 
+    values = Values('signs')
+
     def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor') -> None:
         super().__init__(weight_shape)
         self.per = check_per(type(self).__name__, per)
@@ -107,7 +109,7 @@ class BWNWeight(WeightQuantizer):
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Signs, and the scale for every channel."""
-        signs, scale = tensor_sign_codes(weight, self.per)
+        signs, scale = tensor_sign_codes(weight.detach(), self.per)
         return signs, per_channel_factor(scale, weight)
 
     def extra_repr(self) -> str:

@@ -55,8 +55,6 @@ class BiPerSine(WeightQuantizer):
 
     factors: int | None = 0  # alpha is in the real weights
 
-    has_codes: ClassVar[bool] = False
-
     param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale'}
 
     hook: ClassVar[str] = 'BinaryHook'
@@ -118,8 +116,6 @@ class BiPerWeight(SignWeight, BiPerSine):
     bits = 1
 
     factors = None
-
-    has_codes: ClassVar[bool] = True
 
     def forward(self, weight: Tensor) -> Tensor:
         return sign_identity(self.latent(weight)) * per_channel(self.alpha, weight)

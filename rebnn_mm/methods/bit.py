@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..functional import per_channel_factor, sign, straight_through, tensor_sign, tensor_sign_codes
-from ..quantizers import ActivationQuantizer, check_bits
+from ..quantizers import ActivationQuantizer, Values, check_bits
 from ..quantizers.base import holds
 from .binarybert import BWNWeight
 
@@ -147,6 +147,8 @@ class BiTWeight(BWNWeight):
                 [ 2.5000,  2.5000]])
     """
 
+    values = Values('signs')
+
     def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor') -> None:
         super().__init__(weight_shape, per)
         self.channels_alone = False
@@ -160,7 +162,7 @@ class BiTWeight(BWNWeight):
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Signs of the centred weight, and the scale for every channel."""
-        signs, scale = tensor_sign_codes(weight, self.per, centred=True)
+        signs, scale = tensor_sign_codes(weight.detach(), self.per, centred=True)
         return signs, per_channel_factor(scale, weight)
 
 
@@ -178,7 +180,6 @@ class ElasticActivation(ActivationQuantizer):
         alpha (Parameter): the scale, scalar, from 1 until :meth:`calibrate` has seen a batch.
     """
 
-    has_codes: ClassVar[bool] = False
     param_roles: ClassVar[dict[str, str]] = {'shift': 'shift', 'alpha': 'scale'}
     stock_shift: ClassVar[str | None] = 'zero'
     start_factor: ClassVar[float]
@@ -238,6 +239,7 @@ class BiTSign(ElasticActivation):
         tensor([[ 3., -3.]], grad_fn=<_ElasticSignBackward>)
     """
 
+    values = Values('other')
     start_factor: ClassVar[float] = 2.0
 
     @property
@@ -268,6 +270,7 @@ class BiTStep(ElasticActivation):
         tensor([[0., 1.]], grad_fn=<_ElasticLevelsBackward>)
     """
 
+    values = Values('other')
     start_factor: ClassVar[float] = 4.0
 
     @property

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..errors import RebnnError
 from ..functional import sign, straight_through
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import SignWeight
+from ..quantizers import SignWeight, Values
 
 HARD = 1e-7
 """A temperature below this one gives signs."""
@@ -68,7 +68,7 @@ class BNextWeight(SignWeight):
     """
 
     hook: ClassVar[str] = 'BinaryHook'
-    same_in_training: ClassVar[bool] = False
+    values = Values('signs', same_in_training=False)
     temperature: Tensor
 
     def __init__(self, weight_shape: tuple[int, ...], decay: float = 0.9) -> None:

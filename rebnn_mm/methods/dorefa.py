@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..functional import sign, straight_through
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, WeightQuantizer, check_bits
+from ..quantizers import ActivationQuantizer, Values, WeightQuantizer, check_bits
 
 
 def uniform_levels(x: Tensor, bits: int) -> Tensor:
@@ -82,9 +82,13 @@ class DoReFaWeight(WeightQuantizer):
         tensor([[-1.0000, -0.3333,  0.3333,  1.0000]])
     """
 
+    values = Values('integers')
+
     def __init__(self, weight_shape: tuple[int, ...], bits: int = 4) -> None:
         super().__init__(weight_shape)
         self.bits = check_bits('DoReFaWeight', bits, least=1)
+        if bits == 1:
+            self.values = Values('signs')
 
     def forward(self, weight: Tensor) -> Tensor:
         if self.bits == 1:
@@ -95,7 +99,7 @@ class DoReFaWeight(WeightQuantizer):
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Odd integers from :math:`-(2^k - 1)` to :math:`2^k - 1`, and their common factor for every channel."""
         if self.bits == 1:
-            return sign(weight), weight.abs().mean().expand(weight.shape[0])
+            return sign(weight), weight.detach().abs().mean().expand(weight.shape[0])
         levels = uniform_levels(dorefa_unit_weight(weight), self.bits)
         return 2 * levels - self._top, weight.new_full((weight.shape[0],), 1 / self._top)
 
@@ -133,19 +137,20 @@ class DoReFaActivation(ActivationQuantizer):
     """
 
     stock_shift: ClassVar[str | None] = None
-
-    has_codes: ClassVar[bool] = False
+    values = Values('other')
 
     def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None, bits: int = 4) -> None:
         super().__init__(channels, channel_dim, shift)
         self.bits = check_bits('DoReFaActivation', bits, least=1)
+        if bits == 1:
+            self.values = Values('two')
 
     def quantize(self, x: Tensor) -> Tensor:
         return uniform_levels(x.clamp(0, 1), self.bits) / (2**self.bits - 1)
 
-    def two_values(self) -> tuple[float, float, float] | None:
+    def two_values(self) -> tuple[float, float, float]:
         """0 and 1 of one bit; 1/2 is rounded to even, 0, so the threshold is the next number above."""
-        return (-float(np.nextafter(np.float32(0.5), np.float32(1))), 0.5, 0.5) if self.bits == 1 else None
+        return -float(np.nextafter(np.float32(0.5), np.float32(1))), 0.5, 0.5
 
     def extra_repr(self) -> str:
         return f'{super().extra_repr()}, bits={self.bits}'

@@ -16,7 +16,7 @@ from ..errors import RebnnError
 from ..functional import channel_mean_abs, is_pair, per_channel, sign
 from ..functional.native import disable_autocast
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, SignWeight
+from ..quantizers import ActivationQuantizer, SignWeight, Values
 
 OMEGA = 0.1
 """Base frequency: the square wave equals the sign up to half a period, pi / 0.1 = 31.4."""
@@ -204,7 +204,7 @@ class FDAWeight(SignWeight):
     """
 
     hook: ClassVar[str] = 'BinaryHook'
-    same_in_training: ClassVar[bool] = False
+    values = Values('signs', same_in_training=False)
 
     def __init__(self, weight_shape: tuple[int, ...], terms: tuple[int, int] = TERMS) -> None:
         super().__init__(weight_shape)
@@ -223,7 +223,7 @@ class FDAWeight(SignWeight):
 
     def scale(self, weight: Tensor) -> Tensor:
         """The mean of |w| per channel."""
-        return channel_mean_abs(weight)
+        return channel_mean_abs(weight.detach())
 
     def set_progress(self, done: float) -> None:
         """Move n and the noise's factor along their schedules."""
@@ -261,8 +261,7 @@ class FDASign(ActivationQuantizer):
     """
 
     hook: ClassVar[str] = 'BinaryHook'
-    plain_sign: ClassVar[bool] = True
-    same_in_training: ClassVar[bool] = False
+    values = Values('signs', same_in_training=False)
 
     def __init__(
         self, channels: int, channel_dim: int = 1, shift: str | None = None, terms: tuple[int, int] = TERMS

@@ -19,7 +19,7 @@ from ..functional import (
     sign_tanh,
 )
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, SignWeight
+from ..quantizers import ActivationQuantizer, SignWeight, Values
 
 T_RANGE = (1e-3, 10.0)
 """First and last value of the estimator's sharpness, as in the released code for ResNet-20."""
@@ -115,7 +115,7 @@ class IRNetWeight(SignWeight):
 
     def scale(self, weight: Tensor) -> Tensor:
         """The power of two."""
-        return power_of_two(libra(weight))
+        return power_of_two(libra(weight.detach()))
 
     def set_progress(self, done: float) -> None:
         """Sharpen the estimator."""
@@ -147,7 +147,7 @@ class IRNetSign(ActivationQuantizer):
 
     hook: ClassVar[str] = 'BinaryHook'
 
-    plain_sign: ClassVar[bool] = True
+    values = Values('signs')
 
     def __init__(
         self, channels: int, channel_dim: int = 1, shift: str | None = None, t: tuple[float, float] = T_RANGE

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from ..errors import RebnnError
 from ..functional import channel_dims, channel_mean_abs, sign_approx, sign_identity, standardise
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, SignWeight
+from ..quantizers import ActivationQuantizer, SignWeight, Values
 
 EPS = 1e-5
 
@@ -153,7 +153,7 @@ class OvSWSign(ActivationQuantizer):
         tensor([[ 1., -1.]])
     """
 
-    plain_sign: ClassVar[bool] = True
+    values = Values('signs')
 
     def quantize(self, x: Tensor) -> Tensor:
         """Binarise x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""

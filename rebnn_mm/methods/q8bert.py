@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..errors import RebnnError
 from ..functional import per_channel_factor, symmetric_codes, symmetric_round, weight_dims
-from ..quantizers import ActivationQuantizer, WeightQuantizer, check_bits, check_per
+from ..quantizers import ActivationQuantizer, Values, WeightQuantizer, check_bits, check_per
 
 
 @MODELS.register_module()
@@ -31,6 +31,8 @@ class Q8BERTWeight(WeightQuantizer):
         >>> Q8BERTWeight((1, 3), bits=2)(torch.tensor([[0.4, -0.6, 1.0]]))
         tensor([[ 0., -1.,  1.]])
     """
+
+    values = Values('integers')
 
     def __init__(self, weight_shape: tuple[int, ...], bits: int = 8, per: str = 'tensor') -> None:
         super().__init__(weight_shape)
@@ -86,7 +88,7 @@ class Q8BERTActivation(ActivationQuantizer):
     """
 
     stock_shift: ClassVar[str | None] = None
-    has_codes: ClassVar[bool] = False
+    values = Values('other')
     followed_maxima: ClassVar[tuple[str, ...]] = ('range',)
     range: Tensor
 

@@ -3,8 +3,6 @@
 Its activations are those of Q8BERT.
 """
 
-from typing import ClassVar
-
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor
@@ -70,8 +68,6 @@ class QBERTWeight(WeightQuantizer):
         >>> QBERTWeight((96, 32), groups=64).groups
         48
     """
-
-    has_codes: ClassVar[bool] = False
 
     def __init__(self, weight_shape: tuple[int, ...], bits: int = 2, groups: int = 128) -> None:
         super().__init__(weight_shape)

@@ -22,7 +22,7 @@ from ..functional import (
 )
 from ..functional.native import disable_autocast
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, LearnedScaleWeight
+from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
 
 T_RANGE = (1e-2, 10.0)
 """First and last value of the estimator's sharpness."""
@@ -306,6 +306,7 @@ class RBNNSign(ActivationQuantizer):
     """
 
     stock_shift: ClassVar[str | None] = None
+    values = Values('signs', sign_of='centred')
 
     hook: ClassVar[str] = 'BinaryHook'
 

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from ..errors import RebnnError
 from ..functional import channel_dims, is_pair, per_channel, sign, sign_approx
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, LearnedScaleWeight
+from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
 
 LAPLACE_STD = 2 * math.sqrt(2)
 """Standard deviation of a Laplace distribution of scale 2, which the latent weights are brought to."""
@@ -186,7 +186,7 @@ class ReCUSign(ActivationQuantizer):
         tensor([[ 1., -1.]], grad_fn=<_SmoothSignBackward>)
     """
 
-    plain_sign: ClassVar[bool] = True
+    values = Values('signs')
 
     def quantize(self, x: Tensor) -> Tensor:
         """Binarise x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""

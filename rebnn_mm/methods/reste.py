@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from ..errors import RebnnError
 from ..functional import sign
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, SignWeight
+from ..quantizers import ActivationQuantizer, SignWeight, Values
 
 END = 3.0
 """Last power of the schedule."""
@@ -131,7 +131,6 @@ class ReSTEWeight(SignWeight):
     """
 
     factors = 1
-    factor_has_gradient: ClassVar[bool] = True
 
     hook: ClassVar[str] = 'BinaryHook'
 
@@ -175,7 +174,7 @@ class ReSTESign(ActivationQuantizer):
 
     hook: ClassVar[str] = 'BinaryHook'
 
-    plain_sign: ClassVar[bool] = True
+    values = Values('signs')
 
     def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None, end: float = END) -> None:
         super().__init__(channels, channel_dim, shift)

@@ -20,7 +20,7 @@ from ..functional import (
     standardise,
 )
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, LearnedScaleWeight
+from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
 
 EPS = 1e-5
 
@@ -162,6 +162,7 @@ class SiMaNSign(ActivationQuantizer):
     """
 
     stock_shift: ClassVar[str | None] = None
+    values = Values('signs', sign_of='centred')
 
     def quantize(self, x: Tensor) -> Tensor:
         """Binarise x of shape (N, C, ...) or (C, H, W) or, with channel_dim -1, (..., C)."""

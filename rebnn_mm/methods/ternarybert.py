@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
 from ..functional import per_channel_factor, symmetric_round, ternary_codes
-from ..quantizers import ActivationQuantizer, WeightQuantizer, check_bits, check_per
+from ..quantizers import ActivationQuantizer, Values, WeightQuantizer, check_bits, check_per
 
 
 class _TernaryWeight(torch.autograd.Function):
@@ -85,6 +85,7 @@ class TWNWeight(WeightQuantizer):
     """
 
     bits = 2
+    values = Values('integers')
 
     def __init__(self, weight_shape: tuple[int, ...], per: str = 'tensor', clip: float = 2.5) -> None:
         super().__init__(weight_shape)
@@ -99,7 +100,7 @@ class TWNWeight(WeightQuantizer):
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """-1, 0 and 1, and the scale for every channel."""
-        codes, scale = ternary_codes(weight, self.per)
+        codes, scale = ternary_codes(weight.detach(), self.per)
         return codes, per_channel_factor(scale, weight)
 
     def extra_repr(self) -> str:
@@ -131,7 +132,7 @@ class TernaryBERTActivation(ActivationQuantizer):
     """
 
     stock_shift: ClassVar[str | None] = None
-    has_codes: ClassVar[bool] = False
+    values = Values('other')
 
     def __init__(
         self,

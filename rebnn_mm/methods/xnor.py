@@ -106,8 +106,8 @@ class XNORWeight(SignWeight):
         return xnor_weight(weight)
 
     def scale(self, weight: Tensor) -> Tensor:
-        """Signs and the mean of |w| per channel."""
-        return channel_mean_abs(weight)
+        """The mean of |w| per channel."""
+        return channel_mean_abs(weight.detach())
 
     def constrain(self, weight: Tensor) -> None:
         """Centre over the input channels and clamp to [-1, 1]."""

@@ -10,6 +10,7 @@ from .base import (
     MissingHookWarning,
     Quantizer,
     SignWeight,
+    Values,
     WeightQuantizer,
 )
 from .builder import build_activation_quantizer, build_weight_quantizer, check_bits, check_per
@@ -34,6 +35,7 @@ __all__ = [
     'MissingHookWarning',
     'Quantizer',
     'SignWeight',
+    'Values',
     'WeightQuantizer',
     'build_activation_quantizer',
     'build_weight_quantizer',

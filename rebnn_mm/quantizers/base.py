@@ -3,7 +3,8 @@
 import warnings
 import weakref
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -37,6 +38,34 @@ _attached: weakref.WeakKeyDictionary[nn.Module, dict[str, weakref.ref[object]]] 
 """By quantizer, what carries its method through an optimizer's steps. Not an attribute, which copies would have."""
 
 
+@dataclass(frozen=True)
+class Values:
+    """Declares what a quantizer gives, from which follow the training kernel and the exported file.
+
+    Attributes:
+        kind: values in evaluation: ``'signs'``, -1 and +1, for weights with the factor of ``codes``; ``'two'`` others,
+            which ``two_values`` gives; of weights, ``'integers'`` times a factor, as ``codes`` gives them; or any
+            ``'other'``. Files hold the first two. Sums of signs have a training kernel.
+        sign_of: what an activation's signs are the signs of: the ``'shifted'`` input, which a file's operator takes
+            itself; that minus its sample's mean, ``'centred'``; or ``'other'``, traced before the operator.
+        same_in_training: whether training has the values of evaluation (for weights, codes times factor). Without it
+            there is no kernel.
+
+    Example:
+        >>> BinarySign.values
+        Values(kind='signs', sign_of='shifted', same_in_training=True)
+    """
+
+    kind: Literal['signs', 'two', 'integers', 'other']
+    sign_of: Literal['shifted', 'centred', 'other'] = 'shifted'
+    same_in_training: bool = True
+
+    @property
+    def has_codes(self) -> bool:
+        """Whether weights are integers times a factor."""
+        return self.kind in ('signs', 'integers')
+
+
 class Quantizer(nn.Module):
     """Base of weight and activation quantizers.
 
@@ -50,11 +79,9 @@ class Quantizer(nn.Module):
     param_roles: ClassVar[dict[str, str]] = {}
     """Role of each parameter (``'scale'`` or ``'shift'``), read by the optimizer constructor."""
 
-    has_codes: ClassVar[bool] = True
-    """False if evaluation gives no integers (-1 and +1 for one bit), whatever their factor."""
-
-    same_in_training: ClassVar[bool] = True
-    """False if training computes with other values than evaluation: for weights, than codes times their factor."""
+    values: Values = Values('other')
+    """What it gives; a class that has ``quantize``, ``codes`` or ``two_values`` of its own declares it. An instance
+    whose options change it sets it in ``__init__``."""
 
     hook: ClassVar[str] = ''
     """The mmengine hook without which training is not this method; empty if it needs none."""
@@ -62,6 +89,15 @@ class Quantizer(nn.Module):
     followed_maxima: ClassVar[tuple[str, ...]] = ()
     """Names of buffers that follow a maximum of the data in training: several processes take the largest of theirs
     after each step of the optimizer."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = [name for name in ('quantize', 'codes', 'two_values') if name in vars(cls)]
+        if own and 'values' not in vars(cls):
+            raise RebnnError(
+                f'{cls.__name__} has {own[0]}() of its own and does not declare what that gives. Add values = '
+                "Values('signs'), or what else it is, to the class (docs/add_a_method.md)."
+            )
 
     def __init__(self) -> None:
         super().__init__()
@@ -141,12 +177,11 @@ class WeightQuantizer(Quantizer):
         weight_shape: shape of the latent weight, (C_out, ...).
     """
 
+    values = Values('other')
+
     channels_alone: bool = False
     """Whether :meth:`forward` may be given any of the channels, in any order and number: each is quantized by itself
     and has no state. An embedding then quantizes only the rows that a batch names."""
-
-    factor_has_gradient: ClassVar[bool] = False
-    """Whether the gradient of :meth:`forward` goes through a factor that :meth:`codes` computes of the weight."""
 
     factors: int | None = None
     """Real numbers that a prediction needs beside the bits of the weights, read by the size report. None for what
@@ -176,19 +211,17 @@ class WeightQuantizer(Quantizer):
 
         Returns:
             tuple[Tensor, Tensor | None]: integers (as floating point; -1 and +1 for one bit) of the weight's shape,
-            and the factor, shape (C_out,), or None for 1.
+            and the factor, shape (C_out,), or None for 1, detached where it is a constant in the backward pass.
         """
         raise NotImplementedError(f'{type(self).__name__} has to implement codes(weight) -> (integers, factor)')
 
-    def two_values(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
-        r"""The two values of each channel in evaluation, :math:`h_o t + m_o` with signs t; None if there are others.
+    def two_values(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        r"""The two values of each channel in evaluation, :math:`h_o t + m_o` with signs t.
 
         Returns:
-            tuple[Tensor, Tensor, Tensor] | None: the signs, of the weight's shape, half the distance of the values
-            and their centre, both of shape (C_out,).
+            tuple[Tensor, Tensor, Tensor]: the signs, of the weight's shape, half the distance of the values and their
+            centre, both of shape (C_out,).
         """
-        if self.bits != 1 or not self.has_codes:
-            return None
         signs, scale = self.codes(weight)
         ones = signs.new_ones(signs.shape[0])
         return signs, ones if scale is None else ones * scale.flatten(), torch.zeros_like(ones)
@@ -247,6 +280,8 @@ class SignWeight(WeightQuantizer):
         >>> SignWeight((1, 3)).codes(torch.tensor([[-0.5, 0.0, 2.0]]))
         (tensor([[-1.,  1.,  1.]]), None)
     """
+
+    values = Values('signs')
 
     def scale(self, weight: Tensor) -> Tensor | None:
         """The factor of each channel, shape (C_out,), of the latent weight; None for 1."""
@@ -310,17 +345,7 @@ class ActivationQuantizer(Quantizer):
 
     param_roles: ClassVar[dict[str, str]] = {'shift': 'shift'}
 
-    plain_sign: ClassVar[bool] = False
-    """Whether it gives the sign of the shifted input itself, so that kernels and packed layers may take it from there;
-    in evaluation only where :attr:`same_in_training` is False."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if 'quantize' in cls.__dict__:  # another function than the one that said so
-            if 'plain_sign' not in cls.__dict__:
-                cls.plain_sign = False
-            if 'two_values' not in cls.__dict__:
-                cls.two_values = ActivationQuantizer.two_values  # type: ignore[method-assign]
+    values = Values('other')
 
     stock_shift: ClassVar[str | None] = 'mean'
     """The shift of a layer that is swapped into a network not made for it; None if the method needs none there."""
@@ -349,15 +374,13 @@ class ActivationQuantizer(Quantizer):
         """The method's own function of the shifted input."""
         raise NotImplementedError(f'{type(self).__name__} has to implement quantize(x)')
 
-    def two_values(self) -> tuple[float, float, float] | None:
-        r"""The two values of the shifted input in evaluation, :math:`h \, sign(x + s) + m`; None if there are others.
-
-        A quantizer whose values are the signs themselves has codes, and need not say more.
+    def two_values(self) -> tuple[float, float, float]:
+        r"""The two values of the shifted input in evaluation, :math:`h \, sign(x + s) + m`.
 
         Returns:
-            tuple[float, float, float] | None: s, half the distance h, which is not negative, and the centre m.
+            tuple[float, float, float]: s, half the distance h, which is not negative, and the centre m.
         """
-        return None
+        return 0.0, 1.0, 0.0
 
     def along_channels(self, values: Tensor, x: Tensor) -> Tensor:
         """View one value per channel so that it broadcasts over x."""

@@ -1,13 +1,11 @@
 """The quantizers that belong to no single method: plain signs, a step, and the plain scaled sign."""
 
-from typing import ClassVar
-
 from mmengine.registry import MODELS
 from torch import Tensor
 
 from ..errors import RebnnError
 from ..functional import channel_mean_abs, sign_approx, sign_ste, step_ste
-from .base import ActivationQuantizer, SignWeight
+from .base import ActivationQuantizer, SignWeight, Values
 
 
 @MODELS.register_module()
@@ -20,7 +18,7 @@ class BinarySign(ActivationQuantizer):
         tensor([[-1.,  1.,  1.]])
     """
 
-    plain_sign: ClassVar[bool] = True
+    values = Values('signs')
 
     def quantize(self, x: Tensor) -> Tensor:
         return sign_ste(x)
@@ -44,7 +42,7 @@ class BinaryWideSign(ActivationQuantizer):
         tensor([[1., 1., 0.]])
     """
 
-    plain_sign: ClassVar[bool] = True
+    values = Values('signs')
 
     def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None, *, width: float = 1.25) -> None:
         super().__init__(channels, channel_dim, shift)
@@ -68,7 +66,7 @@ class BinaryApproxSign(ActivationQuantizer):
         tensor([[1.5000, 2.0000, 0.0000]])
     """
 
-    plain_sign: ClassVar[bool] = True
+    values = Values('signs')
 
     def quantize(self, x: Tensor) -> Tensor:
         return sign_approx(x)
@@ -127,7 +125,7 @@ class BinaryStep(ActivationQuantizer):
         tensor([[0., 1., 1.]])
     """
 
-    has_codes: ClassVar[bool] = False
+    values = Values('two')
 
     def quantize(self, x: Tensor) -> Tensor:
         return step_ste(x)

@@ -10,7 +10,7 @@ from rebnn_mm.engine import FlipRecorder, MethodDriver, ResilientGradient
 from rebnn_mm.engine.flip_recorder import SignHistory, negative_weights
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.methods import AdaBinWeight, BNNLinear, BNNWeight, ReBNNLinear, XNORLinear
-from rebnn_mm.quantizers import WeightQuantizer
+from rebnn_mm.quantizers import Values, WeightQuantizer
 from tests.engine.networks import TwoLayers
 
 NAMES = sorted(
@@ -76,7 +76,7 @@ def test_sign_is_that_of_the_weight_the_layer_computes_with(name):
     layer = layer_with(name)
     negative = negative_weights(layer)
     computed = layer.eval().weight_quantizer(layer.weight).detach()
-    if layer.weight_quantizer.bits == 1 and not layer.weight_quantizer.has_codes:
+    if layer.weight_quantizer.bits == 1 and not layer.weight_quantizer.values.has_codes:
         computed = computed - layer.weight.detach().mean(dim=(1, 2, 3), keepdim=True)
     assert torch.equal(negative, computed < 0)
     assert 0 < int(negative.sum()) < negative.numel()
@@ -108,6 +108,8 @@ def test_noise_of_training_is_not_looked_at():
 
 def test_a_subclass_with_signs_of_its_own_is_asked_for_them():
     class Opposite(BNNWeight):
+        values = Values('signs')
+
         def codes(self, weight):
             return -super().codes(weight)[0], None
 

@@ -9,7 +9,7 @@ from torch import nn
 from rebnn_mm.export import PackedConv2d, PackedLinear, pack, trace
 from rebnn_mm.export.packed_layers import ChannelAffine
 from rebnn_mm.layers import BinaryConv2d, BinaryLinear
-from rebnn_mm.quantizers import ActivationQuantizer, WeightQuantizer
+from rebnn_mm.quantizers import ActivationQuantizer, Values, WeightQuantizer
 from tests.export.graphs import run
 from tests.export.networks import CENTRED, GEOMETRIES, METHODS, lively
 
@@ -99,6 +99,8 @@ def test_a_linear_layer_behind_further_dimensions():
 class HalfSign(ActivationQuantizer):
     """A method of somebody else: the sign of the difference from a running value."""
 
+    values = Values('signs', sign_of='other')
+
     def __init__(self, channels, channel_dim=1, shift=None):
         super().__init__(channels, channel_dim, shift)
         self.register_buffer('threshold', torch.tensor(0.5))
@@ -109,6 +111,8 @@ class HalfSign(ActivationQuantizer):
 
 class Thirds(WeightQuantizer):
     """Weights that are no signs."""
+
+    values = Values('signs')
 
     def codes(self, weight):
         return weight.clamp(-1, 1), None

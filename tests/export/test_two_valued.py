@@ -92,14 +92,6 @@ def test_one_half_is_zero_to_dorefa():
     torch.testing.assert_close(pack(conv).model(x), conv(x), rtol=0, atol=SUMS)
 
 
-def test_a_quantizer_of_ones_own_says_its_values_itself():
-    class Other(AdaBinActivation):
-        def quantize(self, x):
-            return super().quantize(x) * 2
-
-    assert Other(3).two_values() is None and AdaBinActivation(3).two_values() == (0.0, 1.0, 0.0)
-
-
 def test_maxout_becomes_a_prelu_only_where_it_is_one():
     maxout = Maxout(3)
     maxout.positive.data, maxout.negative.data = torch.tensor([0.5, 1.2, 3.0]), torch.tensor([-0.4, 0.0, 3.5])

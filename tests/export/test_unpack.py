@@ -16,7 +16,7 @@ from rebnn_mm.export.exporter import export
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.unpack import _fill_layer, constants, fit_norms, unpack
 from rebnn_mm.models.blocks import RPReLU
-from rebnn_mm.quantizers.base import WeightQuantizer
+from rebnn_mm.quantizers import Values, WeightQuantizer
 from rebnn_mm.registry import MODELS
 from tests.export.conftest import tiny_classifier
 from tests.export.networks import METHODS, lively
@@ -224,6 +224,8 @@ def test_latent_weights_stand_at_plus_or_minus_their_scale(pair):
 
 class Centred(WeightQuantizer):
     """Signs of the weight less its mean, so that they do not come back from themselves."""
+
+    values = Values('signs')
 
     def codes(self, weight):
         return (weight - weight.mean()).sign() + 0 * weight, weight.abs().amax(dim=(1, 2, 3)) * 2

@@ -15,7 +15,7 @@ from lab.device.layers import check_layers, check_memory_modes, check_sums, comp
 from lab.device.steps import check_steps, check_sync
 from rebnn_mm.functional import bits
 from rebnn_mm.layers import BinaryConv2d
-from rebnn_mm.quantizers import MissingHookWarning
+from rebnn_mm.quantizers import MissingHookWarning, Values
 from rebnn_mm.quantizers.shared import BinaryApproxSign
 
 pytestmark = pytest.mark.filterwarnings('ignore', category=MissingHookWarning)
@@ -33,12 +33,16 @@ def conv_with(activation: type) -> BinaryConv2d:
 
 
 class AnotherLayout(BinaryApproxSign):
+    values = Values('signs', sign_of='other')
+
     def quantize(self, x):
         return super().quantize(x if x.is_contiguous() else x.flip(0))
 
 
 class RoundedInput(BinaryApproxSign):
     """Compares what autocast has rounded with a threshold."""
+
+    values = Values('signs', sign_of='other')
 
     def quantize(self, x):
         return super().quantize(x.to(torch.get_autocast_dtype('cpu')).float() - 0.3 * torch.is_autocast_enabled('cpu'))

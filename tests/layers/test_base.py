@@ -11,7 +11,7 @@ from torch.nn import functional
 from rebnn_mm.functional import native
 from rebnn_mm.layers import BinaryConv2d, BinaryLinear
 from rebnn_mm.layers.memory import MEMORY, memory_of
-from rebnn_mm.quantizers import MissingHookWarning
+from rebnn_mm.quantizers import MissingHookWarning, Values
 from rebnn_mm.quantizers.shared import BinaryMeanScaleWeight, BinarySign
 from tests.tolerances import FLOAT32_ROUNDING
 
@@ -169,6 +169,8 @@ class NoisyWeight(BinaryMeanScaleWeight):
 
 
 class WideSign(BinarySign):
+    values = Values('signs')
+
     def quantize(self, x):
         return super().quantize(x) * 1.5 if self.training else super().quantize(x)
 
@@ -184,12 +186,14 @@ def test_other_values_in_training_have_to_be_declared(name, quantizer, memory, m
         ValueError, match=f'BinaryConv2d: {quantizer.__name__} gives other values in training .* same_in'
     ):
         outcome(conv, x)
-    monkeypatch.setattr(quantizer, 'same_in_training', False)
+    monkeypatch.setattr(quantizer, 'values', Values('signs', same_in_training=False))
     plain = functional.conv2d(conv.activation_quantizer(x), conv.weight_quantizer(conv.weight), padding=1)
     torch.testing.assert_close(outcome(conv, x)[0], plain.detach(), atol=FLOAT32_ROUNDING, rtol=0)
 
 
 class CentredWeight(BinaryMeanScaleWeight):
+    values = Values('signs')
+
     def forward(self, weight):
         return super().forward(weight - weight.mean())
 
@@ -198,6 +202,8 @@ class CentredWeight(BinaryMeanScaleWeight):
 
 
 class HighSign(BinarySign):
+    values = Values('signs', sign_of='other')
+
     def quantize(self, x):
         return super().quantize(x - 0.5)
 

@@ -72,10 +72,9 @@ def product_of(layer: Any, call: Call) -> Product:
         weight, factor = layer.weight_quantizer.codes(weight)
         if factor is not None:
             learned = factor if isinstance(factor, nn.Parameter) else None
-            # Its gradient cancels, as the quotient does not depend on it, if the product has one by it.
-            through = learned is not None or layer.weight_quantizer.factor_has_gradient
-            values = values / (factor if through else factor.detach()).view(-1, 1, 1)
-        if layer.training and not layer.weight_quantizer.same_in_training:
+            # Its gradient, if it has one, cancels, as the quotient does not depend on it.
+            values = values / factor.view(-1, 1, 1)
+        if layer.training and not layer.weight_quantizer.values.same_in_training:
             with torch.no_grad():
                 weight = layer.weight_quantizer(layer.weight)
                 weight = weight if factor is None else weight / factor.view(-1, 1, 1, 1)
@@ -309,7 +308,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
                         f'the layer {name} is compared, and {part} computes it a second time for the backward pass. '
                         'Set with_cp=False there, or take the loss of its layers out of losses.'
                     )
-            if layer.weight_quantizer is not None and not layer.weight_quantizer.has_codes:
+            if layer.weight_quantizer is not None and not layer.weight_quantizer.values.has_codes:
                 raise self.teacher_error(
                     f'the layer {name} is compared, and {type(layer.weight_quantizer).__name__} gives it no signs '
                     'with a factor. Take another method, or the loss of its layers out of losses.'
