@@ -179,8 +179,3 @@ def test_activation_gradient_sees_the_sample_over_its_standard_deviation_as_a_co
     expected = upstream * (2 - 2 * (x / deviation).abs()).clamp(min=0) / deviation
     assert torch.equal(out.detach(), torch.where(x < 0, -1.0, 1.0).double())
     torch.testing.assert_close(ours.grad, expected, atol=FLOAT64_EXACT, rtol=0)
-
-
-def test_evaluation_is_the_plain_sign():
-    x = torch.randn(2, 3, 4, 4)
-    assert torch.equal(OvSWSign(3, -3).eval()(x), torch.where(x < 0, -1.0, 1.0))
