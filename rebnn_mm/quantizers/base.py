@@ -52,7 +52,7 @@ class Values:
             there is no kernel.
 
     Example:
-        >>> BinarySign.values
+        >>> SignWeight.values
         Values(kind='signs', sign_of='shifted', same_in_training=True)
     """
 
