@@ -18,7 +18,7 @@ from rebnn_mm.functional import per_channel, sign
 from rebnn_mm.layers import BinaryConv2d, BinaryLinear
 from rebnn_mm.methods import METHODS, AdaBinActivation, AdaBinWeight
 from rebnn_mm.quantizers import BinarySign, MissingHookWarning, Quantizer, Values, WeightQuantizer
-from rebnn_mm.registry import registered_classes
+from rebnn_mm.registry import list_classes
 from tests.export.graphs import run
 
 pytestmark = pytest.mark.filterwarnings('ignore', category=MissingHookWarning)  # of copies
@@ -40,7 +40,7 @@ def with_quantizer(cls):
 
 
 def ours(base):
-    return {name: cls for name, cls in registered_classes(base).items() if cls.__module__.startswith('rebnn_mm.')}
+    return {name: cls for name, cls in list_classes(base).items() if cls.__module__.startswith('rebnn_mm.')}
 
 
 NAMED = [name for cls in ours(BinaryConv2d).values() for name in (cls.method_weight, cls.method_activation)]
