@@ -27,18 +27,9 @@ from rebnn_mm.errors import RebnnError
 from rebnn_mm.export.preprocess import preprocessing
 
 RUNNER_KEYS = (
-    'work_dir',
-    'test_cfg',
-    'test_evaluator',
-    'default_hooks',
-    'env_cfg',
-    'log_processor',
-    'log_level',
-    'visualizer',
-    'default_scope',
-    'randomness',
-    'experiment_name',
-)
+    'work_dir', 'test_cfg', 'test_evaluator', 'default_hooks', 'env_cfg', 'log_processor', 'log_level', 'visualizer',
+    'default_scope', 'randomness', 'experiment_name',
+)  # fmt: skip
 """Keys that testing takes from a config. Hooks of the training method have nothing to find in a packed file."""
 
 
