@@ -110,7 +110,8 @@ def choose_anchors(sides: NDArray, stride: int, weights: NDArray | None = None) 
         # One scale where all boxes have one size.
         scales = sorted({round(float(scale), 2) for scale in np.geomspace(small, large, number)})
         tried = fit_of(sides, scales, ratios, stride, weights)
-        if best is None or tried.fit - best.fit > WORTH * _more(tried, best):
+        more = 0 if best is None else max(len(scales) * len(ratios) - len(best.scales) * len(best.ratios), 0)
+        if best is None or tried.fit - best.fit > WORTH * more:
             best = tried
     assert best is not None
     return best
@@ -181,8 +182,3 @@ def describe_generator_change(
     scale, new = choose_scale(sides, steps, old, weights)
     key, value = ('scales', [scale * row for row in rows]) if 'scales' in generator else ('octave_base_scale', scale)
     return {key: value, 'ratios': list(new.ratios)}, old, new
-
-
-def _more(new: Anchors, old: Anchors) -> int:
-    """Of how many anchors the new ones are more than the old ones."""
-    return max(len(new.scales) * len(new.ratios) - len(old.scales) * len(old.ratios), 0)

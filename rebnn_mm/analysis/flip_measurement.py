@@ -26,7 +26,6 @@ from rebnn_mm.utils.checkpoint import check_checkpoint
 from ..engine.binary_hook import has_epochs, optim_wrappers, unwrap_model
 from ..engine.flip_recorder import FlipRecorder
 from ..errors import RebnnError
-from ..layers import BinaryLayer
 from .flip_projection import FlipProjection, LayerFlips
 from .flip_setup import Options, training_loader, with_weights_at_hand
 from .rate_schedule import rate_schedule
@@ -138,7 +137,7 @@ class _Counter(Hook):
         if len(wrappers) > 1:
             raise RebnnError('optim_wrapper: several optimizers have no single schedule to project to.')
         self.recorder = FlipRecorder(unwrap_model(runner.model)).attach(wrappers[0].optimizer)
-        if not any(layer.weight.requires_grad for layer in self._list_trained()):
+        if not any(self.recorder.layers[name].weight.requires_grad for name in self.recorder.recorded):
             raise NothingToMeasure('no binary weight is trained.')
         self.schedule = rate_schedule(
             self.schedulers,
@@ -182,9 +181,6 @@ class _Counter(Hook):
     @property
     def _counted(self) -> int:
         return max(1, round(COUNTED * self.steps))
-
-    def _list_trained(self) -> list[BinaryLayer]:
-        return [self.recorder.layers[name] for name in self.recorder.recorded]
 
 
 @contextlib.contextmanager

@@ -36,6 +36,7 @@ def result_row(
     projection, schedule = measured.projection, measured.projection.schedule
     wrapper = cfg.optim_wrapper
     optimizer = wrapper.get('optimizer', {})
+    constructor = str(wrapper.get('constructor', '')).endswith('ReBNNOptimWrapperConstructor')
     rate = f' {optimizer.lr:g}' if 'lr' in optimizer else ''  # else the optimizer's own
     return {
         'config': config,
@@ -54,7 +55,7 @@ def result_row(
         'least': projection.least.name,
         'least_percent': projection.layer_percent(projection.least.name),
         'silent': projection.silent,
-        'verdict': verdict(projection, enough, latent_lr_mult(wrapper), _has_roles(wrapper)),
+        'verdict': verdict(projection, enough, latent_lr_mult(wrapper), constructor),
         'layers': [layer._asdict() for layer in projection.layers],
         'made': {'date': datetime.date.today().isoformat(), **versions(DISTRIBUTIONS)},
     }
@@ -70,10 +71,6 @@ def latent_lr_mult(wrapper: Mapping[str, Any]) -> float:
     roles = (wrapper.get('paramwise_cfg') or {}).get('roles') or {}
     named = {role.replace('_', ' '): given for role, given in roles.items()}
     return (named.get('latent weight') or {}).get('lr_mult', 1.0)
-
-
-def _has_roles(wrapper: Mapping[str, Any]) -> bool:
-    return str(wrapper.get('constructor', '')).endswith('ReBNNOptimWrapperConstructor')
 
 
 def read_rows(file: Path) -> list[Row]:
@@ -130,8 +127,7 @@ def flip_table(rows: Iterable[Row], width: int | None = None) -> str:
         console.print()
         for row in rows:
             console.print(f'{row["config"]}: {row["verdict"]}.', markup=False, soft_wrap=True)
-            about = '; '.join([row['data'], *row['notes']])
-            console.print(f'  {row["steps"]} steps of {row["batch_size"]} on {about}', markup=False, soft_wrap=True)
+            console.print(f'  {_tell_measurement(row)}', markup=False, soft_wrap=True)
     return '\n'.join(line.rstrip() for line in captured.get().splitlines()) + '\n'
 
 

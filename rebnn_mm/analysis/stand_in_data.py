@@ -118,7 +118,8 @@ def stand_in(cfg: Config, sample: Path) -> tuple[Sized, str]:
             "config's own data where it says and use --data config."
         )
     classes = class_count(cfg.model)
-    pipeline = _innermost_pipeline(cfg)
+    _, innermost = next(leaf_datasets(cfg.train_dataloader.dataset, ''))
+    pipeline = copy.deepcopy(list(innermost.get('pipeline') or [dict(type='PackInputs')]))
     heads = {'bbox_head', 'roi_head'} & set(cfg.model)
     if heads:
         return _sample_images(sample, classes, pipeline), 'demo/coco_sample'
@@ -149,11 +150,6 @@ def _class_counts(value: Any) -> Iterator[int]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         for inner in value:
             yield from _class_counts(inner)
-
-
-def _innermost_pipeline(cfg: Config) -> list[Any]:
-    leaves = [leaf for _, leaf in leaf_datasets(cfg.train_dataloader.dataset, '')]
-    return [copy.deepcopy(step) for step in leaves[0].get('pipeline') or [dict(type='PackInputs')]]
 
 
 def _sample_images(sample: Path, classes: int, pipeline: list[Any]) -> Sized:

@@ -19,17 +19,9 @@ RATIOS = {'packed': 'ratio', 'fast': 'ratio_fast', 'mixed': 'ratio_mixed'}
 """Packed files, and what the quotient of their times is called in a report."""
 
 FEATURES = (
-    'ssse3',
-    'avx2',
-    'avx512f',
-    'avx512bw',
-    'avx512_vpopcntdq',
-    'avx512_vnni',
-    'avx512_bf16',
-    'asimd',
-    'asimddp',
+    'ssse3', 'avx2', 'avx512f', 'avx512bw', 'avx512_vpopcntdq', 'avx512_vnni', 'avx512_bf16', 'asimd', 'asimddp',
     'fphp',
-)
+)  # fmt: skip
 """Flags of a processor by which kernels are chosen."""
 
 MOST_NODES = 12

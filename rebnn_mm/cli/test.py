@@ -26,8 +26,8 @@ from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.command_line import (
     TESTING,
     add_common_arguments,
+    check_predictions,
     check_sections,
-    check_writable,
     config_file,
     load_config,
 )
@@ -106,12 +106,7 @@ def dump_predictions(cfg: Config, path: str) -> DumpResults:
 @report_errors
 def main() -> None:
     args = parse_args()
-    if args.out is not None and not args.out.endswith(('.pkl', '.pickle')):
-        raise RebnnError(
-            f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.'
-        )
-    if args.out is not None:
-        check_writable(args.out, inputs=[args.config, args.checkpoint])
+    check_predictions(args.out, inputs=[args.config, args.checkpoint])
     cfg = load_config(args)
     cfg.load_from = args.checkpoint
     cfg.resume = False

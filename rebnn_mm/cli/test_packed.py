@@ -19,7 +19,14 @@ from rebnn_mm.deploy import RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import build_runner, other_preparation
-from rebnn_mm.utils.command_line import TESTING, add_options, check_sections, check_writable, config_file, load_config
+from rebnn_mm.utils.command_line import (
+    TESTING,
+    add_options,
+    check_predictions,
+    check_sections,
+    config_file,
+    load_config,
+)
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.score_table import print_scores
@@ -52,12 +59,7 @@ def load_packed(args: argparse.Namespace) -> Loaded:
 @report_errors
 def main() -> None:
     args = parse_args()
-    if args.out is not None and not args.out.endswith(('.pkl', '.pickle')):
-        raise RebnnError(
-            f'--out {args.out} must end in .pkl or .pickle: the predictions are written as a pickle file.'
-        )
-    if args.out is not None:
-        check_writable(args.out, inputs=[args.config, args.model])
+    check_predictions(args.out, inputs=[args.config, args.model])
     cfg = load_config(args)
     check_sections(cfg, TESTING)
     check_data(cfg, ['test'])

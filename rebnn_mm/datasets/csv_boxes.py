@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import RebnnError
-from .photo_places import IMAGES, Box, Photo, Places, beginning, by_folder, find_box_fault, refuse_wrong
+from .photo_places import IMAGES, Box, Photo, Places, beginning, by_folder, find_box_fault, is_number, refuse_wrong
 
 COLUMNS = {
     'file': ('filename', 'file', 'filepath', 'image', 'imagepath', 'imagename', 'imagefile', 'path', 'img', 'imageid'),
@@ -97,14 +97,16 @@ def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[
             )
         wrong: list[str] = []
         photos: dict[tuple[str, Path], Photo] = {}
-        shares = _are_shares(table)
+        values = [float(row[column]) for row in table.rows for column in table.box if is_number(row[column])]
+        shares = bool(values) and min(values) >= 0 and max(values) <= 1
         for number, row in enumerate(table.rows, start=table.first):
             name = row[table.file].strip()
             file = _find(name, path, split, places)
             if file is None:
                 wrong.append(f'row {number}: {places.missing(name)}')
                 continue
-            own = split if table.split is None else _find_split_name(row[table.split])
+            named = '' if table.split is None else row[table.split].strip()
+            own = split if table.split is None else SETS.get(named.upper()) or beginning([named])
             photo = photos.get((own, file)) or places.photo(file, (0, 0), [], wrong)
             photos[own, file] = photo
             texts = [row[column].strip() for column in table.box]
@@ -162,7 +164,7 @@ def _with_header(rows: list[list[str]]) -> Table | None:
 
 def _name_columns(rows: list[list[str]]) -> Table | None:
     """A path, four numbers and a class, the class before or behind them; or AutoML's set, path, class and corners."""
-    full = next((row for row in rows if sum(map(_is_number, row)) >= 4), None)
+    full = next((row for row in rows if sum(map(is_number, row)) >= 4), None)
     if full is None:
         return None
     if full[0].strip().upper() in {*SETS, 'UNASSIGNED'} and len(full) >= 9:
@@ -170,7 +172,7 @@ def _name_columns(rows: list[list[str]]) -> Table | None:
     if len(full) != 6 or not _is_path(full[0]):
         return None
     for name, box in ((5, (1, 2, 3, 4)), (1, (2, 3, 4, 5))):
-        if all(_is_number(full[column]) for column in box):
+        if all(is_number(full[column]) for column in box):
             return Table(rows, 1, 0, name, box, True, None)
     return None
 
@@ -179,33 +181,16 @@ def _is_path(text: str) -> bool:
     return text.strip().lower().endswith(IMAGES)
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _find(name: str, path: Path, split: str, places: Places) -> Path | None:
     """The image of that name, which may lack its ending."""
     names = [name] if _is_path(name) else [name, *(f'{name}{suffix}' for suffix in IMAGES)]
     return next((file for each in names if each and (file := places.find(each, path, split))), None)
 
 
-def _are_shares(table: Table) -> bool:
-    values = [float(row[column]) for row in table.rows for column in table.box if _is_number(row[column])]
-    return bool(values) and min(values) >= 0 and max(values) <= 1
-
-
-def _find_split_name(text: str) -> str:
-    return SETS.get(text.strip().upper()) or beginning([text.strip()])
-
-
 def _box(
     at: str, name: str, texts: Sequence[str], corners: bool, size: tuple[int, int] | None, wrong: list[str]
 ) -> Box | None:
-    if not name or not all(map(_is_number, texts)):
+    if not name or not all(map(is_number, texts)):
         wrong.append(f'{at} has no class, or is no box of four numbers')
         return None
     left, top, right, bottom = map(float, texts)

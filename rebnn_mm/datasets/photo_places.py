@@ -55,6 +55,15 @@ def refuse_wrong(path: Path, wrong: Sequence[str]) -> None:
         raise RebnnError(f'{path}: {wrong[0]}{more}.')
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def find_box_fault(what: str, left: float, top: float, width: float, height: float) -> str | None:
     """Say what is wrong with the numbers of a box; None if nothing is.
 

@@ -17,6 +17,7 @@ from .photo_places import (
     Photo,
     Places,
     by_folder,
+    is_number,
     refuse_wrong,
 )
 
@@ -33,7 +34,8 @@ def yolo_file(folder: Path) -> Path | None:
     Raises:
         RebnnError: there are several, and none is ``data.yaml`` in the folder itself.
     """
-    found = [path for path in sorted(folder.rglob('*.y*ml')) if _is_yolo(_content(path))]
+    contents = {path: _content(path) for path in sorted(folder.rglob('*.y*ml'))}
+    found = [p for p, c in contents.items() if isinstance(c.get('names'), list | dict) and any(map(c.get, SPLITS))]
     first = [path for path in found if path.parent == folder and path.stem == 'data']
     if len(found) > 1 and not first:
         raise RebnnError(f"{found[0]} and {found[1]} both describe data in YOLO's form. Leave one there.")
@@ -52,7 +54,7 @@ def looks_like_yolo(folder: Path, places: Places) -> Path | None:
             path = label_of(image)
             if path.is_file() and path.is_relative_to(folder):
                 lines = [line.split() for line in path.read_text(errors='replace').splitlines() if line.strip()]
-                if lines and all(len(line) >= 5 and all(map(_is_number, line)) for line in lines):
+                if lines and all(len(line) >= 5 and all(map(is_number, line)) for line in lines):
                     return path
     return None
 
@@ -126,10 +128,6 @@ def _content(path: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _is_yolo(content: Mapping[str, Any]) -> bool:
-    return isinstance(content.get('names'), list | dict) and any(content.get(split) for split in SPLITS)
-
-
 def _names(content: Mapping[str, Any], path: Path) -> list[str]:
     given = content['names']
     if isinstance(given, list):
@@ -189,7 +187,7 @@ def _boxes(
         if not words:
             continue
         at = f'{label}, line {number}'
-        if not all(map(_is_number, words)) or len(words) < 5:
+        if not all(map(is_number, words)) or len(words) < 5:
             wrong.append(f'{at} is not a class and four or more numbers')
             continue
         kind, *values = map(float, words)
@@ -215,14 +213,6 @@ def _boxes(
         sides = [round(side, 2) for side in (left * wide, top * high, (right - left) * wide, (bottom - top) * high)]
         boxes.append(Box(names[int(kind)], sides[0], sides[1], sides[2], sides[3]))
     return boxes
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
 
 
 def _short(image: Path, places: Places) -> str:

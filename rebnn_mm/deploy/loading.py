@@ -86,7 +86,9 @@ def load(
         check_packed(file, metadata.packed_sha256)
         check_operators(file)
         if metadata.task == 'detection':
-            _check_class_count(label_count(data), metadata.classes)
+            count, named = label_count(data), len(metadata.classes)
+            if named and count not in (None, named):
+                raise ModelFileError(f'it gives the labels of {count} classes, and names {named}')
     except ModelFileError as error:
         raise ModelFileError(f'{name}: {error}') from None
     library = use_library and file.has_operators
@@ -141,11 +143,6 @@ def _read(given: str | PathLike[str] | bytes | IO[bytes]) -> tuple[str, str | by
         return str(path), str(path.absolute()), path.read_bytes()
     except OSError as error:
         raise ModelFileError(f'{path} cannot be read ({first_sentence(error)})') from None
-
-
-def _check_class_count(count: int | None, classes: tuple[str, ...]) -> None:
-    if classes and count not in (None, len(classes)):
-        raise ModelFileError(f'it gives the labels of {count} classes, and names {len(classes)}')
 
 
 def _check_length(name: str, length: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,6 @@ class TextClassifier(LoadedModel):
         self.inputs = INPUTS if 'token_type_ids' in names else INPUTS[:2]
         self.input_types = dict.fromkeys(INPUTS, 'tensor(int64)')
         super().__init__(name, metadata, session)
-        self._tokenizer: Any = None
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -72,7 +72,7 @@ class TextClassifier(LoadedModel):
         """
         for text in texts:
             self._check_text(text)
-        tokenizer = self._get_tokenizer()
+        tokenizer = self._loaded_tokenizer
         try:
             encoded = tokenizer.encode_batch(list(texts))
         except (KeyboardInterrupt, SystemExit):
@@ -154,12 +154,8 @@ class TextClassifier(LoadedModel):
             )
         return feed
 
-    def _get_tokenizer(self) -> Any:
-        if self._tokenizer is None:
-            self._tokenizer = self._load_tokenizer()
-        return self._tokenizer
-
-    def _load_tokenizer(self) -> Any:
+    @cached_property
+    def _loaded_tokenizer(self) -> Any:
         if not self.tokenizer.json:
             raise TextError(f'{self.name} holds no tokenizer; give token numbers to logits() or scores() instead')
         try:

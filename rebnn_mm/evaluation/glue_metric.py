@@ -82,7 +82,8 @@ class GLUEMetric(BaseMetric):
         scores = {}
         for split, pairs in rows.items():
             guesses, labels = (np.array(values) for values in zip(*pairs, strict=True))
-            constant = np.full_like(labels, _most_frequent(labels))
+            values, counts = np.unique(labels, return_counts=True)
+            constant = np.full_like(labels, values[counts.argmax()])
             for name, value in self._scores(guesses, labels).items():
                 key = f'{name}_{split}' if split else name
                 scores[key] = value
@@ -96,15 +97,6 @@ class GLUEMetric(BaseMetric):
         if self.task.is_regression:
             values['pearson_spearman'] = sum(values.values()) / len(values)
         return {name: round(100 * value, 4) for name, value in values.items()}
-
-
-def _most_frequent(labels: Labels) -> float:
-    values, counts = np.unique(labels, return_counts=True)
-    return float(values[counts.argmax()])
-
-
-def _accuracy(labels: Labels, predicted: Labels) -> float:
-    return float((labels == predicted).mean())
 
 
 def _f1(labels: Labels, predicted: Labels) -> float:
@@ -131,7 +123,7 @@ def _correlation(kind: str) -> Score:
 
 
 SCORES: dict[str, Score] = {
-    'accuracy': _accuracy,
+    'accuracy': lambda labels, predicted: float((labels == predicted).mean()),
     'f1': _f1,
     'matthews': _matthews,
     'pearson': _correlation('pearsonr'),

@@ -27,18 +27,9 @@ from rebnn_mm.errors import RebnnError
 from rebnn_mm.export.preprocess import preprocessing
 
 RUNNER_KEYS = (
-    'work_dir',
-    'test_cfg',
-    'test_evaluator',
-    'default_hooks',
-    'env_cfg',
-    'log_processor',
-    'log_level',
-    'visualizer',
-    'default_scope',
-    'randomness',
-    'experiment_name',
-)
+    'work_dir', 'test_cfg', 'test_evaluator', 'default_hooks', 'env_cfg', 'log_processor', 'log_level', 'visualizer',
+    'default_scope', 'randomness', 'experiment_name',
+)  # fmt: skip
 """Keys that testing takes from a config. Hooks of the training method have nothing to find in a packed file."""
 
 
@@ -94,12 +85,14 @@ class PackedPredictor(BaseModel):
         """
         if mode != 'predict':
             raise RebnnError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
+        sample: Any
         for sample in data_samples:
             image = self.image_of(sample)
             if isinstance(self.packed, Detector):
                 _set_boxes(sample, self.packed(image))
             else:
-                _set_scores(sample, self.packed.scores(image))
+                scores = torch.from_numpy(self.packed.scores(image))
+                sample.set_pred_score(scores).set_pred_label(scores.argmax(keepdim=True))
         return list(data_samples)
 
     def image_of(self, sample: Any) -> str | PathLike[str] | np.ndarray:
@@ -173,11 +166,6 @@ def other_preparation(packed: Classifier | Detector, cfg: Config) -> str | None:
     if not differ:
         return None
     return f'{packed.name} prepares images otherwise than the config, and is scored that way: {"; ".join(differ)}.'
-
-
-def _set_scores(sample: Any, values: np.ndarray) -> None:
-    scores = torch.from_numpy(values)
-    sample.set_pred_score(scores).set_pred_label(scores.argmax(keepdim=True))
 
 
 def _set_boxes(sample: Any, found: Detections) -> None:

@@ -122,6 +122,11 @@ def report_of(
     return Report(layers, size, sum(constants), example, slow)
 
 
+def say(console: Console, text: str) -> None:
+    """Print a line as it is."""
+    console.print(text, highlight=False, soft_wrap=True)
+
+
 def print_report(report: Report, console: Console | None = None) -> None:
     """Print the table and the totals."""
     console = console or Console(width=120)

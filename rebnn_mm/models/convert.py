@@ -28,14 +28,9 @@ TAKEN = ('in_channels', 'out_channels', 'kernel_size', 'stride', 'padding', 'dil
 """Attributes that a binary convolution copies from the full-precision one, in addition to its values."""
 
 HOOKS = (
-    '_forward_hooks',
-    '_forward_hooks_with_kwargs',
-    '_forward_hooks_always_called',
-    '_forward_pre_hooks',
-    '_forward_pre_hooks_with_kwargs',
-    '_backward_hooks',
-    '_backward_pre_hooks',
-)
+    '_forward_hooks', '_forward_hooks_with_kwargs', '_forward_hooks_always_called', '_forward_pre_hooks',
+    '_forward_pre_hooks_with_kwargs', '_backward_hooks', '_backward_pre_hooks',
+)  # fmt: skip
 """Attributes in which a module keeps its hooks; a binary layer has none of its own."""
 
 

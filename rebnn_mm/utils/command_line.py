@@ -140,6 +140,18 @@ def check_writable(path: str | Path, *, inputs: Iterable[str | Path | None] = ()
         raise RebnnError('it may not be overwritten.', where, 'Name another one.')
 
 
+def check_predictions(out: str | None, inputs: Iterable[str]) -> None:
+    """Check that predictions can be written to ``--out``, if it is given.
+
+    Raises:
+        RebnnError: it is no pickle file, or cannot be written.
+    """
+    if out is not None and not out.endswith(('.pkl', '.pickle')):
+        raise RebnnError(f'--out {out} must end in .pkl or .pickle: the predictions are written as a pickle file.')
+    if out is not None:
+        check_writable(out, inputs=inputs)
+
+
 def quote_command(argv: Sequence[str] | None = None) -> str:
     """The command as it was given, for those who want to repeat it.
 

@@ -17,20 +17,10 @@ from mmengine.config import Config
 from rebnn_mm.errors import RebnnError, did_you_mean
 
 READ_BESIDE_ARGUMENTS = (
-    'activation_checkpointing',
-    'compile',
-    'custom_imports',
-    'detect_anomalous_params',
-    'efficient_conv_bn_eval',
-    'find_unused_parameters',
-    'init_weights_for_test_or_val',
-    'model_wrapper_cfg',
-    'runner_type',
-    'strategy',
-    'sync_bn',
-    'tta_model',
-    'tta_pipeline',
-)
+    'activation_checkpointing', 'compile', 'custom_imports', 'detect_anomalous_params', 'efficient_conv_bn_eval',
+    'find_unused_parameters', 'init_weights_for_test_or_val', 'model_wrapper_cfg', 'runner_type', 'strategy',
+    'sync_bn', 'tta_model', 'tta_pipeline',
+)  # fmt: skip
 """Keys that runners and tools read in a config, in addition to the arguments of mmengine's Runner."""
 
 

@@ -35,7 +35,7 @@ def entry(parts, **changes):
 def classifier(text):
     """A classifier of texts that has a tokenizer and no network, which tokens do not need."""
     model = object.__new__(TextClassifier)
-    model.name, model.inputs, model._tokenizer = 'model.onnx', INPUTS, None
+    model.name, model.inputs = 'model.onnx', INPUTS
     model.metadata = SimpleNamespace(tokenizer=Tokenizer.parse(text))
     return model
 

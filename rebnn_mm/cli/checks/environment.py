@@ -187,22 +187,14 @@ def _check_missing(env: Environment) -> Iterator[Problem]:
 
 
 def _check_families(env: Environment) -> Iterator[Problem]:
-    for name, (original, onedl) in FAMILIES.items():
-        if original in env.versions and onedl in env.versions:
+    again = {pair: f'install one of them again ({pair[1]} is the tested one)' for pair in FAMILIES.values()}
+    for name, pair in {**FAMILIES, 'rebnn_mm': OURS}.items():
+        if all(distribution in env.versions for distribution in pair):
             yield Problem(
                 'error',
-                f'{original} and {onedl} are both installed and have overwritten each other in the folder {name}/',
-                f'pip uninstall -y {original} {onedl}, then install one of them again ({onedl} is the tested one)',
+                f'{" and ".join(pair)} are both installed and have overwritten each other in the folder {name}/',
+                f'pip uninstall -y {" ".join(pair)}, then {again.get(pair, "install the one you need")}',
             )
-
-
-def _check_board_wheel(env: Environment) -> Iterator[Problem]:
-    if all(name in env.versions for name in OURS):
-        yield Problem(
-            'error',
-            f'{" and ".join(OURS)} are both installed and have overwritten each other in the folder rebnn_mm/',
-            f'pip uninstall -y {" ".join(OURS)}, then install the one you need',
-        )
 
 
 def _check_original_family(env: Environment) -> Iterator[Problem]:
@@ -312,7 +304,6 @@ def check_environment(config: Any = None, env: Environment | None = None) -> lis
         _check_python,
         _check_missing,
         _check_families,
-        _check_board_wheel,
         _check_original_family,
         _check_imports,
         _check_gpu,

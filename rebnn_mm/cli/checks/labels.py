@@ -40,7 +40,10 @@ def check_labels(cfg: Mapping[str, Any], splits: Sequence[str] = SPLITS) -> None
         classes: Any = ()
         files: list[tuple[str, str]] = []
         for key, dataset in leaf_datasets(loader.get('dataset') or {}, f'{split}_dataloader.dataset'):
-            kind = _dataset_class(dataset.get('type'), cfg.get('default_scope'))
+            kind: Any = dataset.get('type')
+            if isinstance(kind, str):
+                with DATASETS.switch_scope_and_registry(cfg.get('default_scope')) as registry:
+                    kind = registry.get(kind)
             coco = next((base for base in getattr(kind, '__mro__', ()) if base.__name__ == 'CocoDataset'), None)
             if coco is None or kind.load_data_list is not coco.load_data_list:  # others number in ways of their own
                 continue
@@ -123,11 +126,6 @@ def check_batches(loader: Any) -> None:
             'train_dataloader',
             'Set train_dataloader.drop_last=False, or a smaller batch_size.',
         )
-
-
-def _dataset_class(kind: Any, scope: str | None) -> Any:
-    with DATASETS.switch_scope_and_registry(scope) as registry:
-        return registry.get(kind) if isinstance(kind, str) else kind
 
 
 def _category_names(path: str) -> list[str]:

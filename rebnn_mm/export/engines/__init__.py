@@ -42,6 +42,5 @@ class Engine(NamedTuple):
 ENGINES = {
     'onnx': Engine('the packed file, for ONNX Runtime with our kernels or without', '.packed'),
     'lce': Engine('a TensorFlow Lite file of an image classifier for larq compute engine', '.lce.write'),
-    'bolt': Engine("an ONNX file of an image classifier for BOLT's converter, X2bolt", '.bolt'),
 }
 """The engines by the names that ``tools/export.py --format`` takes."""

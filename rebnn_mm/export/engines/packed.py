@@ -18,10 +18,10 @@ from ..exporter import Export, Quantised, export
 from ..exporter import write as write_whole
 from ..options import Options
 from ..report import part_sizes, print_report
+from ..report import say as say_on
 from ..source import Source
 from ..tasks import CLASSIFIED, TEXT, Task
 from ..verify import Verification
-from .common import say as say_on
 
 
 def write(source: Source, path: Path, options: Options, console: Console) -> None:

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from mmengine.logging import print_log
-from torch import Tensor
 
 from rebnn_mm.deploy.errors import first_sentence
 
@@ -58,7 +57,8 @@ def load_pretrained(directory: str) -> TextClassifier:
         )
     model = TextClassifier(directory, num_labels=config.num_labels, pretrained=False, **settings)
     found, wanted = read_weights(directory), model.encoder.state_dict()
-    wrong = sorted(found.keys() ^ wanted.keys()) or _reshape_values(found, wanted)
+    wrong = sorted(found.keys() ^ wanted.keys())
+    wrong = wrong or [key for key, value in wanted.items() if found[key].shape != value.shape]
     if wrong:
         raise RebnnError(
             f'{directory}: its weights are not those of its config.json: {", ".join(wrong[:3])}'
@@ -66,10 +66,6 @@ def load_pretrained(directory: str) -> TextClassifier:
         )
     model.encoder.load_state_dict(found)
     return model.eval()
-
-
-def _reshape_values(found: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
-    return [key for key, value in wanted.items() if found[key].shape != value.shape]
 
 
 def _plain(value: Any) -> Any:

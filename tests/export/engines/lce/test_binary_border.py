@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from rebnn_mm.export.engines.border import border_sums
+from rebnn_mm.export.engines.lce.binary import border_sums
 
 
 @pytest.mark.parametrize('size', [(1, 1), (2, 7), (9, 4)])

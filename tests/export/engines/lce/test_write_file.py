@@ -1,13 +1,13 @@
-"""Files for other engines are compared before they are written."""
+"""A file for larq compute engine is compared before it is written."""
 
 import numpy as np
-import onnx
 import pytest
 import torch
 from mmengine.registry import DefaultScope
 from rich.console import Console
 
-from rebnn_mm.export.engines import ENGINES, bolt, common
+from rebnn_mm.export.engines import ENGINES
+from rebnn_mm.export.engines.lce import binary
 from rebnn_mm.export.engines.lce.engine import has_engine
 from rebnn_mm.export.examples import Image
 from rebnn_mm.export.options import Options
@@ -37,7 +37,7 @@ def console():
     return Console(width=200, record=True)
 
 
-def test_lce(source, console, tmp_path):
+def test_a_file_is_compared_before_it_is_written(source, console, tmp_path):
     ENGINES['lce'].writer()(source, tmp_path / 'model.tflite', Options(), console)
     text = console.export_text()
     assert (tmp_path / 'model.tflite').read_bytes()[4:8] == b'TFL3'
@@ -45,38 +45,23 @@ def test_lce(source, console, tmp_path):
     assert ('best class the same on 2.' if has_engine() else 'The file was not run') in text
 
 
-def test_bolt(source, console, tmp_path, monkeypatch):
-    opened = []
-    real = common.open_session
-    monkeypatch.setattr(common, 'open_session', lambda *args, **kwargs: opened.append(args) or real(*args, **kwargs))
-    ENGINES['bolt'].writer()(source, tmp_path / 'model.onnx', Options(), console)
-    text = console.export_text()
-    model = onnx.load(tmp_path / 'model.onnx')
-    assert [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim] == [1, 3, 12, 10]
-    assert 'exclude it' not in text
-    assert 'best class the same on 2.' in text
-    # The packed file and the emulated one, each for both images.
-    assert len(opened) == 2
-
-
-def test_another_answer_is_no_file(source, console, tmp_path, monkeypatch):
-    border_sums = bolt.border_sums
-    monkeypatch.setattr(bolt, 'border_sums', lambda *args: -border_sums(*args))
-    with pytest.raises(ValueError, match='BOLT.* gives another answer than the packed file'):
-        ENGINES['bolt'].writer()(source, tmp_path / 'model.onnx', Options(), console)
+def test_another_answer_is_no_file(source, console, tmp_path, monkeypatch, run_lce):
+    border_sums = binary.border_sums
+    monkeypatch.setattr(binary, 'border_sums', lambda *args: -border_sums(*args))
+    with pytest.raises(ValueError, match='larq compute engine gives another answer than the packed file'):
+        ENGINES['lce'].writer()(source, tmp_path / 'model.tflite', Options(), console)
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize('name', ['lce', 'bolt'])
-def test_what_does_not_go_into_such_a_file(name, source, console, tmp_path):
-    write = ENGINES[name].writer()
+def test_what_does_not_go_into_such_a_file(source, console, tmp_path):
+    write = ENGINES['lce'].writer()
     for option, asked in {
         'half': Options(half=True),
         'fast': Options(fast=True),
         'half_stem': Options(half_stem=True),
         'fused': Options(fused=False),
     }.items():
-        with pytest.raises(ValueError, match=f'^{option} is an option of --format onnx; --format (lce|bolt) has the'):
+        with pytest.raises(ValueError, match=f'^{option} is an option of --format onnx; --format lce has the'):
             write(source, tmp_path / 'model', asked, console)
     image = Image(np.zeros((1, 3, 8, 8), np.float32), (8, 8))
     with pytest.raises(ValueError, match='an image is 8x8 after preparation, and the file takes 12x10 only'):
@@ -85,7 +70,6 @@ def test_what_does_not_go_into_such_a_file(name, source, console, tmp_path):
 
 
 def test_every_engine_says_what_it_is_in_a_line():
-    assert list(ENGINES) == ['onnx', 'lce', 'bolt']
     assert all(engine.about and '\n' not in engine.about and callable(engine.writer()) for engine in ENGINES.values())
 
 

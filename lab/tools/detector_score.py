@@ -1,6 +1,6 @@
 """Scores a packed detector on a config's test set, beside the checkpoint that it was made from.
 
-python -m rebnn_mm.evaluation.detector_score CONFIG CHECKPOINT model.onnx
+python -m lab.tools.detector_score CONFIG CHECKPOINT model.onnx
 """
 
 import argparse
@@ -137,7 +137,7 @@ def show(result: Score, console: Console) -> None:
 @report_errors
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog='python -m rebnn_mm.evaluation.detector_score', description=__doc__)
+    parser = argparse.ArgumentParser(prog='python -m lab.tools.detector_score', description=__doc__)
     parser.add_argument('config', help='config file of the detector')
     parser.add_argument('checkpoint', help='its checkpoint')
     parser.add_argument('file', help='the packed file')

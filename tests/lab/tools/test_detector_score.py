@@ -14,8 +14,8 @@ pytest.importorskip('mmdet')
 
 from mmdet.registry import MODELS
 
+from lab.tools.detector_score import main, score
 from rebnn_mm.deploy.onnx_file import seal
-from rebnn_mm.evaluation.detector_score import main, score
 from rebnn_mm.export import exporter
 from rebnn_mm.export.metadata import set_metadata
 from rebnn_mm.export.options import Options
