@@ -94,7 +94,7 @@ def start(name: str) -> None:
         try:
             importlib.import_module('rebnn_check_env').main()
         except SystemExit as end:
-            if end.code or sys.argv[1:]:
+            if end.code or {*sys.argv[1:]} - {'--traceback'}:
                 raise
         print()
     only_help = bool(command.options) and not {'-h', '--help'}.isdisjoint(sys.argv[1:])
@@ -121,9 +121,9 @@ def is_here(module: str) -> bool:
 def how_to_install(name: str) -> str:
     """What to install for a subcommand whose libraries are missing."""
     if COMMANDS[name].light:
-        return "Run: pip install 'rebnn_mm[deploy]'"
+        return 'Run: pip install numpy onnxruntime pillow'
     if name in ('export', 'test-packed', 'choose', 'choose-layers', 'benchmark', 'unpack'):
-        return "Run: pip install 'rebnn_mm[export]'; what training needs beside it, rebnn check says"
+        return "Run: pip install 'rebnn_mm[export]'; what training needs too, rebnn check says"
     return 'rebnn check says what is missing'
 
 
@@ -144,7 +144,7 @@ def package() -> ModuleSpec:
     """Where rebnn_mm is."""
     spec = importlib.util.find_spec('rebnn_mm')
     if spec is None or spec.origin is None:
-        raise SystemExit('rebnn: rebnn_mm is not installed in this Python. Run: pip install rebnn_mm')
+        raise SystemExit(f'rebnn: rebnn_mm is not installed in this Python. {WHOLE}')
     return spec
 
 

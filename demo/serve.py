@@ -1,6 +1,6 @@
 """Answer images over HTTP with what a packed model finds in them.
 
-    pip install 'rebnn_mm[serve]'
+    pip install fastapi uvicorn
     python demo/serve.py zoo:blood-cells-tiny
     curl --data-binary @photo.jpg http://127.0.0.1:8000/
 
@@ -129,7 +129,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import fastapi  # noqa: F401
         import uvicorn
     except ImportError as error:
-        raise SystemExit(f"serve.py: {error.name} is not installed. Run: pip install 'rebnn_mm[serve]'") from None
+        raise SystemExit(f'serve.py: {error.name} is not installed. Run: pip install fastapi uvicorn') from None
     try:
         model = load(args.model, args.threads)
         if not isinstance(model, Classifier | Detector):

@@ -87,6 +87,13 @@ def test_config_by_scope_works_in_any_folder(tmp_path):
     assert '"name": "backbone.layer1.0.conv1"' in done.stdout
 
 
+def test_without_its_libraries_it_says_what_to_install():
+    command = [sys.executable, '-S', 'rebnn_command.py', 'run', 'zoo:blood-cells-tiny', 'a.jpg']
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    sentence = 'rebnn run: numpy is not installed. Run: pip install numpy onnxruntime pillow\n'
+    assert (done.returncode, done.stderr) == (1, sentence)
+
+
 @pytest.fixture
 def light(tmp_path, monkeypatch):
     """The part of the package that the light wheel has."""

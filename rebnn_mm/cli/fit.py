@@ -34,6 +34,9 @@ PATIENCE = 3
 PAINTED = 8
 """Validation images that are painted."""
 
+INT8 = ('--int8', '--int8-layers', 'all', '--reduce-range')
+"""How the zoo's detectors designed for one bit are packed."""
+
 COLUMNS = {'1 bit': '1 bit, packed', 'fp32, int8': 'teacher, int8', 'fp32': 'teacher, fp32'}
 """Labels of the compared files, in the order of the table, and what it calls them."""
 
@@ -72,7 +75,7 @@ def fit(args: argparse.Namespace) -> None:
         train(config, args.amp)
     config = configs[-1]
     work_dir, packed = work_dir_of(config), config.with_suffix('.onnx')
-    run('export', config, work_dir / 'best.pth', '-o', packed, '--half', '--fast')
+    pack(config, packed)
     files = {'1 bit': packed}
     if len(configs) > 1:
         files['fp32'] = work_dir / 'teacher.onnx'
@@ -137,6 +140,19 @@ def digest_of(config: Path) -> str:
     labels = [config.with_name(f'{config.stem.removesuffix("_teacher")}_{split}.json') for split in ('train', 'val')]
     content = [path.read_bytes() for path in (config, *labels) if path.is_file()]
     return hashlib.sha256(b'\0'.join(content)).hexdigest()[:16]
+
+
+def pack(config: Path, packed: Path) -> None:
+    """Export the best epoch; of a detector designed for one bit with the rest in int8, unless that spoils it."""
+    from mmengine.config import Config
+
+    words = (config, work_dir_of(config) / 'best.pth', '-o', packed, '--half', '--fast')
+    if Config.fromfile(config).model.backbone.type.endswith('OneBitBackbone'):
+        try:
+            return run('export', *words, *INT8)
+        except RebnnError as error:
+            print(f'note: packed without int8, because {error}')
+    return run('export', *words)
 
 
 def paint(config: Path, packed: Path, folder: Path) -> None:

@@ -29,6 +29,7 @@ from rebnn_mm.utils.command_line import (
     check_predictions,
     check_sections,
     config_file,
+    import_scope,
     load_config,
 )
 from rebnn_mm.utils.config_mistake import user_errors
@@ -115,6 +116,7 @@ def main() -> None:
     check_encoders(cfg, ['test'])
     check_checkpoint_file(args.checkpoint)
     require_environment(cfg)
+    import_scope(cfg)
     check_labels(cfg, ['test'])
     check_model(cfg)
     if args.show:

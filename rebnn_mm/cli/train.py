@@ -34,7 +34,14 @@ from rebnn_mm.engine.loss_check_hook import LossCheckHook
 from rebnn_mm.engine.progress_hook import ProgressHook, QuietRunner
 from rebnn_mm.errors import INTERRUPTED, RebnnError, report_errors, stop
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file, latest_checkpoint
-from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, check_sections, config_file, load_config
+from rebnn_mm.utils.command_line import (
+    TRAINING,
+    add_common_arguments,
+    check_sections,
+    config_file,
+    import_scope,
+    load_config,
+)
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.encoders import check_encoders
@@ -225,6 +232,7 @@ def main() -> None:
         check_checkpoint_file(checkpoint)
         cfg.load_from = checkpoint
     require_environment(cfg)
+    import_scope(cfg)
     check_labels(cfg)
     check_model(cfg)
     check_amp(cfg)

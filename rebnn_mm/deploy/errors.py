@@ -75,12 +75,12 @@ def check_file(path: str | os.PathLike[str], kind: str, error: type[DeployError]
 
 
 def first_sentence(error: BaseException, limit: int = 300) -> str:
-    r"""The first line of an error of another library, short, without prefix and full stop.
+    r"""The first line of an error of another library, short, without prefix, addresses of objects and full stop.
 
     Example:
         >>> first_sentence(ValueError('no such node.\nstack trace'))
         'no such node'
     """
-    text = re.sub(r'^\[ONNXRuntimeError\] : \d+ : \w+ : ', '', str(error).strip())
+    text = re.sub(r'^\[ONNXRuntimeError\] : \d+ : \w+ : | <\S+ object at 0x\w+>', '', str(error).strip())
     line = (text.splitlines() or [type(error).__name__])[0].strip()
     return (line if len(line) <= limit else line[: limit - 3] + '...').rstrip('. ')

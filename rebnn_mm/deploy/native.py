@@ -47,8 +47,9 @@ def library_path() -> Path:
     path = library_file('librebnn_ort')
     if not path.is_file():
         raise LibraryError(
-            f'The kernels for binary layers are not at {path}: run `make setup` in a clone, or install rebnn_mm again '
-            'where there is a C++ compiler and without REBNN_SKIP_RUNTIME.'
+            f'The kernels for binary layers are not at {path}: in a clone run `make setup`, or without PyTorch '
+            'install the wheel of tools/build_board_wheel.sh; elsewhere install rebnn_mm again where there is a C++ '
+            'compiler and without REBNN_SKIP_RUNTIME.'
         )
     return path
 

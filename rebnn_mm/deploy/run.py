@@ -131,7 +131,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.reconfigure(errors='backslashreplace')
     # what goes wrong is raised; the default logger, unlike a session's, has no option
     onnxruntime.set_default_logger_severity(4)
-    warnings.formatwarning = lambda message, *_: f'rebnn-run: {message}\n'
+    warnings.formatwarning = lambda message, *_: f'{os.path.relpath(sys.argv[0])}: {message}\n'
     try:
         for line in run(args):
             print(line, flush=True)
@@ -245,6 +245,8 @@ def run_several(args: argparse.Namespace, model: ImageModel, sources: Sequence[s
     if not args.json:
         seconds = time.perf_counter() - start
         yield f'{number} images, {number / seconds:.1f} per second'
+        if args.out is not None:
+            yield f'written: {args.out}'
     if broken:
         raise ImageError(f'{len(broken)} of {number + len(broken)} images were skipped: {", ".join(broken)}')
 

@@ -205,8 +205,8 @@ def describe_training(runner: Runner) -> dict[str, str]:
     if isinstance(teacher, str):
         lines['teacher'] = f'{teacher}, {cfg.model.get("teacher_checkpoint")}'
     classes = getattr(loader.dataset, 'metainfo', {}).get('classes') or ()
-    names = ', '.join(classes[:5]) + (', ...' if len(classes) > 5 else '')
-    lines['data'] = f'{len(loader.dataset):,} samples' + (f' of {len(classes)} classes ({names})' if classes else '')
+    names = ', '.join(classes[:5]) + (f' and {len(classes) - 5} more' if len(classes) > 5 else '')
+    lines['data'] = f'{len(loader.dataset):,} samples' + (f', classes: {names}' if classes else '')
     unit = 'epochs' if has_epochs(runner) else 'steps'
     if runner.val_loop is not None:
         count, every = len(runner.val_dataloader.dataset), runner.val_interval
@@ -219,9 +219,11 @@ def describe_training(runner: Runner) -> dict[str, str]:
     lines['schedule'] = f'{length}, {batch} samples each; {optimizer.get("type")}, rate {optimizer.get("lr")}'
     done = f'{runner.epoch} epochs' if unit == 'epochs' else f'{runner.iter:,} steps'
     start = cfg.get('load_from')
-    lines['start'] = f'{start}, {done} done' if runner.iter else str(start or 'a random one, but for init_cfg')
+    from_teacher = getattr(model, 'start_from_teacher', False)
+    first = start or ('the teacher' if from_teacher else 'a random one, but for init_cfg')
+    lines['start'] = f'{start}, {done} done' if runner.iter else str(first)
     cuda = torch.cuda.is_available() and next(model.parameters()).is_cuda
-    lines['device'] = torch.cuda.get_device_name() if cuda else f'processor, {torch.get_num_threads()} threads'
+    lines['device'] = torch.cuda.get_device_name() if cuda else f'processor, threads: {torch.get_num_threads()}'
     lines['log'] = _shorten_path(runner.logger.log_file)
     return lines
 

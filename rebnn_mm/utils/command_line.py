@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import io
 import os
 import shlex
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import redirect_stdout
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +88,19 @@ def load_config(args: argparse.Namespace) -> Config:
         cfg.work_dir = f'./work_dirs/{Path(args.config).stem}'
     check_writable(cfg.work_dir, is_folder=True)
     return cfg
+
+
+def import_scope(cfg: Config) -> None:
+    """Import the library that a config builds on, without its notes on extras that are not installed.
+
+    Example:
+        >>> import_scope(Config(dict(default_scope='mmdet')))
+    """
+    scope = cfg.get('default_scope')
+    if scope in ('mmdet', 'mmpretrain') and find_spec(scope):
+        with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter('ignore')
+            importlib.import_module(f'{scope}.utils').register_all_modules(init_default_scope=False)
 
 
 TRAINING = ('train_dataloader', 'train_cfg', 'optim_wrapper')

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope
 from rich.console import Console
 
 pytest.importorskip('mmdet')
 
 from rebnn_mm.cli import fit
 from rebnn_mm.cli.new_config_options import BASES
+from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.errors import RebnnError
 from tests.scripts import ROOT, environment, run_script
 
@@ -77,6 +79,27 @@ def test_an_error_of_a_step_is_one_line_or_a_traceback(flags, tmp_path, monkeypa
     with pytest.raises(RebnnError if flags else SystemExit):
         fit.main()
     assert flags or 'rebnn export: no checkpoint at work_dirs/yolo_roboflow/best.pth' in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('spoilt', [False, True])
+def test_a_detector_designed_for_one_bit_is_packed_in_int8_unless_that_spoils_it(
+    spoilt, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (config,) = fit.write(options(FORMS / 'yolo_roboflow', base=BASES['nano'].format(''), taught=False))
+    cfg, folder = Config.fromfile(config), fit.work_dir_of(config)
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        model = MODELS.build(cfg.model)
+    folder.mkdir(parents=True)
+    torch.save({'state_dict': model.state_dict(), 'meta': {}}, folder / 'best.pth')
+    if spoilt:  # there is nothing to calibrate on
+        config.write_text(f'{config.read_text()}\ntrain_dataloader["dataset"]["ann_file"] = "none.json"\n')
+    fit.pack(config, Path('packed.onnx'))
+    said = capsys.readouterr().out
+    assert '--half --fast --int8 --int8-layers all --reduce-range\n' in said
+    assert ('note: packed without int8, because ' in said) == spoilt
+    assert ('rebnn.int8' in read_onnx(Path('packed.onnx').read_bytes()).metadata) != spoilt
 
 
 def test_the_table_has_a_row_per_class_and_a_column_per_file():

@@ -117,7 +117,7 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path):
 @pytest.mark.parametrize('missing', ['fastapi', 'uvicorn'])
 def test_what_it_needs_is_said(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(SystemExit, match=f"^serve.py: {missing} is not installed. Run: pip install 'rebnn_mm"):
+    with pytest.raises(SystemExit, match=f'^serve.py: {missing} is not installed. Run: pip install fastapi'):
         serve.main(['zoo:blood-cells'])
 
 

@@ -108,6 +108,8 @@ def test_what_is_no_image(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(ImageError, match=r'broken.jpg cannot be read as an image \('):
         read_image(path)
+    with pytest.raises(ImageError, match=r'cannot be read as an image \([^<]*\)$'):
+        read_image(content)
 
 
 def test_a_kind_of_file_that_pillow_does_not_know(tmp_path):

@@ -37,8 +37,9 @@ def test_missing_library(monkeypatch, tmp_path):
     with pytest.raises(native.LibraryError) as caught:
         native.register(onnxruntime.SessionOptions())
     assert str(caught.value) == (
-        f'The kernels for binary layers are not at {tmp_path}/librebnn_ort.so: run `make setup` in a clone, or '
-        'install rebnn_mm again where there is a C++ compiler and without REBNN_SKIP_RUNTIME.'
+        f'The kernels for binary layers are not at {tmp_path}/librebnn_ort.so: in a clone run `make setup`, or '
+        'without PyTorch install the wheel of tools/build_board_wheel.sh; elsewhere install rebnn_mm again where '
+        'there is a C++ compiler and without REBNN_SKIP_RUNTIME.'
     )
 
 

@@ -70,3 +70,9 @@ def test_a_second_run_of_a_process_logs_to_its_own_folder(tmp_path, monkeypatch)
         visualizer = dict(type='Visualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
         lines_of(tmp_path / name, monkeypatch, visualizer=visualizer)
         assert len(list((tmp_path / name).glob('*/vis_data/scalars.json'))) == 1
+
+
+def test_a_student_that_starts_from_its_teacher_says_so(tmp_path, monkeypatch):
+    assert 'start      a random one, but for init_cfg' in lines_of(tmp_path / 'alone', monkeypatch)[0]
+    monkeypatch.setattr(SmallClassifier, 'start_from_teacher', True, raising=False)
+    assert 'start      the teacher' in lines_of(tmp_path / 'taught', monkeypatch)[0]

@@ -1,6 +1,8 @@
 import argparse
 import os
 import resource
+import subprocess
+import sys
 
 import pytest
 
@@ -11,6 +13,19 @@ from rebnn_mm.utils.command_line import (
     load_config,
 )
 from tests.refusal import refusal
+
+IMPORTED = """
+from mmengine.config import Config
+from rebnn_mm.utils.command_line import import_scope
+import_scope(Config(dict(default_scope='mmdet')))
+import mmdet.datasets, mmdet.evaluation
+"""
+
+
+def test_a_library_says_nothing_on_its_extras():
+    pytest.importorskip('mmdet')
+    done = subprocess.run([sys.executable, '-c', IMPORTED], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ('', '')
 
 
 @pytest.fixture

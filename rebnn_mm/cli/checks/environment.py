@@ -349,6 +349,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the versions and the problems; the exit code is 1 if one of them is an error."""
     parser = argparse.ArgumentParser(prog='rebnn-check-env', description='Check the installed packages, and a config.')
     parser.add_argument('config', nargs='?', help='config file to check as well')
+    # `rebnn check` takes it, as every command does; here every error is a line of the list.
+    parser.add_argument('--traceback', action='store_true', help=argparse.SUPPRESS)
     config = parser.parse_args(arguments).config
     env = Environment()
     print(version_table(env), end='\n\n')

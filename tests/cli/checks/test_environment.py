@@ -273,14 +273,19 @@ def test_tested_versions_are_the_pinned_ones():
 
 
 def test_exit_code_tells_errors(capsys, tmp_path):
-    assert main([]) == 0
+    assert main(['--traceback']) == 0  # which every command takes
     assert capsys.readouterr().out.endswith('no problems found\n')
     assert main([str(tmp_path / 'none.py')]) == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    'command', [['rebnn_command.py', 'check'], ['tools/misc/check_env.py'], ['-m', 'rebnn_mm.cli.checks.environment']]
+    'command',
+    [
+        ['rebnn_command.py', 'check', '--traceback'],
+        ['tools/misc/check_env.py'],
+        ['-m', 'rebnn_mm.cli.checks.environment'],
+    ],
 )
 def test_command_in_the_real_environment(command):
     done = subprocess.run(
@@ -290,6 +295,7 @@ def test_command_in_the_real_environment(command):
     rows = {row.split()[0]: row.split()[1:] for row in done.stdout.splitlines() if len(row.split()) == 3}
     assert rows['package'] == ['installed', 'tested']
     assert rows['torch'] == [find_installed_versions()['torch'], TESTED['torch']]
+    assert ('\nkernels ' in done.stdout) == ('check' in command)
 
 
 def test_command_runs_where_nothing_is_installed():
