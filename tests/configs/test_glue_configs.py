@@ -13,7 +13,8 @@ from mmengine.registry import DATA_SAMPLERS, DATASETS, FUNCTIONS, DefaultScope
 
 pytest.importorskip('transformers')
 
-from lab.tools.glue_results import run_config, run_name
+from lab.study.plan import read_chosen
+from lab.tools.glue_results import run_name
 from rebnn_mm.datasets import GLUE_TASKS
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.models.language import TextClassifier, save_pretrained
@@ -58,7 +59,7 @@ def _scope_of_the_configs():
 @cache
 def config(name: str) -> Config:
     encoder, row, task = RUNS[name]
-    return run_config(CONFIGS / f'{row}.py', encoder, task)
+    return read_chosen(f'ENCODER={encoder} TASK={task} {row}.py', CONFIGS)
 
 
 def task_of(name: str) -> str:
@@ -196,4 +197,4 @@ def test_cpu_budget_batches_similar_lengths():
 
 def test_a_task_that_is_not_there_is_named():
     with pytest.raises(FileNotFoundError, match='_base_/glue/bert_base/sst3.py'):
-        run_config(CONFIGS / 'rebnn.py', 'bert_base', 'sst3')
+        read_chosen('ENCODER=bert_base TASK=sst3 rebnn.py', CONFIGS)
