@@ -157,7 +157,7 @@ def make_run(network: str, row: str, task: str, args: argparse.Namespace) -> Run
 def find_wanted_runs(args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
     """Network, row and task of what is asked for, task by task."""
     for task in args.tasks:
-        if (ROOT / 'configs/_base_/glue' / args.network / f'{task}.py').is_file():
+        if (ROOT / 'configs/_base_/datasets/glue' / args.network / f'{task}.py').is_file():
             yield from ((args.network, row, task) for row in args.rows)
         else:
             print(f'{args.network} has no configs of {task}: left out.')

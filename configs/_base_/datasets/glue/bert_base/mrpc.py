@@ -1,6 +1,6 @@
 # Whether two sentences of the news mean the same.
 # BiBERT's recipe: 20 epochs at a rate of 2e-4, 128 tokens, batch 16, the best evaluation by accuracy.
-_base_ = '../runtime.py'
+_base_ = '../../../runtime/glue.py'
 
 num_labels = 2
 epoch_iters = 3668 // 16

@@ -1,6 +1,6 @@
 # Whether a sentence is grammatical.
 # BiBERT's recipe: 50 epochs at a rate of 1e-4, 64 tokens, batch 16, the best evaluation by the Matthews coefficient.
-_base_ = '../runtime.py'
+_base_ = '../../../runtime/glue.py'
 
 num_labels = 2
 epoch_iters = 8551 // 16

@@ -1,6 +1,6 @@
 # Whether two questions mean the same.
 # BiBERT's recipe: 5 epochs at a rate of 1e-4, 128 tokens, batch 16, the best evaluation by accuracy.
-_base_ = '../runtime.py'
+_base_ = '../../../runtime/glue.py'
 
 num_labels = 2
 epoch_iters = 363846 // 16

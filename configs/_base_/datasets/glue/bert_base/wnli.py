@@ -1,6 +1,6 @@
 # The Winograd schemas, in no row of the papers: most models stay at or below the majority class.
 # The recipe of RTE: 20 epochs at a rate of 1e-5, 128 tokens, batch 16, the best evaluation by accuracy.
-_base_ = '../runtime.py'
+_base_ = '../../../runtime/glue.py'
 
 num_labels = 2
 epoch_iters = 635 // 16

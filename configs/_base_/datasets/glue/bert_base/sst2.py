@@ -1,6 +1,6 @@
 # Sentiment of movie reviews.
 # BiBERT's recipe: 10 epochs at a rate of 1e-4, 64 tokens, batch 16, the best evaluation by accuracy.
-_base_ = '../runtime.py'
+_base_ = '../../../runtime/glue.py'
 
 num_labels = 2
 epoch_iters = 67349 // 16

@@ -1,7 +1,7 @@
 # Blood cells, 1-bit, taught by the detector of the same blocks with real layers: its class scores on the student's own
 # regions, its objectness, and the maps of both parts of the backbone. The student also starts from its weights.
 # A row inherits a method besides and hands its layer to the three binary parts: conv_cfg=_base_.binary.
-_base_ = './bccd_binary.py'
+_base_ = './faster_rcnn_r18_bccd_binary.py'
 
 model = dict(
     type='rebnn_mm.TeacherStudentDetector',

@@ -1,6 +1,6 @@
 # Whether a sentence answers a question.
 # BiBERT's recipe: 10 epochs at a rate of 1e-4, 128 tokens, batch 16, the best evaluation by accuracy.
-_base_ = '../runtime.py'
+_base_ = '../../../runtime/glue.py'
 
 num_labels = 2
 epoch_iters = 104743 // 16

@@ -1,5 +1,5 @@
 # Blood cells, 1-bit, from scratch: the same schedule and budget as the real-valued twin it inherits from.
-_base_ = '../bccd/faster_rcnn_r18_bccd.py'
+_base_ = '../../bccd/faster_rcnn_r18_bccd.py'
 
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 # In the 1200 steps of this budget signs move at four times the rate; at that of all other weights most of them stay

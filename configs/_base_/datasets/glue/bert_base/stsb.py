@@ -1,6 +1,6 @@
 # How alike two sentences are, 0 to 5: a regression.
 # BiBERT's recipe: 20 epochs at a rate of 1e-4, 128 tokens, batch 16, the best one by the mean of Pearson and Spearman.
-_base_ = '../runtime.py'
+_base_ = '../../../runtime/glue.py'
 
 num_labels = 1
 epoch_iters = 5749 // 16

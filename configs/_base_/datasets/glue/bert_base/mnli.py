@@ -1,6 +1,6 @@
 # Natural language inference in three classes; texts like those of training (matched) and unlike them (mismatched).
 # BiBERT's recipe: 5 epochs at a rate of 5e-5, 128 tokens, batch 16, the best evaluation by matched accuracy.
-_base_ = '../runtime.py'
+_base_ = '../../../runtime/glue.py'
 
 num_labels = 3
 epoch_iters = 392702 // 16
