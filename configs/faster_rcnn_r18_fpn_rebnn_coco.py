@@ -2,7 +2,7 @@ _base_ = [
     './_base_/models/faster_rcnn_r18_fpn_binary.py',
     './_base_/datasets/coco_detection_1000x600.py',
     './_base_/schedules/rebnn_detection.py',
-    './_base_/binary_runtime.py',
+    './_base_/runtime/binary.py',
     './_base_/methods/rebnn.py',
 ]
 

@@ -2,7 +2,7 @@ _base_ = [
     './_base_/models/resnet18_imagenet_taught.py',
     './_base_/datasets/imagenet_bs128.py',
     './_base_/schedules/imagenet_adam_256e.py',
-    './_base_/imagenet_runtime.py',
+    './_base_/runtime/imagenet.py',
     './_base_/methods/react.py',
 ]
 

@@ -2,7 +2,7 @@ _base_ = [
     './_base_/models/resnet18_imagenet_binary.py',
     './_base_/datasets/imagenet_bs128.py',
     './_base_/schedules/imagenet_sgd_200e.py',
-    './_base_/imagenet_runtime.py',
+    './_base_/runtime/imagenet.py',
     './_base_/methods/rebnn.py',
 ]
 

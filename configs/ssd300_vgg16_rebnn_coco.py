@@ -2,7 +2,7 @@ _base_ = [
     './_base_/models/ssd300_vgg16_binary.py',
     './_base_/datasets/coco_ssd300.py',
     './_base_/schedules/ssd_sgd.py',
-    './_base_/binary_iter_runtime.py',
+    './_base_/runtime/binary_iter.py',
     './_base_/methods/rebnn.py',
 ]
 

@@ -241,9 +241,7 @@ def command_of(installed: Path, *arguments: str, cwd: Path) -> subprocess.Comple
 def test_installed_command_finds_configs_and_zoo_in_an_empty_folder(installed, tmp_path):
     done = command_of(installed, 'zoo', 'blood-cells', '--path', cwd=tmp_path)
     assert done.stdout.strip() == str(installed / 'rebnn_mm' / 'zoo' / 'blood-cells.onnx'), done.stderr
-    done = command_of(
-        installed, 'ops', 'rebnn_mm::cifar10/resnet20_rebnn_cifar10.py', '--format', 'json', cwd=tmp_path
-    )
+    done = command_of(installed, 'ops', 'rebnn_mm::cifar10/resnet20.py', '--format', 'json', cwd=tmp_path)
     assert done.returncode == 0 and 'backbone.layer1.0.conv1' in done.stdout, done.stderr
 
 

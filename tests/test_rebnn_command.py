@@ -80,9 +80,7 @@ def test_command_and_script_stop_with_the_same_sentence(tmp_path):
 
 
 def test_config_by_scope_works_in_any_folder(tmp_path):
-    done = run_script(
-        'rebnn_command.py', 'ops', 'rebnn_mm::cifar10/resnet20_rebnn_cifar10.py', '--format', 'json', cwd=tmp_path
-    )
+    done = run_script('rebnn_command.py', 'ops', 'rebnn_mm::cifar10/resnet20.py', '--format', 'json', cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert '"name": "backbone.layer1.0.conv1"' in done.stdout
 

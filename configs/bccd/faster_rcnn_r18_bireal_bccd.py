@@ -1,4 +1,4 @@
-_base_ = ['../_base_/bccd_binary.py', '../_base_/methods/bireal.py']
+_base_ = ['../_base_/models/faster_rcnn_r18_bccd_binary.py', '../_base_/methods/bireal.py']
 
 # Blood cells with Bi-Real Net, from scratch: block and layers of ../faster_rcnn_r18_bireal_coco.py.
 model = dict(

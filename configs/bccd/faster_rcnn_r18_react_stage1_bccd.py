@@ -1,4 +1,4 @@
-_base_ = ['../_base_/bccd_taught.py', '../_base_/methods/react.py']
+_base_ = ['../_base_/models/faster_rcnn_r18_bccd_taught.py', '../_base_/methods/react.py']
 
 # Stage 1 of two: real weights, binary inputs (W32A1), from the teacher's weights.
 model = dict(

@@ -1,4 +1,4 @@
-_base_ = ['../_base_/bccd_binary.py', '../_base_/methods/rebnn.py']
+_base_ = ['../_base_/models/faster_rcnn_r18_bccd_binary.py', '../_base_/methods/rebnn.py']
 
 # Blood cells with ReBNN, from scratch: block and layers of ../faster_rcnn_r18_rebnn_coco.py.
 model = dict(

@@ -1,4 +1,4 @@
-_base_ = ['../_base_/bccd_taught.py', '../_base_/methods/rebnn.py']
+_base_ = ['../_base_/models/faster_rcnn_r18_bccd_taught.py', '../_base_/methods/rebnn.py']
 
 # Blood cells with ReBNN and a teacher of the same blocks, in one stage.
 model = dict(

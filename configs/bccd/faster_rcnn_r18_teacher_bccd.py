@@ -1,4 +1,4 @@
-_base_ = '../_base_/bccd_binary.py'
+_base_ = '../_base_/models/faster_rcnn_r18_bccd_binary.py'
 
 # Blood cells: the students' own blocks with real weights and real inputs, which teach and start them.
 model = dict(

@@ -1,4 +1,4 @@
-_base_ = ['../_base_/bccd_binary.py', '../_base_/methods/xnor.py']
+_base_ = ['../_base_/models/faster_rcnn_r18_bccd_binary.py', '../_base_/methods/xnor.py']
 
 # Blood cells with XNOR-Net, from scratch: block and layers of ../faster_rcnn_r18_xnor_coco.py.
 model = dict(

@@ -1,6 +1,6 @@
 # BiBERT 1-1-1 (Qin et al. 2022): centred signs with the row's mean magnitude, Bi-Attention, direction matching.
-# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
-_base_ = '../_base_/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
+# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
+_base_ = '../_base_/datasets/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
 
 work_dir = 'work_dirs/{{$ENCODER:bert_base}}_bibert_{{$TASK:sst2}}'
 teacher = 'work_dirs/{{$ENCODER:bert_base}}_{{$TASK:sst2}}/pretrained'

@@ -1,7 +1,7 @@
 # BinaryBERT 1-1-1, second stage (Bai et al. 2021): each ternary layer of the first, binarybert_ternary.py, is split
 # into two binary ones.
-# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
-_base_ = '../_base_/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
+# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
+_base_ = '../_base_/datasets/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
 
 work_dir = 'work_dirs/{{$ENCODER:bert_base}}_binarybert_{{$TASK:sst2}}'
 teacher = 'work_dirs/{{$ENCODER:bert_base}}_{{$TASK:sst2}}/pretrained'

@@ -1,7 +1,7 @@
 # BiT 1-1-1 (Liu et al. 2022): centred signs, elastic binarisation, softmax attention; learns from its W1A2 form,
 # bit_w1a2.py. (The paper's single step learns from the real-valued classifier instead.)
-# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
-_base_ = '../_base_/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
+# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
+_base_ = '../_base_/datasets/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
 
 work_dir = 'work_dirs/{{$ENCODER:bert_base}}_bit_{{$TASK:sst2}}'
 teacher = 'work_dirs/{{$ENCODER:bert_base}}_bit_w1a2_{{$TASK:sst2}}/pretrained'

@@ -1,5 +1,5 @@
 # BiT, first step (Liu et al. 2022): binary weights and 2-bit inputs; the result starts and teaches bit.py.
-# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
+# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
 _base_ = './bit.py'
 
 work_dir = 'work_dirs/{{$ENCODER:bert_base}}_bit_w1a2_{{$TASK:sst2}}'

@@ -1,5 +1,5 @@
 # Q2BERT 2-8-8: Q8BERT (Zafrir et al. 2019) with 2-bit weights, one range per matrix; no distillation. Else as Q-BERT.
-# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
+# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
 _base_ = './qbert.py'
 
 work_dir = 'work_dirs/{{$ENCODER:bert_base}}_q2bert_{{$TASK:sst2}}'

@@ -1,6 +1,6 @@
 # Q-BERT 2-8-8 (Shen et al. 2020): 2-bit weights with a range per group of output neurons; no distillation.
-# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
-_base_ = '../_base_/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
+# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
+_base_ = '../_base_/datasets/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
 
 work_dir = 'work_dirs/{{$ENCODER:bert_base}}_qbert_{{$TASK:sst2}}'
 real = 'work_dirs/{{$ENCODER:bert_base}}_{{$TASK:sst2}}/pretrained'

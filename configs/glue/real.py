@@ -1,6 +1,6 @@
 # The real-valued classifier; what it writes to its pretrained/ starts and teaches the other rows.
-# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
-_base_ = '../_base_/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
+# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
+_base_ = '../_base_/datasets/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
 
 work_dir = 'work_dirs/{{$ENCODER:bert_base}}_{{$TASK:sst2}}'
 model = dict(type='rebnn_mm.TextClassifier', encoder=_base_.pretrained, num_labels=_base_.num_labels)

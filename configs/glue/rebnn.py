@@ -1,5 +1,5 @@
 # ReBNN 1-1-1: BiBERT's set-up with learned scaling factors and the resilient gradient in every linear layer.
-# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
+# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
 _base_ = './bibert.py'
 
 work_dir = 'work_dirs/{{$ENCODER:bert_base}}_rebnn_{{$TASK:sst2}}'

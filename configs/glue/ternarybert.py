@@ -1,6 +1,6 @@
 # TernaryBERT 2-2-2 (Zhang et al. 2020): ternary weights and activations, softmax attention, one stage of distillation.
-# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
-_base_ = '../_base_/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
+# For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
+_base_ = '../_base_/datasets/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
 
 work_dir = 'work_dirs/{{$ENCODER:bert_base}}_ternarybert_{{$TASK:sst2}}'
 teacher = 'work_dirs/{{$ENCODER:bert_base}}_{{$TASK:sst2}}/pretrained'

@@ -1,7 +1,7 @@
 _base_ = [
     '../_base_/datasets/imagenet_bs128.py',
     '../_base_/schedules/imagenet_adam_256e.py',
-    '../_base_/imagenet_runtime.py',
+    '../_base_/runtime/imagenet.py',
     '../_base_/methods/bireal.py',
 ]
 

@@ -1,6 +1,6 @@
 _base_ = [
     '../_base_/datasets/imagenet_bs128_bnext.py',
-    '../_base_/imagenet_runtime.py',
+    '../_base_/runtime/imagenet.py',
     '../_base_/methods/bnext.py',
 ]
 

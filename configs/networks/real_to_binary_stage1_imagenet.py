@@ -1,6 +1,6 @@
 _base_ = [
     '../_base_/datasets/imagenet_bs128.py',
-    '../_base_/imagenet_runtime.py',
+    '../_base_/runtime/imagenet.py',
     '../_base_/methods/bnn.py',  # for the last stage, whose layers are BNN's
 ]
 

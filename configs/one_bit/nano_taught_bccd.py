@@ -1,4 +1,4 @@
-_base_ = ['./nano_bccd.py', '../_base_/one_bit_taught.py']
+_base_ = ['./nano_bccd.py', '../_base_/models/one_bit_taught.py']
 
 # The nano 1-bit detector with a teacher of its own blocks.
 model = dict(

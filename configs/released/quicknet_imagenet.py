@@ -1,7 +1,7 @@
 _base_ = [
     '../_base_/datasets/imagenet_larq_zoo.py',
     '../_base_/schedules/imagenet_adam_256e.py',
-    '../_base_/imagenet_runtime.py',
+    '../_base_/runtime/imagenet.py',
     '../_base_/methods/bnn.py',  # its hook; the layers are the network's own form of it
 ]
 

@@ -1,4 +1,4 @@
-_base_ = ['../_base_/models/resnet18_cifar.py', '../_base_/cifar10_200e.py', '../_base_/methods/adabin.py']
+_base_ = ['../_base_/models/resnet18_cifar.py', '../_base_/schedules/cifar10_200e.py', '../_base_/methods/adabin.py']
 
 # AdaBin's ResNet-18 for CIFAR-10, as released: strided shortcuts, Maxout, BN in front of the classifier.
 model = dict(

@@ -2,7 +2,7 @@ _base_ = [
     '../_base_/models/faster_rcnn_r18_c4_binary.py',
     '../_base_/datasets/voc0712_1000x600.py',
     '../_base_/schedules/detection_12e_adam.py',
-    '../_base_/binary_runtime.py',
+    '../_base_/runtime/binary.py',
     '../_base_/methods/xnor.py',
 ]
 

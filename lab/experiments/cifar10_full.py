@@ -14,7 +14,7 @@ folder = 'configs/cifar10/cpu'
 conv = 'model.backbone.conv_cfg'
 latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
 moving = {f'{latent}.relative': True, f'{latent}.lr_mult': 1}
-rebnn = dict(config=f'{folder}/resnet20_rebnn_cifar10_cpu.py')
+rebnn = dict(config=f'METHOD=rebnn {folder}/resnet20.py')
 borders = {f'{conv}.pad_value': -1}
 optimizer = 'optim_wrapper.optimizer'
 sgd = {
@@ -30,7 +30,7 @@ gently = {**moving_sgd, f'{optimizer}.lr': 0.03}
 runs = [
     dict(name='full_rebnn', label='ReBNN', options=moving, **rebnn),
     dict(name='full_none', label='ReBNN with gamma 0', options={**moving, f'{conv}.gamma': 0}, **rebnn),
-    dict(name='full_real', label='real-valued twin', config=f'{folder}/resnet20_cifar10_cpu.py'),
+    dict(name='full_real', label='real-valued twin', config=f'{folder}/resnet20_real.py'),
     dict(
         name='full_adamw',
         label='ReBNN, AdamW, decay 0.1',
@@ -66,13 +66,13 @@ runs = [
     dict(
         name='full_sgd_react',
         label='ReActNet, SGD, decay 1e-4',
-        config=f'{folder}/resnet20_react_cifar10_cpu.py',
+        config=f'METHOD=react {folder}/resnet20.py',
         options=moving_sgd,
     ),
     dict(
         name='full_sgd_adabin',
         label='AdaBin, SGD, decay 1e-4',
-        config=f'{folder}/resnet20_adabin_cifar10_cpu.py',
+        config=f'METHOD=adabin {folder}/resnet20.py',
         options=moving_sgd,
     ),
     dict(
@@ -86,7 +86,7 @@ runs = [
     dict(
         name='full_sgd_taught',
         label='ReBNN, SGD, decay 1e-4, 40 epochs more with a teacher',
-        config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
+        config=f'METHOD=rebnn {folder}/resnet20_two_stage.py',
         options=gently,
         budget=more,
         hooks=[dict(type='CompileHook', part='teacher.backbone')],
@@ -95,7 +95,7 @@ runs = [
     dict(
         name='full_sgd_taught_more',
         label='ReBNN, SGD, decay 1e-4, 40 and 60 epochs more with a teacher',
-        config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
+        config=f'METHOD=rebnn {folder}/resnet20_two_stage.py',
         options=gently,
         budget=still_more,
         hooks=[dict(type='CompileHook', part='teacher.backbone')],
@@ -114,19 +114,19 @@ runs = [
     dict(
         name='full_real_sgd',
         label='real-valued twin, SGD, decay 5e-4',
-        config=f'{folder}/resnet20_cifar10_cpu.py',
+        config=f'{folder}/resnet20_real.py',
         options=sgd,
     ),
     dict(
         name='full_real_adamw',
         label='real-valued twin, AdamW, decay 0.1',
-        config=f'{folder}/resnet20_cifar10_cpu.py',
+        config=f'{folder}/resnet20_real.py',
         options={f'{optimizer}.type': 'AdamW', f'{optimizer}.weight_decay': 0.1},
     ),
     dict(
         name='full_stage1',
         label='first stage with a teacher, half the epochs',
-        config=f'{folder}/resnet20_react_stage1_cifar10_cpu.py',
+        config=f'{folder}/resnet20_stage1.py',
         options=borders,
         budget=half,
         table=False,
@@ -134,7 +134,7 @@ runs = [
     dict(
         name='full_two_stage',
         label='ReBNN, borders of -1, two stages with a teacher, half the epochs each',
-        config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
+        config=f'METHOD=rebnn {folder}/resnet20_two_stage.py',
         options={**moving, **borders},
         budget=half,
         hooks=[dict(type='CompileHook', part='teacher.backbone')],

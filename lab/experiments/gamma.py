@@ -4,10 +4,10 @@ _base_ = './_base_/cifar10_cpu.py'
 title = 'The choice of gamma, two stages'
 paper = 'ImageNet, ResNet-18'
 folder = 'configs/cifar10/cpu'
-stage2 = dict(config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py', start='stage1')
+stage2 = dict(config=f'METHOD=rebnn {folder}/resnet20_two_stage.py', start='stage1')
 gamma = 'model.backbone.conv_cfg.gamma'
 runs = [
-    dict(name='stage1', label='first stage', config=f'{folder}/resnet20_react_stage1_cifar10_cpu.py', table=False),
+    dict(name='stage1', label='first stage', config=f'{folder}/resnet20_stage1.py', table=False),
     dict(name='gamma_0', label='0', options={gamma: 0}, paper=65.8, **stage2),
     dict(name='gamma_1e-5', label='1e-5', options={gamma: 1e-5}, paper=66.2, **stage2),
     dict(name='gamma_1e-4', label='1e-4', options={gamma: 1e-4}, paper=66.4, **stage2),

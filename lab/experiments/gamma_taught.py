@@ -2,7 +2,7 @@
 _base_ = './_base_/cifar10_cpu.py'
 
 title = 'The choice of gamma, one stage with a teacher'
-taught = dict(config='configs/cifar10/cpu/resnet20_rebnn_two_stage_cifar10_cpu.py')
+taught = dict(config='METHOD=rebnn configs/cifar10/cpu/resnet20_two_stage.py')
 gamma = 'model.backbone.conv_cfg.gamma'
 runs = [
     dict(name='gamma_0', label='0', options={gamma: 0}, **taught),

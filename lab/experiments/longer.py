@@ -4,7 +4,7 @@ _base_ = './_base_/cifar10_cpu.py'
 title = 'Twenty epochs'
 seeds = [0]
 budget = {'train_cfg.max_epochs': 20, 'param_scheduler.end': 20}
-config = 'configs/cifar10/cpu/resnet20_rebnn_cifar10_cpu.py'
+config = 'METHOD=rebnn configs/cifar10/cpu/resnet20.py'
 conv = 'model.backbone.conv_cfg'
 runs = [
     dict(name='long_rebnn', label='as printed', config=config),

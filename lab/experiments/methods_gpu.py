@@ -23,8 +23,8 @@ methods = dict(
 runs = []
 for depth in (20, 18):
     network = f'resnet{depth}'
-    runs.append(dict(name=network, label=f'ResNet-{depth}, real', config=f'configs/cifar10/{network}_cifar10.py'))
+    runs.append(dict(name=network, label=f'ResNet-{depth}, real', config=f'configs/cifar10/{network}_real.py'))
     for method, label in methods.items():
-        config = f'configs/cifar10/{network}_{method}_cifar10.py'
+        config = f'METHOD={method} configs/cifar10/{network}.py'
         runs.append(dict(name=f'{network}_{method}', label=f'ResNet-{depth}, {label}', config=config))
 del methods, depth, network, method, label, config

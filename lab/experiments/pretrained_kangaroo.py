@@ -1,5 +1,5 @@
 # Kangaroos, with backbones that first learnt to tell 50 classes of Tiny-ImageNet apart, each of its own blocks. The
-# checkpoints are made before, with data/classes as configs/_base_/pretrain_classes.py has it:
+# checkpoints are made before, with data/classes as configs/pretrain/resnet18_classes.py has it:
 #     python tools/train.py configs/pretrain/resnet18_teacher_classes.py --amp --cfg-options randomness.seed=1
 #     python tools/train.py configs/pretrain/resnet18_classes.py --amp --cfg-options randomness.seed=1
 # Labels say how long the detectors are trained, as in detectors_kangaroo.py.

@@ -26,8 +26,8 @@ sgd = {
     f'{optimizer}.momentum': 0.9,
     f'{optimizer}.weight_decay': 5e-4,
 }
-rebnn = f'{folder}/resnet20_rebnn_cifar10_cpu.py'
-real = f'{folder}/resnet20_cifar10_cpu.py'
+rebnn = f'METHOD=rebnn {folder}/resnet20.py'
+real = f'{folder}/resnet20_real.py'
 runs = [
     dict(name='recipe_adam', label='ReBNN with gamma 0, Adam', config=rebnn, options=moving),
     dict(name='recipe_adamw', label='AdamW, decay 0.1', config=rebnn, options={**moving, **decay}),
@@ -97,20 +97,20 @@ runs = [
     dict(
         name='recipe_sgd_taught',
         label='SGD, decay 5e-4, with a teacher',
-        config=f'{folder}/resnet20_rebnn_two_stage_cifar10_cpu.py',
+        config=f'METHOD=rebnn {folder}/resnet20_two_stage.py',
         options={**moving, **sgd, f'{latent}.lr_mult': 10},
         hooks=[dict(type='CompileHook', part='teacher.backbone')],
     ),
     dict(
         name='recipe_sgd_react',
         label='ReActNet, SGD, decay 5e-4',
-        config=f'{folder}/resnet20_react_cifar10_cpu.py',
+        config=f'METHOD=react {folder}/resnet20.py',
         options={**signs, **sgd, f'{latent}.lr_mult': 10},
     ),
     dict(
         name='recipe_sgd_adabin',
         label='AdaBin, SGD, decay 5e-4',
-        config=f'{folder}/resnet20_adabin_cifar10_cpu.py',
+        config=f'METHOD=adabin {folder}/resnet20.py',
         options={**signs, **sgd, f'{latent}.lr_mult': 10},
     ),
     # Whether it pays beside the smaller decay, too, with which signs flip half as often.

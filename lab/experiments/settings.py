@@ -6,7 +6,7 @@ _base_ = './_base_/cifar10_cpu.py'
 title = 'What the paper leaves open'
 seeds = [0]
 three = [0, 1, 2]
-config = 'configs/cifar10/cpu/resnet20_rebnn_cifar10_cpu.py'
+config = 'METHOD=rebnn configs/cifar10/cpu/resnet20.py'
 conv = 'model.backbone.conv_cfg'
 decay = 'optim_wrapper.optimizer.weight_decay'
 runs = [

@@ -5,7 +5,7 @@ _base_ = './_base_/cifar10_cpu.py'
 title = 'What the paper leaves open, with a teacher'
 seeds = [0]
 conv = 'model.backbone.conv_cfg'
-taught = dict(config='configs/cifar10/cpu/resnet20_rebnn_two_stage_cifar10_cpu.py')
+taught = dict(config='METHOD=rebnn configs/cifar10/cpu/resnet20_two_stage.py')
 shared = dict(seeds=[0, 1, 2], **taught)
 runs = [
     dict(name='gamma_0', id='gamma_taught.gamma_0', label='gamma 0', options={f'{conv}.gamma': 0}, **shared),

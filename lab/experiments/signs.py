@@ -5,7 +5,7 @@ _base_ = './_base_/cifar10_cpu.py'
 title = 'Signs that move, CIFAR-10'
 seeds = [0]
 three = [0, 1, 2]
-config = 'configs/cifar10/cpu/resnet20_rebnn_cifar10_cpu.py'
+config = 'METHOD=rebnn configs/cifar10/cpu/resnet20.py'
 conv = 'model.backbone.conv_cfg'
 latent = 'optim_wrapper.paramwise_cfg.roles.latent_weight'
 fixed = {f'{latent}.relative': False}

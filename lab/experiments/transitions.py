@@ -23,7 +23,7 @@ adamw = {'model.backbone.conv_cfg.gamma': 0, f'{optimizer}.type': 'AdamW', f'{op
 moving = {**sgd, f'{latent}.relative': True, f'{latent}.lr_mult': 10}
 still_sgd = {**sgd, f'{latent}.relative': False}
 still_adamw = {**adamw, f'{latent}.relative': False}
-rebnn = 'configs/cifar10/cpu/resnet20_rebnn_cifar10_cpu.py'
+rebnn = 'METHOD=rebnn configs/cifar10/cpu/resnet20.py'
 runs = [
     dict(name='transitions_moving', label='rates by magnitude, SGD', config=rebnn, options=moving),
     dict(name='transitions_sgd', label='plain rates, SGD', config=rebnn, options=still_sgd),

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +24,8 @@ class PlannedRun:
         id: of its record and its work dir, ``<list>.<name>.seed<seed>``; two lists that share a run name the same one.
         name: short name.
         label: what tables call it.
-        config: config file, relative to the root of the project.
+        config: config file, relative to the root of the project, behind the variables that it reads, as in a shell:
+            ``METHOD=bnn configs/cifar10/resnet20.py``.
         options: overrides, as ``--cfg-options`` has them.
         budget: overrides that say how long training is and on how much data.
         hooks: hooks added behind those of the config; they come last, so they see what the method's hook has done.
@@ -103,7 +105,7 @@ class PlannedRun:
         Raises:
             ValueError: the config lacks an entry that an override goes into.
         """
-        cfg = Config.fromfile(root / self.config)
+        cfg = read_chosen(self.config, root)
         self._merge(cfg, {**self.options, **self.budget})
         cfg.merge_from_dict({'randomness.seed': self.seed})
         cfg.custom_hooks = [*(cfg.get('custom_hooks') or []), *copy.deepcopy(self.hooks)]
@@ -144,6 +146,28 @@ class PlannedRun:
                     )
         # A copy, because merging takes `_delete_` out of what it merges, and the key must not change.
         cfg.merge_from_dict(copy.deepcopy(overrides))
+
+
+def read_chosen(config: str, root: Path) -> Config:
+    """Read a config with the variables of the environment that stand before it, as in a shell.
+
+    Example:
+        >>> from rebnn_mm.utils.config_file import get_config_dir
+        >>> read_chosen('ENCODER=minilm TASK=rte glue/rebnn.py', get_config_dir()).work_dir
+        'work_dirs/minilm_rebnn_rte'
+    """
+    *given, file = config.split()
+    variables = dict(each.split('=') for each in given)
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        return Config.fromfile(root / file)
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def user_command(experiment: str, run: PlannedRun) -> str:

@@ -80,7 +80,7 @@ ROWS = {
     'bert_without_dropout': Row(
         'the same without dropout', 'configs/glue/rebnn.py', 16, NO_DROPOUT, environment=MINILM_RTE
     ),
-    'compiled': Row('ResNet-20, compiled', 'configs/cifar10/resnet20_rebnn_cifar10.py', 128, options=COMPILED),
+    'compiled': Row('ResNet-20, compiled', 'configs/cifar10/resnet20.py', 128, options=COMPILED),
 }
 """What :func:`print_table` shows."""
 

@@ -50,7 +50,7 @@ COSTS = (
     ('SSD300', 'configs/ssd300_vgg16_rebnn_coco.py', 8, True, ()),
     (
         'ResNet-20, compiled',
-        'configs/cifar10/resnet20_rebnn_cifar10.py',
+        'configs/cifar10/resnet20.py',
         128,
         False,
         ('--image-size', '32', '--compile'),

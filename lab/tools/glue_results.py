@@ -1,12 +1,10 @@
 """Finished GLUE runs as the table that papers print."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mmengine.config import Config
 from mmengine.fileio import load
 from rich.table import Table
 
@@ -54,26 +52,6 @@ def run_name(encoder: str, row: str, task: str) -> str:
         ('bert_base_sst2', 'minilm_rebnn_rte')
     """
     return f'{encoder}_{task}' if row == 'real' else f'{encoder}_{row}_{task}'
-
-
-def run_config(file: Path, encoder: str, task: str) -> Config:
-    """The config of a row with the variables ``ENCODER`` and ``TASK`` set as given.
-
-    Example:
-        >>> from rebnn_mm.utils.config_file import get_config_dir
-        >>> run_config(get_config_dir() / 'glue' / 'rebnn.py', 'minilm', 'rte').work_dir
-        'work_dirs/minilm_rebnn_rte'
-    """
-    before = {name: os.environ.get(name) for name in ('ENCODER', 'TASK')}
-    os.environ.update(ENCODER=encoder, TASK=task)
-    try:
-        return Config.fromfile(file)
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def best_checkpoint(work_dir: Path) -> Path | None:

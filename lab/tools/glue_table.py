@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from mmengine.config import Config
 from rich.console import Console
 
+from lab.study.plan import read_chosen
 from lab.tools.glue_results import (
     COLUMNS,
     ROWS,
@@ -32,7 +33,6 @@ from lab.tools.glue_results import (
     is_trained,
     paper_rows,
     result_table,
-    run_config,
     run_name,
     scores_of,
 )
@@ -144,7 +144,7 @@ def parse_args() -> argparse.Namespace:
 
 def make_run(network: str, row: str, task: str, args: argparse.Namespace) -> Run:
     """Read a config and apply ``--encoder`` and ``--cfg-options``."""
-    cfg = run_config(CONFIGS / f'{row}.py', network, task)
+    cfg = read_chosen(f'ENCODER={network} TASK={task} {row}.py', CONFIGS)
     texts = list(args.option_texts)
     if args.encoder:
         moved = {key: args.encoder for key, name in encoder_names(cfg, SPLITS) if not OWN_RUN.search(name)}
@@ -157,7 +157,7 @@ def make_run(network: str, row: str, task: str, args: argparse.Namespace) -> Run
 def find_wanted_runs(args: argparse.Namespace) -> Iterator[tuple[str, str, str]]:
     """Network, row and task of what is asked for, task by task."""
     for task in args.tasks:
-        if (ROOT / 'configs/_base_/glue' / args.network / f'{task}.py').is_file():
+        if (ROOT / 'configs/_base_/datasets/glue' / args.network / f'{task}.py').is_file():
             yield from ((args.network, row, task) for row in args.rows)
         else:
             print(f'{args.network} has no configs of {task}: left out.')

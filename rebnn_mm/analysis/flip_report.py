@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -119,7 +120,11 @@ def flip_table(rows: Iterable[Row], width: int | None = None) -> str:
     rows = list(rows)
     for row in rows:
         table.add_row(
-            Path(row['config']).stem, row['label'], *_numbers(row), round_percent(row['percent']), _least(row)
+            re.sub(r'\S*/', '', row['config']).removesuffix('.py'),
+            row['label'],
+            *_numbers(row),
+            round_percent(row['percent']),
+            _least(row),
         )
     console = Console(width=width or WIDTH, color_system=None, highlight=False)
     with console.capture() as captured:

@@ -28,7 +28,7 @@ NETWORKS = {
     'resnet18_hardtanh': Network('resnet18_rebnn_imagenet', 'resnet18_imagenet', (224, 224)),
     'faster_rcnn_c4': Network('faster_rcnn_r18_rebnn_coco', 'faster_rcnn_r18_coco', (600, 1000)),
     'ssd300': Network('ssd300_vgg16_rebnn_coco', 'ssd300_vgg16_coco', (300, 300)),
-    'resnet20_cifar': Network('cifar10/cpu/resnet20_rebnn_cifar10_cpu', 'cifar10/cpu/resnet20_cifar10_cpu', (32, 32)),
+    'resnet20_cifar': Network('cifar10/cpu/resnet20', 'cifar10/cpu/resnet20_real', (32, 32)),
 }
 
 NOISE = 0.2

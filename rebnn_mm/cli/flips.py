@@ -34,7 +34,7 @@ from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file
-from rebnn_mm.utils.config_file import check_config_file, read_config
+from rebnn_mm.utils.config_file import check_config_file, name_choices, read_config
 from rebnn_mm.utils.config_mistake import user_errors
 
 SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
@@ -85,7 +85,7 @@ def measure_row(config: str, args: argparse.Namespace, progress: Progress) -> Ro
             measured = measure_flips(cfg, options, lambda done: progress.update(task, completed=done))
     finally:
         progress.remove_task(task)
-    row = result_row(config, cfg, measured, options, args.label, args.enough)
+    row = result_row(name_choices(config), cfg, measured, options, args.label, args.enough)
     row['notes'] += [f'{key}={value}' for key, value in changed.items()]
     return row
 

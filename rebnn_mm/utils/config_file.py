@@ -62,7 +62,7 @@ def read_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
             raise anything.
 
     Example:
-        >>> read_config('configs/cifar10/resnet20_cifar10.py', {'train_cfg.max_epochs': 3}).train_cfg.max_epochs
+        >>> read_config('configs/cifar10/resnet20_real.py', {'train_cfg.max_epochs': 3}).train_cfg.max_epochs
         3
     """
     path = check_config_file(path)
@@ -108,11 +108,13 @@ def check_config_file(path: str | Path) -> Path:
 
 
 def _close(stem: str, files: Iterable[str]) -> list[str]:
-    """The files whose names are close, the closest first."""
+    """The files whose names are close: those with which the name begins, the longest first, then the closest."""
     known: dict[str, list[str]] = {}
     for file in dict.fromkeys(files):
         known.setdefault(Path(file.removeprefix(SCOPE)).stem, []).append(file)
-    return [file for name in difflib.get_close_matches(stem, known, n=3) for file in known[name]]
+    begun = sorted((name for name in known if stem.startswith(f'{name}_')), key=len, reverse=True)
+    names = dict.fromkeys([*begun, *difflib.get_close_matches(stem, known, n=3)])
+    return [file for name in names for file in known[name]]
 
 
 def config_path(text: str | Path) -> Path:
@@ -135,6 +137,27 @@ def _bases(path: Path) -> Iterator[tuple[str, Path]]:
     """The base files of a config as its text has them, and where the environment says that they are."""
     for base in re.findall(r"'(\S+\.py)'", ''.join(BASES.findall(path.read_text()))):
         yield base, path.parent / VARIABLE.sub(lambda match: os.environ.get(match[1], match[2]), base)
+
+
+def _variables(path: Path) -> dict[str, str]:
+    found = dict(VARIABLE.findall(path.read_text()))
+    for _, base in _bases(path):
+        if base.is_file():
+            found |= _variables(base)
+    return found
+
+
+def name_choices(path: str | Path) -> str:
+    """Name a config as in a shell: behind the variables that choose its parts and are not at their default.
+
+    Example:
+        >>> name_choices('configs/cifar10/resnet20.py')
+        'configs/cifar10/resnet20.py'
+    """
+    chosen = [
+        (name, os.environ.get(name, default), default) for name, default in _variables(config_path(path)).items()
+    ]
+    return ' '.join([*(f'{name}={value}' for name, value, default in chosen if value != default), str(path)])
 
 
 def _check_choices(path: Path) -> None:

@@ -109,7 +109,7 @@ def glue_run(work_dir: str) -> tuple[str, str, str] | None:
 
 def _how_to_train(run: str, configs: str) -> str:
     glue = glue_run(run)
-    if glue is not None and Path(configs, '_base_/glue', glue[0], f'{glue[2]}.py').is_file():
+    if glue is not None and Path(configs, '_base_/datasets/glue', glue[0], f'{glue[2]}.py').is_file():
         encoder, row, task = glue
         return f'Train it first: ENCODER={encoder} TASK={task} python tools/train.py {configs}/glue/{row}.py'
     found = sorted(Path(configs).rglob(f'{run}.py'))

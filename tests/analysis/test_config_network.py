@@ -57,7 +57,7 @@ def test_size_of_a_pipeline(cfg, shape):
         ('ssd300_vgg16_rebnn_coco', (300, 300)),
         ('bccd/faster_rcnn_r18_rebnn_bccd', (256, 320)),
         ('resnet34_rebnn_imagenet', (224, 224)),
-        ('cifar10/vgg_small_rebnn_cifar10', (32, 32)),
+        ('cifar10/vgg_small', (32, 32)),
         ('cifar10/own/resnet20_rebnn_100e_cifar10', (32, 32)),  # no pipeline of it says so
     ],
 )

@@ -28,7 +28,7 @@ class SpyOnFlipMeasurement(Hook):
         self.seen.append((rate, runner.max_iters, len(runner.train_dataloader), outputs['loss']))
 
 
-def small_config(name='resnet20_rebnn_cifar10.py', **options):
+def small_config(name='resnet20.py', **options):
     """A config of CIFAR-10 with a quarter of the channels and one rate for all weights."""
     cfg = Config.fromfile(ROOT / 'configs/cifar10' / name)
     cfg.merge_from_dict({'model.backbone.base_channels': 4, 'model.head.in_channels': 16, **options})
@@ -88,7 +88,7 @@ def test_iterations_instead_of_epochs():
 
 
 def test_a_teacher_that_is_not_here_is_a_random_one():
-    found = measure(small_config('resnet20_rebnn_two_stage_cifar10.py'), steps=4)
+    found = measure(small_config('resnet20_two_stage.py'), steps=4)
     assert found.notes[:2] == [
         'random start, because work_dirs/resnet20_react_stage1_cifar10/epoch_200.pth is not here',
         'random teacher, because work_dirs/resnet20_plain.pth is not here',
@@ -119,4 +119,4 @@ def test_a_loss_that_is_no_number_is_one_sentence():
 
 def test_real_layers_only():
     with pytest.raises(NothingToMeasure, match='no binary weight is trained'):
-        measure(small_config('resnet20_cifar10.py'))
+        measure(small_config('resnet20_real.py'))

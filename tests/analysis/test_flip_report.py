@@ -58,6 +58,7 @@ def test_what_is_needed_is_said_below_the_limit():
 def test_the_table_for_the_terminal():
     text = flip_table([row('configs/a.py', 20)])
     assert text.splitlines()[0].startswith('config  label')
+    assert '\nMETHOD=bnn a ' in flip_table([row('METHOD=bnn configs/a.py', 20)])
     assert 'configs/a.py: signs flip 20 %.\n  40 steps of 8 on demo/coco_sample; batch 8 in place of 32\n' in text
 
 

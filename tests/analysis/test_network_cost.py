@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
+from lab.study.plan import read_chosen
 from rebnn_mm.analysis.config_network import build_network, input_shape
 from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.layers.report import layer_rows
@@ -30,17 +31,17 @@ FAMILIES = {
     'voc/ssd300_vgg16_voc': {'W32A32'},
     'pretrain/vgg16_rebnn_imagenet': {'W32A32', 'W1A1'},
     'resnet18_react_stage1_imagenet': {'W32A32', 'W32A1'},
-    'cifar10/resnet20_rebnn_two_stage_cifar10': {'W32A32', 'W1A1'},
-    'cifar10/vgg_small_recu_cifar10': {'W32A32', 'W1A1'},
-    'cifar10/resnet20_rbnn_cifar10': {'W32A32', 'W1A1'},
-    'cifar10/resnet20_fda_cifar10': {'W32A32', 'W1A1'},
+    'cifar10/resnet20_two_stage': {'W32A32', 'W1A1'},
+    'METHOD=recu cifar10/vgg_small': {'W32A32', 'W1A1'},
+    'METHOD=rbnn cifar10/resnet20': {'W32A32', 'W1A1'},
+    'METHOD=fda cifar10/resnet20': {'W32A32', 'W1A1'},
     'cifar10/reference/resnet20_adabin_cifar10': {'W32A32', 'W1A1'},
     'cifar10/own/resnet20_dorefa_w4a32_200e_cifar10': {'W32A32', 'W4A32'},
 }
 
 
 def built(name):
-    cfg = Config.fromfile(CONFIGS / f'{name}.py')
+    cfg = read_chosen(f'{name}.py', CONFIGS)
     return cfg, build_network(cfg)
 
 
@@ -144,7 +145,7 @@ def test_mmengine_counts_the_same_multiplications_at_any_precision(name):
 
 
 def test_mmengine_counts_rbnns_rotations_too():
-    _, model = built('cifar10/resnet20_rbnn_cifar10')
+    _, model = built('METHOD=rbnn cifar10/resnet20')
     operators = FlopAnalyzer(model.eval(), torch.zeros(1, 3, 32, 32))
     operators.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
     found = operators.by_operator()
@@ -161,7 +162,7 @@ def test_an_operator_without_shapes_is_computed():
 
 
 def test_the_model_stays_as_it_was():
-    _, model = built('cifar10/resnet20_rebnn_cifar10')
+    _, model = built('cifar10/resnet20')
     model.train()
     before = {key: value.clone() for key, value in model.state_dict().items()}
     network_cost(model, (32, 32))
@@ -185,7 +186,7 @@ def test_a_grey_image_has_one_channel():
     ],
 )
 def test_bad_input_is_one_sentence(options, message):
-    _, model = built('cifar10/resnet20_rebnn_cifar10')
+    _, model = built('cifar10/resnet20')
     with pytest.raises(ValueError, match=message):
         network_cost(model, **options)
 

@@ -21,8 +21,8 @@ SAMPLE = ROOT / 'demo' / 'coco_sample'
         ('ssd300_vgg16_rebnn_coco.py', 117_266),
         ('voc/faster_rcnn_r18_rebnn_voc.py', 16_551),
         ('resnet18_rebnn_imagenet.py', 1_281_167),
-        ('cifar10/resnet20_rebnn_cifar10.py', 50_000),
-        ('cifar10/cpu/resnet20_rebnn_cifar10_cpu.py', 10_000),
+        ('cifar10/resnet20.py', 50_000),
+        ('cifar10/cpu/resnet20.py', 10_000),
         ('glue/rebnn.py', 67_349),
     ],
 )
@@ -65,7 +65,7 @@ def test_a_detector_with_few_classes_sees_only_those():
 
 @pytest.mark.parametrize(
     ('config', 'size', 'classes'),
-    [('resnet18_rebnn_imagenet.py', (3, 224, 224), 80), ('cifar10/resnet20_rebnn_cifar10.py', (3, 32, 32), 10)],
+    [('resnet18_rebnn_imagenet.py', (3, 224, 224), 80), ('cifar10/resnet20.py', (3, 32, 32), 10)],
 )
 def test_a_classifier_sees_objects_with_their_kind(config, size, classes):
     pytest.importorskip('mmpretrain')

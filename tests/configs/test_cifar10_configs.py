@@ -17,7 +17,7 @@ from mmpretrain.registry import MODELS
 from mmpretrain.structures import DataSample
 from mmpretrain.utils import register_all_modules
 
-from lab.study.plan import read_experiment
+from lab.study.plan import read_chosen, read_experiment
 from rebnn_mm.layers import BinaryConv2d
 
 register_all_modules(init_default_scope=False)
@@ -41,13 +41,14 @@ LAYERS = {
     'ovsw': 'OvSWConv2d',
     'biper': 'BiPerConv2d',
     'siman': 'SiMaNConv2d',
+    'adabin': 'BinaryConv2d',
+    'bnext': 'BNextConv2d',
 }
 """Layer of each method."""
 
 NETWORKS = {'resnet20': 18, 'resnet20_single': 18, 'resnet18': 16, 'vgg_small': 5}
 """Binary convolutions of each network."""
 
-BINARY = {f'{network}_{method}': (network, method) for network in NETWORKS for method in LAYERS}
 REAL = {'resnet20': 19 + 2, 'resnet18': 17 + 3, 'vgg_small': 6}
 """Convolutions of each real-valued twin, those of shortcuts last."""
 
@@ -87,8 +88,8 @@ def _scope_of_mmpretrain():
         yield
 
 
-def load(name: str) -> Config:
-    return Config.fromfile(CONFIGS / 'cifar10' / f'{name}.py')
+def load(name: str, method: str = 'rebnn') -> Config:
+    return read_chosen(f'METHOD={method} {name}.py', CONFIGS / 'cifar10')
 
 
 def narrow(cfg: Config) -> Config:
@@ -133,10 +134,11 @@ def convolutions(model: nn.Module) -> dict[str, nn.Conv2d]:
 
 
 @pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
-@pytest.mark.parametrize('name', BINARY)
-def test_binary_network_learns_and_predicts(name):
-    network, method = BINARY[name]
-    cfg = load(f'{name}_cifar10')
+@pytest.mark.parametrize('method', LAYERS)
+@pytest.mark.parametrize('network', NETWORKS)
+def test_binary_network_learns_and_predicts(network, method):
+    cfg = load(network, method)
+    assert cfg.work_dir == f'work_dirs/{network}_{method}_cifar10'
     assert [hook.type for hook in cfg.custom_hooks] == ['ReBNNHook' if method == 'rebnn' else 'BinaryHook']
     model = built(narrow(cfg))
     binary = {n: m for n, m in convolutions(model).items() if isinstance(m, BinaryConv2d) and m.binary}
@@ -152,7 +154,7 @@ def test_binary_network_learns_and_predicts(name):
 @pytest.mark.parametrize('method', LAYERS)
 def test_signs_of_methods_that_do_not_normalise_get_a_rate_that_moves_them(method):
     """Behind a normalisation the gradient halves where the weight doubles; OvSW and BiPer have rules of their own."""
-    model = built(narrow(load(f'resnet20_{method}_cifar10')))
+    model = built(narrow(load('resnet20', method)))
     layer = next(m for m in convolutions(model).values() if isinstance(m, BinaryConv2d) and m.binary)
     start, direction = torch.randn(layer.weight.shape) * 0.01, torch.randn(layer.weight.shape)
     sizes = []
@@ -163,7 +165,7 @@ def test_signs_of_methods_that_do_not_normalise_get_a_rate_that_moves_them(metho
     plain = sizes[1] < 0.6 * sizes[0] or method in ('ovsw', 'biper')
     rates = dict(relative=False) if plain else dict(relative=True, lr_mult=10)
     for network in NETWORKS:
-        roles = load(f'{network}_{method}_cifar10').optim_wrapper.paramwise_cfg.roles
+        roles = load(network, method).optim_wrapper.paramwise_cfg.roles
         assert roles.latent_weight == (dict(relative=False) if network == 'vgg_small' else rates), network
 
 
@@ -238,24 +240,26 @@ def test_second_stage_of_biper_takes_over_all_of_the_first():
 
 @pytest.mark.parametrize('network', REAL)
 def test_real_valued_twin_has_the_same_structure(network):
-    cfg = load(f'{network}_cifar10')
+    cfg = load(f'{network}_real')
     assert 'custom_hooks' not in cfg
     model = built(narrow(cfg))
     assert {type(m) for m in convolutions(model).values()} == {nn.Conv2d}
     assert len(convolutions(model)) == REAL[network]
-    twin = built(narrow(load(f'{network}_bireal_cifar10')))
+    twin = built(narrow(load(network, 'bireal')))
     shapes = {n: m.weight.shape for n, m in convolutions(model).items()}
     assert shapes == {n: m.weight.shape for n, m in convolutions(twin).items()}
     learn_and_predict(model)
 
 
-@pytest.mark.parametrize('path', ['resnet20_{}_cifar10', 'cpu/resnet20_{}_cifar10_cpu'])
+@pytest.mark.parametrize('path', [*NETWORKS, 'cpu/resnet20'])
 def test_methods_differ_in_the_method_only(path):
     """And in the rate of latent weights, of which there is a test of its own."""
-    base = load(path.format('bireal')).to_dict()
-    for method in [*LAYERS, 'adabin'] if path.startswith('cpu') else LAYERS:
-        other = load(path.format(method)).to_dict()
-        for key in ('binary', 'custom_hooks'):
+    base = load(path, 'bireal').to_dict()
+    for method in LAYERS:
+        other = load(path, method).to_dict()
+        assert base['work_dir'].replace('bireal', method) == other['work_dir']
+        other.pop('normalizes', None)
+        for key in ('binary', 'custom_hooks', 'work_dir'):
             other[key] = base[key]
         other['optim_wrapper']['paramwise_cfg'] = base['optim_wrapper']['paramwise_cfg']
         other['model']['backbone']['conv_cfg'] = base['model']['backbone']['conv_cfg']
@@ -263,13 +267,13 @@ def test_methods_differ_in_the_method_only(path):
 
 
 def test_cpu_budget_is_a_part_of_the_data_and_few_epochs():
-    cfg = load('cpu/resnet20_rebnn_cifar10_cpu')
+    cfg = load('cpu/resnet20')
     assert (cfg.train_dataloader.dataset.indices, cfg.val_dataloader.dataset.indices) == (10000, 2000)
     assert cfg.train_cfg.max_epochs == cfg.param_scheduler.end <= 12
     assert cfg.train_cfg.max_epochs % cfg.train_cfg.val_interval == 0
     assert cfg.train_cfg.max_epochs % cfg.default_hooks.checkpoint.interval == 0
     assert cfg.test_dataloader == cfg.val_dataloader
-    full = load('resnet20_rebnn_cifar10')
+    full = load('resnet20')
     assert 'indices' not in full.train_dataloader.dataset and 'indices' not in full.test_dataloader.dataset
     assert cfg.model == full.model
     assert (full.train_cfg.max_epochs, full.param_scheduler[-1].end) == (200, 200)
@@ -281,7 +285,7 @@ def test_pipeline_crops_inside_four_pixels_of_border_and_keeps_rgb(tmp_path):
     planes[:, 0] = 200
     for number in range(1, 6):
         (tmp_path / f'data_batch_{number}').write_bytes(pickle.dumps(dict(data=planes.reshape(5, -1), labels=[4] * 5)))
-    cfg = load('resnet20_cifar10')
+    cfg = load('resnet20_real')
     options = {**cfg.train_dataloader.dataset, 'data_root': '', 'data_prefix': dict(root=str(tmp_path))}
     dataset = DATASETS.build(options)
     assert len(dataset) == 25
@@ -298,21 +302,15 @@ def test_pipeline_crops_inside_four_pixels_of_border_and_keeps_rgb(tmp_path):
 def test_no_config_is_forgotten():
     """Those of two-stage training have a test file of their own."""
     folder = CONFIGS / 'cifar10'
-    named = {f'{name}_cifar10' for name in [*BINARY, *REAL]} | {f'own/{name}_cifar10' for name in OWN}
-    named -= {name for name in named if 'stage' in name}
+    named = {*NETWORKS, *(f'{network}_real' for network in REAL), 'cpu/resnet20', 'cpu/resnet20_real'}
+    named |= {f'own/{name}_cifar10' for name in OWN}
     named |= {f'reference/{name}_cifar10' for name in ('resnet20_plain', 'resnet20_adabin')}
-    named |= {
-        f'cpu/{name}_cifar10_cpu' for name in ['resnet20', *(f'resnet20_{method}' for method in [*LAYERS, 'adabin'])]
-    }
-    found = {str(path.relative_to(folder).with_suffix('')) for path in folder.rglob('*.py')}
-    assert {name for name in found - named if 'stage' not in name} == set()
-    assert named - found == set()
+    named |= {f'{place}resnet20_{stage}' for place in ('', 'cpu/') for stage in ('stage1', 'two_stage')}
+    assert {str(path.relative_to(folder).with_suffix('')) for path in folder.rglob('*.py')} == named
+    assert {path.stem for path in (CONFIGS / '_base_/methods').glob('*.py')} == LAYERS.keys()
 
 
-@pytest.mark.parametrize(
-    'name',
-    ['reference/resnet20_plain_cifar10', 'reference/resnet20_adabin_cifar10', 'cpu/resnet20_adabin_cifar10_cpu'],
-)
+@pytest.mark.parametrize('name', ['reference/resnet20_plain_cifar10', 'reference/resnet20_adabin_cifar10'])
 def test_reference_network_learns_and_predicts(name):
     model = built(load(name))
     binary = [type(m) is not nn.Conv2d for m in convolutions(model).values() if m.kernel_size != (1, 1)]

@@ -13,7 +13,8 @@ from mmengine.registry import DATA_SAMPLERS, DATASETS, FUNCTIONS, DefaultScope
 
 pytest.importorskip('transformers')
 
-from lab.tools.glue_results import run_config, run_name
+from lab.study.plan import read_chosen
+from lab.tools.glue_results import run_name
 from rebnn_mm.datasets import GLUE_TASKS
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.models.language import TextClassifier, save_pretrained
@@ -26,7 +27,7 @@ CONFIGS = Path(__file__).parents[2] / 'configs/glue'
 ROWS = sorted(path.stem for path in CONFIGS.glob('*.py'))
 RUNS = {
     run_name(folder.parent.name, row, folder.stem): (folder.parent.name, row, folder.stem)
-    for folder in sorted(CONFIGS.parent.glob('_base_/glue/*/*.py'))
+    for folder in sorted(CONFIGS.parent.glob('_base_/datasets/glue/*/*.py'))
     for row in ROWS
 }
 TWINS = {
@@ -58,7 +59,7 @@ def _scope_of_the_configs():
 @cache
 def config(name: str) -> Config:
     encoder, row, task = RUNS[name]
-    return run_config(CONFIGS / f'{row}.py', encoder, task)
+    return read_chosen(f'ENCODER={encoder} TASK={task} {row}.py', CONFIGS)
 
 
 def task_of(name: str) -> str:
@@ -132,7 +133,7 @@ def test_learns_from_a_step_and_is_scored(name, files):
 
 @pytest.mark.parametrize('task', RECIPES)
 def test_recipe_is_biberts(task):
-    cfg = Config.fromfile(CONFIGS.parent / f'_base_/glue/bert_base/{task}.py')
+    cfg = Config.fromfile(CONFIGS.parent / f'_base_/datasets/glue/bert_base/{task}.py')
     rate, epochs, tokens, interval, seed = RECIPES[task]
     assert cfg.optim_wrapper.optimizer == dict(type='BertAdam', lr=rate, weight_decay=0.01, clip_norm=1.0)
     assert cfg.train_dataloader.batch_size == 16
@@ -195,5 +196,5 @@ def test_cpu_budget_batches_similar_lengths():
 
 
 def test_a_task_that_is_not_there_is_named():
-    with pytest.raises(FileNotFoundError, match='_base_/glue/bert_base/sst3.py'):
-        run_config(CONFIGS / 'rebnn.py', 'bert_base', 'sst3')
+    with pytest.raises(FileNotFoundError, match='_base_/datasets/glue/bert_base/sst3.py'):
+        read_chosen('ENCODER=bert_base TASK=sst3 rebnn.py', CONFIGS)

@@ -17,14 +17,15 @@ pytest.importorskip('mmpretrain')
 from mmpretrain.registry import MODELS
 from mmpretrain.utils import register_all_modules
 
+from lab.study.plan import read_chosen
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.models.losses import distribution_loss
 
 register_all_modules(init_default_scope=False)
 
 ROOT = Path(__file__).parents[2]
-STAGE1 = 'resnet20_react_stage1_cifar10'
-STAGE2 = ['resnet20_react_two_stage_cifar10', 'resnet20_rebnn_two_stage_cifar10']
+STAGE1 = 'resnet20_stage1'
+METHODS = ['react', 'rebnn']
 
 
 @pytest.fixture(autouse=True)
@@ -47,14 +48,16 @@ def folder(tmp_path_factory):
         (archive / name).write_bytes(pickle.dumps(dict(data=data[part], labels=list(range(4)))))
     torch.manual_seed(3)
     with DefaultScope.overwrite_default_scope('mmpretrain'):
-        teacher = MODELS.build(config(STAGE1).model.teacher)
+        teacher = MODELS.build(config(None).model.teacher)
         teacher.init_weights()
     torch.save(teacher.state_dict(), folder / 'teacher.pth')
     return folder
 
 
-def config(name: str) -> Config:
-    return Config.fromfile(ROOT / 'configs' / 'cifar10' / 'cpu' / f'{name}_cpu.py')
+def config(method: str | None, folder: str = 'cifar10/cpu') -> Config:
+    """The second stage of a method, or the first stage."""
+    name = 'resnet20_two_stage' if method else 'resnet20_stage1'
+    return read_chosen(f'METHOD={method} {name}.py', ROOT / 'configs' / folder)
 
 
 class Watch(Hook):
@@ -81,8 +84,8 @@ class Watch(Hook):
         self.loss = self.loss or outputs['teacher_loss'].item()
 
 
-def run(name: str, folder: Path, load_from: str | None = None) -> tuple[Runner, Watch]:
-    cfg = config(name)
+def run(method: str | None, folder: Path, load_from: str | None = None) -> tuple[Runner, Watch]:
+    cfg, name = config(method), method or STAGE1
     cfg.work_dir = str(folder / name)
     cfg.experiment_name = f'{folder.name}_{name}'
     cfg.load_from = load_from
@@ -105,11 +108,11 @@ def run(name: str, folder: Path, load_from: str | None = None) -> tuple[Runner, 
 @pytest.fixture(scope='module')
 def stage1(folder):
     with DefaultScope.overwrite_default_scope('mmpretrain'):
-        runner, watch = run(STAGE1, folder)
+        runner, watch = run(None, folder)
     return runner, watch, folder / STAGE1 / 'epoch_2.pth'
 
 
-@pytest.fixture(scope='module', params=STAGE2)
+@pytest.fixture(scope='module', params=METHODS)
 def stage2(request, stage1, folder):
     with DefaultScope.overwrite_default_scope('mmpretrain'):
         runner, watch = run(request.param, folder, load_from=str(stage1[2]))
@@ -132,7 +135,7 @@ def test_first_stage_has_real_weights_and_learns_from_the_teacher(stage1):
 
 
 def test_second_stage_starts_where_the_first_one_ended(stage1, stage2):
-    name, runner, watch = stage2
+    method, runner, watch = stage2
     layers = binary_layers(runner.model)
     assert {(m.weight_bits, m.activation_bits) for m in layers.values()} == {(1, 1)}
 
@@ -140,7 +143,7 @@ def test_second_stage_starts_where_the_first_one_ended(stage1, stage2):
     assert all(torch.equal(watch.start[key], value) for key, value in state.items())
     new = watch.start.keys() - state.keys()
     assert {key.split('.')[-2] for key in new} <= {'weight_quantizer'}
-    if 'rebnn' in name:
+    if method == 'rebnn':
         assert len(new) == 2 * len(layers)
         for layer in layers:
             mean = state[f'{layer}.weight'].abs().mean(dim=(1, 2, 3))
@@ -153,26 +156,26 @@ def test_second_stage_starts_where_the_first_one_ended(stage1, stage2):
 
 def test_result_is_an_ordinary_classifier(stage2, folder):
     """Its checkpoint fills the plain config completely and predicts the same there."""
-    name, runner, _ = stage2
-    cfg = config(name).model
+    method, runner, _ = stage2
+    cfg = config(method).model
     for key in ('teacher', 'teacher_checkpoint', 'teacher_loss'):
         cfg.pop(key)
     plain = MODELS.build({**cfg, 'type': 'ImageClassifier'})
-    saved = torch.load(folder / name / 'epoch_2.pth', weights_only=False)['state_dict']
+    saved = torch.load(folder / method / 'epoch_2.pth', weights_only=False)['state_dict']
     plain.load_state_dict(saved)
     images = torch.randn(2, 3, 32, 32)
     with torch.no_grad():
         assert torch.equal(plain.eval()(images), runner.model.eval()(images))
 
 
-@pytest.mark.parametrize('name', [STAGE1, *STAGE2])
-def test_whole_schedule_differs_from_the_short_one_in_data_and_length_only(name):
-    long, short = Config.fromfile(ROOT / 'configs' / 'cifar10' / f'{name}.py'), config(name)
+@pytest.mark.parametrize('method', [None, *METHODS])
+def test_whole_schedule_differs_from_the_short_one_in_data_and_length_only(method):
+    long, short = config(method, 'cifar10'), config(method)
     assert long.model == short.model
     assert long.custom_hooks == short.custom_hooks
     assert long.train_cfg.max_epochs == long.param_scheduler[0].end == 200
     optimizer = long.optim_wrapper.optimizer
     assert (optimizer.type, optimizer.lr, optimizer.weight_decay) == ('Adam', 1e-3, 0)
-    if name != STAGE1:
-        assert long.load_from == f'work_dirs/{STAGE1}/epoch_200.pth'
-        assert short.load_from == f'work_dirs/{STAGE1}_cpu/epoch_{short.train_cfg.max_epochs}.pth'
+    if method:
+        assert long.load_from == f'{config(None, "cifar10").work_dir}/epoch_200.pth'
+        assert short.load_from == f'{config(None).work_dir}/epoch_{short.train_cfg.max_epochs}.pth'

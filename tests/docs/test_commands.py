@@ -260,7 +260,7 @@ def test_commands_run(todo, tmp_path):
         ('rebnn exprot mine.py', 'there is no rebnn exprot'),
         ('python tools/nothing.py', 'there is no tools/nothing.py'),
         ('rebnn ops rebnn_mm::nothing.py', 'there is no rebnn_mm::nothing.py'),
-        ('rebnn train configs/cifar10/cpu/*20_rebnn*.py', None),
+        ('rebnn train configs/cifar10/cpu/*20_two*.py', None),
         ('rebnn train configs/faster_rcnn_r18_rebnn_coco.py --cfg-options modle.x=1', "the config has no 'modle'"),
         ('.venv/bin/python -m lab.study.report --no-such-flag', 'unrecognized arguments'),
         ('make coffee', 'the Makefile has no coffee'),

@@ -20,7 +20,7 @@ def test_a_classifier_of_imagenet():
 
 
 def test_a_classifier_of_cifar_whose_images_come_as_rgb():
-    steps = preprocessing(Config.fromfile('configs/cifar10/resnet20_rebnn_cifar10.py')).steps
+    steps = preprocessing(Config.fromfile('configs/cifar10/resnet20.py')).steps
     assert steps == {'resize': {'mode': 'exact', 'size': [32, 32]}, 'channels': 'rgb', **NORM}
 
 

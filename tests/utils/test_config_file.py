@@ -5,7 +5,7 @@ import pytest
 from mmengine.config import Config
 
 from rebnn_mm.utils import config_file
-from rebnn_mm.utils.config_file import check_config_file, check_keys, read_config
+from rebnn_mm.utils.config_file import check_config_file, check_keys, name_choices, read_config
 from tests.refusal import refusal
 
 
@@ -45,6 +45,13 @@ def test_a_wrong_folder_or_no_folder_falls_back_to_configs(tmp_path, monkeypatch
         assert 'Did you mean configs/deep/faster_rcnn_r18_coco.py?' in refusal(check_config_file, wrong)
 
 
+def test_a_network_is_suggested_where_a_method_was_in_the_name():
+    for name in ('resnet20_single_xnor_cifar10', 'resnet18_cifar10'):
+        network = name.removesuffix('_cifar10').removesuffix('_xnor')
+        said = refusal(check_config_file, f'rebnn_mm::cifar10/{name}.py')
+        assert f' Did you mean rebnn_mm::cifar10/{network}.py' in said
+
+
 def test_nothing_close_says_only_that_it_is_missing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert refusal(check_config_file, 'zzz.py') == 'no config file at zzz.py.'
@@ -64,6 +71,15 @@ def test_a_base_that_variables_choose_is_named_with_what_there_is(tmp_path, monk
     assert refusal(check_config_file, tmp_path / 'row.py').endswith('large holds nothing.')
     (tmp_path / 'other.py').write_text("_base_ = ['./row.py', 'mmdet::ssd/ssd300.py']\nsource = 'other.py'\n")
     assert refusal(check_config_file, tmp_path / 'other.py') == refusal(check_config_file, tmp_path / 'row.py')
+
+
+def test_a_config_is_named_with_what_variables_choose(tmp_path, monkeypatch):
+    (tmp_path / 'rte.py').touch()
+    (tmp_path / 'row.py').write_text("_base_ = './{{$TASK:rte}}.py'\n")
+    (tmp_path / 'mine.py').write_text("_base_ = './row.py'\nwork_dir = '{{$ENCODER:small}}'\n")
+    for name, value in dict(ENCODER='small', TASK='sst2').items():
+        monkeypatch.setenv(name, value)
+    assert name_choices(tmp_path / 'mine.py') == f'TASK=sst2 {tmp_path}/mine.py'
 
 
 def test_clone_uses_the_configs_beside_the_package():

@@ -12,7 +12,7 @@ from tests.refusal import refusal
 FLAT, FOLDER = 'faster_rcnn_r18_rebnn_coco.py', 'bccd/faster_rcnn_r18_rebnn_bccd.py'
 
 
-@pytest.mark.parametrize('name', [FLAT, FOLDER, 'cifar10/resnet20_rebnn_cifar10.py'])
+@pytest.mark.parametrize('name', [FLAT, FOLDER, 'cifar10/resnet20.py'])
 def test_base_by_scope_is_the_base_by_path(name, tmp_path):
     mine = tmp_path / 'mine.py'
     texts = []

@@ -2,3 +2,4 @@
 # stage has the sine itself as weight: weight=dict(type='BiPerSine').
 binary = dict(type='BiPerConv2d')
 custom_hooks = [dict(type='BinaryHook')]
+normalizes = True

@@ -5,3 +5,4 @@ binary = dict(
     activation=dict(type='DoReFaActivation', bits=4),
 )
 custom_hooks = [dict(type='BinaryHook')]
+normalizes = True

@@ -2,3 +2,4 @@
 # over training.
 binary = dict(type='IRNetConv2d')
 custom_hooks = [dict(type='BinaryHook')]
+normalizes = True

@@ -2,3 +2,4 @@
 # between percentiles after each step. The method's own recipes have no weight decay on latent weights.
 binary = dict(type='SiMaNConv2d')
 custom_hooks = [dict(type='BinaryHook')]
+normalizes = True

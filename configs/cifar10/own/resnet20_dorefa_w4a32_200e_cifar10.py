@@ -1,6 +1,6 @@
 _base_ = [
     '../../_base_/models/resnet20_cifar.py',
-    '../../_base_/cifar10_200e.py',
+    '../../_base_/schedules/cifar10_200e.py',
     '../../_base_/methods/dorefa_w4a4.py',
 ]
 

@@ -1,4 +1,8 @@
-_base_ = ['../../_base_/models/resnet20_cifar.py', '../../_base_/cifar10_200e.py', '../../_base_/methods/irnet.py']
+_base_ = [
+    '../../_base_/models/resnet20_cifar.py',
+    '../../_base_/schedules/cifar10_200e.py',
+    '../../_base_/methods/irnet.py',
+]
 
 # IR-Net's ResNet-20 with one shortcut per convolution: 86.5 % (IR-Net's number). Its shortcuts have no parameters.
 model = dict(backbone=dict(block='hardtanh', stem_act=dict(type='Clamp'), conv_cfg=_base_.binary))

@@ -1,4 +1,8 @@
-_base_ = ['../../_base_/models/resnet20_cifar.py', '../../_base_/cifar10_recu_600e.py', '../../_base_/methods/recu.py']
+_base_ = [
+    '../../_base_/models/resnet20_cifar.py',
+    '../../_base_/schedules/cifar10_recu_600e.py',
+    '../../_base_/methods/recu.py',
+]
 
 # ReCU's ResNet-20 with one shortcut per convolution: 87.4 % (ReCU's number). Its shortcuts have no parameters.
 model = dict(backbone=dict(block='hardtanh', stem_act=dict(type='Clamp'), conv_cfg=_base_.binary))

@@ -1,6 +1,6 @@
 _base_ = [
     '../../_base_/models/resnet20_cifar.py',
-    '../../_base_/cifar10_rbnn_1000e.py',
+    '../../_base_/schedules/cifar10_rbnn_1000e.py',
     '../../_base_/methods/reste.py',
 ]
 

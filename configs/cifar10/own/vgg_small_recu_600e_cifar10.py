@@ -1,6 +1,6 @@
 _base_ = [
     '../../_base_/models/vgg_small_cifar.py',
-    '../../_base_/cifar10_recu_600e.py',
+    '../../_base_/schedules/cifar10_recu_600e.py',
     '../../_base_/methods/recu.py',
 ]
 

@@ -3,11 +3,15 @@
 import copy
 import dataclasses
 import json
+import os
+from pathlib import Path
 
 import pytest
 
 from lab.study.plan import HOOKS_MODULE, read_experiment
 from tests.lab.runs import planned
+
+ROOT = Path(__file__).parents[3]
 
 LIST = """
 title = 'Two of them'
@@ -48,6 +52,13 @@ def test_runs_have_what_is_common_and_their_own(write):
     assert run.options == {'a.b': 1, 'a.c': 3} and run.budget == {'train_cfg.max_epochs': 2}
     assert run.hooks == [{'type': 'Recorder'}, {'type': 'Own'}] and run.seed == 1 and run.test == {'test.indices': 3}
     assert run.start == first.runs[1]
+
+
+def test_variables_before_a_config_choose_its_method(monkeypatch):
+    monkeypatch.setenv('METHOD', 'recu')
+    run = planned(config='METHOD=bnn configs/cifar10/cpu/resnet20.py')
+    assert run.build_config(ROOT).binary.type == 'BNNConv2d'
+    assert os.environ['METHOD'] == 'recu'
 
 
 def test_a_run_can_have_seeds_of_its_own(write):

@@ -137,7 +137,7 @@ def classifier(tmp_path_factory):
     for name in ('data_batch_1', 'data_batch_2', 'data_batch_3', 'data_batch_4', 'data_batch_5', 'test_batch'):
         (folder / name).write_bytes(pickle.dumps(dict(data=small, labels=[index % 10 for index in range(32)])))
 
-    cfg = Config.fromfile(ROOT / 'configs/cifar10/cpu/resnet20_rebnn_cifar10_cpu.py')
+    cfg = Config.fromfile(ROOT / 'configs/cifar10/cpu/resnet20.py')
     options = {'train_cfg.max_epochs': 2, 'train_cfg.val_interval': 1, 'default_hooks.logger.interval': 1}
     options['default_hooks.checkpoint.interval'] = 1
     for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):

@@ -9,7 +9,7 @@ pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
 TOOL = 'rebnn flips'
-CIFAR10 = 'configs/cifar10/resnet20_rebnn_cifar10.py'
+CIFAR10 = 'configs/cifar10/resnet20.py'
 ROOT = Path(__file__).parents[3]
 SMALL = ('--cfg-options', 'model.backbone.base_channels=4', 'model.head.in_channels=16')
 
@@ -36,9 +36,9 @@ def project(monkeypatch, capfd):
 def test_a_table_a_page_and_a_file_of_several_calls(project, tmp_path):
     kept, page = tmp_path / 'flips.json', tmp_path / 'new' / 'flips.md'
     few = '--steps', 8, '--batch-size', 4, '--data', 'sample', '--json', kept, '--markdown', page
-    code, out, err = project(CIFAR10, 'configs/cifar10/resnet20_cifar10.py', *few, '--label', 'as shipped', *SMALL)
+    code, out, err = project(CIFAR10, 'configs/cifar10/resnet20_real.py', *few, '--label', 'as shipped', *SMALL)
     assert code == 0, err
-    assert 'configs/cifar10/resnet20_cifar10.py: no binary weight is trained.' in err
+    assert 'configs/cifar10/resnet20_real.py: no binary weight is trained.' in err
     assert f'{CIFAR10}: signs flip ' in out and ' over the whole schedule (least backbone.layer' in out
     assert f'{page}: 1 rows' in out
 
@@ -89,9 +89,9 @@ def test_ctrl_c_keeps_what_is_finished(project, monkeypatch, tmp_path):
 
     monkeypatch.setattr(project.module, 'measure_row', row)
     kept = tmp_path / 'flips.json'
-    code, out, err = project(CIFAR10, 'configs/cifar10/resnet18_rebnn_cifar10.py', CIFAR10, '--json', kept)
+    code, out, err = project(CIFAR10, 'configs/cifar10/resnet18.py', CIFAR10, '--json', kept)
     assert code == 130 and 'Traceback' not in err
-    assert err.strip() == 'stopped in configs/cifar10/resnet18_rebnn_cifar10.py; what was finished before is kept.'
+    assert err.strip() == 'stopped in configs/cifar10/resnet18.py; what was finished before is kept.'
     assert len(json.loads(kept.read_text())) == 1 and f'{CIFAR10}: few.' in out
 
 
@@ -104,7 +104,7 @@ def test_ctrl_c_keeps_what_is_finished(project, monkeypatch, tmp_path):
         ([CIFAR10, '--cfg-options', 'modle.x=1'], "the config has no 'modle'. Did you mean 'model'"),
         ([CIFAR10, '--cfg-options', 'model.type=ImgeClassifier'], "type='ImgeClassifier' is not registered"),
         ([CIFAR10, '--steps', 4, '--from', 'nowhere.pth'], 'no checkpoint can be read from nowhere.pth'),
-        (['configs/cifar10/resnet20_cifar10.py', '--steps', 4, '--data', 'sample'], 'no binary weight is trained'),
+        (['configs/cifar10/resnet20_real.py', '--steps', 4, '--data', 'sample'], 'no binary weight is trained'),
     ],
 )
 def test_errors_are_one_sentence(args, message, project):

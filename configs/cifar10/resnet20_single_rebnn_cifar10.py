@@ -1,7 +1,0 @@
-_base_ = [
-    '../_base_/models/resnet20_single_cifar.py',
-    '../_base_/cifar10_moving_200e.py',
-    '../_base_/methods/rebnn.py',
-]
-
-model = dict(backbone=dict(conv_cfg=_base_.binary))

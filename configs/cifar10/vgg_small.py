@@ -1,0 +1,9 @@
+# For a method (METHOD=xnor): configs/_base_/methods.
+_base_ = [
+    '../_base_/models/vgg_small_cifar.py',
+    '../_base_/schedules/cifar10_200e.py',
+    '../_base_/methods/{{$METHOD:rebnn}}.py',
+]
+
+work_dir = 'work_dirs/vgg_small_{{$METHOD:rebnn}}_cifar10'
+model = dict(backbone=dict(conv_cfg=_base_.binary))
