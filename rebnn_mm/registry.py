@@ -129,10 +129,10 @@ def find_class(kind: object, base: type[_C], problem: str) -> type[_C]:
 
     Example:
         >>> from rebnn_mm.layers import BinaryLayer
-        >>> find_class('ReBNNLinaer', BinaryLayer, "type='ReBNNLinaer' is no binary layer.")
+        >>> find_class('ReBNNLinaer', BinaryLayer, "type='ReBNNLinaer' is not a binary layer.")
         Traceback (most recent call last):
             ...
-        rebnn_mm.errors.RebnnError: type='ReBNNLinaer' is no binary layer. Did you mean 'ReBNNLinear'? Registered: ...
+        rebnn_mm.errors.RebnnError: type='ReBNNLinaer' is not a binary layer. Did you mean 'ReBNNLinear'? ...
     """
     # The default scope may be that of another library, which finds our names but does not list them.
     with ROOT_MODELS.switch_scope_and_registry(None) as registry:

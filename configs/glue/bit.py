@@ -1,5 +1,5 @@
 # BiT 1-1-1 (Liu et al. 2022): centred signs, elastic binarisation, softmax attention; learns from its W1A2 form,
-# bit_w1a2.py. (The paper's single step learns from the real-valued classifier instead.)
+# bit_w1a2.py. (The paper's single step learns from the full-precision classifier instead.)
 # For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/glue.
 _base_ = '../_base_/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'
 
@@ -18,7 +18,7 @@ model = dict(
             type='BinaryLinear', weight=dict(type='BiTWeight', per='tensor'), activation=dict(shift='zero', **signed)
         ),
         word_embedding=dict(type='BinaryEmbedding', weight=dict(type='BiTWeight', per='channel')),
-        # BERT's name of the layer behind the ReLU.
+        # BERT's name of the layer after the ReLU.
         overrides={'layer.*.output.dense': dict(activation=dict(shift='zero', **unsigned))},
     ),
     attention=dict(type='SoftmaxAttention', projections=signed, weights=unsigned),

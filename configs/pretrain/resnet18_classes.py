@@ -1,4 +1,4 @@
 _base_ = '../_base_/pretrain_classes.py'
 
-# mmdet's ResNet-18: the start of a real-valued twin.
+# mmdet's ResNet-18: the start of a full-precision counterpart.
 model = dict(backbone=dict(type='ResNet', depth=18, out_indices=(3,)))

@@ -127,7 +127,7 @@ class NetworkCost:
 
     Attributes:
         layers: every layer that holds values, multiplies, or was called and has no parts.
-        shape: height and width of the input; empty where the input is no image.
+        shape: height and width of the input; empty where the input is not an image.
         rois: regions of an image that the second stage of a detector looks at; None without one.
 
     Example:

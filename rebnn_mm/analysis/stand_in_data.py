@@ -24,7 +24,7 @@ ANNOTATIONS, IMAGES = 'annotations/instances_train2017.json', 'train2017'
 """Folder of the sample's training images."""
 
 SMALLEST = 16
-"""An object that is narrower or lower, in pixels, is no image for a classifier."""
+"""An object that is narrower or lower, in pixels, is not an image for a classifier."""
 
 TEXTS, WORDS = 2048, (8, 60)
 """How many made-up texts, and their shortest and longest length."""

@@ -48,7 +48,7 @@ MONITOR = 'coco/bbox_mAP'
 """The score of the validation by which the best checkpoint is kept."""
 
 DIGEST = '# Not written over once edited; as written it is '
-"""Begins the last line of a config, in front of the digest of what stands above."""
+"""Begins the last line of a config, before the digest of what stands above."""
 
 CONFIG = """\
 # Written by rebnn new-config from {folder}:

@@ -63,7 +63,7 @@ def find_box_fault(what: str, left: float, top: float, width: float, height: flo
         'box 3 ends before it begins: its corners are swapped'
     """
     if not all(map(math.isfinite, (left, top, width, height))):
-        return f'{what} is no box of four numbers'
+        return f'{what} is not a box of four numbers'
     return f'{what} ends before it begins: its corners are swapped' if min(width, height) < 0 else None
 
 

@@ -256,7 +256,7 @@ class ImageModel(LoadedModel, ABC):
     def run_several(self, prepared: Sequence[Prepared]) -> list[list[np.ndarray]]:
         """The graph's outputs for each image; equally large neighbours go through it together, if it takes several.
 
-        Real-valued sums of a batch may be rounded otherwise than those of an image alone.
+        Full-precision sums of a batch may be rounded differently from those of an image alone.
 
         Raises:
             ModelFileError: as :meth:`run`.

@@ -87,7 +87,7 @@ def _unpack_json(values: dict[str, Any]) -> str:
     except (TypeError, ValueError, binascii.Error, zlib.error) as error:
         if isinstance(error, ModelFileError):
             raise
-        raise ModelFileError(f'rebnn.tokenizer: json is no zlib in base64 ({error})') from None
+        raise ModelFileError(f'rebnn.tokenizer: json is not zlib in base64 ({error})') from None
 
 
 def _check_parts(text: str) -> str:

@@ -83,7 +83,7 @@ class _Warnings(logging.Handler):
 class ProgressHook(Hook):
     """Shows a training on the terminal: what is trained on what, a bar with the time left, a line per epoch.
 
-    A loop without epochs has a line per validation. Where the output is no terminal there are lines only.
+    A loop without epochs has a line per validation. Where the output is not a terminal there are lines only.
 
     Args:
         console: to print to; None for the standard output.

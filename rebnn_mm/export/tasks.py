@@ -43,7 +43,7 @@ def task_of(model: nn.Module) -> Task:
 
     Example:
         >>> task_of(nn.Conv2d(3, 8, 1))
-        Task(name='raw', because='it is no image classifier of mmpretrain; it is no detector of mmdet')
+        Task(name='raw', because='it is not an image classifier of mmpretrain; it is not a detector of mmdet')
     """
     if is_text_classifier(model):
         return Task(TEXT)
@@ -169,14 +169,14 @@ def explain_unsupported_classifier(model: nn.Module) -> str:
 
     Example:
         >>> explain_unsupported_classifier(nn.Conv2d(3, 8, 1))
-        'it is no image classifier of mmpretrain'
+        'it is not an image classifier of mmpretrain'
     """
     if find_spec('mmpretrain') is None:
         return 'mmpretrain is not installed'
     from mmpretrain.models import ClsHead, ImageClassifier, MultiLabelClsHead
 
     if not isinstance(model, ImageClassifier):
-        return 'it is no image classifier of mmpretrain'
+        return 'it is not an image classifier of mmpretrain'
     for method in ('extract_feat', 'predict'):
         if getattr(type(model), method) is not getattr(ImageClassifier, method):
             return f'{type(model).__name__} has a way of its own to {method.replace("_", " ")}'
@@ -283,7 +283,7 @@ def input_names(model: Any) -> list[str]:
 def longest_text(model: Any) -> int:
     """How many tokens a text may have.
 
-    RoBERTa's positions begin behind the number of its padding token.
+    RoBERTa's positions begin after the number of its padding token.
     """
     config = model.encoder.config
     positions = int(getattr(config, 'max_position_embeddings', 512))

@@ -1,4 +1,4 @@
-"""Shapes: one value per output channel, or per tensor, beside a weight of any rank; values centred or standardised."""
+"""Shapes: one value per output channel, or per tensor, for a weight of any rank; values centred or standardised."""
 
 import torch
 from torch import Tensor

@@ -49,7 +49,7 @@ NETWORKS = {'resnet20': 18, 'resnet20_single': 18, 'resnet18': 16, 'vgg_small': 
 
 BINARY = {f'{network}_{method}': (network, method) for network in NETWORKS for method in LAYERS}
 REAL = {'resnet20': 19 + 2, 'resnet18': 17 + 3, 'vgg_small': 6}
-"""Convolutions of each real-valued twin, those of shortcuts last."""
+"""Convolutions of each full-precision counterpart, those of shortcuts last."""
 
 
 OWN = {
@@ -151,7 +151,7 @@ def test_binary_network_learns_and_predicts(name):
 @pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
 @pytest.mark.parametrize('method', LAYERS)
 def test_signs_of_methods_that_do_not_normalise_get_a_rate_that_moves_them(method):
-    """Behind a normalisation the gradient halves where the weight doubles; OvSW and BiPer have rules of their own."""
+    """After a normalisation the gradient halves where the weight doubles; OvSW and BiPer have rules of their own."""
     model = built(narrow(load(f'resnet20_{method}_cifar10')))
     layer = next(m for m in convolutions(model).values() if isinstance(m, BinaryConv2d) and m.binary)
     start, direction = torch.randn(layer.weight.shape) * 0.01, torch.randn(layer.weight.shape)

@@ -42,7 +42,7 @@ def changed(folder, form, before, after):
             'csv_tensorflow',
             'p0.jpg,96,64,disc,60,',
             'p0.jpg,96,64,disc,,',
-            'row 3 has no class, or is no box of',
+            'row 3 has no class, or is not a box of',
         ),
         ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p0.jpg,96,64,disc,90,', 'row 3 ends before it begins'),
         ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p9.jpg,96,64,disc,60,', r'row 3: there is no image p9\.jpg'),

@@ -380,7 +380,7 @@ def reasons(model: Any) -> Iterator[str]:
     Example:
         >>> from torch import nn
         >>> list(reasons(nn.Identity()))
-        ['it is no detector of mmdet']
+        ['it is not a detector of mmdet']
     """
     if isinstance(model, SingleStageDetector):
         yield from _name_own_methods(model, SingleStageDetector, 'predict', 'extract_feat')
@@ -391,7 +391,7 @@ def reasons(model: Any) -> Iterator[str]:
         yield from _second_stage(model.roi_head)
     else:
         detector = isinstance(model, BaseDetector)
-        yield 'it is neither one-stage nor two-stage' if detector else 'it is no detector of mmdet'
+        yield 'it is neither one-stage nor two-stage' if detector else 'it is not a detector of mmdet'
 
 
 def _name_own_methods(thing: Any, base: type, *methods: str) -> Iterator[str]:

@@ -39,7 +39,7 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
         f'The file takes one {source.size[0]}x{source.size[1]} image, height first. Convert it with X2bolt -i BNN.',
     )
     for layer, reason in excluded.items():
-        say(console, f"{layer} stays real-valued there, because BOLT's rules exclude it: {reason}.")
+        say(console, f"{layer} keeps full precision there, because BOLT's rules exclude it: {reason}.")
     results = outputs_of(emulate_bolt(model), images)
     compare("BOLT's rules, emulated,", outputs_of(graph, images), results, console)
     onnx.checker.check_model(model, full_check=True)
@@ -51,10 +51,10 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
 def to_bolt(model: onnx.ModelProto, size: tuple[int, int]) -> tuple[onnx.ModelProto, dict[str, str]]:
     """Rewrite a packed model for BOLT's converter (``X2bolt -i BNN``).
 
-    BOLT knows a binary convolution by its weights, which are all -1 or +1; it takes the sign of the real-valued input
-    by itself and pads with -1. So each convolution gets such weights, an ``Add`` of a constant map that makes the
-    border right (which fixes the image size), and one ``BatchNormalization`` that holds the scaling factors. A layer
-    that BOLT's rules exclude becomes standard operators with real arithmetic, its scale inside the weights.
+    BOLT knows a binary convolution by its weights, which are all -1 or +1; it takes the sign of the full-precision
+    input by itself and pads with -1. So each convolution gets such weights, an ``Add`` of a constant map that makes
+    the border right (which fixes the image size), and one ``BatchNormalization`` that holds the scaling factors. A
+    layer that BOLT's rules exclude becomes standard operators with real arithmetic, its scale inside the weights.
 
     Args:
         model: an ONNX model whose binary operators are not fused.
@@ -86,7 +86,7 @@ def to_bolt(model: onnx.ModelProto, size: tuple[int, int]) -> tuple[onnx.ModelPr
 def emulate_bolt(model: onnx.ModelProto) -> onnx.ModelProto:
     """A standard model that computes what BOLT makes of ``model``: signs and a border of -1 written out.
 
-    BOLT's half-precision arithmetic of the real-valued layers is not emulated.
+    BOLT's half-precision arithmetic of the full-precision layers is not emulated.
     """
     result = ir.from_proto(model)
     graph = result.graph
@@ -104,7 +104,7 @@ def emulate_bolt(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 class _Layer:
-    """One binary operator, and what is written in front of it to take its place."""
+    """One binary operator, and what is written before it to take its place."""
 
     def __init__(self, graph: ir.Graph, node: ir.Node) -> None:
         self.graph, self.node, self.name = graph, node, str(node.name)
@@ -124,9 +124,9 @@ class _Layer:
         if self.options.get('group', 1) != 1:
             return f'it has {self.options["group"]} groups'
         if inputs % INPUT_MULTIPLE:
-            return f'its {inputs} input channels are no multiple of {INPUT_MULTIPLE}'
+            return f'its {inputs} input channels are not a multiple of {INPUT_MULTIPLE}'
         if outputs % OUTPUT_MULTIPLE:
-            return f'its {outputs} output channels are no multiple of {OUTPUT_MULTIPLE}'
+            return f'its {outputs} output channels are not a multiple of {OUTPUT_MULTIPLE}'
         if height * width % 8 != 1:
             return f'it has a {height}x{width} kernel'
         return ''
@@ -189,7 +189,7 @@ class _Layer:
 def _before(
     graph: ir.Graph, place: ir.Node, kind: str, *inputs: ir.Value | None, name: str | None = None, **attributes: Any
 ) -> ir.Value:
-    """Write a standard operator in front of a node."""
+    """Write a standard operator before a node."""
     node = ir.node(kind, inputs, attributes, name=name, num_outputs=1)
     graph.insert_before(place, node)
     return node.outputs[0]

@@ -156,7 +156,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
         found = MMDET_MODELS.get(student) if isinstance(student, str) else student
         if not (isinstance(found, type) and issubclass(found, BaseDetector)):
             raise RebnnError(
-                f"{cls.__name__}: student={student!r} is no detector of mmdet. Name the class that the student's "
+                f"{cls.__name__}: student={student!r} is not a detector of mmdet. Name the class that the student's "
                 "config has as type, such as 'FasterRCNN'."
             )
         return super().__new__(build_student(cls, found))
@@ -334,7 +334,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
     def _check_loss(self, loss: nn.Module) -> None:
         name = type(loss).__name__
         if not isinstance(loss, DetectorComparisonLoss):
-            raise self.teacher_error(f'{name} is no loss between two detectors (DetectorComparisonLoss).')
+            raise self.teacher_error(f'{name} is not a loss between two detectors (DetectorComparisonLoss).')
         self.check_modules(name, (*loss.compared, *loss.parts))
         models: dict[str, Any] = dict(student=self, teacher=self.teacher)
         for who, model in models.items():

@@ -65,8 +65,8 @@ def test_without_the_correction_the_border_would_be_wrong():
 @pytest.mark.parametrize(
     ('layer', 'reason'),
     [
-        (BinaryConv2d(24, 16, 3, padding=1), 'its 24 input channels are no multiple of 32'),
-        (BinaryConv2d(32, 8, 3, padding=1), 'its 8 output channels are no multiple of 16'),
+        (BinaryConv2d(24, 16, 3, padding=1), 'its 24 input channels are not a multiple of 32'),
+        (BinaryConv2d(32, 8, 3, padding=1), 'its 8 output channels are not a multiple of 16'),
         (BinaryConv2d(32, 16, 2, keep_real=False), 'it has a 2x2 kernel'),
         (BinaryConv2d(64, 16, 3, groups=2, padding=1, pad_value=-1), 'it has 2 groups'),
         (nn.Sequential(nn.Flatten(), ReBNNLinear(32 * 4, 16)), 'it is a linear layer'),
