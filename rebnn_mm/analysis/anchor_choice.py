@@ -184,5 +184,5 @@ def describe_generator_change(
 
 
 def _more(new: Anchors, old: Anchors) -> int:
-    """Of how many anchors the new ones are more than the old ones."""
+    """Say of how many anchors the new ones are more than the old ones."""
     return max(len(new.scales) * len(new.ratios) - len(old.scales) * len(old.ratios), 0)

@@ -144,7 +144,7 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
 
 
 def round_percent(percent: float) -> str:
-    """A percentage for a sentence or a table: two digits below 10, whole above.
+    """Round a percentage for a sentence or a table: two digits below 10, whole above.
 
     Example:
         >>> round_percent(0.00123), round_percent(7.25), round_percent(1834.2), round_percent(0)

@@ -106,7 +106,7 @@ def _regions(model: nn.Module, rois: int | None) -> int | None:
 
 
 def _count_learned_regions(model: nn.Module) -> int | None:
-    """How many regions a detector such as Sparse R-CNN has among its parameters."""
+    """Count the regions that a detector such as Sparse R-CNN has among its parameters."""
     return getattr(getattr(model, 'rpn_head', None), 'num_proposals', None)
 
 

@@ -61,7 +61,7 @@ class OfLength(Dataset):
 
 
 def find_published_length(cfg: Config) -> tuple[int, str] | None:
-    """How many training images or texts a well-known data set has, and its name; None for any other.
+    """Find the number of training images or texts of a well-known data set, and its name; None for any other.
 
     Example:
         >>> from rebnn_mm.utils.config_file import get_config_dir

@@ -24,7 +24,7 @@ CALIBRATION_IMAGES = 8
 def quantise(
     real: Path, size: tuple[int, int], images: Iterable[dict[str, np.ndarray]] | None = None
 ) -> onnx.ModelProto:
-    """The network by static quantisation: QDQ, weights per channel in int8, activations in uint8 by their range.
+    """Quantise a network statically: QDQ, weights per channel in int8, activations in uint8 by their range.
 
     Args:
         real: the full-precision network.

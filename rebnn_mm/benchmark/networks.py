@@ -46,7 +46,7 @@ def fill_norms_of_length(model: nn.Module) -> None:
 
 
 def randomise_weights(model: nn.Module) -> nn.Module:
-    """The model in eval mode with random weights under which nothing is skipped and nothing vanishes, always the same.
+    """Give a model random weights under which nothing is skipped or vanishes, always the same; in eval mode.
 
     Full-precision convolutions and linear layers get He's initialisation, so that values keep their size without
     norms, too, and scores differ. Norms, scaling factors, shifts and slopes get off their starting values, at which

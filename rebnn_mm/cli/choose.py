@@ -173,7 +173,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
 
 
 def label_files(given: list[str]) -> dict[str, Path]:
-    """The files by label.
+    """Read the given files by label.
 
     Raises:
         ValueError: one is not given as LABEL=FILE, there twice, or no packed file.
@@ -204,7 +204,7 @@ def calibration_images(cfg: Config, path: Path) -> CalibrationImages:
 
 
 def load_report(path: Path) -> dict[str, Any]:
-    """What an earlier call has written.
+    """Load what an earlier call has written.
 
     Raises:
         ValueError: the file is none of ours.
@@ -219,7 +219,7 @@ def load_report(path: Path) -> dict[str, Any]:
 
 
 def key_of(path: Path, cfg: Config) -> str:
-    """What a score depends on: the file, the test set with its annotations, and the evaluator."""
+    """Name what a score depends on: the file, the test set with its annotations, and the evaluator."""
     digest = hashlib.sha256(path.read_bytes())
     digest.update(repr((cfg.test_dataloader.dataset, cfg.test_evaluator)).encode())
     for entry in data_paths(cfg, ['test']):
@@ -282,13 +282,13 @@ def time_files(cfg: Config, files: dict[str, Path], args: argparse.Namespace) ->
 
 
 def one_after_the_other(packed: ImageModel, prepared: Sequence[Prepared]) -> Callable[[], object]:
-    """What runs a model on the next image each time it is called."""
+    """Make a function that runs a model on the next image each time it is called."""
     turn = itertools.cycle(prepared)
     return lambda: packed.run(next(turn))
 
 
 def conditions(report: dict[str, Any]) -> str:
-    """What belongs to the numbers, in a sentence."""
+    """State the conditions of the numbers, in a sentence."""
     cpu, versions_ = report['cpu'], report['versions']
     name = cpu['cpuinfo'].get('model name', cpu['machine'])
     return (

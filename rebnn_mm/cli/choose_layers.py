@@ -232,7 +232,7 @@ def plan(cfg: Config, args: argparse.Namespace, folder: Path, model: nn.Module, 
 
 
 def train_part(planned: Config, folder: Path) -> Path:
-    """The last checkpoint; what is finished is not repeated, and what was stopped goes on."""
+    """Train and return the last checkpoint; what is finished is not repeated, and what was stopped goes on."""
     last = folder / f'epoch_{planned.train_cfg.max_epochs}.pth'
     # A file that is there may be half of one; mmengine names the last that is whole.
     whole = find_latest_checkpoint(str(folder))

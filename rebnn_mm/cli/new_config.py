@@ -247,7 +247,7 @@ def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
 
 
 def find_shipped_config(teacher: str) -> str:
-    """The name of a teacher's config that comes with the package, which models give as ``configs/...``; else as is."""
+    """Find the name of a teacher's config that comes with the package, ``configs/...``; any other stays."""
     name = SCOPE + teacher.removeprefix('configs/')
     return name if config_path(name).is_file() else teacher
 

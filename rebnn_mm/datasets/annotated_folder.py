@@ -163,7 +163,7 @@ def _is_voc(path: Path) -> bool:
 
 
 def _nothing_read(folder: Path) -> str:
-    """Why a folder cannot be read, with the name of the form that it has where that is known."""
+    """Say why a folder cannot be read, with the name of the form that it has where that is known."""
     known = (
         f"{folder} holds no annotations: neither a JSON file of COCO's form (images, annotations, categories), nor "
         "XML files of VOC, nor labels of YOLO's, nor a CSV file with a box in each row."
@@ -408,7 +408,7 @@ def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[s
 
 
 def _spare_photos(photos: Sequence[Photo], count: int) -> list[Photo]:
-    """The first photos, at most so many, without which each class still has another image with a box of it."""
+    """Take the first photos, at most so many, without which each class still has another image with a box of it."""
     left = Counter(name for photo in photos for name in _classes_of(photo))
     chosen: list[Photo] = []
     for photo in photos:

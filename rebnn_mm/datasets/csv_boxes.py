@@ -161,7 +161,7 @@ def _with_header(rows: list[list[str]]) -> Table | None:
 
 
 def _name_columns(rows: list[list[str]]) -> Table | None:
-    """A path, four numbers and a class, the class before or after them; or AutoML's set, path, class and corners."""
+    """Name the columns: path, four numbers and class, or class first; or AutoML's set, path, class and corners."""
     full = next((row for row in rows if sum(map(_is_number, row)) >= 4), None)
     if full is None:
         return None

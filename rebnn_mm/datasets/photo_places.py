@@ -103,7 +103,7 @@ class Places:
         return found[0] if len(found) == 1 else None
 
     def missing(self, name: str) -> str:
-        """Why :meth:`find` finds none."""
+        """Say why :meth:`find` finds none."""
         several = len(self.by_name.get(PureWindowsPath(name).name, []))
         if several > 1:
             return f'{several} images in {self.folder} are called {name}, and nothing tells which one is meant'

@@ -173,7 +173,7 @@ def _read_list(path: Path, root: Path, places: Places) -> Iterator[Path]:
 
 
 def _read_lists(places: Places) -> dict[str, list[Path]]:
-    """The images of lists such as ``train.txt``; without one all images of the folder."""
+    """Read the images of lists such as ``train.txt``; without one all images of the folder."""
     lists = {split: places.folder / f'{split}.txt' for split in SPLITS if (places.folder / f'{split}.txt').is_file()}
     if 'train' in lists:
         return {split: list(_read_list(path, places.folder, places)) for split, path in lists.items()}

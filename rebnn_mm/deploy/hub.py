@@ -166,7 +166,7 @@ def check_card(card: Mapping[str, Any]) -> None:
 
 
 def write_packed_card(metadata: Metadata, card: Mapping[str, Any]) -> str:
-    """The card of a packed model as the hub's Markdown."""
+    """Write the card of a packed model as the hub's Markdown."""
     lines = ['```shell', "pip install 'rebnn_mm[deploy,hub]'", 'rebnn run hf:OWNER/NAME photo.jpg', '```']
     lines += ['', '```python', 'from rebnn_mm.deploy import load', '']
     lines += ["print(load('hf:OWNER/NAME')('photo.jpg'))", '```']

@@ -114,7 +114,7 @@ LoadedModel.opened_by = staticmethod(load)
 
 
 def locate_model(path: str | PathLike[str]) -> str | PathLike[str]:
-    """The file that ``zoo:<name>`` or ``hf:owner/name`` stands for, or the path itself; one of the hub is fetched.
+    """Find the file that ``zoo:<name>`` or ``hf:owner/name`` stands for, or keep a path; one of the hub is fetched.
 
     Raises:
         ModelFileError: zoo or hub have nothing of that name.

@@ -222,7 +222,7 @@ class ImageModel(LoadedModel, ABC):
         return [self._result(one, found, **options) for one, found in zip(prepared, outputs, strict=True)]
 
     def _predict(self, image: Any, **options: Any) -> Any:
-        """The result of one image, or those of a list."""
+        """Predict one image, or those of a list."""
         several = isinstance(image, list | tuple)
         results = self._results([self.prepare(one) for one in (image if several else [image])], **options)
         return results if several else results[0]

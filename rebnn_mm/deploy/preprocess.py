@@ -220,7 +220,7 @@ class Preprocess:
 
 
 def prepare_by_numpy(image: np.ndarray, steps: Steps) -> np.ndarray:
-    """The reference of :func:`rebnn_mm.deploy.prepare.prepare_image`, and what there is without librebnn."""
+    """Prepare an image as :func:`rebnn_mm.deploy.prepare.prepare_image` does; used where there is no librebnn."""
     (y, x), (height, width), (top, left) = steps.crop, steps.kept, steps.offset
     resized = resize_bilinear(image, steps.resized[::-1])[y : y + height, x : x + width]
     planes = (resized[..., ::-1] if steps.reverse else resized).transpose(2, 0, 1).astype(np.float32)

@@ -184,7 +184,7 @@ def run(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _time_model(args: argparse.Namespace, run: Callable[[], object]) -> list[str]:
-    """What ``--time`` prints, to stderr with JSON: of the whole call, with preparation, without reading the file."""
+    """Time the whole call for ``--time``, with preparation but without reading the file; to stderr with JSON."""
     if args.time is None:
         return []
     times = []
@@ -210,7 +210,7 @@ NOTHING = np.zeros((0, 0, 3), np.uint8)
 
 
 def run_several(args: argparse.Namespace, model: ImageModel, sources: Sequence[str]) -> Iterator[str]:
-    """The same for several images, each as soon as it is done."""
+    """Run several images, and write each result as soon as it is there."""
     if args.time is not None:
         raise ImageError('--time: of several images the last line says how many there are in a second; give one image')
     if args.out is not None and not isinstance(model, Detector):

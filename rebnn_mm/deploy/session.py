@@ -104,7 +104,7 @@ def library_available() -> bool:
 
 
 def library_problem() -> str:
-    """Why the library with our kernels cannot be loaded, in one sentence; empty if it can."""
+    """Say why the library with our kernels cannot be loaded, in one sentence; empty if it can."""
     try:
         register(onnxruntime.SessionOptions())
     except LibraryError as error:

@@ -91,7 +91,7 @@ def _unpack_json(values: dict[str, Any]) -> str:
 
 
 def _check_parts(text: str) -> str:
-    """A ``tokenizer.json`` of known parts, without its decoder, which nothing here calls.
+    """Check the parts of a ``tokenizer.json``, and leave out its decoder, which nothing here calls.
 
     Raises:
         ModelFileError: it has a part that no tokenizer of a text classifier has.

@@ -239,7 +239,7 @@ class BinaryHook(Hook):
 
 
 def unwrap_model(model: nn.Module) -> nn.Module:
-    """The model inside DDP's wrapper."""
+    """Return the model inside DDP's wrapper."""
     return cast(nn.Module, model.module) if is_model_wrapper(model) else model
 
 

@@ -54,7 +54,7 @@ class LossCheckHook(Hook):
 
 
 def remedy(runner: Runner) -> str:
-    """What to try against a loss that is not a number: what the training does not do yet, and a lower rate."""
+    """Say what to try against a loss that is not a number: what the training does not do yet, and a lower rate."""
     wrapper = optim_wrappers(runner)[0]
     rate = wrapper.optimizer.defaults['lr']
     tries = [f'a lower rate (--cfg-options optim_wrapper.optimizer.lr={rate / 10:.2g})']

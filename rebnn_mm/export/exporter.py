@@ -122,7 +122,7 @@ def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pa
 
 
 def build_unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tuple[onnx.ModelProto, PackedModel]:
-    """The graph of a trained model, packed, before all passes.
+    """Build the graph of a trained model, packed, before all passes.
 
     Args:
         trained: it is not changed.

@@ -159,7 +159,7 @@ class HubModel(
 
 
 def keep_parts(cfg: Config) -> Config:
-    """The parts of a config that say what a network is and how it is fed: no paths, no schedule, no teacher.
+    """Keep the parts of a config that say what a network is and how it is fed: no paths, no schedule, no teacher.
 
     Example:
         >>> keep_parts(Config(dict(model=dict(type='A', init_cfg=dict(type='Pretrained')), work_dir='/me')))
@@ -174,7 +174,7 @@ def keep_parts(cfg: Config) -> Config:
 
 
 def _drop_teacher(value: Any) -> Any:
-    """A part of a config without teachers and first weights."""
+    """Copy a part of a config without teachers and first weights."""
     if isinstance(value, Mapping):
         value = {key: item for key, item in value.items() if key not in STARTS}
         for key in ('type', 'real'):

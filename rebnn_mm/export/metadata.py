@@ -83,7 +83,7 @@ def is_blocked(model: onnx.ModelProto) -> bool:
 
 
 def find_packed_weights(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
-    """The initializers that hold packed weights, by name.
+    """Find the initializers that hold packed weights, by name.
 
     Example:
         >>> find_packed_weights(onnx.ModelProto())

@@ -165,7 +165,7 @@ def _softmax(scores: Tensor) -> Tensor:
 
 
 def explain_unsupported_classifier(model: nn.Module) -> str:
-    """Why a model's prediction is not what :class:`ClassifierScores` gives; empty if it is.
+    """Say why a model's prediction is not what :class:`ClassifierScores` gives; empty if it is.
 
     Example:
         >>> explain_unsupported_classifier(nn.Conv2d(3, 8, 1))
@@ -261,7 +261,7 @@ def is_text_classifier(model: nn.Module) -> bool:
 
 
 def explain_unsupported_encoder(model: Any) -> str:
-    """Why the encoder of a text classifier cannot be exported; empty if it can."""
+    """Say why the encoder of a text classifier cannot be exported; empty if it can."""
     config = model.encoder.config
     kinds = {kind for kind in getattr(config, 'layer_types', None) or () if kind != 'full_attention'}
     if kinds:

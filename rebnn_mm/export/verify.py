@@ -300,7 +300,7 @@ def _signs_of(model: onnx.ModelProto, results: Mapping[str, np.ndarray], trained
 
 
 def _crop_border(negative: np.ndarray, layer: nn.Module | None) -> np.ndarray:
-    """The signs without the border that the exporter puts before an operator whose padding is not zeros."""
+    """Cut off the border that the exporter puts before an operator whose padding is not zeros."""
     if not isinstance(layer, BinaryConv2d) or layer.padding_mode == 'zeros':
         return negative
     left, right, top, bottom = layer._reversed_padding_repeated_twice

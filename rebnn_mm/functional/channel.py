@@ -42,7 +42,7 @@ def channel_mean_abs(weight: Tensor) -> Tensor:
 
 
 def centre_channels(weight: Tensor, through: bool = True) -> Tensor:
-    r"""The weight with the mean of each output channel taken off; the gradient's mean is then taken off, too.
+    r"""Take the mean of each output channel off a weight; the gradient's mean is then taken off, too.
 
     .. math::
         \bar w_{ij} = w_{ij} - \frac{1}{M} \sum_k w_{ik}

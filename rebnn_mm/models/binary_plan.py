@@ -237,7 +237,7 @@ def _is_conv(module: nn.Module) -> bool:
 
 
 def why_impossible(model: nn.Module, layer: nn.Module) -> str:
-    """Why a binary layer cannot stand for this one; empty if it can."""
+    """Say why a binary layer cannot stand for this one; empty if it can."""
     kind = type(layer).__name__
     if not isinstance(layer, nn.Conv2d | nn.Linear):
         return f'{kind} has no binary form'

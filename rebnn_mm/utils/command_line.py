@@ -141,7 +141,7 @@ def check_writable(path: str | Path, *, inputs: Iterable[str | Path | None] = ()
 
 
 def quote_command(argv: Sequence[str] | None = None) -> str:
-    """The command as it was given, for those who want to repeat it.
+    """Quote the command as it was given, for those who want to repeat it.
 
     Args:
         argv: its words; default: ``sys.argv``.

@@ -39,7 +39,7 @@ def check_options(
 def find_unknown_options(
     where: str, names: Iterable[str], taker: type | Callable[..., Any], family: type | None = None
 ) -> RebnnError:
-    """The error for options that a class or function does not have.
+    """Make the error for options that a class or function does not have.
 
     Args:
         where: what the options are given to, to begin the message with.

@@ -37,7 +37,7 @@ def changed(folder, form, before, after):
 @pytest.mark.parametrize(
     ('form', 'before', 'after', 'words'),
     [
-        ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p0.jpg,96,64,disc,nan,', r'labels\.csv: row 3 is no box of four'),
+        ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p0.jpg,96,64,disc,nan,', r'labels\.csv: row 3 is not a box'),
         (
             'csv_tensorflow',
             'p0.jpg,96,64,disc,60,',

@@ -108,7 +108,7 @@ class HalfSign(ActivationQuantizer):
 
 
 class Thirds(WeightQuantizer):
-    """Weights that are no signs."""
+    """Weights that are not signs."""
 
     def codes(self, weight):
         return weight.clamp(-1, 1), None

@@ -18,7 +18,7 @@ EXAMPLE_REGIONS = 3
 
 
 def explain_unsupported(model: nn.Module) -> str:
-    """Why a model's prediction has no graph of its own; empty if it has.
+    """Say why a model's prediction has no graph of its own; empty if it has.
 
     The graph does what mmdet's own classes do when they predict. A class that does the same by inheritance is
     supported, whatever else it changes (BiDet's heads, for example); one that replaces a method on that way is not.

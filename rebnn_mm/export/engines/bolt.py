@@ -196,7 +196,7 @@ def _before(
 
 
 def _recognise_binary(weight: NDArray[np.float32]) -> bool:
-    """Whether BOLT takes a convolution with this weight for a binary one."""
+    """Check whether BOLT takes a convolution with this weight for a binary one."""
     outputs, inputs, height, width = weight.shape
     fits = inputs % INPUT_MULTIPLE == 0 and outputs % OUTPUT_MULTIPLE == 0 and height * width % 8 == 1
     return fits and bool(np.all(np.abs(weight) == 1))

@@ -21,7 +21,7 @@ computed in another order there, so now and then a value next to zero changes it
 
 
 def check_graph(source: Source, name: str, options: Options, console: Console) -> tuple[onnx.ModelProto, list[Image]]:
-    """The packed graph, which agrees with PyTorch, and the images that it was compared on."""
+    """Check that the packed graph agrees with PyTorch; returns it and the images that it was compared on."""
     if source.tokenizer is not None:
         raise RebnnError(f'--format {name} holds image classifiers, and this model takes texts; use onnx.')
     if options.given():

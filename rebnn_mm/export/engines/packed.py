@@ -222,7 +222,7 @@ def print_int8(result: Export, source: Source, scores: Scores | None, console: C
 
 
 def _tell_difference(change: Difference, classified: bool) -> str:
-    """A difference in words."""
+    """Say a difference in words."""
     top1 = f', best class the same on {change.top1}' if classified else ''
     lost = sum(boxes.missing + boxes.extra for boxes in change.detections)
     partners = f', {lost} detections without a partner' if change.detections else ''

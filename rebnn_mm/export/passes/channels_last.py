@@ -109,7 +109,7 @@ class ChannelsLast(Rewrite):
 
 
 def _grow_region(graph: ir.Graph, regions: bool) -> Region:
-    """Every node that could work with the channels last."""
+    """Collect every node that could work with the channels last."""
     region = {node for node in graph if _is_convolution(node)}
     candidates = [(node, grows) for node in graph if (grows := _growth(node)) is not None]
     if not regions:

@@ -278,7 +278,7 @@ def saturates() -> bool:
 def insert_int8(
     model: onnx.ModelProto, nodes: Sequence[str], ranges: Ranges, *, reduced: bool, extra: Mapping[str, object] = {}
 ) -> onnx.ModelProto:
-    """A graph whose nodes of these names work on 8 bits: weights int8 by channel, activations uint8.
+    """Let the nodes of these names work on 8 bits: weights int8 by channel, activations uint8.
 
     Args:
         model: it is not changed.
@@ -365,7 +365,7 @@ def values_of(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[s
 
 
 def watch_values(model: onnx.ModelProto, names: Sequence[str]) -> bytes:
-    """A serialised graph that also gives the least and the largest of some values, for :func:`measure_ranges`."""
+    """Let a graph also give the least and the largest of some values, for :func:`measure_ranges`; serialised."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for name in names:

@@ -87,7 +87,7 @@ _taught: dict[tuple[type, type], type] = {}
 
 
 def build_student(mixin: type, detector: type[BaseDetector]) -> type:
-    """The class of a student, a detector's own with a teacher; the same one every time."""
+    """Build the class of a student, a detector's own with a teacher; the same one every time."""
     if (mixin, detector) not in _taught:
         content = {'__doc__': mixin.__doc__, '__module__': mixin.__module__}
         _taught[mixin, detector] = type(f'TeacherStudent{detector.__name__}', (mixin, detector), content)
@@ -276,7 +276,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
         return needs, list(dict.fromkeys(name for loss in losses for name in loss.compared))
 
     def _list_compared_layers(self) -> list[str]:
-        """Names of binary layers that are compared one by one."""
+        """List the binary layers that are compared one by one."""
         student: Any = self
         parts = {part for loss in student.teacher_losses for part in loss.parts}
         return [name for name, layer in student.named_modules() if _is_binary(layer) and is_within(name, parts)]
@@ -360,7 +360,7 @@ def _is_binary(layer: nn.Module) -> bool:
 
 
 def _list_enclosing(name: str) -> list[str]:
-    """A module and all that it is in, outermost first."""
+    """List a module and all that it is in, outermost first."""
     steps = name.split('.')
     return ['.'.join(steps[:end]) for end in range(1, len(steps) + 1)]
 

@@ -23,7 +23,7 @@ STYLES = {
     'reste': ('ReSTEConv2d', {'BinaryBlock': 4}),
     # The norm after an addition belongs to the sign that follows, so what the block adds up is read as it is.
     'preact': ('FDAConv2d', {'BinaryBlock': 2, 'PackedBinaryBlock': 2}),
-    # A gate, which is no constant, follows each convolution.
+    # A gate, which is not a constant, follows each convolution.
     'real_to_binary': ('BNNConv2d', {'BinaryConv': 4}),
 }
 
