@@ -1,4 +1,4 @@
-"""The full-precision stem as an operator: kernel and function against NumPy, and each mistake answered by a sentence."""
+"""The full-precision stem as an operator: kernel and function against NumPy, and a sentence for each mistake."""
 
 import re
 
