@@ -32,7 +32,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     'run': Command('what a packed model finds in an image or a text', 'deploy.run', light=True),
-    'zoo': Command('the trained models that come along', 'deploy.zoo', light=True),
+    'zoo': Command('list the trained models of the package', 'deploy.zoo', light=True),
     'push': Command('share a packed model on the Hugging Face hub', 'deploy.push', light=True),
     'seal': Command('seal a packed model again that a tool has changed', 'deploy.reseal', light=True),
     'fit': Command('train and pack a detector for your own images with boxes', 'cli.fit', options='cli.fit'),
@@ -46,7 +46,7 @@ COMMANDS = {
     'test-packed': Command('score a packed model', 'cli.test_packed'),
     'choose': Command('score, time and weigh packed models of one task', 'cli.choose'),
     'choose-layers': Command('which parts of a 1-bit network deserve more than one bit', 'cli.choose_layers'),
-    'benchmark': Command('time packed networks beside fp32 and int8', 'cli.benchmark'),
+    'benchmark': Command('compare the time of packed networks with fp32 and int8', 'cli.benchmark'),
     'unpack': Command('make a checkpoint of a packed model', 'cli.unpack'),
     'ops': Command('size and operations of a network, layer by layer', 'cli.ops'),
     'flips': Command('project how often signs will flip in a training', 'cli.flips'),
@@ -61,7 +61,7 @@ COMMANDS = {
 
 
 def main() -> None:
-    """Run a subcommand, with the arguments behind its name."""
+    """Run a subcommand, with the arguments after its name."""
     name, *arguments = sys.argv[1:] or ['--help']
     if name in ('-h', '--help'):
         print(usage())

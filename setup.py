@@ -122,10 +122,10 @@ class BuildRuntime(Command):
             # Perhaps the folder was made for a clone at another place, or by another generator.
             shutil.rmtree(folder, ignore_errors=True)
             if not succeeds(configure):
-                stop('CMake cannot prepare the runtime, see above. Mend that')
+                stop('CMake cannot prepare the runtime, see above. Fix that')
         jobs = os.environ.get('MAX_JOBS') or str(os.cpu_count())
         if not succeeds([cmake, '--build', str(folder), '--parallel', jobs]):
-            stop('the runtime does not compile, see above. Mend that')
+            stop('the runtime does not compile, see above. Fix that')
         target = ROOT / LIBRARY_FOLDER if self.editable_mode else Path(self.build_lib, LIBRARY_FOLDER)
         target.mkdir(parents=True, exist_ok=True)
         for library in self.libraries:

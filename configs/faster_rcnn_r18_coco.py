@@ -5,5 +5,5 @@ _base_ = [
     'mmdet::_base_/default_runtime.py',
 ]
 
-# Real-valued twin of faster_rcnn_r18_rebnn_coco.py from mmdet's own classes.
-# The paper's COCO table, Faster-RCNN, real-valued: AP 26.0, AP50 44.8 on minival (the paper's numbers).
+# Full-precision counterpart of faster_rcnn_r18_rebnn_coco.py from mmdet's own classes.
+# The paper's COCO table, Faster-RCNN, full-precision: AP 26.0, AP50 44.8 on minival (the paper's numbers).

@@ -5,4 +5,4 @@ _base_ = [
     'mmdet::_base_/default_runtime.py',
 ]
 
-# Real-valued twin of faster_rcnn_r18_fpn_rebnn_coco.py from mmdet's own classes.
+# Full-precision counterpart of faster_rcnn_r18_fpn_rebnn_coco.py from mmdet's own classes.

@@ -8,8 +8,8 @@ _base_ = [
 
 # The paper's ImageNet table, Bi-Real Net ResNet-18: top-1 56.4, top-5 79.5 (the paper's numbers).
 # The schedule and the label smoothing of the authors' PyTorch code, from scratch. The paper itself starts from a
-# real-valued network in three steps (Caffe). Their colour jitter of 0.1 in [0, 1] units on 8-bit images does next to
-# nothing and is left out.
+# full-precision network in three steps (Caffe). Their colour jitter of 0.1 in [0, 1] units on 8-bit images does next
+# to nothing and is left out.
 model = dict(
     backbone=dict(block='bireal', conv_cfg=_base_.binary),
     head=dict(loss=dict(_delete_=True, type='LabelSmoothLoss', label_smooth_val=0.1, num_classes=1000)),

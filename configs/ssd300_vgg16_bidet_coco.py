@@ -8,6 +8,6 @@ _base_ = [
 
 # The paper's COCO table, SSD300, BiDet 1-1: AP 13.2, AP50 28.3 on minival (the paper's numbers).
 # BiDet starts from a VGG-16 that is binary already, with average pooling and a linear layer on top; there is no such
-# classifier here, so training starts from the real-valued one.
+# classifier here, so training starts from the full-precision one.
 custom_hooks = [*_base_.custom_hooks, dict(type='BiDetLossHook')]
 model = dict(backbone=dict(conv_cfg=_base_.binary), neck=dict(conv_cfg=_base_.binary))

@@ -2,7 +2,7 @@
 
     python demo/compare.py IMAGE CONFIG_A CHECKPOINT_A CONFIG_B CHECKPOINT_B --out compare.png
 
-Made for a binary detector and its real-valued twin; any two detectors will do.
+Made for a binary detector and its full-precision counterpart; any two detectors will do.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('image', help='image file')
     parser.add_argument('config_a', help='config of the left detector, for instance the binary one')
     parser.add_argument('checkpoint_a', help='its checkpoint')
-    parser.add_argument('config_b', help='config of the right detector, for instance the real-valued one')
+    parser.add_argument('config_b', help='config of the right detector, for instance the full-precision one')
     parser.add_argument('checkpoint_b', help='its checkpoint')
     parser.add_argument('--names', nargs=2, metavar=('A', 'B'), help='what to call them; default: the configs')
     parser.add_argument('--out', type=Path, help='picture to write; default: <image name>_compare.png here')
@@ -108,7 +108,7 @@ def print_table(sides: list[Side], score_thr: float) -> None:
 
 
 def draw(sides: list[Side], score_thr: float) -> Figure:
-    """Both images beside each other, the costs below."""
+    """Both images side by side, the costs below."""
     height = max(side.painted.shape[0] / side.painted.shape[1] for side in sides)
     figure, axes = pyplot.subplots(1, 2, figsize=(15, 7.3 * height + 1.1), layout='constrained')
     for axis, side in zip(axes, sides, strict=True):

@@ -49,7 +49,7 @@ Picture ReadPpm(const char* path) {
   const auto side = [](int64_t pixels) { return pixels >= 1 && pixels <= kMostPixels; };
   if (!file || kind != "P6" || numbers[2] != 255 || !side(picture.width) || !side(picture.height) ||
       picture.width > kMostPixels / picture.height) {
-    Stop(std::string(path) + " is no binary PPM (P6) of 8 bits and at most 2^25 pixels; convert it first.");
+    Stop(std::string(path) + " is not a binary PPM (P6) of 8 bits and at most 2^25 pixels; convert it first.");
   }
   picture.pixels.resize(static_cast<size_t>(3 * picture.width * picture.height));
   file.read(reinterpret_cast<char*>(picture.pixels.data()), static_cast<std::streamsize>(picture.pixels.size()));
@@ -68,7 +68,7 @@ struct Input {
 
 int64_t UpTo(int64_t size, int64_t divisor) { return (size + divisor - 1) / divisor * divisor; }
 
-// Width and height behind the step `resize`.
+// Width and height after the step `resize`.
 void Resized(const Json& steps, const Picture& picture, int64_t* width, int64_t* height) {
   const auto w = static_cast<double>(picture.width), h = static_cast<double>(picture.height);
   if (!steps.contains("resize")) {
@@ -211,7 +211,7 @@ void Detect(const char* model, const char* image, const char* library, float lea
   Ort::Session session = Open(env, model, library, threads, false);
   const Ort::ModelMetadata metadata = session.GetModelMetadata();
   if (About(metadata, "rebnn.format") != "1" || About(metadata, "rebnn.task") != "detection") {
-    Stop(std::string(model) + " is no packed detector of format 1.");
+    Stop(std::string(model) + " is not a packed detector of format 1.");
   }
   if (About(metadata, "rebnn.real_layout") == "blocked") session = Open(env, model, library, threads, true);
   const auto classes = Json::parse(About(metadata, "rebnn.classes")).get<std::vector<std::string>>();

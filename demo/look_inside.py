@@ -78,7 +78,7 @@ def choose_layer(model: torch.nn.Module, args: argparse.Namespace) -> tuple[str,
     if name not in layers:
         close = difflib.get_close_matches(name, layers, n=3, cutoff=0.3) or list(layers)[:3]
         raise RebnnError(
-            f'--layer {name} is no binary convolution of this detector. Did you mean {" or ".join(close)}?'
+            f'--layer {name} is not a binary convolution of this detector. Did you mean {" or ".join(close)}?'
         )
     layer = layers[name]
     if not (layer.padding_mode == 'zeros' and layer.weight_quantizer.values.has_codes):

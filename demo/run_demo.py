@@ -1,4 +1,4 @@
-"""Train a 1-bit detector on real images, pack it, and set the packed file beside trained ones: `make demo`.
+"""Train a 1-bit detector on real images, pack it, and compare the packed file with trained ones: `make demo`.
 
     python demo/run_demo.py                 # blood cells: from a random start to boxes on images it has never seen
     python demo/run_demo.py --data coco     # eight images of COCO, learned by heart
@@ -67,7 +67,7 @@ def evaluate(config: str, checkpoint: Path, work_dir: Path, *options: object) ->
 
 
 def learn_blood_cells(work_dir: Path, options: list[str]) -> list[tuple[str, Path]]:
-    """From a random start to a packed file that is scored and timed beside trained ones."""
+    """From a random start to a packed file that is scored, timed and compared with trained ones."""
     print(f'A 1-bit Faster R-CNN learns 205 photographs of blood from scratch; results go to {work_dir}.')
     print('Each line has the losses, the score on unseen images, and the time left.')
     checkpoint = train(BLOOD_CELLS, work_dir, options)

@@ -117,7 +117,7 @@ _C = TypeVar('_C')
 
 
 def find_class(kind: object, base: type[_C], problem: str) -> type[_C]:
-    """The class that the ``type`` of a config names, which must derive from ``base``.
+    """Find the class that the ``type`` of a config names, which must derive from ``base``.
 
     Args:
         kind: a registered name, or the class itself.
@@ -129,10 +129,10 @@ def find_class(kind: object, base: type[_C], problem: str) -> type[_C]:
 
     Example:
         >>> from rebnn_mm.layers import BinaryLayer
-        >>> find_class('ReBNNLinaer', BinaryLayer, "type='ReBNNLinaer' is no binary layer.")
+        >>> find_class('ReBNNLinaer', BinaryLayer, "type='ReBNNLinaer' is not a binary layer.")
         Traceback (most recent call last):
             ...
-        rebnn_mm.errors.RebnnError: type='ReBNNLinaer' is no binary layer. Did you mean 'ReBNNLinear'? Registered: ...
+        rebnn_mm.errors.RebnnError: type='ReBNNLinaer' is not a binary layer. Did you mean 'ReBNNLinear'? ...
     """
     # The default scope may be that of another library, which finds our names but does not list them.
     with ROOT_MODELS.switch_scope_and_registry(None) as registry:
@@ -144,7 +144,7 @@ def find_class(kind: object, base: type[_C], problem: str) -> type[_C]:
 
 
 def list_names(base: type) -> list[str]:
-    """The names of all classes in the root registry that derive from ``base``.
+    """List the names of all classes in the root registry that derive from ``base``.
 
     Example:
         >>> from rebnn_mm.layers import BinaryLinear
@@ -155,7 +155,7 @@ def list_names(base: type) -> list[str]:
 
 
 def list_classes(base: type[_C]) -> dict[str, type[_C]]:
-    """The classes in the root registry that derive from ``base``, by their names.
+    """List the classes in the root registry that derive from ``base``, by their names.
 
     Example:
         >>> from rebnn_mm.layers import BinaryLinear

@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 class OnlyCuda(TorchDispatchMode):
     """Refuses whatever gives a tensor on another device.
 
-    Beside a tensor on the card it is an error there, or, if it is a single number, a copy at each step.
+    Together with a tensor on the card it is an error there, or, if it is a single number, a copy at each step.
     """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:

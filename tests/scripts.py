@@ -1,6 +1,6 @@
 """Runs scripts as ``python SCRIPT ARGUMENTS`` does, without the seconds that importing OpenMMLab takes each time.
 
-This file is also the program behind it: it imports the large libraries once, then gives every script a fork of itself.
+This file is also the program after it: it imports the large libraries once, then gives every script a fork of itself.
 rebnn_mm is not imported ahead, so a script that relies on it without importing it fails here as well.
 """
 

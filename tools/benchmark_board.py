@@ -29,7 +29,7 @@ from rebnn_mm.deploy.run import positive
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('model', type=Path, help='packed model for images, written by tools/export.py')
-    parser.add_argument('--against', type=Path, help='the real-valued network, an ONNX file with one image input')
+    parser.add_argument('--against', type=Path, help='the full-precision network, an ONNX file with one image input')
     parser.add_argument(
         '--size',
         type=positive,
@@ -103,7 +103,7 @@ def make_packed_runner(
     """What runs a packed model once on a prepared photo of noise, and height and width that the photo has then."""
     model = load(path, threads=threads)
     if not isinstance(model, ImageModel):
-        raise ValueError(f'{path} is no model for images.')
+        raise ValueError(f'{path} is not a model for images.')
     assert model.metadata.preprocess is not None
     prepared = model.metadata.preprocess(np.random.default_rng(0).integers(0, 256, (*size, 3), np.uint8))
     height, width = prepared.image.shape[2:]

@@ -14,7 +14,7 @@ output=$(realpath -m "${2:-dist}")
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 [[ -n ${PYTHON:-} || ! -x .venv/bin/python ]] || python=$PWD/.venv/bin/python
-# The set-up puts PyPI's CMake beside Python; the system's comes first.
+# The set-up puts PyPI's CMake next to Python; the system's comes first.
 PATH=$PATH:$(dirname "$(command -v "$python" || echo "$python")")
 
 stop() {

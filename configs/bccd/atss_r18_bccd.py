@@ -1,6 +1,6 @@
 _base_ = './retinanet_r18_bccd.py'
 
-# Blood cells with ATSS, from scratch: one anchor per point; real-valued twin of atss_r18_rebnn_bccd.py.
+# Blood cells with ATSS, from scratch: one anchor per point; full-precision counterpart of atss_r18_rebnn_bccd.py.
 model = dict(
     type='ATSS',
     bbox_head=dict(

@@ -1,7 +1,7 @@
 _base_ = './atss_r18_rebnn_bccd.py'
 
-# Blood cells with ATSS, 1-bit, started and taught by the detector of the same blocks with real layers: its class
-# scores and boxes at all points, and the maps of backbone and FPN.
+# Blood cells with ATSS, 1-bit, started and distilled from the detector of the same blocks in full precision: its
+# class scores and boxes at all points, and the maps of backbone and FPN.
 model = dict(
     type='rebnn_mm.TeacherStudentDetector',
     student='ATSS',

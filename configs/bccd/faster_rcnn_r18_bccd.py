@@ -5,7 +5,7 @@ _base_ = [
     'mmdet::_base_/default_runtime.py',
 ]
 
-# Blood cells, from scratch, sized for two CPU cores; real-valued twin of faster_rcnn_r18_rebnn_bccd.py.
+# Blood cells, from scratch, sized for two CPU cores; full-precision counterpart of faster_rcnn_r18_rebnn_bccd.py.
 model = dict(
     backbone=dict(frozen_stages=-1, norm_eval=False, init_cfg=None),
     # Cells at 320x240: platelets about 20 pixels wide, red cells 50, white cells 95; all nearly round.

@@ -1,7 +1,7 @@
 _base_ = './retinanet_r18_bccd.py'
 
-# Blood cells with FCOS, from scratch: no anchors; real-valued twin of fcos_r18_rebnn_bccd.py. Centre sampling,
-# centerness beside the boxes and sizes in strides are those of mmdet's improved FCOS.
+# Blood cells with FCOS, from scratch: no anchors; full-precision counterpart of fcos_r18_rebnn_bccd.py. Centre
+# sampling, centerness next to the boxes and sizes in strides are those of mmdet's improved FCOS.
 model = dict(
     type='FCOS',
     bbox_head=dict(

@@ -5,7 +5,8 @@ _base_ = [
     'mmdet::_base_/default_runtime.py',
 ]
 
-# Blood cells with one stage, from scratch; real-valued twin of retinanet_r18_rebnn_bccd.py. Maps of strides 8 to 32.
+# Blood cells with one stage, from scratch; maps of strides 8 to 32.
+# Full-precision counterpart of retinanet_r18_rebnn_bccd.py.
 norm_cfg = dict(type='BN')
 model = dict(
     backbone=dict(depth=18, out_indices=(1, 2, 3), frozen_stages=-1, norm_eval=False, init_cfg=None),

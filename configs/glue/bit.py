@@ -18,7 +18,7 @@ model = dict(
             type='BinaryLinear', weight=dict(type='BiTWeight', per='tensor'), activation=dict(shift='zero', **signed)
         ),
         word_embedding=dict(type='BinaryEmbedding', weight=dict(type='BiTWeight', per='channel')),
-        # BERT's name of the layer behind the ReLU.
+        # BERT's name of the layer after the ReLU.
         overrides={'layer.*.output.dense': dict(activation=dict(shift='zero', **unsigned))},
     ),
     attention=dict(type='SoftmaxAttention', projections=signed, weights=unsigned),

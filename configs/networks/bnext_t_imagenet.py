@@ -4,7 +4,7 @@ _base_ = [
     '../_base_/methods/bnext.py',
 ]
 
-# BNext-T: top-1 72.4 (the authors' number). Their recipe: AdamW 1e-3 at batch 512 over 512 epochs, a cosine behind a
+# BNext-T: top-1 72.4 (the authors' number). Their recipe: AdamW 1e-3 at batch 512 over 512 epochs, a cosine after a
 # warm-up, gradients clipped at 5, weight decay 1e-3 and next to none on binary weights. They have two teachers,
 # EfficientNet-B0 and B2, weighed by how sure each is; here it is B0 alone, with mmpretrain's weights.
 # Binary weights keep their plain rate: they are kept within 1.5 and harden by themselves.

@@ -6,7 +6,7 @@ _base_ = [
 ]
 
 # QuickNet: top-1 63.3, top-5 84.6 (Larq Zoo's number), after 600 epochs at batch 2048 with two optimizers: Adam 1e-2
-# for binary weights, SGD 0.1 for the others, both on a cosine behind a warm-up of 5 epochs. The schedule here is ours,
+# for binary weights, SGD 0.1 for the others, both on a cosine after a warm-up of 5 epochs. The schedule here is ours,
 # that of the other networks.
 model = dict(
     type='ImageClassifier',

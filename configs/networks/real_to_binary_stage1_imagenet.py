@@ -4,9 +4,9 @@ _base_ = [
     '../_base_/methods/bnn.py',  # for the last stage, whose layers are BNN's
 ]
 
-# Real-to-Binary, stage 1 of three: a real-valued network of the last one's structure, with tanh in place of signs, and
-# a real-valued ResNet-18, here torchvision's, as teacher. Stages, losses and schedule are Larq Zoo's: Adam 1e-3 at
-# batch 256 over 75 epochs, five of them a warm-up, times 0.3 after epochs 40, 60 and 70; weight decay 1e-5. The
+# Real-to-Binary, stage 1 of three: a full-precision network of the last one's structure, with tanh in place of signs,
+# and a full-precision ResNet-18, here torchvision's, as teacher. Stages, losses and schedule are Larq Zoo's: Adam 1e-3
+# at batch 256 over 75 epochs, five of them a warm-up, times 0.3 after epochs 40, 60 and 70; weight decay 1e-5. The
 # distance of maps is Zagoruyko and Komodakis' with the weight 1; Larq Zoo's weight of 30 is for another one (each map
 # divided by its maximum, squares, means over positions and blocks).
 model = dict(

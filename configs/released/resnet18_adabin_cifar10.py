@@ -1,6 +1,6 @@
 _base_ = ['../_base_/models/resnet18_cifar.py', '../_base_/schedules/cifar10_200e.py', '../_base_/methods/adabin.py']
 
-# AdaBin's ResNet-18 for CIFAR-10, as released: strided shortcuts, Maxout, BN in front of the classifier.
+# AdaBin's ResNet-18 for CIFAR-10, as released: strided shortcuts, Maxout, BN before the classifier.
 model = dict(
     backbone=dict(
         block=dict(_delete_=True, type='adabin', downsample='strided'),

@@ -5,7 +5,7 @@ _base_ = [
     'mmdet::_base_/default_runtime.py',
 ]
 
-# Faster R-CNN on VOC, real-valued, from mmdet's own classes. The three anchor scales are BiDet's for VOC.
+# Faster R-CNN on VOC, full-precision, from mmdet's own classes. The three anchor scales are BiDet's for VOC.
 model = dict(
     rpn_head=dict(anchor_generator=dict(scales=[8, 16, 32])),
     roi_head=dict(bbox_head=dict(num_classes=20)),

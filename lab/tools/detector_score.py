@@ -1,4 +1,4 @@
-"""Scores a packed detector on a config's test set, beside the checkpoint that it was made from.
+"""Scores a packed detector on a config's test set, compared with the checkpoint that it was made from.
 
 python -m lab.tools.detector_score CONFIG CHECKPOINT model.onnx
 """
@@ -61,7 +61,7 @@ def score(config: str, checkpoint: str, file: str, *, use_library: bool = True, 
             up in another order, so this is what rounding alone does.
 
     Raises:
-        ValueError: a file does not exist or does not fit, or the file is no detector; one sentence says which.
+        ValueError: a file does not exist or does not fit, or the file is not a detector; one sentence says which.
     """
     import torch
     from mmdet.registry import DATASETS
@@ -75,7 +75,7 @@ def score(config: str, checkpoint: str, file: str, *, use_library: bool = True, 
     model: Any = load_source(config, checkpoint).model
     packed = load(file, use_library=use_library)
     if not isinstance(packed, Detector):
-        raise RebnnError(f'{file} is no detector: it gives no boxes.')
+        raise RebnnError(f'{file} is not a detector: it gives no boxes.')
     cfg = Config.fromfile(config)
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     names = [REFERENCE, PACKED] + [OTHER_ROUNDING] * other_rounding

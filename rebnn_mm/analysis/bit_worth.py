@@ -59,10 +59,10 @@ def parts_of(model: nn.Module, each_layer: bool = False) -> dict[str, list[str]]
 
 
 def keep_real(cfg: Config, names: Sequence[str]) -> dict[str, list[str]]:
-    """Add names to what stays real, in every place of a config's model that names a binary layer; in place.
+    """Add names to what keeps full precision, in every place of a config's model that names a binary layer; in place.
 
     Returns:
-        The new lists, by the type that stands beside them; of several of one type the last.
+        The new lists, by the type that is next to them; of several of one type the last.
 
     Raises:
         ValueError: there is no such place, or one has switched the rules for real layers off.
@@ -74,7 +74,7 @@ def keep_real(cfg: Config, names: Sequence[str]) -> dict[str, list[str]]:
         before = place.get('keep_real', default)
         if before is False:
             raise RebnnError(
-                f'keep_real=False of {place["type"]} lets nothing stay real: give it a list of names, [].'
+                f'keep_real=False of {place["type"]} keeps nothing in full precision: give it a list of names, [].'
             )
         place['keep_real'] = [*(default if before is True else before), *names]
     return {place['type']: place['keep_real'] for place, _ in places}

@@ -43,7 +43,7 @@ def build_network(cfg: Config) -> nn.Module:
         raise RebnnError(f'{cfg.filename}: the config has no model. Name a config that tools/train.py would take.')
     model = copy.deepcopy(cfg.model)
     if text_length(cfg) is not None:
-        model.update(pretrained=False)  # its encoder's weights are no part of the network
+        model.update(pretrained=False)  # its encoder's weights are not part of the network
     if cfg.get('data_preprocessor') is not None:
         model.setdefault('data_preprocessor', cfg.data_preprocessor)
     with DefaultScope.overwrite_default_scope(cfg.get('default_scope') or 'mmengine'):

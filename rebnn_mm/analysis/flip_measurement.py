@@ -124,7 +124,7 @@ class _Enough(Exception):
 class _Counter(Hook):
     """Sets the rate, counts flips, and ends the run."""
 
-    # Behind the method's hook, whose constraint on the weights belongs to the step, and behind what sets rates.
+    # After the method's hook, whose constraint on the weights belongs to the step, and after what sets rates.
     priority = 'LOWEST'
 
     def __init__(self, steps: int, schedulers: Any, progress: Callable[[int], None]) -> None:

@@ -99,9 +99,9 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
 
     A random start gives every second weight the wrong sign, and only a flip can correct one. With as many flips as
     weights each sign can have been decided by data once, which is why :data:`ENOUGH` is 100 %. Recorded runs agree:
-    blood-cell detectors of 8 epochs with flips of 12 to 28 % ended 13 points of AP50 or more below their real-valued
-    twin, whatever the method; the networks on CIFAR-10 that learned had 140 to 220 %. It is necessary, not sufficient:
-    flips to and fro count, too.
+    blood-cell detectors of 8 epochs with flips of 12 to 28 % ended 13 points of AP50 or more below their
+    full-precision counterpart, whatever the method; the networks on CIFAR-10 that learned had 140 to 220 %. It is
+    necessary, not sufficient: flips back and forth count, too.
 
     Args:
         projection: what to judge.
@@ -144,7 +144,7 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
 
 
 def round_percent(percent: float) -> str:
-    """A percentage for a sentence or a table: two digits below 10, whole above.
+    """Round a percentage for a sentence or a table: two digits below 10, whole above.
 
     Example:
         >>> round_percent(0.00123), round_percent(7.25), round_percent(1834.2), round_percent(0)

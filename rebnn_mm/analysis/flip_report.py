@@ -78,7 +78,7 @@ def read_rows(file: Path) -> list[Row]:
     """Load what earlier calls wrote; nothing if there is no file.
 
     Raises:
-        ValueError: it is no such file.
+        ValueError: it is not such a file.
     """
     if not file.is_file():
         return []

@@ -226,7 +226,7 @@ def _random_teacher(teacher: str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _encoder_at_hand(cfg: Config, folder: Path, missing: RebnnError) -> str:
-    """Use the encoder beside the tokenizer in place of a missing one, or a random one of its size; which."""
+    """Use the encoder next to the tokenizer in place of a missing one, or a random one of its size; which."""
     lost = cfg.model.encoder
     beside = next((name for _, name in encoder_names(cfg, ['train']) if Path(name, 'config.json').is_file()), None)
     if beside is None:

@@ -99,7 +99,7 @@ class LayerCost:
 
 
 def find_slow_packed_layers(layers: Iterable[LayerCost]) -> str:
-    """A sentence that names binary layers which are slower packed than real; empty if there are none.
+    """Name the binary layers that are slower packed than real, in a sentence; empty if there are none.
 
     Example:
         >>> conv = LayerCost('dw', 'ReBNNConv2d', 1, 1, weights=72, group_channels=1)
@@ -127,7 +127,7 @@ class NetworkCost:
 
     Attributes:
         layers: every layer that holds values, multiplies, or was called and has no parts.
-        shape: height and width of the input; empty where the input is no image.
+        shape: height and width of the input; empty where the input is not an image.
         rois: regions of an image that the second stage of a detector looks at; None without one.
 
     Example:

@@ -100,7 +100,7 @@ def _names(model: nn.Module) -> dict[nn.Module, str]:
 
 
 def _is_conv(module: nn.Module) -> bool:
-    # mmcv's deformable convolutions are no subclass of torch's.
+    # mmcv's deformable convolutions are not subclasses of torch's.
     weight = getattr(module, 'weight', None)
     deformable = isinstance(weight, Tensor) and weight.dim() == 4 and hasattr(module, 'deform_groups')
     return isinstance(module, _ConvNd) or deformable

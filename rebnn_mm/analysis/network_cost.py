@@ -29,8 +29,8 @@ def network_cost(model: nn.Module, shape: tuple[int, ...], rois: int | None = No
 
     Of a two-stage detector the first stage runs on the image and the second on ``rois`` regions: proposals and the
     pooling of regions depend on values, and are replaced by as many regions of the right size. A mask head sees what
-    mmdet's own ``forward`` shows it: the first 100 of them, in a cascade all of them. Post-processing is no part of
-    the count. The teacher of a :class:`rebnn_mm.models.classification.TeacherStudentClassifier` is no part of the
+    mmdet's own ``forward`` shows it: the first 100 of them, in a cascade all of them. Post-processing is not part of
+    the count. The teacher of a :class:`rebnn_mm.models.classification.TeacherStudentClassifier` is not part of the
     model.
 
     Args:
@@ -106,7 +106,7 @@ def _regions(model: nn.Module, rois: int | None) -> int | None:
 
 
 def _count_learned_regions(model: nn.Module) -> int | None:
-    """How many regions a detector such as Sparse R-CNN has among its parameters."""
+    """Count the regions that a detector such as Sparse R-CNN has among its parameters."""
     return getattr(getattr(model, 'rpn_head', None), 'num_proposals', None)
 
 

@@ -22,7 +22,7 @@ class Rule:
 
     Operations: a multiply-accumulate costs ``w * a / 64`` where weight and activation have w and a bits, since a
     64-bit word holds 64 products of one bit: 1/64 for 1-1, 1/4 for 4-4. With a real factor on either side (32-1, 1-32)
-    it costs one, as between real numbers: a sign in front of a real number saves the multiplication, not the addition.
+    it costs one, as between real numbers: a sign before a real number saves the multiplication, not the addition.
     Norms, activations, pooling and additions are left out.
 
     Attributes:

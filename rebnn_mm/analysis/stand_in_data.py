@@ -24,7 +24,7 @@ ANNOTATIONS, IMAGES = 'annotations/instances_train2017.json', 'train2017'
 """Folder of the sample's training images."""
 
 SMALLEST = 16
-"""An object that is narrower or lower, in pixels, is no image for a classifier."""
+"""An object that is narrower or lower, in pixels, is not an image for a classifier."""
 
 TEXTS, WORDS = 2048, (8, 60)
 """How many made-up texts, and their shortest and longest length."""
@@ -61,7 +61,7 @@ class OfLength(Dataset):
 
 
 def find_published_length(cfg: Config) -> tuple[int, str] | None:
-    """How many training images or texts a well-known data set has, and its name; None for any other.
+    """Find the number of training images or texts of a well-known data set, and its name; None for any other.
 
     Example:
         >>> from rebnn_mm.utils.config_file import get_config_dir

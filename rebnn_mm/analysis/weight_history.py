@@ -174,5 +174,5 @@ def _entries(file: Path) -> list[dict[str, Any]]:
         try:
             entries.append(json.loads(line))
         except json.JSONDecodeError as error:
-            raise RebnnError(f'{file}, line {number} is no JSON ({error.msg}). Remove the line.') from error
+            raise RebnnError(f'{file}, line {number} is not JSON ({error.msg}). Remove the line.') from error
     return entries

@@ -1,4 +1,4 @@
-"""Trained files of one task beside each other, by score, time and size, and those of them that no other beats."""
+"""Compares trained files of one task by score, time and size, and finds those that no other beats."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Point(NamedTuple):
 def front(points: Sequence[Point], cost: Cost) -> list[Point]:
     """The points that no other beats: none scores at least as much at less cost, or more at the same; cheapest first.
 
-    Of several with equal score and cost none beats the others. A score that is no number beats nothing.
+    Of several with equal score and cost none beats the others. A score that is not a number beats nothing.
 
     Example:
         >>> points = [Point('a', 50, 10, 2), Point('b', 49, 12, 1), Point('c', 52, 30, 40)]
@@ -113,10 +113,10 @@ def draw(points: Sequence[Point], metric: str, path: Path) -> None:
 
 
 def int8_of(path: Path, examples: Sequence[Image]) -> bytes:
-    """A real-valued file in 8 bits by ONNX Runtime's static quantiser, with the metadata that it had.
+    """A full-precision file in 8 bits by ONNX Runtime's static quantiser, with the metadata that it had.
 
     Args:
-        path: written by ``tools/export.py`` from a real-valued config.
+        path: written by ``tools/export.py`` from a full-precision config.
         examples: prepared images to calibrate on, at least one.
 
     Raises:

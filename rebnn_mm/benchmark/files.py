@@ -50,7 +50,7 @@ class ModelFiles:
     def of_network(self, name: str, network: Network, int8: bool = True) -> dict[str, Path]:
         """Files of a network with random weights: ``fp32``, ``packed``, ``fast``; with int8 ``int8``, ``mixed``.
 
-        ``mixed`` is ``fast`` with real-valued layers in int8, all but the first and those that lead to a sign.
+        ``mixed`` is ``fast`` with full-precision layers in int8, all but the first and those that lead to a sign.
 
         Raises:
             ValueError: one cannot be made; the message says why.
@@ -68,7 +68,7 @@ class ModelFiles:
         return found
 
     def int8(self, name: str, real: Path, size: tuple[int, int]) -> Path:
-        """The file of a real-valued network, quantised.
+        """The file of a full-precision network, quantised.
 
         Raises:
             ValueError: it cannot be quantised.

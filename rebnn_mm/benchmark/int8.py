@@ -15,7 +15,7 @@ from ..errors import RebnnError
 from .timing import noise_feeds, open_timed
 
 LAYERS = ('Conv', 'Gemm', 'MatMul', 'MaxPool', 'GlobalAveragePool', 'Relu', 'Clip')
-"""Operators that are quantised, beside the additions in front of a Relu. The rest of a detector is arithmetic on boxes
+"""Operators that are quantised, in addition to additions before a Relu. The rest of a detector is arithmetic on boxes
 and scores."""
 
 CALIBRATION_IMAGES = 8
@@ -24,10 +24,10 @@ CALIBRATION_IMAGES = 8
 def quantise(
     real: Path, size: tuple[int, int], images: Iterable[dict[str, np.ndarray]] | None = None
 ) -> onnx.ModelProto:
-    """The network by static quantisation: QDQ, weights per channel in int8, activations in uint8 by their range.
+    """Quantise a network statically: QDQ, weights per channel in int8, activations in uint8 by their range.
 
     Args:
-        real: the real-valued network.
+        real: the full-precision network.
         size: height and width of an image.
         images: inputs to calibrate on; None for noise, which is enough for times.
 
@@ -58,7 +58,7 @@ def quantise(
 
 
 def layers(model: onnx.ModelProto) -> list[str]:
-    """Names of the nodes that are quantised; a Clip only behind one of them, as decoding boxes has others."""
+    """Names of the nodes that are quantised; a Clip only after one of them, as decoding boxes has others."""
     readers: dict[str, list[str]] = {}
     for node in model.graph.node:
         for name in node.input:

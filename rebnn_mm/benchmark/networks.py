@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 
 class Network(NamedTuple):
-    """A binary network and its real-valued twin.
+    """A binary network and its full-precision counterpart.
 
     Attributes:
         config: the binary one's config, without its folder's path and ending.
-        real: the twin's.
+        real: the counterpart's.
         size: height and width of an image.
     """
 
@@ -46,11 +46,11 @@ def fill_norms_of_length(model: nn.Module) -> None:
 
 
 def randomise_weights(model: nn.Module) -> nn.Module:
-    """The model in eval mode with random weights under which nothing is skipped and nothing vanishes, always the same.
+    """Give a model random weights under which nothing is skipped or vanishes, always the same; in eval mode.
 
-    Real-valued convolutions and linear layers get He's initialisation, so that values keep their size without norms,
-    too, and scores differ. Norms, scaling factors, shifts and slopes get off their starting values, at which they do
-    nothing. Latent weights stay as they are built.
+    Full-precision convolutions and linear layers get He's initialisation, so that values keep their size without
+    norms, too, and scores differ. Norms, scaling factors, shifts and slopes get off their starting values, at which
+    they do nothing. Latent weights stay as they are built.
 
     Example:
         >>> float(randomise_weights(nn.BatchNorm2d(1)).running_mean) == 0

@@ -19,7 +19,7 @@ from rebnn_mm.errors import RebnnError
 
 
 def open_timed(path: Path, packed: bool, threads: int, trace: str | None = None) -> onnxruntime.InferenceSession:
-    """A session of a packed file with our kernels, or of any other ONNX file with all of ONNX Runtime's optimisations.
+    """Open a packed file with our kernels, or any other ONNX file with all of ONNX Runtime's optimisations.
 
     Args:
         path: of the file.

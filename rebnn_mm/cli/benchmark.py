@@ -1,10 +1,10 @@
-"""Times packed networks beside what one would use instead, in one run: a table, or JSON.
+"""Compares the time of packed networks with that of what one would use instead, in one run: a table, or JSON.
 
 rebnn benchmark --models resnet18 resnet34
 rebnn benchmark --packed cells.onnx --real cells_real.onnx --size 600 800
 
-Each network is run in ONNX Runtime, batch 1, in five ways that take turns: real-valued in fp32, quantised to int8 by
-ONNX Runtime (static, QDQ, per channel), as the exact packed file, as that of `rebnn export --fast`, and as that of
+Each network is run in ONNX Runtime, batch 1, in five ways that take turns: full-precision in fp32, quantised to int8
+by ONNX Runtime (static, QDQ, per channel), as the exact packed file, as that of `rebnn export --fast`, and as that of
 `rebnn export --fast --int8 IMAGES --int8-layers all`. The first two have all of ONNX Runtime's optimisations. Networks
 named by --models get random weights; their files are kept.
 """
@@ -52,7 +52,7 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--models', nargs='+', choices=NETWORKS, default=[], metavar='NAME', help=', '.join(NETWORKS))
     parser.add_argument('--packed', type=Path, help='a packed file of your own, in place of --models')
-    parser.add_argument('--real', type=Path, help='its real-valued twin, an ONNX file')
+    parser.add_argument('--real', type=Path, help='its full-precision counterpart, an ONNX file')
     parser.add_argument('--size', type=positive, nargs=2, default=(224, 224), metavar=('H', 'W'), help='for --packed')
     parser.add_argument('--rounds', type=positive, default=50, help='timed runs of each; default: %(default)s')
     parser.add_argument('--warm-up', type=float, default=2, metavar='SECONDS', help='default: %(default)s')

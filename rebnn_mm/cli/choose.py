@@ -1,8 +1,8 @@
 """Score, time and weigh trained files of one task, and say which of them no other beats: a table, JSON and a picture.
 
-rebnn choose configs/bccd/faster_rcnn_r18_rebnn_bccd.py "1 bit=cells.onnx" "fp32=twin.onnx" --int8-of fp32
+rebnn choose configs/bccd/faster_rcnn_r18_rebnn_bccd.py "1 bit=cells.onnx" "fp32=full.onnx" --int8-of fp32
 
-The files are written by rebnn export, those of real-valued configs, too. Each is scored on the config's test set,
+The files are written by rebnn export, those of full-precision configs, too. Each is scored on the config's test set,
 prepared as on a board, and timed on images of it, in turns, with all optimisations that the file allows. Scores are
 kept in the JSON file, so that a second call times only.
 """
@@ -72,7 +72,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', type=config_file, help='config with the test set')
     parser.add_argument('files', nargs='+', metavar='LABEL=FILE', help='files by rebnn export')
     parser.add_argument(
-        '--int8-of', nargs='+', default=[], metavar='LABEL', help="real-valued files: add ONNX Runtime's int8 of them"
+        '--int8-of', nargs='+', default=[], metavar='LABEL', help="full-precision files to add in ONNX Runtime's int8"
     )
     parser.add_argument('--metric', help=f'key of the score; default: {" or ".join(METRICS)}')
     parser.add_argument('--threads', type=positive, default=1, help='default: %(default)s')
@@ -128,7 +128,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         raise RebnnError(f'--int8-of {unknown}: the files are called {", ".join(files)}.')
     taken = next((label for label in args.int8_of if f'{label}, int8' in files), None)
     if taken is not None:
-        raise RebnnError(f"--int8-of {taken} makes '{taken}, int8', which is given: call that file otherwise.")
+        raise RebnnError(f"--int8-of {taken} makes '{taken}, int8', which is given: choose another name for it.")
     report = load_report(args.json)
     with tempfile.TemporaryDirectory() as folder:
         for number, label in enumerate(dict.fromkeys(args.int8_of)):
@@ -194,11 +194,11 @@ def load_report(path: Path) -> dict[str, Any]:
             return report
     except ValueError:
         pass
-    raise RebnnError(f'--json {path} is no file that this program has written: name another, or remove it.')
+    raise RebnnError(f'--json {path} was not written by this program: name another, or remove it.')
 
 
 def key_of(path: Path, cfg: Config) -> str:
-    """What a score depends on: the file, the test set with its annotations, and the evaluator."""
+    """Name what a score depends on: the file, the test set with its annotations, and the evaluator."""
     digest = hashlib.sha256(path.read_bytes())
     digest.update(repr((cfg.test_dataloader.dataset, cfg.test_evaluator)).encode())
     for entry in data_paths(cfg, ['test']):
@@ -265,7 +265,7 @@ def circumstances(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def conditions(report: dict[str, Any]) -> str:
-    """What belongs to the numbers, in a sentence."""
+    """State the conditions of the numbers, in a sentence."""
     cpu, versions_ = report['cpu'], report['versions']
     name = cpu['cpuinfo'].get('model name', cpu['machine'])
     return (

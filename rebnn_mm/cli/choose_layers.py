@@ -70,7 +70,7 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--each-layer', action='store_true', help='layers by themselves, not by stage or tower')
     parser.add_argument('--metric', help=f'key of the score; default: {" or ".join(METRICS)}')
-    parser.add_argument('--ms', type=float, help='propose real parts for so many more milliseconds at most')
+    parser.add_argument('--ms', type=float, help='propose full-precision parts for so many more milliseconds at most')
     parser.add_argument('--megabytes', type=float, help='and for so many more megabytes')
     parser.add_argument('--precision', choices=PRECISIONS, default='int8', help='of real parts; default: %(default)s')
     parser.add_argument('--threads', type=positive, default=1, help='while timing; default: %(default)s')
@@ -213,7 +213,7 @@ def plan(cfg: Config, args: argparse.Namespace, folder: Path, model: nn.Module, 
 
 
 def train_part(planned: Config, folder: Path) -> Path:
-    """The last checkpoint; what is finished is not repeated, and what was stopped goes on."""
+    """Train and return the last checkpoint; what is finished is not repeated, and what was stopped goes on."""
     last = folder / f'epoch_{planned.train_cfg.max_epochs}.pth'
     # A file that is there may be half of one; mmengine names the last that is whole.
     whole = find_latest_checkpoint(str(folder))
@@ -265,5 +265,5 @@ def propose_parts(chosen: list[Worth], args: argparse.Namespace, layers: dict[st
     lists = keep_real(copy.deepcopy(cfg), [name for worth in chosen for name in layers[worth.part]])
     return (
         f'Proposed {within}: {parts} real, in {args.precision}; +{gain:.1f} if gains add up, which a training has to '
-        f'show. Beside type={" and ".join(f"{kind!r}: keep_real={kept}" for kind, kept in lists.items())}'
+        f'show. Next to type={" and ".join(f"{kind!r}: keep_real={kept}" for kind, kept in lists.items())}'
     )

@@ -119,7 +119,7 @@ def main() -> None:
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     try:
         predictions = load(args.predictions)
-    except Exception as error:  # a file that is no pickle makes pickle raise almost anything
+    except Exception as error:  # a file that is not a pickle makes pickle raise almost anything
         raise RebnnError(
             f'{args.predictions} holds no predictions ({error})', fix='Write them with rebnn test --out FILE.pkl.'
         ) from error

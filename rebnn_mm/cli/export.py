@@ -24,7 +24,7 @@ from rebnn_mm.utils.config_mistake import user_errors
 
 SWITCHES = {
     'half': ('--half', 'store real constants in half precision'),
-    'fast': ('--fast', 'faster kernels for real-valued layers, equal up to float32 rounding'),
+    'fast': ('--fast', 'faster kernels for full-precision layers, equal up to float32 rounding'),
     'half_stem': ('--half-stem', 'with --fast: products of 16-bit numbers in the first layer'),
     'reduce_range': ('--reduce-range', 'with --int8: 7-bit weights, for x86-64 without VNNI; given there anyway'),
     'fused': ('--no-fuse', 'one operator per binary layer, for debugging'),
@@ -44,8 +44,8 @@ def parse_args() -> argparse.Namespace:
         '--int8',
         nargs='*',
         metavar='IMAGES',
-        help='real-valued layers in 8 bits, calibrated on these images: files, folders, lists (.txt, a path a line); '
-        "without any on the config's training set",
+        help='full-precision layers in 8 bits, calibrated on these images: files, folders, lists (.txt, a path a '
+        "line); without any on the config's training set",
     )
     parser.add_argument(
         '--int8-layers',
@@ -69,7 +69,7 @@ def parse_args() -> argparse.Namespace:
         '--text',
         nargs='+',
         default=[],
-        help='sentences to compare with PyTorch on, beside random tokens; a tab parts the two of a pair',
+        help='sentences to compare with PyTorch on, in addition to random tokens; a tab parts the two of a pair',
     )
     parser.add_argument(
         '--shape', nargs=2, type=positive, metavar=('H', 'W'), help='size of an image; default: from the test pipeline'

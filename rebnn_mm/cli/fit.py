@@ -136,7 +136,7 @@ def train(config: Path, amp: bool) -> None:
 
 
 def digest_of(config: Path) -> str:
-    """What a training depends on: the config, and the labels beside it."""
+    """Digest what a training depends on: the config, and the labels next to it."""
     labels = [config.with_name(f'{config.stem.removesuffix("_teacher")}_{split}.json') for split in ('train', 'val')]
     content = [path.read_bytes() for path in (config, *labels) if path.is_file()]
     return hashlib.sha256(b'\0'.join(content)).hexdigest()[:16]

@@ -61,7 +61,7 @@ def parse_args() -> argparse.Namespace:
     add_options(parser)
     args = parser.parse_args()
     if not args.configs and not (args.json and args.markdown):
-        parser.error('name a config; without one, --json and --markdown write the page anew')
+        parser.error('name a config; without one, --json and --markdown write the page again')
     return args
 
 
@@ -119,7 +119,7 @@ def main() -> None:
                 break
             else:
                 new.append(row)
-                # Read anew, so that calls side by side keep each other's rows.
+                # Read again, so that calls side by side keep each other's rows.
                 kept = with_row(read_rows(args.json) if args.json else kept, row)
                 if args.json:
                     with whole_file(args.json) as part:

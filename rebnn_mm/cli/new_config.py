@@ -48,7 +48,7 @@ MONITOR = 'coco/bbox_mAP'
 """The score of the validation by which the best checkpoint is kept."""
 
 DIGEST = '# Not written over once edited; as written it is '
-"""Begins the last line of a config, in front of the digest of what stands above."""
+"""Begins the last line of a config, before the digest of what stands above."""
 
 CONFIG = """\
 # Written by rebnn new-config from {folder}:
@@ -242,7 +242,7 @@ def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
 
 
 def find_shipped_config(teacher: str) -> str:
-    """The name of a teacher's config that comes with the package, which models give as ``configs/...``; else as is."""
+    """Find the name of a teacher's config that comes with the package, ``configs/...``; any other stays."""
     name = SCOPE + teacher.removeprefix('configs/')
     return name if config_path(name).is_file() else teacher
 

@@ -40,7 +40,7 @@ def parse_args() -> argparse.Namespace:
         '--taught',
         action='store_true',
         default=None,
-        help='write two configs, a full-precision teacher and the 1-bit detector that it starts and teaches: more '
+        help='write two configs, a full-precision teacher and the 1-bit student that starts from it: more '
         'accurate, for twice the training',
     )
     return resolve_base(parser, parser.parse_args(), taught=False)
@@ -94,6 +94,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         '--negatives',
         action=argparse.BooleanOptionalAction,
         default=True,
-        help='train on images without a box as well, which teach what is no object; default: yes',
+        help='train on images without a box as well, as background; default: yes',
     )
     parser.add_argument('--epochs', type=positive, help=f'default: as many as make {STEPS} steps')

@@ -5,7 +5,7 @@
     rebnn save-pretrained rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py epoch_24.pth cells --push owner/cells
 
 Others load a text classifier as encoder='bert_base_rebnn_sst2' of a config, by
-rebnn_mm.models.language.load_pretrained, or, as real-valued model with the latent weights, by transformers'
+rebnn_mm.models.language.load_pretrained, or, as full-precision model with the latent weights, by transformers'
 AutoModelForSequenceClassification.from_pretrained; a detector or classifier of images by
 rebnn_mm.export.hub.HubModel.from_pretrained. A packed file is shared by rebnn push.
 """

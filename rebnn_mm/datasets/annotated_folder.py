@@ -59,7 +59,7 @@ class Annotated(NamedTuple):
         folder: of the images.
         classes: names of those that have an object, in the order of their numbers, or of the alphabet.
         splits: 'train', 'val' and perhaps 'test'.
-        notes: what was mended or left out, and what may surprise, one sentence each.
+        notes: what was corrected or left out, and what may surprise, one sentence each.
     """
 
     folder: Path
@@ -163,7 +163,7 @@ def _is_voc(path: Path) -> bool:
 
 
 def _nothing_read(folder: Path) -> str:
-    """Why a folder cannot be read, with the name of the form that it has where that is known."""
+    """Say why a folder cannot be read, with the name of the form that it has where that is known."""
     known = (
         f"{folder} holds no annotations: neither a JSON file of COCO's form (images, annotations, categories), nor "
         "XML files of VOC, nor labels of YOLO's, nor a CSV file with a box in each row."
@@ -331,7 +331,7 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
                 wrong += [problem] if problem else []
                 boxes.append(Box(name, left, top, right - left, bottom - top))
         except (ElementTree.ParseError, ValueError) as error:
-            wrong.append(f'{path} is no XML file of VOC ({error})')
+            wrong.append(f'{path} is not XML file of VOC ({error})')
             continue
         named = (root.findtext('filename') or '').strip()
         names = [named, *(f'{path.stem}{suffix}' for suffix in IMAGES)]
@@ -408,7 +408,7 @@ def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[s
 
 
 def _spare_photos(photos: Sequence[Photo], count: int) -> list[Photo]:
-    """The first photos, at most so many, without which each class still has another image with a box of it."""
+    """Take the first photos, at most so many, without which each class still has another image with a box of it."""
     left = Counter(name for photo in photos for name in _classes_of(photo))
     chosen: list[Photo] = []
     for photo in photos:
@@ -423,11 +423,11 @@ def _classes_of(photo: Photo) -> set[str]:
 
 
 def _clean_all(photos: Sequence[Photo], notes: list[str]) -> list[Photo]:
-    """The photos with boxes that can be trained on; one that has lost them all holds objects, and is no negative."""
-    mended = [_clean_boxes(photo, notes) for photo in photos]
-    lost = [after.file for before, after in zip(photos, mended, strict=True) if before.boxes and not after.boxes]
+    """Clean the boxes of photos; a photo that loses all of its boxes is left out, as it is not a negative."""
+    cleaned = [_clean_boxes(photo, notes) for photo in photos]
+    lost = [after.file for before, after in zip(photos, cleaned, strict=True) if before.boxes and not after.boxes]
     notes += [f'images have lost all their boxes and are not used\t{file}' for file in lost]
-    return [photo for photo in mended if photo.file not in lost]
+    return [photo for photo in cleaned if photo.file not in lost]
 
 
 def _clean_boxes(photo: Photo, notes: list[str]) -> Photo:
@@ -456,11 +456,11 @@ def _look(
     classes: Sequence[str],
     notes: list[str],
 ) -> None:
-    """Note what is no mistake and may yet surprise."""
+    """Note what is not a mistake but may surprise."""
     train = {photo.file for photo in splits['train']}
     notes += [f'are in train and in val\t{photo.file}' for photo in splits['val'] if photo.file in train]
     notes += [
-        f'training images have no box: they teach what is no object, unless --no-negatives leaves them out\t{p.file}'
+        f'training images have no box: they are used as background, unless --no-negatives leaves them out\t{p.file}'
         for p in splits['train']
         if not p.boxes
     ]

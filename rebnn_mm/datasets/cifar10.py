@@ -160,7 +160,7 @@ class CIFAR10Resident(Dataset):
 
     @cached_property
     def _samples(self) -> list[Any]:
-        """One for each image; made anew for each batch, they would take longer than the rest of it."""
+        """One for each image; made again for each batch, they would take longer than the rest of it."""
         from mmpretrain.structures import DataSample
 
         # Each label as a vector, which stays on its device; DataSample copies a scalar to the CPU.

@@ -86,7 +86,7 @@ class GLUEDataset(BaseDataset):
             )
         items, broken = [], 0
         try:
-            # The signature of MRPC's file is no part of its first column's name.
+            # The signature of MRPC's file is not part of its first column's name.
             with path.open(encoding='utf-8-sig', newline='') as file:
                 rows = csv.reader(file, delimiter='\t', quoting=csv.QUOTE_NONE)
                 columns = self._columns(rows, path)
@@ -102,7 +102,7 @@ class GLUEDataset(BaseDataset):
                             ) from None
                         broken += 1
         except UnicodeDecodeError as error:
-            raise RebnnError(f'GLUEDataset: {path} is not UTF-8 text ({error.reason}). Get it anew.') from None
+            raise RebnnError(f'GLUEDataset: {path} is not UTF-8 text ({error.reason}). Get it again.') from None
         if broken:
             print_log(
                 f'GLUEDataset: skipped {broken} broken rows of {path} and read {len(items)}.',
@@ -110,7 +110,7 @@ class GLUEDataset(BaseDataset):
                 level=logging.WARNING,
             )
         if not items:
-            raise RebnnError(f'GLUEDataset: {path} has no rows. Get it anew from {DOWNLOAD}.')
+            raise RebnnError(f'GLUEDataset: {path} has no rows. Get it again from {DOWNLOAD}.')
         return items
 
     def _columns(self, rows: Iterator[list[str]], path: Path) -> dict[str, int]:

@@ -72,7 +72,7 @@ def find_box_fault(what: str, left: float, top: float, width: float, height: flo
         'box 3 ends before it begins: its corners are swapped'
     """
     if not all(map(math.isfinite, (left, top, width, height))):
-        return f'{what} is no box of four numbers'
+        return f'{what} is not a box of four numbers'
     return f'{what} ends before it begins: its corners are swapped' if min(width, height) < 0 else None
 
 
@@ -112,7 +112,7 @@ class Places:
         return found[0] if len(found) == 1 else None
 
     def missing(self, name: str) -> str:
-        """Why :meth:`find` finds none."""
+        """Say why :meth:`find` finds none."""
         several = len(self.by_name.get(PureWindowsPath(name).name, []))
         if several > 1:
             return f'{several} images in {self.folder} are called {name}, and nothing tells which one is meant'

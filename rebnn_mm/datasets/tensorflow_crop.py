@@ -46,7 +46,7 @@ class TensorFlowCenterCrop:
     """Crops a square from the middle and brings it to a size by bicubic interpolation, as EfficientNet's code does.
 
     The image becomes real: what the interpolation gives beyond 0 and 255 is kept, as there. mmpretrain's
-    ``EfficientNetCenterCrop`` cuts out the same part and samples it as OpenCV does, a fraction of a pixel beside.
+    ``EfficientNetCenterCrop`` cuts out the same part and samples it as OpenCV does, a fraction of a pixel off.
 
     Args:
         crop_size: height and width of the result.

@@ -13,7 +13,7 @@ INPUTS = ('input_ids', 'attention_mask', 'token_type_ids')
 
 @TRANSFORMS.register_module()
 class TokenizeText:
-    """Tokenises a sentence or a pair with the tokenizer that lies beside an encoder.
+    """Tokenises a sentence or a pair with the tokenizer that is next to an encoder.
 
     The tokenizer is loaded when the first item comes, so every worker of a data loader has its own, and a config can
     be built where there is none. Where a pair is too long, the longer sentence loses its last token first

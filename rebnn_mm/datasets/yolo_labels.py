@@ -25,7 +25,7 @@ NAMES = ('classes.txt', 'obj.names', '_darknet.labels', 'classes.names')
 """Files that tools write with the name of a class in each line."""
 
 BEYOND = 0.1
-"""Share of a side up to which a box may reach beyond its image, and is cut; farther, it is no share."""
+"""Share of a side up to which a box may reach beyond its image, and is cut; farther, it is not a share."""
 
 
 def yolo_file(folder: Path) -> Path | None:
@@ -43,7 +43,7 @@ def yolo_file(folder: Path) -> Path | None:
 
 
 def yolo_names_file(folder: Path) -> Path | None:
-    """The file with a name of a class in each line that tools write beside labels; None without one."""
+    """The file with a name of a class in each line that tools write next to labels; None without one."""
     return next((path for name in NAMES for path in sorted(folder.rglob(name))), None)
 
 
@@ -135,7 +135,7 @@ def _names(content: Mapping[str, Any], path: Path) -> list[str]:
     try:
         numbered = {int(number): str(name) for number, name in given.items()}
     except ValueError:
-        raise RebnnError(f'{path}: names has a key that is no number. Write 0: first, 1: second.') from None
+        raise RebnnError(f'{path}: names has a key that is not a number. Write 0: first, 1: second.') from None
     if sorted(numbered) != list(range(len(numbered))):
         raise RebnnError(f'{path}: names are to be numbered from 0 without a gap.')
     return [numbered[number] for number in range(len(numbered))]
@@ -171,7 +171,7 @@ def _read_list(path: Path, root: Path, places: Places) -> Iterator[Path]:
 
 
 def _read_lists(places: Places) -> dict[str, list[Path]]:
-    """The images of lists such as ``train.txt``; without one all images of the folder."""
+    """Read the images of lists such as ``train.txt``; without one all images of the folder."""
     lists = {split: places.folder / f'{split}.txt' for split in SPLITS if (places.folder / f'{split}.txt').is_file()}
     if 'train' in lists:
         return {split: list(_read_list(path, places.folder, places)) for split, path in lists.items()}
@@ -199,7 +199,7 @@ def _boxes(
             left, top, right, bottom = min(values[::2]), min(values[1::2]), max(values[::2]), max(values[1::2])
         else:
             if len(values) > 4:
-                what = 'key points' if key_points else 'numbers behind the box'
+                what = 'key points' if key_points else 'numbers after the box'
                 places.notes.append(f'{what} are left out\t{at}')
             across, down, width, height = values[:4]
             left, top, right, bottom = across - width / 2, down - height / 2, across + width / 2, down + height / 2
@@ -207,7 +207,7 @@ def _boxes(
                 wrong.append(f'{at} has a negative width or height')
                 continue
         if not all(map(math.isfinite, values)) or min(left, top) < -BEYOND or max(right, bottom) > 1 + BEYOND:
-            wrong.append(f'{at} is no box of shares of the width and height, between 0 and 1')
+            wrong.append(f'{at} is not a box of shares of the width and height, between 0 and 1')
             continue
         wide, high = photo.width, photo.height
         sides = [round(side, 2) for side in (left * wide, top * high, (right - left) * wide, (bottom - top) * high)]

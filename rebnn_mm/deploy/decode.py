@@ -17,7 +17,7 @@ Decode = Callable[[bytes], Any]
 """Gives uint8 [H, W, 3], RGB, or None for a file that it cannot read."""
 
 START, SCAN, END = b'\xff\xd8', 0xDA, 0xD9
-"""Marker at the beginning of a JPEG file, and numbers of those in front of coded pixels and at the end."""
+"""Marker at the beginning of a JPEG file, and numbers of those before coded pixels and at the end."""
 
 MARKER = re.compile(rb'\xff+([^\x00\x01\xd0-\xd7\xff])', re.DOTALL)
 """A marker among coded pixels, but for those that belong to them."""
@@ -54,7 +54,7 @@ def jpeg_pixels(image: PIL.Image.Image) -> np.ndarray | None:
 
 
 def is_whole(data: bytes) -> bool:
-    r"""Whether a JPEG file reaches to its end marker, behind which some cameras write more.
+    r"""Whether a JPEG file reaches to its end marker, after which some cameras write more.
 
     Pictures inside of its header, which have an end marker of their own, are passed over.
 

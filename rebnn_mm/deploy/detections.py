@@ -85,7 +85,7 @@ class Detections:
         return [self.classes[label] if self.classes else str(label) for label in self.labels.tolist()]
 
     def at_least(self, score: float) -> Detections:
-        """Those with this score or a higher one."""
+        """Select those with this score or a higher one."""
         return self[self.scores >= score]
 
     def to_dicts(self) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ class Detections:
         ]
 
     def to_supervision(self) -> Any:
-        """The same as ``supervision.Detections``, for its annotators, trackers and zones; needs that package."""
+        """Convert to ``supervision.Detections``, for its annotators, trackers and zones; needs that package."""
         import supervision
 
         names = np.array(self.names, str)

@@ -46,7 +46,7 @@ def hub_path(name: str | PathLike[str]) -> Path:
     """The file of a model of the hub, fetched if the cache does not have it.
 
     Args:
-        name: ``hf:owner/name``, with ``@revision`` and ``/file.onnx`` behind it where they are wanted. Without a file
+        name: ``hf:owner/name``, with ``@revision`` and ``/file.onnx`` after it where they are wanted. Without a file
             it is ``model.onnx``, else the only packed file there is.
 
     Raises:
@@ -166,7 +166,7 @@ def check_card(card: Mapping[str, Any]) -> None:
 
 
 def write_packed_card(metadata: Metadata, card: Mapping[str, Any]) -> str:
-    """The card of a packed model as the hub's Markdown."""
+    """Write the card of a packed model as the hub's Markdown."""
     lines = ['```shell', "pip install 'rebnn_mm[deploy,hub]'", 'rebnn run hf:OWNER/NAME photo.jpg', '```']
     lines += ['', '```python', 'from rebnn_mm.deploy import load', '']
     lines += ["print(load('hf:OWNER/NAME')('photo.jpg'))", '```']
@@ -183,7 +183,7 @@ def card_text(
     card: Mapping[str, Any],
     tags: Sequence[str] = (),
 ) -> str:
-    """A model card: the hub's metadata in front, then how to use the model, then what is known of it.
+    """Write a model card: the hub's metadata first, then how to use the model, then what is known of it.
 
     Args:
         intro: one or two sentences.

@@ -99,7 +99,7 @@ def read_image(source: str | PathLike[str] | bytes | bytearray | memoryview | IO
         uint8 [H, W, 3], RGB.
 
     Raises:
-        ImageError: there is no such file, it is no image, or Pillow is missing.
+        ImageError: there is no such file, it is not an image, or Pillow is missing.
     """
     try:
         from PIL import Image
@@ -129,7 +129,7 @@ SIXTEEN_BITS = ('PNG', 'PPM')
 
 def _from_pillow(image: PIL.Image.Image) -> np.ndarray:
     # ImageOps.exif_transpose writes the EXIF block again, and stops at an entry that it read but cannot write.
-    image.load()  # first: the block may stand behind the pixels
+    image.load()  # first: the block may come after the pixels
     orientation = image.getexif().get(ORIENTATION)
     if image.mode.startswith('I;16') or (image.mode == 'I' and image.format in SIXTEEN_BITS):
         pixels = np.repeat((np.asarray(image) >> 8).astype(np.uint8)[..., None], 3, axis=2)

@@ -17,7 +17,7 @@ def parse_json(text: str, kind: type, key: str) -> Any:
         key: named in the error.
 
     Raises:
-        ModelFileError: it is no JSON, or something else than ``kind``.
+        ModelFileError: it is not JSON, or something else than ``kind``.
 
     Example:
         >>> parse_json('["cat", "dog"]', list, 'rebnn.classes')

@@ -46,18 +46,18 @@ def load(
     """Check a packed model and make it ready to run.
 
     Args:
-        path: file written by ``rebnn export``, or ``zoo:`` and the name of a model that comes along,
+        path: file written by ``rebnn export``, or ``zoo:`` and the name of a trained model of the package,
             or ``hf:owner/name`` for one of the Hugging Face hub; or the bytes of a file, or a file that is open for
             reading bytes. A model that was loaded by its path is pickled and copied as that path, another one with
             its bytes.
         threads: how many threads ONNX Runtime may use for one image.
         use_library: use the kernels of the ``rebnn_ort`` library. Without them the binary layers run by ONNX Runtime's
             own operators, many times slower. The answer is the same to the last bit, but for files of ``--fast``:
-            there real-valued layers are rounded differently, and a sign may turn.
+            there full-precision layers are rounded differently, and a sign may turn.
         size: width and height of the images that a classifier was trained on, where its file does not say them. Such a
             file, of an earlier version or of a config without a resize, takes no image otherwise.
-        providers: execution providers of ONNX Runtime that may take real-valued layers, such as ``['CUDA']``, where it
-            has them. Binary layers stay on the processor if our kernels run them. Rounding is the provider's own.
+        providers: execution providers of ONNX Runtime that may take full-precision layers, such as ``['CUDA']``, where
+            it has them. Binary layers stay on the processor if our kernels run them. Rounding is the provider's own.
 
     Returns:
         :class:`Classifier`, :class:`Detector`, :class:`TextClassifier` or :class:`RawModel`, by the file's
@@ -116,7 +116,7 @@ LoadedModel.opened_by = staticmethod(load)
 
 
 def locate_model(path: str | PathLike[str]) -> str | PathLike[str]:
-    """The file that ``zoo:<name>`` or ``hf:owner/name`` stands for, or the path itself; one of the hub is fetched.
+    """Find the file that ``zoo:<name>`` or ``hf:owner/name`` stands for, or keep a path; one of the hub is fetched.
 
     Raises:
         ModelFileError: zoo or hub have nothing of that name.

@@ -49,7 +49,7 @@ def measure(models: dict[str, Callable[[], object]], runs: int) -> dict[str, lis
     times: dict[str, list[float]] = {name: [] for name in models}
     for done in range(0, runs, BLOCK):
         for name, run in models.items():
-            run()  # what the other model left in the caches is no part of it
+            run()  # what the other model left in the caches is not part of it
             for _ in range(min(BLOCK, runs - done)):
                 start = time.perf_counter()
                 run()

@@ -32,7 +32,7 @@ class Metadata:
         packed_sha256: SHA-256 of each packed weight in hexadecimal, by name.
         producer: what wrote the file.
         config: file name of the training config.
-        blocked: whether ONNX Runtime may lay real-valued maps out in blocks, and round otherwise.
+        blocked: whether ONNX Runtime may lay full-precision maps out in blocks, and round otherwise.
 
     Example:
         >>> entries = {'rebnn.format': '1', 'rebnn.task': 'raw', 'rebnn.preprocess': '{"channels": "rgb"}',

@@ -222,7 +222,7 @@ class ImageModel(LoadedModel, ABC):
         return [self._result(one, found, **options) for one, found in zip(prepared, outputs, strict=True)]
 
     def _predict(self, image: Any, **options: Any) -> Any:
-        """The result of one image, or those of a list."""
+        """Predict one image, or those of a list."""
         several = isinstance(image, list | tuple)
         results = self._results([self.prepare(one) for one in (image if several else [image])], **options)
         return results if several else results[0]
@@ -256,7 +256,7 @@ class ImageModel(LoadedModel, ABC):
     def run_several(self, prepared: Sequence[Prepared]) -> list[list[np.ndarray]]:
         """The graph's outputs for each image; equally large neighbours go through it together, if it takes several.
 
-        Real-valued sums of a batch may be rounded otherwise than those of an image alone.
+        Full-precision sums of a batch may be rounded differently from those of an image alone.
 
         Raises:
             ModelFileError: as :meth:`run`.

@@ -75,7 +75,7 @@ def register(session_options: SessionOptions) -> Path:
     if not os.access(path, os.R_OK):
         raise LibraryError(f'{path} cannot be read: change its permissions.')
     if not is_whole(path):
-        raise LibraryError(f'{path} is no complete shared library of a 64-bit system: install the package again.')
+        raise LibraryError(f'{path} is not a complete shared library of a 64-bit system: install the package again.')
     threads = session_options.intra_op_num_threads
     try:
         if threads > 0:

@@ -3,7 +3,7 @@
 An ONNX file is one protobuf message. Only its wire format is used: a message is a row of fields, each a number, a wire
 type and a value, which may be a message again. Nothing is called recursively, every length is compared with what is
 left, and of a message only the fields that are looked for are kept, so that a file of any content costs no more than
-one pass over it, and beside its own bytes and texts some tens of megabytes.
+one pass over it, and in addition to its own bytes and texts some tens of megabytes.
 
 Sources: the protobuf encoding (protobuf.dev/programming-guides/encoding) and the field numbers of onnx.proto.
 """
@@ -301,7 +301,7 @@ def fields_of(view: memoryview, start: int, end: int) -> Iterator[Field]:
     r"""Give the fields of the message between two bytes, without looking into them.
 
     Raises:
-        ModelFileError: the bytes are no message.
+        ModelFileError: the bytes are not a message.
 
     Example:
         >>> [field.number for field in fields_of(memoryview(b'\x08\x01\x12\x00'), 0, 4)]

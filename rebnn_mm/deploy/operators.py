@@ -104,7 +104,7 @@ def check_operators(file: OnnxFile) -> None:
 
 
 def _count_filled(file: OnnxFile) -> Iterator[float]:
-    """How many values each ``ConstantOfShape`` makes whose shape is a constant."""
+    """Count the values that each ``ConstantOfShape`` makes whose shape is a constant."""
     for name in file.filled:
         shape = file.initializers.get(name)
         if shape is None:

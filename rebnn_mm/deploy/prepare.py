@@ -70,7 +70,7 @@ def kernels() -> ctypes.CDLL | None:
 
 
 def prepare_image(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarray | None:
-    """The result of the steps; None if NumPy has to compute it.
+    """Apply the steps to an image; None if NumPy has to do it.
 
     Args:
         image: uint8 [H, W, 3].

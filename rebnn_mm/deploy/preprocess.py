@@ -83,7 +83,7 @@ class Preprocess:
         mean: per channel, float32; x becomes (x - mean) / std.
         std: per channel, float32.
         pad: divisor of height and width, and the value that fills up.
-        letterbox: pixels beside the image that are normalised as it is.
+        letterbox: pixels around the image that are normalised as it is.
 
     Example:
         >>> text = '{"channels": "rgb", "resize": {"mode": "short_edge", "size": 4}, "crop": [3, 3]}'
@@ -144,7 +144,7 @@ class Preprocess:
             kernels: use those of librebnn, if they are there. The result is the same to the last bit.
 
         Raises:
-            ImageError: it is no image, or has a size that the steps turn into 0 or more than ``MAX_PIXELS``.
+            ImageError: it is not an image, or has a size that the steps turn into 0 or more than ``MAX_PIXELS``.
         """
         image = as_image(image)
         height, width = image.shape[:2]
@@ -198,7 +198,7 @@ class Preprocess:
         return math.ceil(width / divisor) * divisor, math.ceil(height / divisor) * divisor
 
     def _pad_rest(self, tensor: np.ndarray) -> np.ndarray:
-        """The tensor with the padding that is still missing, behind a letterbox."""
+        """Add the padding that is still missing after a letterbox."""
         height, width = tensor.shape[2:]
         full_width, full_height = self._full(width, height)
         if (full_width, full_height) == (width, height) or self.pad is None:
@@ -220,7 +220,7 @@ class Preprocess:
 
 
 def prepare_by_numpy(image: np.ndarray, steps: Steps) -> np.ndarray:
-    """The reference of :func:`rebnn_mm.deploy.prepare.prepare_image`, and what there is without librebnn."""
+    """Prepare an image as :func:`rebnn_mm.deploy.prepare.prepare_image` does; used where there is no librebnn."""
     (y, x), (height, width), (top, left) = steps.crop, steps.kept, steps.offset
     resized = resize_bilinear(image, steps.resized[::-1])[y : y + height, x : x + width]
     planes = (resized[..., ::-1] if steps.reverse else resized).transpose(2, 0, 1).astype(np.float32)

@@ -3,7 +3,7 @@
     rebnn seal changed.onnx -o sealed.onnx
 
 Checked are its metadata, the SHA-256 of each packed weight, its operators and functions, and that ONNX Runtime takes
-it. Whether its real-valued numbers are still those of the training only a comparison shows: rebnn test-packed.
+it. Whether its full-precision numbers are still those of the training only a comparison shows: rebnn test-packed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def reseal(path: Path, out: Path) -> None:
         out: file to write, which may be the same.
 
     Raises:
-        ModelFileError: it is no packed model any more, or cannot be written; one sentence says why.
+        ModelFileError: it is not a packed model any more, or cannot be written; one sentence says why.
     """
     check_file(path, 'packed model', ModelFileError)
     try:

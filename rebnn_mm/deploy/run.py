@@ -97,13 +97,13 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         action='append',
         default=[],
         metavar='NAME',
-        help='execution provider of ONNX Runtime for real-valued layers, such as CUDA; may be repeated',
+        help='execution provider of ONNX Runtime for full-precision layers, such as CUDA; may be repeated',
     )
     parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
     parser.add_argument(
         '--time', type=positive, nargs='?', const=20, metavar='RUNS', help='time so many runs, by default %(const)s'
     )
-    parser.add_argument('--list', action=_ListZoo, help='list the models that come along, and end')
+    parser.add_argument('--list', action=_ListZoo, help='list the trained models of the package, and end')
     parser.add_argument('--version', action='version', version=_versions(), help='print versions and end')
     parser.add_argument('--no-library', action='store_true', help='run without the kernels, slowly')
     return parser.parse_args(arguments)
@@ -184,7 +184,7 @@ def run(args: argparse.Namespace) -> Iterable[str]:
 
 
 def _time_model(args: argparse.Namespace, run: Callable[[], object]) -> list[str]:
-    """What ``--time`` prints, to stderr beside JSON: of the whole call, with preparation, without reading the file."""
+    """Time the whole call for ``--time``, with preparation but without reading the file; to stderr with JSON."""
     if args.time is None:
         return []
     times = []
@@ -203,14 +203,14 @@ def _time_model(args: argparse.Namespace, run: Callable[[], object]) -> list[str
 
 
 WARM_UP = 3
-"""Runs in front of those that ``--time`` counts."""
+"""Runs before those that ``--time`` counts."""
 
 
 NOTHING = np.zeros((0, 0, 3), np.uint8)
 
 
 def run_several(args: argparse.Namespace, model: ImageModel, sources: Sequence[str]) -> Iterator[str]:
-    """The same for several images, each as soon as it is done."""
+    """Run several images, and write each result as soon as it is there."""
     if args.time is not None:
         raise ImageError('--time: of several images the last line says how many there are in a second; give one image')
     if args.out is not None and not isinstance(model, Detector):

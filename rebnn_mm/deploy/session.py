@@ -14,7 +14,7 @@ from .native import LibraryError, register
 
 # These fold a factor or a summand into the weights of a convolution. The sums of a binary convolution would no longer
 # be whole numbers where its local function runs, and rounding would not follow the order that docs/format.md states.
-# The last one moves a mean over all positions in front of the Transpose at the end of such a function.
+# The last one moves a mean over all positions before the Transpose at the end of such a function.
 CPU = 'CPUExecutionProvider'
 REORDERING = [
     *('ConvMulFusion', 'ConvAddFusion', 'ConvBNFusion', 'MatMulBNFusion'),
@@ -41,12 +41,12 @@ def open_session(
         threads: how many threads one run may use.
         exact: keep the order of floating-point operations, so that a packed file gives the same bits with our library
             and without it; or let ONNX Runtime optimise all it can.
-        blocked: with ``exact``, whether ONNX Runtime may lay real-valued maps out in blocks, which makes it faster and
-            rounds otherwise: what a file of ``--fast`` allows in its metadata.
+        blocked: with ``exact``, whether ONNX Runtime may lay full-precision maps out in blocks, which makes it faster
+            and rounds differently: what a file of ``--fast`` allows in its metadata.
         in_turns: whether sessions run one after another: threads do not wait for the next run on its processor.
         trace: how the name of the trace begins that the session writes when its profiling ends; None for no trace.
-        providers: execution providers of ONNX Runtime that may take real-valued layers, the first one first, with or
-            without ``ExecutionProvider`` at the end; what none of them takes runs on the processor.
+        providers: execution providers of ONNX Runtime that may take full-precision layers, the first one first, with
+            or without ``ExecutionProvider`` at the end; what none of them takes runs on the processor.
 
     Raises:
         LibraryError: the library is asked for and is not there.
@@ -104,7 +104,7 @@ def library_available() -> bool:
 
 
 def library_problem() -> str:
-    """Why the library with our kernels cannot be loaded, in one sentence; empty if it can."""
+    """Say why the library with our kernels cannot be loaded, in one sentence; empty if it can."""
     try:
         register(onnxruntime.SessionOptions())
     except LibraryError as error:

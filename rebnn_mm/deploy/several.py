@@ -20,7 +20,7 @@ SHOWN = 10
 """Names of files that a warning gives."""
 
 CAMERA = 'camera:'
-"""In front of the number of a camera, as OpenCV counts them."""
+"""Before the number of a camera, as OpenCV counts them."""
 
 ADDRESSES = ('rtsp://', 'rtsps://', 'rtmp://', 'udp://', 'tcp://')
 """Of what sends a video, for instance a camera in the network."""
@@ -111,7 +111,7 @@ def _frames(source: str) -> Iterator[Named]:
     try:
         if not capture.isOpened():
             raise ImageError(f'{source} cannot be opened as a video: OpenCV finds nothing there that it reads')
-        # of a camera it is no number of frames
+        # of a camera it is not a number of frames
         stated = 0 if live else max(0, int(capture.get(cv2.CAP_PROP_FRAME_COUNT)))
         number = read = missing = 0
         while True:
@@ -123,7 +123,7 @@ def _frames(source: str) -> Iterator[Named]:
                 missing, read = 0, read + 1
                 yield f'{source}#{number}', cv2.cvtColor(frame, cv2.COLOR_BGR2RGB)
             elif number < stated:
-                missing += 1  # a frame behind it may be whole
+                missing += 1  # a frame after it may be whole
             else:
                 break
         if not read:

@@ -68,7 +68,7 @@ class TextClassifier(LoadedModel):
         """The graph's inputs for some texts, filled up to the longest of them.
 
         Raises:
-            TextError: one is no text, the file holds no tokenizer, or the package ``tokenizers`` is not installed.
+            TextError: one is not a text, the file holds no tokenizer, or the package ``tokenizers`` is not installed.
         """
         for text in texts:
             self._check_text(text)
@@ -77,7 +77,7 @@ class TextClassifier(LoadedModel):
             encoded = tokenizer.encode_batch(list(texts))
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of the package is no Exception
+        except BaseException as error:  # a panic of the package is not an Exception
             raise self.wrong(f'its tokenizer stops at the text ({first_sentence(error)})') from None
         parts = {'input_ids': 'ids', 'attention_mask': 'attention_mask', 'token_type_ids': 'type_ids'}
         return {
@@ -96,7 +96,7 @@ class TextClassifier(LoadedModel):
         try:
             ''.join(parts).encode()
         except UnicodeEncodeError as error:
-            raise TextError(f'{self.name}: character {error.start + 1} of the text is no Unicode') from None
+            raise TextError(f'{self.name}: character {error.start + 1} of the text is not Unicode') from None
 
     def scores(self, tokens: Mapping[str, np.ndarray]) -> np.ndarray:
         """The probability of every class, float32 [texts, classes]; of a regression its number, [texts, 1]."""
@@ -171,6 +171,6 @@ class TextClassifier(LoadedModel):
             loaded.enable_padding(pad_id=self.tokenizer.pad_id)
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as error:  # a panic of the package is no Exception
+        except BaseException as error:  # a panic of the package is not an Exception
             raise self.wrong(f'its tokenizer cannot be read ({first_sentence(error)})') from None
         return loaded

@@ -87,11 +87,11 @@ def _unpack_json(values: dict[str, Any]) -> str:
     except (TypeError, ValueError, binascii.Error, zlib.error) as error:
         if isinstance(error, ModelFileError):
             raise
-        raise ModelFileError(f'rebnn.tokenizer: json is no zlib in base64 ({error})') from None
+        raise ModelFileError(f'rebnn.tokenizer: json is not zlib in base64 ({error})') from None
 
 
 def _check_parts(text: str) -> str:
-    """A ``tokenizer.json`` of known parts, without its decoder, which nothing here calls.
+    """Check the parts of a ``tokenizer.json``, and leave out its decoder, which nothing here calls.
 
     Raises:
         ModelFileError: it has a part that no tokenizer of a text classifier has.

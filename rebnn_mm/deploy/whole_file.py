@@ -58,7 +58,7 @@ def is_input(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[st
 
     Args:
         path: the file to write.
-        inputs: those that are read; what is no file there, such as ``zoo:<name>``, is passed over.
+        inputs: those that are read; what is not a file there, such as ``zoo:<name>``, is passed over.
 
     Example:
         >>> is_input('new.jpg', ['new.jpg']), is_input(__file__, ['zoo:blood-cells', __file__])

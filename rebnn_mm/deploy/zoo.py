@@ -1,4 +1,4 @@
-"""The trained models that come along: ``rebnn zoo`` lists them, ``zoo:<name>`` names one wherever a file is asked for.
+"""The trained models of the package: ``rebnn zoo`` lists them, ``zoo:<name>`` names one wherever a file is asked for.
 
 rebnn zoo
 rebnn zoo blood-cells-tiny

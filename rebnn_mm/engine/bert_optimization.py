@@ -14,7 +14,7 @@ from rebnn_mm.errors import RebnnError
 
 @OPTIMIZERS.register_module()
 class BertAdam(Optimizer):
-    r"""AdamW without bias correction, behind gradient clipping per tensor, as BERT and BiBERT are trained.
+    r"""AdamW without bias correction, after gradient clipping per tensor, as BERT and BiBERT are trained.
 
     .. math::
         g \leftarrow g \min(1, c / \|g\|_2) \qquad

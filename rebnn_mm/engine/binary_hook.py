@@ -150,7 +150,7 @@ class BinaryHook(Hook):
         self.warn(f"{harm}. Set optim_wrapper=dict(constructor='ReBNNOptimWrapperConstructor', ...) in the config.")
 
     def _warn_of_frozen_parts(self, model: nn.Module) -> None:
-        """Name what a config of a real-valued network keeps from learning, and a binary one needs."""
+        """Name what a config of a full-precision network keeps from learning, and a binary one needs."""
         parts = list(model.named_modules())
         layers = [(name, part) for name, part in parts if isinstance(part, BinaryLayer) and part.binary]
         frozen = [
@@ -172,7 +172,7 @@ class BinaryHook(Hook):
         if still:
             self.warn(
                 f'norm_eval=True in {", ".join(still)}: norms keep the statistics they start with. Those of a '
-                'real-valued network do not fit a 1-bit one: set norm_eval=False there.'
+                'full-precision network do not fit a 1-bit one: set norm_eval=False there.'
             )
 
     def _warn_of_still_signs(self, model: nn.Module, optimizer: Optimizer, steps: int) -> None:
@@ -224,7 +224,7 @@ class BinaryHook(Hook):
             self.warn(f'{len(missed)} layers were not reached by the calibration batch and start at 0: {missed}')
 
     def _sample_batch(self, runner: Runner) -> Any:
-        """One batch made beside the data loader, whose sampler and workers stay where they are."""
+        """One batch made without the data loader, whose sampler and workers stay where they are."""
         loader = runner.train_dataloader
         dataset, size = loader.dataset, loader.batch_size or loader.batch_sampler.batch_size
         if not hasattr(dataset, '__len__'):
@@ -239,7 +239,7 @@ class BinaryHook(Hook):
 
 
 def unwrap_model(model: nn.Module) -> nn.Module:
-    """The model inside DDP's wrapper."""
+    """Return the model inside DDP's wrapper."""
     return cast(nn.Module, model.module) if is_model_wrapper(model) else model
 
 

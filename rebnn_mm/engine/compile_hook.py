@@ -28,7 +28,7 @@ class CompileHook(Hook):
     again.
 
     Args:
-        part: name of the submodule to compile, for instance ``'backbone'``; of a model that is taught also
+        part: name of the submodule to compile, for instance ``'backbone'``; of a model with a teacher also
             ``'teacher.backbone'``.
         steps: whether what hooks do around a step is compiled, too; or a dict of keyword arguments of
             ``torch.compile`` for it.
@@ -43,7 +43,7 @@ class CompileHook(Hook):
         'backbone'
     """
 
-    # Behind the method's hook, which looks through the layers with a batch of its own before training.
+    # After the method's hook, which looks through the layers with a batch of its own before training.
     priority = 60
 
     def __init__(self, part: str = 'backbone', steps: bool | dict[str, Any] = False, **options: Any) -> None:

@@ -181,7 +181,7 @@ class FlipCounts:
 class FlipRecorder:
     """Counts, for every binary layer of any method, the signs that optimizer steps and epochs change.
 
-    It hangs behind ``optimizer.step``, so it counts real steps: accumulated iterations are one, and a step that AMP
+    It runs after ``optimizer.step``, so it counts real steps: accumulated iterations are one, and a step that AMP
     skips is none. It reads weights, draws no random number and changes nothing, so training is the same to the last
     bit. It costs one byte of memory per weight and some passes over the weights per step.
 

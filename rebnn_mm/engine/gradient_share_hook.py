@@ -22,11 +22,11 @@ class GradientShareHook(Hook):
     .. math:: g_i = \left\| \frac{\partial L_i}{\partial \theta} \right\|
 
     :math:`\theta` are the parameters of a part of the model, so there are as many numbers as losses and parts:
-    ``gradient/<loss>/<part>`` in the log, without the word ``loss``, behind which mmengine logs means. A loss that
-    teaches should have 0.3 to 1 times the gradient of the labels' losses (our judgement). Every time costs about as
-    much as a step, plus a backward pass for every loss; training itself stays the same: it measures on a copy of the
-    batch, and puts buffers, such as statistics of norms, and random numbers back. In a distributed run each process
-    looks at its own share of the batch, and the first one logs.
+    ``gradient/<loss>/<part>`` in the log, without the word ``loss``, which would make mmengine log means. A
+    distillation loss should have 0.3 to 1 times the gradient of the labels' losses (our judgement). Every time costs
+    about as much as a step, plus a backward pass for every loss; training itself stays the same: it measures on a copy
+    of the batch, and puts buffers, such as statistics of norms, and random numbers back. In a distributed run each
+    process looks at its own share of the batch, and the first one logs.
 
     Args:
         parts: dotted names of modules; a detector's ``'backbone'``, ``'roi_head.shared_head'``.
@@ -83,7 +83,7 @@ def gradient_norms(losses: Mapping[str, Any], parts: Mapping[str, nn.Module]) ->
     """The norm of the gradient of each loss by each part's parameters, ``'<loss>/<part>'``.
 
     Args:
-        losses: as a model gives them; values that are no losses by name are left out, those in a list are added.
+        losses: as a model gives them; values that are not losses by name are left out, those in a list are added.
         parts: modules by name.
 
     Example:

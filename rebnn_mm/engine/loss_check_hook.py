@@ -19,13 +19,13 @@ GROWTH, HIGH = 1000, 1e4
 
 @HOOKS.register_module()
 class LossCheckHook(Hook):
-    """Ends a training whose loss is no number or explodes, before a checkpoint of it is saved.
+    """Ends a training whose loss is not a number or explodes, before a checkpoint of it is saved.
 
     Args:
         interval: iterations from one look at the loss to the next; the last one of an epoch is looked at, too.
 
     Raises:
-        RebnnError: the loss is no number, or has exploded; the sentence says what to try.
+        RebnnError: the loss is not a number, or has exploded; the sentence says what to try.
 
     Example:
         >>> LossCheckHook(interval=5).interval
@@ -54,7 +54,7 @@ class LossCheckHook(Hook):
 
 
 def remedy(runner: Runner) -> str:
-    """What to try against a loss that is no number: what the training does not do yet, and a lower rate."""
+    """Say what to try against a loss that is not a number: what the training does not do yet, and a lower rate."""
     wrapper = optim_wrappers(runner)[0]
     rate = wrapper.optimizer.defaults['lr']
     tries = [f'a lower rate (--cfg-options optim_wrapper.optimizer.lr={rate / 10:.2g})']

@@ -83,7 +83,7 @@ class _Warnings(logging.Handler):
 class ProgressHook(Hook):
     """Shows a training on the terminal: what is trained on what, a bar with the time left, a line per epoch.
 
-    A loop without epochs has a line per validation. Where the output is no terminal there are lines only.
+    A loop without epochs has a line per validation. Where the output is not a terminal there are lines only.
 
     Args:
         console: to print to; None for the standard output.
@@ -193,7 +193,7 @@ class ProgressHook(Hook):
 
 
 def describe_training(runner: Runner) -> dict[str, str]:
-    """What is trained on what, in a line each, by the line's name."""
+    """Say what is trained on what, in a line each, by the line's name."""
     cfg, model, loader = runner.cfg, unwrap_model(runner.model), runner.train_dataloader
     rows = layer_rows(model)
     binary = [row for row in rows if not row.why]
@@ -254,13 +254,13 @@ def scores_of(metrics: Mapping[str, float]) -> str:
 
 
 def _tell_time_left(runner: Runner) -> str:
-    """The time that mmengine thinks is left, after a comma; nothing if it does not know."""
+    """Say how much time mmengine thinks is left, after a comma; nothing if it does not know."""
     seconds = int(runner.message_hub.runtime_info.get('eta') or 0)
     return f', {timedelta(seconds=seconds)} left' if seconds else ''
 
 
 def _shorten_path(path: Any) -> str:
-    """A path as one would write it here."""
+    """Write a path as one would type it here."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith('..') else relative
 

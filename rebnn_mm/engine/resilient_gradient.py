@@ -329,7 +329,7 @@ class ResilientGradient:
         return 100 * sum(layer.all_flips for layer in moved) / max(sum(layer.weights for layer in moved), 1)
 
     def find_unmoved(self, steps: int) -> list[str]:
-        """Names of the layers that took at least so many steps without a flip."""
+        """Name the layers that took at least so many steps without a flip."""
         return [layer.name for layer in self.layers if layer.all_steps >= steps and layer.all_flips == 0]
 
     def _take_term_shares(self) -> dict[str, float]:
@@ -369,7 +369,7 @@ def _refuse_tied(layers: Sequence[ResilientLayer]) -> None:
 
 
 def explain_fused(optimizer: Optimizer) -> str:
-    """Why a fused optimizer under loss scaling is refused, and the fix."""
+    """Say why a fused optimizer under loss scaling is refused, and the fix."""
     return (
         f'ReBNNHook: optimizer {type(optimizer).__name__}(fused=True) with AMP sees scaled gradients, so gamma would '
         'be wrong by the loss scale. Use fused=False in optim_wrapper.optimizer.'

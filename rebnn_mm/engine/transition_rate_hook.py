@@ -127,7 +127,7 @@ class TransitionRateHook(StepHook):
 
 
 def adapt_factor(factor: float, target: float, rate: float, speed: float = 1.0) -> float:
-    """The factor of the latent rate after one step, from the target and the running share of signs that change.
+    """Update the factor of the latent rate after a step, from the target and the running share of changed signs.
 
     Example:
         >>> adapt_factor(1.0, target=0.5, rate=0.25)

@@ -25,14 +25,14 @@ RECORD_FILE = 'vis_data/binary_weights.jsonl'
 """Path of the record below a run's log directory (``work_dir/<timestamp>``)."""
 
 SNAPSHOTS = 8
-"""Distributions over a whole run beside the first one, if their distance is not given."""
+"""Distributions over a whole run in addition to the first one, if their distance is not given."""
 
 
 @HOOKS.register_module()
 class BinaryWeightRecorderHook(Hook):
     """Records how often signs flip, and how latent weights are distributed, for the binary layers of any method.
 
-    Add it behind the method's own hook: ``custom_hooks=[..., dict(type='BinaryWeightRecorderHook')]``.
+    Add it after the method's own hook: ``custom_hooks=[..., dict(type='BinaryWeightRecorderHook')]``.
 
     - At every optimizer step it counts flips and sequential flips by layer
       (:class:`rebnn_mm.engine.flip_recorder.SignHistory` defines both).
@@ -74,7 +74,7 @@ class BinaryWeightRecorderHook(Hook):
         32
     """
 
-    # Behind the method's hook, whose constraint on the weights belongs to the step; before the LoggerHook.
+    # After the method's hook, whose constraint on the weights belongs to the step; before the LoggerHook.
     priority = 55
 
     def __init__(

@@ -21,7 +21,7 @@ MAJORITY = '_majority'
 
 @METRICS.register_module()
 class GLUEMetric(BaseMetric):
-    """A task's own scores in percent, and beside each what predicting the most frequent class would reach.
+    """A task's own scores in percent, and next to each what predicting the most frequent class would reach.
 
     The second one, ``<score>_majority``, tells a trained model from a collapsed one: 1-bit models often end there. It
     is taken from the rows that are scored. For STS-B it is the score of any constant, which is 0.
@@ -32,7 +32,7 @@ class GLUEMetric(BaseMetric):
     Args:
         task: one of ``cola sst2 mrpc stsb qqp mnli qnli rte wnli``.
         collect_device: as in mmengine.
-        prefix: in front of every name.
+        prefix: before every name.
 
     Takes data samples with ``pred_score`` (logits, [classes]; [1] for STS-B), ``gt_label`` and ``split``. Gives, by
     task, ``glue/accuracy``, ``glue/f1`` (of class 1), ``glue/matthews``, ``glue/pearson``, ``glue/spearman`` and their

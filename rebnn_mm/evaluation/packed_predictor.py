@@ -147,7 +147,7 @@ class PackedPredictor(BaseModel):
 
 
 def other_preparation(packed: Classifier | Detector, cfg: Config) -> str | None:
-    """One sentence on how a file prepares images otherwise than a config's test pipeline, ``None`` if it does not.
+    """One sentence on how a file prepares images differently from a config's test pipeline, ``None`` if it does not.
 
     Args:
         packed: what :func:`rebnn_mm.deploy.load` gives.
@@ -165,7 +165,7 @@ def other_preparation(packed: Classifier | Detector, cfg: Config) -> str | None:
     ]
     if not differ:
         return None
-    return f'{packed.name} prepares images otherwise than the config, and is scored that way: {"; ".join(differ)}.'
+    return f'{packed.name} prepares images differently from the config, and is scored that way: {"; ".join(differ)}.'
 
 
 def _set_boxes(sample: Any, found: Detections) -> None:

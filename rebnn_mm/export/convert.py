@@ -23,7 +23,7 @@ class PackedModel(NamedTuple):
     Attributes:
         model: the copy, in eval mode, in float32, on the CPU.
         packed: dotted names of the layers that became bits.
-        real: dotted names of binary layers that stay real operators, each with the reason.
+        real: dotted names of binary layers that keep full precision operators, each with the reason.
     """
 
     model: nn.Module
@@ -153,7 +153,7 @@ def _unpackable_attention(name: str, module: nn.Module) -> str | None:
         return None
     return (
         f'{type(module).__name__} {name!r} is an attention that the packed format does not hold. Export a model with '
-        "attention=dict(type='BinaryAttention') (ReBNN, BiBERT), or with real-valued attention (attention=None)."
+        "attention=dict(type='BinaryAttention') (ReBNN, BiBERT), or with full-precision attention (attention=None)."
     )
 
 
@@ -181,7 +181,7 @@ def _pack_layer(layer: BinaryLayer, name: str) -> PackedLayer | PackedEmbedding:
         return PackedLinear(layer, name)
     if isinstance(layer, BinaryEmbedding):
         return PackedEmbedding(layer, name)
-    raise RebnnError(f'{type(layer).__name__} {name!r} is no convolution, no linear layer and no embedding.')
+    raise RebnnError(f'{type(layer).__name__} {name!r} is neither a convolution nor a linear layer nor an embedding.')
 
 
 def _replace(model: nn.Module, name: str, module: nn.Module) -> None:

@@ -187,7 +187,7 @@ def agreement(first: Found, second: Found) -> Agreement:
 
 
 def match_except_ties(first: Found, second: Found) -> bool:
-    """Whether every detection has its partner in the other set, as close as :attr:`Agreement.same` asks for.
+    """Check that every detection has its partner in the other set, as close as :attr:`Agreement.same` asks for.
 
     Scores decide which boxes suppression and a limit keep. Of boxes with one and the same score (a sigmoid that gives
     1 for many) either may be kept: such a box may have another of that score as partner, as long as some have their

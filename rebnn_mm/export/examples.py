@@ -53,7 +53,7 @@ def feeds_of(model: onnx.ModelProto, example: Example) -> dict[str, np.ndarray]:
 
 
 def prepare_example(preprocess: Mapping[str, Any], image: np.ndarray) -> Image:
-    """An image (H, W, 3) of 8 bits in the order RGB, as the network takes it.
+    """Prepare an image (H, W, 3) of 8 bits in the order RGB as the network takes it.
 
     Example:
         >>> steps = {'channels': 'rgb', 'mean': [1, 1, 1], 'std': [2, 2, 2]}

@@ -53,7 +53,7 @@ class Quantised(NamedTuple):
     """Result of choosing layers for int8.
 
     Attributes:
-        choices: every real-valued layer, with the reason why it became int8 or did not.
+        choices: every full-precision layer, with the reason why it became int8 or did not.
         weight_bits: 8, or 7.
         change: what that changes on the calibration images.
         before: the bytes of the same file without it.
@@ -122,7 +122,7 @@ def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pa
 
 
 def build_unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tuple[onnx.ModelProto, PackedModel]:
-    """The graph of a trained model, packed, in front of all passes.
+    """Build the graph of a trained model, packed, before all passes.
 
     Args:
         trained: it is not changed.
@@ -176,7 +176,7 @@ def export(
     diverged = next((name for name, value in trained.named_parameters() if not value.isfinite().all()), None)
     if diverged is not None:
         raise RebnnError(
-            f'{diverged} holds values that are no numbers: the training diverged. Export an earlier checkpoint, or '
+            f'{diverged} contains NaN or Inf: the training diverged. Export an earlier checkpoint, or '
             'train at a lower rate.'
         )
     task = task_of(trained)

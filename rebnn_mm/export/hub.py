@@ -32,7 +32,7 @@ STUDENTS = {'TeacherStudentDetector': None, 'TeacherStudentClassifier': 'ImageCl
 TEACHING = (
     'student', 'teacher', 'teacher_checkpoint', 'teacher_loss', 'label_weight', 'losses', 'start_from_teacher',
 )  # fmt: skip
-"""Options that those have besides."""
+"""Further options of those."""
 
 FETCHING = ('trust_remote_code', 'teacher_ckpt', 'tokenizer_path', 'prototype', 'vision_encoder_weight')
 """Options by which classes of mmdet and mmpretrain read code or pickles while they are built."""
@@ -98,7 +98,7 @@ class HubModel(
         for key, value in _entries(network.to_dict()):
             if key in ('type', 'real') and not _is_registered(value):
                 raise RebnnError(
-                    f'the config names {value!r}, which is no registered class; such a model is not built.'
+                    f'the config names {value!r}, which is not a registered class; such a model is not built.'
                 )
         for key, value in _entries(network.model.to_dict()):
             if key in FETCHING or (isinstance(value, str) and re.search(r'[/\\:(]', value)):
@@ -159,7 +159,7 @@ class HubModel(
 
 
 def keep_parts(cfg: Config) -> Config:
-    """The parts of a config that say what a network is and how it is fed: no paths, no schedule, no teacher.
+    """Keep the parts of a config that say what a network is and how it is fed: no paths, no schedule, no teacher.
 
     Example:
         >>> keep_parts(Config(dict(model=dict(type='A', init_cfg=dict(type='Pretrained')), work_dir='/me')))
@@ -174,7 +174,7 @@ def keep_parts(cfg: Config) -> Config:
 
 
 def _drop_teacher(value: Any) -> Any:
-    """A part of a config without teachers and first weights."""
+    """Copy a part of a config without teachers and first weights."""
     if isinstance(value, Mapping):
         value = {key: item for key, item in value.items() if key not in STARTS}
         for key in ('type', 'real'):

@@ -37,8 +37,8 @@ def set_metadata(
         classes: class names.
         preprocess: steps from an 8-bit image to the network's input; None for no step but the channels' order, RGB.
         tokenizer: how a text becomes tokens, in place of ``preprocess``.
-        int8: which real-valued layers are int8; None if none is.
-        blocked: whether ONNX Runtime may lay real-valued maps out in blocks, and round otherwise.
+        int8: which full-precision layers are int8; None if none is.
+        blocked: whether ONNX Runtime may lay full-precision maps out in blocks, and round otherwise.
 
     Example:
         >>> model = onnx.ModelProto()
@@ -71,7 +71,7 @@ def _json(value: Any) -> str:
 
 
 def is_blocked(model: onnx.ModelProto) -> bool:
-    """Whether ONNX Runtime may lay real-valued maps of a graph out in blocks.
+    """Whether ONNX Runtime may lay full-precision maps of a graph out in blocks.
 
     Example:
         >>> model = onnx.ModelProto()
@@ -83,7 +83,7 @@ def is_blocked(model: onnx.ModelProto) -> bool:
 
 
 def find_packed_weights(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
-    """The initializers that hold packed weights, by name.
+    """Find the initializers that hold packed weights, by name.
 
     Example:
         >>> find_packed_weights(onnx.ModelProto())

@@ -1,7 +1,7 @@
 """Sources of the operators of the domain ``rebnn``, in the text form of ONNX functions (docs/operators.md).
 
 The sums of binary products pass through int32, which says what they are and keeps an optimiser from folding a scale
-into the weights in front of them.
+into the weights before them.
 """
 
 _NUMBERS = """

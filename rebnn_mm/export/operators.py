@@ -53,7 +53,7 @@ def attach_functions(model: onnx.ModelProto) -> onnx.ModelProto:
         onnx.ModelProto: the same object.
 
     Raises:
-        ValueError: a node of our domain is no operator that exists.
+        ValueError: a node of our domain is not an operator that exists.
 
     Example:
         >>> node = onnx.helper.make_node('BinaryLinear', ['X', 'W', 's', 'a', 'b'], ['Y'], domain='rebnn', channels=9)
@@ -64,7 +64,7 @@ def attach_functions(model: onnx.ModelProto) -> onnx.ModelProto:
     used = {node.op_type for node in all_nodes(model.graph) if node.domain == DOMAIN}
     unknown = used - set(OPERATORS)
     if unknown:
-        raise RebnnError(f'{DOMAIN}.{min(unknown)} is no operator; there are {", ".join(OPERATORS)}.')
+        raise RebnnError(f'{DOMAIN}.{min(unknown)} is not an operator; there are {", ".join(OPERATORS)}.')
     others = [function for function in model.functions if function.domain != DOMAIN]
     imports = [entry for entry in model.opset_import if entry.domain != DOMAIN]
     del model.functions[:], model.opset_import[:]

@@ -9,14 +9,14 @@ class Options:
 
     Attributes:
         half: store large real constants as float16.
-        fast: give real-valued layers that have a faster kernel of ours to it
+        fast: give full-precision layers that have a faster kernel of ours to it
             (:class:`rebnn_mm.export.passes.JoinStem`, and ``RoiAlign`` by
             :class:`rebnn_mm.export.passes.ChannelsLast`), and let ONNX Runtime lay the maps of others out in blocks.
             The file is then the same up to float32 rounding of real sums, not bit for bit.
         half_stem: with ``fast``, let the stem multiply 16-bit numbers where a processor has them.
-        int8: which real-valued layers become int8, one of :data:`rebnn_mm.export.passes.int8.TIERS`; empty for none.
+        int8: full-precision layers that become int8, one of :data:`rebnn_mm.export.passes.int8.TIERS`; empty for none.
         reduce_range: with ``int8``, weights of 7 bits even if this processor needs no such.
-        fused: join operators, and put the channels last in front of and behind binary convolutions.
+        fused: join operators, and put the channels last before and after binary convolutions.
 
     Example:
         >>> Options(half=True, fused=False).given()

@@ -95,7 +95,7 @@ def test_dataset(cfg: Config) -> Mapping[str, Any]:
     for name, other in others:
         if other.get('pipeline') != first.get('pipeline'):
             raise RebnnError(
-                f'{name} prepares images otherwise than the first of {key}; a packed file does it in one way.'
+                f'{name} prepares images differently from the first of {key}; a packed file does it in one way.'
             )
     return first
 

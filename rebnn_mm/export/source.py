@@ -97,10 +97,10 @@ def load_source(
     classes = class_names(cfg, loaded)
     if is_text_classifier(model):
         if images:
-            raise RebnnError('the model takes texts, no images: use --text in place of --image.')
+            raise RebnnError('the model takes texts, not images: use --text in place of --image.')
         return text_source(model.eval(), Path(config).name, cfg, classes, texts)
     if texts:
-        raise RebnnError('the model takes images, no texts: use --image in place of --text.')
+        raise RebnnError('the model takes images, not texts: use --image in place of --text.')
     steps, notes = preprocessing(cfg)
     task = task_of(model).name
     if task == 'classification' and 'resize' not in steps and 'crop' not in steps:

@@ -43,7 +43,7 @@ def task_of(model: nn.Module) -> Task:
 
     Example:
         >>> task_of(nn.Conv2d(3, 8, 1))
-        Task(name='raw', because='it is no image classifier of mmpretrain; it is no detector of mmdet')
+        Task(name='raw', because='it is not an image classifier of mmpretrain; it is not a detector of mmdet')
     """
     if is_text_classifier(model):
         return Task(TEXT)
@@ -165,18 +165,18 @@ def _softmax(scores: Tensor) -> Tensor:
 
 
 def explain_unsupported_classifier(model: nn.Module) -> str:
-    """Why a model's prediction is not what :class:`ClassifierScores` gives; empty if it is.
+    """Say why a model's prediction is not what :class:`ClassifierScores` gives; empty if it is.
 
     Example:
         >>> explain_unsupported_classifier(nn.Conv2d(3, 8, 1))
-        'it is no image classifier of mmpretrain'
+        'it is not an image classifier of mmpretrain'
     """
     if find_spec('mmpretrain') is None:
         return 'mmpretrain is not installed'
     from mmpretrain.models import ClsHead, ImageClassifier, MultiLabelClsHead
 
     if not isinstance(model, ImageClassifier):
-        return 'it is no image classifier of mmpretrain'
+        return 'it is not an image classifier of mmpretrain'
     for method in ('extract_feat', 'predict'):
         if getattr(type(model), method) is not getattr(ImageClassifier, method):
             return f'{type(model).__name__} has a way of its own to {method.replace("_", " ")}'
@@ -261,7 +261,7 @@ def is_text_classifier(model: nn.Module) -> bool:
 
 
 def explain_unsupported_encoder(model: Any) -> str:
-    """Why the encoder of a text classifier cannot be exported; empty if it can."""
+    """Say why the encoder of a text classifier cannot be exported; empty if it can."""
     config = model.encoder.config
     kinds = {kind for kind in getattr(config, 'layer_types', None) or () if kind != 'full_attention'}
     if kinds:
@@ -283,7 +283,7 @@ def input_names(model: Any) -> list[str]:
 def longest_text(model: Any) -> int:
     """How many tokens a text may have.
 
-    RoBERTa's positions begin behind the number of its padding token.
+    RoBERTa's positions begin after the number of its padding token.
     """
     config = model.encoder.config
     positions = int(getattr(config, 'max_position_embeddings', 512))

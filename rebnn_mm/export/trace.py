@@ -37,7 +37,7 @@ def trace(
 ) -> onnx.ModelProto:
     """Trace a module into an ONNX model; packed layers in it become operators of the domain ``rebnn``.
 
-    Standard operators are of opset 18. A node of ours bears the dotted name of its layer, with ``/1``, ``/2`` behind
+    Standard operators are of opset 18. A node of ours bears the dotted name of its layer, with ``/1``, ``/2`` after
     it at further calls. The functions of the operators in use are attached.
 
     Args:

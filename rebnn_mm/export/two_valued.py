@@ -170,7 +170,7 @@ class TwoValuedLinear(PackedLinear):
 
 
 class MaxoutAsPReLU(nn.Module):
-    r"""AdaBin's Maxout as a PReLU, which a binary convolution in front of it takes in, and a factor.
+    r"""AdaBin's Maxout as a PReLU, which a binary convolution before it takes in, and a factor.
 
     .. math:: p_c \max(x, 0) + n_c \min(x, 0) = p_c \, PReLU_{n_c / p_c}(x)
 

@@ -1,7 +1,7 @@
 """From a packed file back to a checkpoint, whose latent weights stand at plus or minus their scaling factor.
 
 A packed file holds what a network computes with, not what it was trained with: norms are two constants, and some
-have moved into the weights of the layer in front. Where each number of the file belongs is found by exporting the
+have moved into the weights of the layer before. Where each number of the file belongs is found by exporting the
 network of the config with numbers of our own, no two alike: where one of them comes out, the file's number goes in.
 """
 
@@ -247,7 +247,7 @@ def _read_back(
             mul, add = affine.mul.numpy(), affine.add.numpy()
             if len(mul) != len(tensor) or f'{norm}.mul' in found:
                 continue
-            # the norm has moved into the layer in front, where it stays
+            # the norm has moved into the layer before, where it stays
             weight = find(tensor * mul.reshape(-1, *[1] * (tensor.ndim - 1)))
             total = bias * mul + add
             # --fast has moved what a shortcut adds into the norm of its block, where it stays

@@ -30,7 +30,7 @@ FLIPPED = 1e-3
 """Largest share of signs that may differ in the first layer where any do, of one image.
 
 PyTorch and ONNX Runtime round a real layer differently, so a value next to zero changes its sign now and then. Layers
-behind it then see another input, where many more may change: they say nothing about the export.
+after it then see another input, where many more may change: they say nothing about the export.
 """
 
 FEW = 8
@@ -115,7 +115,7 @@ def verify(
         exact: whether our kernels must give what the functions give.
 
     Raises:
-        ValueError: the model is no valid ONNX, does not run, or gives another answer than PyTorch; the message says
+        ValueError: the model is not valid ONNX, does not run, or gives another answer than PyTorch; the message says
             where it starts.
     """
     try:
@@ -299,7 +299,7 @@ def _signs_of(model: onnx.ModelProto, results: Mapping[str, np.ndarray], trained
 
 
 def _crop_border(negative: np.ndarray, layer: nn.Module | None) -> np.ndarray:
-    """The signs without the border that the exporter puts in front of an operator whose padding is not zeros."""
+    """Cut off the border that the exporter puts before an operator whose padding is not zeros."""
     if not isinstance(layer, BinaryConv2d) or layer.padding_mode == 'zeros':
         return negative
     left, right, top, bottom = layer._reversed_padding_repeated_twice
@@ -458,7 +458,7 @@ def _refuse_outputs(task: Task, expected: Arrays, found: Arrays) -> None:
     if difference > DIFFERENCE:
         raise RebnnError(
             f'the exported file gives outputs that differ from those of PyTorch by {difference:.2g} of the largest, '
-            'although every sign is the same: a real-valued operator is not exported right.'
+            'although every sign is the same: a full-precision operator is not exported right.'
         )
     if task.name not in CLASSIFIED:
         return
@@ -468,7 +468,7 @@ def _refuse_outputs(task: Task, expected: Arrays, found: Arrays) -> None:
     if lead.flat[worst] > DIFFERENCE * np.abs(scores).max():
         raise RebnnError(
             f'the exported file gives another best class than PyTorch, {best.flat[worst]} in place of '
-            f'{scores.argmax(-1).flat[worst]}, although every sign is the same: a real-valued operator is not '
+            f'{scores.argmax(-1).flat[worst]}, although every sign is the same: a full-precision operator is not '
             'exported right.'
         )
 
@@ -477,6 +477,6 @@ def _other_detections(image: Agreement, expected: int, found: int) -> str:
     return (
         'the exported file gives other detections than PyTorch, although every sign is the same: on one image '
         f'{image.missing} of {expected} are missing and {image.extra} of {found} are new, the others overlap by '
-        f'{image.iou:.4f} or more and their scores differ by at most {image.score:.2g}. A real-valued operator is not '
-        'exported right; if it is one of many, a score on a threshold can do it: then compare on other images.'
+        f'{image.iou:.4f} or more and their scores differ by at most {image.score:.2g}. A full-precision operator is '
+        'not exported right; if it is one of many, a score on a threshold can do it: then compare on other images.'
     )

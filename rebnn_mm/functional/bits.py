@@ -80,7 +80,7 @@ def pack(x: Tensor, what: int = NEGATIVE) -> tuple[Tensor, Layout]:
         what: :data:`NEGATIVE`, :data:`WITHIN_ONE` or :data:`TRUE`; NaN gives 0, 0 and 1.
 
     Returns:
-        tuple[Tensor, Layout]: uint8, one-dimensional, in which the bits behind the last value are 0; and the layout.
+        tuple[Tensor, Layout]: uint8, one-dimensional, in which the bits after the last value are 0; and the layout.
 
     Example:
         >>> x = torch.tensor([-1.0, 0.0, -2.0])

@@ -1,4 +1,4 @@
-"""Shapes: one value per output channel, or per tensor, beside a weight of any rank; values centred or standardised."""
+"""Shapes: one value per output channel, or per tensor, for a weight of any rank; values centred or standardised."""
 
 import torch
 from torch import Tensor
@@ -42,7 +42,7 @@ def channel_mean_abs(weight: Tensor) -> Tensor:
 
 
 def centre_channels(weight: Tensor, through: bool = True) -> Tensor:
-    r"""The weight with the mean of each output channel taken off; the gradient's mean is then taken off, too.
+    r"""Take the mean of each output channel off a weight; the gradient's mean is then taken off, too.
 
     .. math::
         \bar w_{ij} = w_{ij} - \frac{1}{M} \sum_k w_{ik}

@@ -197,7 +197,7 @@ def pack_signs(weight: Tensor) -> Tensor:
 
 
 def _share_out(threads: int) -> _Parallel:
-    """So many threads of the pool, as the kernels ask for them; for a call from one of them.
+    """Make the function by which kernels share a call out among so many threads of the pool.
 
     Python interrupts the main thread only, so that nothing keeps the call from waiting until all tasks are done.
     """
@@ -285,7 +285,7 @@ class _Convolution:
 
 
 def _product_type(x: Tensor, weight: Tensor, channels: int, groups: int = 1) -> torch.dtype | None:
-    """What type PyTorch would give the product, with so many channels in x; None if the kernels cannot compute it."""
+    """Find PyTorch's type of the product, with so many channels in x; None if the kernels cannot compute it."""
     if library() is None or x.dtype not in TYPES or weight.dtype not in TYPES or not readable(x, weight):
         return None
     # With other sizes they would read beyond the end; PyTorch says what is wrong.

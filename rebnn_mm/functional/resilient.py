@@ -209,7 +209,7 @@ def add_by_kernel_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tensor, m
 def count_by_kernel(
     latent: Tensor, negative: Tensor, changed_before: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor] | None:
-    """Where signs have changed, how many in each channel, and how many of them had changed before; or None."""
+    """Find where signs have changed, how many in each channel, and how many of them had before; or None."""
     # A model may have been laid out in another order since its signs were noted.
     flags = [negative] if changed_before is None else [negative, changed_before]
     fits = all(t.dtype == torch.bool and t.shape == latent.shape and t.is_contiguous() for t in flags)

@@ -138,7 +138,7 @@ class _SmoothSign(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         x, t = ctx.saved_tensors
         if t is None:
-            # ELU's gradient is a line up to 0 and a constant behind, here -2 (|x| - 1) and 0; so one operator less.
+            # ELU's gradient is a line up to 0 and constant after it, here -2 (|x| - 1) and 0; so one operator less.
             return torch.ops.aten.elu_backward(grad_output, 1, 0, -2, True, x.abs().sub_(1)), None
         slope = t.clamp(min=1)  # k t, which is 1 until t is
         return (x * t).tanh_().square_().neg_().add_(1).mul_(slope) * grad_output, None

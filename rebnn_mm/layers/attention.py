@@ -55,7 +55,7 @@ class EncoderAttention(nn.Module):
         r"""Attend.
 
         Args:
-            query: (B, H, N, d), real-valued: the projection as it is.
+            query: (B, H, N, d), full-precision: the projection as it is.
             key: the same.
             value: the same.
             mask: bool, (B, 1, 1 or N, N), True where a position may be attended to; None for everywhere.
@@ -97,8 +97,8 @@ class SoftmaxAttention(EncoderAttention):
         P = q_w(softmax(A)), \qquad
         out = P \, q(V)
 
-    Q, K and V have quantizers of their own, of the same kind. Dropout is in front of :math:`q_w`; what is masked or
-    dropped stays 0 behind it, whatever :math:`q_w` makes of 0.
+    Q, K and V have quantizers of their own, of the same kind. Dropout comes before :math:`q_w`; what is masked or
+    dropped stays 0 after it, whatever :math:`q_w` makes of 0.
 
     The rows of the table that keep the softmax differ in the quantizers:
 
@@ -174,7 +174,7 @@ class BinaryAttention(EncoderAttention):
     Gradients pass signs and step where the magnitude of their input is at most 1. The output is made of integers and
     is not divided by the number of attended positions.
 
-    Mask and dropout set weights to 0 *behind* the step: a score that is set to 0 before it would count as attended.
+    Mask and dropout set weights to 0 *after* the step: a score that is set to 0 before it would count as attended.
     Dropped weights do not scale up the others, as in BiBERT.
 
     Args:

@@ -27,20 +27,20 @@ IMAGE_CHANNELS = (1, 3)
 
 
 class BinaryLayer(nn.Module):
-    """Mixin of a layer with a ``weight``: hands weight and input to quantizers, or stays real.
+    """Mixin of a layer with a ``weight``: hands weight and input to quantizers, or keeps full precision.
 
     A method's own layer is a subclass that names its quantizers (:attr:`method_weight`, :attr:`method_activation`); an
     argument ``weight`` or ``activation`` of ``'default'`` means these. It names its torch layer as a base once more,
     because mmengine's ``init_cfg`` (``layer='Conv2d'``) looks at direct bases only.
 
-    A layer that stays real is exactly the torch layer it derives from: no quantizers, no further parameters, the same
-    state dict. Why it does is in :attr:`real_because`.
+    A layer that keeps full precision is exactly the torch layer it derives from: no quantizers, no further parameters,
+    the same state dict. Why it does is in :attr:`real_because`.
 
     Attributes:
         weight_quantizer: None where the weight is real.
         activation_quantizer: None where the input is real.
         layer_name: dotted name inside the model, as far as known.
-        real_because: why the layer stays real; empty if it does not.
+        real_because: why the layer keeps full precision; empty if it does not.
     """
 
     method_weight: ClassVar[QuantizerConfig] = 'BinaryMeanScaleWeight'
@@ -116,7 +116,7 @@ class BinaryLayer(nn.Module):
         return 32 if self.activation_quantizer is None else self.activation_quantizer.bits
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
-        """Refuse a bias where none was or behind a rescaled weight: so ends folding a norm into the latent weight."""
+        """Refuse a bias where none was or after a rescaled weight: so ends folding a norm into the latent weight."""
         before = self._parameters.get(name)
         if name == 'weight' and before is not None and param is not None:
             self._refuses_bias = self._parameters.get('bias') is None or _is_rescaled(param, before)
@@ -135,7 +135,7 @@ class BinaryLayer(nn.Module):
         self.activation_quantizer = None
 
     def take_name(self, name: str) -> None:
-        """Learn the dotted name; stay real if it is one of ``keep_real``."""
+        """Learn the dotted name; keep full precision if it is one of ``keep_real``."""
         self.layer_name = name.removeprefix('module.')
         pattern = name_matches(name, self.keep_real)
         if pattern is not None and self.binary:
@@ -271,9 +271,9 @@ def _watch_names() -> None:
     """Tell layers what they are called inside a model, from now on.
 
     A config hands a convolution its sizes but never its name, by which alone shortcuts can often be told, and state
-    dict and optimizer need to know what stays real. PyTorch calls this hook for every module that is given to another
-    one, from the inside out, so a layer learns ``0``, then ``downsample.0``, then ``layer2.0.downsample.0`` and so on.
-    Nothing else runs while a model of any library is built.
+    dict and optimizer need to know what keeps full precision. PyTorch calls this hook for every module that is given
+    to another one, from the inside out, so a layer learns ``0``, then ``downsample.0``, then ``layer2.0.downsample.0``
+    and so on. Nothing else runs while a model of any library is built.
     """
     register_module_module_registration_hook(_tell_names)
 

@@ -24,9 +24,9 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
     In evaluation without gradients the integer codes are convolved and multiplied by the scaling factor afterwards, so
     sums are exact: in float32, while autocast rounds those above 256 (bfloat16) or 2048 (float16).
 
-    The layer stays real where every published method keeps it so: as first layer (1 or 3 input channels, or the first
-    convolution of a backbone none of whose convolutions has so many) and as shortcut (a name in ``keep_real``, or 1x1
-    with a stride and more output than input channels).
+    The layer keeps full precision where every published method keeps it so: as first layer (1 or 3 input channels, or
+    the first convolution of a backbone none of whose convolutions has so many) and as shortcut (a name in
+    ``keep_real``, or 1x1 with a stride and more output than input channels).
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype:
@@ -34,12 +34,12 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         weight: config of the weight quantizer; None keeps the weight real (W32A1, stage 1 of two-stage training).
             ``'default'`` is the layer's own: here the scaled sign, in a method's layer the method's.
         activation: config of the activation quantizer; None keeps the input real. ``'default'`` is the layer's own,
-            with a shift that starts at the mean of the data, so that the layer also learns behind a ReLU; the blocks
+            with a shift that starts at the mean of the data, so that the layer also learns after a ReLU; the blocks
             of this project choose the shift themselves.
         pad_value: what ``padding_mode='zeros'`` pads with: 0, or -1 or +1, the values one bit can hold.
         pad_end: where a stride leaves some of the padding unused, leave it out at the top and at the left, as Keras
             does at sizes that are multiples of the stride; PyTorch leaves it out at the bottom and at the right.
-        keep_real: names of layers that stay real, each one or more components of the dotted name, ``*`` allowed, such
+        keep_real: names of full-precision layers, each one or more components of the dotted name, ``*`` allowed, such
             as ``['downsample', 'backbone.layer1.0.conv1']``. ``False`` switches all rules off, the first layer's too.
 
     Shapes: (N, C_in, H, W) to (N, C_out, H_out, W_out), or without N.

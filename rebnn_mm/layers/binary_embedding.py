@@ -28,7 +28,7 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
         num_embeddings, embedding_dim, padding_idx, scale_grad_by_freq, device, dtype: as in ``nn.Embedding``. The
             padding row is quantized as any other, and gets no gradient.
         weight: config of the weight quantizer; ``'default'`` is BiBERT's, None keeps the weight real.
-        keep_real: names of layers that stay real, as in :class:`BinaryConv2d`; False for none.
+        keep_real: names of layers that keep full precision, as in :class:`BinaryConv2d`; False for none.
         kwargs: ``max_norm``, ``norm_type`` and ``sparse`` of ``nn.Embedding``, with their default values only.
 
     Shapes: int (...) to (..., embedding_dim).

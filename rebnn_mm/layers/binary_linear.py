@@ -22,7 +22,7 @@ class BinaryLinear(BinaryLayer, nn.Linear):
     Args:
         in_features, out_features, bias, device, dtype: as in ``nn.Linear``.
         weight, activation: configs of the quantizers, as in :class:`BinaryConv2d`.
-        keep_real: names of layers that stay real, as in :class:`BinaryConv2d`; False for none.
+        keep_real: names of layers that keep full precision, as in :class:`BinaryConv2d`; False for none.
 
     Shapes: (..., in_features) to (..., out_features).
 

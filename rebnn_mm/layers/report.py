@@ -77,7 +77,7 @@ def layer_report(model: nn.Module) -> str:
         named = (name for module in model.modules() if isinstance(module, BinaryLayer) for name in module.keep_real)
         names = list(dict.fromkeys([*SHORTCUT_NAMES, *named, *(row.shortcut for row in suspects)]))
         lines.append(
-            f'{len(suspects)} binary 1x1 convolutions run beside the others of their block, as shortcuts do: {shown}. '
+            f'{len(suspects)} binary 1x1 convolutions run parallel to other layers, as shortcuts do: {shown}. '
             f'If they are shortcuts, keep them real: conv_cfg=dict(..., keep_real={names}).'
         )
     return '\n'.join(lines)

@@ -53,7 +53,7 @@ class AdaBinWeight(WeightQuantizer):
         return sign((weight - centre) / scale), scale.flatten(), centre.flatten()
 
     def _moments(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        # The square of a small deviation is no number of half precision.
+        # The square of a small deviation is not a number of half precision.
         exact = weight.to(torch.promote_types(weight.dtype, torch.float32))
         centre = exact.mean(dim=channel_dims(weight), keepdim=True)
         variance = (exact - centre).square().mean(dim=channel_dims(weight), keepdim=True)
@@ -78,7 +78,7 @@ class AdaBinEDEWeight(AdaBinWeight):
         sharpness (buffer): scalar, where the schedule of t stands.
 
     Raises:
-        ValueError: ``t`` is no rising pair of positive numbers.
+        ValueError: ``t`` is not a rising pair of positive numbers.
 
     Source: Tu et al. 2022 (AdaBin), released code; the estimator is that of Qin et al. 2020 (IR-Net).
 

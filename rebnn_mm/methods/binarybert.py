@@ -43,7 +43,7 @@ def split_ternary(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
     Raises:
         ValueError: the weights of one scale are so one-sided that no such pair exists.
 
-    Source: Bai et al. 2021 (BinaryBERT), ternary weight splitting; the two conditions are solved here anew.
+    Source: Bai et al. 2021 (BinaryBERT), ternary weight splitting; the two conditions are solved here independently.
 
     Example:
         >>> u, v = split_ternary(torch.tensor([[0.1, -1.0, 2.0, -0.2]]))

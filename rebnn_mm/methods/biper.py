@@ -22,12 +22,12 @@ OMEGA = 20.0
 
 @MODELS.register_module()
 class BiPerSine(WeightQuantizer):
-    r"""Sine of the latent weight times a learnable scale, real-valued: stage 1.
+    r"""Sine of the latent weight times a learnable scale, full-precision: stage 1.
 
     .. math:: \hat w = \alpha \circ \sin(\omega w)
 
     With a penalty, :math:`\tau \overline{\sin^2(\omega w)}` of each layer joins the loss; its gradient
-    :math:`\tau \omega \sin(2 \omega w) / N` is added before the optimizer's step, behind clipping, by
+    :math:`\tau \omega \sin(2 \omega w) / N` is added before the optimizer's step, after clipping, by
     :class:`rebnn_mm.engine.BinaryHook`, so the logged loss is without it.
 
     Args:

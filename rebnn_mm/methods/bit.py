@@ -170,8 +170,8 @@ class ElasticActivation(ActivationQuantizer):
     """Base of BiT's activation quantizers: a learned scale alpha, started from data.
 
     Args:
-        shift: see :class:`ActivationQuantizer`; BiT's own starts at zero, in front of every linear layer.
-        bits: 1, or up to 8 for the student that teaches the one of one bit.
+        shift: see :class:`ActivationQuantizer`; BiT's own starts at zero, before every linear layer.
+        bits: 1, or up to 8 for the model that is the teacher of the 1-bit one.
 
     Raises:
         ValueError: ``bits`` is out of range.
@@ -253,7 +253,7 @@ class BiTSign(ElasticActivation):
 
 @MODELS.register_module()
 class BiTStep(ElasticActivation):
-    r"""Elastic binarisation to 0 and :math:`\alpha`: behind a softmax or a ReLU.
+    r"""Elastic binarisation to 0 and :math:`\alpha`: after a softmax or a ReLU.
 
     Forward and backward are :func:`elastic_levels` from 0 to 1, or to :math:`2^k - 1` with k bits.
     Alpha starts at four times the mean magnitude, divided by the root of the highest level.

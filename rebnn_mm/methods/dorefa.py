@@ -120,7 +120,7 @@ class DoReFaActivation(ActivationQuantizer):
         \qquad
         \frac{\partial L}{\partial x} = \frac{\partial L}{\partial q} \, 1_{0 \le x \le 1}
 
-    It works behind a ReLU as it is. One bit gives 0 and 1; for the signs that 1-bit networks use, take
+    It works after a ReLU as it is. One bit gives 0 and 1; for the signs that 1-bit networks use, take
     ``activation='BinarySign'``.
 
     Args:

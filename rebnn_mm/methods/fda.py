@@ -193,7 +193,7 @@ class FDAWeight(SignWeight):
         highest (buffer): scalar, n, where its schedule stands.
 
     Raises:
-        ValueError: ``terms`` is no rising pair.
+        ValueError: ``terms`` is not a rising pair.
 
     Source: Xu et al. 2021 (FDA-BNN).
 
@@ -251,7 +251,7 @@ class FDASign(ActivationQuantizer):
         highest (buffer): scalar, n, where its schedule stands.
 
     Raises:
-        ValueError: ``terms`` is no rising pair.
+        ValueError: ``terms`` is not a rising pair.
 
     Source: Xu et al. 2021 (FDA-BNN).
 

@@ -88,7 +88,7 @@ class IRNetWeight(SignWeight):
         sharpness (buffer): scalar, where the schedule of t stands.
 
     Raises:
-        ValueError: ``t`` is no rising pair of positive numbers.
+        ValueError: ``t`` is not a rising pair of positive numbers.
 
     Source: Qin et al. 2020 (IR-Net).
 
@@ -136,7 +136,7 @@ class IRNetSign(ActivationQuantizer):
         sharpness (buffer): scalar, where the schedule of t stands.
 
     Raises:
-        ValueError: ``t`` is no rising pair of positive numbers.
+        ValueError: ``t`` is not a rising pair of positive numbers.
 
     Source: Qin et al. 2020 (IR-Net).
 

@@ -1,8 +1,8 @@
 """OvSW (Xiang et al. 2024): silent weights, which never change their sign, are found and set in motion.
 
 Two rules work on the summed gradient at the optimizer's step, driven by :class:`rebnn_mm.engine.BinaryHook`: a filter
-whose gradient is small beside its weights gets a larger one (adaptive gradient scaling, AGS), and a weight that has
-not flipped for long is drawn towards 0 (silence awareness decaying, SAD).
+whose gradient is small compared with its weights gets a larger one (adaptive gradient scaling, AGS), and a weight that
+has not flipped for long is drawn towards 0 (silence awareness decaying, SAD).
 """
 
 from typing import ClassVar
@@ -23,7 +23,7 @@ LEAST_GRADIENT, LEAST_WEIGHT = 1e-6, 1e-3
 
 
 def scale_up_(grad: Tensor, weight: Tensor, ratio: float) -> Tensor:
-    r"""Make the gradient of a filter larger, in place, where it is small beside the filter.
+    r"""Make the gradient of a filter larger, in place, where it is small compared with the filter.
 
     .. math:: g_i \leftarrow g_i \max\left(1, \lambda \frac{\|w_i\|}{\|g_i\|}\right)
 

@@ -45,7 +45,7 @@ def grouped_round(weight: Tensor, groups: int, bits: int) -> Tensor:
 class QBERTWeight(WeightQuantizer):
     r"""Weights on :math:`2^k` even levels between the least and the largest weight of their group.
 
-    Forward and backward are :func:`grouped_round`; the gradient passes unchanged. The levels are no integers times a
+    Forward and backward are :func:`grouped_round`; the gradient passes unchanged. The levels are not integers times a
     factor, since a group's range need not be symmetric.
 
     Args:

@@ -209,7 +209,7 @@ class RBNNWeight(LearnedScaleWeight):
         sharpness (buffer): scalar, where the schedule of t stands.
 
     Raises:
-        ValueError: ``t`` is no rising pair of positive numbers; or :meth:`begin_epoch` meets a weight that is not
+        ValueError: ``t`` is not a rising pair of positive numbers; or :meth:`begin_epoch` meets a weight that is not
             finite.
 
     Source: Lin et al. 2020 (RBNN).
@@ -286,7 +286,7 @@ class RBNNSign(ActivationQuantizer):
 
     Mean and variance are those of one sample, over channels and positions (before a linear layer: of one vector, over
     its features), in training and in evaluation, and take part in the gradient. Since the input is centred, no shift
-    is needed behind a ReLU. The sharpness t follows the weight's schedule, but never below 1.
+    is needed after a ReLU. The sharpness t follows the weight's schedule, but never below 1.
 
     Args:
         t: first and last value of the estimator's sharpness, before it is held above 1.
@@ -295,7 +295,7 @@ class RBNNSign(ActivationQuantizer):
         sharpness (buffer): scalar, where the schedule of t stands.
 
     Raises:
-        ValueError: ``t`` is no rising pair of positive numbers.
+        ValueError: ``t`` is not a rising pair of positive numbers.
 
     Source: Lin et al. 2020 (RBNN); the normalisation is the released code's.
 

@@ -1,4 +1,4 @@
-"""ReActNet (Liu et al. 2020): Bi-Real Net's layer with a learnable threshold per channel in front of the sign.
+"""ReActNet (Liu et al. 2020): Bi-Real Net's layer with a learnable threshold per channel before the sign.
 
 What else makes ReActNet is the block style ``'react'`` and training in two stages with a teacher.
 """

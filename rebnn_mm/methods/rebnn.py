@@ -114,7 +114,7 @@ class ReBNNWeight(LearnedScaleWeight):
 
     Attributes:
         alpha (Parameter): scaling factor, shape (C_out,), positive; starts at the mean of \|w\| of each channel.
-        gamma (buffer): balanced parameter, shape (C_out,), float32; the only state beside the parameters.
+        gamma (buffer): balanced parameter, shape (C_out,), float32; the only state other than the parameters.
 
     Raises:
         ValueError: an option has none of the values above.

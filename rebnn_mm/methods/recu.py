@@ -130,7 +130,7 @@ class ReCUWeight(LearnedScaleWeight):
         tau (buffer): scalar, where the schedule stands.
 
     Raises:
-        ValueError: ``tau`` is no rising pair from 0.5 to 1.
+        ValueError: ``tau`` is not a rising pair from 0.5 to 1.
 
     Source: Xu et al. 2021 (ReCU).
 

@@ -151,7 +151,7 @@ class SiMaNSign(ActivationQuantizer):
 
     Mean and variance are those of one sample, over channels and positions (before a linear layer: of one vector, over
     its features), in training and in evaluation, and take part in the gradient. Since the input is centred, no shift
-    is needed behind a ReLU.
+    is needed after a ReLU.
 
     Source: Lin et al. 2022 (SiMaN), released code.
 

@@ -34,8 +34,8 @@ class PlannedLayer:
         name: dotted name in the model; the first one, if it has several.
         kind: class name.
         shape: shape of the weight.
-        real_because: why it stays real; empty if it becomes binary.
-        starves: whether it becomes binary behind a ReLU and without a shortcut of its own.
+        real_because: why it keeps full precision; empty if it becomes binary.
+        starves: whether it becomes binary after a ReLU and without a shortcut of its own.
         few_inputs: whether it becomes binary with one or three input channels, as many as an image has.
     """
 
@@ -59,7 +59,7 @@ def plan_binary(
 ) -> list[PlannedLayer]:
     """Plan what :func:`rebnn_mm.binarize` would do with each layer of a model, without changing it.
 
-    By what one forward pass shows, a layer stays real if it
+    By what one forward pass shows, a layer keeps full precision if it
 
     - sees the model's input (first layer),
     - is a 1x1 convolution that is added to what others make of the same input (shortcut),
@@ -130,10 +130,10 @@ def plan_table(plan: Sequence[PlannedLayer]) -> str:
         >>> print(plan_table(plan_binary(model, dict(type='ReBNNConv2d'), example=torch.zeros(1, 3, 9, 9))))
         layer  weight   becomes
         0      8x3x3x3  real: first layer
-        2      8x8x3x3  binary, behind a ReLU
+        2      8x8x3x3  binary, after a ReLU
         4      2x8x1x1  real: output layer
         1 of 3 layers become binary; they hold 576 of 808 weights (71.3 %).
-        1 layers become binary behind a ReLU and without a shortcut of their own (2), so that the next ones see ...
+        1 layers become binary after a ReLU and without a shortcut of their own (2), so that the next ones see ...
     """
     width = max(len('layer'), *(len(row.name) for row in plan))
     shapes = ['x'.join(map(str, row.shape)) for row in plan]
@@ -141,7 +141,7 @@ def plan_table(plan: Sequence[PlannedLayer]) -> str:
     lines = [f'{"layer":{width}}  {"weight":{wide}}  becomes']
     for row, shape in zip(plan, shapes, strict=True):
         becomes = f'real: {row.real_because}' if row.real_because else 'binary'
-        lines.append(f'{row.name:{width}}  {shape:{wide}}  {becomes}{", behind a ReLU" if row.starves else ""}')
+        lines.append(f'{row.name:{width}}  {shape:{wide}}  {becomes}{", after a ReLU" if row.starves else ""}')
     values = [torch.Size(row.shape).numel() for row in plan]
     binary = [row.real_because == '' for row in plan]
     held = sum(value for value, counts in zip(values, binary, strict=True) if counts)
@@ -176,7 +176,7 @@ def starving_sentence(plan: Sequence[PlannedLayer]) -> str:
         return ''
     shown = ', '.join(starving[:3]) + (', ...' if len(starving) > 3 else '')
     return (
-        f'{len(starving)} layers become binary behind a ReLU and without a shortcut of their own ({shown}), so that '
+        f'{len(starving)} layers become binary after a ReLU and without a shortcut of their own ({shown}), so that '
         'the next ones see sums of signs only: keep some real (keep_real), or take a network with a shortcut for '
         "every convolution (backbone=dict(type='ReBNNResNet'))."
     )
@@ -205,9 +205,9 @@ def check_layer(key: str, options: Config, base: type[BinaryLayer]) -> type[Bina
     """The class that a config of a layer names.
 
     Raises:
-        ValueError: there is no such layer, or it has no such option.
+        ValueError: there is not such a layer, or it has no such option.
     """
-    cls = find_class(options.get('type'), base, f'binarize: {key}={options.get("type")!r} is no such layer.')
+    cls = find_class(options.get('type'), base, f'binarize: {key}={options.get("type")!r} is not such a layer.')
     check_options(f'binarize: {key} of type {cls.__name__}', [name for name in options if name != 'type'], cls, base)
     return cls
 
@@ -232,12 +232,12 @@ def check_names(key: str, patterns: Iterable[str], names: Sequence[str]) -> None
 
 
 def _is_conv(module: nn.Module) -> bool:
-    # mmcv's deformable convolutions are no subclass of torch's.
+    # mmcv's deformable convolutions are not subclasses of torch's.
     return isinstance(module, _ConvNd) or (hasattr(module, 'deform_groups') and hasattr(module, 'weight'))
 
 
 def why_impossible(model: nn.Module, layer: nn.Module) -> str:
-    """Why a binary layer cannot stand for this one; empty if it can."""
+    """Say why a binary layer cannot stand for this one; empty if it can."""
     kind = type(layer).__name__
     if not isinstance(layer, nn.Conv2d | nn.Linear):
         return f'{kind} has no binary form'
@@ -247,7 +247,7 @@ def why_impossible(model: nn.Module, layer: nn.Module) -> str:
         nn.Conv2d._conv_forward,
     ):
         return f'{kind} computes something of its own'
-    # Older forms of it, and pruning, compute the weight in a hook and keep the result beside the parameters.
+    # Older forms of it, and pruning, compute the weight in a hook and keep the result next to the parameters.
     own = layer._parameters
     if is_parametrized(layer) or own.get('weight') is None or (layer.bias is not None and own.get('bias') is None):
         return 'its weight is parametrized'

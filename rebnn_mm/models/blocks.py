@@ -1,6 +1,6 @@
 """Residual blocks for binary convolutions: the block that all share, and its styles.
 
-A style is a class that says which activation follows an addition, which shift stands in front of a sign, which
+A style is a class that says which activation follows an addition, which shift stands before a sign, which
 shortcut goes around them, and in what order. Networks find it by name in :data:`rebnn_mm.registry.BLOCKS`.
 """
 
@@ -33,7 +33,7 @@ class BinaryBasicBlock(BaseModule):
     convolutions is shifted before the method's own activation quantizer sees it (:attr:`input_shift`). A network may
     ask the class for each of them. A style with another order overrides :meth:`forward_block`.
 
-    Parameters are named as in torchvision's ``BasicBlock``, so checkpoints of real-valued ResNets fit.
+    Parameters are named as in torchvision's ``BasicBlock``, so checkpoints of full-precision ResNets fit.
 
     Args:
         in_channels: channels of the input, shape (N, in_channels, H, W).
@@ -55,10 +55,10 @@ class BinaryBasicBlock(BaseModule):
     """
 
     input_shift: ClassVar[str | None] = None
-    """Start of the shift in front of each convolution's sign, None for no shift."""
+    """Start of the shift before each convolution's sign, None for no shift."""
 
     norm_first: ClassVar[bool] = False
-    """Whether each norm stands in front of its convolution, and the first has the channels of the input."""
+    """Whether each norm comes before its convolution, and the first has the channels of the input."""
 
     build_shortcut = staticmethod(pooled_shortcut)
     """Makes pooling and projection of the shortcut."""
@@ -142,7 +142,7 @@ class BinaryBiRealBlock(BinaryBasicBlock):
     def __init__(self, *args: Any, conv_cfg: Config | None = None, **kwargs: Any) -> None:
         if conv_cfg is None:
             warnings.warn(
-                'BinaryBiRealBlock: with conv_cfg=None the block is linear. For a real-valued network use '
+                'BinaryBiRealBlock: with conv_cfg=None the block is linear. For a full-precision network use '
                 "block='react', or conv_cfg=dict(type='BinaryConv2d', weight=None) to keep the sign of the input.",
                 stacklevel=2,
             )
@@ -195,10 +195,11 @@ class BinaryHardtanhBlock(BinaryBasicBlock):
 
 @BLOCKS.register_module(name=['BinaryReLUBlock', 'relu'])
 class BinaryReLUBlock(BinaryBasicBlock):
-    r"""The block of DoReFa-Net and of real-valued twins: quantizer, convolution, BN, shortcut, ReLU; twice.
+    r"""The block of DoReFa-Net and of full-precision counterparts: quantizer, convolution, BN, shortcut, ReLU; twice.
 
-    For quantizers of non-negative values, and for the real-valued twin (``conv_cfg=None``) of a binary network. A
-    plain sign behind its ReLU would be +1 everywhere; 1-bit layers therefore get a learnable shift, started from data.
+    For quantizers of non-negative values, and for the full-precision counterpart (``conv_cfg=None``) of a binary
+    network. A plain sign after its ReLU would be +1 everywhere; 1-bit layers therefore get a learnable shift, started
+    from data.
 
     Example:
         >>> import torch
@@ -227,7 +228,7 @@ class BinaryReSTEBlock(BinaryBasicBlock):
         y = \mathrm{BN}_1(\max(\mathrm{conv}_1(x), 0)) + s(x) \qquad
         z = \mathrm{BN}_2(\max(\mathrm{conv}_2(y), 0)) + y
 
-    The norm behind the ReLU centres what is added, so nothing clips the sum and the next sign sees both signs.
+    The norm after the ReLU centres what is added, so nothing clips the sum and the next sign sees both signs.
 
     Example:
         >>> import torch
@@ -313,7 +314,7 @@ class BinarySingleShortcutBlock(BinaryHardtanhBlock):
 
 @BLOCKS.register_module(name=['PlainCIFARBlock', 'plain_cifar'])
 class PlainCIFARBlock(BinaryReLUBlock, BinarySingleShortcutBlock):
-    r"""The real-valued block of the original ResNets for CIFAR, two convolutions under a shortcut without parameters.
+    r"""The full-precision block of the first ResNets for CIFAR, two convolutions under a shortcut without parameters.
 
     .. math::
         y = \max(\mathrm{BN}_1(\mathrm{conv}_1(x)), 0) \qquad z = \max(\mathrm{BN}_2(\mathrm{conv}_2(y)) + s(x), 0)
@@ -339,7 +340,7 @@ class BinaryPreActBlock(BinaryBasicBlock):
     .. math::
         z = \mathrm{conv}_2(\mathrm{BN}_2(\mathrm{conv}_1(\mathrm{BN}_1(x)))) + s(x)
 
-    The norm in front centres what is binarised. The first norm has the channels of the input, so that of a block that
+    The norm before it centres what is binarised. The first norm has the channels of the input, so that of a block that
     widens is not filled from a torchvision checkpoint.
 
     Example:

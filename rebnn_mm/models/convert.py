@@ -47,14 +47,14 @@ def binarize(
     """Replace, in place, the convolutions and linear layers of a model by binary ones.
 
     Class, names of parameters and values stay as they are, and forward and backward hooks of the layers go over, so
-    checkpoints, tools and hooks of the real-valued model go on working; scaling factors start from the weights as they
-    are now. What stays real is in :func:`plan_binary`.
+    checkpoints, tools and hooks of the full-precision model go on working; scaling factors start from the weights as
+    they are now. What keeps full precision is in :func:`plan_binary`.
 
     Args:
-        model: a real-valued model of any library.
+        model: a full-precision model of any library.
         conv: config of a binary convolution, ``dict(type='ReBNNConv2d')``; None leaves all convolutions.
         linear: config of a binary linear layer; None leaves all linear layers.
-        keep_real: names of layers that stay real, each one or more components of the dotted name, ``*`` allowed:
+        keep_real: names of full-precision layers, each one or more components of the dotted name, ``*`` allowed:
             ``['neck', 'layer1.0.*']``.
         make_binary: names of layers that become binary against the rules.
         overrides: further options for the layers that a name of the same kind picks; of several, the longer name wins.
@@ -177,7 +177,7 @@ def put_in_place(model: nn.Module, names: Sequence[str], new: BinaryLayer) -> No
 
 
 def _names(model: nn.Module) -> dict[str, list[str]]:
-    """All names of every module, behind the first one."""
+    """All names of every module, by the first one."""
     names: dict[nn.Module, list[str]] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         names.setdefault(module, []).append(name)

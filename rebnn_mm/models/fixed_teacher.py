@@ -1,4 +1,4 @@
-"""Holds a model that teaches another one and is no part of it, and notes what modules of both give."""
+"""Holds a teacher, which is not part of its student, and notes what modules of both give."""
 
 import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -108,7 +108,7 @@ def as_maps(calls: Iterable[Call]) -> tuple[Tensor, ...]:
 
 
 class FixedTeacher:
-    """Mixin, named in front of ``nn.Module``, of a model that learns from another one.
+    """Mixin, named before ``nn.Module``, of a model that learns from another one.
 
     The model *is* the student: parameters, state dict, optimizer, EMA, DDP and ``train()`` do not know of the teacher,
     which has no gradients and stays in eval mode. Copies of the model, such as EMA's, share it.
@@ -176,7 +176,7 @@ class ConfiguredTeacher(FixedTeacher):
         config, preprocessing = self._teacher_config(teacher)
         if checkpoint is None and not config.get('init_cfg'):
             raise self.teacher_error(
-                'the teacher has no weights, and a random one teaches nothing. Give teacher_checkpoint, or an '
+                'the teacher has no weights, and a random one is useless. Give teacher_checkpoint, or an '
                 'init_cfg in the dict of the teacher.'
             )
         self._check_same_images(images, preprocessing)
@@ -294,7 +294,7 @@ class ConfiguredTeacher(FixedTeacher):
             try:
                 config = get_config(teacher)
             except (AssertionError, FileNotFoundError, ValueError, ImportError) as error:
-                raise self.teacher_error(f'teacher={teacher!r} is no config of a library: {error}.') from error
+                raise self.teacher_error(f'teacher={teacher!r} is not a config of a library: {error}.') from error
         else:
             try:
                 config = read_config(_config_path(teacher))

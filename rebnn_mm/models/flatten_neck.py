@@ -11,7 +11,7 @@ class FlattenNeck(BaseModule):
 
     Args:
         pool: average over each map first; False keeps every value, as VGG-small does.
-        norm_channels: size of the vector, for a batch norm on it, as RBNN, ReCU and AdaBin have it in front of the
+        norm_channels: size of the vector, for a batch norm on it, as RBNN, ReCU and AdaBin have it before the
             classifier; None for no norm.
         init_cfg: initialisation, see mmengine.
 

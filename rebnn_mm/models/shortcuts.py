@@ -11,7 +11,7 @@ Config = dict[str, Any]
 
 
 class PaddedShortcut(nn.Module):
-    """Takes every second row and column and adds channels of zeros, as many in front as behind.
+    """Takes every second row and column and adds channels of zeros, as many before as after.
 
     Args:
         in_channels: channels of the input, shape (N, in_channels, H, W).
@@ -59,7 +59,7 @@ def pooled_shortcut(in_channels: int, out_channels: int, stride: int, norm_cfg: 
         in_channels: channels of the input, shape (N, in_channels, H, W).
         out_channels: channels of the output, shape (N, out_channels, ceil(H / stride), ceil(W / stride)).
         stride: average pooling of that size and stride.
-        norm_cfg: the norm behind the real 1x1 convolution.
+        norm_cfg: the norm after the full-precision 1x1 convolution.
 
     Source: Liu et al. 2018, Bi-Real Net, section 3.1.
 

@@ -36,7 +36,7 @@ def block_style(block: str | Mapping[str, Any]) -> tuple[type[BinaryBasicBlock],
     if style is None:
         near = did_you_mean(name, BLOCKS.module_dict) or f'There are {", ".join(block_styles())}.'
         raise RebnnError(
-            f'block={name!r} is no registered block style.',
+            f'block={name!r} is not a registered block style.',
             fix=f'{near} A style of yours has to be imported (custom_imports).',
         )
     return style, options
@@ -89,7 +89,7 @@ class BinaryUnit(BaseModule):
 
     .. math:: y = a(\mathrm{BN}(\mathrm{conv}(x)) + s(x)) \quad \text{or} \quad y = a(\mathrm{BN}(\mathrm{conv}(x)))
 
-    :math:`a`, and the shift in front of the sign, are those of the style; :math:`s` is as in
+    :math:`a`, and the shift before the sign, are those of the style; :math:`s` is as in
     :class:`BinaryBasicBlock`: the identity where the shapes agree, else average pooling, a real 1x1 convolution and a
     norm.
 

@@ -171,7 +171,7 @@ class WeightQuantizer(Quantizer):
     A method adds one subclass in its file, registers it in mmengine's root ``MODELS`` and implements
     :meth:`codes`, or takes those of :class:`SignWeight`; where the gradient or the training-time value differs from
     that of ``scale * codes``, also :meth:`forward`.
-    What has to happen besides is a method to override: :meth:`set_progress`, :meth:`begin_epoch`, :meth:`constrain`.
+    Anything else is a method to override: :meth:`set_progress`, :meth:`begin_epoch`, :meth:`constrain`.
 
     Args:
         weight_shape: shape of the latent weight, (C_out, ...).
@@ -184,8 +184,8 @@ class WeightQuantizer(Quantizer):
     and has no state. An embedding then quantizes only the rows that a batch names."""
 
     factors: int | None = None
-    """Real numbers that a prediction needs beside the bits of the weights, read by the size report. None for what
-    :meth:`codes` gives or, without codes, one per channel and level."""
+    """Full-precision numbers that a prediction needs besides the bits of the weights, read by the size report. None
+    for what :meth:`codes` gives or, without codes, one per channel and level."""
 
     def __init__(self, weight_shape: tuple[int, ...]) -> None:
         super().__init__()
@@ -329,7 +329,7 @@ class ActivationQuantizer(Quantizer):
     r"""Turns a layer's input into the values it computes with.
 
     A method adds one subclass in its file, registers it and implements :meth:`quantize`. Every activation
-    quantizer can own a learnable shift per channel, :math:`q(x + \beta_c)`: a layer behind a ReLU sees no negative
+    quantizer can own a learnable shift per channel, :math:`q(x + \beta_c)`: a layer after a ReLU sees no negative
     value, so a sign without a shift is +1 everywhere and nothing is learned. ``shift='mean'`` starts it at minus the
     mean of each channel over one batch of data: the hooks of :mod:`rebnn_mm.engine` show the layer that batch before
     training, :func:`rebnn_mm.layers.calibrate_shifts` does it without mmengine. A shift from a checkpoint is kept.

@@ -111,4 +111,4 @@ def _class_and_options(base: type[_Q], key: str, cfg: str | dict[str, Any]) -> t
     if 'type' not in options:
         raise RebnnError(f'{key}={cfg!r} has no type; name one of: {", ".join(list_names(base))}')
     name = options.pop('type')
-    return find_class(name, base, f'{key}={name!r} is no registered {key} quantizer.'), options
+    return find_class(name, base, f'{key}={name!r} is not a registered {key} quantizer.'), options

@@ -113,7 +113,7 @@ class BinaryRSign(BinaryApproxSign):
 class BinaryStep(ActivationQuantizer):
     r"""1 where the input is at least 0, else 0, :func:`rebnn_mm.functional.step_ste`.
 
-    Behind a softmax, which is positive, it is 1 everywhere: the loss of information that BiBERT's Bi-Attention is made
+    After a softmax, which is positive, it is 1 everywhere: the loss of information that BiBERT's Bi-Attention is made
     against, and what a fully binarised BinaryBERT has.
 
     Source: the forward is DoReFa-Net's range at one bit with threshold 0; named as a baseline by Qin et al. 2022

@@ -2,7 +2,7 @@
 
 mmengine loads checkpoints non-strictly: parameters that the file lacks keep their random values, and the run goes on.
 A binary layer and a real one in its place have weights of the same name and shape, so the real one would be filled
-with latent weights: what the quantizers have beside the weight tells the two apart.
+with latent weights: what the quantizers have besides the weight tells the two apart.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from torch import Tensor, nn
 from rebnn_mm.errors import RebnnError
 
 QUANTIZER = re.compile(r'(?:(?P<layer>.+?)\.)?\w+_quantizer\.')
-"""How the key of a quantizer's state begins, behind the name of its layer."""
+"""How the key of a quantizer's state begins, after the name of its layer."""
 
-USE_ITS_CONFIG = 'Use the config it was trained with (it lies beside it, in the work dir).'
+USE_ITS_CONFIG = 'Use the config it was trained with (it is next to it, in the work dir).'
 
 
 class KeyMatch(NamedTuple):

@@ -171,7 +171,7 @@ def check_predictions(out: str | None, inputs: Iterable[str]) -> None:
 
 
 def quote_command(argv: Sequence[str] | None = None) -> str:
-    """The command as it was given, for those who want to repeat it.
+    """Quote the command as it was given, for those who want to repeat it.
 
     Args:
         argv: its words; default: ``sys.argv``.

@@ -39,7 +39,7 @@ def get_config_dir() -> Path:
         if (folder / '_base_').is_dir():
             return folder.resolve()
     raise FileNotFoundError(
-        f'rebnn_mm: no configs in {package} or beside it. Reinstall the package: pip install --force-reinstall '
+        f'rebnn_mm: no configs in {package} or next to it. Reinstall the package: pip install --force-reinstall '
         '--no-deps rebnn_mm.'
     )
 
@@ -188,7 +188,7 @@ def check_keys(cfg: Config, options: Mapping[str, Any]) -> None:
 
     As in mmengine, a dict of the config may be given new entries, also whole new dicts. A key is refused if it is new
     on the top level and nothing reads it there, if the name of a new dict nearly is that of an existing one, or if
-    what it goes into is no dict and no list of that length.
+    what it goes into is neither a dict nor a list of that length.
 
     Raises:
         RebnnError: the first such key.

@@ -66,7 +66,7 @@ def user_errors(cfg: Config | None = None, output: str | Path | None = None) -> 
 
 
 def _mistake(text: str, cfg: Config) -> RebnnError | None:
-    """What is wrong with the config where mmengine or mmcv raises a KeyError or a TypeError of this text."""
+    """Find what is wrong with the config where mmengine or mmcv raises a KeyError or a TypeError of this text."""
     parts = [(key, part) for key, part in _values(cfg) if isinstance(part, Mapping)]
     if found := UNREGISTERED.search(text):
         name, kind = found.groups()

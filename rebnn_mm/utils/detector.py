@@ -124,7 +124,7 @@ def paint(image: str | Path, found: Any, dataset_meta: dict[str, Any], width: in
         classes = dataset_meta['classes']
         palette = get_palette(dataset_meta['palette'], len(classes))
         visualizer.draw_bboxes(boxes, edge_colors=[palette[label] for label in found.labels], line_widths=2, alpha=1)
-        # mmdet's add_datasample writes the names of small objects too small to read beside another picture.
+        # mmdet's add_datasample writes the names of small objects too small to read next to another picture.
         visualizer.draw_texts(
             [f'{classes[label]} {score:.2f}' for label, score in zip(found.labels, found.scores, strict=True)],
             boxes[:, :2] + 2,

@@ -14,7 +14,7 @@ from rebnn_mm.utils.data_files import leaf_datasets
 
 OWN_RUN = re.compile(r'(?:^|/)work_dirs/([^/]+)/[^/]+/?$')
 GLUE_RUN = re.compile(r'(bert_base|minilm)_(?:(\w+)_)?([a-z0-9]+)')
-"""Name of the work dir of one of our GLUE configs: encoder, row (none for the real-valued one) and task."""
+"""Name of the work dir of one of our GLUE configs: encoder, row (none for the full-precision one) and task."""
 
 HUB_MODELS = {
     'bert_base_uncased': 'google-bert/bert-base-uncased',
@@ -76,7 +76,7 @@ def check_encoders(
             continue
         if osp.isdir(name):
             if not osp.isfile(osp.join(name, 'config.json')):
-                raise RebnnError(f'{name} ({keys[0]}) has no config.json, so it is no encoder directory.')
+                raise RebnnError(f'{name} ({keys[0]}) has no config.json, so it is not an encoder directory.')
             continue
         options = ' '.join(f'{key}=<dir>' for key in keys)
         lost = f'no encoder at {name} ({keys[0]})'

@@ -39,7 +39,7 @@ def check_options(
 def find_unknown_options(
     where: str, names: Iterable[str], taker: type | Callable[..., Any], family: type | None = None
 ) -> RebnnError:
-    """The error for options that a class or function does not have.
+    """Make the error for options that a class or function does not have.
 
     Args:
         where: what the options are given to, to begin the message with.
@@ -56,7 +56,7 @@ def find_unknown_options(
         >>> from rebnn_mm.methods import XNORLinear
         >>> print(find_unknown_options('XNORLinear', ['gamma', 'variant'], XNORLinear, BinaryLinear))
         XNORLinear: no option gamma, variant (of ReBNNLinear); remove what is left of the other type or, where a base
-        config sets it, add _delete_=True beside type='XNORLinear'.
+        config sets it, add _delete_=True next to type='XNORLinear'.
     """
     names = list(names)
     relatives: dict[str, type] = list_classes(family) if family else {}
@@ -66,7 +66,7 @@ def find_unknown_options(
         owners = [other for other, options in others.items() if any(name in options for name in left)]
         return RebnnError(
             f'{where}: no option {", ".join(left)} (of {", ".join(owners)}); remove what is left of the other type '
-            f'or, where a base config sets it, add _delete_=True beside type={getattr(taker, "__name__", where)!r}.'
+            f'or, where a base config sets it, add _delete_=True next to type={getattr(taker, "__name__", where)!r}.'
         )
     known = parameters(taker)
     fix = f'{did_you_mean(names[0], known)} Known: {", ".join(known)}'.lstrip()

@@ -8,7 +8,7 @@ from rebnn_mm.errors import RebnnError
 
 
 def renew(page: str, parts: Mapping[str, str]) -> str:
-    r"""A page with other text between its lines ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
+    r"""Put other text between a page's lines ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
 
     Args:
         page: Markdown.

@@ -56,7 +56,7 @@ typedef struct {
 typedef struct {
   int64_t n, h, w; /* of the input */
   /* Exactly one input: real numbers (with a shift per input channel, or NULL) or packed bits [n, h, w,
-   * ceil(in_channels / 8)], in which the bits behind the last channel may hold anything. */
+   * ceil(in_channels / 8)], in which the bits after the last channel may hold anything. */
   const float* x;
   const float* shift;
   const uint8_t* x_bits;
@@ -113,9 +113,9 @@ REBNN_API rebnn_status rebnn_conv_scratch_size(const rebnn_conv* conv, int64_t n
 REBNN_API rebnn_status rebnn_conv_run(const rebnn_conv* conv, const rebnn_conv_io* io, void* scratch,
                                       size_t scratch_bytes, const rebnn_parallel* parallel);
 
-/* The stem of a residual network: a real-valued 7x7 convolution of stride 2 and pad 3, a factor and a term per output
- * channel, and max pooling 3x3 of stride 2 and pad 1. In float32, but not in a fixed order: results of two instruction
- * sets differ by a few units in the last place, and NaN need not survive the pooling. */
+/* The stem of a residual network: a full-precision 7x7 convolution of stride 2 and pad 3, a factor and a term per
+ * output channel, and max pooling 3x3 of stride 2 and pad 1. In float32, but not in a fixed order: results of two
+ * instruction sets differ by a few units in the last place, and NaN need not survive the pooling. */
 typedef struct rebnn_stem rebnn_stem;
 
 typedef struct {

@@ -14,7 +14,7 @@ namespace {
 // kernels of a model are among them, so that one that is run again and again allocates nothing.
 constexpr size_t kRuns = 1024;
 
-// Stands in front of the memory that it describes.
+// Lies before the memory that it describes.
 struct alignas(kAlignment) Buffer {
   Buffer* next;
   size_t bytes;

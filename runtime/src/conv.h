@@ -36,7 +36,7 @@ struct Kernels {
   int block_lanes;
   // Output channels of the widest tile, a multiple of block_lanes.
   int tile_lanes;
-  // Copies words of packed input, every second one combined by XOR with the one in front of it; `to` may be `from`.
+  // Copies words of packed input, every second one combined by XOR with the one before it; `to` may be `from`.
   // Pairs of words are counted together then (avx512.cpp). NULL where words are counted one by one.
   void (*pair)(const uint8_t* from, uint8_t* to, int64_t bytes);
   // Packs real input rows [first, last), counted through the images, into run.own_map.

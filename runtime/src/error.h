@@ -1,4 +1,4 @@
-// The sentence behind rebnn_last_error.
+// The sentence that rebnn_last_error returns.
 #ifndef REBNN_SRC_ERROR_H_
 #define REBNN_SRC_ERROR_H_
 

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kLargestSide = int64_t{1} << 28;  // three times that is an int32
 constexpr int64_t kTableBytes = 3 * 256 * sizeof(float);
 
-// A pixel of the result lies this far behind a pixel of the image.
+// A pixel of the result lies this far after a pixel of the image.
 struct Place {
   int64_t before;
   float fraction;

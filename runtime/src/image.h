@@ -12,7 +12,7 @@ struct Columns {
   const int32_t* left;     // byte of the pixel in the row, never falling
   const int32_t* weights;  // of it, and in the upper half of the one to its right, in 1 / 2048
   int64_t count;
-  int64_t row_bytes;  // of the row's pixels; nothing behind them is read
+  int64_t row_bytes;  // of the row's pixels; nothing after them is read
 };
 
 struct ImageKernels {

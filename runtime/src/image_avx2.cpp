@@ -10,7 +10,7 @@ __m128i Eight(const uint8_t* from) { return _mm_loadl_epi64(reinterpret_cast<con
 
 // Two pixels, one in each half, as 32-bit numbers.
 __m256i Between(const uint8_t* row, const Columns& columns, int64_t i) {
-  // Each channel beside itself in the neighbour, as 16-bit numbers.
+  // Each channel next to itself in the neighbour, as 16-bit numbers.
   const __m256i pairs = _mm256_broadcastsi128_si256(
       _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
   const __m256i bytes = _mm256_set_m128i(Eight(row + columns.left[i + 1]), Eight(row + columns.left[i]));

@@ -106,4 +106,4 @@ const char* rebnn_isa(void) {
   return chosen < 0 ? nullptr : rebnn::kSets[chosen].name;
 }
 
-const char* rebnn_isas(void) { return rebnn::kNames + 2; }  // behind the first comma
+const char* rebnn_isas(void) { return rebnn::kNames + 2; }  // after the first comma

@@ -238,7 +238,7 @@ struct Counts<Neon<kInOrder>, 2, 4> {
   }
 };
 
-// Half registers, each from another plane; `from` ends behind the last of them. One instruction each, where a compiler
+// Half registers, each from another plane; `from` ends after the last of them. One instruction each, where a compiler
 // computes every address on its own.
 REBNN_INLINE float32x4_t LoadTwo(const float*& from, int64_t plane_bytes) {
   float32x4_t value;

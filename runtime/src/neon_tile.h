@@ -41,8 +41,8 @@
   REBNN_EOR(10, 9, 5) REBNN_EOR(11, 8, 6) REBNN_EOR(12, 9, 6) REBNN_EOR(13, 8, 7) REBNN_EOR(14, 9, 7)
 
 // For the Cortex-A55, which issues in order, one 128-bit operation a cycle and with it one load or one operation on
-// addresses that needs no second step: no pairs, no increments, each in front of a CNT, whose latency is theirs.
-// x10 to x17 weights behind the index x5.
+// addresses that needs no second step: no pairs, no increments, each before a CNT, whose latency is theirs.
+// x10 to x17 weights from the index x5.
 #define REBNN_A55_LOOP                                                                                       \
   REBNN_A55_REST("ld1r {v8.8h}, [x1]\n", "ldr q0, [x10, x5]\n", "ld1r {v9.8h}, [x2]\n", "ldr q1, [x11, x5]\n", \
                  "ldr q2, [x12, x5]\n", "add x1, x1, #2\n")                                                  \

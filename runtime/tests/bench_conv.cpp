@@ -4,7 +4,7 @@
 //   bench_conv [repetitions]
 //
 // "convolution": packed input to real output with one factor. "block": with batch norm, residual, PReLU and the next
-// layer's bits. "from reals": the block with real input, packed first. All NHWC. "stem": the real-valued first layer.
+// layer's bits. "from reals": the block with real input, packed first. All NHWC. "stem": the first layer in fp32.
 // The last lines compare with what the core could do if it did nothing but compare, count and add, popcount_limit.h:
 // for all 9 products of every output, as operations are counted, and for those that are not on the border.
 #include <sys/wait.h>

@@ -158,7 +158,7 @@ void Runs(const rebnn_conv* conv) {
   CHECK(rebnn_conv_run(conv, &direct, nullptr, 0, nullptr) == REBNN_OK, "%s", rebnn_last_error());
   // Weights and input are +1: inside, all 64 channels of 9 taps are counted; in a corner those of 4.
   CHECK(y[9] == 576.0f && y[0] == 256.0f, "the sums are %g and %g, not 576 and 256", y[9], y[0]);
-  CHECK(y[32 * 8 * 8] == 3.0f, "a value behind the output was written");
+  CHECK(y[32 * 8 * 8] == 3.0f, "a value after the output was written");
 }
 
 void Regions() {

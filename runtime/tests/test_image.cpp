@@ -37,7 +37,7 @@ struct Case {
       io.offset[i] = Between(random, 0, io.size[i] - io.crop[2 + i]);
     }
     io.reverse = static_cast<int32_t>(Between(random, 0, 1));
-    // No byte behind the last pixel.
+    // No byte after the last pixel.
     image.resize((io.height - 1) * io.row_bytes + 3 * io.width);
     const bool extreme = Between(random, 0, 3) == 0;
     for (uint8_t& byte : image) byte = static_cast<uint8_t>(extreme ? 255 * Between(random, 0, 1) : Between(random, 0, 255));

@@ -1,4 +1,4 @@
-"""Counts set beside counts by hand."""
+"""Counts compared with counts by hand."""
 
 import pytest
 import torch

@@ -78,7 +78,7 @@ def test_what_cannot_be_read_is_one_sentence(write, tmp_path):
     with pytest.raises(ValueError, match=r'no \*/vis_data/binary_weights.jsonl in .*BinaryWeightRecorderHook'):
         read_weight_history(tmp_path)
     write('a', end='broken\n')
-    with pytest.raises(ValueError, match='line 1 is no JSON'):
+    with pytest.raises(ValueError, match='line 1 is not JSON'):
         read_weight_history(tmp_path)
     (tmp_path / 'a/vis_data/binary_weights.jsonl').write_text('')
     with pytest.raises(ValueError, match='no epoch is recorded yet'):

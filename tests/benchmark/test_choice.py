@@ -1,4 +1,4 @@
-"""Which files no other beats, their table and picture, and the int8 form of a real-valued file."""
+"""Which files no other beats, their table and picture, and the int8 form of a full-precision file."""
 
 import numpy as np
 import pytest

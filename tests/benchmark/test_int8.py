@@ -13,7 +13,7 @@ from rebnn_mm.benchmark.timing import noise_feeds, open_timed
 
 @pytest.fixture(scope='module')
 def real(tmp_path_factory) -> Path:
-    """A residual block, and scores that are no part of a network's layers."""
+    """A residual block, and scores that are not part of a network's layers."""
     rng = np.random.default_rng(0)
     weights = [
         numpy_helper.from_array(rng.normal(0, 0.3, shape).astype(np.float32), name)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope='module')
 def own(tmp_path_factory) -> list[object]:
-    """Options that name a packed file and a real-valued one."""
+    """Options that name a packed file and a full-precision one."""
     folder = tmp_path_factory.mktemp('benchmark')
     packed = models.write(models.classifier(), folder / 'packed.onnx')
     image = helper.make_tensor_value_info('image', TensorProto.FLOAT, ['N', 3, 'H', 'W'])

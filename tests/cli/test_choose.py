@@ -1,4 +1,4 @@
-"""Files beside each other by score, time and size; ONNX Runtime's int8 of a real-valued one is made on the way."""
+"""Files compared by score, time and size; ONNX Runtime's int8 of a full-precision one is made on the way."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def choose(*arguments):
 
 @pytest.fixture(scope='module')
 def files(classifier):
-    """The packed file of the folder and a real-valued one of the same structure."""
+    """The packed file of the folder and a full-precision one of the same structure."""
     backbone = tiny_parts()['backbone'] | dict(conv_cfg=None)
     model = tiny_classifier(backbone=backbone, head=dict(type='LinearClsHead', num_classes=10, in_channels=8))
     backbone = backbone | dict(base_channels=2 * backbone['base_channels'])
@@ -104,11 +104,11 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
         (['a={folder}/tiny.onnx', '--json', '{folder}/tiny.onnx'], 'tiny.onnx: it is an input. Name another file.'),
         (
             ['a={folder}/tiny.onnx', '--json', '{folder}/real.onnx'],
-            'real.onnx is no file that this program has written',
+            'real.onnx was not written by this program',
         ),
         (
             ['a={folder}/tiny.onnx', '--json', '{folder}/others.json'],
-            'others.json is no file that this program has written',
+            'others.json was not written by this program',
         ),
         (['a={folder}/tiny.onnx', '--rounds', '0'], 'argument --rounds: must be at least 1'),
         (

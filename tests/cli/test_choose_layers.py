@@ -63,7 +63,7 @@ def test_a_part_is_made_real_and_proposed_if_it_pays(trained, capsys):
     shown = capsys.readouterr().out
     assert '| backbone.layer1 | 4 | 0.00 | +10.0 |' in shown
     assert 'Proposed at any cost: backbone.layer1 real, in int8; +10.0' in shown
-    assert "Beside type='ReBNNConv2d': keep_real=['downsample', 'shortcut', 'backbone.layer1.0.conv1'" in shown
+    assert "Next to type='ReBNNConv2d': keep_real=['downsample', 'shortcut', 'backbone.layer1.0.conv1'" in shown
     choose(trained, '--work-dir', work, '--ms', -1e6)
     assert 'Proposed for at most -1e+06 ms more: nothing becomes real' in capsys.readouterr().out
     with pytest.raises(SystemExit):

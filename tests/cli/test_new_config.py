@@ -301,7 +301,7 @@ def test_what_is_no_checkpoint_is_refused(tmp_path, capsys):
     (tmp_path / 'cut.pth').write_bytes(b'no checkpoint')
     with pytest.raises(SystemExit):
         write(tmp_path / 'mine.py', '--taught', '--start', tmp_path / 'cut.pth')
-    last = capsys.readouterr().err.splitlines()[-1]  # behind what libraries may have to say on their first import
+    last = capsys.readouterr().err.splitlines()[-1]  # after what libraries may have to say on their first import
     assert str(tmp_path / 'cut.pth') in last and [path.name for path in tmp_path.iterdir()] == ['cut.pth']
 
 

@@ -41,7 +41,7 @@ REGIONS = RESNET + r'rpn_head\.rpn_(cls|reg)|.*fc_(cls|reg)|.*conv_logits|.*upsa
 
 MOBILENET = r'.*conv1\.conv|.*layer1\.0\.conv\.0\.conv|.*layer[2-7]\.\d\.conv\.1\.conv|head\.fc'
 
-# Base config, height and width of images, number of layers that become binary, and those that stay real.
+# Base config, height and width of images, number of layers that become binary, and those that keep full precision.
 STOCK = [
     ('mmdet::rtmdet/rtmdet_tiny_8xb32-300e_coco', 64, 59, r'.*stem\.0.*|.*depthwise.*|.*\.attention\.fc|.*rtm_.*'),
     ('mmdet::yolox/yolox_tiny_8xb8-300e_coco', 64, 73, r'backbone\.stem\..*|.*level_conv_(cls|reg|obj)\..*'),

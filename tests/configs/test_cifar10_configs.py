@@ -50,7 +50,7 @@ NETWORKS = {'resnet20': 18, 'resnet20_single': 18, 'resnet18': 16, 'vgg_small': 
 """Binary convolutions of each network."""
 
 REAL = {'resnet20': 19 + 2, 'resnet18': 17 + 3, 'vgg_small': 6}
-"""Convolutions of each real-valued twin, those of shortcuts last."""
+"""Convolutions of each full-precision counterpart, those of shortcuts last."""
 
 
 OWN = {

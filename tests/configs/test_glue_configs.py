@@ -35,7 +35,7 @@ TWINS = {
     for name, (encoder, row, task) in RUNS.items()
     if encoder == 'minilm' and row != 'real' and name != 'minilm_rebnn_sst2'
 }
-"""MiniLM's rows, each with BERT-base's; real-valued ones differ in the recipe."""
+"""MiniLM's rows, each with BERT-base's; full-precision ones differ in the recipe."""
 
 RECIPES = {
     'mnli': (5e-5, 5, 128, 1000, 42),

@@ -33,7 +33,7 @@ LEARNED = 0.75
 
 @pytest.fixture(scope='module')
 def teacher(tmp_path_factory):
-    """The directory of a real-valued classifier that has learned the task."""
+    """The directory of a full-precision classifier that has learned the task."""
     folder = tmp_path_factory.mktemp('teacher')
     options = dict(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     torch.manual_seed(0)  # of the classifier, which the encoder's files do not have

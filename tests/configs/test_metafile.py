@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 METAFILE = yaml.safe_load((ROOT / 'configs' / 'metafile.yml').read_text())
 MODELS = {model['Name']: model for model in METAFILE['Models']}
 
-# Configs beside the rows: first stages, and other readings of a row.
+# Configs besides the rows: first stages, and other readings of a row.
 NO_ROW = {
     'resnet18_react_stage1_imagenet',
     'resnet34_react_stage1_imagenet',

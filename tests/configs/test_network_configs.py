@@ -1,4 +1,4 @@
-"""The configs of networks beside the paper's: structure, size, a step, a prediction, the packed file, the recipe."""
+"""The configs of networks other than the paper's: structure, size, a step, a prediction, packed file, recipe."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -144,7 +144,7 @@ def built(cfg: Config) -> nn.Module:
 
 @pytest.mark.parametrize('name', ONE_OF_EACH)
 def test_packed_layers_agree(name, narrow):
-    """Each by itself: in a whole network a norm's rounding can turn a sign, and what comes behind is another image."""
+    """Each by itself: in a whole network a norm's rounding can turn a sign, and what comes after is another image."""
     model = built(narrow(name))
     packed = pack(model)
     assert len(packed.packed) == ROWS[name].binary

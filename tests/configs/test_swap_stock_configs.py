@@ -38,7 +38,7 @@ CONV = "dict(type='ReBNNConv2d')"
 BACKBONE, NECK, BOX_HEAD = (f'{place}=dict(conv_cfg=binary)' for place in ('backbone', 'neck', 'bbox_head'))
 MASK_HEAD = 'roi_head=dict(mask_head=dict(conv_cfg=binary))'
 
-# base config, conv_cfg, where it can be given, number of layers that become binary, and those that stay real
+# base config, conv_cfg, where it can be given, number of layers that become binary, and those that keep full precision
 DETECTORS = [
     (
         'mmdet::faster_rcnn/faster-rcnn_r50_fpn_1x_coco.py',
@@ -105,7 +105,7 @@ def check(runner: Runner, watch: Watch, count: int | None, real: str) -> None:
     # YOLOX learns classes only at the levels to which its random start happens to assign an object.
     assert {n: value for n, value in without.items() if value or 'multi_level_cls_convs' not in n} == {}
     assert not without or any('multi_level_cls_convs' in n for n in watch.gradient.keys() - without.keys())
-    # Behind a ReLU a sign without a shift is +1 everywhere: nothing is above the mean.
+    # After a ReLU a sign without a shift is +1 everywhere: nothing is above the mean.
     assert watch.above.keys() == binary.keys()
     assert {n: share for n, share in watch.above.items() if not 0.05 < share < 0.95} == {}
 

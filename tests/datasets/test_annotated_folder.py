@@ -99,7 +99,7 @@ def test_voc_in_its_own_layout(tmp_path):
     assert data.splits['train'][0].boxes == [Box('dog', 1, 2, 10, 20), Box('cat', 0, 0, 5, 5)]
     assert [photo.file for photo in data.splits['val']] == ['JPEGImages/b.png']
     assert (
-        'training images have no box: they teach what is no object, unless --no-negatives leaves them out (1, the '
+        'training images have no box: they are used as background, unless --no-negatives leaves them out (1, the '
         'first: JPEGImages/c.png)'
     ) in data.notes
 
@@ -299,10 +299,10 @@ def test_what_cannot_be_trained_on_is_one_sentence(folder, change, words):
 
 
 BROKEN_BOXES = [
-    ('<ymax>22</ymax>', '', 'is no box of four numbers'),
-    ('<ymax>22</ymax>', '<ymax>nan</ymax>', 'is no box of four numbers'),
-    ('<xmin>1</xmin>', '<xmin>inf</xmin>', 'is no box of four numbers'),
-    ('<xmin>1</xmin>', '<xmin>left</xmin>', 'is no XML file of VOC'),
+    ('<ymax>22</ymax>', '', 'is not a box of four numbers'),
+    ('<ymax>22</ymax>', '<ymax>nan</ymax>', 'is not a box of four numbers'),
+    ('<xmin>1</xmin>', '<xmin>inf</xmin>', 'is not a box of four numbers'),
+    ('<xmin>1</xmin>', '<xmin>left</xmin>', 'is not XML file of VOC'),
     ('<xmax>11</xmax>', '<xmax>0</xmax>', 'ends before it begins: its corners are swapped'),
     ('<ymin>2</ymin>', '<ymin>25</ymin>', 'ends before it begins: its corners are swapped'),
 ]
@@ -324,8 +324,8 @@ def test_broken_boxes_of_voc_are_named_with_their_file(tmp_path, before, after, 
 @pytest.mark.parametrize(
     ('box', 'words'),
     [
-        ([1, float('nan'), 5, 5], 'annotation 3 is no box of four numbers'),
-        ([1, 1, float('inf'), 5], 'annotation 3 is no box of four numbers'),
+        ([1, float('nan'), 5, 5], 'annotation 3 is not a box of four numbers'),
+        ([1, 1, float('inf'), 5], 'annotation 3 is not a box of four numbers'),
         ([9, 9, -5, 5], 'annotation 3 ends before it begins: its corners are swapped'),
     ],
 )

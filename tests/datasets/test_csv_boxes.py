@@ -37,12 +37,12 @@ def changed(folder, form, before, after):
 @pytest.mark.parametrize(
     ('form', 'before', 'after', 'words'),
     [
-        ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p0.jpg,96,64,disc,nan,', r'labels\.csv: row 3 is no box of four'),
+        ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p0.jpg,96,64,disc,nan,', r'labels\.csv: row 3 is not a box'),
         (
             'csv_tensorflow',
             'p0.jpg,96,64,disc,60,',
             'p0.jpg,96,64,disc,,',
-            'row 3 has no class, or is no box of',
+            'row 3 has no class, or is not a box of',
         ),
         ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p0.jpg,96,64,disc,90,', 'row 3 ends before it begins'),
         ('csv_tensorflow', 'p0.jpg,96,64,disc,60,', 'p9.jpg,96,64,disc,60,', r'row 3: there is no image p9\.jpg'),

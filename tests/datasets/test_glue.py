@@ -97,8 +97,8 @@ def test_broken_rows_of_qqp_are_skipped_and_counted_once(file, monkeypatch):
         ('sst2', 'index\tsentence\n0\ta\n', 'lacks the column label of SST-2; its first line has index, sentence. GL'),
         ('mnli', 'index\tsentence1\tgold_label\n', 'lacks the column sentence2 of MNLI; its first line has index, se'),
         ('sst2', '', 'lacks the column sentence and label of SST-2; its first line has nothing.'),
-        ('cola', '', 'has no rows. Get it anew'),
-        ('sst2', 'sentence\tlabel\n', 'has no rows. Get it anew'),
+        ('cola', '', 'has no rows. Get it again'),
+        ('sst2', 'sentence\tlabel\n', 'has no rows. Get it again'),
         ('sst2', b'sentence\tlabel\n\xff\xfe\t1\n', 'is not UTF-8 text'),
     ],
 )

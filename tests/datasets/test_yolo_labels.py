@@ -30,8 +30,8 @@ def test_every_form_gives_the_boxes_that_were_painted(form):
 @pytest.mark.parametrize(
     ('line', 'words'),
     [
-        ('1 0.5 nan 0.1 0.1', 'is no box of shares'),
-        ('1 48 32 20 20', 'is no box of shares of the width and height, between 0 and 1'),
+        ('1 0.5 nan 0.1 0.1', 'is not a box of shares'),
+        ('1 48 32 20 20', 'is not a box of shares of the width and height, between 0 and 1'),
         ('2 0.5 0.5 0.1 0.1', 'has the class 2, and there are 2, counted from 0'),
         ('0.5 0.5 0.5 0.1 0.1', r'has the class 0\.5'),
         ('1 0.5 0.5 0.1', 'is not a class and four or more numbers'),
@@ -56,7 +56,7 @@ def test_numbers_behind_a_box_are_left_out_and_images_without_a_file(copied):
     assert [Path(photo.file).stem for photo in data.splits['train']] == ['p0', 'p2', 'p3']
     assert [len(photo.boxes) for photo in data.splits['train']] == [2, 0, 1]
     notes = '\n'.join(data.notes)
-    assert 'numbers behind the box are left out (2, the first: ' in notes
+    assert 'numbers after the box are left out (2, the first: ' in notes
     assert 'images have no label file and are not used (1, the first: images/train/p1.jpg)' in notes
 
 
@@ -81,7 +81,7 @@ def test_names_that_yaml_takes_for_something_else(copied):
     [
         ('train: images/training\nnames: [a, b]', 'train names images/training, which is not there'),
         ('train: images/train\nnames: {0: a, 2: b}', 'names are to be numbered from 0 without a gap'),
-        ('train: images/train\nnames: {a: 0, b: 1}', 'names has a key that is no number'),
+        ('train: images/train\nnames: {a: 0, b: 1}', 'names has a key that is not a number'),
         ('val: images/val\nnames: [a, b]', 'none to train on'),
         ('train: labels\nnames: [a, b]', 'labels holds no image'),
     ],

@@ -38,5 +38,5 @@ def binary_detector(tmp_path_factory) -> Files:
 
 @pytest.fixture(scope='session')
 def real_detector(tmp_path_factory) -> Files:
-    """Config and checkpoint of its real-valued twin."""
+    """Config and checkpoint of its full-precision counterpart."""
     return save_untrained('faster_rcnn_r18_bccd.py', tmp_path_factory.mktemp('real'))

@@ -19,14 +19,14 @@ def test_prints_and_draws_both_detectors(binary_detector, real_detector, tmp_pat
     import cv2
 
     out = tmp_path / 'new' / 'both.png'
-    names = ['--names', '1-bit', 'real-valued']
+    names = ['--names', '1-bit', 'full-precision']
     flags = ['--score-thr', '0', '--out', out, '--device', 'cpu', *names]
     done = run_script('demo/compare.py', IMAGE, *binary_detector, *real_detector, *flags)
     assert done.returncode == 0, done.stderr
     assert cells(done.stdout, 'objects with a score') == ['100', '100']  # an untrained detector fills max_per_img
     assert cells(done.stdout, 'counted on') == ['160x128, 100 regions'] * 2
 
-    # A batch norm has two learned vectors and folds into two, so the real-valued one deploys as its parameters.
+    # A batch norm has two learned vectors and folds into two, so the full-precision one deploys as its parameters.
     weights = torch.load(real_detector[1], weights_only=False)['state_dict']
     learned = sum(
         value.numel() for key, value in weights.items() if 'running_' not in key and 'num_batches' not in key

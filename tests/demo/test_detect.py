@@ -130,7 +130,7 @@ def test_what_is_wrong_is_said_in_a_sentence(program, tmp_path):
     for arguments, sentence in [
         ((model, tmp_path / 'none.ppm', library), 'none.ppm cannot be opened.'),
         ((model, short, library), 'short.ppm ends before its last pixel.'),
-        ((model, model, library), 'is no binary PPM (P6)'),
+        ((model, model, library), 'is not a binary PPM (P6)'),
         ((tmp_path / 'none.onnx', whole, library), 'none.onnx'),
         ((model, whole, tmp_path / 'none.so'), 'none.so'),
         ((stretched, whole, library), "resizes by 'any', which this program does not know."),

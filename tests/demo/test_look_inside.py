@@ -64,8 +64,8 @@ def test_bits_are_packed_channel_first_from_the_lowest_bit(demo):
 @pytest.mark.parametrize(
     ('wanted', 'message'),
     [
-        (dict(layer='1.conv'), '--layer 1.conv is no binary convolution of this detector. Did you mean 1.conv'),
-        (dict(layer='0'), '--layer 0 is no binary convolution'),  # the first layer is real
+        (dict(layer='1.conv'), '--layer 1.conv is not a binary convolution of this detector. Did you mean 1.conv'),
+        (dict(layer='0'), '--layer 0 is not a binary convolution'),  # the first layer is real
         (dict(filter=8), '--filter 8 is not in 0 to 7, what 1.conv1 has.'),
         (dict(channel=-1), '--channel -1 is not in 0 to 15, what 1.conv1 has.'),
         (dict(layer='1.conv2'), 'padding_mode other than zeros'),

@@ -68,7 +68,7 @@ def test_library_that_was_cut_off(monkeypatch, tmp_path, length):
     other = tmp_path / 'librebnn_ort.so'
     other.write_bytes(native.library_path().read_bytes()[:length])
     monkeypatch.setenv('REBNN_ORT_LIBRARY', str(other))
-    with pytest.raises(native.LibraryError, match=f'^{other} is no complete shared library'):
+    with pytest.raises(native.LibraryError, match=f'^{other} is not a complete shared library'):
         native.register(onnxruntime.SessionOptions())
     (tmp_path / 'librebnn.so').write_bytes(native_library.library_file('librebnn').read_bytes()[:length])
     monkeypatch.setattr(native_library, 'LIBRARY_FOLDER', tmp_path)

@@ -266,7 +266,7 @@ main()
 
 @pytest.mark.parametrize(('encoding', 'shown'), [('ascii', r'Bl\xfcte\udce9.jpg'), ('utf-8', r'Blüte\udce9.jpg')])
 def test_a_name_with_letters_that_the_terminal_has_not(files, photo, tmp_path, monkeypatch, encoding, shown):
-    image = tmp_path / 'Blüte\udce9.jpg'  # the last letter is a byte that is no UTF-8
+    image = tmp_path / 'Blüte\udce9.jpg'  # the last letter is a byte that is not UTF-8
     shutil.copyfile(photo, image)
     written = io.BytesIO()
     monkeypatch.setattr(sys, 'stdout', io.TextIOWrapper(written, encoding))

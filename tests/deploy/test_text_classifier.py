@@ -131,7 +131,7 @@ def test_unknown_tokens_are_refused(packed):
         (('good', 'bad', 'so so'), 'not a tuple of 3;'),
         (('good', None), 'not a tuple of 2;'),
         (b'good', 'not a bytes;'),
-        ('caf\udce9', 'character 4 of the text is no Unicode'),
+        ('caf\udce9', 'character 4 of the text is not Unicode'),
     ],
 )
 def test_what_is_no_text_is_refused(packed, text, words):

@@ -1,4 +1,4 @@
-"""The trained models that come along: found by name, as good as their cards say where a photograph can tell."""
+"""The trained models of the package: found by name, as good as their cards say where a photograph can tell."""
 
 import json
 from pathlib import Path

@@ -132,7 +132,7 @@ def main_of(script: str) -> Callable[[], None]:
 
 
 class ParsedError(BaseException):
-    """Ends a program behind its parser; no program catches it."""
+    """Ends a program after its parser; no program catches it."""
 
 
 def parse(script: str, arguments: list[str]) -> argparse.Namespace:

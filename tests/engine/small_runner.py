@@ -27,7 +27,7 @@ class Images(Dataset):
 
 
 class SmallClassifier(BaseModel):
-    """Stem, ReLU, two binary convolutions (the first one right behind the ReLU), linear head."""
+    """Stem, ReLU, two binary convolutions (the first one right after the ReLU), linear head."""
 
     def __init__(self, layer=ReBNNConv2d, **options):
         super().__init__()

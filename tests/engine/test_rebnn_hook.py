@@ -205,7 +205,7 @@ def test_weights_that_have_outgrown_their_gradient_are_warned_about_once(tmp_pat
 def test_layer_table_is_logged_once(tmp_path):
     trained(tmp_path / 'run')
     text = log_text(tmp_path / 'run')
-    assert text.count('binary and real layers:') == 1
+    assert text.count('binary and full-precision layers:') == 1
     assert '2 of 4 layers are binary; they hold 1,152 of 1,392 weights (82.8 %).' in text
     assert 'first layer (3 input channels)' in text
 

@@ -81,7 +81,7 @@ def test_training_is_the_same_to_the_last_bit(tmp_path, method):
 
 
 class Watch(Hook):
-    """Writes down the signs after every iteration, behind all other hooks."""
+    """Writes down the signs after every iteration, after all other hooks."""
 
     priority = 'LOWEST'
 
@@ -170,7 +170,7 @@ def test_a_pass_stands_for_an_epoch_where_there_is_none_and_may_be_cut_short(tmp
         (2, 8),
         (3, 10),
     ]
-    # The loader begins anew behind iteration 6, so the images differ; which steps are counted does not.
+    # The loader begins again after iteration 6, so the images differ; which steps are counted does not.
     for name in ('whole', 'parts'):
         history = read_weight_history(tmp_path / name)
         assert history.epochs == [(1, 4), (2, 8), (3, 10)]

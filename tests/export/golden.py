@@ -1,4 +1,4 @@
-"""The model behind the golden file: ``python -m tests.export.golden`` writes the file anew."""
+"""The model of the golden file: ``python -m tests.export.golden`` writes the file again."""
 
 from pathlib import Path
 

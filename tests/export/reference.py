@@ -33,7 +33,7 @@ def sums(x: Array, w: Array, options: dict[str, Any]) -> Array:
 
 
 def block(a: Array, values: dict[str, Array], residual: Array) -> Array:
-    """The real-valued steps of a block behind the sums a (N, O, H, W)."""
+    """The full-precision steps of a block after the sums a (N, O, H, W)."""
     v = {name: value.reshape(1, -1, 1, 1) for name, value in values.items()}
     y = a.astype(np.float32) * v['scale']
     y = y * v['mul'] + v['add']

@@ -81,7 +81,7 @@ def test_a_config_of_a_stranger_names_registered_classes_only(files, tmp_path):
     config = json.loads((tmp_path / 'config.json').read_text())
     config['network']['model']['neck'] = dict(type='subprocess.Popen', args=['touch', str(tmp_path / 'ran')])
     (tmp_path / 'config.json').write_text(json.dumps(config))
-    with pytest.raises(ValueError, match=r"the config names 'subprocess.Popen', which is no registered class"):
+    with pytest.raises(ValueError, match=r"the config names 'subprocess.Popen', which is not a registered class"):
         HubModel.from_pretrained(tmp_path)
     assert not (tmp_path / 'ran').exists()
 

@@ -97,7 +97,7 @@ def test_weights_have_seven_bits_where_sums_of_eight_would_saturate(monkeypatch,
 
 
 def regions() -> onnx.ModelProto:
-    """Regions at boxes that a layer predicts, of maps that another one gives, in front of a sign."""
+    """Regions at boxes that a layer predicts, of maps that another one gives, before a sign."""
     helper, rng = onnx.helper, np.random.default_rng(0)
     weights = {
         'boxes.weight': rng.normal(size=(4, 4)).astype(np.float32),
@@ -163,7 +163,7 @@ def test_weights_are_rounded_by_channel_and_other_readers_see_no_rounding():
         assert np.abs(codes * scales - weight).max() <= scales.max() / 2 * (1 + 1e-5)
         assert f'{layer}.weight' not in stored
     assert stored['stem.weight'].dtype == stored['short1.weight'].dtype == np.float32
-    # b is rounded for the head, not for the addition behind it, and a not for the block that it enters
+    # b is rounded for the head, not for the addition after it, and a not for the block that it enters
     readers = {node.op_type: node.input for node in result.graph.node if node.output[0] == 'y'}
     assert readers['Add'][1] == 'b'
     assert not any(name.endswith('.int8') for node in result.graph.node for name in node.input)
@@ -181,7 +181,7 @@ def test_seven_bits_where_products_are_added_in_sixteen():
 
 @pytest.fixture(scope='module')
 def residual():
-    """A classifier of two stages: a stem, a real-valued shortcut in front of signs, and a linear layer."""
+    """A classifier of two stages: a stem, a full-precision shortcut before signs, and a linear layer."""
     backbone = dict(tiny_parts()['backbone'], num_stages=2, strides=(1, 2), dilations=(1, 1), out_indices=(1,))
     return tiny_classifier(backbone=backbone, head=dict(type='LinearClsHead', num_classes=5, in_channels=16))
 
@@ -280,7 +280,7 @@ def test_how_little_the_calibration_saw(residual, images, words):
 
 
 def test_a_useless_file_is_refused():
-    """On black images every value behind the first layer is 0, and so is its range."""
+    """On black images every value after the first layer is 0, and so is its range."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Conv2d(3, 8, 3, bias=False), nn.ReLU(), nn.Conv2d(8, 4, 1, bias=False))
     plain = {'channels': 'rgb'}

@@ -213,7 +213,7 @@ def test_a_node_inside_a_subgraph_counts():
 def test_an_unknown_operator_is_named():
     node = onnx.helper.make_node('BinaryPool', ['x'], ['y'], domain='rebnn')
     model = onnx.helper.make_model(onnx.helper.make_graph([node], 'g', [], []))
-    with pytest.raises(ValueError, match='rebnn.BinaryPool is no operator; there are BinaryConv, '):
+    with pytest.raises(ValueError, match='rebnn.BinaryPool is not an operator; there are BinaryConv, '):
         attach_functions(model)
 
 

@@ -110,7 +110,7 @@ class HalfSign(ActivationQuantizer):
 
 
 class Thirds(WeightQuantizer):
-    """Weights that are no signs."""
+    """Weights that are not signs."""
 
     values = Values('signs')
 

@@ -100,7 +100,7 @@ def test_several_test_sets_that_prepare_images_alike():
     assert steps['resize'] == {'mode': 'exact', 'size': [640, 480]} and steps['channels'] == 'bgr'
     cfg.test_dataloader.dataset.datasets[1].pipeline[1].scale = (320, 240)
     with pytest.raises(
-        ValueError, match=r'^test_dataloader.dataset.datasets.1 prepares images otherwise than the first'
+        ValueError, match=r'^test_dataloader.dataset.datasets.1 prepares images differently from the first'
     ):
         preprocessing(cfg)
 

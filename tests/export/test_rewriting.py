@@ -23,8 +23,8 @@ def graph() -> onnx.ModelProto:
 
 
 ORDERS = {
-    'blocks behind the moved layout': [ChannelsLast(), FuseBlocks()],
-    'norms behind the blocks': [FuseBlocks(), SpreadNorms()],
+    'blocks after the moved layout': [ChannelsLast(), FuseBlocks()],
+    'norms after the blocks': [FuseBlocks(), SpreadNorms()],
     'a plan of another graph': [QuantiseInt8(Plan([Choice('fc', True, '', ('elsewhere',))], {}, False))],
 }
 

@@ -24,7 +24,7 @@ VALUES = {
     'with the released estimator': dict(ADABIN, weight='AdaBinEDEWeight'),
     'with a shift': dict(ADABIN, activation=dict(type='AdaBinActivation', shift='zero')),
     'its weights only': dict(ADABIN, activation='BinarySign'),
-    'its weights behind a mean': dict(ADABIN, activation='RBNNSign'),
+    'its weights after a mean': dict(ADABIN, activation='RBNNSign'),
     'its inputs only': dict(weight='BinaryMeanScaleWeight', activation='AdaBinActivation'),
     'zero and one': dict(weight='BinaryMeanScaleWeight', activation=dict(type='DoReFaActivation', bits=1)),
     'a step': dict(weight='BinaryMeanScaleWeight', activation='BinaryStep'),

@@ -44,7 +44,7 @@ def test_weights_that_are_wrong_show_at_the_layer_behind(model, classifier, imag
 
 def test_a_real_layer_that_is_wrong_is_told_from_a_binary_one(model, classifier, images):
     wrong = changed(model, 'head.fc.bias', lambda bias: bias + np.arange(5, dtype=np.float32))
-    with pytest.raises(ValueError, match='although every sign is the same: a real-valued operator'):
+    with pytest.raises(ValueError, match='although every sign is the same: a full-precision operator'):
         verify(wrong, classifier, TASK, images)
 
 
@@ -129,7 +129,7 @@ def test_behind_a_sign_that_was_rounded_differently_all_else_is_compared(rounded
 @pytest.mark.parametrize(
     ('name', 'change', 'words'),
     [
-        ('head.fc.weight', lambda weight: weight[::-1].copy(), 'although every sign is the same: a real-valued'),
+        ('head.fc.weight', lambda weight: weight[::-1].copy(), 'although every sign is the same: a full-precision'),
         ('backbone.layer1.0.conv2.bits', lambda bits: ~bits, 'at backbone.layer1.1.conv1, although all layers before'),
         (
             'backbone.layer1.1.conv1.bits',
@@ -193,7 +193,7 @@ def test_the_best_class_is_pytorchs_or_ties_with_it(scored):
 
 @pytest.fixture(scope='module')
 def detector():
-    """A real-valued detector whose first two classes are one, its graph, and an image."""
+    """A full-precision detector whose first two classes are one, its graph, and an image."""
     pytest.importorskip('mmdet')
     from .detection.detectors import DELTAS, RETINA_ANCHORS, image, one_stage
 
@@ -210,7 +210,7 @@ def detector():
 
 
 def with_outputs(graph, kind, name, *values):
-    """The graph with an operator behind an output."""
+    """The graph with an operator after an output."""
     copy = onnx.ModelProto()
     copy.CopyFrom(graph)
     for node in copy.graph.node:
@@ -345,5 +345,5 @@ def test_signs_inside_of_an_attention_are_compared(read):
     assert first.endswith('binary_attention query') and found.flips[first].flipped <= module.FEW
     assert found.complete == found.images == len(texts[0].inputs['input_ids'])
     wrong = changed(copy_of(graph), 'encoder.classifier.weight', lambda weight: weight[::-1].copy())
-    with pytest.raises(ValueError, match='although every sign is the same: a real-valued'):
+    with pytest.raises(ValueError, match='although every sign is the same: a full-precision'):
         verify(wrong, model, task, texts)

@@ -55,7 +55,7 @@ def test_compared_runs_have_one_budget_schedule_and_data(name):
             assert cfg[key] == configs[0][key]
         optimizer = {**cfg['optim_wrapper']['optimizer'], 'weight_decay': None}
         assert optimizer == {**configs[0]['optim_wrapper']['optimizer'], 'weight_decay': None}
-        # The recorder sees a step behind the method's hook.
+        # The recorder sees a step after the method's hook.
         kinds = [hook['type'] for hook in cfg['custom_hooks']]
         assert all(kinds.index('BinaryWeightRecorderHook') > kinds.index(k) for k in METHOD_HOOKS if k in kinds)
 

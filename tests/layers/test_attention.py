@@ -116,7 +116,7 @@ def test_dropout_drops_in_training_only():
 
 
 def test_unknown_quantizer_is_refused():
-    with pytest.raises(ValueError, match="activation='BinarySgn' is no registered activation quantizer. Did you mean"):
+    with pytest.raises(ValueError, match="activation='BinarySgn' is not a registered activation quantizer. Did"):
         SoftmaxAttention(3, 4, projections='BinarySgn')
 
 

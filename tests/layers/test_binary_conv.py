@@ -350,7 +350,7 @@ def test_efficient_conv_bn_eval_is_refused():
         ({'keep_real': 'downsample'}, "keep_real='downsample' must be a list of names"),
         (
             {'activation': 'BinarySing'},
-            "'BinarySing' is no registered activation quantizer. Did you mean 'BinarySign'",
+            "'BinarySing' is not a registered activation quantizer. Did you mean 'BinarySign'",
         ),
         ({'groups': 3}, 'in_channels must be divisible by groups'),
     ],
@@ -370,7 +370,7 @@ def test_options_that_another_method_left_behind_are_named(name):
     owner, sizes = ('ReBNNConv2d', (8, 8, 3)) if name.endswith('Conv2d') else ('ReBNNLinear', (8, 8))
     sentence = (
         f'{name}: no option gamma, gamma_bounds (of {owner}); remove what is left of the other type or, where a base '
-        f"config sets it, add _delete_=True beside type='{name}'."
+        f"config sets it, add _delete_=True next to type='{name}'."
     )
     with pytest.raises(ValueError, match=f'^{re.escape(sentence)}$'):
         build_conv_layer(dict(type=name, gamma='adaptive', gamma_bounds=None), *sizes)

@@ -16,7 +16,7 @@ def test_values_are_signs_times_the_mean_magnitude_of_the_standardised_channel()
     """(1, 3, 5, 7) standardised is (-3, -1, 1, 3) / sqrt(5), whose mean magnitude is 2 / sqrt(5)."""
     out = OvSWWeight((2, 4)).double()(torch.tensor([[1.0, 3.0, 5.0, 7.0], [-1.0, -3.0, 5.0, -9.0]]).double())
     assert torch.equal(out.sign(), torch.tensor([[1.0, 1, 1, 1], [-1, -1, 1, -1]]).double())
-    assert out[0, 0].item() == pytest.approx(2 / 5**0.5, rel=1e-5)  # the 1e-5 beside the variance
+    assert out[0, 0].item() == pytest.approx(2 / 5**0.5, rel=1e-5)  # the 1e-5 next to the variance
     scaled = OvSWWeight((2, 4)).double()(1000 * torch.tensor([[1.0, 3, 5, 7], [-1, -3, 5, -9]]).double())
     torch.testing.assert_close(scaled, out, rtol=1e-5, atol=0)
 
@@ -128,7 +128,7 @@ def test_loss_scaling_changes_nothing_and_a_skipped_step_counts_nothing():
 
 
 def test_clipping_comes_first():
-    """A clipped gradient is small beside the filter, so it is brought to its share again, however it was clipped."""
+    """A clipped gradient is small compared with the filter, so it is brought to its share again."""
     results = []
     for bound in (1e-3, 1e-5):
         layer, optimizer = driven(**OPTIONS)

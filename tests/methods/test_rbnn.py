@@ -344,7 +344,7 @@ def test_convolves_the_signs_of_rotated_filters(training, groups):
     turned = torch.einsum('ji,ojk,kl->oil', quantizer.left, folded, quantizer.right).view_as(filters)
     weight = sign(turned) * conv.weight.abs().mean(dim=(1, 2, 3), keepdim=True)
     binary_input = sign(x - x.mean(dim=(1, 2, 3), keepdim=True))
-    assert binary_input.unique().tolist() == [-1.0, 1.0], 'both signs behind a ReLU'
+    assert binary_input.unique().tolist() == [-1.0, 1.0], 'both signs after a ReLU'
     expected = functional.conv2d(binary_input, weight, conv.bias, padding=1, groups=groups)
     # alpha starts in float32.
     torch.testing.assert_close(conv(x), expected, atol=1e-6, rtol=0)

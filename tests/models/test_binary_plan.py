@@ -34,9 +34,9 @@ def test_the_table_names_what_starves():
     def network(act):
         return nn.Sequential(nn.Conv2d(3, 4, 1), act(), nn.Conv2d(4, 4, 1), act(), nn.Conv2d(4, 2, 1))
 
-    assert 'behind a ReLU' not in plan_table(plan_binary(network(nn.Hardtanh), CONV, example=IMAGE))
+    assert 'after a ReLU' not in plan_table(plan_binary(network(nn.Hardtanh), CONV, example=IMAGE))
     table = plan_table(plan_binary(network(nn.ReLU), CONV, example=IMAGE))
-    assert '2      4x4x1x1  binary, behind a ReLU' in table and '1 layers become binary behind a ReLU' in table
+    assert '2      4x4x1x1  binary, after a ReLU' in table and '1 layers become binary after a ReLU' in table
 
 
 def test_gates_and_attention_of_torchvision():

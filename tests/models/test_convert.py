@@ -106,12 +106,12 @@ def test_names_go_before_rules():
     ('options', 'message'),
     [
         (dict(), 'neither conv nor linear is given'),
-        (dict(conv=dict(type='ReBNConv2d')), "conv='ReBNConv2d' is no such layer. Did you mean 'ReBNNConv2d'?"),
+        (dict(conv=dict(type='ReBNConv2d')), "conv='ReBNConv2d' is not such a layer. Did you mean 'ReBNNConv2d'?"),
         (
             dict(conv=dict(type='ReBNNConv2d', gama=1)),
             "conv of type ReBNNConv2d: no option 'gama'. Did you mean 'gamma'",
         ),
-        (dict(linear=CONV), "linear='ReBNNConv2d' is no such layer"),
+        (dict(linear=CONV), "linear='ReBNNConv2d' is not such a layer"),
         (dict(conv=CONV, keep_real='stem'), r"keep_real='stem' must be a list of names, \['stem'\]"),
         (dict(conv=CONV, make_binary=['steem']), "make_binary names 'steem', which fits no layer.*mean 'stem'"),
         (dict(conv=CONV, overrides={'nothing': {}}), "overrides names 'nothing', which fits no layer"),
@@ -242,7 +242,7 @@ def test_the_log_names_what_starves(monkeypatch):
     binarize(network(nn.Hardtanh), CONV, example=IMAGE)
     assert not said
     binarize(network(nn.ReLU), CONV, example=IMAGE)
-    assert len(said) == 1 and 'Sequential: 1 layers become binary behind a ReLU' in said[0]
+    assert len(said) == 1 and 'Sequential: 1 layers become binary after a ReLU' in said[0]
 
 
 @pytest.mark.parametrize('channels', [1, 3])

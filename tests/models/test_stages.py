@@ -69,7 +69,7 @@ def test_options_of_a_style_reach_its_activation_in_every_network(bounded):
 
 
 def test_an_unknown_style_gets_the_nearest_and_without_one_the_short_names():
-    with pytest.raises(RebnnError, match="block='reacct' is no registered block style. Did you mean 'react'?"):
+    with pytest.raises(RebnnError, match="block='reacct' is not a registered block style. Did you mean 'react'?"):
         build_stage('reacct', 4, 4, 1, stride=1)
     with pytest.raises(RebnnError, match='style. There are bireal, .*, real_to_binary. A style of yours') as found:
         build_stage('qqq', 4, 4, 1, stride=1)

@@ -93,7 +93,7 @@ class TestEveryWeightQuantizer:
 
 def test_unknown_quantizer_is_refused_with_a_near_name():
     with pytest.raises(
-        ValueError, match="weight='ReBNNWeigth' is no registered weight quantizer. Did you mean 'ReBNNWe"
+        ValueError, match="weight='ReBNNWeigth' is not a registered weight quantizer. Did you mean 'ReBNNWe"
     ):
         build_weight_quantizer('ReBNNWeigth', SHAPE)
     with pytest.raises(ValueError, match='has no type; name one of: .*BinaryMeanScaleWeight'):
@@ -101,7 +101,7 @@ def test_unknown_quantizer_is_refused_with_a_near_name():
 
 
 def test_a_layer_is_no_quantizer():
-    with pytest.raises(ValueError, match="'ReBNNConv2d' is no registered weight quantizer"):
+    with pytest.raises(ValueError, match="'ReBNNConv2d' is not a registered weight quantizer"):
         build_weight_quantizer('ReBNNConv2d', SHAPE)
 
 

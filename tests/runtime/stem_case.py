@@ -1,4 +1,4 @@
-"""The real-valued stem as an ONNX model of one node, and computed by NumPy as docs/operators.md says."""
+"""The full-precision stem as an ONNX model of one node, and computed by NumPy as docs/operators.md says."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any

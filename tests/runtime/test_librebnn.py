@@ -24,7 +24,7 @@ FUZZ_CASES = 1000
 
 
 def tool(name: str) -> str:
-    """The program of that name, beside this Python or on the path."""
+    """The program of that name, next to this Python or on the path."""
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:

@@ -127,7 +127,7 @@ def counts(counter: Path, folder: Path, model: bytes, feeds: dict[str, np.ndarra
 
 
 def counted(counter: Path, program: str, *arguments: object) -> Any:
-    """What a program prints that runs with the counter in front of the C library."""
+    """What a program prints that runs with the counter before the C library."""
     done = subprocess.run(
         [sys.executable, '-c', program, *map(str, [counter, *arguments])],
         capture_output=True,
@@ -163,7 +163,7 @@ def test_a_packed_network_allocates_in_its_first_run_only(counter, network, tmp_
     created, first, *later = counts(counter, tmp_path, network, {'image': image}, threads)
     assert created > 0, 'creating kernels allocates, but no call was counted'
     assert first > created, 'the first run takes scratch memory, but no call was counted'
-    # With two threads and one image at a time nothing runs beside something else either.
+    # With two threads and one image at a time nothing runs next to something else either.
     assert later == [first] * (RUNS - 1)
 
 

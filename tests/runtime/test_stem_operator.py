@@ -1,4 +1,4 @@
-"""The real-valued stem as an operator: kernel and function against NumPy, and every mistake answered by a sentence."""
+"""The full-precision stem as an operator: kernel and function against NumPy, and a sentence for each mistake."""
 
 import re
 

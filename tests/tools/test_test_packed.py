@@ -1,4 +1,4 @@
-"""The scores of a packed file beside those that tools/test.py prints for the checkpoint it was made from."""
+"""The scores of a packed file compared with those that tools/test.py prints for the checkpoint it was made from."""
 
 import json
 import pickle

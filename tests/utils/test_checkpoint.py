@@ -100,8 +100,8 @@ def test_latent_weights_do_not_fill_a_real_layer(save):
         assert refusal(check_checkpoint, block(ReBNNConv2d, 'two'), binary, partial=partial) is None
     assert refusal(check_checkpoint, block(nn.Conv2d, 'two'), binary) == (
         f'{binary}: the layer 1, as 1 more, was trained with a quantizer that this model does not give it '
-        '(1.activation_quantizer.shift is in the checkpoint only). Use the config it was trained with (it lies beside '
-        'it, in the work dir).'
+        '(1.activation_quantizer.shift is in the checkpoint only). Use the config it was trained with (it is next '
+        'to it, in the work dir).'
     )
 
 

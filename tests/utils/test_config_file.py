@@ -96,7 +96,7 @@ def test_configs_inside_the_package_come_first(tmp_path, monkeypatch):
 
 def test_no_configs_at_all(tmp_path, monkeypatch):
     monkeypatch.setattr(config_file, '__file__', str(tmp_path / 'rebnn_mm' / 'utils' / 'config_file.py'))
-    with pytest.raises(FileNotFoundError, match='no configs in .*rebnn_mm or beside it. Reinstall'):
+    with pytest.raises(FileNotFoundError, match='no configs in .*rebnn_mm or next to it. Reinstall'):
         config_file.get_config_dir()
 
 

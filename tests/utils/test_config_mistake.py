@@ -43,7 +43,7 @@ def sentence(run, cfg=None, output=None):
         ),
         (dict(type='ReBNNConv2d', gama=0), "ReBNNConv2d: no option 'gama'", "'gamma'? Known: "),
         (dict(type='BinaryConv2d', wieght=None), "BinaryConv2d: no option 'wieght'", "'weight'?"),
-        (dict(type='BinaryConv2d', weight='ReBNNWieght'), "weight='ReBNNWieght' is no registered", "'ReBNNWeight'?"),
+        (dict(type='BinaryConv2d', weight='ReBNNWieght'), "weight='ReBNNWieght' is not a", "'ReBNNWeight'?"),
         (
             dict(type='BinaryConv2d', activation=dict(type='BinaryRSign', shft='mean')),
             "activation of type BinaryRSign: no option 'shft'",

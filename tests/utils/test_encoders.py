@@ -57,7 +57,7 @@ def test_missing_teacher_names_the_config_that_trains_it(encoder, tmp_path):
     (tmp_path / teacher).mkdir(parents=True)
     assert (
         refusal(check_encoders, config(encoder, teacher))
-        == f'{teacher} (model.teacher) has no config.json, so it is no encoder directory.'
+        == f'{teacher} (model.teacher) has no config.json, so it is not an encoder directory.'
     )
 
 

@@ -21,7 +21,7 @@ IMPORTS = 'import rebnn_mm\nfrom mmpretrain.models import ImageClassifier, Visio
 
 @pytest.fixture(scope='module')
 def done():
-    """A process that imports models of mmpretrain behind transformers, and builds a multimodal one."""
+    """A process that imports models of mmpretrain after transformers, and builds a multimodal one."""
     return run(
         f'import transformers\n{IMPORTS}\nfrom mmpretrain.registry import MODELS\n'
         'MODELS.build(dict(type="BlipCaption"))'

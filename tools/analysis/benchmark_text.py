@@ -1,8 +1,8 @@
-"""Time a packed text classifier beside the same network with real weights, both in ONNX Runtime, in one run.
+"""Compare the time of a packed text classifier with its full-precision counterpart, both in ONNX Runtime.
 
 python tools/analysis/benchmark_text.py configs/glue/rebnn.py bert.onnx
 
-The real-valued network is that of the config without binarisation and with random weights, exported to ONNX and run
+The full-precision network is that of the config without binarisation and with random weights, exported to ONNX and run
 with all of ONNX Runtime's optimisations. The two take turns, so that what else the machine does meets both.
 """
 
@@ -54,7 +54,7 @@ def real_network(cfg: Config) -> Any:
         model.pop(key, None)
     built = MODELS.build(model)
     if not is_text_classifier(built):
-        raise ValueError(f'{type(built).__name__} is no text classifier.')
+        raise ValueError(f'{type(built).__name__} is not a text classifier.')
     return built.eval()
 
 

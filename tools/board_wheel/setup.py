@@ -1,4 +1,4 @@
-"""The wheel for boards; tools/build_board_wheel.sh lays its files beside this one and runs it."""
+"""The wheel for boards; tools/build_board_wheel.sh puts its files next to this one and runs it."""
 
 import re
 from pathlib import Path
@@ -9,9 +9,9 @@ from setuptools.command.bdist_wheel import bdist_wheel
 TEXT = """Runs models that rebnn_mm packed to one bit: `rebnn-run model.onnx image.jpg`, or
 `rebnn_mm.deploy.load` in Python. `rebnn zoo` lists the trained ones that come along.
 
-It installs a part of the package rebnn_mm into the folder of that name. Install it on boards and servers, never beside
-rebnn_mm itself: pip does not see that they clash, and removing one would break the other. The runtime refuses to start
-where both are installed.
+It installs a part of the package rebnn_mm into the folder of that name. Install it on boards and servers, never
+next to rebnn_mm itself: pip does not see that they clash, and removing one would break the other. The runtime refuses
+to start where both are installed.
 """
 
 

@@ -27,12 +27,12 @@ def read_boxes(path: Path) -> tuple[int, int, list[tuple[str, list[int]]]]:
     """Width, height and boxes (class, [x, y, width, height] in pixels) of one VOC file.
 
     Raises:
-        ValueError: it is no such file, or has a class that BCCD does not have; the message names it.
+        ValueError: it is not such a file, or has a class that BCCD does not have; the message names it.
     """
     try:
         root = ElementTree.parse(path).getroot()
     except ElementTree.ParseError as error:
-        raise ValueError(f'{path} is no XML ({error}).') from error
+        raise ValueError(f'{path} is not XML ({error}).') from error
 
     def pixels(element: ElementTree.Element, *keys: str) -> list[int]:
         texts = [element.findtext(key) for key in keys]

@@ -33,7 +33,7 @@ the licence its photographer gave it on Flickr. COCO does not record the photogr
 The annotations (`annotations/*.json`) are an unmodified selection of those of the COCO Consortium, licensed under
 [CC BY 4.0](https://creativecommons.org/licenses/by/4.0/).
 
-The same `license`, `flickr_url` and `coco_url` stand in the json files beside each image.
+The same `license`, `flickr_url` and `coco_url` are in the JSON files for each image.
 
 | file | licence | photo page | Flickr file | COCO file |
 |---|---|---|---|---|
@@ -56,7 +56,7 @@ def load_split(src: Path, split: str) -> dict[str, Any]:
     try:
         coco: dict[str, Any] = json.loads(path.read_text())
     except ValueError as error:
-        raise ValueError(f'{path} is no JSON ({error}).') from error
+        raise ValueError(f'{path} is not JSON ({error}).') from error
     for part, keys in KEYS.items():
         if not isinstance(coco, dict) or not isinstance(coco.get(part), list):
             raise ValueError(f'{path} has no list {part!r}.')
@@ -161,7 +161,7 @@ def main() -> None:
     args = parse_args()
     if args.dest.is_file() or (args.dest.exists() and any(args.dest.iterdir())):
         sys.exit(
-            f'{sys.argv[0]}: {args.dest} is no empty folder. Name a new folder with --dest, or empty this one first.'
+            f'{sys.argv[0]}: {args.dest} is not an empty folder. Name a new one with --dest, or empty this one first.'
         )
     try:
         splits = [('train2017', args.num_train), ('val2017', args.num_val)]

@@ -32,20 +32,20 @@ def read_chunk(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Images (N, 32, 32, 3) in RGB order and labels (N,) of one chunk.
 
     Raises:
-        ValueError: it is no such chunk, a strip cannot be decoded, or there are not as many images as labels.
+        ValueError: it is not such a chunk, a strip cannot be decoded, or there are not as many images as labels.
     """
     try:
         with np.load(path) as chunk:
             strips, offsets, labels = chunk['strips'].tobytes(), chunk['offsets'], chunk['labels']
     except (KeyError, TypeError, ValueError, EOFError, BadZipFile) as error:
-        raise ValueError(f'{path} is no chunk with strips, offsets and labels ({error}).') from error
+        raise ValueError(f'{path} is not a chunk with strips, offsets and labels ({error}).') from error
     images = []
     for begin, end in itertools.pairwise(offsets.tolist()):
         strip = cv2.imdecode(np.frombuffer(strips[begin:end], np.uint8), cv2.IMREAD_COLOR)
         if strip is None:
-            raise ValueError(f'{path}: the strip at byte {begin} is no image that OpenCV reads.')
+            raise ValueError(f'{path}: the strip at byte {begin} is not an image that OpenCV reads.')
         if strip.shape[1] != 32 or strip.shape[0] % 32:
-            raise ValueError(f'{path}: the strip at byte {begin} is no column of 32x32 images, but {strip.shape[:2]}.')
+            raise ValueError(f'{path}: the strip at byte {begin} is not a column of 32x32 images: {strip.shape[:2]}.')
         images.append(strip[:, :, ::-1].reshape(-1, 32, 32, 3))
     if not images:
         raise ValueError(f'{path} holds no strips.')

@@ -19,7 +19,7 @@ def as_markdown(text: str) -> str:
     text = re.sub(r':math:`([^`]+)`', r'`#!math \1`', text)
     text = re.sub(r':[a-z]+:`~[^`]*?(\w+)`', r'`\1`', text)
     text = re.sub(r':[a-z]+:`([^`]+)`', r'`\1`', text)
-    # griffe knows examples by the plural; what is no session is a block of code by its indentation
+    # griffe knows examples by the plural; what is not a session is a block of code by its indentation
     text = re.sub(r'^( *)Example::$', r'\1**Example**', text, flags=re.MULTILINE)
     text = re.sub(r'^( *)Example:$', r'\1Examples:', text, flags=re.MULTILINE)
     return re.sub(r'::$', ':', text, flags=re.MULTILINE)

@@ -5,7 +5,7 @@ binary = dict(
     gamma_bounds=(1e-5, 2e-4),  # of both rules; None for no bounds
     flip_window=1,  # flips are counted over so many optimizer steps, or over an 'epoch'
     variant='paper',  # 'official': the gradients of the released code and its constant gamma
-    pad_value=0,  # what fills the border behind the sign
-    keep_real=['downsample', 'shortcut'],  # parts of the names of layers that stay real
+    pad_value=0,  # what fills the border after the sign
+    keep_real=['downsample', 'shortcut'],  # parts of the names of layers that keep full precision
 )
 custom_hooks = [dict(type='ReBNNHook')]

@@ -1,6 +1,6 @@
 # Binary: every 3x3 convolution of backbone, region proposal head and shared head.
 # Real: stem, shortcuts, the 1x1 predictors of the proposal head, the two linear layers of the box head.
-# A row inherits a method besides and hands its layer to the three binary parts: conv_cfg=_base_.binary.
+# A row also inherits a method and hands its layer to the three binary parts: conv_cfg=_base_.binary.
 _base_ = './faster_rcnn_r18_c4.py'
 
 pretrained = dict(type='Pretrained', checkpoint='torchvision://resnet18')

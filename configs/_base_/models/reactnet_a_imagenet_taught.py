@@ -1,5 +1,5 @@
-# ReActNet-A, taught by a real-valued ResNet-34 in both stages as in resnet18_imagenet_taught.py. Real are stem and
-# classifier. A stage chooses what the convolutions are: conv_cfg.
+# ReActNet-A, distilled from a full-precision ResNet-34 in both stages as in resnet18_imagenet_taught.py. Real are stem
+# and classifier. A stage chooses what the convolutions are: conv_cfg.
 model = dict(
     type='rebnn_mm.TeacherStudentClassifier',
     backbone=dict(type='BinaryMobileNet', block='react', out_indices=(4,)),

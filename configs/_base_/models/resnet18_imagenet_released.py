@@ -1,4 +1,4 @@
-# The ResNet-18 that several released codes share: a clipped stem, strided shortcuts, BN in front of the classifier.
+# The ResNet-18 that several released codes share: a clipped stem, strided shortcuts, BN before the classifier.
 # For their checkpoints; the paper's rows have the structure of resnet18_imagenet_binary.py.
 _base_ = './resnet18_imagenet_binary.py'
 

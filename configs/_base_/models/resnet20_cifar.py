@@ -13,7 +13,7 @@ model = dict(
         strides=(1, 2, 2),
         dilations=(1, 1, 1),
         out_indices=(2,),
-        # Small latent weights, as torch itself starts a convolution: behind batch norm their size says only how soon
+        # Small latent weights, as torch itself starts a convolution: after batch norm their size says only how soon
         # an optimizer turns signs. The backbone's own start is 2.4 times as large.
         init_cfg=dict(
             type='Kaiming',

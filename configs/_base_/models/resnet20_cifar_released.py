@@ -1,4 +1,4 @@
-# The ResNet-20 that IR-Net and ReCU share but for its shortcuts: a clipped stem, BN in front of the classifier.
+# The ResNet-20 that IR-Net and ReCU share but for its shortcuts: a clipped stem, BN before the classifier.
 _base_ = './resnet20_cifar.py'
 
 model = dict(

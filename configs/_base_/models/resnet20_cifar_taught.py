@@ -1,5 +1,5 @@
-# The student of two-stage training on CIFAR-10: ReActNet's blocks, and the original real-valued ResNet-20 as teacher
-# in both stages. Its published weights (91.73 %, that project's number) become the teacher's file by
+# The student of two-stage training on CIFAR-10: ReActNet's blocks, and the original full-precision ResNet-20 as
+# teacher in both stages. Its published weights (91.73 %, that project's number) become the teacher's file by
 #   python -m lab.tools.import_released plain-resnet20 resnet20-12fca82f.th work_dirs/resnet20_plain.pth
 _base_ = './resnet20_cifar.py'
 

@@ -35,8 +35,8 @@ train_cfg = dict(by_epoch=False)
 val_cfg = dict()
 test_cfg = dict()
 
-# Of the real-valued rows, whose recipe the papers leave out: bias correction, a small rate, many epochs on small tasks
-# (Mosbach et al. 2021, On the stability of fine-tuning BERT).
+# Of the full-precision rows, whose recipe the papers leave out: bias correction, a small rate, many epochs on small
+# tasks (Mosbach et al. 2021, On the stability of fine-tuning BERT).
 fine_tune_optim_wrapper = dict(
     optimizer=dict(_delete_=True, type='AdamW', lr=2e-5, eps=1e-6, weight_decay=0.01), clip_grad=dict(max_norm=1.0)
 )

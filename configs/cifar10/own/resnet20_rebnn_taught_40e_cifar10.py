@@ -1,5 +1,5 @@
 # 40 epochs more of resnet20_rebnn_100e_cifar10.py, from its weights, at a rate at which signs settle, with the
-# published real-valued ResNet-20 as teacher (docs/cifar10.md). What it has reached: run full_sgd_taught of
+# published full-precision ResNet-20 as teacher (docs/cifar10.md). What it has reached: run full_sgd_taught of
 # lab/reports/results.md.
 _base_ = './resnet20_rebnn_100e_cifar10.py'
 

@@ -5,6 +5,6 @@ _base_ = [
 ]
 
 # ReSTE's ResNet-20 with one shortcut per convolution: 87.92 % (ReSTE's number). Its shortcuts have no parameters, its
-# stem has ReLU and BN in the other order, and BN stands in front of its classifier. Length, batch
+# stem has ReLU and BN in the other order, and BN comes before its classifier. Length, batch
 # and rate are RBNN's, too.
 model = dict(backbone=dict(block='reste', stem_act=dict(type='ReLU'), conv_cfg=_base_.binary))

@@ -4,7 +4,7 @@ _base_ = [
     '../../_base_/methods/adabin.py',
 ]
 
-# AdaBin's ResNet-20 (Tu et al. 2022): one shortcut for each convolution without parameters, Maxout, BN in front of the
+# AdaBin's ResNet-20 (Tu et al. 2022): one shortcut for each convolution without parameters, Maxout, BN before the
 # classifier. The released weights, with 88.02 % (that project's number), want the released form of the activations;
 # lab/tools/import_released.py makes them fit.
 model = dict(

@@ -4,7 +4,7 @@ _base_ = [
     'mmdet::_base_/default_runtime.py',
 ]
 
-# mmdet's YOLOX-nano, real-valued, with the images, flips and schedule that the 1-bit family has on the blood cells:
+# mmdet's YOLOX-nano, full-precision, with the images, flips and schedule that the 1-bit family has on the blood cells:
 # no mosaic, no change of sizes, no averaged weights.
 norm_act = dict(norm_cfg=dict(type='BN', momentum=0.03, eps=0.001), act_cfg=dict(type='Swish'))
 model = dict(

@@ -146,7 +146,7 @@ class Environment:
         return name in self.versions and _release(self.versions[name]) < _release(version)
 
     def import_error(self, name: str) -> str | None:
-        """Why module ``name`` does not import, ``None`` if it does."""
+        """Say why module ``name`` does not import, ``None`` if it does."""
         try:
             self.load(name)
             if name == 'torchvision':  # some versions import without their operators

@@ -36,7 +36,7 @@ def check_model(cfg: Mapping[str, Any]) -> None:
     Example:
         >>> check_model(dict(model=dict(type='RPReLU', channels=8, conv_cfg=dict(type='ReBNNConv2d'))))
         Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: model: RPReLU takes no conv_cfg, so its layers stay real. Leave model.conv_cfg out.
+        rebnn_mm.errors.RebnnError: model: RPReLU takes no conv_cfg, so its layers keep full precision. ...
     """
     with MODELS.switch_scope_and_registry(cfg.get('default_scope')) as registry:
         for key, part in values_below(cfg.get('model'), 'model'):
@@ -54,7 +54,7 @@ def _check_conv_cfg(key: str, part: Mapping[str, Any], kind: type) -> None:
     last = key.rpartition('.')[2]
     instead = INSTEAD.get(kind.__name__, OTHER_BACKBONE if last == 'backbone' else '').format(key=last)
     use = f', or use {instead}' if instead else ''
-    what = f'{kind.__name__} takes no conv_cfg, so its layers stay real.'
+    what = f'{kind.__name__} takes no conv_cfg, so its layers keep full precision.'
     raise RebnnError(what, key, f'Leave {key}.conv_cfg out{use}.')
 
 

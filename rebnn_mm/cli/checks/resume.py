@@ -24,7 +24,7 @@ class ResumeCheck(Hook):
         if 'optimizer' not in checkpoint:
             runner.logger.warning(
                 f'--resume: {self.path} has no state of the optimizer (save_optimizer=False of CheckpointHook), whose '
-                'momenta start anew.'
+                'momenta start again.'
             )
         unit, whole = ('epoch', runner.max_epochs) if has_epochs(runner) else ('iter', runner.max_iters)
         done = checkpoint.get('meta', {}).get(unit, 0)

@@ -17,7 +17,7 @@ class GraphBuilder:
     """Writes standard operators one after another, and takes in graphs that were traced elsewhere.
 
     Numbers and arrays among the inputs become ``Constant`` nodes: an int or ints are int64, a float or floats float32.
-    They are no initializers: those are the network's parameters, which an exporter may store in half precision.
+    They are not initializers: those are the network's parameters, which an exporter may store in half precision.
 
     Args:
         name: of the graph.

@@ -66,7 +66,7 @@ class Declared(NamedTuple):
 
 
 def _find_declared(thing: Any, table: tuple[Declared, ...]) -> Declared:
-    """The first entry of a table that a thing is an instance of; the last one if there is none."""
+    """Find the first entry of a table that a thing is an instance of; the last one if there is none."""
     return next((entry for entry in table if isinstance(thing, entry.base)), table[-1])
 
 
@@ -269,7 +269,7 @@ def proposals(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]], limi
 def pool_regions(
     g: GraphBuilder, extractor: Any, features: list[ir.Value], regions: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """The features of regions, as mmdet's ``SingleRoIExtractor`` pools them.
+    """Pool the features of regions, as mmdet's ``SingleRoIExtractor`` does.
 
     Args:
         g: the graph to write into.
@@ -380,7 +380,7 @@ def reasons(model: Any) -> Iterator[str]:
     Example:
         >>> from torch import nn
         >>> list(reasons(nn.Identity()))
-        ['it is no detector of mmdet']
+        ['it is not a detector of mmdet']
     """
     if isinstance(model, SingleStageDetector):
         yield from _name_own_methods(model, SingleStageDetector, 'predict', 'extract_feat')
@@ -391,11 +391,11 @@ def reasons(model: Any) -> Iterator[str]:
         yield from _second_stage(model.roi_head)
     else:
         detector = isinstance(model, BaseDetector)
-        yield 'it is neither one-stage nor two-stage' if detector else 'it is no detector of mmdet'
+        yield 'it is neither one-stage nor two-stage' if detector else 'it is not a detector of mmdet'
 
 
 def _name_own_methods(thing: Any, base: type, *methods: str) -> Iterator[str]:
-    """A reason for each of the methods that the class of ``thing`` does not have from ``base``."""
+    """Give a reason for each of the methods that the class of ``thing`` does not have from ``base``."""
     name = type(thing).__name__
     if not isinstance(thing, base):
         yield f'its {name} is no {base.__name__}'

@@ -134,7 +134,7 @@ def _flat(kinds: Any) -> Maps:
 
 
 def raw_graph(model: nn.Module, image: Tensor | None = None) -> tuple[onnx.ModelProto, list[str]]:
-    """The graph of a model that is no classifier and no supported detector: from ``image`` to its head's outputs.
+    """Write the graph of a model that is neither a classifier nor a supported detector, up to its head's outputs.
 
     A one-stage detector gives the maps of its head, a model of mmpretrain what its ``mode='tensor'`` gives. Of a
     detector with a second stage that is not supported there are the maps of the proposal head and the feature maps:

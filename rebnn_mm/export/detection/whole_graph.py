@@ -18,10 +18,10 @@ EXAMPLE_REGIONS = 3
 
 
 def explain_unsupported(model: nn.Module) -> str:
-    """Why a model's prediction has no graph of its own; empty if it has.
+    """Say why a model's prediction has no graph of its own; empty if it has.
 
     The graph does what mmdet's own classes do when they predict. A class that does the same by inheritance is
-    supported, whatever it changes besides (BiDet's heads, for example); one that replaces a method on that way is not.
+    supported, whatever else it changes (BiDet's heads, for example); one that replaces a method on that way is not.
 
     Args:
         model: of mmdet or another library.
@@ -31,10 +31,10 @@ def explain_unsupported(model: nn.Module) -> str:
 
     Example:
         >>> explain_unsupported(nn.Conv2d(3, 8, 1))
-        'it is no detector of mmdet'
+        'it is not a detector of mmdet'
     """
     if find_spec('mmdet') is None:
-        return 'it is no detector of mmdet'
+        return 'it is not a detector of mmdet'
     from .heads import reasons
 
     return next(reasons(model), '')
@@ -57,7 +57,7 @@ def detector_graph(model: nn.Module) -> onnx.ModelProto:
     Example:
         >>> detector_graph(nn.Conv2d(3, 8, 1))
         Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: Conv2d cannot be exported with boxes as outputs: it is no detector of mmdet.
+        rebnn_mm.errors.RebnnError: Conv2d cannot be exported with boxes as outputs: it is not a detector of mmdet.
     """
     reason = explain_unsupported(model)
     if reason:

@@ -86,7 +86,7 @@ def print_export(result: Export, source: Source, console: Console) -> None:
         if flipped:
             say(f'  {layer}: {flipped:,} of {compared:,}')
     if flips.flipped:
-        say('A value next to zero that is rounded differently changes its sign, and the layers behind it follow.')
+        say('A value next to zero that is rounded differently changes its sign, and the layers after it follow.')
         say(
             f'{found.complete} of {found.images} {noun} were compared to the end: there each layer agrees with '
             'PyTorch where it starts from the signs of the file.'
@@ -198,7 +198,7 @@ def print_int8(result: Export, source: Source, scores: Scores | None, console: C
     """Print which layers became int8 and why, what that changes, and the scores of both files, if there are any."""
     assert result.int8 is not None
     choices, weight_bits, change, before, little, compared = result.int8
-    table = Table(title=f'Real-valued layers, weights of {weight_bits} bits where they are int8')
+    table = Table(title=f'Full-precision layers, weights of {weight_bits} bits where they are int8')
     for column in ('layer', 'int8', 'because'):
         table.add_column(column, overflow='fold')
     for choice in choices:
@@ -222,7 +222,7 @@ def print_int8(result: Export, source: Source, scores: Scores | None, console: C
 
 
 def _tell_difference(change: Difference, classified: bool) -> str:
-    """A difference in words."""
+    """Say a difference in words."""
     top1 = f', best class the same on {change.top1}' if classified else ''
     lost = sum(boxes.missing + boxes.extra for boxes in change.detections)
     partners = f', {lost} detections without a partner' if change.detections else ''

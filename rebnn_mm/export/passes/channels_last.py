@@ -58,7 +58,7 @@ class ChannelsLast(Rewrite):
     """Let regions of binary convolutions work with the channels last, where their kernels are faster.
 
     A region grows from the convolutions over standard operators that do the same in either order: elementwise ones,
-    ``Concat``, ``Resize`` (by 2 and with an addition behind it ``RealUpsampleAdd``), average pooling of 2x2 squares
+    ``Concat``, ``Resize`` (by 2 and with an addition after it ``RealUpsampleAdd``), average pooling of 2x2 squares
     (``RealAveragePool``) and 1x1 convolutions (``MatMul``). It takes in what reads only from it and makes no more
     numbers of that, what only it reads and that makes no fewer, and what reads from it and is read by it. Where a
     value enters or leaves there is a ``Transpose``; a mean over all positions and a shape are taken of either order. A
@@ -109,7 +109,7 @@ class ChannelsLast(Rewrite):
 
 
 def _grow_region(graph: ir.Graph, regions: bool) -> Region:
-    """Every node that could work with the channels last."""
+    """Collect every node that could work with the channels last."""
     region = {node for node in graph if _is_convolution(node)}
     candidates = [(node, grows) for node in graph if (grows := _growth(node)) is not None]
     if not regions:
@@ -229,7 +229,7 @@ def _is_transpose(node: ir.Node, perm: list[int]) -> bool:
 class _Mover:
     """Moves nodes one after another, in their order: each then reads images with the channels last and gives one.
 
-    A ``Transpose`` behind it gives the image as it was before; nodes that are moved later read in front of that.
+    A ``Transpose`` after it gives the image as it was before; nodes that are moved later read before that.
 
     Args:
         graph: of the nodes.
@@ -335,7 +335,7 @@ class _Mover:
 
 
 def _join_upsampling(graph: ir.Graph, add: ir.Node) -> None:
-    """Turn this addition and a nearest ``Resize`` by 2 in front of it, with the channels last, into one operator."""
+    """Turn this addition and a nearest ``Resize`` by 2 before it, with the channels last, into one operator."""
     for x, other in (add.inputs, add.inputs[::-1]):
         resize = None if x is None else x.producer()
         if resize is None or other is None or x is None or not _doubles(resize) or only_use(x) is None:

@@ -1,4 +1,4 @@
-"""Takes the constants of a batch norm into the real-valued convolution in front of it."""
+"""Takes the constants of a batch norm into the full-precision convolution before it."""
 
 import numpy as np
 import onnx_ir as ir
@@ -12,8 +12,8 @@ class FoldNorms(Rewrite):
 
     .. math:: (x * w) \cdot m_c + a_c = x * (w \cdot m_c) + a_c
 
-    The two sides round differently, as PyTorch's convolution and batch norm do: a real-valued convolution has no fixed
-    order of sums. Binary convolutions are left alone.
+    The two sides round differently, as PyTorch's convolution and batch norm do: a full-precision convolution has no
+    fixed order of sums. Binary convolutions are left alone.
 
     Example:
         >>> import torch

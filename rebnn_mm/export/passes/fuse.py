@@ -87,7 +87,7 @@ class _Chain:
         self.nodes: list[ir.Node] = []
         self.filled = -1
         if bias.any():
-            # (a * scale) * 1 + bias is what the convolution gives; a batch norm behind a bias would not fit in.
+            # (a * scale) * 1 + bias is what the convolution gives; a batch norm after a bias would not fit in.
             self.vectors['add'] = bias
             self.filled = self.SLOTS.index('add')
 

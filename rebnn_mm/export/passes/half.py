@@ -7,7 +7,7 @@ from onnx_ir.passes import InPlacePass, PassResult
 from ..rewriting import constant_array, must_be_stored, take_over
 
 SMALL = 16384
-"""A constant of so many values or fewer stays: it costs little, and in front of a sign every rounding counts."""
+"""A constant of so many values or fewer stays: it costs little, and before a sign every rounding counts."""
 
 
 class ToHalf(InPlacePass):

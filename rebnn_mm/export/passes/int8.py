@@ -1,4 +1,4 @@
-"""Real-valued layers in 8 bits: which ones, calibrated on images, by ONNX Runtime's static quantiser."""
+"""Full-precision layers in 8 bits: which ones, calibrated on images, by ONNX Runtime's static quantiser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ REAL_OUTPUTS = ('Gemm', 'MatMul')
 """These give real numbers from 8-bit inputs in one step, so that their outputs need not be rounded to 8 bits."""
 
 RESIDUAL = {'BinaryBlock': 6, 'BinaryClipBlock': 6, 'PackedBinaryBlock': 5, 'PackedBinaryClipBlock': 5}
-"""Number of the block's input that is added after its sums, and so is no sign yet."""
+"""Number of the block's input that is added after its sums, and so is not a sign yet."""
 
 FREE_INPUTS = {'RealRoiAlign': 1, 'RoiAlign': 1}
 """Operators whose inputs from this one on say where to look, not what is seen: boxes."""
@@ -41,7 +41,7 @@ CORRECTION = '.correction'
 """Part of the name of a weight that belongs to a binary layer (:mod:`rebnn_mm.export.two_valued`)."""
 
 ENDS = ('ArgMax', 'NonMaxSuppression', 'NonZero', 'Shape', 'Size')
-"""Operators that give places and sizes: their values are no values of a map any more."""
+"""Operators that give places and sizes: their values are no longer those of a map."""
 
 EXTREMES = ('.min', '.max')
 """End the names of the least and the largest of a value."""
@@ -51,7 +51,7 @@ Ranges = dict[str, tuple[float, float]]
 
 
 class Choice(NamedTuple):
-    """A real-valued layer.
+    """A full-precision layer.
 
     Attributes:
         layer: its name in the model.
@@ -70,7 +70,7 @@ class Plan(NamedTuple):
     """Plan of what to quantise and how.
 
     Attributes:
-        choices: every real-valued layer with a weight, in the graph's order.
+        choices: every full-precision layer with a weight, in the graph's order.
         ranges: of what goes into the chosen layers and comes out.
         reduced: whether weights get 7 bits.
     """
@@ -117,7 +117,7 @@ def plan_int8(
 
 
 def choose(model: onnx.ModelProto, tier: str) -> list[Choice]:
-    """Every real-valued layer with a weight, and whether it becomes int8.
+    """Every full-precision layer with a weight, and whether it becomes int8.
 
     A layer may, if no path from what it gives reaches a sign: the paths end at the graph's outputs and where values
     become places or sizes, such as the boxes that ``RoiAlign`` reads.
@@ -209,7 +209,7 @@ class QuantiseInt8(InPlacePass):
         weights = (node.inputs[1] for node in self._find_chosen(model))
         found = {layer_of(str(weight.name)) for weight in weights if _is_weight(weight)}
         missing = set(self.plan.layers) - found
-        demand(not missing, f'the plan is of another graph, or weights are no float32: {missing}.')
+        demand(not missing, f'the plan is of another graph, or weights are not float32: {missing}.')
 
     def call(self, model: ir.Model) -> PassResult:
         chosen = self._find_chosen(model)
@@ -278,7 +278,7 @@ def saturates() -> bool:
 def insert_int8(
     model: onnx.ModelProto, nodes: Sequence[str], ranges: Ranges, *, reduced: bool, extra: Mapping[str, object] = {}
 ) -> onnx.ModelProto:
-    """A graph whose nodes of these names work on 8 bits: weights int8 by channel, activations uint8.
+    """Let the nodes of these names work on 8 bits: weights int8 by channel, activations uint8.
 
     Args:
         model: it is not changed.
@@ -365,7 +365,7 @@ def values_of(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> list[s
 
 
 def watch_values(model: onnx.ModelProto, names: Sequence[str]) -> bytes:
-    """A serialised graph that also gives the least and the largest of some values, for :func:`measure_ranges`."""
+    """Let a graph also give the least and the largest of some values, for :func:`measure_ranges`; serialised."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for name in names:

@@ -15,7 +15,7 @@ SATURATED = -5.542572021484375
 class KeepSigns(InPlacePass):
     """Replace each GELU of which only signs are wanted by a comparison.
 
-    GELU(x) is below zero where x is, down to :data:`SATURATED`; there it is zero, whose sign is +1. So in front of
+    GELU(x) is below zero where x is, down to :data:`SATURATED`; there it is zero, whose sign is +1. So before
     binary linear layers without a shift, ``ThresholdedRelu`` with that number gives the same bits.
     """
 

@@ -1,4 +1,4 @@
-"""Takes what corrects a binary convolution behind the norm and the shortcut that follow, so that they can be fused."""
+"""Takes what corrects a binary convolution after the norm and the shortcut that follow, so that they can be fused."""
 
 import onnx_ir as ir
 
@@ -13,7 +13,7 @@ class SpreadNorms(Rewrite):
 
     p is a ``BinaryConv`` and c the real convolution that its second values add
     (:mod:`rebnn_mm.export.two_valued`), which :class:`rebnn_mm.export.passes.FoldNorms` then gives the factor. Real
-    sums are rounded otherwise than before; other binary convolutions are left alone.
+    sums are rounded differently from before; other binary convolutions are left alone.
 
     Example:
         >>> import torch

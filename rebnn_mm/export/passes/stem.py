@@ -1,4 +1,4 @@
-"""Joins the real-valued stem of a residual network into one operator."""
+"""Joins the full-precision stem of a residual network into one operator."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ class _Stem:
 class JoinStem(Rewrite):
     """Turn a 7x7 convolution of stride 2, its batch norm and 3x3 max pooling of stride 2 into one ``RealStem``.
 
-    A ReLU between them goes behind the pooling, which does not change the result. Our kernel computes the operator by
+    A ReLU between them goes after the pooling, which does not change the result. Our kernel computes the operator by
     Winograd's minimal filtering: in float32, but not with the last bit that its function gives.
 
     Args:

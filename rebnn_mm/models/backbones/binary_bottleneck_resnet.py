@@ -59,7 +59,7 @@ class BinaryBottleneck(BaseModule):
     Args:
         style: class of the block style, asked for its activation and shift.
         in_channels: channels of the wide stream, shape (N, in_channels, H, W).
-        width: channels of the narrow stream behind the block, shape (N, width, H', W'); the wide one has four times
+        width: channels of the narrow stream after the block, shape (N, width, H', W'); the wide one has four times
             as many.
         stride: stride of the 3x3 convolution.
         first: whether the block is the first of a network.
@@ -68,7 +68,7 @@ class BinaryBottleneck(BaseModule):
         norm_cfg: every norm layer.
         options: those of the style, handed to its :meth:`BinaryBasicBlock.build_act`.
 
-    Source: Liu et al. 2018 (Bi-Real Net), the ResNet-50 that its authors released beside the paper's networks.
+    Source: Liu et al. 2018 (Bi-Real Net), the ResNet-50 that its authors released in addition to the paper's networks.
 
     Example:
         >>> import torch
@@ -111,7 +111,7 @@ class BinaryBottleneck(BaseModule):
         self.pool, self.downsample = pooled_shortcut(in_channels, out_channels, stride, norm_cfg)
 
     def forward(self, streams: Streams) -> Streams:
-        """Both streams behind the block; see the class for shapes."""
+        """Both streams after the block; see the class for shapes."""
         narrow, wide = streams
         y = self.bn1(self.conv1(self.clip(wide)))
         y = self.act1(y if self.first else y + self.widen(narrow))
@@ -130,9 +130,9 @@ class BinaryBottleneckResNet(StagedBackbone):
 
     Args:
         depth: 50, 101 or 152.
-        block: block style that chooses what follows an addition and the shift in front of each sign, see
+        block: block style that chooses what follows an addition and the shift before each sign, see
             :class:`ReBNNResNet`; one with a shortcut for each convolution.
-        stem_act: activation layer behind the stem's BN; None for none, as in Bi-Real Net.
+        stem_act: activation layer after the stem's BN; None for none, as in Bi-Real Net.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the stem; the maps have 4, 8, 16 and 32 times as many.
         out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
@@ -213,7 +213,7 @@ class BinaryBottleneckResNet(StagedBackbone):
         return self.maxpool(self.stem_act(self.bn1(self.conv1(x))))
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Maps of the wide stream behind the stages in ``out_indices``, from (N, in_channels, H, W)."""
+        """Maps of the wide stream after the stages in ``out_indices``, from (N, in_channels, H, W)."""
         x = self.forward_stem(x)
         streams, outs = (x, x), []
         for i, name in enumerate(self.stages):

@@ -35,7 +35,7 @@ class BinaryMobileBlock(BaseModule):
         style: class of the block style, asked for its activation and shift.
         in_channels: channels of the input, shape (N, in_channels, H, W).
         out_channels: as many or twice as many, shape (N, out_channels, ceil(H / stride), ceil(W / stride)).
-        stride: stride of the 3x3 convolution and of the average pooling beside it.
+        stride: stride of the 3x3 convolution and of the average pooling next to it.
         conv_cfg: both convolutions; None makes them real.
         norm_cfg: every norm layer.
         options: those of the style, handed to its :meth:`BinaryBasicBlock.build_act`.
@@ -97,7 +97,7 @@ class BinaryMobileNet(StagedBackbone):
     stem and strides 2, 4, 8, 16 and 32; detectors take the last four (``out_indices=(1, 2, 3, 4)``).
 
     Args:
-        block: block style that chooses what follows an addition and the shift in front of each sign, see
+        block: block style that chooses what follows an addition and the shift before each sign, see
             :class:`ReBNNResNet`.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the stem.

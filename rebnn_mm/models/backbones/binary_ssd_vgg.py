@@ -27,8 +27,8 @@ class BinarySSDVGG(BaseModule):
     pooling with stride 1; ``conv6`` is 3x3 with dilation 6, ``conv7`` 1x1, both followed by BN and ReLU. Real are
     ``conv1_1``, ``conv7`` and the 1x1 convolutions of shortcuts; ``conv1_1`` has BN and no activation.
 
-    A checkpoint with the keys of a real-valued VGG-16 (``features.0.weight``, ...: torchvision's with or without BN,
-    mmdet's ``open-mmlab://vgg16_caffe``) fills the convolutions that it has, in their order. Without BN in the
+    A checkpoint with the keys of a full-precision VGG-16 (``features.0.weight``, ...: torchvision's with or without
+    BN, mmdet's ``open-mmlab://vgg16_caffe``) fills the convolutions that it has, in their order. Without BN in the
     checkpoint its biases are dropped: a batch norm follows each convolution and would take them out again.
 
     Args:
@@ -40,8 +40,8 @@ class BinarySSDVGG(BaseModule):
             ``conv6`` and ``conv7`` 16 times.
         out_indices: which maps are returned: 0 is ``conv4_3`` at stride 8, 1 is ``conv7`` at stride 16.
         widen: which convolution widens from stage to stage: ``'conv'``, the first one of the wider stage, so that
-            VGG-16's weights fit, or ``'pool'``, the strided one in front of it, as in BiDet's released code.
-        conv_cfg: the convolutions that are binary; None gives a real-valued network of the same structure.
+            VGG-16's weights fit, or ``'pool'``, the strided one before it, as in BiDet's released code.
+        conv_cfg: the convolutions that are binary; None gives a full-precision network of the same structure.
         norm_cfg: every norm layer.
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
 

@@ -22,11 +22,11 @@ class BinaryVGGSmall(BaseModule):
 
     .. math:: y = a(\mathrm{BN}(\mathrm{pool}(\mathrm{conv}(x))))
 
-    The pooling of every second layer takes the maximum of real-valued sums; behind the sign it would give +1 nearly
+    The pooling of every second layer takes the maximum of full-precision sums; after the sign it would give +1 nearly
     everywhere.
 
     Args:
-        block: block style that chooses :math:`a` and the shift in front of each sign, see :class:`ReBNNResNet`; its
+        block: block style that chooses :math:`a` and the shift before each sign, see :class:`ReBNNResNet`; its
             shortcuts have no place here.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the first two layers; the next two have twice, the last two four times as many.

@@ -46,7 +46,7 @@ class BNextUnit(BaseModule):
         stride: 1 or 2.
         attention: whether the output is multiplied by the input.
         conv_cfg: the convolution; None makes it real. A layer of this project that names no ``activation`` gets a
-            learnable shift in front of its sign.
+            learnable shift before its sign.
         norm_cfg: both norms.
 
     Attributes:
@@ -105,7 +105,7 @@ class BNextUnit(BaseModule):
 
 
 class BNextBlock(BaseModule):
-    """A 3x3 unit, and one or two 1x1 units behind it, whose outputs are concatenated.
+    """A 3x3 unit, and one or two 1x1 units after it, whose outputs are concatenated.
 
     Args:
         in_channels: channels of the input, shape (N, in_channels, H, W).

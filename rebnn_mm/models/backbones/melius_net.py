@@ -19,7 +19,7 @@ MELIUS = dict(
 """The convolution of the released networks: signs without a factor, weights and gradients cut off at 1.3."""
 
 STAGES: dict[int, tuple[tuple[int, float], ...]] = {22: ((4, 2.5), (5, 3.5), (4, 4), (4, 0))}
-"""Blocks of each stage, and the channels that the transition behind it leaves, in multiples of the stem's."""
+"""Blocks of each stage, and the channels that the transition after it leaves, in multiples of the stem's."""
 
 
 class MeliusBlock(BaseModule):
@@ -64,8 +64,8 @@ class MeliusBlock(BaseModule):
 class MeliusNet(StagedBackbone):
     """MeliusNet-22: a real stem of stride 4, then four stages; BN and ReLU end the last one.
 
-    Real are the stem (3x3, and two grouped 3x3 convolutions) and the 1x1 convolutions behind the first three stages.
-    Maps have strides 4, 8, 16 and 32, and 320, 480, 480 and 512 channels.
+    Full-precision are the stem (3x3, and two grouped 3x3 convolutions) and the 1x1 convolutions after the first three
+    stages. Maps have strides 4, 8, 16 and 32, and 320, 480, 480 and 512 channels.
 
     Larq Zoo's network pools 2x2 positions in the stem, where the authors' pools 3x3, and pads its strided convolution
     at the right and at the bottom only: ``stem_cfg=dict(type='Conv2dAdaptivePadding')`` and ``stem_pool=2``.

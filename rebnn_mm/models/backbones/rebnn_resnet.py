@@ -36,8 +36,8 @@ class ReBNNResNet(StagedBackbone):
 
     Parameters are named as in torchvision (``conv1``, ``bn1``, ``layer1.0.conv1``, ``layer2.0.downsample.0``), so
     ``init_cfg=dict(type='Pretrained', checkpoint='torchvision://resnet18')`` fills every convolution and norm, and the
-    real-valued network of a first training stage (same class, other ``conv_cfg``) fits as it is. A checkpoint of
-    mmpretrain needs ``prefix='backbone.'`` beside ``checkpoint``.
+    full-precision network of a first training stage (same class, other ``conv_cfg``) fits as it is. A checkpoint of
+    mmpretrain needs ``prefix='backbone.'`` next to ``checkpoint``.
 
     Args:
         depth: 18 or 34; or 20, the ResNet for CIFAR, which has three stages and wants ``base_channels=16``.
@@ -46,7 +46,7 @@ class ReBNNResNet(StagedBackbone):
         stem: ``'imagenet'`` (7x7 convolution with stride 2, BN, max pooling), ``'keras'`` (the same, with more of the
             padding at the right and at the bottom, as Keras pads even sizes; ``pad_end`` of a binary convolution does
             so in the blocks) or ``'cifar'`` (3x3 with stride 1, BN).
-        stem_act: activation layer behind the stem's BN; None for none, as in Bi-Real Net and ReActNet.
+        stem_act: activation layer after the stem's BN; None for none, as in Bi-Real Net and ReActNet.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the stem and the first stage; they double at every further stage.
         num_stages: number of stages, 1 to 4.
@@ -56,7 +56,7 @@ class ReBNNResNet(StagedBackbone):
         frozen_stages: -1 trains everything, 0 freezes the stem, n the stem and the first n stages. Frozen norms stay
             in eval mode.
         conv_cfg: the 3x3 convolutions of the blocks. A layer of this project that names no ``activation`` gets the
-            one its block style is made for. None gives a real-valued network of the same structure.
+            one its block style is made for. None gives a full-precision network of the same structure.
         norm_cfg: every norm layer.
         norm_eval: keep every BN in eval mode during training. Off by default: a binary network needs the statistics
             of its own activations, not those of the real network its weights may come from.

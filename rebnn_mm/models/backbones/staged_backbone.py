@@ -37,7 +37,7 @@ class StagedBackbone(BaseModule):
     """
 
     stem_parts: ClassVar[tuple[str, ...]]
-    """Names of the modules in front of the stages."""
+    """Names of the modules before the stages."""
 
     def __init__(
         self,

@@ -86,7 +86,7 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
         for loss in built:
             if not isinstance(loss, MapLoss):
                 raise self.teacher_error(
-                    f'{type(loss).__name__} is no loss between maps of two classifiers. Use AttentionTransferLoss or '
+                    f'{type(loss).__name__} does not compare maps of two classifiers. Use AttentionTransferLoss or '
                     'PKDLoss in losses, and teacher_loss for scores.'
                 )
             if self.teacher is not None:

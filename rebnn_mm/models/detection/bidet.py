@@ -96,7 +96,7 @@ class BiDetRPNHead(BinaryRPNHead):
     (:func:`sample_location`). In evaluation they are the means: the released code of Faster R-CNN draws there too, so
     that its result is another one every time; its SSD takes the means.
 
-    The losses, while ``bottleneck.active``: the information regularisation of the hidden layer's output, behind its
+    The losses, while ``bottleneck.active``: the information regularisation of the hidden layer's output, after its
     norm, and the sparse object prior of the proposals as they are handed to the second stage, all objects being one
     class. In the released code the proposals' scores are constants, so its prior trains nothing; here it does.
 

@@ -20,7 +20,7 @@ class BinaryRPNHead(RPNHead):
     """mmdet's ``RPNHead`` whose hidden layer is binary convolution and norm, without activation.
 
     mmdet's own head takes no ``conv_cfg``, has no norm, and puts a ReLU after the convolution. The 1x1 layers that
-    predict objectness and boxes stay real. Several feature levels share the layer, its norm included.
+    predict objectness and boxes keep full precision. Several feature levels share the layer, its norm included.
 
     With ``block`` the hidden layer is a :class:`rebnn_mm.models.BinaryUnit`: a shortcut goes around the convolution,
     and the activation of the block style follows, so that the predictors see the features and not only counts.
@@ -91,15 +91,15 @@ def build_binary_towers(
     """Build a one-stage head of mmdet with a :class:`rebnn_mm.models.BinaryUnit` for each convolution of its towers.
 
     mmdet's towers are convolution and ReLU, four in a row. With binary convolutions each of them would see nothing but
-    the counts of the one before; a shortcut around each carries the features on. Predictors stay real. What is built
-    has the class of mmdet's head: losses, prediction and export are its own. Levels share the towers, norms included,
-    where they do so in mmdet's head; ``RTMDetSepBNHead`` has norms for each level and, with ``share_conv=False``,
-    convolutions, too.
+    the counts of the one before; a shortcut around each carries the features on. Predictors keep full precision. What
+    is built has the class of mmdet's head: losses, prediction and export are its own. Levels share the towers, norms
+    included, where they do so in mmdet's head; ``RTMDetSepBNHead`` has norms for each level and, with
+    ``share_conv=False``, convolutions, too.
 
     Args:
         head: the ``type`` that the head had, such as ``'RetinaHead'``, ``'FCOSHead'`` or ``'ATSSHead'``.
         conv_cfg: the convolutions of the towers; None makes them real and keeps the shortcuts.
-        norm_cfg: the norm behind each of them.
+        norm_cfg: the norm after each of them.
         block: block style, with one shortcut per convolution. Where channels change the shortcut is a real 1x1
             convolution.
         shortcut: False leaves the shortcuts out; with ``block='relu'`` the towers are then mmdet's own.

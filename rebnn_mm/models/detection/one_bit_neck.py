@@ -17,7 +17,7 @@ Config = dict[str, Any]
 
 @MODELS.register_module()
 class OneBitNeck(BaseModule):
-    r"""Pyramid of additions, down and then, with ``bottom_up``, up again; a binary unit behind each addition.
+    r"""Pyramid of additions, down and then, with ``bottom_up``, up again; a binary unit after each addition.
 
     .. math::
         t_i = u_i(l_i(x_i) + \mathrm{up}(t_{i+1})) \qquad o_i = v_i(t_i + \mathrm{pool}(o_{i-1}))

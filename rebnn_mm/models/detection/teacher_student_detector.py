@@ -86,7 +86,7 @@ _taught: dict[tuple[type, type], type] = {}
 
 
 def build_student(mixin: type, detector: type[BaseDetector]) -> type:
-    """The class of a student, a detector's own with a teacher; the same one every time."""
+    """Build the class of a student, a detector's own with a teacher; the same one every time."""
     if (mixin, detector) not in _taught:
         content = {'__doc__': mixin.__doc__, '__module__': mixin.__module__}
         _taught[mixin, detector] = type(f'TeacherStudent{detector.__name__}', (mixin, detector), content)
@@ -155,7 +155,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
         found = MMDET_MODELS.get(student) if isinstance(student, str) else student
         if not (isinstance(found, type) and issubclass(found, BaseDetector)):
             raise RebnnError(
-                f"{cls.__name__}: student={student!r} is no detector of mmdet. Name the class that the student's "
+                f"{cls.__name__}: student={student!r} is not a detector of mmdet. Name the class that the student's "
                 "config has as type, such as 'FasterRCNN'."
             )
         return super().__new__(build_student(cls, found))
@@ -275,7 +275,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
         return needs, list(dict.fromkeys(name for loss in losses for name in loss.compared))
 
     def _list_compared_layers(self) -> list[str]:
-        """Names of binary layers that are compared one by one."""
+        """List the binary layers that are compared one by one."""
         student: Any = self
         parts = {part for loss in student.teacher_losses for part in loss.parts}
         return [name for name, layer in student.named_modules() if _is_binary(layer) and is_within(name, parts)]
@@ -333,7 +333,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
     def _check_loss(self, loss: nn.Module) -> None:
         name = type(loss).__name__
         if not isinstance(loss, DetectorComparisonLoss):
-            raise self.teacher_error(f'{name} is no loss between two detectors (DetectorComparisonLoss).')
+            raise self.teacher_error(f'{name} is not a loss between two detectors (DetectorComparisonLoss).')
         self.check_modules(name, (*loss.compared, *loss.parts))
         models: dict[str, Any] = dict(student=self, teacher=self.teacher)
         for who, model in models.items():
@@ -359,7 +359,7 @@ def _is_binary(layer: nn.Module) -> bool:
 
 
 def _list_enclosing(name: str) -> list[str]:
-    """A module and all that it is in, outermost first."""
+    """List a module and all that it is in, outermost first."""
     steps = name.split('.')
     return ['.'.join(steps[:end]) for end in range(1, len(steps) + 1)]
 

@@ -138,7 +138,7 @@ def install_attention(model: 'PreTrainedModel', attention: Mapping[str, Any] | N
     Raises:
         ImportError: transformers is older than 5.0, whose encoders do not ask for it.
         ValueError: the model's attention does not come from transformers' registry, attends causally, or
-            ``attention`` is no config of an :class:`rebnn_mm.layers.EncoderAttention`.
+            ``attention`` is not a config of an :class:`rebnn_mm.layers.EncoderAttention`.
     """
     require_transformers()
     _register()
@@ -170,7 +170,7 @@ def build_attention(attention: Mapping[str, Any], heads: int, head_dim: int) -> 
         ValueError: the config names no :class:`rebnn_mm.layers.EncoderAttention`; the message lists those that exist.
     """
     name = attention.get('type')
-    cls = find_class(name, EncoderAttention, f'attention={dict(attention)!r}: its type is no registered attention.')
+    cls = find_class(name, EncoderAttention, f'attention={dict(attention)!r}: its type is not a registered attention.')
     options = {key: value for key, value in attention.items() if key != 'type'}
     check_options(f'attention of type {name}', options, cls)
     return cls(heads=heads, head_dim=head_dim, **options)

@@ -25,18 +25,18 @@ def binarize(
 ) -> nn.Module:
     """Replace, in place, every ``nn.Linear`` and the word embedding of an encoder with a classifier.
 
-    Names of parameters and their values stay as they are, so checkpoints of the real-valued model load. Scaling
-    factors start from the weights as they are now. What stays real: the output layer, which gives the logits, position
-    and token-type embeddings, norms, biases, and what ``keep_real`` names. The linear layers are replaced by
+    Names of parameters and their values stay as they are, so checkpoints of the full-precision model load. Scaling
+    factors start from the weights as they are now. Kept in full precision: the output layer, which gives the logits,
+    position and token-type embeddings, norms, biases, and what ``keep_real`` names. The linear layers are replaced by
     :func:`rebnn_mm.binarize`.
 
     Args:
-        model: an encoder with a classifier, real-valued.
+        model: an encoder with a classifier, full-precision.
         linear: config of a binary linear layer, to which ``in_features``, ``out_features`` and ``bias`` are added;
             None leaves them.
         word_embedding: config of a :class:`rebnn_mm.layers.BinaryEmbedding`, to which ``num_embeddings``,
             ``embedding_dim`` and ``padding_idx`` are added; None leaves it.
-        keep_real: names of layers that stay real, each one or more components of the dotted name, ``*`` allowed:
+        keep_real: names of full-precision layers, each one or more components of the dotted name, ``*`` allowed:
             ``['pooler', 'layer.0.*.query']``.
         overrides: further options of ``linear`` for the layers that a name of the same kind picks; of several, the
             longer name wins: ``{'intermediate.dense': dict(activation=dict(type='BinaryRSign', shift='zero'))}``.

@@ -16,11 +16,11 @@ from .text_classifier import TextClassifier, read_config
 def save_pretrained(model: TextClassifier, directory: str) -> None:
     """Write config, weights and tokenizer of a text classifier as transformers does.
 
-    ``AutoModelForSequenceClassification.from_pretrained`` reads the directory as a real-valued model with the latent
-    weights; :func:`load_pretrained` reads the binary one, with the same logits to the last bit.
+    ``AutoModelForSequenceClassification.from_pretrained`` reads the directory as a full-precision model with the
+    latent weights; :func:`load_pretrained` reads the binary one, with the same logits to the last bit.
 
     Args:
-        model: the classifier. Its teacher, if it has one, is no part of it.
+        model: the classifier. Its teacher, if it has one, is not part of it.
         directory: where to; made if it does not exist.
     """
     from transformers import AutoTokenizer
@@ -46,7 +46,7 @@ def load_pretrained(directory: str) -> TextClassifier:
         directory: a local directory, or the name of such a model on the hub.
 
     Raises:
-        ValueError: it is no such directory, or its weights are not those of its config.
+        ValueError: it is not such a directory, or its weights are not those of its config.
     """
     config = read_config(directory)
     settings = getattr(config, SETTINGS, None)

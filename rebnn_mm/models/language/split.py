@@ -21,7 +21,7 @@ def split_pretrained(directory: str) -> TextClassifier:
             :class:`rebnn_mm.methods.TWNWeight`.
 
     Raises:
-        ValueError: it is no such directory, or a weight cannot be split.
+        ValueError: it is not such a directory, or a weight cannot be split.
     """
     ternary = load_pretrained(directory)
     layers = {

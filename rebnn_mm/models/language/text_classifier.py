@@ -81,7 +81,7 @@ class TextClassifier(BaseModel):
         if num_labels < 1 or 'num_labels' in encoder_options:
             raise RebnnError(
                 f'{type(self).__name__}: num_labels={encoder_options.get("num_labels", num_labels)!r} must be the '
-                'number of classes, or 1 for a regression, and stand beside encoder_options, not in it'
+                'number of classes, or 1 for a regression, and be next to encoder_options, not in it'
             )
         self.source = encoder
         self.num_labels = num_labels
@@ -230,6 +230,6 @@ def _check_directory(encoder: str) -> None:
 
 def _explain_not_found(encoder: str, error: Exception) -> str:
     return (
-        f'encoder={encoder!r} is no local directory, and could not be read from the hub. Without a network give the '
-        f'path of a directory with config.json and weights. ({first_sentence(error)})'
+        f'encoder={encoder!r} is not a local directory, and could not be read from the hub. Without a network give '
+        f'the path of a directory with config.json and weights. ({first_sentence(error)})'
     )

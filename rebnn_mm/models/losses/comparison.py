@@ -20,7 +20,7 @@ class ComparisonLoss(nn.Module):
         """Refuse tensors that cannot be compared.
 
         Raises:
-            ValueError: their shapes differ, or they are no tensors.
+            ValueError: their shapes differ, or they are not tensors.
         """
         for found in (student, teacher):
             if not isinstance(found, Tensor):

@@ -104,7 +104,7 @@ class DetectorComparisonLoss(ComparisonLoss):
     """
 
     needs: ClassVar[str | None] = None
-    """The field of :class:`DetectorOutput` that is compared, beside ``maps``."""
+    """The field of :class:`DetectorOutput` that is compared, in addition to ``maps``."""
 
     boxes: ClassVar[bool] = False
     """Whether boxes are compared, which have to be in the same units."""
@@ -129,10 +129,10 @@ class DetectorComparisonLoss(ComparisonLoss):
         raise NotImplementedError(f'{type(self).__name__} has to implement forward(student, teacher, targets)')
 
     def map_pairs(self, student: DetectorOutput, teacher: DetectorOutput) -> list[tuple[str, Tensor, Tensor]]:
-        """Every compared map of both, the teacher's without history, behind a name: ``'neck_2'`` for neck's third.
+        """Every compared map of both, the teacher's without history, by name: ``'neck_2'`` for neck's third.
 
         Raises:
-            ValueError: they have other levels or shapes, or are no maps.
+            ValueError: they have other levels or shapes, or are not maps.
         """
         pairs = []
         for name in self.compared:
@@ -146,8 +146,8 @@ class DetectorComparisonLoss(ComparisonLoss):
                 if not isinstance(a, Tensor) or a.dim() != 4:
                     what = f'the shape {tuple(a.shape)}' if isinstance(a, Tensor) else f'a {type(a).__name__}'
                     raise RebnnError(
-                        f'{type(self).__name__}: {name} gives {what}, which is no map '
-                        '(N, C, H, W). Name a module in front of it.'
+                        f'{type(self).__name__}: {name} gives {what}, which is not a map '
+                        '(N, C, H, W). Name a module before it.'
                     )
                 self.check_shapes(a, b, f'maps of {name}')
                 label = f'{name}_{level}' if len(ours) > 1 else name

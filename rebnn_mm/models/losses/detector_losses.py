@@ -196,7 +196,7 @@ def _mean_over_processes(total: Tensor) -> Tensor:
 
 
 def find_foreground(points: Points) -> Tensor:
-    """How sure a head is that there is an object at each point, (N, P), without gradient.
+    """Estimate how sure a head is that there is an object at each point, (N, P), without gradient.
 
     Example:
         >>> find_foreground(Points(torch.tensor([[[0.2, 0.1, 0.7]]]).log(), torch.zeros(1, 1, 4), sigmoid=False))

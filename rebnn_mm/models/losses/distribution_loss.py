@@ -1,4 +1,4 @@
-"""The distributional loss: a binary network learns the class probabilities of a real-valued one."""
+"""The distributional loss: a binary network learns the class probabilities of a full-precision one."""
 
 from mmengine.registry import MODELS
 from torch import Tensor, nn

@@ -38,7 +38,7 @@ class EncoderOutput(NamedTuple):
 
     Attributes:
         logits: (B, labels).
-        hidden_states: L + 1 tensors (B, N, D): behind the embeddings and behind every layer.
+        hidden_states: L + 1 tensors (B, N, D): after the embeddings and after every layer.
         attention: L records, in the order of the layers.
         mask: bool, (B, N), True for tokens and False for padding.
     """
@@ -156,7 +156,7 @@ class PredictionLoss(EncoderComparisonLoss):
 
 @MODELS.register_module()
 class HiddenStateLoss(EncoderComparisonLoss):
-    r"""Compares the hidden states behind the embeddings and behind every layer.
+    r"""Compares the hidden states after the embeddings and after every layer.
 
     .. math::
         L = \sum_{l=0}^{L} \left\| \frac{H_l^S}{\|H_l^S\|} - \frac{H_l^T}{\|H_l^T\|} \right\|
@@ -254,7 +254,7 @@ class DirectionMatchingLoss(EncoderComparisonLoss):
         L_F = \sum_{layers} \left\| \frac{P_F^S}{\|P_F^S\|} - \frac{P_F^T}{\|P_F^T\|} \right\|,
         \quad P_F = \frac{F F^T}{\sqrt{d}}, \quad F \in \{Q, K, V\}
 
-    F is the real-valued projection before any sign, (B, H, N, d), of the student too; the norms are over the whole
+    F is the full-precision projection before any sign, (B, H, N, d), of the student too; the norms are over the whole
     (B, H, N, N), so the factor :math:`1 / \sqrt{d}` has no effect. The attention scores themselves are not compared.
 
     Args:

@@ -1,4 +1,4 @@
-"""Gives the operators beside convolutions wrong models and inputs, and compares kernels with their functions.
+"""Gives the operators other than convolutions wrong models and inputs, and compares kernels with their functions.
 
 Each case is a model of one node, valid or with one to three random changes. It runs with our library and, by the local
 function that travels with it, without. The library must refuse it or give the function's answer. A crash, or a word of

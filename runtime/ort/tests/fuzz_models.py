@@ -200,7 +200,7 @@ class Mutant:
 
 
 class StemMutant(Mutant):
-    """The same for the real-valued stem, whose answer is right up to rounding."""
+    """The same for the full-precision stem, whose answer is right up to rounding."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self.rng = rng

@@ -14,7 +14,7 @@ shift 3
 cmake -S "$root/runtime" -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DREBNN_SANITIZE=address,undefined >/dev/null
 cmake --build "$build" --target rebnn_ort --parallel "${MAX_JOBS:-2}" >/dev/null
 
-# Python is not built with the sanitizer, so it has to be there first. libstdc++ beside it: the sanitizer looks up how
+# Python is not built with the sanitizer, so it has to be there first. libstdc++ with it: the sanitizer looks up how
 # exceptions are thrown when it starts. A file may ask for any amount of memory; more than this is refused.
 compiler=${CXX:-g++}
 export LD_PRELOAD="$("$compiler" -print-file-name=libasan.so) $("$compiler" -print-file-name=libstdc++.so)"

@@ -99,7 +99,7 @@ def named_classes(folder, classes, **categories):
 
 @pytest.mark.parametrize('split', SPLITS)
 def test_classes_that_annotations_lack_are_named_with_the_nearest(tmp_path, split):
-    """mmdet numbers the categories that it finds: labels behind a missing one are shifted."""
+    """mmdet numbers the categories that it finds: labels after a missing one are shifted."""
     classes = ('person', 'car', 'boat')
     assert refusal(check_labels, named_classes(tmp_path, classes), SPLITS) is None
     cfg = named_classes(tmp_path, classes, **{split: 'Person cat boat car'})

@@ -87,7 +87,7 @@ def with_mask_head() -> Any:
 @pytest.mark.parametrize(
     ('build', 'reason'),
     [
-        (lambda: nn.Conv2d(3, 8, 1), 'it is no detector of mmdet'),
+        (lambda: nn.Conv2d(3, 8, 1), 'it is not a detector of mmdet'),
         (lambda: with_head_class(OwnThreshold), 'its OwnThreshold has a _predict_by_feat_single of its own'),
         (lambda: with_head(YOLOXHead, strides=[4, 8, 16]), ''),
         (lambda: with_head(OwnBoxes, strides=[4, 8, 16]), 'its OwnBoxes has a _bbox_decode of its own'),

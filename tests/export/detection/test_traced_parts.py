@@ -90,11 +90,11 @@ def test_is_answered_where_mmdet_is_not_installed():
     """
     done = subprocess.run([sys.executable, '-c', textwrap.dedent(code)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == 'it is no detector of mmdet'
+    assert done.stdout.strip() == 'it is not a detector of mmdet'
 
 
 MAPS = 1e-4
-"""Tolerance of maps of size 1 behind a dozen layers, of which one rounds differently."""
+"""Tolerance of maps of size 1 after a dozen layers, of which one rounds differently."""
 
 
 def short_c4(model: Any) -> None:

@@ -138,7 +138,7 @@ def test_every_binary_layer_is_one_operator_with_its_name(exported):
 
 
 def test_names_of_too_many_or_too_few_classes_are_refused_before_the_first_image(exported, tmp_path):
-    """Behind all passes, half precision included."""
+    """After all passes, half precision included."""
     path = tmp_path / 'model.onnx'
     graph = apply_passes(exported[2], *passes_of(Task('detection'), Options(half=True, fast=True)))
     for names in (0, 4, 5, 6):
@@ -185,7 +185,7 @@ def test_a_stem_that_cuts_the_image_into_squares():
 
 
 def test_what_has_no_graph_is_refused_with_its_reason():
-    with pytest.raises(ValueError, match='Sequential cannot be exported with boxes as outputs: it is no detector'):
+    with pytest.raises(ValueError, match='Sequential cannot be exported with boxes as outputs: it is not a detector'):
         detector_graph(nn.Sequential(nn.Conv2d(3, 8, 1)))
 
 

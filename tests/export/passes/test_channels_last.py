@@ -34,7 +34,7 @@ def layouts(model):
 
 
 class Stages(nn.Module):
-    """Two stages of a style, the second of half the size, and the head of a classifier behind them."""
+    """Two stages of a style, the second of half the size, and the head of a classifier after them."""
 
     def __init__(self, style):
         super().__init__()
@@ -161,7 +161,7 @@ ALIGNED = (
 
 
 def regions(behind):
-    """A convolution and the alignment of three regions, in front of something."""
+    """A convolution and the alignment of three regions, before something."""
     body = f'a = CONV (x, w, zeros, ones, zeros) d = {ALIGNED} {behind}'
     constants = 'float[3, 4] rois = {0, 0, 8, 8, 1, 2, 5, 7, -3, 0, 4, 9}, int64[3] images = {0, 0, 0}'
     body = body.replace('CONV', 'rebnn.BinaryConv <channels = 8, layout = "NCHW">')

@@ -26,7 +26,7 @@ def test_a_norm_goes_into_its_convolution(bias):
 
 
 class Shared(nn.Module):
-    """One convolution for two levels, as detectors have, and each with a norm of its own behind the other use."""
+    """One convolution for two levels, as detectors have, and each with a norm of its own after the other use."""
 
     def __init__(self):
         super().__init__()

@@ -19,11 +19,11 @@ STYLES = {
     'hardtanh': ('ReCUConv2d', {'BinaryClipBlock': 1, 'PackedBinaryClipBlock': 3}),
     'relu': ('XNORConv2d', {'BinaryBlock': 1, 'PackedBinaryBlock': 3}),
     'single': ('BNNConv2d', {'BinaryClipBlock': 1, 'PackedBinaryClipBlock': 3}),
-    # The ReLU is joined; norm and shortcut, which come behind it, are not.
+    # The ReLU is joined; norm and shortcut, which come after it, are not.
     'reste': ('ReSTEConv2d', {'BinaryBlock': 4}),
-    # The norm behind an addition belongs to the sign that follows, so what the block adds up is read as it is.
+    # The norm after an addition belongs to the sign that follows, so what the block adds up is read as it is.
     'preact': ('FDAConv2d', {'BinaryBlock': 2, 'PackedBinaryBlock': 2}),
-    # A gate, which is no constant, follows each convolution.
+    # A gate, which is not a constant, follows each convolution.
     'real_to_binary': ('BNNConv2d', {'BinaryConv': 4}),
 }
 
@@ -76,7 +76,7 @@ def test_every_block_style_becomes_blocks(stages, style):
 
 def test_a_network_without_shortcuts_adds_zero_in_place_of_a_residual(stages):
     blocks = [node for node in stages[2].graph.node if node.name.startswith('vgg.') and 'Block' in node.op_type]
-    # Behind every second convolution a pooling stands before the norm.
+    # After every second convolution a pooling stands before the norm.
     assert len(blocks) == 2
     residuals = {node.input[5 if node.op_type.startswith('Packed') else 6] for node in blocks}
     assert residuals == {'no_residual'}
@@ -129,7 +129,7 @@ def given():
 
 
 KEPT = {
-    # A norm behind a bias would change the order of operations.
+    # A norm after a bias would change the order of operations.
     'a bias before a factor': ('c = CONV (x, w, zeros, some, some) y = Mul (c, m)', {'BinaryConv': 1, 'Mul': 1}),
     'a residual that is broadcast': (
         'c = CONV (x, w, zeros, ones, zeros) y = Add (c, row)',

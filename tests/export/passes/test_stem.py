@@ -187,7 +187,7 @@ def test_the_kernel_agrees_with_the_function(fast):
         pytest.skip('the library is not built')
     x = np.random.default_rng(2).normal(size=(4, 3, 65, 47)).astype(np.float32)
     one, other = (open_session(fast[1].data, library=library).run(None, {'image': x})[0] for library in (True, False))
-    # A rounding may turn a sign in front of a binary layer, which is more than a rounding.
+    # A rounding may turn a sign before a binary layer, which is more than a rounding.
     np.testing.assert_allclose(one, other, rtol=0, atol=0.02)
     assert (one.argmax(-1) == other.argmax(-1)).all()
 

@@ -1,4 +1,4 @@
-"""The list of BERT's layers beside torch's own modules of the same sizes."""
+"""The list of BERT's layers compared with torch's own modules of the same sizes."""
 
 import pytest
 import torch

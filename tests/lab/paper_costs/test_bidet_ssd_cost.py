@@ -1,4 +1,4 @@
-"""The list of BiDet's SSD300 beside the SSD300 of this project, where the two agree."""
+"""The list of BiDet's SSD300 compared with the SSD300 of this project, where the two agree."""
 
 from pathlib import Path
 

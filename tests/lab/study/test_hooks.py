@@ -179,7 +179,7 @@ def test_a_share_that_is_none(share):
         ReBNNGammaShareHook(share)
 
 
-# Signs of the two weights of two channels after each of four steps, from (+, +) in both: one weight goes to and fro in
+# Signs of two weights of two channels after each of four steps, from (+, +) in both: one weight flips back and forth
 # every step, one flips once, one goes and comes back later, one stays.
 WALK = ([[-1.0, 1.0], [-1.0, 1.0]], [[1.0, 1.0], [-1.0, 1.0]], [[-1.0, -1.0], [1.0, 1.0]], [[1.0, -1.0], [1.0, 1.0]])
 

@@ -311,7 +311,7 @@ class Pairs:
     Args:
         name: as the tool knows it.
         kind: 'adabin', 'irnet' or 'recu'.
-        shortcut: 'none', 'shortcut.0', 'downsample.0' or 'downsample.1', which is behind a pooling.
+        shortcut: 'none', 'shortcut.0', 'downsample.0' or 'downsample.1', which is after a pooling.
         last: name of the classifier.
         more: further names and shapes.
     """

@@ -1,4 +1,4 @@
-"""A packed file's score on a test set, beside PyTorch's."""
+"""A packed file's score on a test set, compared with PyTorch's."""
 
 import re
 import sys

@@ -15,7 +15,7 @@ BINARY = dict(type='BiRealConv2d')
 
 
 def silent(block: BinaryBottleneck) -> BinaryBottleneck:
-    """Leave only the shortcuts: the norm behind each convolution gives zero."""
+    """Leave only the shortcuts: the norm after each convolution gives zero."""
     for norm in (block.bn1, block.bn2, block.bn3):
         nn.init.zeros_(norm.weight)
     return block.eval()

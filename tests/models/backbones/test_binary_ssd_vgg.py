@@ -22,7 +22,7 @@ def convolutions(net: nn.Module) -> dict[str, nn.Conv2d]:
 
 
 def caffe_vgg(conv6_and_7: bool = True) -> dict[str, torch.Tensor]:
-    """Keys and shapes of a real-valued VGG-16 without BN, as SSD uses it, at one sixteenth of its width."""
+    """Keys and shapes of a full-precision VGG-16 without BN, as SSD uses it, at one sixteenth of its width."""
     shapes = [(4, 3), (4, 4), (8, 4), (8, 8), (16, 8), (16, 16), (16, 16), (32, 16), *[(32, 32)] * 5]
     indices = [0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28]
     weights = {i: torch.randn(*shape, 3, 3) for i, shape in zip(indices, shapes, strict=True)}
@@ -190,7 +190,7 @@ def test_default_initialisation_reaches_binary_layers():
         (dict(out_indices=()), ValueError, r'out_indices=\(\) must name maps'),
         (dict(widen='pool1'), ValueError, "widen='pool1' is unknown; use 'conv' or 'pool'"),
         (dict(block='preact'), ValueError, 'BinaryPreActBlock is made for two convolutions'),
-        (dict(block='vgg'), ValueError, "block='vgg' is no registered block style"),
+        (dict(block='vgg'), ValueError, "block='vgg' is not a registered block style"),
     ],
 )
 def test_wrong_options_are_refused_with_the_fix(options, error, message):

@@ -31,7 +31,7 @@ def test_is_the_written_out_network():
 
 
 def test_pooling_sees_sums_and_not_signs():
-    """A maximum of signs would be +1 almost everywhere; behind BN both signs are left for the next layer."""
+    """A maximum of signs would be +1 almost everywhere; after BN both signs are left for the next layer."""
     torch.manual_seed(0)
     net = BinaryVGGSmall(base_channels=8, conv_cfg=BINARY).train()
     seen = []
@@ -55,5 +55,5 @@ def test_every_parameter_trains():
 
 
 def test_unknown_block_is_refused():
-    with pytest.raises(ValueError, match="block='inception' is no registered block style"):
+    with pytest.raises(ValueError, match="block='inception' is not a registered block style"):
         BinaryVGGSmall(block='inception')

@@ -16,7 +16,7 @@ def small(**kwargs) -> ReBNNResNet:
 
 
 def is_extra(key: str) -> bool:
-    """Whether a key of the state belongs to what a real-valued ResNet does not have."""
+    """Whether a key of the state belongs to what a full-precision ResNet does not have."""
     return 'quantizer.' in key or '.act1.' in key or '.act2.' in key
 
 
@@ -174,7 +174,7 @@ def test_default_initialisation_reaches_binary_layers():
         (dict(out_indices=(4,)), ValueError, 'must name stages from 0 to 3'),
         (dict(out_indices=()), ValueError, 'must name stages from 0 to 3'),
         (dict(frozen_stages=5), ValueError, 'frozen_stages=5 is not in -1 to 4'),
-        (dict(block='resnext'), ValueError, "block='resnext' is no registered block style"),
+        (dict(block='resnext'), ValueError, "block='resnext' is not a registered block style"),
     ],
 )
 def test_wrong_options_are_refused_with_the_fix(options, error, message):

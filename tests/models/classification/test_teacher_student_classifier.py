@@ -140,7 +140,7 @@ def test_maps_of_both_are_compared_on_request(build, images):
 @pytest.mark.parametrize(
     ('modules', 'message'),
     [
-        (['neck'], r'AttentionTransferLoss: neck gives the shape \(4, 32\), which is no map \(N, C, H, W\)'),
+        (['neck'], r'AttentionTransferLoss: neck gives the shape \(4, 32\), which is not a map \(N, C, H, W\)'),
         (
             ['backbone.layer1.0.conv1.weight_quantizer'],
             'AttentionTransferLoss compares .*, which the teacher does not',
@@ -392,7 +392,7 @@ def test_weights_of_torchvision_fill_a_teacher_of_mmpretrain(tmp_path, images):
         (dict(losses=['PKDLoss']), 'losses is to be a list of losses, each a dict'),
         (
             dict(losses=[dict(type='LayerwiseLoss', parts=['backbone'])]),
-            'LayerwiseLoss is no loss between maps of two',
+            'LayerwiseLoss is not a loss between maps of two',
         ),
         (
             dict(losses=[dict(ATTENTION, modules=['backbone.layer5'])]),

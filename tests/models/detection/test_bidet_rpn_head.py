@@ -91,7 +91,7 @@ def test_gradient_reaches_the_image_features(name):
     head = build()
     head.bottleneck.active = True
     x = features()
-    # Behind a batch norm alone the mean square would be constant; here its statistics are frozen.
+    # After a batch norm alone the mean square would be constant; here its statistics are frozen.
     head.rpn_conv[0].bn.eval()
     losses, _ = head.loss_and_predict(x, samples([0], [0, 0]), PROPOSALS)
     losses[name].backward()

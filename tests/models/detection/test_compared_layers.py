@@ -1,4 +1,4 @@
-"""Binary layers of a student beside the real ones of its teacher: what they multiply, and what pulls at them."""
+"""Binary layers of a student compared with the real ones of its teacher: products, and what pulls at them."""
 
 import pytest
 import torch
@@ -116,7 +116,7 @@ def test_layers_learn_from_those_of_the_teacher_in_the_form_that_keeps_sums(buil
     for name in model._list_compared_layers():
         layer = model.get_submodule(name)
         assert layer.weight.grad.any() and layer.weight_quantizer.alpha.grad.any()
-    # The last layer has no later one, and what is behind it gets nothing.
+    # The last layer has no later one, and what is after it gets nothing.
     assert model.roi_head.bbox_head.fc_cls.weight.grad is None
     assert not any(module._forward_hooks for module in model.modules())
 

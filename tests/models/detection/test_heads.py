@@ -54,7 +54,7 @@ def test_norm_and_nothing_else_follows_the_convolution():
         head.rpn_cls.bias.zero_()
     score, _ = head.forward_single(torch.randn(4, 8, 16, 16))
     channel = score[:, 0]
-    # Batch normalised, and not cut at zero as it would be behind a ReLU.
+    # Batch normalised, and not cut at zero as it would be after a ReLU.
     assert channel.mean().abs() < 1e-5
     assert channel.var(correction=0).item() == pytest.approx(1.0, abs=1e-2)
 

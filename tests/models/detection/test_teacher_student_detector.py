@@ -268,7 +268,7 @@ def test_what_is_in_a_head_is_compared_without_its_predictions(build):
     ]
     found = losses_of(build(losses=losses))
     assert found['loss_angle'] > 0 and found['loss_pkd_rpn_head.rpn_conv'] > 0
-    with pytest.raises(ValueError, match='PKDLoss: rpn_head gives a list, which is no map'):
+    with pytest.raises(ValueError, match='PKDLoss: rpn_head gives a list, which is not a map'):
         losses_of(build(losses=[dict(type='PKDLoss', modules=['rpn_head'])]))
 
 

@@ -143,7 +143,7 @@ def test_a_float_mask_is_refused(bert):
     [
         (
             dict(type='BiAttention'),
-            "'BiAttention'.*: its type is no registered attention. Did you mean .*Registered: BinaryAttention",
+            "'BiAttention'.*: its type is not a registered attention. Did you mean .*Registered: BinaryAttention",
         ),
         (dict(type='BinaryAttention', ties=False), "BinaryAttention: no option 'ties'. Did you mean 'tie'?"),
         (dict(type='BinaryLinear'), 'no registered attention'),

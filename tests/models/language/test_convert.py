@@ -14,7 +14,7 @@ from tests.models.language.tiny import SIZES_OF, tiny_batch, tiny_encoder
 LINEAR = dict(type='ReBNNLinear', center='row', activation=dict(type='BinarySign', shift=None))
 WORDS = dict(type='BinaryEmbedding')
 
-# Linear layers of two encoder layers and what comes behind them, and embeddings that stay real.
+# Linear layers of two encoder layers and what comes after them, and embeddings that keep full precision.
 COUNTS = dict(bert=(14, 2), distilbert=(14, 1), roberta=(14, 2), electra=(15, 2), modernbert=(10, 0))
 
 
@@ -142,11 +142,11 @@ def test_a_copy_computes_the_same(folder):
 @pytest.mark.parametrize(
     ('options', 'message'),
     [
-        (dict(linear=dict(type='ReBNLinear')), "linear='ReBNLinear' is no such layer. Did you mean 'ReBNNLinear'?"),
-        (dict(linear=dict(type='ReBNNConv2d')), "linear='ReBNNConv2d' is no such layer.*Registered: .*ReBNNLinear"),
-        (dict(linear={}), 'linear=None is no such layer'),
+        (dict(linear=dict(type='ReBNLinear')), "linear='ReBNLinear' is not such a layer. Did you mean 'ReBNNLinear'?"),
+        (dict(linear=dict(type='ReBNNConv2d')), "linear='ReBNNConv2d' is not such a layer.*Registered: .*ReBNNLinear"),
+        (dict(linear={}), 'linear=None is not such a layer'),
         (dict(linear=dict(type='ReBNNLinear', gama=1)), "no option 'gama'. Did you mean 'gamma'?"),
-        (dict(word_embedding=dict(type='ReBNNLinear')), "word_embedding='ReBNNLinear' is no such layer"),
+        (dict(word_embedding=dict(type='ReBNNLinear')), "word_embedding='ReBNNLinear' is not such a layer"),
         (dict(linear=LINEAR, keep_real='pooler'), r"keep_real='pooler' must be a list of names, \['pooler'\]"),
         (dict(linear=LINEAR, keep_real=['poler']), "keep_real names 'poler', which fits no layer.*mean 'pooler'"),
         (dict(overrides={'query': {}}), 'overrides are further options of linear, which is None'),

@@ -226,9 +226,9 @@ def test_a_resumed_run_is_bit_equal(folder, tmp_path):
             "BertConfig has no entry 'hiden_act'. Did you mean 'hidden_act'?",
         ),
         (dict(num_labels=0), 'num_labels=0 must be the number of classes'),
-        (dict(encoder_options=dict(num_labels=3)), 'num_labels=3 must .* stand beside encoder_options'),
+        (dict(encoder_options=dict(num_labels=3)), 'num_labels=3 must .* be next to encoder_options'),
         (dict(binarize=dict(liner={})), "binarize: no option 'liner'. Did you mean 'linear'?"),
-        (dict(attention=dict(type='Softmax')), 'its type is no registered attention'),
+        (dict(attention=dict(type='Softmax')), 'its type is not a registered attention'),
     ],
 )
 def test_wrong_option_is_named(folder, options, message):
@@ -243,7 +243,7 @@ def test_no_such_encoder(folder, tmp_path, monkeypatch):
         with pytest.raises(ValueError, match=f'encoder={path!r}: there is no such directory'):
             TextClassifier(path)
     monkeypatch.setattr('huggingface_hub.constants.HF_HUB_OFFLINE', True)
-    with pytest.raises(ValueError, match="encoder='no-such-bert' is no local directory, and could not be read from"):
+    with pytest.raises(ValueError, match="encoder='no-such-bert' is not a local directory, and could not be"):
         TextClassifier('no-such-bert')
 
 

@@ -46,7 +46,7 @@ def encoded(seed, *, length=LENGTH, layers=LAYERS, labels=3, mask=None):
 
 
 def padded(output, extra, seed=9):
-    """The same with padding of random content behind it."""
+    """The same with padding of random content after it."""
     generator = torch.Generator().manual_seed(seed)
 
     def wider(x, dims):

@@ -97,7 +97,7 @@ def test_attention_has_a_term_for_every_map_and_wants_their_size_only(draw):
 @pytest.mark.parametrize('loss', [PKDLoss, AttentionTransferLoss])
 def test_what_is_no_map_is_refused(loss, draw):
     pooled = DetectorOutput({'neck': (draw(2, 8),)})
-    with pytest.raises(ValueError, match=rf'{loss.__name__}: neck gives the shape \(2, 8\), which is no map'):
+    with pytest.raises(ValueError, match=rf'{loss.__name__}: neck gives the shape \(2, 8\), which is not a map'):
         loss(['neck'])(pooled, pooled)
     with pytest.raises(NotImplementedError, match='MapLoss has to implement distance'):
         MapLoss(['neck']).distance(draw(1), draw(1))

@@ -54,7 +54,7 @@ def test_wrong_folder_and_unknown_class_write_nothing(tmp_path):
     [
         (lambda src: (src / 'JPEGImages/BloodImage_test.jpg').unlink(), 'no image at '),
         (lambda src: (src / 'Annotations/BloodImage_test.xml').unlink(), 'No such file or directory'),
-        (lambda src: (src / 'Annotations/BloodImage_test.xml').write_text('<a>'), 'BloodImage_test.xml is no XML'),
+        (lambda src: (src / 'Annotations/BloodImage_test.xml').write_text('<a>'), 'BloodImage_test.xml is not XML'),
         (lambda src: (src / 'ImageSets/Main/test.txt').write_text(''), 'a list in ImageSets/Main is empty.'),
         (
             lambda src: (src / 'Annotations/BloodImage_test.xml').write_text(VOC.replace('<width>640</width>', '')),

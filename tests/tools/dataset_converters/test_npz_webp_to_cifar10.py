@@ -75,13 +75,13 @@ def wide_strips(folder, images):
 @pytest.mark.parametrize(
     ('spoil', 'sentence'),
     [
-        (wide_strips, 'train_01.npz: the strip at byte 0 is no column of 32x32 images, but (64, 64).'),
+        (wide_strips, 'train_01.npz: the strip at byte 0 is not a column of 32x32 images, but (64, 64).'),
         (
             lambda folder, images: write_chunk(folder / 'train_01.npz', images[:2], [0, 12]),
             'train: labels go to 12, and meta.json has 10 classes.',
         ),
-        (lambda folder, _: (folder / 'test_00.npz').write_bytes(b'PK'), 'test_00.npz is no chunk with strips, '),
-        (lambda folder, _: np.savez(folder / 'test_00.npz', labels=np.array([1])), 'test_00.npz is no chunk with '),
+        (lambda folder, _: (folder / 'test_00.npz').write_bytes(b'PK'), 'test_00.npz is not a chunk with strips, '),
+        (lambda folder, _: np.savez(folder / 'test_00.npz', labels=np.array([1])), 'test_00.npz is not a chunk with '),
         (lambda folder, _: (folder / 'meta.json').write_text('[]'), 'meta.json has no classes'),
         (lambda folder, _: (folder / 'meta.json').unlink(), 'meta.json'),
         (lambda folder, _: (folder.parent / 'out').touch(), 'out'),

@@ -37,7 +37,7 @@ def engine_folder() -> Path:
 
 
 def has_engine() -> bool:
-    """Whether files can be run here."""
+    """Check whether files can be run here."""
     return (engine_folder() / 'larq_compute_engine').is_dir()
 
 

@@ -154,7 +154,7 @@ def _pool(name: str) -> Translation:
                 t, x, (top, left, bottom + overhang[0], right + overhang[1]), -float(np.finfo(np.float32).max)
             )
         elif any(overhang) and not any(pads) and max(overhang) == 1:
-            # What hangs over is not counted. Of one missing row or column SAME puts none in front, and counts it not.
+            # What hangs over is not counted. Of one missing row or column SAME puts none before it, uncounted.
             padding = SAME
         elif any(overhang) or (any(pads) and not options.get('count_include_pad', 0)):
             raise RebnnError(

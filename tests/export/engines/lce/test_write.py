@@ -13,7 +13,7 @@ from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.models import BinaryVGGSmall, ReBNNResNet
 
 AGREEMENT = 1e-5
-"""Largest difference over the largest output: rounding of real-valued layers in another order."""
+"""Largest difference over the largest output: rounding of full-precision layers in another order."""
 
 
 class Classifier(nn.Module):

@@ -4,7 +4,7 @@ _base_ = '../../../runtime/glue.py'
 
 num_labels = 3
 epoch_iters = 392702 // 16
-fine_tune = dict(max_iters=3 * epoch_iters)  # of the real-valued row, which is no part of that recipe
+fine_tune = dict(max_iters=3 * epoch_iters)  # of the full-precision row, which is not part of that recipe
 
 pipeline = [dict(type='TokenizeText', tokenizer='data/bert_base_uncased', max_length=128)]
 rows = dict(type='GLUEDataset', task='mnli', data_root='data/glue', pipeline=pipeline)

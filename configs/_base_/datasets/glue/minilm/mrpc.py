@@ -1,8 +1,8 @@
-# Sized for one CPU core: 920 iterations, of about 1.4 seconds for the real-valued row on a busy machine. Rows of two
-# stages take twice as long.
+# Sized for one CPU core: 920 iterations, of about 1.4 seconds for the full-precision row on a busy machine. Rows of
+# two stages take twice as long.
 _base_ = '../bert_base/mrpc.py'
 
-fine_tune = dict(max_iters=920, val_interval=230)  # of the real-valued row
+fine_tune = dict(max_iters=920, val_interval=230)  # of the full-precision row
 fine_tune_optim_wrapper = dict(_delete_=True, optimizer=dict(lr=5e-5))
 # all-MiniLM-L6-v2: 6 layers, width 384, 22.7 million parameters. docs/glue.md says where it is to be had.
 pretrained = 'data/minilm'

@@ -1,8 +1,8 @@
 # Sized for one CPU core. On a core shared with others 1,500 iterations of ReBNN took 20 minutes, the 3,000 of the
-# real-valued row 32. Rows of two stages take twice as long.
+# full-precision row 32. Rows of two stages take twice as long.
 _base_ = '../bert_base/sst2.py'
 
-fine_tune = dict(max_iters=3000, val_interval=500)  # of the real-valued row
+fine_tune = dict(max_iters=3000, val_interval=500)  # of the full-precision row
 fine_tune_optim_wrapper = dict(_delete_=True, optimizer=dict(lr=5e-5))
 # all-MiniLM-L6-v2: 6 layers, width 384, 22.7 million parameters. docs/glue.md says where it is to be had.
 pretrained = 'data/minilm'
