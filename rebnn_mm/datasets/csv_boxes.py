@@ -163,7 +163,7 @@ def _with_header(rows: list[list[str]]) -> Table | None:
 
 
 def _name_columns(rows: list[list[str]]) -> Table | None:
-    """A path, four numbers and a class, the class before or behind them; or AutoML's set, path, class and corners."""
+    """A path, four numbers and a class, the class before or after them; or AutoML's set, path, class and corners."""
     full = next((row for row in rows if sum(map(is_number, row)) >= 4), None)
     if full is None:
         return None
@@ -191,7 +191,7 @@ def _box(
     at: str, name: str, texts: Sequence[str], corners: bool, size: tuple[int, int] | None, wrong: list[str]
 ) -> Box | None:
     if not name or not all(map(is_number, texts)):
-        wrong.append(f'{at} has no class, or is no box of four numbers')
+        wrong.append(f'{at} has no class, or is not a box of four numbers')
         return None
     left, top, right, bottom = map(float, texts)
     width, height = (right - left, bottom - top) if corners else (right, bottom)

@@ -23,7 +23,7 @@ from .operators import TRANSLATIONS
 from .translator import Translator
 
 AGREEMENT = 0.02
-"""Largest difference of an output, relative to its largest value, from the packed file's. Real-valued layers are
+"""Largest difference of an output, relative to its largest value, from the packed file's. Full-precision layers are
 computed in another order there, so now and then a value next to zero changes its sign; an error would change most."""
 
 
