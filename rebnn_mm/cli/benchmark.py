@@ -91,11 +91,7 @@ def main() -> None:
 
 
 def benchmark(args: argparse.Namespace) -> dict[str, Any]:
-    """All that is asked for, as JSON holds it.
-
-    Raises:
-        ValueError: a file cannot be made or run.
-    """
+    """All that is asked for, as JSON holds it."""
     from rebnn_mm.benchmark.files import ModelFiles  # imports PyTorch
 
     console = Console(stderr=True)
@@ -154,12 +150,7 @@ def measure_in_own_process(
 
 
 def measure_files(job: dict[str, Any]) -> dict[str, Any]:
-    """Times of some files that take turns, their ratios, and all that belongs to the numbers.
-
-    Raises:
-        ValueError: ONNX Runtime does not take a file, or there is no such instruction set here.
-        LibraryError: the library with our kernels is not there.
-    """
+    """Times of some files that take turns, their ratios, and all that belongs to the numbers."""
     root = Path('/')
     core = None if job['threads'] > 1 else pin(None, root)
     found_versions = versions()

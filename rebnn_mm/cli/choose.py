@@ -18,7 +18,7 @@ import os
 import statistics
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
 from datetime import datetime, timezone
 from pathlib import Path
@@ -37,7 +37,6 @@ from rebnn_mm.deploy.loading import locate_model
 from rebnn_mm.deploy.measurement import describe_cpu, measure, pin, versions
 from rebnn_mm.deploy.model import ImageModel
 from rebnn_mm.deploy.onnx_file import read_onnx
-from rebnn_mm.deploy.preprocess import Prepared
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
@@ -122,11 +121,7 @@ def main() -> None:
 
 
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Everything that is asked for, as JSON holds it; written to ``args.json`` step by step.
-
-    Raises:
-        ValueError: a file or a label is not as it should be; one sentence says so.
-    """
+    """Everything that is asked for, as JSON holds it; written to ``args.json`` step by step."""
     files = label_files(args.files)
     unknown = next((label for label in args.int8_of if label not in files), None)
     if unknown is not None:
@@ -157,11 +152,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         sizes = {label: round(path.stat().st_size / 1e6, 3) for label, path in files.items()}
     report |= {
         'metric': metric,
-        'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
-        'command': quote_command(),
-        'threads': args.threads,
-        'cpu': describe_cpu(None, Path('/')),
-        'versions': versions(),
+        **circumstances(args),
         'keys': keys,
         'points': [
             Point(label, round(percent(metric, scores[keys[label]][metric]), 2), times[label], sizes[label])._asdict()
@@ -173,11 +164,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
 
 
 def label_files(given: list[str]) -> dict[str, Path]:
-    """The files by label.
-
-    Raises:
-        ValueError: one is not given as LABEL=FILE, there twice, or no packed file.
-    """
+    """The files by label."""
     files: dict[str, Path] = {}
     for text in given:
         label, equals, path = text.partition('=')
@@ -190,11 +177,7 @@ def label_files(given: list[str]) -> dict[str, Path]:
 
 
 def calibration_images(cfg: Config, path: Path) -> CalibrationImages:
-    """Images of the training set, prepared as a file wants them.
-
-    Raises:
-        ValueError: the config has none, or its files are not there.
-    """
+    """Images of the training set, prepared as a file wants them."""
     if cfg.get('train_dataloader') is None:
         raise RebnnError('--int8-of takes images of the training set, and the config has none.')
     check_data(cfg, ['train'])
@@ -204,11 +187,7 @@ def calibration_images(cfg: Config, path: Path) -> CalibrationImages:
 
 
 def load_report(path: Path) -> dict[str, Any]:
-    """What an earlier call has written.
-
-    Raises:
-        ValueError: the file is none of ours.
-    """
+    """What an earlier call has written."""
     try:
         report = json.loads(path.read_text(encoding='utf-8')) if path.is_file() else {}
         if report == {} or (isinstance(report, dict) and isinstance(report.get('scores'), dict)):
@@ -239,15 +218,7 @@ def percent(metric: str, score: float) -> float:
 
 
 def metric_of(scores: Mapping[str, Mapping[str, float]], wanted: str | None) -> str:
-    """The key of the score that counts, which all files have.
-
-    Args:
-        scores: by label.
-        wanted: the key that is asked for.
-
-    Raises:
-        ValueError: there is no such score, or a file has none; mmdet gives none to a detector that finds nothing.
-    """
+    """The key of the score that counts, which all files have; mmdet gives none to a detector that finds nothing."""
     known = list(dict.fromkeys(key for own in scores.values() for key in own))
     found = next((key for key in ([wanted] if wanted else METRICS) if key in known), None)
     if found is None:
@@ -268,7 +239,8 @@ def time_files(cfg: Config, files: dict[str, Path], args: argparse.Namespace) ->
         assert isinstance(packed, ImageModel)
         packed.session = open_timed(path, read_onnx(path.read_bytes()).has_operators, args.threads)
         prepared = [packed.prepare(image if isinstance(image, np.ndarray) else str(image)) for image in images]
-        runs[label] = one_after_the_other(packed, prepared)
+        # each call takes the next image
+        runs[label] = map(packed.run, itertools.cycle(prepared)).__next__
     allowed = os.sched_getaffinity(0)
     try:
         if args.threads == 1:
@@ -281,10 +253,15 @@ def time_files(cfg: Config, files: dict[str, Path], args: argparse.Namespace) ->
     return {label: round(statistics.median(ms), 3) for label, ms in times.items()}
 
 
-def one_after_the_other(packed: ImageModel, prepared: Sequence[Prepared]) -> Callable[[], object]:
-    """What runs a model on the next image each time it is called."""
-    turn = itertools.cycle(prepared)
-    return lambda: packed.run(next(turn))
+def circumstances(args: argparse.Namespace) -> dict[str, Any]:
+    """What belongs to the numbers, as JSON holds it."""
+    return {
+        'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
+        'command': quote_command(),
+        'threads': args.threads,
+        'cpu': describe_cpu(None, Path('/')),
+        'versions': versions(),
+    }
 
 
 def conditions(report: dict[str, Any]) -> str:

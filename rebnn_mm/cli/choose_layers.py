@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import warnings
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +30,7 @@ from torch import nn
 from rebnn_mm.analysis.bit_worth import Worth, keep_real, markdown, parts_of, proposal, with_real_weights
 from rebnn_mm.cli.checks.environment import require_environment
 from rebnn_mm.cli.checks.labels import check_labels
-from rebnn_mm.cli.choose import METRICS, conditions, metric_of, percent, time_files, write
-from rebnn_mm.deploy.measurement import describe_cpu, versions
+from rebnn_mm.cli.choose import METRICS, circumstances, conditions, metric_of, percent, time_files, write
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import score
@@ -47,7 +45,6 @@ from rebnn_mm.utils.command_line import (
     check_sections,
     config_file,
     load_config,
-    quote_command,
 )
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
@@ -107,11 +104,7 @@ def main() -> None:
 
 
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:
-    """Everything about every part, as JSON holds it.
-
-    Raises:
-        ValueError: the config or the checkpoint does not allow it; one sentence says why.
-    """
+    """Everything about every part, as JSON holds it."""
     model = MODELS.build(cfg.model)
     check_checkpoint(model, args.checkpoint)
     load_checkpoint(model, args.checkpoint, map_location='cpu')
@@ -155,11 +148,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     report = {
         'metric': metric,
         'score': round(percent(metric, scores[NOTHING][metric]), 2),
-        'date': datetime.now(timezone.utc).isoformat(timespec='seconds'),
-        'command': quote_command(),
-        'threads': args.threads,
-        'cpu': describe_cpu(None, Path('/')),
-        'versions': versions(),
+        **circumstances(args),
         'parts': [worth._asdict() for worth in worths],
         'layers': parts,
     }
@@ -175,11 +164,7 @@ def _on_validation(cfg: Config) -> Config:
 
 
 def _same_settings(folder: Path, cfg: Config, args: argparse.Namespace) -> None:
-    """Note what the networks depend on.
-
-    Raises:
-        ValueError: those in the folder were made otherwise.
-    """
+    """Note what the networks depend on, and refuse a folder whose networks were made otherwise."""
     path = folder / 'settings.json'
     given = {key: str(vars(args)[key]) for key in ('epochs', 'lr_mult', 'cfg_options')}
     settings = {key: value for key, value in cfg.items() if key != 'work_dir'}
@@ -197,11 +182,7 @@ def _same_settings(folder: Path, cfg: Config, args: argparse.Namespace) -> None:
 
 
 def plan(cfg: Config, args: argparse.Namespace, folder: Path, model: nn.Module, names: list[str]) -> Config:
-    """The config of a network in which these layers are real, written into a folder of its own.
-
-    Raises:
-        ValueError: the schedule is one of iterations, or the layers would not stay real.
-    """
+    """The config of a network in which these layers are real, written into a folder of its own."""
     planned = copy.deepcopy(cfg)
     if names:
         keep_real(planned, names)

@@ -79,11 +79,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def scorer(args: argparse.Namespace) -> Callable[[bytes], Mapping[str, float]]:
-    """Return a function that scores a packed file on the config's test set.
-
-    Raises:
-        ValueError: there is nothing to score on; one sentence says what is missing.
-    """
+    """Return a function that scores a packed file on the config's test set."""
     from rebnn_mm.evaluation.packed_predictor import score
     from rebnn_mm.utils.data_files import check_data
 

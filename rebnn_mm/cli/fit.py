@@ -176,11 +176,7 @@ def show(config: Path, packed: Path, compared: dict[str, Any]) -> None:
 
 
 def table_of(compared: dict[str, Any]) -> Table:
-    """The compared files, a column each: AP, AP of each class, milliseconds and megabytes.
-
-    Args:
-        compared: what ``rebnn choose`` writes.
-    """
+    """The compared files, a column each: AP, AP of each class, milliseconds and megabytes."""
     from rich.table import Table
 
     points = {point['label']: point for point in compared['points']}

@@ -66,12 +66,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def measure_row(config: str, args: argparse.Namespace, progress: Progress) -> Row:
-    """Train one config for some steps and project.
-
-    Raises:
-        NothingToMeasure: it has no binary weights.
-        ValueError, RuntimeError, OSError: it cannot be trained here.
-    """
+    """Train one config for some steps and project."""
     changed = args.cfg_options or {}
     cfg = read_config(config, changed)
     options = Options(

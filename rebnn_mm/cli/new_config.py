@@ -119,15 +119,10 @@ def config_of(args: argparse.Namespace) -> Path:
 
 
 def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
-    """Write the config and, where it has one, that of its teacher, and print what was found in the data.
+    """Write the config and, where it has one, that of its teacher, in the order of training; print what was found.
 
-    Args:
-        args: of :func:`rebnn_mm.cli.new_config_options.add_options`, with ``data``.
-        patience: validations without a better score after which training stops; then the teacher's weights are those
-            of its best epoch, ``best.pth``, and 0 means neither.
-
-    Returns:
-        list[Path]: the configs, in the order of training.
+    After ``patience`` validations without a better score training stops, and the teacher's weights are those of its
+    best epoch, ``best.pth``; 0 means neither.
     """
     out = config_of(args)
     if out.suffix != '.py':

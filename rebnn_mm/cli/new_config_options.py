@@ -47,12 +47,9 @@ def parse_args() -> argparse.Namespace:
 
 
 def resolve_base(parser: argparse.ArgumentParser, args: argparse.Namespace, taught: bool) -> argparse.Namespace:
-    """Fill in the config that a name given as ``--base`` stands for.
+    """Fill in the config that a name given as ``--base`` stands for; refuse a flag about a teacher with a config.
 
-    Args:
-        parser: refuses a flag for or against a teacher where ``--base`` is a config, which has one or has not.
-        args: of this parser, with ``base`` and ``taught``.
-        taught: whether there is a teacher where no flag says so.
+    Where no flag says whether there is a teacher, ``taught`` does.
     """
     if args.base in BASES:
         args.base = BASES[args.base].format('_taught' if (taught if args.taught is None else args.taught) else '')

@@ -52,11 +52,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def shape_of_input(cfg: Config, args: argparse.Namespace) -> tuple[tuple[int, ...], str]:
-    """Height and width of an image or the tokens of a text, and where they are from.
-
-    Raises:
-        ValueError: the config does not say it, or the option is one for the other kind.
-    """
+    """Height and width of an image or the tokens of a text, and where they are from."""
     text = text_length(cfg)
     if text is None:
         if args.tokens is not None:
