@@ -170,9 +170,9 @@ def test_damaged_tokenizers_are_refused(exported, tmp_path):
         ({'max_length': 0}, 'max_length must be'),
         ({'pad_id': 'x'}, 'pad_id must be'),
         ({'sha256': '0' * 64}, 'SHA-256'),
-        ({'json': broken}, 'no zlib in base64'),
+        ({'json': broken}, 'not zlib in base64'),
         ({'json': good['json'][:400]}, 'json is'),
-        ({'json': 7}, 'no zlib in base64'),
+        ({'json': 7}, 'not zlib in base64'),
     ]:
         with pytest.raises(ModelFileError, match=words):
             Tokenizer.parse(json.dumps({**good, **change}))

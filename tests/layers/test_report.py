@@ -54,7 +54,7 @@ class Block(nn.Module):
 
 def test_report_names_what_may_be_a_shortcut():
     last = layer_report(nn.Sequential(Block('skip', (8, 4, 4, 32)), Block('side', (32, 16)))).splitlines()[-1]
-    assert last.startswith('2 binary 1x1 convolutions run parallel to the others of their block, ')
+    assert last.startswith('2 binary 1x1 convolutions run parallel to other layers, ')
     assert ': 0.skip.1, 1.side.1. ' in last
     assert last.endswith("keep_real=['downsample', 'shortcut', 'skip', 'side']).")
 
