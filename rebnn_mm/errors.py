@@ -79,7 +79,8 @@ def stop(text: str, code: int = 1) -> NoReturn:
     """End the program with one line on stderr; of a distributed run, only the first process prints it."""
     if int(os.environ.get('RANK', os.environ.get('SLURM_PROCID', 0))) == 0:
         sys.stdout.flush()
-        program = os.path.relpath(sys.argv[0])
+        folder, name = os.path.split(sys.argv[0])
         # An installed command is known by its name, a script by where it is.
-        print(f'{os.path.basename(program) if program.startswith("..") else program}: {text}', file=sys.stderr)
+        program = name if os.path.basename(folder) == 'bin' else os.path.relpath(sys.argv[0])
+        print(f'{program}: {text}', file=sys.stderr)
     sys.exit(code)

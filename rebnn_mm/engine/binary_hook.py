@@ -76,7 +76,9 @@ class BinaryHook(Hook):
     def before_run(self, runner: Runner) -> None:
         """Log the table of layers."""
         if not self._reported:
-            print_log(f'binary and real layers:\n{layer_report(unwrap_model(runner.model))}', logger='current')
+            print_log(
+                f'binary and full-precision layers:\n{layer_report(unwrap_model(runner.model))}', logger='current'
+            )
             self._reported = True
 
     def before_train(self, runner: Runner) -> None:

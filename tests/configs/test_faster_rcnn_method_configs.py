@@ -135,7 +135,7 @@ def without_method(cfg: Config) -> dict[str, Any]:
         part.pop('conv_cfg')
         part.pop('block', None)
     values['train_dataloader'].pop('batch_size')
-    method = {'binary', 'custom_hooks', 'optim_wrapper', 'param_scheduler', 'auto_scale_lr'}
+    method = {'normalizes', 'binary', 'custom_hooks', 'optim_wrapper', 'param_scheduler', 'auto_scale_lr'}
     return {key: value for key, value in values.items() if key not in method}
 
 

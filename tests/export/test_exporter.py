@@ -217,7 +217,7 @@ def test_an_image_of_a_detector_is_padded():
 def test_any_other_model_gives_what_its_head_gives():
     model = lively(nn.Sequential(nn.Conv2d(3, 8, 3), ReBNNConv2d(8, 4, 3, padding=1)))
     result = export(model, size=(12, 10))
-    assert result.task.name == 'raw' and 'no detector of mmdet' in result.task.because
+    assert result.task.name == 'raw' and 'not a detector of mmdet' in result.task.because
     raw = onnx.ModelProto.FromString(result.data)
     entries = {entry.key: entry.value for entry in raw.metadata_props}
     assert entries['rebnn.task'] == 'raw' and entries['rebnn.outputs'] == '["output"]'

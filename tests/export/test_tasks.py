@@ -67,7 +67,7 @@ def test_a_head_that_predicts_in_its_own_way_is_not_taken_for_a_classifier():
 
 def test_another_module_gives_what_it_gives():
     task = task_of(nn.Conv2d(3, 4, 1))
-    assert task.name == 'raw' and 'no image classifier' in task.because and 'no detector' in task.because
+    assert task.name == 'raw' and 'not an image classifier' in task.because and 'not a detector' in task.because
 
 
 def test_half_precision_of_text_classifiers_is_compared(tmp_path):
@@ -115,6 +115,7 @@ def test_signs_of_gelu_as_in_pytorch_where_it_saturates(tmp_path):
     assert text_logits(model, text).shape == (3, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(('halvings', 'free'), [(1, True), (2, False)])
 def test_paddings_that_depend_on_one_another_are_exported_for_one_size(halvings, free):
     model = tiny_classifier()

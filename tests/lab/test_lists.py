@@ -23,6 +23,7 @@ def config(id: str) -> Config:
     return RUNS[id].build_config(ROOT, Path('start.pth') if RUNS[id].start else None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize('id', RUNS)
 def test_every_run_builds_its_config(id):
     run = RUNS[id]

@@ -49,7 +49,7 @@ def test_what_is_trained_on_what_then_a_line_per_epoch(trained_detector):
     (line,) = lines
     assert re.fullmatch(r'epoch 1/1  loss \d+\.\d{3} \(cls .*, bbox .*\)  AP \d+\.\d, AP50 .*  took 0:0\d:\d\d', line)
     (log,) = work_dir.glob('*/*.log')
-    words = ('System environment', 'Hooks will be executed', 'optim_wrapper = dict', 'binary and real layers')
+    words = ('System environment', 'Hooks will be executed', 'optim_wrapper = dict', 'full-precision layers:')
     assert all(word in log.read_text() for word in words[:3]) and str(log) in begin[-1]
     assert 'Running per image evaluation' in log.read_text()  # what libraries print is there, too
 

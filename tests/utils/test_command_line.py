@@ -22,6 +22,7 @@ import mmdet.datasets, mmdet.evaluation
 """
 
 
+@pytest.mark.slow
 def test_a_library_says_nothing_on_its_extras():
     pytest.importorskip('mmdet')
     done = subprocess.run([sys.executable, '-c', IMPORTED], capture_output=True, text=True, check=True)

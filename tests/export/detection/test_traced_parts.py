@@ -105,6 +105,7 @@ def short_c4(model: Any) -> None:
     model.rpn_head.anchor_generator.strides = [4]
 
 
+@pytest.mark.slow
 def test_one_stage_head_of_another_kind():
     model = one_stage(dict(type='PAAHead', anchor_generator=ONE_ANCHOR, norm_cfg=dict(type='BN')), 'PAA')
     assert 'PAAHead has a predict_by_feat of its own' in explain_unsupported(model)

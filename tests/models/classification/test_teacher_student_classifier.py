@@ -392,7 +392,7 @@ def test_weights_of_torchvision_fill_a_teacher_of_mmpretrain(tmp_path, images):
         (dict(losses=['PKDLoss']), 'losses is to be a list of losses, each a dict'),
         (
             dict(losses=[dict(type='LayerwiseLoss', parts=['backbone'])]),
-            'LayerwiseLoss is not a loss between maps of two',
+            'LayerwiseLoss does not compare maps of two',
         ),
         (
             dict(losses=[dict(ATTENTION, modules=['backbone.layer5'])]),

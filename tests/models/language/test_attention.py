@@ -146,7 +146,7 @@ def test_a_float_mask_is_refused(bert):
             "'BiAttention'.*: its type is not a registered attention. Did you mean .*Registered: BinaryAttention",
         ),
         (dict(type='BinaryAttention', ties=False), "BinaryAttention: no option 'ties'. Did you mean 'tie'?"),
-        (dict(type='BinaryLinear'), 'no registered attention'),
+        (dict(type='BinaryLinear'), 'not a registered attention'),
     ],
 )
 def test_wrong_config_is_named(bert, attention, message):

@@ -59,7 +59,7 @@ def test_missing_source_names_the_file_looked_for(run_tool, tmp_path):
 def test_never_writes_into_a_folder_that_holds_something(run_tool, tmp_path):
     (tmp_path / 'mine.txt').write_text('keep')
     done = cut(run_tool, tmp_path)
-    assert done.returncode == 1 and 'no empty folder' in done.stderr
+    assert done.returncode == 1 and 'not an empty folder' in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ['mine.txt']
 
 

@@ -75,7 +75,7 @@ def wide_strips(folder, images):
 @pytest.mark.parametrize(
     ('spoil', 'sentence'),
     [
-        (wide_strips, 'train_01.npz: the strip at byte 0 is not a column of 32x32 images, but (64, 64).'),
+        (wide_strips, 'train_01.npz: the strip at byte 0 is not a column of 32x32 images: (64, 64).'),
         (
             lambda folder, images: write_chunk(folder / 'train_01.npz', images[:2], [0, 12]),
             'train: labels go to 12, and meta.json has 10 classes.',
