@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 
+from ..errors import RebnnError
 from .draw import draw
 from .image import Image, as_image
 
@@ -102,7 +103,13 @@ class Detections:
         Args:
             image_id: of the image, in the file of annotations.
             category_ids: of each class in that file, by label.
+
+        Raises:
+            RebnnError: an object's class has none.
         """
+        last = int(self.labels.max(initial=-1))
+        if last >= len(category_ids):
+            raise RebnnError(f'class {last} has none of the {len(category_ids)} category_ids; give one for each.')
         return [
             {
                 'image_id': image_id,

@@ -7,6 +7,7 @@ import pytest
 from PIL import Image
 
 from rebnn_mm.deploy import Detection, Detections
+from rebnn_mm.errors import RebnnError
 
 from . import models
 
@@ -60,6 +61,11 @@ def test_as_dicts_and_rows(found):
     rows = found.to_numpy()
     assert rows.dtype == np.float32 and rows[0].tolist() == [1, 2, 30, 40, 0.75, 2]
     assert found[:0].to_numpy().shape == (0, 6) and found[:0].to_dicts() == [] == list(found[:0])
+
+
+def test_a_class_without_a_category_id_is_named(found):
+    with pytest.raises(RebnnError, match='has none of the 1 category_ids; give one for each'):
+        found.to_coco(5, category_ids=[11])
 
 
 def test_cocos_results_score_as_the_annotations_they_are(found, tmp_path, capsys):
