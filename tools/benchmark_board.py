@@ -114,7 +114,7 @@ def real_runner(path: Path, threads: int, size: tuple[int, int]) -> Callable[[],
     """What runs another ONNX file once, with ONNX Runtime's default optimisations, on float noise.
 
     Raises:
-        ValueError: there is no such file, or its input is no batch of images.
+        ValueError: there is no such file, or its input is not a batch of images.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

@@ -59,7 +59,7 @@ def check_record(record: dict[str, Any], source: str) -> dict[str, Any]:
     """
     for name, kind in FIELDS.items():
         if name not in record:
-            raise RebnnError(f'{source}: {name!r} is missing, so it is no record of a run. Remove the file.')
+            raise RebnnError(f'{source}: {name!r} is missing, so this is not the record of a run. Remove the file.')
         if not isinstance(record[name], kind) or isinstance(record[name], bool):
             raise RebnnError(f'{source}: {name!r} has a value of the wrong type. Remove the file and run it again.')
     unknown = sorted(set(record) - set(FIELDS) - {'key', 'teacher'})

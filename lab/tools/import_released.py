@@ -289,7 +289,7 @@ def read_published(path: Path) -> dict[str, Tensor]:
         loaded = torch.load(path, map_location='cpu', weights_only=True)
     except (pickle.UnpicklingError, RuntimeError, EOFError, LookupError, ValueError) as error:
         said = str(error).strip().splitlines() if isinstance(error, pickle.UnpicklingError | RuntimeError) else []
-        raise ValueError(f'cannot be read: {said[0] if said else "it is no checkpoint."}') from None
+        raise ValueError(f'cannot be read: {said[0] if said else "it is not a checkpoint."}') from None
     for key in ('state_dict', 'model', 'net', 'weight'):
         loaded = loaded.get(key, loaded) if isinstance(loaded, dict) else loaded
     if not (isinstance(loaded, dict) and loaded and all(isinstance(value, Tensor) for value in loaded.values())):
@@ -340,7 +340,7 @@ def convert(state: dict[str, Tensor], released: Released, wanted: dict[str, Tens
     missing = [key for key in needed if key not in found and not key.endswith('num_batches_tracked')]
     if unexpected:
         more = f', nor are {len(unexpected) - 1} more' if len(unexpected) > 1 else ''
-        raise ValueError(f'{names[unexpected[0]]!r} is no parameter of this network{more}.')
+        raise ValueError(f'{names[unexpected[0]]!r} is not a parameter of this network{more}.')
     if missing:
         more = f', and {len(missing) - 1} more are' if len(missing) > 1 else ' is'
         raise ValueError(f'what becomes {missing[0]!r}{more} missing.')
@@ -387,7 +387,7 @@ def main() -> None:
         wanted = build_network(cfg).state_dict()
         state = convert(read_published(args.source), released, wanted)
     except (ImportError, ValueError) as problem:
-        what = '' if isinstance(problem, ImportError) else f'{args.source} is no file of {args.name}: '
+        what = '' if isinstance(problem, ImportError) else f'{args.source} is not a file of {args.name}: '
         raise RebnnError(f'{what}{problem}') from problem
     with whole_file(args.out) as part:
         torch.save(dict(state_dict=state), part)

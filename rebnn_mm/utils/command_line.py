@@ -162,7 +162,7 @@ def check_predictions(out: str | None, inputs: Iterable[str]) -> None:
     """Check that predictions can be written to ``--out``, if it is given.
 
     Raises:
-        RebnnError: it is no pickle file, or cannot be written.
+        RebnnError: it is not a pickle file, or cannot be written.
     """
     if out is not None and not out.endswith(('.pkl', '.pickle')):
         raise RebnnError(f'--out {out} must end in .pkl or .pickle: the predictions are written as a pickle file.')

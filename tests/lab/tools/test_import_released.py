@@ -141,13 +141,17 @@ class TestRefused:
     def test_half_of_a_widening_convolution(self, case):
         state, released, wanted = case
         without = {key: value for key, value in state.items() if key != 'feature.4.binary_pw_down2.weights'}
-        with pytest.raises(ValueError, match=r"^'feature.4.binary_pw_down1.weights' is no parameter of this network"):
+        with pytest.raises(
+            ValueError, match=r"^'feature.4.binary_pw_down1.weights' is not a parameter of this network"
+        ):
             tool.convert(without, released, wanted)
 
     def test_unexpected_parameters(self, case):
         state, released, wanted = case
         more = {**state, 'feature.14.bn1.weight': torch.ones(4), 'extra': torch.ones(4)}
-        with pytest.raises(ValueError, match=r"^'feature.14.bn1.weight' is no parameter of this network, nor are 1 m"):
+        with pytest.raises(
+            ValueError, match=r"^'feature.14.bn1.weight' is not a parameter of this network, nor are 1 m"
+        ):
             tool.convert(more, released, wanted)
 
     def test_another_shape(self, case):
@@ -167,7 +171,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ('content', 'message'),
         [
-            ({'features.0.weight': torch.zeros(1)}, "'features.0.weight' is no parameter of this network"),
+            ({'features.0.weight': torch.zeros(1)}, "'features.0.weight' is not a parameter of this network"),
             ({'epoch': 3}, 'holds no state dict.'),
             (b'not a checkpoint', 'cannot be read:'),
         ],
@@ -178,7 +182,7 @@ class TestRefused:
         else:
             torch.save(content, tmp_path / 'x.th')
         error = run('plain-resnet20', tmp_path / 'x.th', tmp_path / 'ours.pth', stops=True)
-        assert f'x.th is no file of plain-resnet20: {message}' in error and error.count('\n') == 1
+        assert f'x.th is not a file of plain-resnet20: {message}' in error and error.count('\n') == 1
         assert not (tmp_path / 'ours.pth').exists()
 
     def test_no_file(self, tmp_path, run):

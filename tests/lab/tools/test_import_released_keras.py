@@ -125,7 +125,7 @@ class TestRefused:
 
     @pytest.mark.parametrize('content', [b'', b'hello\n', b'<html>Not found</html>'], ids=['empty', 'text', 'page'])
     def test_no_file_of_weights(self, content, refused):
-        assert 'x.h5 is no file of quicknet: cannot be read: ' in refused('quicknet', content)
+        assert 'x.h5 is not a file of quicknet: cannot be read: ' in refused('quicknet', content)
 
     @pytest.mark.parametrize(
         ('name', 'of', 'message'),
@@ -133,11 +133,15 @@ class TestRefused:
             (
                 'quicknet-small',
                 'quicknet-large',
-                r"^'quant_conv2d.21.weight' is no parameter of this network, nor are",
+                r"^'quant_conv2d.21.weight' is not a parameter of this network, nor are",
             ),
             ('quicknet-large', 'quicknet', r"^what becomes 'backbone.layer3.4.conv.weight', and 79 more are missing"),
             ('quicknet', 'quicknet-small', r"^'quant_conv2d.0.weight' has the shape \(8, 3, 3, 3\) where \(16, 3, 3"),
-            ('larq-meliusnet22', 'larq-real-to-binary', r"^'r2b_bnn_block_1_conv2d.weight' is no parameter of this"),
+            (
+                'larq-meliusnet22',
+                'larq-real-to-binary',
+                r"^'r2b_bnn_block_1_conv2d.weight' is not a parameter of this",
+            ),
         ],
     )
     def test_another_network(self, name, of, message):

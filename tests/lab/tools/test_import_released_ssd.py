@@ -236,5 +236,5 @@ class TestRefused:
         wanted = narrow_model().state_dict()
         for change in (lambda name: name.removeprefix('vgg.layers.'), lambda name: name.replace('vgg.layers', 'vgg')):
             other = {change(name): value for name, value in published.items()}
-            with pytest.raises(ValueError, match=r"^'[\w.]+' is no parameter of this network, nor are \d+ more\.$"):
+            with pytest.raises(ValueError, match=r"^'[\w.]+' is not a parameter of this network, nor are \d+ more\.$"):
                 tool.convert(other, RELEASED, wanted)
