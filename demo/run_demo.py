@@ -183,7 +183,7 @@ def learn_coco(work_dir: Path, options: list[str]) -> list[tuple[str, Path]]:
     print(f"""
 The first row says that the binary detector learns: it finds again what it was shown. The second row is near zero, as
 it must be after {number} images: the AP of the paper's table needs all of COCO 2017,
-    rebnn train configs/faster_rcnn_r18_rebnn_coco.py""")
+    rebnn train configs/coco/faster_rcnn_r18_rebnn_coco.py""")
     return [('boxes drawn', painted)]
 
 

@@ -95,7 +95,7 @@ def files(folder: Path, pattern: str) -> set[str]:
 def test_wheel_holds_every_module_and_config(installed):
     configs = files(ROOT / 'configs', '*.py')
     modules = files(ROOT / 'rebnn_mm', '*.py')
-    assert 'faster_rcnn_r18_rebnn_coco.py' in configs
+    assert 'coco/faster_rcnn_r18_rebnn_coco.py' in configs
     assert files(installed / 'rebnn_mm' / '.mim' / 'configs', '*.py') == configs
     doors = files(installed / 'rebnn_mm' / '.mim' / 'tools', '*.py')
     assert files(installed / 'rebnn_mm', '*.py') == modules | {

@@ -1,7 +1,7 @@
 _base_ = ['../_base_/models/faster_rcnn_r18_bccd_binary.py', '../_base_/methods/bidet.py']
 
-# Blood cells with BiDet, from scratch: convolutions, heads and losses of ../faster_rcnn_r18_bidet_coco.py. The losses
-# start when the learning rate has fallen to half, as in BiDet's schedules: here after twelve epochs.
+# Blood cells with BiDet, from scratch: convolutions, heads and losses of ../coco/faster_rcnn_r18_bidet_coco.py. The
+# losses start when the learning rate has fallen to half, as in BiDet's schedules: here after twelve epochs.
 custom_hooks = [*_base_.custom_hooks, dict(type='BiDetLossHook')]
 model = dict(
     backbone=dict(block='bireal', conv_cfg=_base_.binary),

@@ -1,6 +1,6 @@
 _base_ = ['../_base_/models/faster_rcnn_r18_bccd_binary.py', '../_base_/methods/rebnn.py']
 
-# Blood cells with ReBNN, from scratch: block and layers of ../faster_rcnn_r18_rebnn_coco.py.
+# Blood cells with ReBNN, from scratch: block and layers of ../coco/faster_rcnn_r18_rebnn_coco.py.
 model = dict(
     backbone=dict(conv_cfg=_base_.binary),
     rpn_head=dict(conv_cfg=_base_.binary),

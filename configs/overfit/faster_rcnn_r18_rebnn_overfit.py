@@ -1,4 +1,4 @@
-_base_ = '../faster_rcnn_r18_rebnn_coco.py'
+_base_ = '../coco/faster_rcnn_r18_rebnn_coco.py'
 
 # Eight images of the sample in the repository, trained from scratch and scored on the same eight: AP50 has to come
 # near 1, or anchors, targets, losses, gradients or evaluation are wrong somewhere. The eight have few tiny objects.

@@ -1,4 +1,4 @@
-_base_ = '../ssd300_vgg16_rebnn_adam_coco.py'
+_base_ = '../coco/ssd300_vgg16_rebnn_adam_coco.py'
 
 # Eight images of the sample in the repository, trained from scratch and scored on the same eight: AP50 has to come
 # near 1, or anchors, targets, losses, gradients or evaluation are wrong somewhere. A quarter of VGG's width, and no

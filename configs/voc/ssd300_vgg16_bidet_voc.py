@@ -7,7 +7,7 @@ _base_ = [
 ]
 
 # SSD300 on VOC, BiDet 1-1: 66.0 mAP (BiDet's number, from its repository). Where training starts from is explained in
-# ../ssd300_vgg16_bidet_coco.py.
+# ../coco/ssd300_vgg16_bidet_coco.py.
 custom_hooks = [*_base_.custom_hooks, dict(type='BiDetLossHook')]
 model = dict(
     backbone=dict(conv_cfg=_base_.binary),

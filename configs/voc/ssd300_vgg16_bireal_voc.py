@@ -6,7 +6,7 @@ _base_ = [
     '../_base_/methods/bireal.py',
 ]
 
-# SSD300 on VOC, Bi-Real Net 1-1. Structure and schedule are explained in ../ssd300_vgg16_bireal_coco.py.
+# SSD300 on VOC, Bi-Real Net 1-1. Structure and schedule are explained in ../coco/ssd300_vgg16_bireal_coco.py.
 model = dict(
     backbone=dict(block='bireal', conv_cfg=_base_.binary),
     neck=dict(conv_cfg=_base_.binary),

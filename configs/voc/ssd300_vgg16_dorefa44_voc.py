@@ -6,7 +6,7 @@ _base_ = [
     '../_base_/methods/dorefa_w4a4.py',
 ]
 
-# SSD300 on VOC, DoReFa-Net 4-4. Structure and schedule are explained in ../ssd300_vgg16_dorefa44_coco.py.
+# SSD300 on VOC, DoReFa-Net 4-4. Structure and schedule are explained in ../coco/ssd300_vgg16_dorefa44_coco.py.
 model = dict(
     backbone=dict(block='relu', shortcut=False, conv_cfg=_base_.binary),
     neck=dict(conv_cfg=_base_.binary),

@@ -6,7 +6,7 @@ _base_ = [
     '../_base_/methods/rebnn.py',
 ]
 
-# SSD300 on VOC, ReBNN 1-1. The schedule is explained in ../ssd300_vgg16_rebnn_coco.py.
+# SSD300 on VOC, ReBNN 1-1. The schedule is explained in ../coco/ssd300_vgg16_rebnn_coco.py.
 train_dataloader = dict(batch_size=16)
 model = dict(
     backbone=dict(block='react', conv_cfg=_base_.binary),

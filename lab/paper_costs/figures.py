@@ -99,13 +99,13 @@ WIDE_RPN = {
     'model.roi_head.bbox_head.roi_feat_size': 7,
 }
 NETWORKS = {
-    'ResNet-18': CountedNetwork('resnet18_imagenet.py', (224, 224)),
-    'ResNet-18 1-bit': CountedNetwork('resnet18_rebnn_imagenet.py', (224, 224)),
-    'ResNet-34': CountedNetwork('resnet34_imagenet.py', (224, 224)),
-    'ResNet-34 1-bit': CountedNetwork('resnet34_rebnn_imagenet.py', (224, 224)),
-    'Faster R-CNN COCO': CountedNetwork('faster_rcnn_r18_coco.py', (600, 1000), 300, SOFTMAX),
+    'ResNet-18': CountedNetwork('imagenet/resnet18_imagenet.py', (224, 224)),
+    'ResNet-18 1-bit': CountedNetwork('imagenet/resnet18_rebnn_imagenet.py', (224, 224)),
+    'ResNet-34': CountedNetwork('imagenet/resnet34_imagenet.py', (224, 224)),
+    'ResNet-34 1-bit': CountedNetwork('imagenet/resnet34_rebnn_imagenet.py', (224, 224)),
+    'Faster R-CNN COCO': CountedNetwork('coco/faster_rcnn_r18_coco.py', (600, 1000), 300, SOFTMAX),
     'Faster R-CNN VOC': CountedNetwork('voc/faster_rcnn_r18_bidet_voc.py', (600, 1000), 300, SOFTMAX),
-    'Faster R-CNN wide RPN': CountedNetwork('faster_rcnn_r18_coco.py', (600, 1000), 1000, WIDE_RPN),
+    'Faster R-CNN wide RPN': CountedNetwork('coco/faster_rcnn_r18_coco.py', (600, 1000), 1000, WIDE_RPN),
     'SSD300 VOC': CountedNetwork('voc/ssd300_vgg16_voc.py', (300, 300)),
 }
 """The networks of this project that figures are counted on."""

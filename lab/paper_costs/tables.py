@@ -17,16 +17,16 @@ TABLES = {'ResNet': 'Table 2', 'Faster': 'Table 3', 'SSD300': 'Table 3', 'BERT':
 
 
 OWN = (
-    'resnet18_imagenet.py',
-    'resnet18_rebnn_imagenet.py',
-    'resnet18_rebnn_two_stage_imagenet.py',
-    'resnet34_rebnn_imagenet.py',
-    'faster_rcnn_r18_coco.py',
-    'faster_rcnn_r18_rebnn_coco.py',
-    'faster_rcnn_r18_dorefa44_coco.py',
-    'faster_rcnn_r18_fpn_rebnn_coco.py',
-    'ssd300_vgg16_coco.py',
-    'ssd300_vgg16_rebnn_coco.py',
+    'imagenet/resnet18_imagenet.py',
+    'imagenet/resnet18_rebnn_imagenet.py',
+    'imagenet/resnet18_rebnn_two_stage_imagenet.py',
+    'imagenet/resnet34_rebnn_imagenet.py',
+    'coco/faster_rcnn_r18_coco.py',
+    'coco/faster_rcnn_r18_rebnn_coco.py',
+    'coco/faster_rcnn_r18_dorefa44_coco.py',
+    'coco/faster_rcnn_r18_fpn_rebnn_coco.py',
+    'coco/ssd300_vgg16_coco.py',
+    'coco/ssd300_vgg16_rebnn_coco.py',
 )
 """Configs whose honest cost is shown."""
 

@@ -1,7 +1,7 @@
 """Time and memory of one training iteration: a 1-bit network against the same network without what makes it one.
 
-    python -m lab.tools.benchmark_training configs/faster_rcnn_r18_rebnn_coco.py --batch-size 2
-    python -m lab.tools.benchmark_training configs/resnet18_rebnn_imagenet.py --batch-size 32
+    python -m lab.tools.benchmark_training configs/coco/faster_rcnn_r18_rebnn_coco.py --batch-size 2
+    python -m lab.tools.benchmark_training configs/imagenet/resnet18_rebnn_imagenet.py --batch-size 32
     python -m lab.tools.benchmark_training --table --json cost.json
     python -m lab.tools.benchmark_training --table hardtanh bert
 
@@ -60,7 +60,7 @@ class Row(NamedTuple):
     peak: bool = False
 
 
-RESNET = 'configs/resnet18_rebnn_imagenet.py'
+RESNET = 'configs/imagenet/resnet18_rebnn_imagenet.py'
 BFLOAT16 = ('optim_wrapper.type=AmpOptimWrapper', 'optim_wrapper.dtype=bfloat16')
 NO_DROPOUT = tuple(f'model.encoder_options.{which}_dropout_prob=0.0' for which in ('hidden', 'attention_probs'))
 COMPILED = ('--image-size', '32', '--compile')
@@ -71,11 +71,11 @@ ROWS = {
     'react': Row("ResNet-18 in ReActNet's block", RESNET, 8, ('model.backbone.block=react',)),
     'react_bf16': Row('the same under bfloat16 autocast', RESNET, 8, ('model.backbone.block=react', *BFLOAT16)),
     'two_images': Row('ResNet-18', RESNET, 2),
-    'recu': Row('ResNet-18 with ReCU', 'configs/resnet18_recu_imagenet.py', 8),
-    'rbnn': Row('ResNet-18 with RBNN', 'configs/resnet18_rbnn_imagenet.py', 8),
-    'fda': Row('ResNet-18 with FDA-BNN', 'configs/resnet18_fda_imagenet.py', 8),
-    'c4': Row('Faster R-CNN C4', 'configs/faster_rcnn_r18_rebnn_coco.py', 1, peak=True),
-    'ssd300': Row('SSD300', 'configs/ssd300_vgg16_rebnn_coco.py', 2, peak=True),
+    'recu': Row('ResNet-18 with ReCU', 'configs/imagenet/resnet18_recu_imagenet.py', 8),
+    'rbnn': Row('ResNet-18 with RBNN', 'configs/imagenet/resnet18_rbnn_imagenet.py', 8),
+    'fda': Row('ResNet-18 with FDA-BNN', 'configs/imagenet/resnet18_fda_imagenet.py', 8),
+    'c4': Row('Faster R-CNN C4', 'configs/coco/faster_rcnn_r18_rebnn_coco.py', 1, peak=True),
+    'ssd300': Row('SSD300', 'configs/coco/ssd300_vgg16_rebnn_coco.py', 2, peak=True),
     'bert': Row("BERT, MiniLM's size, Bi-Attention", 'configs/glue/rebnn.py', 16, environment=MINILM_RTE, peak=True),
     'bert_without_dropout': Row(
         'the same without dropout', 'configs/glue/rebnn.py', 16, NO_DROPOUT, environment=MINILM_RTE

@@ -45,9 +45,9 @@ PARTS = {
     'training': 'short trainings of the list lab/experiments/methods_gpu.py and of two detectors, each as a command',
 }
 COSTS = (
-    ('ResNet-18', 'configs/resnet18_rebnn_imagenet.py', 32, False, ()),
-    ('Faster R-CNN C4', 'configs/faster_rcnn_r18_rebnn_coco.py', 4, True, ()),
-    ('SSD300', 'configs/ssd300_vgg16_rebnn_coco.py', 8, True, ()),
+    ('ResNet-18', 'configs/imagenet/resnet18_rebnn_imagenet.py', 32, False, ()),
+    ('Faster R-CNN C4', 'configs/coco/faster_rcnn_r18_rebnn_coco.py', 4, True, ()),
+    ('SSD300', 'configs/coco/ssd300_vgg16_rebnn_coco.py', 8, True, ()),
     (
         'ResNet-20, compiled',
         'configs/cifar10/resnet20.py',

@@ -35,7 +35,7 @@ def build_network(cfg: Config) -> nn.Module:
     Example:
         >>> from mmengine.config import Config
         >>> from rebnn_mm.utils.config_file import get_config_dir
-        >>> network = build_network(Config.fromfile(get_config_dir() / 'resnet18_rebnn_imagenet.py'))
+        >>> network = build_network(Config.fromfile(get_config_dir() / 'imagenet/resnet18_rebnn_imagenet.py'))
         >>> type(network).__name__
         'ImageClassifier'
     """
@@ -63,7 +63,7 @@ def input_shape(cfg: Config) -> InputShape:
     Example:
         >>> from mmengine.config import Config
         >>> from rebnn_mm.utils.config_file import get_config_dir
-        >>> input_shape(Config.fromfile(get_config_dir() / 'resnet18_rebnn_imagenet.py'))
+        >>> input_shape(Config.fromfile(get_config_dir() / 'imagenet/resnet18_rebnn_imagenet.py'))
         InputShape(height=224, width=224, source='test pipeline: ResizeEdge, CenterCrop')
     """
     for loader, called in LOADERS.items():

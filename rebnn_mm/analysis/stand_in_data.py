@@ -65,7 +65,7 @@ def find_published_length(cfg: Config) -> tuple[int, str] | None:
 
     Example:
         >>> from rebnn_mm.utils.config_file import get_config_dir
-        >>> find_published_length(Config.fromfile(get_config_dir() / 'faster_rcnn_r18_rebnn_coco.py'))
+        >>> find_published_length(Config.fromfile(get_config_dir() / 'coco/faster_rcnn_r18_rebnn_coco.py'))
         (117266, 'COCO train2017, images with objects')
     """
     known = [_find_published(leaf) for _, leaf in leaf_datasets(cfg.train_dataloader.dataset, '')]

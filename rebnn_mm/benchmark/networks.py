@@ -23,11 +23,11 @@ class Network(NamedTuple):
 
 
 NETWORKS = {
-    'resnet18': Network('resnet18_rebnn_two_stage_imagenet', 'resnet18_imagenet', (224, 224)),
-    'resnet34': Network('resnet34_rebnn_two_stage_imagenet', 'resnet34_imagenet', (224, 224)),
-    'resnet18_hardtanh': Network('resnet18_rebnn_imagenet', 'resnet18_imagenet', (224, 224)),
-    'faster_rcnn_c4': Network('faster_rcnn_r18_rebnn_coco', 'faster_rcnn_r18_coco', (600, 1000)),
-    'ssd300': Network('ssd300_vgg16_rebnn_coco', 'ssd300_vgg16_coco', (300, 300)),
+    'resnet18': Network('imagenet/resnet18_rebnn_two_stage_imagenet', 'imagenet/resnet18_imagenet', (224, 224)),
+    'resnet34': Network('imagenet/resnet34_rebnn_two_stage_imagenet', 'imagenet/resnet34_imagenet', (224, 224)),
+    'resnet18_hardtanh': Network('imagenet/resnet18_rebnn_imagenet', 'imagenet/resnet18_imagenet', (224, 224)),
+    'faster_rcnn_c4': Network('coco/faster_rcnn_r18_rebnn_coco', 'coco/faster_rcnn_r18_coco', (600, 1000)),
+    'ssd300': Network('coco/ssd300_vgg16_rebnn_coco', 'coco/ssd300_vgg16_coco', (300, 300)),
     'resnet20_cifar': Network('cifar10/cpu/resnet20', 'cifar10/cpu/resnet20_real', (32, 32)),
 }
 

@@ -1,7 +1,7 @@
 """Detect the objects of one image: prints labels, scores and boxes, and writes the image with the boxes drawn in.
 
     rebnn detect demo/coco_sample/val2017/000000214753.jpg \
-        configs/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
+        configs/coco/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
 
 The config may be left out: each checkpoint carries its own.
 """

@@ -1,6 +1,6 @@
 """Write a trained model as one packed file that runs without PyTorch.
 
-rebnn export configs/resnet18_rebnn_imagenet.py work_dirs/resnet18_rebnn_imagenet/epoch_200.pth -o r18.onnx
+rebnn export configs/imagenet/resnet18_rebnn_imagenet.py work_dirs/resnet18_rebnn_imagenet/epoch_200.pth -o r18.onnx
 """
 
 from __future__ import annotations

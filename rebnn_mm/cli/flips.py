@@ -1,7 +1,7 @@
 """Projects how often the signs of configs flip over their whole schedule, from a few hundred real steps.
 
     rebnn flips configs/bccd/faster_rcnn_r18_rebnn_bccd.py
-    rebnn flips configs/faster_rcnn_r18_rebnn_coco.py --batch-size 2 --image-size 320
+    rebnn flips configs/coco/faster_rcnn_r18_rebnn_coco.py --batch-size 2 --image-size 320
     rebnn flips configs/cifar10/*.py --json flips.json --markdown flips.md
 
 Trains with the config's own model, optimizer and hooks, on its own data if they are here, else on the images of

@@ -1,6 +1,6 @@
 """Evaluate a checkpoint, with the flags of mmdet's tools/test.py, and print its scores as a table.
 
-rebnn test configs/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
+rebnn test configs/coco/faster_rcnn_r18_rebnn_coco.py work_dirs/faster_rcnn_r18_rebnn_coco/epoch_12.pth
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Train a model from a config, with the flags of mmdet's tools/train.py.
 
-    rebnn train configs/faster_rcnn_r18_rebnn_coco.py
+    rebnn train configs/coco/faster_rcnn_r18_rebnn_coco.py
 
 It shows what is trained on what, a bar with the time left, and a line for each epoch. The log in the work dir has the
 rest: environment, config, layers, and all numbers.

@@ -23,7 +23,7 @@ def add_config_scope() -> None:
     Example:
         >>> from mmengine.hub import get_config
         >>> add_config_scope()
-        >>> get_config('rebnn_mm::resnet18_rebnn_imagenet.py').model.backbone.type
+        >>> get_config('rebnn_mm::imagenet/resnet18_rebnn_imagenet.py').model.backbone.type
         'ReBNNResNet'
     """
     MODULE2PACKAGE['rebnn_mm'] = 'rebnn_mm'

@@ -53,10 +53,10 @@ def test_size_of_a_pipeline(cfg, shape):
 @pytest.mark.parametrize(
     ('name', 'shape'),
     [
-        ('faster_rcnn_r18_rebnn_coco', (608, 1024)),
-        ('ssd300_vgg16_rebnn_coco', (300, 300)),
+        ('coco/faster_rcnn_r18_rebnn_coco', (608, 1024)),
+        ('coco/ssd300_vgg16_rebnn_coco', (300, 300)),
         ('bccd/faster_rcnn_r18_rebnn_bccd', (256, 320)),
-        ('resnet34_rebnn_imagenet', (224, 224)),
+        ('imagenet/resnet34_rebnn_imagenet', (224, 224)),
         ('cifar10/vgg_small', (32, 32)),
         ('cifar10/own/resnet20_rebnn_100e_cifar10', (32, 32)),  # no pipeline of it says so
     ],
@@ -77,6 +77,6 @@ def test_a_config_without_a_model_is_refused():
 
 def test_pretrained_weights_are_not_read():
     pytest.importorskip('mmdet')
-    cfg = Config.fromfile(CONFIGS / 'faster_rcnn_r18_rebnn_coco.py')
+    cfg = Config.fromfile(CONFIGS / 'coco/faster_rcnn_r18_rebnn_coco.py')
     cfg.model.backbone.init_cfg.checkpoint = 'no/such/file.pth'
     assert build_network(cfg).backbone.init_cfg['checkpoint'] == 'no/such/file.pth'

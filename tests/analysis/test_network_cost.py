@@ -22,15 +22,15 @@ CONFIGS = Path(__file__).parents[2] / 'configs'
 
 # One config of each family, and the precisions it multiplies in.
 FAMILIES = {
-    'faster_rcnn_r18_rebnn_coco': {'W32A32', 'W1A1'},
-    'faster_rcnn_r18_dorefa44_coco': {'W32A32', 'W4A4'},
-    'faster_rcnn_r18_fpn_rebnn_coco': {'W32A32', 'W1A1'},
+    'coco/faster_rcnn_r18_rebnn_coco': {'W32A32', 'W1A1'},
+    'coco/faster_rcnn_r18_dorefa44_coco': {'W32A32', 'W4A4'},
+    'coco/faster_rcnn_r18_fpn_rebnn_coco': {'W32A32', 'W1A1'},
     'bccd/faster_rcnn_r18_rebnn_bccd': {'W32A32', 'W1A1'},
     'voc/faster_rcnn_r18_bidet_voc': {'W32A32', 'W1A1'},
-    'ssd300_vgg16_bidet_coco': {'W32A32', 'W1A1'},
+    'coco/ssd300_vgg16_bidet_coco': {'W32A32', 'W1A1'},
     'voc/ssd300_vgg16_voc': {'W32A32'},
     'pretrain/vgg16_rebnn_imagenet': {'W32A32', 'W1A1'},
-    'resnet18_react_stage1_imagenet': {'W32A32', 'W32A1'},
+    'imagenet/resnet18_react_stage1_imagenet': {'W32A32', 'W32A1'},
     'cifar10/resnet20_two_stage': {'W32A32', 'W1A1'},
     'METHOD=recu cifar10/vgg_small': {'W32A32', 'W1A1'},
     'METHOD=rbnn cifar10/resnet20': {'W32A32', 'W1A1'},
@@ -46,7 +46,7 @@ def built(name):
 
 
 # Their layers are those of another family, too.
-ALIKE = ('faster_rcnn_r18_dorefa44_coco', 'bccd/faster_rcnn_r18_rebnn_bccd', 'pretrain/vgg16_rebnn_imagenet')
+ALIKE = ('coco/faster_rcnn_r18_dorefa44_coco', 'bccd/faster_rcnn_r18_rebnn_bccd', 'pretrain/vgg16_rebnn_imagenet')
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_family(name, recwarn):
 
 def test_a_second_stage_by_hand():
     """C4: stage 4 halves 7x7 regions to 4x4 and two linear layers follow; nothing else knows of regions."""
-    _, model = built('faster_rcnn_r18_coco')
+    _, model = built('coco/faster_rcnn_r18_coco')
     first = [network_cost(model, (64, 96), rois) for rois in (1, 11)]
     per_region = 16 * (512 * 256 * 9 + 3 * 512 * 512 * 9 + 512 * 256) + 512 * 81 + 512 * 4
     assert first[1].macs - first[0].macs == 10 * per_region
@@ -122,7 +122,7 @@ def test_learned_regions_are_as_many_as_were_learned():
 
 
 def test_the_teacher_does_not_count():
-    _, taught = built('resnet18_rebnn_two_stage_imagenet')
+    _, taught = built('imagenet/resnet18_rebnn_two_stage_imagenet')
     assert taught.teacher is not None
     cost = network_cost(taught, (224, 224))
     assert cost.macs == 1814073344  # ResNet-18 alone; the ResNet-34 that teaches has 3663761408
@@ -130,7 +130,7 @@ def test_the_teacher_does_not_count():
 
 
 @pytest.mark.parametrize(
-    'name', ['resnet18_rebnn_imagenet', 'overfit/ssd300_vgg16_rebnn_overfit', 'resnet18_imagenet']
+    'name', ['imagenet/resnet18_rebnn_imagenet', 'overfit/ssd300_vgg16_rebnn_overfit', 'imagenet/resnet18_imagenet']
 )
 def test_mmengine_counts_the_same_multiplications_at_any_precision(name):
     """Its tool knows no bits: it charges a 1-bit product like one of two real numbers, and adds norms and pooling."""
@@ -192,7 +192,7 @@ def test_bad_input_is_one_sentence(options, message):
 
 
 def test_regions_below_one_are_refused():
-    _, model = built('faster_rcnn_r18_coco')
+    _, model = built('coco/faster_rcnn_r18_coco')
     with pytest.raises(ValueError, match='rois=0 must be above 0'):
         network_cost(model, (64, 64), 0)
     model.test_cfg = None

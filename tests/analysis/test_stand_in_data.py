@@ -18,9 +18,9 @@ SAMPLE = ROOT / 'demo' / 'coco_sample'
 @pytest.mark.parametrize(
     ('config', 'length'),
     [
-        ('ssd300_vgg16_rebnn_coco.py', 117_266),
+        ('coco/ssd300_vgg16_rebnn_coco.py', 117_266),
         ('voc/faster_rcnn_r18_rebnn_voc.py', 16_551),
-        ('resnet18_rebnn_imagenet.py', 1_281_167),
+        ('imagenet/resnet18_rebnn_imagenet.py', 1_281_167),
         ('cifar10/resnet20.py', 50_000),
         ('cifar10/cpu/resnet20.py', 10_000),
         ('glue/rebnn.py', 67_349),
@@ -65,7 +65,7 @@ def test_a_detector_with_few_classes_sees_only_those():
 
 @pytest.mark.parametrize(
     ('config', 'size', 'classes'),
-    [('resnet18_rebnn_imagenet.py', (3, 224, 224), 80), ('cifar10/resnet20.py', (3, 32, 32), 10)],
+    [('imagenet/resnet18_rebnn_imagenet.py', (3, 224, 224), 80), ('cifar10/resnet20.py', (3, 32, 32), 10)],
 )
 def test_a_classifier_sees_objects_with_their_kind(config, size, classes):
     pytest.importorskip('mmpretrain')
@@ -86,6 +86,6 @@ def test_texts_are_the_same_every_time_and_can_be_learned():
 
 
 def test_no_sample_is_one_sentence(tmp_path):
-    cfg = Config.fromfile(ROOT / 'configs/faster_rcnn_r18_rebnn_coco.py')
+    cfg = Config.fromfile(ROOT / 'configs/coco/faster_rcnn_r18_rebnn_coco.py')
     with pytest.raises(ValueError, match='no sample images at .* --data config'):
         stand_in(cfg, tmp_path)

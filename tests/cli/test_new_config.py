@@ -226,7 +226,7 @@ def test_what_is_asked_for_goes_before(tmp_path):
         '--epochs',
         2,
         '--base',
-        'rebnn_mm::faster_rcnn_r18_fpn_rebnn_coco.py',
+        'rebnn_mm::coco/faster_rcnn_r18_fpn_rebnn_coco.py',
     )
     assert cfg.scale == (200, 100) and cfg.train_cfg.max_epochs == 2
     generator = cfg.model.rpn_head.anchor_generator
@@ -314,7 +314,7 @@ def test_a_classifier_of_other_blocks_is_refused(classifiers, tmp_path, capsys):
 
 def test_a_teacher_that_counts_iterations_is_refused(tmp_path, capsys):
     (tmp_path / 'base.py').write_text(f"_base_ = '{ATSS}'\nmodel = dict(teacher='{tmp_path}/other.py')\n")
-    (tmp_path / 'other.py').write_text("_base_ = 'rebnn_mm::ssd300_vgg16_rebnn_coco.py'\n")
+    (tmp_path / 'other.py').write_text("_base_ = 'rebnn_mm::coco/ssd300_vgg16_rebnn_coco.py'\n")
     with pytest.raises(SystemExit):
         write(tmp_path / 'mine.py', '--base', tmp_path / 'base.py')
     assert 'or the config of its teacher counts iterations' in capsys.readouterr().err
@@ -374,10 +374,10 @@ def test_a_config_says_itself_whether_it_has_a_teacher(command, flag, monkeypatc
     [
         (['--out', 'mine.txt'], 'must end in .py'),
         (['--data', 'nowhere'], 'there is no folder '),
-        (['--base', 'rebnn_mm::resnet18_rebnn_imagenet.py'], 'name the config of a detector as --base'),
+        (['--base', 'rebnn_mm::imagenet/resnet18_rebnn_imagenet.py'], 'name the config of a detector as --base'),
         (['--start', 'nowhere.pth'], 'no checkpoint at nowhere.pth.'),
         (['--base', 'rebnn_mm::nothing.py'], 'no config file at rebnn_mm::nothing.py.'),
-        (['--base', 'rebnn_mm::ssd300_vgg16_rebnn_coco.py'], 'counts iterations; use configs that count epochs'),
+        (['--base', 'rebnn_mm::coco/ssd300_vgg16_rebnn_coco.py'], 'counts iterations; use configs that count epochs'),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(change, words, monkeypatch, capsys, tmp_path):

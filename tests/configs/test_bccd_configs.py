@@ -97,7 +97,7 @@ def test_data_schedule_and_anchors_are_those_of_rebnn(load_config, method):
 
 
 def test_bidet_has_the_losses_of_its_coco_config(load_config):
-    ours, theirs = config(load_config, 'bidet').model, load_config('faster_rcnn_r18_bidet_coco').model
+    ours, theirs = config(load_config, 'bidet').model, load_config('coco/faster_rcnn_r18_bidet_coco').model
     for head in ('rpn_head', 'roi_head'):
         assert ours[head].type == theirs[head].type and ours[head].bottleneck == theirs[head].bottleneck
     assert ours.rpn_head.sample_sigma == theirs.rpn_head.sample_sigma

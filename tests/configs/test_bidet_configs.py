@@ -22,7 +22,7 @@ register_all_modules(init_default_scope=False)
 CONFIGS = Path(__file__).parents[2] / 'configs'
 NAMES = sorted(
     path.relative_to(CONFIGS).with_suffix('').as_posix()
-    for pattern in ('*_bidet_coco.py', 'voc/*_bidet_voc.py', 'released/*_bidet_voc.py')
+    for pattern in ('coco/*_bidet_coco.py', 'voc/*_bidet_voc.py', 'released/*_bidet_voc.py')
     for path in CONFIGS.glob(pattern)
 )
 FASTER_RCNN = [name for name in NAMES if 'faster_rcnn' in name]
@@ -95,9 +95,9 @@ def batch(detection_batch):
 
 def test_every_row_has_its_config():
     assert NAMES == [
-        'faster_rcnn_r18_bidet_coco',
+        'coco/faster_rcnn_r18_bidet_coco',
         'released/ssd300_vgg16_bidet_voc',
-        'ssd300_vgg16_bidet_coco',
+        'coco/ssd300_vgg16_bidet_coco',
         'voc/faster_rcnn_r18_bidet_voc',
         'voc/ssd300_vgg16_bidet_voc',
     ]
@@ -188,7 +188,7 @@ def test_schedule_of_bidet(name, load_config):
     assert steps.gamma == 0.1
     if name in FASTER_RCNN:
         assert (cfg.train_cfg.max_epochs, steps.milestones) == (12, [6, 10])
-    elif name == 'ssd300_vgg16_bidet_coco':
+    elif name == 'coco/ssd300_vgg16_bidet_coco':
         assert (cfg.train_cfg.max_iters, steps.milestones) == (400000, [40000, 80000, 200000])
     else:
         assert (cfg.train_cfg.max_iters, steps.milestones) == (300000, [30000, 80000, 200000])

@@ -1,5 +1,7 @@
 """Every detection config: what it builds, that it learns from a step and that it predicts."""
 
+from pathlib import Path
+
 import pytest
 import torch
 from mmengine.config import Config
@@ -17,12 +19,12 @@ from .ssd import build_without_memory, convolutions
 register_all_modules(init_default_scope=False)
 
 BINARY = [
-    'faster_rcnn_r18_rebnn_coco',
-    'faster_rcnn_r18_fpn_rebnn_coco',
+    'coco/faster_rcnn_r18_rebnn_coco',
+    'coco/faster_rcnn_r18_fpn_rebnn_coco',
     'bccd/faster_rcnn_r18_rebnn_bccd',
     'overfit/faster_rcnn_r18_rebnn_overfit',
 ]
-REAL = ['faster_rcnn_r18_coco', 'faster_rcnn_r18_fpn_coco', 'bccd/faster_rcnn_r18_bccd']
+REAL = ['coco/faster_rcnn_r18_coco', 'coco/faster_rcnn_r18_fpn_coco', 'bccd/faster_rcnn_r18_bccd']
 C4 = [name for name in BINARY + REAL if 'fpn' not in name]
 
 
@@ -117,8 +119,8 @@ def test_real_valued_twins_are_stock(name, load_config):
 @pytest.mark.parametrize(
     ('binary', 'real'),
     [
-        ('faster_rcnn_r18_rebnn_coco', 'faster_rcnn_r18_coco'),
-        ('faster_rcnn_r18_fpn_rebnn_coco', 'faster_rcnn_r18_fpn_coco'),
+        ('coco/faster_rcnn_r18_rebnn_coco', 'coco/faster_rcnn_r18_coco'),
+        ('coco/faster_rcnn_r18_fpn_rebnn_coco', 'coco/faster_rcnn_r18_fpn_coco'),
         ('bccd/faster_rcnn_r18_rebnn_bccd', 'bccd/faster_rcnn_r18_bccd'),
     ],
 )
@@ -146,7 +148,7 @@ def test_twins_differ_in_model_and_method_only(binary, real, load_config):
 
 def test_c4_real_valued_model_has_the_size_in_the_papers_table(load_config):
     """47.48 in the table: MiB of 32-bit parameters and statistics, of which BiDet's softmax and RPN norm are 0.03."""
-    model = build_without_memory(load_config('faster_rcnn_r18_coco'))
+    model = build_without_memory(load_config('coco/faster_rcnn_r18_coco'))
     values = sum(v.numel() for k, v in model.state_dict().items() if 'num_batches' not in k)
     assert values * 4 / 2**20 == pytest.approx(47.48, abs=0.05)
 
@@ -161,7 +163,7 @@ def test_c4_layout(name, load_config):
     assert model.roi_head.bbox_head.fc_reg.out_features == 4
 
 
-@pytest.mark.parametrize('name', ['faster_rcnn_r18_rebnn_coco', 'faster_rcnn_r18_coco'])
+@pytest.mark.parametrize('name', ['coco/faster_rcnn_r18_rebnn_coco', 'coco/faster_rcnn_r18_coco'])
 def test_numbers_of_bidet(name, load_config):
     cfg = load_config(name)
     model = build_without_memory(cfg)
@@ -208,5 +210,11 @@ def test_anchors_of_the_blood_cell_config_fit_its_cells(load_config):
 
 
 def test_config_of_a_checkpoint_is_the_config_that_was_loaded(load_config):
-    cfg = load_config('faster_rcnn_r18_rebnn_coco')
+    cfg = load_config('coco/faster_rcnn_r18_rebnn_coco')
     assert Config.fromstring(cfg.pretty_text, '.py').to_dict() == cfg.to_dict()
+
+
+def test_the_one_file_at_the_top_of_configs_is_that_of_its_folder(load_config):
+    (path,) = (Path(__file__).parents[2] / 'configs').glob('*.py')
+    top, ours = load_config(path.stem), load_config(f'coco/{path.stem}')
+    assert {**top.to_dict(), 'filename': None} == {**ours.to_dict(), 'filename': None}

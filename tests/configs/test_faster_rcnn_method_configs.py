@@ -31,7 +31,7 @@ METHODS = {
     'dorefa44': ('DoReFaConv2d', 4, BinaryReLUBlock, 'BinaryHook'),
     'rebnn': ('ReBNNConv2d', 1, BinaryReActBlock, 'ReBNNHook'),
 }
-COCO = {f'faster_rcnn_r18_{method}_coco': method for method in METHODS if method != 'rebnn'}
+COCO = {f'coco/faster_rcnn_r18_{method}_coco': method for method in METHODS if method != 'rebnn'}
 VOC = {f'voc/faster_rcnn_r18_{method}_voc': method for method in METHODS}
 ROWS = COCO | VOC
 
@@ -120,7 +120,7 @@ def test_schedule_is_bidets_but_for_rebnn(name, load_config):
 
 @pytest.mark.parametrize('name', COCO)
 def test_everything_else_is_the_row_of_rebnn(name, load_config):
-    ours, rebnn = (without_method(load_config(n)) for n in (name, 'faster_rcnn_r18_rebnn_coco'))
+    ours, rebnn = (without_method(load_config(n)) for n in (name, 'coco/faster_rcnn_r18_rebnn_coco'))
     assert ours == rebnn
 
 
@@ -157,7 +157,7 @@ def test_real_valued_voc_config_is_stock(load_config):
     assert cfg.optim_wrapper.optimizer.lr == 0.008
 
 
-@pytest.mark.parametrize('config', ['faster_rcnn_r18_rebnn_coco', 'bccd/faster_rcnn_r18_rebnn_bccd'])
+@pytest.mark.parametrize('config', ['coco/faster_rcnn_r18_rebnn_coco', 'bccd/faster_rcnn_r18_rebnn_bccd'])
 @pytest.mark.parametrize('method', sorted(path.stem for path in (CONFIGS / '_base_' / 'methods').glob('*.py')))
 def test_another_base_line_is_another_method(config, method, tmp_path):
     original = CONFIGS / f'{config}.py'

@@ -35,29 +35,31 @@ class Row(NamedTuple):
 
 
 ROWS = {
-    'resnet18_bnn_imagenet': Row('BinarySingleShortcutBlock', 'BNNConv2d', 'BinaryHook', 'Adam', 256),
-    'resnet18_xnor_imagenet': Row('BinaryPreActBlock', 'XNORConv2d', 'BinaryHook', 'Adam', 100),
-    'resnet18_bireal_imagenet': Row('BinaryBiRealBlock', 'BiRealConv2d', 'BinaryHook', 'Adam', 256),
-    'resnet18_rbnn_imagenet': Row('BinaryHardtanhBlock', 'RBNNConv2d', 'BinaryHook', 'SGD', 150),
-    'resnet18_recu_imagenet': Row('BinaryHardtanhBlock', 'ReCUConv2d', 'BinaryHook', 'SGD', 200),
-    'resnet18_rebnn_imagenet': Row('BinaryHardtanhBlock', 'ReBNNConv2d', 'ReBNNHook', 'SGD', 200),
-    'resnet18_react_stage1_imagenet': Row('BinaryReActBlock', 'ReActConv2d', 'BinaryHook', 'Adam', 256, 1),
-    'resnet18_react_imagenet': Row('BinaryReActBlock', 'ReActConv2d', 'BinaryHook', 'Adam', 256, 2),
-    'resnet18_fda_imagenet': Row('BinaryReActBlock', 'FDAConv2d', 'BinaryHook', 'Adam', 256, 2),
-    'resnet18_recu_two_stage_imagenet': Row('BinaryReActBlock', 'ReCUConv2d', 'BinaryHook', 'Adam', 256, 2),
-    'resnet18_rebnn_two_stage_imagenet': Row('BinaryReActBlock', 'ReBNNConv2d', 'ReBNNHook', 'Adam', 256, 2),
-    'resnet34_bireal_imagenet': Row('BinaryBiRealBlock', 'BiRealConv2d', 'BinaryHook', 'Adam', 256),
-    'resnet34_rbnn_imagenet': Row('BinaryHardtanhBlock', 'RBNNConv2d', 'BinaryHook', 'SGD', 150),
-    'resnet34_recu_imagenet': Row('BinaryHardtanhBlock', 'ReCUConv2d', 'BinaryHook', 'SGD', 200),
-    'resnet34_rebnn_imagenet': Row('BinaryHardtanhBlock', 'ReBNNConv2d', 'ReBNNHook', 'SGD', 200),
-    'resnet34_react_stage1_imagenet': Row('BinaryReActBlock', 'ReActConv2d', 'BinaryHook', 'Adam', 256, 1),
-    'resnet34_react_imagenet': Row('BinaryReActBlock', 'ReActConv2d', 'BinaryHook', 'Adam', 256, 2),
-    'resnet34_rebnn_two_stage_imagenet': Row('BinaryReActBlock', 'ReBNNConv2d', 'ReBNNHook', 'Adam', 256, 2),
+    'imagenet/resnet18_bnn_imagenet': Row('BinarySingleShortcutBlock', 'BNNConv2d', 'BinaryHook', 'Adam', 256),
+    'imagenet/resnet18_xnor_imagenet': Row('BinaryPreActBlock', 'XNORConv2d', 'BinaryHook', 'Adam', 100),
+    'imagenet/resnet18_bireal_imagenet': Row('BinaryBiRealBlock', 'BiRealConv2d', 'BinaryHook', 'Adam', 256),
+    'imagenet/resnet18_rbnn_imagenet': Row('BinaryHardtanhBlock', 'RBNNConv2d', 'BinaryHook', 'SGD', 150),
+    'imagenet/resnet18_recu_imagenet': Row('BinaryHardtanhBlock', 'ReCUConv2d', 'BinaryHook', 'SGD', 200),
+    'imagenet/resnet18_rebnn_imagenet': Row('BinaryHardtanhBlock', 'ReBNNConv2d', 'ReBNNHook', 'SGD', 200),
+    'imagenet/resnet18_react_stage1_imagenet': Row('BinaryReActBlock', 'ReActConv2d', 'BinaryHook', 'Adam', 256, 1),
+    'imagenet/resnet18_react_imagenet': Row('BinaryReActBlock', 'ReActConv2d', 'BinaryHook', 'Adam', 256, 2),
+    'imagenet/resnet18_fda_imagenet': Row('BinaryReActBlock', 'FDAConv2d', 'BinaryHook', 'Adam', 256, 2),
+    'imagenet/resnet18_recu_two_stage_imagenet': Row('BinaryReActBlock', 'ReCUConv2d', 'BinaryHook', 'Adam', 256, 2),
+    'imagenet/resnet18_rebnn_two_stage_imagenet': Row('BinaryReActBlock', 'ReBNNConv2d', 'ReBNNHook', 'Adam', 256, 2),
+    'imagenet/resnet34_bireal_imagenet': Row('BinaryBiRealBlock', 'BiRealConv2d', 'BinaryHook', 'Adam', 256),
+    'imagenet/resnet34_rbnn_imagenet': Row('BinaryHardtanhBlock', 'RBNNConv2d', 'BinaryHook', 'SGD', 150),
+    'imagenet/resnet34_recu_imagenet': Row('BinaryHardtanhBlock', 'ReCUConv2d', 'BinaryHook', 'SGD', 200),
+    'imagenet/resnet34_rebnn_imagenet': Row('BinaryHardtanhBlock', 'ReBNNConv2d', 'ReBNNHook', 'SGD', 200),
+    'imagenet/resnet34_react_stage1_imagenet': Row('BinaryReActBlock', 'ReActConv2d', 'BinaryHook', 'Adam', 256, 1),
+    'imagenet/resnet34_react_imagenet': Row('BinaryReActBlock', 'ReActConv2d', 'BinaryHook', 'Adam', 256, 2),
+    'imagenet/resnet34_rebnn_two_stage_imagenet': Row('BinaryReActBlock', 'ReBNNConv2d', 'ReBNNHook', 'Adam', 256, 2),
 }
 GAMMA = {'0': 0, '1e-5': 1e-5, '1e-4': 1e-4, '1e-3': 1e-3, '1e-2': 1e-2, 'max': 'max', 'adaptive': 'adaptive'}
-ABLATION = {f'ablation/resnet18_gamma_{value}_imagenet': ROWS['resnet18_rebnn_two_stage_imagenet'] for value in GAMMA}
+ABLATION = {
+    f'ablation/resnet18_gamma_{value}_imagenet': ROWS['imagenet/resnet18_rebnn_two_stage_imagenet'] for value in GAMMA
+}
 TWO_STAGE = [name for name, row in ROWS.items() if row.stage]
-REAL = {'resnet18_imagenet': 46.76, 'resnet34_imagenet': 87.19}
+REAL = {'imagenet/resnet18_imagenet': 46.76, 'imagenet/resnet34_imagenet': 87.19}
 CONFIGS = Path(__file__).parents[2] / 'configs'
 
 
@@ -147,14 +149,14 @@ def test_both_stages_learn_from_the_real_resnet34(name, load_config):
     )
     assert cfg.model.teacher_loss.type == 'DistributionLoss'
     stage1 = f'{name.split("_")[0]}_react_stage1_imagenet'
-    start = f'work_dirs/{stage1}/epoch_{ROWS[stage1].epochs}.pth'
+    start = f'work_dirs/{Path(stage1).name}/epoch_{ROWS[stage1].epochs}.pth'
     assert cfg.get('load_from') == (start if row.stage == 2 else None)
 
 
 @pytest.mark.parametrize('name', [name for name in TWO_STAGE if ROWS[name].stage == 2 and 'resnet18' in name])
 def test_second_stage_takes_everything_the_first_one_learned(name, narrow, tmp_path):
     torch.manual_seed(0)
-    first = MODELS.build(narrow('resnet18_react_stage1_imagenet').model)
+    first = MODELS.build(narrow('imagenet/resnet18_react_stage1_imagenet').model)
     first.init_weights()
     state = first.state_dict()
     second = MODELS.build(narrow(name).model)
@@ -162,19 +164,19 @@ def test_second_stage_takes_everything_the_first_one_learned(name, narrow, tmp_p
     assert found.unexpected_keys == []
     assert [key for key in found.missing_keys if 'quantizer' not in key] == []
     assert {key.split('.')[-1] for key in state if 'activation_quantizer' in key} == {'shift'}
-    if name == 'resnet18_rebnn_two_stage_imagenet':
+    if name == 'imagenet/resnet18_rebnn_two_stage_imagenet':
         for layer in (m for m in second.modules() if isinstance(m, BinaryConv2d) and m.binary):
             torch.testing.assert_close(layer.alpha.data, layer.weight.abs().mean(dim=(1, 2, 3)))
 
 
 def test_bireal_smooths_labels(load_config):
-    loss = load_config('resnet18_bireal_imagenet').model.head.loss
+    loss = load_config('imagenet/resnet18_bireal_imagenet').model.head.loss
     assert (loss.type, loss.label_smooth_val) == ('LabelSmoothLoss', 0.1)
 
 
 def test_schedule_of_two_stages_ends_at_zero(load_config):
     """Shown on two epochs of two iterations."""
-    cfg = load_config('resnet18_react_imagenet')
+    cfg = load_config('imagenet/resnet18_react_imagenet')
     optimizer = torch.optim.Adam([torch.zeros(1, requires_grad=True)], lr=1e-3)
     options = {**cfg.param_scheduler, 'end': 2, 'optimizer': optimizer, 'epoch_length': 2}
     options.pop('type')
@@ -206,7 +208,7 @@ def test_real_valued_rows_are_stock(name, size, load_config, tmp_path):
 def test_gamma_ablation_differs_from_the_second_stage_in_gamma_only(row, gamma, load_config):
     ours, base = (
         load_config(name).to_dict()
-        for name in (f'ablation/resnet18_gamma_{row}_imagenet', 'resnet18_rebnn_two_stage_imagenet')
+        for name in (f'ablation/resnet18_gamma_{row}_imagenet', 'imagenet/resnet18_rebnn_two_stage_imagenet')
     )
     layer = ours['model']['backbone']['conv_cfg']
     assert layer == {**base['model']['backbone']['conv_cfg'], 'gamma': gamma}
@@ -222,4 +224,4 @@ def test_no_ablation_config_is_forgotten():
 
 
 def test_no_imagenet_config_is_forgotten():
-    assert {path.stem for path in CONFIGS.glob('resnet*_imagenet.py')} == {*ROWS, *REAL}
+    assert {f'imagenet/{path.stem}' for path in (CONFIGS / 'imagenet').glob('*.py')} == {*ROWS, *REAL}

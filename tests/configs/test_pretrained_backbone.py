@@ -19,7 +19,7 @@ from rebnn_mm.models import ReBNNResNet
 
 register_all_modules(init_default_scope=False)
 
-CONFIG = Path(__file__).parents[2] / 'configs' / 'faster_rcnn_r18_rebnn_coco.py'
+CONFIG = Path(__file__).parents[2] / 'configs' / 'coco/faster_rcnn_r18_rebnn_coco.py'
 
 
 def detector_started_from(checkpoint: Path, block: str = 'react', **options: str) -> torch.nn.Module:

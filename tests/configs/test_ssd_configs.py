@@ -25,11 +25,11 @@ SAMPLE = Path(__file__).parents[2] / 'demo' / 'coco_sample'
 
 # config: layer, bits, what follows each convolution, whether it has a shortcut, hook
 ROWS = {
-    'ssd300_vgg16_rebnn_coco': ('ReBNNConv2d', 1, RPReLU, True, 'ReBNNHook'),
-    'ssd300_vgg16_rebnn_adam_coco': ('ReBNNConv2d', 1, RPReLU, True, 'ReBNNHook'),
-    'ssd300_vgg16_bireal_coco': ('BiRealConv2d', 1, nn.Identity, True, 'BinaryHook'),
-    'ssd300_vgg16_xnor_coco': ('XNORConv2d', 1, nn.Identity, False, 'BinaryHook'),
-    'ssd300_vgg16_dorefa44_coco': ('DoReFaConv2d', 4, nn.ReLU, False, 'BinaryHook'),
+    'coco/ssd300_vgg16_rebnn_coco': ('ReBNNConv2d', 1, RPReLU, True, 'ReBNNHook'),
+    'coco/ssd300_vgg16_rebnn_adam_coco': ('ReBNNConv2d', 1, RPReLU, True, 'ReBNNHook'),
+    'coco/ssd300_vgg16_bireal_coco': ('BiRealConv2d', 1, nn.Identity, True, 'BinaryHook'),
+    'coco/ssd300_vgg16_xnor_coco': ('XNORConv2d', 1, nn.Identity, False, 'BinaryHook'),
+    'coco/ssd300_vgg16_dorefa44_coco': ('DoReFaConv2d', 4, nn.ReLU, False, 'BinaryHook'),
 }
 OVERFIT = 'overfit/ssd300_vgg16_rebnn_overfit'
 
@@ -78,7 +78,7 @@ def test_rows_differ_in_layer_block_and_hook(name, load_config):
 
 
 def test_every_key_of_rebnn_is_spelled_out(load_config):
-    model = build_without_memory(load_config('ssd300_vgg16_rebnn_coco'))
+    model = build_without_memory(load_config('coco/ssd300_vgg16_rebnn_coco'))
     quantizers = [m.weight_quantizer for m in convolutions(model).values() if isinstance(m, BinaryConv2d)]
     assert {(q.gamma_mode, q.gamma_bounds) for q in quantizers} == {('adaptive', (1e-5, 2e-4))}
 
@@ -97,7 +97,7 @@ def test_first_extra_layer_has_a_threshold_from_data_as_it_is_behind_a_relu(name
     assert neck.extra_layers[0][0].conv.activation_quantizer.shift_start == 'mean'
 
 
-@pytest.mark.parametrize('name', [*ROWS, 'ssd300_vgg16_coco'])
+@pytest.mark.parametrize('name', [*ROWS, 'coco/ssd300_vgg16_coco'])
 def test_anchors_are_those_of_ssd300_on_coco(name, load_config):
     generator = build_without_memory(load_config(name)).bbox_head.prior_generator
     smallest, largest = [21, 45, 99, 153, 207, 261], [45, 99, 153, 207, 261, 315]
@@ -110,7 +110,7 @@ def test_anchors_are_those_of_ssd300_on_coco(name, load_config):
 
 
 def test_real_valued_row_is_stock_but_for_the_head_that_can_predict(load_config):
-    stock, ours = Config.fromfile(STOCK), load_config('ssd300_vgg16_coco')
+    stock, ours = Config.fromfile(STOCK), load_config('coco/ssd300_vgg16_coco')
     assert ours.model.bbox_head.pop('type') == 'rebnn_mm.FixedSSDHead'
     assert stock.model.bbox_head.pop('type') == 'SSDHead'
     stock.model.backbone.init_cfg = None
@@ -120,7 +120,7 @@ def test_real_valued_row_is_stock_but_for_the_head_that_can_predict(load_config)
 @pytest.mark.slow
 def test_real_valued_row_trains_and_predicts(load_config):
     torch.manual_seed(0)
-    model = MODELS.build(load_config('ssd300_vgg16_coco').model)
+    model = MODELS.build(load_config('coco/ssd300_vgg16_coco').model)
     assert {type(m) for m in convolutions(model).values()} == {nn.Conv2d}
     train_one_step(model, batch=1)
     assert all(p.grad.isfinite().all() for p in model.parameters())
@@ -150,7 +150,7 @@ def test_schedule(name, load_config):
     assert warm_up.end == 500
     batch = cfg.train_dataloader.batch_size
     optimizer = cfg.optim_wrapper.optimizer.to_dict()
-    if name == 'ssd300_vgg16_rebnn_coco':
+    if name == 'coco/ssd300_vgg16_rebnn_coco':
         assert batch == 16
         assert optimizer == dict(type='SGD', lr=0.008, momentum=0.9)
         assert cfg.optim_wrapper.clip_grad.max_norm == 35

@@ -49,7 +49,7 @@ def test_detector_starts_with_all_that_the_classifier_learned(classifier, load_c
         for parameter in classifier.parameters():
             parameter.uniform_(0.1, 1.0)
     torch.save(dict(state_dict=classifier.state_dict()), tmp_path / 'epoch_200.pth')
-    cfg = narrow(load_config('ssd300_vgg16_rebnn_coco'))
+    cfg = narrow(load_config('coco/ssd300_vgg16_rebnn_coco'))
     cfg.model.backbone.init_cfg = dict(
         type='Pretrained', checkpoint=str(tmp_path / 'epoch_200.pth'), prefix='backbone.'
     )

@@ -89,7 +89,7 @@ def test_one_step_learns_and_prediction_gives_boxes(name, load_config):
 
 @pytest.mark.parametrize('method', METHODS)
 def test_ssd_is_that_of_coco_but_for_classes_and_anchors(method, load_config):
-    ours, coco = load_config(f'voc/ssd300_vgg16_{method}_voc'), load_config(f'ssd300_vgg16_{method}_coco')
+    ours, coco = load_config(f'voc/ssd300_vgg16_{method}_voc'), load_config(f'coco/ssd300_vgg16_{method}_coco')
     assert (ours.model.bbox_head.num_classes, coco.model.bbox_head.num_classes) == (20, 80)
     ours.model.bbox_head.num_classes = 80
     assert ours.model.bbox_head.anchor_generator.basesize_ratio_range == (0.2, 0.9)

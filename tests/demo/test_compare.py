@@ -53,7 +53,7 @@ def test_prints_and_draws_both_detectors(binary_detector, real_detector, tmp_pat
         ({0: 'no/such.jpg'}, r'no image at no/such\.jpg\.'),
         ({0: 'README.md'}, r'README\.md cannot be read as an image\.'),
         ({3: 'configs/bccd/faster_rcnn_r18_bcd.py'}, r'Did you mean configs/bccd/faster_rcnn_r18_bccd\.py'),
-        ({3: 'configs/resnet18_rebnn_imagenet.py'}, 'is the config of a classifier'),
+        ({3: 'configs/imagenet/resnet18_rebnn_imagenet.py'}, 'is the config of a classifier'),
         ({4: 'gone.pth'}, r'no checkpoint at gone\.pth\.'),
         ({6: 'both.doc'}, r'End the name in \.png'),
         ({6: 'README.md/both.png'}, r'cannot write to README\.md/both\.png: Not a directory'),

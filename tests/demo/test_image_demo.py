@@ -5,7 +5,7 @@ import pytest
 from tests.scripts import ROOT, run_script
 
 IMAGE = 'demo/coco_sample/val2017/000000214753.jpg'
-CONFIG = 'configs/faster_rcnn_r18_rebnn_coco.py'
+CONFIG = 'configs/coco/faster_rcnn_r18_rebnn_coco.py'
 
 
 @pytest.fixture(scope='module')
@@ -80,7 +80,7 @@ def test_a_picture_that_cannot_be_written(run_demo, checkpoint):
 
 
 def test_checkpoint_of_another_detector(run_demo, checkpoint):
-    done = run_demo(IMAGE, 'configs/faster_rcnn_r18_fpn_rebnn_coco.py', checkpoint, '--device', 'cpu')
+    done = run_demo(IMAGE, 'configs/coco/faster_rcnn_r18_fpn_rebnn_coco.py', checkpoint, '--device', 'cpu')
     assert done.returncode == 1
     assert re.search(r'fills \d+ of the \d+ parameters of this model; missing: backbone\.layer4\.', done.stderr)
     assert 'Traceback' not in done.stderr

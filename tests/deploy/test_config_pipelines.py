@@ -18,10 +18,10 @@ from rebnn_mm.export.preprocess import preprocessing
 ROOT = Path(__file__).parents[2]
 PHOTOS = sorted((ROOT / 'demo/coco_sample/val2017').iterdir())[:2]
 CONFIGS = {
-    'resnet18_rebnn_imagenet.py': 'mmpretrain',
-    'faster_rcnn_r18_rebnn_coco.py': 'mmdet',
-    'faster_rcnn_r18_fpn_rebnn_coco.py': 'mmdet',
-    'ssd300_vgg16_rebnn_coco.py': 'mmdet',
+    'imagenet/resnet18_rebnn_imagenet.py': 'mmpretrain',
+    'coco/faster_rcnn_r18_rebnn_coco.py': 'mmdet',
+    'coco/faster_rcnn_r18_fpn_rebnn_coco.py': 'mmdet',
+    'coco/ssd300_vgg16_rebnn_coco.py': 'mmdet',
     'bccd/faster_rcnn_r18_rebnn_bccd.py': 'mmdet',
 }
 

@@ -261,7 +261,10 @@ def test_commands_run(todo, tmp_path):
         ('python tools/nothing.py', 'there is no tools/nothing.py'),
         ('rebnn ops rebnn_mm::nothing.py', 'there is no rebnn_mm::nothing.py'),
         ('rebnn train configs/cifar10/cpu/*20_two*.py', None),
-        ('rebnn train configs/faster_rcnn_r18_rebnn_coco.py --cfg-options modle.x=1', "the config has no 'modle'"),
+        (
+            'rebnn train configs/coco/faster_rcnn_r18_rebnn_coco.py --cfg-options modle.x=1',
+            "the config has no 'modle'",
+        ),
         ('.venv/bin/python -m lab.study.report --no-such-flag', 'unrecognized arguments'),
         ('make coffee', 'the Makefile has no coffee'),
         ('bash runtime/ort/tests/run_fuzz.sh python build --count 600', 'takes PYTHON BUILD_FOLDER fuzz_models.py'),

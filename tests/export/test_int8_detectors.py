@@ -17,10 +17,12 @@ from rebnn_mm.export.tasks import task_of
 from tests.export.detection.detectors import image, narrow_c4, narrow_ssd, of_config
 
 HEADS = {
-    'faster_rcnn_r18_rebnn_coco': {
+    'coco/faster_rcnn_r18_rebnn_coco': {
         *('rpn_head.rpn_cls', 'rpn_head.rpn_reg', 'roi_head.bbox_head.fc_cls', 'roi_head.bbox_head.fc_reg')
     },
-    'ssd300_vgg16_rebnn_coco': {f'bbox_head.{kind}_convs.{level}.0' for kind in ('cls', 'reg') for level in range(6)},
+    'coco/ssd300_vgg16_rebnn_coco': {
+        f'bbox_head.{kind}_convs.{level}.0' for kind in ('cls', 'reg') for level in range(6)
+    },
 }
 NARROW = dict(zip(HEADS, (narrow_c4, narrow_ssd), strict=True))
 

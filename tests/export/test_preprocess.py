@@ -12,7 +12,7 @@ def config(*pipeline, **preprocessor):
 
 
 def test_a_classifier_of_imagenet():
-    cfg = Config.fromfile('configs/resnet18_rebnn_imagenet.py')
+    cfg = Config.fromfile('configs/imagenet/resnet18_rebnn_imagenet.py')
     assert preprocessing(cfg) == (
         {'resize': {'mode': 'short_edge', 'size': 256}, 'crop': [224, 224], 'channels': 'rgb', **NORM},
         [],
@@ -26,7 +26,7 @@ def test_a_classifier_of_cifar_whose_images_come_as_rgb():
 
 def test_a_detector():
     pytest.importorskip('mmdet')
-    steps = preprocessing(Config.fromfile('configs/faster_rcnn_r18_rebnn_coco.py')).steps
+    steps = preprocessing(Config.fromfile('configs/coco/faster_rcnn_r18_rebnn_coco.py')).steps
     assert steps['resize'] == {'mode': 'keep_ratio', 'size': [1000, 600]}
     assert steps['channels'] == 'rgb' and steps['mean'] == NORM['mean']
     assert steps.get('pad') is None or steps['pad']['value'] == 0
@@ -34,7 +34,7 @@ def test_a_detector():
 
 def test_ssd_takes_one_size():
     pytest.importorskip('mmdet')
-    steps = preprocessing(Config.fromfile('configs/ssd300_vgg16_rebnn_coco.py')).steps
+    steps = preprocessing(Config.fromfile('configs/coco/ssd300_vgg16_rebnn_coco.py')).steps
     assert steps['resize'] == {'mode': 'exact', 'size': [300, 300]}
 
 

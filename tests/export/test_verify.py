@@ -275,7 +275,7 @@ def two_stages():
 
     with DefaultScope.overwrite_default_scope('mmdet'):
         model, example = (
-            of_config('faster_rcnn_r18_fpn_rebnn_coco', narrow_fpn),
+            of_config('coco/faster_rcnn_r18_fpn_rebnn_coco', narrow_fpn),
             Image(image(192, 224).numpy(), (190, 217)),
         )
         graph = graph_of(pack(model).model, Task('detection'), None)

@@ -150,7 +150,7 @@ def network() -> bytes:
     from tests.export.networks import lively
 
     init_default_scope('mmpretrain')
-    cfg = Config.fromfile(get_config_dir() / 'resnet18_rebnn_imagenet.py').model
+    cfg = Config.fromfile(get_config_dir() / 'imagenet/resnet18_rebnn_imagenet.py').model
     two_stages = dict(num_stages=2, strides=(1, 2), dilations=(1, 1), out_indices=(1,))
     cfg.backbone.update(base_channels=16, **two_stages)
     cfg.head.update(in_channels=32, num_classes=10, topk=(1,))

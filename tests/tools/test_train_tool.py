@@ -118,7 +118,7 @@ def test_trains_a_classifier(run_tool, classifier_config, tmp_path):
 
 def test_missing_data(run_tool):
     line = one_sentence(
-        run_tool(TOOL, 'configs/faster_rcnn_r18_rebnn_coco.py', '--cfg-options',
+        run_tool(TOOL, 'configs/coco/faster_rcnn_r18_rebnn_coco.py', '--cfg-options',
                  'train_dataloader.dataset.data_root=no/coco/'),
         'no annotations at no/coco/annotations/instances_train2017.json',
         'Download COCO 2017',
@@ -132,7 +132,7 @@ def test_missing_config_with_close_matches(run_tool):
     one_sentence(
         run_tool(TOOL, 'configs/faster_rcnn_r18_rebn_coco.py'),
         'no config file at configs/faster_rcnn_r18_rebn_coco.py',
-        'Did you mean configs/faster_rcnn_r18_rebnn_coco.py',
+        'Did you mean configs/coco/faster_rcnn_r18_rebnn_coco.py',
     )
 
 
@@ -257,7 +257,7 @@ def test_amp_without_a_gpu(stop_tool, detector_config, tmp_path):
 def test_amp_is_what_the_device_offers(monkeypatch, device, bfloat16, wrapper, scale):
     monkeypatch.setattr(train, 'get_device', lambda: device)
     monkeypatch.setattr(train, 'multiplies_bfloat16', lambda: bfloat16)
-    cfg = Config.fromfile(ROOT / 'configs/faster_rcnn_r18_rebnn_coco.py')
+    cfg = Config.fromfile(ROOT / 'configs/coco/faster_rcnn_r18_rebnn_coco.py')
     cfg.optim_wrapper.dtype = 'float16'
     train.apply_flags(cfg, argparse.Namespace(amp=True, auto_scale_lr=False, resume=None))
     assert cfg.optim_wrapper.type == wrapper and cfg.optim_wrapper.get('loss_scale') == scale

@@ -9,7 +9,7 @@ from mmengine.registry import DATASETS, init_default_scope
 from rebnn_mm.utils.config_file import check_config_file, get_config_dir
 from tests.refusal import refusal
 
-FLAT, FOLDER = 'faster_rcnn_r18_rebnn_coco.py', 'bccd/faster_rcnn_r18_rebnn_bccd.py'
+FLAT, FOLDER = 'coco/faster_rcnn_r18_rebnn_coco.py', 'bccd/faster_rcnn_r18_rebnn_bccd.py'
 
 
 @pytest.mark.parametrize('name', [FLAT, FOLDER, 'cifar10/resnet20.py'])
@@ -63,11 +63,11 @@ def test_lists_of_models_know_ours():
 def test_a_name_that_is_none_gets_those_that_come_close(wrong, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sentence = refusal(check_config_file, wrong)
-    assert sentence.startswith(f'no config file at {wrong}. Did you mean rebnn_mm::faster_rcnn_r18_rebnn_coco.py')
+    assert sentence.startswith(f'no config file at {wrong}. Did you mean rebnn_mm::coco/faster_rcnn_r18_rebnn_coco.py')
     mine = tmp_path / 'mine.py'
     mine.write_text(f'_base_ = {wrong!r}\n')
     if '::' in wrong:
-        with pytest.raises(FileNotFoundError, match='Did you mean rebnn_mm::faster_rcnn_r18_rebnn_coco.py'):
+        with pytest.raises(FileNotFoundError, match='Did you mean rebnn_mm::coco/faster_rcnn_r18_rebnn_coco.py'):
             Config.fromfile(mine)
-        with pytest.raises(FileNotFoundError, match='Did you mean rebnn_mm::faster_rcnn_r18_rebnn_coco.py'):
+        with pytest.raises(FileNotFoundError, match='Did you mean rebnn_mm::coco/faster_rcnn_r18_rebnn_coco.py'):
             get_config(wrong)

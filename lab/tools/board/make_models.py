@@ -2,7 +2,7 @@
 
 python lab/tools/board/make_models.py FOLDER
 
-The packed ones are that of configs/resnet18_rebnn_two_stage_imagenet.py, exact and as ``tools/export.py --fast``
+The packed ones are that of configs/imagenet/resnet18_rebnn_two_stage_imagenet.py, exact and as ``rebnn export --fast``
 writes it, also with ``--half-stem`` and with ``--int8 --int8-layers all``, calibrated on noise; the real one is
 torchvision's ResNet-18.
 """
@@ -25,7 +25,7 @@ from rebnn_mm.export.examples import noise
 from rebnn_mm.export.exporter import export, write
 from rebnn_mm.export.options import Options
 
-CONFIG = Path(rebnn_mm.__file__).parents[1] / 'configs' / 'resnet18_rebnn_two_stage_imagenet.py'
+CONFIG = Path(rebnn_mm.__file__).parents[1] / 'configs' / 'imagenet/resnet18_rebnn_two_stage_imagenet.py'
 SIZE = (224, 224)
 
 PACKED = {

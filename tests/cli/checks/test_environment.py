@@ -258,8 +258,8 @@ def test_config_file_is_read(tmp_path):
 
 def test_configs_are_found_by_their_scope(tmp_path):
     path = tmp_path / 'mine.py'
-    path.write_text("_base_ = 'rebnn_mm::resnet18_rebnn_imagenet.py'\n")
-    assert check_environment(path) == check_environment('rebnn_mm::resnet18_rebnn_imagenet.py') == []
+    path.write_text("_base_ = 'rebnn_mm::imagenet/resnet18_rebnn_imagenet.py'\n")
+    assert check_environment(path) == check_environment('rebnn_mm::imagenet/resnet18_rebnn_imagenet.py') == []
 
 
 def test_config_file_that_is_not_there(tmp_path):

@@ -19,7 +19,7 @@ def retina(**test_cfg: Any) -> Any:
 
 
 def c4(change: Any = lambda model: None) -> Any:
-    cfg = Config.fromfile(CONFIGS / 'faster_rcnn_r18_rebnn_coco.py').model
+    cfg = Config.fromfile(CONFIGS / 'coco/faster_rcnn_r18_rebnn_coco.py').model
     narrow_c4(cfg)
     change(cfg)
     return MODELS.build(cfg)
@@ -28,11 +28,11 @@ def c4(change: Any = lambda model: None) -> Any:
 @pytest.mark.parametrize(
     ('config', 'narrow'),
     [
-        ('faster_rcnn_r18_rebnn_coco', narrow_c4),
-        ('faster_rcnn_r18_bidet_coco', narrow_c4),
-        ('faster_rcnn_r18_fpn_rebnn_coco', narrow_fpn),
-        ('ssd300_vgg16_rebnn_coco', narrow_ssd),
-        ('ssd300_vgg16_bidet_coco', narrow_ssd),
+        ('coco/faster_rcnn_r18_rebnn_coco', narrow_c4),
+        ('coco/faster_rcnn_r18_bidet_coco', narrow_c4),
+        ('coco/faster_rcnn_r18_fpn_rebnn_coco', narrow_fpn),
+        ('coco/ssd300_vgg16_rebnn_coco', narrow_ssd),
+        ('coco/ssd300_vgg16_bidet_coco', narrow_ssd),
         ('bccd/faster_rcnn_r18_rebnn_bccd', narrow_c4),
         ('demo/faster_rcnn_r18_rebnn_coco_sample', narrow_c4),
     ],

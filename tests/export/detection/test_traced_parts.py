@@ -28,7 +28,7 @@ from .detectors import (
 
 
 def test_two_stage_detector():
-    model = of_config('faster_rcnn_r18_fpn_rebnn_coco', narrow_fpn)
+    model = of_config('coco/faster_rcnn_r18_fpn_rebnn_coco', narrow_fpn)
     assert two_stage(model)
     x = image(64, 96)
     with torch.no_grad():
@@ -122,7 +122,7 @@ def test_one_stage_head_of_another_kind():
 
 
 def test_second_stage_that_is_not_supported_is_left_out():
-    model = of_config('faster_rcnn_r18_rebnn_coco', short_c4)
+    model = of_config('coco/faster_rcnn_r18_rebnn_coco', short_c4)
     model.roi_head.mask_head = nn.Identity()
     graph, names = raw_graph(pack(model).model)
     assert names == ['output_0_0', 'output_0_1', 'output_1_0']

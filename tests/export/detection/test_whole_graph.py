@@ -50,9 +50,9 @@ from .detectors import (
 
 BINARY = dict(type='ReBNNConv2d')
 DETECTORS = {
-    'C4': lambda: of_config('faster_rcnn_r18_bidet_coco', narrow_c4),
-    'FPN': lambda: of_config('faster_rcnn_r18_fpn_rebnn_coco', narrow_fpn),
-    'SSD300': lambda: of_config('ssd300_vgg16_bidet_coco', narrow_ssd),
+    'C4': lambda: of_config('coco/faster_rcnn_r18_bidet_coco', narrow_c4),
+    'FPN': lambda: of_config('coco/faster_rcnn_r18_fpn_rebnn_coco', narrow_fpn),
+    'SSD300': lambda: of_config('coco/ssd300_vgg16_bidet_coco', narrow_ssd),
     'RetinaNet': lambda: one_stage(
         dict(type='RetinaHead', conv_cfg=BINARY, anchor_generator=RETINA_ANCHORS, bbox_coder=DELTAS)
     ),

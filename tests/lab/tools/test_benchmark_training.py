@@ -8,7 +8,7 @@ from lab.tools.training_variants import OURS, swap_layers
 from tests.scripts import load_script
 
 TOOL = 'lab/tools/benchmark_training.py'
-CLASSIFIER = 'configs/resnet18_rebnn_imagenet.py'
+CLASSIFIER = 'configs/imagenet/resnet18_rebnn_imagenet.py'
 
 
 @pytest.fixture(scope='module')
@@ -34,7 +34,7 @@ def test_measures_a_variant_alone(run_tool, tmp_path):
 @pytest.mark.slow
 def test_measures_variants_of_a_detector_in_turns(run_tool, tmp_path):
     done = run_tool(
-        TOOL, 'configs/faster_rcnn_r18_rebnn_coco.py', '--image-size', 96, '--batch-size', 1, '--batches', 1,
+        TOOL, 'configs/coco/faster_rcnn_r18_rebnn_coco.py', '--image-size', 96, '--batch-size', 1, '--batches', 1,
         '--rounds', 3, '--warmup', 1, '--no-memory', '--device', 'cpu', '--variants', 'rebnn', 'no_gamma',
         '--json', tmp_path / 'cost.json', '--cfg-options', 'model.train_cfg.rcnn.sampler.num=16',
         'model.train_cfg.rpn_proposal.max_per_img=50',
@@ -109,6 +109,6 @@ def test_takes_a_config_or_the_table(run_tool):
 
 
 def test_a_config_without_our_layers_is_one_sentence(run_tool):
-    done = run_tool(TOOL, 'configs/faster_rcnn_r18_coco.py')
+    done = run_tool(TOOL, 'configs/coco/faster_rcnn_r18_coco.py')
     assert done.returncode == 1
     assert 'has no 1-bit layers' in done.stderr and 'Traceback' not in done.stderr

@@ -10,8 +10,8 @@ pytest.importorskip('mmpretrain')
 
 TOOL = 'rebnn ops'
 ROOT = Path(__file__).parents[3]
-FASTER_RCNN = ROOT / 'configs' / 'faster_rcnn_r18_rebnn_coco.py'
-RESNET = ROOT / 'configs' / 'resnet18_rebnn_imagenet.py'
+FASTER_RCNN = ROOT / 'configs' / 'coco/faster_rcnn_r18_rebnn_coco.py'
+RESNET = ROOT / 'configs' / 'imagenet/resnet18_rebnn_imagenet.py'
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_a_stock_config_with_swapped_layers(base, layers, calls, shape, share, g
         ([RESNET, '--out', ROOT / 'tests'], 'it is a folder. Name a file.'),
         ([RESNET, '--rois', 5], 'ImageClassifier has no second stage, so rois=5 has no use'),
         ([RESNET, '--shape', 0, 5], 'must be a height and a width above 0'),
-        ([ROOT / 'configs/ssd300_vgg16_rebnn_coco.py', '--shape', 20, 20], 'the network does not run on 20x20: '),
+        ([ROOT / 'configs/coco/ssd300_vgg16_rebnn_coco.py', '--shape', 20, 20], 'the network does not run on 20x20: '),
     ],
 )
 def test_errors_are_one_sentence(args, message, get_ops, capsys):

@@ -67,7 +67,7 @@ def test_an_optimizer_with_a_rate_of_its_own(project, tmp_path):
 
 def test_a_detector_on_the_sample(project, tmp_path):
     code, _, err = project(
-        'configs/faster_rcnn_r18_rebnn_coco.py', '--steps', 4, '--batch-size', 1, '--image-size', 96,
+        'configs/coco/faster_rcnn_r18_rebnn_coco.py', '--steps', 4, '--batch-size', 1, '--image-size', 96,
         '--json', tmp_path / 'flips.json', '--cfg-options', 'model.backbone.init_cfg=None',
         'model.roi_head.shared_head.init_cfg=None', 'model.train_cfg.rcnn.sampler.num=16',
         'model.train_cfg.rpn_proposal.max_per_img=50', 'model.rpn_head.feat_channels=64',

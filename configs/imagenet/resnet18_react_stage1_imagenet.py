@@ -1,9 +1,9 @@
 _base_ = [
-    './_base_/models/resnet18_imagenet_taught.py',
-    './_base_/datasets/imagenet_bs128.py',
-    './_base_/schedules/imagenet_adam_256e.py',
-    './_base_/runtime/imagenet.py',
-    './_base_/methods/react.py',
+    '../_base_/models/resnet18_imagenet_taught.py',
+    '../_base_/datasets/imagenet_bs128.py',
+    '../_base_/schedules/imagenet_adam_256e.py',
+    '../_base_/runtime/imagenet.py',
+    '../_base_/methods/react.py',
 ]
 
 # Stage 1 of two: real weights, binary inputs (W32A1). Every two-stage config starts from its last checkpoint.

@@ -1,9 +1,9 @@
 _base_ = [
-    './_base_/models/resnet18_imagenet_taught.py',
-    './_base_/datasets/imagenet_bs128.py',
-    './_base_/schedules/imagenet_adam_256e.py',
-    './_base_/runtime/imagenet.py',
-    './_base_/methods/fda.py',
+    '../_base_/models/resnet18_imagenet_taught.py',
+    '../_base_/datasets/imagenet_bs128.py',
+    '../_base_/schedules/imagenet_adam_256e.py',
+    '../_base_/runtime/imagenet.py',
+    '../_base_/methods/fda.py',
 ]
 
 # The paper's ImageNet table, FDA-BNN ResNet-18, two-stage: top-1 65.8, top-5 86.4 (the paper's numbers).

@@ -1,9 +1,9 @@
 _base_ = [
-    './_base_/models/faster_rcnn_r18_c4_binary.py',
-    './_base_/datasets/coco_detection_1000x600.py',
-    './_base_/schedules/detection_12e_adam.py',
-    './_base_/runtime/binary.py',
-    './_base_/methods/xnor.py',
+    '../_base_/models/faster_rcnn_r18_c4_binary.py',
+    '../_base_/datasets/coco_detection_1000x600.py',
+    '../_base_/schedules/detection_12e_adam.py',
+    '../_base_/runtime/binary.py',
+    '../_base_/methods/xnor.py',
 ]
 
 # The paper's COCO table, Faster-RCNN, XNOR-Net 1-1: AP 10.4, AP50 21.6 on minival (the paper's numbers).

@@ -1,9 +1,9 @@
 _base_ = [
-    './_base_/models/resnet18_imagenet_binary.py',
-    './_base_/datasets/imagenet_bs128.py',
-    './_base_/schedules/imagenet_adam_256e.py',
-    './_base_/runtime/imagenet.py',
-    './_base_/methods/bireal.py',
+    '../_base_/models/resnet18_imagenet_binary.py',
+    '../_base_/datasets/imagenet_bs128.py',
+    '../_base_/schedules/imagenet_adam_256e.py',
+    '../_base_/runtime/imagenet.py',
+    '../_base_/methods/bireal.py',
 ]
 
 # The paper's ImageNet table, Bi-Real Net ResNet-18: top-1 56.4, top-5 79.5 (the paper's numbers).

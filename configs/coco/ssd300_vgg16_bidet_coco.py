@@ -1,9 +1,9 @@
 _base_ = [
-    './_base_/models/ssd300_vgg16_bidet.py',
-    './_base_/datasets/coco_ssd300.py',
-    './_base_/schedules/ssd_adam.py',
-    './_base_/runtime/binary_iter.py',
-    './_base_/methods/bidet.py',
+    '../_base_/models/ssd300_vgg16_bidet.py',
+    '../_base_/datasets/coco_ssd300.py',
+    '../_base_/schedules/ssd_adam.py',
+    '../_base_/runtime/binary_iter.py',
+    '../_base_/methods/bidet.py',
 ]
 
 # The paper's COCO table, SSD300, BiDet 1-1: AP 13.2, AP50 28.3 on minival (the paper's numbers).

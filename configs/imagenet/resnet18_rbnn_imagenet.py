@@ -1,9 +1,9 @@
 _base_ = [
-    './_base_/models/resnet18_imagenet_binary.py',
-    './_base_/datasets/imagenet_bs128.py',
-    './_base_/schedules/imagenet_sgd_200e.py',
-    './_base_/runtime/imagenet.py',
-    './_base_/methods/rbnn.py',
+    '../_base_/models/resnet18_imagenet_binary.py',
+    '../_base_/datasets/imagenet_bs128.py',
+    '../_base_/schedules/imagenet_sgd_200e.py',
+    '../_base_/runtime/imagenet.py',
+    '../_base_/methods/rbnn.py',
 ]
 
 # The paper's ImageNet table, RBNN ResNet-18: top-1 59.6, top-5 81.6 (the paper's numbers).

@@ -1,9 +1,9 @@
 _base_ = [
-    './_base_/models/resnet18_imagenet_binary.py',
-    './_base_/datasets/imagenet_bs128.py',
-    './_base_/schedules/imagenet_sgd_200e.py',
-    './_base_/runtime/imagenet.py',
-    './_base_/methods/recu.py',
+    '../_base_/models/resnet18_imagenet_binary.py',
+    '../_base_/datasets/imagenet_bs128.py',
+    '../_base_/schedules/imagenet_sgd_200e.py',
+    '../_base_/runtime/imagenet.py',
+    '../_base_/methods/recu.py',
 ]
 
 # The paper's ImageNet table, ReCU ResNet-18, one-stage: top-1 61.0, top-5 82.6 (the paper's numbers).

@@ -1,9 +1,9 @@
 _base_ = [
-    './_base_/models/resnet18_imagenet_taught.py',
-    './_base_/datasets/imagenet_bs128.py',
-    './_base_/schedules/imagenet_adam_256e.py',
-    './_base_/runtime/imagenet.py',
-    './_base_/methods/react.py',
+    '../_base_/models/resnet18_imagenet_taught.py',
+    '../_base_/datasets/imagenet_bs128.py',
+    '../_base_/schedules/imagenet_adam_256e.py',
+    '../_base_/runtime/imagenet.py',
+    '../_base_/methods/react.py',
 ]
 
 # The paper's ImageNet table, ReActNet ResNet-18, two-stage: top-1 65.9, top-5 86.2 (the paper's numbers).

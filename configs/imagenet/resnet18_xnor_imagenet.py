@@ -1,9 +1,9 @@
 _base_ = [
-    './_base_/models/resnet18_imagenet_binary.py',
-    './_base_/datasets/imagenet_bs128.py',
-    './_base_/schedules/imagenet_adam_256e.py',
-    './_base_/runtime/imagenet.py',
-    './_base_/methods/xnor.py',
+    '../_base_/models/resnet18_imagenet_binary.py',
+    '../_base_/datasets/imagenet_bs128.py',
+    '../_base_/schedules/imagenet_adam_256e.py',
+    '../_base_/runtime/imagenet.py',
+    '../_base_/methods/xnor.py',
 ]
 
 # The paper's ImageNet table, XNOR-Net ResNet-18: top-1 51.2, top-5 73.2 (the paper's numbers).

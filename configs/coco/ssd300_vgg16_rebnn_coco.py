@@ -1,9 +1,9 @@
 _base_ = [
-    './_base_/models/ssd300_vgg16_binary.py',
-    './_base_/datasets/coco_ssd300.py',
-    './_base_/schedules/ssd_sgd.py',
-    './_base_/runtime/binary_iter.py',
-    './_base_/methods/rebnn.py',
+    '../_base_/models/ssd300_vgg16_binary.py',
+    '../_base_/datasets/coco_ssd300.py',
+    '../_base_/schedules/ssd_sgd.py',
+    '../_base_/runtime/binary_iter.py',
+    '../_base_/methods/rebnn.py',
 ]
 
 # The paper's COCO table, SSD300, ReBNN 1-1: AP 18.1, AP50 33.9 on minival (the paper's numbers).

@@ -1,7 +1,7 @@
 _base_ = [
-    './_base_/models/faster_rcnn_r18_fpn.py',
-    './_base_/datasets/coco_detection_1000x600.py',
-    './_base_/schedules/detection_12e.py',
+    '../_base_/models/faster_rcnn_r18_fpn.py',
+    '../_base_/datasets/coco_detection_1000x600.py',
+    '../_base_/schedules/detection_12e.py',
     'mmdet::_base_/default_runtime.py',
 ]
 
