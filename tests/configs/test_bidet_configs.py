@@ -96,8 +96,8 @@ def batch(detection_batch):
 def test_every_row_has_its_config():
     assert NAMES == [
         'coco/faster_rcnn_r18_bidet_coco',
-        'released/ssd300_vgg16_bidet_voc',
         'coco/ssd300_vgg16_bidet_coco',
+        'released/ssd300_vgg16_bidet_voc',
         'voc/faster_rcnn_r18_bidet_voc',
         'voc/ssd300_vgg16_bidet_voc',
     ]

@@ -60,13 +60,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: MkDocsConfig, **_: Any) -> str:
-    """Turn links as they are in the repository into those of the site, and give the search its words."""
+    """Turn links into those of the site, give the search its words, and the page of methods every file of theirs."""
     names = {name: source for source, name in OUTSIDE.items()}
     here = page.file.src_uri
     source = here if here in LAB else names.get(here, f'docs/{here}')
     page.meta['tags'] = config.extra['search_words'].get(here, [])
     if here in LAB:
         page.meta['search'] = {'exclude': True}
+    if here == 'api/methods.md':
+        markdown += ''.join(
+            f'\n::: rebnn_mm.methods.{path.stem}\n'
+            for path in sorted((ROOT / 'rebnn_mm' / 'methods').glob('*.py'))
+            if path.stem != '__init__'
+        )
 
     def turned(found: re.Match[str]) -> str:
         before, target, anchor, after = found.groups()
