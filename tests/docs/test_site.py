@@ -78,6 +78,14 @@ def test_the_readme_is_short():
     assert len((ROOT / 'README.md').read_text().split()) <= 700
 
 
+def test_the_files_that_contributors_are_sent_to_exist():
+    page = (ROOT / 'CONTRIBUTING.md').read_text()
+    named = re.findall(r'`((?:[\w.-]+/)*[\w.-]+\.(?:py|cpp|h|md|txt|toml|yml))`', page)
+    places = ROOT, ROOT / 'rebnn_mm'
+    assert 'export/exporter.py' in named
+    assert [name for name in named if not any((place / name).is_file() for place in places)] == []
+
+
 def test_the_manual_is_short():
     written = [page for page in PAGES if page.startswith('docs/') and page != 'docs/commands.md']  # it is generated
     words = {page: len((ROOT / page).read_text().split()) for page in written}
