@@ -56,7 +56,6 @@ class BiDetLossHook(Hook):
         self._losses: list[BiDetLoss] = []
 
     def before_train(self, runner: Runner) -> None:
-        """Find the losses; switch them as the run stands."""
         if self.start is not None and self.by_epoch and not has_epochs(runner):
             raise RebnnError(
                 f'BiDetLossHook: start={self.start} counts epochs, and this train loop has none. Use by_epoch=False '
@@ -74,7 +73,6 @@ class BiDetLossHook(Hook):
             loss.active = self.active
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-        """Switch the losses on when their time has come."""
         if self.active:
             return
         rate = max(values[0] for values in runner.optim_wrapper.get_lr().values())
@@ -98,11 +96,9 @@ class BiDetLossHook(Hook):
             )
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Save whether the losses are on, and what the decay is measured against."""
         checkpoint[CHECKPOINT_KEY] = dict(active=self.active, highest=self.highest)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Go on as the resumed run stood."""
         saved = checkpoint.get(CHECKPOINT_KEY)
         if saved is not None and getattr(runner, '_resume', False):
             self.active, self.highest = saved['active'], saved['highest']

@@ -74,7 +74,6 @@ class BinaryHook(Hook):
         self._reported = False
 
     def before_run(self, runner: Runner) -> None:
-        """Log the table of layers."""
         if not self._reported:
             print_log(
                 f'binary and full-precision layers:\n{layer_report(unwrap_model(runner.model))}', logger='current'
@@ -82,7 +81,6 @@ class BinaryHook(Hook):
             self._reported = True
 
     def before_train(self, runner: Runner) -> None:
-        """Check, calibrate and install the optimizer hooks."""
         model = unwrap_model(runner.model)
         if not any(isinstance(module, Quantizer) for module in model.modules()):
             self.warn("the model has no binary layer; set conv_cfg=dict(type='ReBNNConv2d') where you want some.")
@@ -111,7 +109,6 @@ class BinaryHook(Hook):
             self._calibrate(runner, model)
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Renew schedules and what is learned once per epoch."""
         if self.driver is None or not has_epochs(runner):
             return
         if self.schedule != 'iter':
@@ -129,7 +126,6 @@ class BinaryHook(Hook):
             self._begin_epoch(self.driver)
 
     def after_train(self, runner: Runner) -> None:
-        """Take the optimizer hooks away."""
         if self.driver is not None:
             self.driver.detach()
 

@@ -53,7 +53,6 @@ class CompileHook(Hook):
         self._compiled, self._steps_due = False, False
 
     def before_train(self, runner: Runner) -> None:
-        """Compile; the work is done when the first batch comes."""
         if not hasattr(torch.compiler, 'set_stance'):
             raise RuntimeError(
                 f'CompileHook needs torch 2.6 or newer, this is {torch.__version__}: update torch, or take the '
@@ -63,7 +62,6 @@ class CompileHook(Hook):
         self._compiled, self._steps_due = True, self.steps is not False
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-        """Compile what other hooks do around a step, once all of them are ready."""
         due, self._steps_due = self._steps_due, False
         options = self.steps if isinstance(self.steps, dict) else {}
         for hook in runner.hooks if due else ():
@@ -76,7 +74,6 @@ class CompileHook(Hook):
             torch.compiler.set_stance('force_eager')
 
     def after_val(self, runner: Runner) -> None:
-        """Go on compiled."""
         if self._compiled:
             torch.compiler.set_stance('default')
 

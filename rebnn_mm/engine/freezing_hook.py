@@ -58,7 +58,6 @@ class FreezingHook(StepHook):
         self._saved: dict[str, Any] = {}
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Begin to track the signs."""
         for name, layer in layers.items():
             if not torch.equal(negative_weights(layer), layer.weight.detach() < 0):
                 raise RebnnError(
@@ -71,23 +70,19 @@ class FreezingHook(StepHook):
                 self._trackers[name].load_state_dict(self._saved[name])
 
     def after(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Track the step, and hold what is frozen."""
         threshold = cosine(self.threshold, self.final, self.progress())
         for name, layer in layers.items():
             self._trackers[name].step(layer.weight.data, threshold)
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
-        """Write the share of frozen weights into the log."""
         frozen = sum(tracker.frozen.sum() for tracker in self._trackers.values())
         weights = sum(tracker.frozen.numel() for tracker in self._trackers.values())
         runner.message_hub.update_scalar('train/frozen_percent', 100 * float(frozen) / weights)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Save what was tracked."""
         checkpoint[CHECKPOINT_KEY] = {name: tracker.state_dict() for name, tracker in self._trackers.items()}
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Keep it until training starts."""
         if getattr(runner, '_resume', False):
             self._saved = checkpoint.get(CHECKPOINT_KEY, {})
 

@@ -52,13 +52,11 @@ class GradientShareHook(Hook):
         self.interval = interval
 
     def before_train(self, runner: Runner) -> None:
-        """Look for the parts."""
         model = unwrap_model(runner.model)
         for part in self.parts:
             part_of(model, part, 'GradientShareHook')
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-        """Measure and log, before the step on the same batch."""
         if runner.iter % self.interval:
             return
         model: Any = unwrap_model(runner.model)

@@ -31,5 +31,4 @@ class IterSeedHook(Hook):
         return int(np.random.SeedSequence((seed, iteration, rank)).generate_state(1)[0])
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-        """Seed Python, NumPy and PyTorch on every device."""
         set_random_seed(self.seed_of(runner.seed or 0, runner.iter, get_rank()))

@@ -20,7 +20,6 @@ class LatentPenaltyHook(StepHook):
     """
 
     def before(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Add it."""
         for layer in layers.values():
             assert layer.weight.grad is not None
             layer.weight.grad += self.gradient(layer)
@@ -64,7 +63,6 @@ class DampeningHook(LatentPenaltyHook):
         self.weight, self.start = weight, start
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Refuse quantizers whose two values are not plus and minus a factor."""
         for name, layer in layers.items():
             quantizer = layer.weight_quantizer
             if quantizer is None or not quantizer.values.has_codes:
@@ -74,7 +72,6 @@ class DampeningHook(LatentPenaltyHook):
                 )
 
     def gradient(self, layer: BinaryLayer) -> Tensor:
-        """That of the formula, with the weight of this step."""
         assert layer.weight_quantizer is not None
         signs, scale = layer.weight_quantizer.codes(layer.weight)
         values = signs if scale is None else signs * per_channel(scale, signs)
@@ -115,11 +112,9 @@ class UnitMagnitudeHook(LatentPenaltyHook):
         self._count = 0
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Count the layers that share the penalty."""
         self._count += len(layers)
 
     def gradient(self, layer: BinaryLayer) -> Tensor:
-        """That of the formula."""
         return unit_magnitude_gradient(layer.weight, self._count, self.weight)
 
 

@@ -39,7 +39,6 @@ class LossCheckHook(Hook):
     def after_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
     ) -> None:
-        """Look at the loss."""
         due = self.every_n_train_iters(runner, self.interval) or self.end_of_epoch(runner.train_dataloader, batch_idx)
         if not due or not outputs or 'loss' not in outputs:
             return

@@ -116,18 +116,15 @@ class ProgressHook(Hook):
         self.begin = self.said = time.monotonic()
 
     def before_train(self, runner: Runner) -> None:
-        """Say what is trained on what."""
         for name, text in describe_training(runner).items():
             self._print(f'{name:<11}{text}')
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-        """Begin a line."""
         if self._place(runner)[1] == 0:
             self._finish(runner)
             self.begin = time.monotonic()
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
-        """Move the bar, and end the line after its last step."""
         name, step, length = self._place(runner)
         step += 1
         losses = losses_of(runner, step)
@@ -140,20 +137,16 @@ class ProgressHook(Hook):
             self._print(f'{name}, step {step}/{length}  {note}')
 
     def before_val_epoch(self, runner: Runner) -> None:
-        """Begin a bar."""
         length = len(runner.val_dataloader)
         self.bar.update(self.task, description='validation', completed=0, total=length, note='')
 
     def after_val_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None) -> None:
-        """Move the bar."""
         self.bar.update(self.task, completed=batch_idx + 1)
 
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
-        """Print the line with the scores."""
         self._finish(runner, scores_of(metrics or {}))
 
     def after_train(self, runner: Runner) -> None:
-        """Print the last line, and say where training ended before its time."""
         self._finish(runner)
         if has_epochs(runner) and runner.epoch < runner.max_epochs:
             why = (

@@ -60,7 +60,6 @@ class ReBNNHook(BinaryHook):
         self._warned: set[str] = set()
 
     def before_train(self, runner: Runner) -> None:
-        """Check, initialise and install the optimizer hooks."""
         super().before_train(runner)
         if self.driver is None:
             return
@@ -90,7 +89,6 @@ class ReBNNHook(BinaryHook):
         super().check(model, wrappers)
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
-        """Write statistics for the LoggerHook."""
         if self.resilient is None or not logs_now(self, runner, batch_idx, self.interval or 10):
             return
         for name, value in self.resilient.statistics().items():
@@ -129,23 +127,19 @@ class ReBNNHook(BinaryHook):
             self.warn(message)
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Renew gamma where flips are counted per epoch."""
         if self.resilient is not None:
             self.resilient.close_epoch()
 
     def after_train(self, runner: Runner) -> None:
-        """Take the optimizer hooks away."""
         super().after_train(runner)
         if self.resilient is not None:
             self.resilient.detach()
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Save counts and open flip windows."""
         if self.resilient is not None:
             checkpoint[CHECKPOINT_KEY] = self.resilient.state_dict()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Keep them until training starts."""
         if getattr(runner, '_resume', False):
             self._saved_counts = checkpoint.get(CHECKPOINT_KEY, {})
 

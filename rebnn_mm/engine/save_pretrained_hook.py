@@ -48,7 +48,6 @@ class SavePretrainedHook(Hook):
 
     @master_only
     def after_train(self, runner: Runner) -> None:
-        """Write the directory."""
         from ..models.language import TextClassifier, save_pretrained
 
         model = cast(TextClassifier, unwrap_model(runner.model))

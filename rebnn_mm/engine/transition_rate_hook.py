@@ -89,7 +89,6 @@ class TransitionRateHook(StepHook):
         self._groups[id(optimizer)] = groups
 
     def before(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Note the signs, and step with the adapted rate."""
         groups = self._groups[id(optimizer)]
         left = max(group['lr'] / group['initial_lr'] for group in groups)
         self.factor = adapt_factor(self.factor, self.target * left, self.rate, self.speed)
@@ -99,7 +98,6 @@ class TransitionRateHook(StepHook):
         self._negative = {name: negative_weights(layer) for name, layer in layers.items()}
 
     def after(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Count what changed, and give the schedule its rates back."""
         # Schedulers go on from the rate that they find.
         for group, rate in zip(self._groups[id(optimizer)], self._scheduled, strict=True):
             group['lr'] = rate
@@ -111,16 +109,13 @@ class TransitionRateHook(StepHook):
             self.rate = self.momentum * self.rate + (1 - self.momentum) * share
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
-        """Write both into the log."""
         runner.message_hub.update_scalar('train/transition_rate', self.rate)
         runner.message_hub.update_scalar('train/transition_factor', self.factor)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Save the running rate and the factor."""
         checkpoint[CHECKPOINT_KEY] = dict(rate=self.rate, factor=self.factor)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Go on as the resumed run stood."""
         saved = checkpoint.get(CHECKPOINT_KEY)
         if saved is not None and getattr(runner, '_resume', False):
             self.rate, self.factor = saved['rate'], saved['factor']

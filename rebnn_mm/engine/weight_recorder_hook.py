@@ -97,7 +97,6 @@ class BinaryWeightRecorderHook(Hook):
         self._saved: dict[str, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
-        """Install the optimizer hooks; record the weights that training starts from."""
         if not is_main_process():
             return
         wrappers = optim_wrappers(runner)
@@ -165,13 +164,11 @@ class BinaryWeightRecorderHook(Hook):
             self._close_epoch(runner, runner.iter)
 
     def after_train(self, runner: Runner) -> None:
-        """Take the optimizer hooks away."""
         if self.recorder is not None:
             self.recorder.detach()
             self.recorder = None
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Save what a resumed run needs to count on."""
         if self.recorder is not None:
             self._take()
             checkpoint[CHECKPOINT_KEY] = dict(
@@ -182,7 +179,6 @@ class BinaryWeightRecorderHook(Hook):
             )
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Keep it until training starts."""
         if getattr(runner, '_resume', False):
             self._saved = checkpoint.get(CHECKPOINT_KEY, {})
 

@@ -109,12 +109,7 @@ def _residuals(latent: Channels, negative: Tensor, alpha: Tensor) -> list[Tensor
 
 
 def add_reconstruction_(
-    grad: Channels,
-    latent: Channels,
-    alpha: Tensor,
-    gamma: Tensor,
-    mask: bool = True,
-    residuals: Sequence[Tensor] = (),
+    grad: Channels, latent: Channels, alpha: Tensor, gamma: Tensor, mask: bool = True, residuals: Sequence[Tensor] = ()
 ) -> None:
     r"""Finish the gradient of latent weights in place.
 

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..errors import RebnnError
 from .native import holds_values, is_transformed, signs
 
 
@@ -120,18 +119,22 @@ class _PassSmall(torch.autograd.Function):
         return grad_output * restore_bits(kept, ctx.layout, torch.bool), None, None
 
 
-class _SmoothSign(torch.autograd.Function):
-    """Sign with the gradient of a tanh of this sharpness, or without one of a piecewise quadratic."""
+class SignFunction(torch.autograd.Function):
+    """Base of signs with a gradient: ``backward`` finds the inputs in ``ctx.saved_tensors``."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, sharpness: Tensor | None) -> Tensor:
-        return sign(x)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return sign(args[0])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.save_for_backward(*inputs)
+
+
+class _SmoothSign(SignFunction):
+    """Sign with the gradient of a tanh of this sharpness, or without one of a piecewise quadratic."""
 
     @staticmethod
     @once_differentiable
@@ -249,21 +252,6 @@ def is_pair(value: object) -> bool:
     """
     numbers = isinstance(value, tuple | list) and len(value) == 2
     return numbers and all(isinstance(number, int | float) for number in value)  # type: ignore[attr-defined]
-
-
-def check_sharpness(owner: str, t: tuple[float, float]) -> tuple[float, float]:
-    """First and last value of the sharpness.
-
-    Raises:
-        ValueError: no rising pair of positive numbers.
-
-    Example:
-        >>> check_sharpness('IRNetSign', (1e-3, 10))
-        (0.001, 10)
-    """
-    if not is_pair(t) or not 0 < t[0] <= t[1] < float('inf'):
-        raise RebnnError(f'{owner}: t={t!r} must be (first, last) with 0 < first <= last')
-    return t
 
 
 def step_ste(x: Tensor, tie: bool = True) -> Tensor:

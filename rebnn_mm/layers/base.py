@@ -29,9 +29,10 @@ IMAGE_CHANNELS = (1, 3)
 class BinaryLayer(nn.Module):
     """Mixin of a layer with a ``weight``: hands weight and input to quantizers, or keeps full precision.
 
-    A method's own layer is a subclass that names its quantizers (:attr:`method_weight`, :attr:`method_activation`); an
-    argument ``weight`` or ``activation`` of ``'default'`` means these. It names its torch layer as a base once more,
-    because mmengine's ``init_cfg`` (``layer='Conv2d'``) looks at direct bases only.
+    A method's own layer is a subclass that names its quantizers (:attr:`method_weight`, :attr:`method_activation`), or
+    has those of another layer (``like=...`` behind its bases); an argument ``weight`` or ``activation`` of
+    ``'default'`` means these. It names its torch layer as a base once more, because mmengine's ``init_cfg``
+    (``layer='Conv2d'``) looks at direct bases only.
 
     A layer that keeps full precision is exactly the torch layer it derives from: no quantizers, no further parameters,
     the same state dict. Why it does is in :attr:`real_because`.
@@ -53,6 +54,12 @@ class BinaryLayer(nn.Module):
     weight_quantizer: WeightQuantizer | None
     activation_quantizer: ActivationQuantizer | None
     _refuses_bias = False
+
+    def __init_subclass__(cls, like: 'type[BinaryLayer] | None' = None, **kwargs: Any) -> None:
+        """Take the quantizers of another layer of the method."""
+        super().__init_subclass__(**kwargs)
+        if like is not None:
+            cls.method_weight, cls.method_activation = like.method_weight, like.method_activation
 
     def _set_up(
         self,

@@ -6,25 +6,19 @@ matching loss is in :mod:`rebnn_mm.models.losses`.
 
 from typing import Any
 
-import torch
 from mmengine.registry import MODELS
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..functional import centre_channels, channel_mean_abs, per_channel, sign, zero_outside_one
+from ..functional.sign import SignFunction
 from ..quantizers import SignWeight
 
 
-class _CentredSign(torch.autograd.Function):
-    generate_vmap_rule = True
-
+class _CentredSign(SignFunction):
     @staticmethod
     def forward(weight: Tensor) -> Tensor:
         return sign(centre_channels(weight)) * per_channel(channel_mean_abs(weight), weight)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
 
     @staticmethod
     @once_differentiable
@@ -77,12 +71,10 @@ class BiBERTWeight(SignWeight):
     channels_alone = True
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The centred weight."""
         return centre_channels(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
         return centred_sign(weight)
 
     def scale(self, weight: Tensor) -> Tensor:
-        """The mean of |w| per channel."""
         return channel_mean_abs(weight.detach())

@@ -108,7 +108,6 @@ class BWNWeight(WeightQuantizer):
         return tensor_sign(weight, self.per)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs, and the scale for every channel."""
         signs, scale = tensor_sign_codes(weight.detach(), self.per)
         return signs, per_channel_factor(scale, weight)
 
@@ -172,5 +171,4 @@ class BinaryPair(nn.Module):
         return cls(layer, second)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add up both layers' outputs."""
         return self.first(x) + self.second(x)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..functional import per_channel_factor, sign, straight_through, tensor_sign, tensor_sign_codes
+from ..functional.sign import SignFunction
 from ..quantizers import ActivationQuantizer, Values, check_bits
 from ..quantizers.base import holds
 from .binarybert import BWNWeight
@@ -16,17 +17,10 @@ LEAST_SCALE = 1e-5
 """A learned scale counts as this where it is smaller."""
 
 
-class _ElasticSign(torch.autograd.Function):
-    generate_vmap_rule = True
-
+class _ElasticSign(SignFunction):
     @staticmethod
     def forward(x: Tensor, alpha: Tensor) -> Tensor:
         return sign(x) * alpha
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, alpha = inputs
-        ctx.save_for_backward(x, alpha)
 
     @staticmethod
     @once_differentiable
@@ -154,14 +148,12 @@ class BiTWeight(BWNWeight):
         self.channels_alone = False
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The weight without the tensor's mean."""
         return weight - weight.mean()
 
     def forward(self, weight: Tensor) -> Tensor:
         return tensor_sign(weight, self.per, centred=True)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs of the centred weight, and the scale for every channel."""
         signs, scale = tensor_sign_codes(weight.detach(), self.per, centred=True)
         return signs, per_channel_factor(scale, weight)
 
@@ -193,12 +185,10 @@ class ElasticActivation(ActivationQuantizer):
 
     @property
     def levels(self) -> tuple[int, int]:
-        """The lowest and the highest multiple of the scale."""
         raise NotImplementedError(f'{type(self).__name__} has to implement levels')
 
     @torch.no_grad()
     def calibrate(self, x: Tensor) -> None:
-        """Start the scale from the mean magnitude of what is binarised."""
         if self.shift_start == 'mean':
             super().calibrate(x)
         self.needs_calibration = False

@@ -83,11 +83,9 @@ class BNextWeight(SignWeight):
         return hardening_sign(weight, self.temperature if self.training else torch.zeros_like(self.temperature))
 
     def begin_epoch(self, weight: Tensor) -> None:
-        """Lower the temperature."""
         self.temperature.mul_(self.decay)
 
     def constrain(self, weight: Tensor) -> None:
-        """Clamp to [-1.5, 1.5]."""
         weight.clamp_(-1.5, 1.5)
 
 
@@ -100,8 +98,5 @@ class BNextConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class BNextLinear(BinaryLinear, nn.Linear):
+class BNextLinear(BinaryLinear, nn.Linear, like=BNextConv2d):
     """BNext's linear layer, with the quantizers of :class:`BNextConv2d`."""
-
-    method_weight = BNextConv2d.method_weight
-    method_activation = BNextConv2d.method_activation

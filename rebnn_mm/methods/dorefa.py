@@ -165,8 +165,5 @@ class DoReFaConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class DoReFaLinear(BinaryLinear, nn.Linear):
+class DoReFaLinear(BinaryLinear, nn.Linear, like=DoReFaConv2d):
     """DoReFa-Net's linear layer, with the quantizers of :class:`DoReFaConv2d`."""
-
-    method_weight = DoReFaConv2d.method_weight
-    method_activation = DoReFaConv2d.method_activation

@@ -13,10 +13,11 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from ..errors import RebnnError
-from ..functional import channel_mean_abs, is_pair, per_channel, sign
+from ..functional import channel_mean_abs, is_pair, per_channel
 from ..functional.native import disable_autocast
+from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, SignWeight, Values
+from ..quantizers import ActivationQuantizer, Quantizer, SignWeight, Values
 
 OMEGA = 0.1
 """Base frequency: the square wave equals the sign up to half a period, pi / 0.1 = 31.4."""
@@ -26,18 +27,7 @@ TERMS = (9, 18)
 """First and last value of n, the number of the series' highest term."""
 
 
-class _SignFourier(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, highest: Tensor) -> Tensor:
-        return sign(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, highest = inputs
-        ctx.save_for_backward(x, highest)
-
+class _SignFourier(SignFunction):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -114,12 +104,6 @@ def noise_factor(done: float) -> float:
     return 0.05 * (1 + math.cos(math.pi * done))
 
 
-def _check_terms(owner: str, terms: tuple[int, int]) -> tuple[int, int]:
-    if not is_pair(terms) or not 0 <= terms[0] <= terms[1]:
-        raise RebnnError(f'{owner}: terms={terms!r} must be (first, last) with 0 <= first <= last')
-    return terms
-
-
 class NoiseAdaptation(nn.Module):
     r"""Noise that FDA-BNN adds to a sign in training, to make up for the truncated series.
 
@@ -163,13 +147,25 @@ class NoiseAdaptation(nn.Module):
             learned = torch.einsum('ch,...hp->...cp', self.up, hidden).view_as(x)
         return self.factor * torch.add(learned, x.sin(), alpha=0.1)
 
+
+class _FourierQuantizer(Quantizer):
+    hook: ClassVar[str] = 'BinaryHook'
+    highest: Tensor
+
+    def _start(self, terms: tuple[int, int], width: int) -> None:
+        if not is_pair(terms) or not 0 <= terms[0] <= terms[1]:
+            raise RebnnError(f'{type(self).__name__}: terms={terms!r} must be (first, last) with 0 <= first <= last')
+        self.terms = terms
+        self.noise = NoiseAdaptation(width)
+        self.register_buffer('highest', torch.tensor(float(terms[0])))
+
     def set_progress(self, done: float) -> None:
-        """Let the noise fade."""
-        self.factor.fill_(noise_factor(done))
+        self.highest.fill_(fourier_terms(done, *self.terms))
+        self.noise.factor.fill_(noise_factor(done))
 
 
 @MODELS.register_module()
-class FDAWeight(SignWeight):
+class FDAWeight(_FourierQuantizer, SignWeight):
     r"""Sign with a Fourier series as its derivative, scaled by the channel's mean magnitude.
 
     .. math::
@@ -203,18 +199,13 @@ class FDAWeight(SignWeight):
         tensor([[ 1., -1.,  1.,  1.]])
     """
 
-    hook: ClassVar[str] = 'BinaryHook'
     values = Values('signs', same_in_training=False)
 
     def __init__(self, weight_shape: tuple[int, ...], terms: tuple[int, int] = TERMS) -> None:
         super().__init__(weight_shape)
-        self.terms = _check_terms('FDAWeight', terms)
-        self.noise = NoiseAdaptation(math.prod(weight_shape[1:]))
-        self.register_buffer('highest', torch.tensor(float(terms[0])))
-        self.highest: Tensor
+        self._start(terms, math.prod(weight_shape[1:]))
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, in training with noise, of the latent weight's shape."""
         codes = sign_fourier(weight, self.highest)
         if self.training:
             with disable_autocast(weight):
@@ -222,20 +213,14 @@ class FDAWeight(SignWeight):
         return codes * per_channel(channel_mean_abs(weight.detach()), weight)
 
     def scale(self, weight: Tensor) -> Tensor:
-        """The mean of |w| per channel."""
         return channel_mean_abs(weight.detach())
-
-    def set_progress(self, done: float) -> None:
-        """Move n and the noise's factor along their schedules."""
-        self.highest.fill_(fourier_terms(done, *self.terms))
-        self.noise.set_progress(done)
 
     def extra_repr(self) -> str:
         return f'terms={self.terms}'
 
 
 @MODELS.register_module()
-class FDASign(ActivationQuantizer):
+class FDASign(_FourierQuantizer, ActivationQuantizer):
     r"""Sign with a Fourier series as its derivative; in training with noise per position.
 
     .. math:: b = sign(x) + \lambda \, \eta(x)
@@ -260,27 +245,17 @@ class FDASign(ActivationQuantizer):
         tensor([[-1.,  1.,  1.]])
     """
 
-    hook: ClassVar[str] = 'BinaryHook'
     values = Values('signs', same_in_training=False)
 
     def __init__(
         self, channels: int, channel_dim: int = 1, shift: str | None = None, terms: tuple[int, int] = TERMS
     ) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.terms = _check_terms('FDASign', terms)
-        self.noise = NoiseAdaptation(channels)
-        self.register_buffer('highest', torch.tensor(float(terms[0])))
-        self.highest: Tensor
+        self._start(terms, channels)
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x of shape (N, C, ...) or (C, H, W) or, with channel_dim -1, (..., C)."""
         codes = sign_fourier(x, self.highest)
         return codes + self.noise(x, self.channel_dim) if self.training else codes
-
-    def set_progress(self, done: float) -> None:
-        """Move n and the noise's factor along their schedules."""
-        self.highest.fill_(fourier_terms(done, *self.terms))
-        self.noise.set_progress(done)
 
 
 @MODELS.register_module()
@@ -292,8 +267,5 @@ class FDAConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class FDALinear(BinaryLinear, nn.Linear):
+class FDALinear(BinaryLinear, nn.Linear, like=FDAConv2d):
     """FDA-BNN's linear layer, with the quantizers of :class:`FDAConv2d`."""
-
-    method_weight = FDAConv2d.method_weight
-    method_activation = FDAConv2d.method_activation

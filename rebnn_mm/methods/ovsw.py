@@ -113,7 +113,6 @@ class OvSWWeight(SignWeight):
 
     @torch.no_grad()
     def before_step(self, weight: Tensor) -> None:
-        """Scale up the gradient of slow filters, and draw silent weights towards 0."""
         assert weight.grad is not None
         scale_up_(weight.grad, weight, self.ratio)
         weight.grad.add_(weight * (self.flips < self.silent), alpha=self.decay)
@@ -121,7 +120,6 @@ class OvSWWeight(SignWeight):
 
     @torch.no_grad()
     def after_step(self, weight: Tensor) -> None:
-        """Count the flips."""
         if self._negative is not None:
             self.flips.lerp_((self._negative ^ (weight < 0)).to(self.flips.dtype), 1 - self.momentum)
             self._negative = None
@@ -156,7 +154,6 @@ class OvSWSign(ActivationQuantizer):
     values = Values('signs')
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""
         if self.training:
             variance = x.detach().var(dim=self.sample_dims(x), correction=0, keepdim=True)
             x = x * (variance + EPS).rsqrt()
@@ -172,8 +169,5 @@ class OvSWConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class OvSWLinear(BinaryLinear, nn.Linear):
+class OvSWLinear(BinaryLinear, nn.Linear, like=OvSWConv2d):
     """OvSW's linear layer, with the quantizers of :class:`OvSWConv2d`."""
-
-    method_weight = OvSWConv2d.method_weight
-    method_activation = OvSWConv2d.method_activation

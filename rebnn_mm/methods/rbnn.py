@@ -12,17 +12,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
-from ..functional import (
-    channel_dims,
-    check_sharpness,
-    per_channel,
-    sharpness_at,
-    sign,
-    standardise,
-)
+from ..functional import channel_dims, per_channel, sign, standardise
 from ..functional.native import disable_autocast
+from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
+from ..quantizers import ActivationQuantizer, LearnedScaleWeight, SharpeningQuantizer, Values
 
 T_RANGE = (1e-2, 10.0)
 """First and last value of the estimator's sharpness."""
@@ -31,18 +25,7 @@ T_RANGE = (1e-2, 10.0)
 EPS = 1e-5
 
 
-class _SignTriangle(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, sharpness: Tensor) -> Tensor:
-        return sign(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, sharpness = inputs
-        ctx.save_for_backward(x, sharpness)
-
+class _SignTriangle(SignFunction):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -182,7 +165,7 @@ def _nearest_rotation(matrix: Tensor) -> Tensor:
 
 
 @MODELS.register_module()
-class RBNNWeight(LearnedScaleWeight):
+class RBNNWeight(SharpeningQuantizer, LearnedScaleWeight):
     r"""Sign of the rotated weight, times a learnable scale.
 
     .. math::
@@ -225,34 +208,24 @@ class RBNNWeight(LearnedScaleWeight):
 
     param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale', 'theta': 'shift'}
 
-    hook: ClassVar[str] = 'BinaryHook'
-
     def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = T_RANGE) -> None:
         super().__init__(weight_shape)
-        self.t_range = check_sharpness('RBNNWeight', t)
+        self.start_sharpness(t)
         self.sides = rotation_sides(math.prod(weight_shape[1:]))
         self.theta = nn.Parameter(torch.full((weight_shape[0],), math.pi / 2))
         self.register_buffer('left', random_rotation(self.sides[0]))
         self.register_buffer('right', random_rotation(self.sides[1]))
-        self.register_buffer('sharpness', torch.tensor(float(t[0])))
         self.left: Tensor
         self.right: Tensor
-        self.sharpness: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The rotated weight."""
         return self._rotate_partly(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
         return sign_triangle(self._rotate_partly(weight), self.sharpness) * per_channel(self.alpha, weight)
 
-    def set_progress(self, done: float) -> None:
-        """Sharpen the estimator."""
-        self.sharpness.fill_(sharpness_at(done, *self.t_range))
-
     @torch.no_grad()
     def begin_epoch(self, weight: Tensor) -> None:
-        """Turn R1 and R2."""
         if not torch.isfinite(weight).all():
             raise RebnnError(
                 f'RBNNWeight: the latent weight of shape {self.weight_shape} holds NaN or infinite values, so no '
@@ -276,7 +249,7 @@ class RBNNWeight(LearnedScaleWeight):
 
 
 @MODELS.register_module()
-class RBNNSign(ActivationQuantizer):
+class RBNNSign(SharpeningQuantizer, ActivationQuantizer):
     r"""Sign of each sample's values after they are centred and brought to standard deviation 1.
 
     .. math::
@@ -306,25 +279,17 @@ class RBNNSign(ActivationQuantizer):
     """
 
     stock_shift: ClassVar[str | None] = None
+    least_sharpness: ClassVar[float] = 1.0
     values = Values('signs', sign_of='centred')
-
-    hook: ClassVar[str] = 'BinaryHook'
 
     def __init__(
         self, channels: int, channel_dim: int = 1, shift: str | None = None, t: tuple[float, float] = T_RANGE
     ) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.t_range = check_sharpness('RBNNSign', t)
-        self.register_buffer('sharpness', torch.tensor(max(float(t[0]), 1.0)))
-        self.sharpness: Tensor
+        self.start_sharpness(t)
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x of shape (N, C, ...) or (C, H, W) or, with channel_dim -1, (..., C)."""
         return sign_triangle(standardise(x, self.sample_dims(x), EPS), self.sharpness).to(x.dtype)
-
-    def set_progress(self, done: float) -> None:
-        """Sharpen the estimator."""
-        self.sharpness.fill_(max(sharpness_at(done, *self.t_range), 1.0))
 
 
 @MODELS.register_module()
@@ -336,8 +301,5 @@ class RBNNConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class RBNNLinear(BinaryLinear, nn.Linear):
+class RBNNLinear(BinaryLinear, nn.Linear, like=RBNNConv2d):
     """RBNN's linear layer, with the quantizers of :class:`RBNNConv2d`."""
-
-    method_weight = RBNNConv2d.method_weight
-    method_activation = RBNNConv2d.method_activation

@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
 from ..functional import centre_channels, channel_dims, channel_mean_abs, is_pair, per_channel, sign, sign_identity
+from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.base import SHORTCUT_NAMES
 from ..quantizers import LearnedScaleWeight
@@ -31,17 +32,10 @@ RELEASED_CODE_BIN = 0.02
 """The constant inside the scaling factor of the paper's released code, which its weight gradient leaves out."""
 
 
-class _ScaledSignReleased(torch.autograd.Function):
-    generate_vmap_rule = True
-
+class _ScaledSignReleased(SignFunction):
     @staticmethod
     def forward(weight: Tensor, alpha: Tensor) -> Tensor:
         return sign(weight) * per_channel(alpha, weight)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        weight, alpha = inputs
-        ctx.save_for_backward(weight, alpha)
 
     @staticmethod
     @once_differentiable
@@ -158,7 +152,6 @@ class ReBNNWeight(LearnedScaleWeight):
         self.gamma: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The latent weight, centred if it is to be."""
         # The centring of the gradient belongs to the optimizer's step, as the mask does.
         return weight if self.center is None else centre_channels(weight, through=False)
 
@@ -174,7 +167,6 @@ class ReBNNWeight(LearnedScaleWeight):
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:
-        """Set alpha to the mean of |w| of each channel."""
         self.alpha.copy_(channel_mean_abs(weight).clamp(min=ALPHA_MIN))
 
     def missing_hook_message(self) -> str:

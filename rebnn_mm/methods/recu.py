@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
-from ..functional import channel_dims, is_pair, per_channel, sign, sign_approx
+from ..functional import channel_dims, is_pair, per_channel, sign_approx
+from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
 
@@ -24,18 +25,7 @@ LAPLACE_STD = 2 * math.sqrt(2)
 EPS = 1e-5
 
 
-class _RectifiedSign(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(weight: Tensor, bound: Tensor) -> Tensor:
-        return sign(weight)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        weight, bound = inputs
-        ctx.save_for_backward(weight, bound)
-
+class _RectifiedSign(SignFunction):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -152,14 +142,12 @@ class ReCUWeight(LearnedScaleWeight):
         self.tau: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The centred weight."""
         return weight - weight.mean(dim=channel_dims(weight), keepdim=True)
 
     def forward(self, weight: Tensor) -> Tensor:
         return rectified_sign(standardise_laplace(weight), self.tau) * per_channel(self.alpha, weight)
 
     def set_progress(self, done: float) -> None:
-        """Move tau along its schedule."""
         self.tau.fill_(recu_tau(done, *self.tau_range))
 
     def extra_repr(self) -> str:
@@ -189,7 +177,6 @@ class ReCUSign(ActivationQuantizer):
     values = Values('signs')
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""
         if self.training:
             variance = x.var(dim=self.sample_dims(x), correction=0, keepdim=True)
             x = x * (variance + EPS).rsqrt()
@@ -205,8 +192,5 @@ class ReCUConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class ReCULinear(BinaryLinear, nn.Linear):
+class ReCULinear(BinaryLinear, nn.Linear, like=ReCUConv2d):
     """ReCU's linear layer, with the quantizers of :class:`ReCUConv2d`."""
-
-    method_weight = ReCUConv2d.method_weight
-    method_activation = ReCUConv2d.method_activation

@@ -11,14 +11,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import (
-    centre_channels,
-    channel_dims,
-    per_channel,
-    sign,
-    sign_approx,
-    standardise,
-)
+from ..functional import centre_channels, channel_dims, per_channel, sign, sign_approx, standardise
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
 
@@ -120,7 +113,6 @@ class SiMaNWeight(LearnedScaleWeight):
         self.percent: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
-        """How far the magnitude is above the channel's median."""
         return above_median(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
@@ -129,11 +121,9 @@ class SiMaNWeight(LearnedScaleWeight):
         return codes.to(weight.dtype) * per_channel(self.alpha, weight)
 
     def set_progress(self, done: float) -> None:
-        """Move the percentiles apart."""
         self.percent.fill_(self.first_percent * (1 - done))
 
     def constrain(self, weight: Tensor) -> None:
-        """Centre each channel and clamp magnitudes between the percentiles."""
         weight.copy_(clamp_magnitudes(weight, self.percent))
 
     def extra_repr(self) -> str:
@@ -165,7 +155,6 @@ class SiMaNSign(ActivationQuantizer):
     values = Values('signs', sign_of='centred')
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x of shape (N, C, ...) or (C, H, W) or, with channel_dim -1, (..., C)."""
         return sign_approx(standardise(x, self.sample_dims(x), EPS)).to(x.dtype)
 
 
@@ -178,8 +167,5 @@ class SiMaNConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class SiMaNLinear(BinaryLinear, nn.Linear):
+class SiMaNLinear(BinaryLinear, nn.Linear, like=SiMaNConv2d):
     """SiMaN's linear layer, with the quantizers of :class:`SiMaNConv2d`."""
-
-    method_weight = SiMaNConv2d.method_weight
-    method_activation = SiMaNConv2d.method_activation

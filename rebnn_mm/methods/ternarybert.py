@@ -95,11 +95,9 @@ class TWNWeight(WeightQuantizer):
         self.factors = 1 if per == 'tensor' else weight_shape[0]
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The ternary weight, of the latent weight's shape."""
         return ternary_weight(weight, self.per, self.clip)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """-1, 0 and 1, and the scale for every channel."""
         codes, scale = ternary_codes(weight.detach(), self.per)
         return codes, per_channel_factor(scale, weight)
 

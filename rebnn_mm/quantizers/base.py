@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import channel_mean_abs, per_channel, sign
+from ..functional import channel_mean_abs, is_pair, per_channel, sharpness_at, sign
 
 
 def holds(state_dict: Mapping[str, Any], name: str, value: Tensor) -> bool:
@@ -163,6 +163,24 @@ class Quantizer(nn.Module):
             f"custom_hooks=[dict(type='{self.hook}')] to the config (outside mmengine: "
             'rebnn_mm.engine.MethodDriver(model).attach(optimizer)).'
         )
+
+
+class SharpeningQuantizer(Quantizer):
+    """Base of quantizers whose estimator sharpens during training, :func:`rebnn_mm.functional.sharpness_at`."""
+
+    hook: ClassVar[str] = 'BinaryHook'
+    least_sharpness: ClassVar[float] = 0.0
+    sharpness: Tensor
+
+    def start_sharpness(self, t: tuple[float, float]) -> None:
+        """Begin the schedule; t is its first and last value."""
+        if not is_pair(t) or not 0 < t[0] <= t[1] < float('inf'):
+            raise RebnnError(f'{type(self).__name__}: t={t!r} must be (first, last) with 0 < first <= last')
+        self.t_range = t
+        self.register_buffer('sharpness', torch.tensor(max(float(t[0]), self.least_sharpness)))
+
+    def set_progress(self, done: float) -> None:
+        self.sharpness.fill_(max(sharpness_at(done, *self.t_range), self.least_sharpness))
 
 
 class WeightQuantizer(Quantizer):
