@@ -242,11 +242,7 @@ def unwrap_model(model: nn.Module) -> nn.Module:
 
 
 def part_of(model: nn.Module, name: str, hook: str) -> nn.Module:
-    """A part of the model by its dotted name, for a hook of this name.
-
-    Raises:
-        ValueError: the model has no such part.
-    """
+    """A part of the model by its dotted name, for a hook of this name."""
     try:
         return model.get_submodule(name)
     except AttributeError:

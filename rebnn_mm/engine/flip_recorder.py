@@ -107,26 +107,13 @@ class SignHistory:
 
 @torch.no_grad()
 def negative_weights(layer: BinaryLayer) -> Tensor:
-    r"""Return where the weight that the layer computes with has the lower sign.
+    """Return where the weight that the layer computes with has the lower sign: bool, of the latent weight's shape.
 
     That is where the integers of :meth:`rebnn_mm.quantizers.WeightQuantizer.codes` are below 0; for most methods where
     the latent weight is, for ReCU, IR-Net and BiBERT where the centred one is, for RBNN where the rotated one is, for
     SiMaN where the magnitude is below its channel's median, for BiPer where the sine is negative. A quantizer of
     one bit without codes (AdaBin) has two values per channel that need not lie on both sides of 0: there it is the
     lower of the two.
-
-    Args:
-        layer: a layer with a weight quantizer.
-
-    Returns:
-        Tensor: bool, of the latent weight's shape.
-
-    Example:
-        >>> from rebnn_mm.methods import ReCULinear
-        >>> layer = ReCULinear(2, 1)
-        >>> layer.weight.data = torch.tensor([[1.0, 3.0]])
-        >>> negative_weights(layer)
-        tensor([[ True, False]])
     """
     quantizer, weight = layer.weight_quantizer, layer.weight.detach()
     assert quantizer is not None
@@ -158,13 +145,7 @@ def _count(ones: Tensor) -> Tensor:
 
 @dataclass
 class FlipCounts:
-    """Flips of one layer since counting began.
-
-    Attributes:
-        weights: how many weights the layer has.
-        steps: optimizer steps that moved it.
-        flips, sequential_flips: summed over these steps (:class:`rebnn_mm.engine.flip_recorder.SignHistory`).
-    """
+    """Flips of one layer, and the optimizer steps that moved it, since counting began."""
 
     weights: int
     steps: int = 0

@@ -90,10 +90,6 @@ class FreezingHook(StepHook):
 class SignTracker:
     """How often the signs of a tensor change there and back, and which of its values are frozen.
 
-    Args:
-        weight: the values before the first step.
-        momentum: of the running averages.
-
     Example:
         >>> weight = torch.tensor([0.5, 0.25])
         >>> tracker = SignTracker(weight, momentum=0.5)
@@ -131,10 +127,8 @@ class SignTracker:
         self.negative = weight < 0
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the state that a resumed run needs."""
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on as the run stood."""
         for name, value in state.items():
             getattr(self, name).copy_(value)

@@ -78,18 +78,7 @@ class GradientShareHook(Hook):
 
 
 def gradient_norms(losses: Mapping[str, Any], parts: Mapping[str, nn.Module]) -> dict[str, float]:
-    """The norm of the gradient of each loss by each part's parameters, ``'<loss>/<part>'``.
-
-    Args:
-        losses: as a model gives them; values that are not losses by name are left out, those in a list are added.
-        parts: modules by name.
-
-    Example:
-        >>> layer = nn.Linear(2, 1, bias=False)
-        >>> y = layer(torch.tensor([[3.0, 4.0]])).sum()
-        >>> gradient_norms({'loss_a': 2 * y, 'loss_b': [y, y], 'acc': y}, {'layer': layer})
-        {'loss_a/layer': 10.0, 'loss_b/layer': 10.0}
-    """
+    """Return the norm of the gradient of each loss by each part's parameters, ``'<loss>/<part>'``."""
     found = {}
     for name, value in losses.items():
         loss = value if isinstance(value, Tensor) else sum(each.mean() for each in value)

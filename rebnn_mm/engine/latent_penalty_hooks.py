@@ -119,25 +119,10 @@ class UnitMagnitudeHook(LatentPenaltyHook):
 
 
 def dampening_gradient(weight: Tensor, values: Tensor, strength: float) -> Tensor:
-    r"""The gradient of :class:`DampeningHook`'s penalty by the latent weights.
-
-    Args:
-        weight: latent weights.
-        values: the quantized weights, of the same shape.
-        strength: :math:`\lambda`.
-
-    Example:
-        >>> dampening_gradient(torch.tensor([0.25, -2.0]), torch.tensor([1.0, -1.0]), strength=0.5)
-        tensor([-0.7500, -0.0000])
-    """
+    """The gradient of :class:`DampeningHook`'s penalty by latent weights, with the quantized weights ``values``."""
     return 2 * strength * (weight - values) * (weight.abs() <= values.abs())
 
 
 def unit_magnitude_gradient(weight: Tensor, layers: int, strength: float) -> Tensor:
-    r"""The gradient of :class:`UnitMagnitudeHook`'s penalty by the latent weights of one of ``layers`` layers.
-
-    Example:
-        >>> unit_magnitude_gradient(torch.tensor([0.5, -0.5, 2.0, -3.0]), layers=2, strength=8.0)
-        tensor([-1.,  1.,  1., -1.])
-    """
+    """The gradient of :class:`UnitMagnitudeHook`'s penalty by the latent weights of one of ``layers`` layers."""
     return strength / (layers * weight.numel()) * torch.sign(weight.abs() - 1) * torch.sign(weight)

@@ -62,10 +62,7 @@ class MethodDriver:
     def attach(self, optimizer: Optimizer, resumed: bool = False) -> 'MethodDriver':
         """Carry the methods' rules through an optimizer's steps, constraining its weights now and after each.
 
-        Args:
-            optimizer: holds the parameters of some or all binary layers.
-            resumed: the weights are those of a run that was stopped and hold the constraint already; applied once
-                more, it would change them by a rounding.
+        Weights of a resumed run hold the constraint already; applied once more, it would change them by a rounding.
         """
         held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
         trained = [
@@ -118,12 +115,7 @@ class MethodDriver:
             quantizer.detach(self)
 
     def set_progress(self, done: float) -> None:
-        """Tell every schedule how much of training is finished.
-
-        Args:
-            done: 0 at the start, 1 at the end. More, as after an epoch that was stopped within and is begun again,
-                counts as 1.
-        """
+        """Tell every schedule the share of training that is finished; an epoch begun again after a stop may pass 1."""
         done = min(done, 1.0)
         for quantizer in self.quantizers:
             quantizer.set_progress(done)

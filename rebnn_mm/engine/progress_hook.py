@@ -31,11 +31,7 @@ PLAIN_SECONDS = 60
 
 
 class QuietRunner(Runner):
-    """mmengine's runner, of whose log only warnings reach the terminal; its file has all.
-
-    Attributes:
-        console: where warnings and a :class:`ProgressHook` write.
-    """
+    """mmengine's runner, of whose log only warnings reach the terminal; its file has all."""
 
     console: Console
 
@@ -230,14 +226,7 @@ def losses_of(runner: Runner, steps: int) -> dict[str, float]:
 
 
 def scores_of(metrics: Mapping[str, float]) -> str:
-    """The scores of a validation in a few words.
-
-    Example:
-        >>> scores_of({'coco/bbox_mAP': 0.5432, 'coco/bbox_mAP_50': 0.8, 'coco/bbox_mAP_75': 0.6})
-        'AP 54.3, AP50 80.0'
-        >>> scores_of({'accuracy/top1': 87.5, 'accuracy/top5': 99.0})
-        'top1 87.5, top5 99'
-    """
+    """The scores of a validation in a few words."""
     rows = list(ap_rows(metrics).values())
     if rows:
         named = zip(('AP', 'AP50'), rows[0], strict=False)

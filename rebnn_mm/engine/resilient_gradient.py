@@ -22,12 +22,7 @@ from .optimizer_step import around_step, local, refuse_fsdp1
 
 
 class ResilientLayer:
-    """One layer to which the reconstruction term is applied, its gamma, and what is counted of it.
-
-    Args:
-        name: the layer's name, for errors and saved state.
-        layer: a binary layer whose weight quantizer is :class:`rebnn_mm.methods.ReBNNWeight`.
-    """
+    """One layer to which the reconstruction term is applied, its gamma, and what is counted of it."""
 
     def __init__(self, name: str, layer: BinaryLayer) -> None:
         assert isinstance(layer.weight_quantizer, ReBNNWeight)
@@ -242,11 +237,7 @@ class ResilientGradient:
         return self
 
     def compile(self, **options: Any) -> None:
-        """Compile what is done around a step: on a GPU hundreds of small operations become a few kernels.
-
-        Args:
-            options: keyword arguments of ``torch.compile``.
-        """
+        """Compile what is done around a step: on a GPU hundreds of small operations become a few kernels."""
         self._before_layers = torch.compile(before_step, **options)
         self._after_layers = torch.compile(after_step, **options)
 

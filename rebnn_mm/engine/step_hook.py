@@ -74,10 +74,5 @@ class StepHook(Hook):
 
 
 def cosine(start: float, end: float, progress: float) -> float:
-    """A value on its way from ``start`` to ``end`` along half a cosine.
-
-    Example:
-        >>> cosine(0.0, 2.0, 0.5)
-        1.0
-    """
+    """A value on its way from ``start`` to ``end`` along half a cosine."""
     return end + (start - end) * (1 + math.cos(math.pi * progress)) / 2

@@ -122,12 +122,5 @@ class TransitionRateHook(StepHook):
 
 
 def adapt_factor(factor: float, target: float, rate: float, speed: float = 1.0) -> float:
-    """Update the factor of the latent rate after a step, from the target and the running share of changed signs.
-
-    Example:
-        >>> adapt_factor(1.0, target=0.5, rate=0.25)
-        1.25
-        >>> adapt_factor(0.125, target=0.0, rate=0.25)
-        0.0
-    """
+    """Update the factor of the latent rate after a step, from the target and the running share of changed signs."""
     return max(0.0, factor + speed * (target - rate))

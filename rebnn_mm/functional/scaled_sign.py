@@ -21,10 +21,6 @@ def zero_outside_one(grad: Tensor, weight: Tensor) -> Tensor:
 def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
     """Multiply a gradient in place by 1[|w| <= 1], the straight-through mask.
 
-    Args:
-        grad: gradient of the weight, changed in place.
-        weight: latent weight, of the same shape.
-
     Example:
         >>> zero_outside_one_(torch.ones(4), torch.tensor([-1.5, -1., 1., 1.5]))
         tensor([0., 1., 1., 0.])
@@ -36,10 +32,7 @@ def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
 
 
 def tensor_sign_codes(weight: Tensor, per: str = 'tensor', centred: bool = False) -> tuple[Tensor, Tensor]:
-    r"""Signs and scale of :func:`tensor_sign`.
-
-    Returns:
-        tuple[Tensor, Tensor]: signs of the weight's shape, and the scale with ones in the dimensions it covers.
+    """Signs and scale of :func:`tensor_sign`; the scale has ones in the dimensions it covers.
 
     Example:
         >>> tensor_sign_codes(torch.tensor([[1.0, 2.0], [3.0, -4.0]]), centred=True)

@@ -39,10 +39,6 @@ def keep_bits(x: Tensor, what: int = 0) -> tuple[Tensor, BitsLayout]:
     """Keep one bit of each value for :func:`restore_bits`: whether it is below 0, or what else bits.pack may ask.
 
     Where there are no values to read, as in a trace, a mask is kept.
-
-    Example:
-        >>> restore_bits(*keep_bits(torch.tensor([-2.0, 0.0])), torch.float32)
-        tensor([-1.,  1.])
     """
     if not holds_values(x):
         return x < 0 if what == 0 else x.abs() <= 1 if what == 1 else x, None
@@ -225,14 +221,9 @@ def sign_tanh(x: Tensor, sharpness: Tensor) -> Tensor:
 
 
 def sharpness_at(done: float, start: float = 1e-2, end: float = 10.0) -> float:
-    r"""The schedule of an estimator's sharpness t, even steps on a logarithmic scale.
+    r"""The schedule of an estimator's sharpness t, even steps on a logarithmic scale, at a share p of training.
 
     .. math:: \log t = (1 - p) \log t_0 + p \log t_1
-
-    Args:
-        done: p, the share of training that is finished.
-        start: value at p = 0.
-        end: value at p = 1.
 
     Source: Qin et al. 2020 (IR-Net) and Lin et al. 2020 (RBNN).
 

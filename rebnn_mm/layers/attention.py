@@ -52,15 +52,10 @@ class EncoderAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float
     ) -> AttentionParts:
-        r"""Attend.
+        r"""Attend, with full-precision projections (B, H, N, d) as they are.
 
-        Args:
-            query: (B, H, N, d), full-precision: the projection as it is.
-            key: the same.
-            value: the same.
-            mask: bool, (B, 1, 1 or N, N), True where a position may be attended to; None for everywhere.
-            dropout: share of weights dropped in training; ``self.training`` decides.
-            scaling: factor of the scores, as a rule :math:`1/\sqrt{d}`.
+        ``mask`` is True where a position may be attended to, (B, 1, 1 or N, N), None for everywhere; ``dropout`` the
+        share of weights dropped in training; ``scaling`` the factor of the scores, as a rule :math:`1/\sqrt{d}`.
         """
         raise NotImplementedError(f'{type(self).__name__} has to implement forward')
 

@@ -14,12 +14,7 @@ from ..functional import channel_mean_abs, is_pair, per_channel, sharpness_at, s
 
 
 def holds(state_dict: Mapping[str, Any], name: str, value: Tensor) -> bool:
-    """Whether a state dict has what this value can be loaded from: of this name, and of its shape.
-
-    Example:
-        >>> holds({'alpha': torch.ones(4)}, 'alpha', torch.zeros(8))
-        False
-    """
+    """Whether a state dict has what this value can be loaded from: of this name, and of its shape."""
     return name in state_dict and state_dict[name].shape == value.shape
 
 
@@ -104,11 +99,7 @@ class Quantizer(nn.Module):
         self._passes = 0
 
     def set_progress(self, done: float) -> None:
-        """Renew what follows a schedule; called before every epoch, or before every step.
-
-        Args:
-            done: the share of training that is finished, 0 at the start.
-        """
+        """Renew what follows a schedule, with the share of training done; called before every epoch or step."""
 
     def warn_if_not_driven(self) -> None:
         """Warn once that the method's hook is missing, if it is."""
@@ -133,11 +124,7 @@ class Quantizer(nn.Module):
         return DRIVERS.get(self.hook) in _attached.get(self, {})
 
     def attach(self, driver: object) -> None:
-        """Note what carries the method through an optimizer's steps.
-
-        Raises:
-            ValueError: another object of that class does so already.
-        """
+        """Note what carries the method through an optimizer's steps; refuse a second object of that class."""
         drivers = _attached.setdefault(self, {})
         name = type(driver).__name__
         before = drivers[name]() if name in drivers else None
@@ -222,24 +209,17 @@ class WeightQuantizer(Quantizer):
         return type(self).forward is WeightQuantizer.forward
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The quantized weight as integers and one factor per output channel.
+        """The quantized weight as integers and one factor per output channel, (C_out,).
 
         In evaluation without gradients the layer convolves with the integers and multiplies the result, so every sum
-        is exact and a bit-packed runtime can give the same answer to the last bit; autocast rounds them.
-
-        Returns:
-            tuple[Tensor, Tensor | None]: integers (as floating point; -1 and +1 for one bit) of the weight's shape,
-            and the factor, shape (C_out,), or None for 1, detached where it is a constant in the backward pass.
+        is exact and a bit-packed runtime can give the same answer to the last bit; autocast rounds them. Integers are
+        floating point, -1 and +1 for one bit; the factor is None for 1, and detached where it is a constant in the
+        backward pass.
         """
         raise NotImplementedError(f'{type(self).__name__} has to implement codes(weight) -> (integers, factor)')
 
     def two_values(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        r"""The two values of each channel in evaluation, :math:`h_o t + m_o` with signs t.
-
-        Returns:
-            tuple[Tensor, Tensor, Tensor]: the signs, of the weight's shape, half the distance of the values and their
-            centre, both of shape (C_out,).
-        """
+        """The signs t, half distance h and centre m of each channel's two values in evaluation, :math:`h t + m`."""
         signs, scale = self.codes(weight)
         ones = signs.new_ones(signs.shape[0])
         return signs, ones if scale is None else ones * scale.flatten(), torch.zeros_like(ones)
@@ -258,12 +238,7 @@ class WeightQuantizer(Quantizer):
             self.follows_weight = False
 
     def weight_loaded(self, weight: Tensor, state_loaded: bool) -> None:
-        """Called by the layer after a checkpoint filled its weight.
-
-        Args:
-            weight: the latent weight as loaded.
-            state_loaded: whether the checkpoint holds this quantizer's own state.
-        """
+        """Called by the layer after a checkpoint filled its weight, and perhaps this quantizer's own state."""
         if not state_loaded:
             self.init_from_weight(weight)
         self.follows_weight = not state_loaded
@@ -393,11 +368,7 @@ class ActivationQuantizer(Quantizer):
         raise NotImplementedError(f'{type(self).__name__} has to implement quantize(x)')
 
     def two_values(self) -> tuple[float, float, float]:
-        r"""The two values of the shifted input in evaluation, :math:`h \, sign(x + s) + m`.
-
-        Returns:
-            tuple[float, float, float]: s, half the distance h, which is not negative, and the centre m.
-        """
+        r"""The s, h and m of the shifted input's values in evaluation, :math:`h \, sign(x + s) + m`, with h at least 0."""
         return 0.0, 1.0, 0.0
 
     def along_channels(self, values: Tensor, x: Tensor) -> Tensor:

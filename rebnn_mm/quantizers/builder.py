@@ -52,23 +52,12 @@ def build_activation_quantizer(
 
 
 def activation_quantizer_class(cfg: str | dict[str, Any]) -> type[ActivationQuantizer]:
-    """The class that a config of an activation quantizer names.
-
-    Raises:
-        ValueError: no activation quantizer has that name; the message lists those that exist.
-
-    Example:
-        >>> activation_quantizer_class('BinarySign').stock_shift
-        'mean'
-    """
+    """The class that a config of an activation quantizer names."""
     return _class_and_options(ActivationQuantizer, 'activation', cfg)[0]
 
 
 def check_per(owner: str, per: str) -> str:
-    """Check what one scale of a weight covers.
-
-    Raises:
-        ValueError: neither ``'tensor'`` nor ``'channel'``.
+    """Refuse what one scale of a weight cannot cover.
 
     Example:
         >>> check_per('TWNWeight', 'tensor')
@@ -80,10 +69,7 @@ def check_per(owner: str, per: str) -> str:
 
 
 def check_bits(owner: str, bits: int, least: int) -> int:
-    """Bits of a value.
-
-    Raises:
-        ValueError: no whole number from ``least`` to 8.
+    """Refuse bits of a value that are no whole number from ``least`` to 8.
 
     Example:
         >>> check_bits('Q8BERTWeight', 2, least=2)
