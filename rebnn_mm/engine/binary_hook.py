@@ -41,8 +41,8 @@ class BinaryHook(Hook):
 
     - Logs once, in training, validation and testing, which layers are binary, which are real and why.
     - Before training: starts scaling factors from the weights as loaded and the shifts of swapped layers from one
-      batch of training data (:func:`rebnn_mm.layers.calibrate_shifts`), unless a checkpoint brought them.
-    - Before training: gives latent weights the rates that follow their magnitude (:func:`apply_relative_rates`).
+      batch of training data (:func:`rebnn_mm.layers.calibrate_shifts`), unless a checkpoint brought them; gives latent
+      weights the rates that follow their magnitude (:func:`apply_relative_rates`).
     - During training: schedules, per-epoch updates, rules at the optimizer's step and weight constraints of the method
       (:class:`MethodDriver`).
 
@@ -56,10 +56,6 @@ class BinaryHook(Hook):
 
     Raises:
         ValueError: an unknown ``schedule``, or ``'epoch'`` with a loop that has no epochs.
-
-    Example:
-        >>> BinaryHook(schedule='iter').schedule
-        'iter'
     """
 
     # Before the LoggerHook (BELOW_NORMAL), which prints what a subclass may write.
@@ -135,16 +131,11 @@ class BinaryHook(Hook):
         if any('role' in group for group in groups):
             return
         roles = parameter_roles(model)
-        decayed = sum(
-            1
-            for group in groups
-            if group.get('weight_decay')
-            for parameter in group['params']
-            if roles.get(id(parameter)) in WITHOUT_DECAY
-        )
-        harm = (
-            f'{decayed} scaling factors, shifts and norms get weight decay' if decayed else 'parameters have no roles'
-        )
+        decaying = [parameter for group in groups if group.get('weight_decay') for parameter in group['params']]
+        decayed = sum(roles.get(id(parameter)) in WITHOUT_DECAY for parameter in decaying)
+        harm = 'parameters have no roles'
+        if decayed:
+            harm = f'{decayed} scaling factors, shifts and norms get weight decay'
         self.warn(f"{harm}. Set optim_wrapper=dict(constructor='ReBNNOptimWrapperConstructor', ...) in the config.")
 
     def _warn_of_frozen_parts(self, model: nn.Module) -> None:
@@ -191,7 +182,6 @@ class BinaryHook(Hook):
             )
 
     def warn(self, message: str) -> None:
-        """Log a warning that begins with the hook's name."""
         print_log(f'{type(self).__name__}: {message}', logger='current', level=logging.WARNING)
 
     def _begin_epoch(self, driver: MethodDriver) -> None:
@@ -264,12 +254,10 @@ def logs_now(hook: Hook, runner: Runner, batch_idx: int, interval: int) -> bool:
 
 
 def has_epochs(runner: Runner) -> bool:
-    """Whether the train loop counts epochs."""
     return isinstance(runner.train_loop, EpochBasedTrainLoop)
 
 
 def _schedulers(runner: Runner, wrapper: OptimWrapper) -> list[Any]:
-    """The parameter schedulers of one optimizer."""
     schedulers = runner.param_schedulers or []
     lists = schedulers.values() if isinstance(schedulers, dict) else [schedulers]
     return [scheduler for group in lists for scheduler in group if scheduler.optimizer is wrapper]

@@ -15,17 +15,13 @@ class CompileHook(Hook):
     """Compiles a part of the model with ``torch.compile`` before training; evaluation stays as it is.
 
     With ``steps`` it also compiles what ReBNN's rule and the weight recorder do around ``optimizer.step``: hundreds of
-    small operations, each of which the processor has to start on a GPU, as it has to start those of the network.
-    There ``mode='reduce-overhead'`` lets CUDA graphs start the network at once; with both, a step of a small network
-    takes half the time that it takes compiled (lab/reports/training_cost.md). Compiling the steps takes half a
-    minute. On a CPU most of them has kernels of its own, and is faster without.
+    small operations, each of which has to be started on a GPU. There ``mode='reduce-overhead'`` lets CUDA graphs start
+    the network at once; with both, a step of a small network takes half the time that it takes compiled
+    (lab/reports/training_cost.md). On a CPU most of them has kernels of its own, and is faster without.
 
-    A 1-bit network is many small operations on one tensor (shift, sign, estimator, scale, norm, slope), which the
-    compiler joins. mmengine's own ``compile`` option covers ``train_step`` with the optimizer in it, which PyTorch
-    2.13 does not compile together with hooks on ``optimizer.step``; those of the resilient gradient are such hooks.
-    Numbers differ from those without the hook by rounding only, and so do trainings in the end.
-    It pays where all inputs are of one size, as mmdet's ``BatchFixedSizePad`` makes them: each new one is compiled
-    again.
+    mmengine's own ``compile`` option covers ``train_step`` with the optimizer in it, which PyTorch 2.13 does not
+    compile together with hooks on ``optimizer.step``. Numbers differ from those without the hook by rounding only. It
+    pays where all inputs are of one size, as mmdet's ``BatchFixedSizePad`` makes them: each new one is compiled again.
 
     Args:
         part: name of the submodule to compile, for instance ``'backbone'``; of a model with a teacher also
@@ -37,10 +33,6 @@ class CompileHook(Hook):
     Raises:
         RuntimeError: torch is older than 2.6.
         ValueError: the model has no such part.
-
-    Example:
-        >>> CompileHook('backbone').part
-        'backbone'
     """
 
     # After the method's hook, which looks through the layers with a batch of its own before training.

@@ -30,13 +30,7 @@ class SignHistory:
 
     A step counts if it moves the layer: not if the layer is frozen, not if AMP skips it; accumulated iterations are
     one step. What changes signs between two steps (RBNN turns its rotations before every epoch) counts with the
-    second one.
-
-    The memory is one byte per weight, on the weight's device. Nothing is brought from the device but by
-    :meth:`take_step_counts` and :meth:`close_epoch`.
-
-    Args:
-        layer: a layer with a weight quantizer.
+    second one. The memory is one byte per weight, on the weight's device.
 
     Source: the ReBNN paper, Eq. 10 to 12 (its Eq. 12 prints the second condition twice).
 
@@ -64,7 +58,6 @@ class SignHistory:
 
     @property
     def weights(self) -> int:
-        """How many weights the layer has."""
         return self.state.numel()
 
     @property
@@ -74,7 +67,6 @@ class SignHistory:
         return weight.requires_grad and weight.grad is not None
 
     def step(self) -> None:
-        """Count what the optimizer's step changed."""
         self.compare()
         self.steps += 1
 
@@ -96,7 +88,6 @@ class SignHistory:
         return counts
 
     def close_epoch(self) -> tuple[Tensor, Tensor]:
-        """Flips and sequential flips of the epoch that ends, as integer scalars on the device; the next one begins."""
         sign = self.state & SIGN
         changed = (self.state >> 2).bitwise_xor_(sign).bitwise_and_(1)
         before = self.state >> 3
@@ -153,7 +144,6 @@ class FlipCounts:
     sequential_flips: int = 0
 
     def add(self, other: 'FlipCounts') -> None:
-        """Add what came later."""
         self.steps += other.steps
         self.flips += other.flips
         self.sequential_flips += other.sequential_flips
@@ -162,15 +152,10 @@ class FlipCounts:
 class FlipRecorder:
     """Counts, for every binary layer of any method, the signs that optimizer steps and epochs change.
 
-    It runs after ``optimizer.step``, so it counts real steps: accumulated iterations are one, and a step that AMP
-    skips is none. It reads weights, draws no random number and changes nothing, so training is the same to the last
-    bit. It costs one byte of memory per weight and some passes over the weights per step.
-
-    What constrains weights after a step (:class:`MethodDriver`) has to be attached first. Inside mmengine use
+    It runs after ``optimizer.step``, so it counts real steps, and changes nothing: training is the same to the last
+    bit. It costs one byte of memory per weight and some passes over the weights per step. What constrains weights
+    after a step (:class:`MethodDriver`) has to be attached first. Inside mmengine use
     :class:`BinaryWeightRecorderHook`.
-
-    Args:
-        model: a model with binary layers; wrapped in DDP or not.
 
     Example:
         >>> from rebnn_mm.methods import BNNLinear
@@ -231,7 +216,6 @@ class FlipRecorder:
         self._compare = torch.compile(_compare, **options)
 
     def detach(self) -> None:
-        """Stop counting."""
         for handle in self._handles:
             handle.remove()
         self._handles = []

@@ -42,10 +42,6 @@ class FreezingHook(StepHook):
 
     Source: Nagel et al., Overcoming Oscillations in Quantization-Aware Training, ICML 2022, by the released code,
     whose MobileNetV2 recipe of three bits has the defaults.
-
-    Example:
-        >>> FreezingHook(threshold=0.05, final=0.02).momentum
-        0.01
     """
 
     def __init__(self, threshold: float = 0.1, final: float | None = 0.011, momentum: float = 0.01) -> None:

@@ -21,12 +21,11 @@ class GradientShareHook(Hook):
 
     .. math:: g_i = \left\| \frac{\partial L_i}{\partial \theta} \right\|
 
-    :math:`\theta` are the parameters of a part of the model, so there are as many numbers as losses and parts:
-    ``gradient/<loss>/<part>`` in the log, without the word ``loss``, which would make mmengine log means. A
-    distillation loss should have 0.3 to 1 times the gradient of the labels' losses (our judgement). Every time costs
-    about as much as a step, plus a backward pass for every loss; training itself stays the same: it measures on a copy
-    of the batch, and puts buffers, such as statistics of norms, and random numbers back. In a distributed run each
-    process looks at its own share of the batch, and the first one logs.
+    :math:`\theta` are the parameters of a part of the model: ``gradient/<loss>/<part>`` in the log, without the word
+    ``loss``, which would make mmengine log means. A distillation loss should have 0.3 to 1 times the gradient of the
+    labels' losses (our judgement). Every time costs about as much as a step, plus a backward pass for every loss;
+    training stays the same: batch, buffers and random numbers are left as they were. In a distributed run each process
+    looks at its own share of the batch, and the first one logs.
 
     Args:
         parts: dotted names of modules; a detector's ``'backbone'``, ``'roi_head.shared_head'``.
@@ -34,10 +33,6 @@ class GradientShareHook(Hook):
 
     Raises:
         ValueError: before training, if the model has no such part.
-
-    Example:
-        >>> GradientShareHook(['backbone'], interval=200).parts
-        ('backbone',)
     """
 
     # Before the LoggerHook (BELOW_NORMAL), which prints what is written here.

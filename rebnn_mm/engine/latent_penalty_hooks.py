@@ -50,10 +50,6 @@ class DampeningHook(LatentPenaltyHook):
 
     Source: Nagel et al., Overcoming Oscillations in Quantization-Aware Training, ICML 2022, by the released code,
     whose MobileNetV2 recipe has the defaults.
-
-    Example:
-        >>> DampeningHook(weight=0.01).weight
-        0.01
     """
 
     def __init__(self, weight: float = 0.1, start: float = 0.0) -> None:
@@ -96,10 +92,6 @@ class UnitMagnitudeHook(LatentPenaltyHook):
 
     Source: Gao et al., BHViT: Binarized Hybrid Vision Transformer, CVPR 2025, by a fork of its released code; of the
     paper the abstract was at hand.
-
-    Example:
-        >>> UnitMagnitudeHook(weight=0.5).weight
-        0.5
     """
 
     def __init__(self, weight: float = 1 / 9) -> None:

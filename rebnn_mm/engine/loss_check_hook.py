@@ -26,10 +26,6 @@ class LossCheckHook(Hook):
 
     Raises:
         RebnnError: the loss is not a number, or has exploded; the sentence says what to try.
-
-    Example:
-        >>> LossCheckHook(interval=5).interval
-        5
     """
 
     def __init__(self, interval: int = 10) -> None:

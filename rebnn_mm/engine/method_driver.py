@@ -31,12 +31,8 @@ class MethodDriver:
 
     Inside mmengine use :class:`BinaryHook`, which does all of this.
 
-    Args:
-        model: a model with binary layers; wrapped in DDP or not.
-
     Attributes:
-        quantizers (list[Quantizer]): all weight and activation quantizers of the model, those of binary layers and
-            those of other modules, such as attentions, in its order.
+        quantizers (list[Quantizer]): all of the model, also of other modules than layers, in its order.
 
     Example:
         >>> from rebnn_mm.methods import BNNLinear

@@ -63,8 +63,6 @@ class QuietRunner(Runner):
 
 
 class _Warnings(logging.Handler):
-    """Prints warnings above a bar."""
-
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING if is_main_process() else logging.ERROR)
         self.console = console
@@ -94,14 +92,9 @@ class ProgressHook(Hook):
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False, markup=False, soft_wrap=True)
-        columns = (
-            TextColumn('{task.description}'),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn('{task.fields[note]}'),
-        )
+        name, note = TextColumn('{task.description}'), TextColumn('{task.fields[note]}')
         self.bar = Progress(
-            *columns,
+            *(name, BarColumn(), MofNCompleteColumn(), note),
             console=self.console,
             transient=True,
             redirect_stdout=False,
@@ -145,11 +138,8 @@ class ProgressHook(Hook):
     def after_train(self, runner: Runner) -> None:
         self._finish(runner)
         if has_epochs(runner) and runner.epoch < runner.max_epochs:
-            why = (
-                ': the score did not rise any more'
-                if any(isinstance(h, EarlyStoppingHook) for h in runner.hooks)
-                else ''
-            )
+            early = any(isinstance(h, EarlyStoppingHook) for h in runner.hooks)
+            why = ': the score did not rise any more' if early else ''
             self._print(f'stopped after {runner.epoch} of {runner.max_epochs} epochs{why}')
 
     def row(self, name: str, losses: Mapping[str, float]) -> str:
@@ -201,9 +191,8 @@ def describe_training(runner: Runner) -> dict[str, str]:
         count, every = len(runner.val_dataloader.dataset), runner.val_interval
         lines['validation'] = f'{count:,} samples, every {f"{every:,} {unit}" if every > 1 else unit[:-1]}'
     optimizer = (cfg.get('optim_wrapper') or {}).get('optimizer') or {}
-    length = (
-        f'{runner.max_epochs} epochs of {len(loader):,} steps' if unit == 'epochs' else f'{runner.max_iters:,} steps'
-    )
+    steps = f'{runner.max_iters:,} steps'
+    length = f'{runner.max_epochs} epochs of {len(loader):,} steps' if unit == 'epochs' else steps
     batch = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', '?')
     lines['schedule'] = f'{length}, {batch} samples each; {optimizer.get("type")}, rate {optimizer.get("lr")}'
     done = f'{runner.epoch} epochs' if unit == 'epochs' else f'{runner.iter:,} steps'
@@ -248,5 +237,4 @@ def _shorten_path(path: Any) -> str:
 
 
 def _short(key: str) -> str:
-    """The name of a loss without the word."""
     return re.sub('loss_|_loss|loss', '', key) or key

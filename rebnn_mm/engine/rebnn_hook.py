@@ -46,10 +46,6 @@ class ReBNNHook(BinaryHook):
     Raises:
         ValueError: the optimizer is one under which gamma would be wrong (fused with AMP, sharded parameters), or
             ``flip_window='epoch'`` is used with a loop that has no epochs.
-
-    Example:
-        >>> ReBNNHook(interval=10).interval
-        10
     """
 
     def __init__(self, interval: int | None = None, calibrate: bool = True, schedule: str | None = None) -> None:
@@ -77,7 +73,6 @@ class ReBNNHook(BinaryHook):
             self.interval = logger_hooks[0].interval if logger_hooks else 10
 
     def compile_steps(self, **options: Any) -> None:
-        """Compile the rule's part of a step, for :class:`CompileHook`."""
         if self.resilient is not None:
             self.resilient.compile(**options)
 

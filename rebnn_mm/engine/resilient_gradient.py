@@ -31,18 +31,15 @@ class ResilientLayer:
         self.parameter = layer.weight
         self.weight = local(layer.weight)
         self.weights = self.weight.numel()
+        # Of the steps between two entries of the log: flips, those of them that the step before had flipped, too, and
+        # squared norms of the task's gradient and of the term, by channel.
         self.steps = 0
-        """Steps between two entries of the log, as are the next four, by channel."""
         self.flips = torch.zeros(len(self.weight), dtype=torch.int64, device=self.weight.device)
         self.flip_backs = torch.zeros_like(self.flips)
-        """Of these the ones that the step before had flipped, too: there and back."""
         self.task_squares = torch.zeros(len(self.weight), device=self.weight.device)
-        """Squared norm of the task's gradient, summed over steps."""
         self.term_squares = torch.zeros_like(self.task_squares)
-        """The same of the reconstruction term."""
         self._flips_before, self._steps_before = 0, 0
         self.fan_in = self.task_squares.new_full((len(self.weight),), math.prod(self.weight.shape[1:]))
-        """Weights of a channel, for each."""
         self.negative: Tensor | None = None
         """Where the latent weight was negative before the step, if the step moves it."""
         self.changed: Tensor | None = None
@@ -58,7 +55,6 @@ class ResilientLayer:
 
     @property
     def all_steps(self) -> int:
-        """Steps of the run."""
         return self._steps_before + self.steps
 
     def clear(self) -> None:
@@ -70,12 +66,10 @@ class ResilientLayer:
 
     @property
     def alpha(self) -> Tensor:
-        """Scaling factor of the channels that this process holds."""
         return local(self.quantizer.alpha)
 
     @property
     def gamma(self) -> Tensor:
-        """Balanced parameter of the channels that this process holds."""
         return local(self.quantizer.gamma)
 
     def shard_gamma(self) -> None:
@@ -91,7 +85,6 @@ class ResilientLayer:
 
     @property
     def learns(self) -> bool:
-        """Whether gamma is learned."""
         return isinstance(self.quantizer.gamma_mode, str)
 
     @property
@@ -105,7 +98,6 @@ class ResilientLayer:
             self._window_start = self.negative
 
     def count_in_window(self) -> None:
-        """End a window that is full."""
         self._window_steps += 1
         if self._window_steps == self.quantizer.flip_window:
             self.close_window()
@@ -126,7 +118,6 @@ class ResilientLayer:
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Count on, and continue an open flip window."""
         self._flips_before, self._steps_before = state.get('flips', 0), state.get('steps', 0)
         if 'window_start' in state:
             self._window_start = state['window_start'].to(self.weight.device)
@@ -147,15 +138,9 @@ class ResilientGradient:
     With ``center='row'`` w stands for the centred weight in all three, and the mean of each channel is taken off
     :math:`\delta_w` last, which is how it reaches the latent weight.
 
-    Optimizer step hooks see the gradient after accumulation, after DDP's reduction and after ``GradScaler`` has
-    unscaled it, and are not called for a step that is skipped for inf. Gradient clipping comes before them: G is then
-    the clipped one and the reconstruction term is not clipped; and clipping sees G before the mask
-    :math:`1_{|w| \le 1}` and before the centring.
-
+    The hooks see final gradients: accumulated, reduced by DDP and unscaled; a step that is skipped for inf does not
+    call them. Clipping comes before them: it sees G before the mask and the centring, and not the reconstruction term.
     Inside mmengine use :class:`ReBNNHook`, which does all of this.
-
-    Args:
-        model: a model with ReBNN layers; wrapped in DDP or not.
 
     Raises:
         ValueError: the optimizer or the model is one whose gradients these hooks cannot see as they should be
@@ -196,7 +181,6 @@ class ResilientGradient:
 
     @property
     def layers(self) -> Sequence[ResilientLayer]:
-        """The ReBNN layers of the model, in its order."""
         return list(self._layers.values())
 
     def attach(self, optimizer: Optimizer) -> 'ResilientGradient':
@@ -242,7 +226,6 @@ class ResilientGradient:
         self._after_layers = torch.compile(after_step, **options)
 
     def detach(self) -> None:
-        """Remove the step hooks."""
         for handle in self._handles:
             handle.remove()
         for layer in self._attached:
@@ -337,7 +320,6 @@ class ResilientGradient:
         return {name: layer.state_dict() for name, layer in self._layers.items()}
 
     def load_state_dict(self, states: dict[str, dict[str, Any]]) -> None:
-        """Count on, and continue open flip windows."""
         for name, state in states.items():
             if name in self._layers:
                 self._layers[name].load_state_dict(state)

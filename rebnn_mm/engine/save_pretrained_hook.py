@@ -26,10 +26,6 @@ class SavePretrainedHook(Hook):
 
     Raises:
         TypeError: the model is no ``rebnn_mm.TextClassifier``.
-
-    Example:
-        >>> SavePretrainedHook().folder
-        'pretrained'
     """
 
     def __init__(self, folder: str = 'pretrained') -> None:

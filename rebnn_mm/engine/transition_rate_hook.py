@@ -32,13 +32,10 @@ class TransitionRateHook(StepHook):
     ``speed`` times that rate, so groups with rates of their own keep their ratio. :math:`u^0` is 1. Other parameters
     keep their rates. Decoupled weight decay, as AdamW's, goes with the adapted rate.
 
-    The paper keeps scaling factors of weights fixed; signs do not depend on them here, so they are trained as the
-    method says. Learned scales of the quantizers aside, any optimizer and any 1-bit method do.
-
     ``transition_rate`` (:math:`K^t`) and ``transition_factor`` (:math:`u^t`) go into the log. A resumed run goes on as
-    it stood. Cost: two passes over the signs per step.
-
-    In a config, with ``optim_wrapper.constructor='ReBNNOptimWrapperConstructor'``:
+    it stood. Cost: two passes over the signs per step. The paper keeps scaling factors of weights fixed; here signs do
+    not depend on them, so they are trained as the method says. In a config, with
+    ``optim_wrapper.constructor='ReBNNOptimWrapperConstructor'``:
     ``custom_hooks=[..., dict(type='TransitionRateHook', target=1e-3)]``, after the method's own hook.
 
     Args:
@@ -52,10 +49,6 @@ class TransitionRateHook(StepHook):
 
     Source: Lee et al., Scheduling Weight Transitions for Quantization-Aware Training, arXiv 2404.19248, Eq. 5 and 10
     to 12. What could be read there has no values of R, m and :math:`\eta`; the defaults are ours.
-
-    Example:
-        >>> TransitionRateHook(target=2e-3).momentum
-        0.99
     """
 
     def __init__(self, target: float = 1e-3, momentum: float = 0.99, speed: float = 1.0) -> None:

@@ -51,10 +51,9 @@ class BinaryWeightRecorderHook(Hook):
     ``alpha`` (the factor of the quantizer's ``codes``: 1 where it has no factor, null where it has no codes) and the
     latent weights ``values`` to four digits.
 
-    Cost: one byte of memory per binary weight, once more in each checkpoint; a few passes over the weights per step.
-    The file grows by less than 200 bytes per layer and epoch, and by at most 11 bytes per value of a chosen channel,
-    at ten times as a rule. Training is the same to the last bit. In a distributed run the weights of all processes are
-    the same, and only the first process counts and writes. A resumed run goes on as if it had not been stopped.
+    Cost: one byte of memory per binary weight, once more in each checkpoint; a few passes over the weights per step;
+    less than 200 bytes of the file per layer and epoch, and 11 per recorded value. Training is the same to the last
+    bit. In a distributed run only the first process counts and writes. A resumed run goes on as if not stopped.
 
     Args:
         layers: names of the layers whose latent weights are recorded; None takes the first binary layer, an empty list
@@ -65,13 +64,9 @@ class BinaryWeightRecorderHook(Hook):
 
     Raises:
         ValueError: a layer or channel does not exist, ``every`` is below 1, weights are sharded, or the optimizer is
-            fused and used with AMP, where skipped steps cannot be told from others.
+            fused and used with AMP.
 
     Source: the ReBNN paper, Eq. 10 to 12 and its figures 1 to 3.
-
-    Example:
-        >>> BinaryWeightRecorderHook(layers=['backbone.layer1.0.conv1'], channels=[0, 1], every=32).every
-        32
     """
 
     # After the method's hook, whose constraint on the weights belongs to the step; before the LoggerHook.
@@ -133,7 +128,6 @@ class BinaryWeightRecorderHook(Hook):
             self._write(runner, dict(epoch=0, iteration=0, layers={}, channels=self._latent_weights()))
 
     def compile_steps(self, **options: Any) -> None:
-        """Compile the recorder's part of a step, for :class:`CompileHook`."""
         if self.recorder is not None:
             self.recorder.compile(**options)
 

@@ -36,16 +36,15 @@ class _Description(ctypes.Structure):
     )
 
 
+POINTERS = ('sums', 'scale', 'mul', 'add', 'residual', 'pre', 'slope', 'post', 'y', 'next_shift', 'y_bits', 'clip')
+
+
 class _Run(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int64) for name in ('n', 'h', 'w')),
         *((name, ctypes.c_void_p) for name in ('x', 'shift', 'x_bits')),
         ('layout', ctypes.c_int32),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ('sums', 'scale', 'mul', 'add', 'residual', 'pre', 'slope', 'post', 'y')
-        ),
-        *((name, ctypes.c_void_p) for name in ('next_shift', 'y_bits', 'clip')),
+        *((name, ctypes.c_void_p) for name in POINTERS),
     )
 
 

@@ -54,10 +54,8 @@ def tensor_sign(weight: Tensor, per: str = 'tensor', centred: bool = False) -> T
 
     The mean :math:`\bar w` is that of the whole tensor in any case; the magnitude is that of the uncentred weight.
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        per: whether one scale covers the ``'tensor'`` or a ``'channel'``.
-        centred: whether the tensor's mean is taken off before the sign.
+    ``per``: whether one scale covers the ``'tensor'`` or a ``'channel'``. ``centred``: whether the tensor's mean is
+    taken off before the sign.
 
     Source: Rastegari et al. 2016 (Binary-Weight-Networks) as BinaryBERT's and, with centring, BiT's released code
     compute it.

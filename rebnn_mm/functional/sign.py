@@ -78,9 +78,7 @@ def straight_through(x: Tensor, value: Tensor) -> Tensor:
 
     .. math:: y = value, \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial y}
 
-    Args:
-        x: any shape.
-        value: what it was rounded to, of the same shape; made of ``x.detach()``.
+    ``value``: what it was rounded to, of the same shape; made of ``x.detach()``.
 
     Source: Bengio et al. 2013, the straight-through estimator.
 
@@ -148,9 +146,7 @@ def sign_ste(x: Tensor, width: float = 1.0) -> Tensor:
 
     .. math:: b = sign(x), \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, 1_{|x| \le width}
 
-    Args:
-        x: any shape; NaN gives +1.
-        width: largest magnitude of an input that gets a gradient.
+    ``width``: largest magnitude of an input that gets a gradient.
 
     Source: Courbariaux et al. 2016, Eq. 4; sign(0) is +1 by this project's convention. Another width is that of the
         released codes of QuickNet, MeliusNet and BNext.
@@ -205,9 +201,7 @@ def sign_tanh(x: Tensor, sharpness: Tensor) -> Tensor:
 
     A small t lets every value move, as the identity does; a large one only those near 0.
 
-    Args:
-        x: any shape; NaN gives +1.
-        sharpness: t, a positive scalar tensor; :func:`sharpness_at` is its schedule.
+    ``sharpness``: t, a positive scalar tensor; :func:`sharpness_at` is its schedule.
 
     Source: Qin et al. 2020 (IR-Net), error decay estimator.
 

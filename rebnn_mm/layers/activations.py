@@ -15,7 +15,6 @@ class RPReLU(nn.Module):
     .. math:: y = PReLU_{a_c}(x + \beta_c) + \zeta_c
 
     Args:
-        channels: number of channels C.
         slope: first value of the slope :math:`a_c` of negative inputs.
 
     Shapes: (N, C, ...) to the same.
@@ -46,9 +45,6 @@ class Maxout(nn.Module):
     r"""Piecewise linear function with two learnable slopes per channel.
 
     .. math:: y = p_c \max(x, 0) + n_c \min(x, 0)
-
-    Args:
-        channels: number of channels C.
 
     Attributes:
         positive (Parameter): slope of positive inputs, shape (C,), from 1.

@@ -56,7 +56,6 @@ class BinaryLayer(nn.Module):
     _refuses_bias = False
 
     def __init_subclass__(cls, like: 'type[BinaryLayer] | None' = None, **kwargs: Any) -> None:
-        """Take the quantizers of another layer of the method."""
         super().__init_subclass__(**kwargs)
         if like is not None:
             cls.method_weight, cls.method_activation = like.method_weight, like.method_activation
@@ -114,12 +113,10 @@ class BinaryLayer(nn.Module):
 
     @property
     def weight_bits(self) -> int:
-        """Bits per weight; 32 for a real one."""
         return 32 if self.weight_quantizer is None else self.weight_quantizer.bits
 
     @property
     def activation_bits(self) -> int:
-        """Bits per input value; 32 for a real one."""
         return 32 if self.activation_quantizer is None else self.activation_quantizer.bits
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
@@ -188,7 +185,6 @@ class BinaryLayer(nn.Module):
         return y if bias is None else (y + self._along_outputs(bias)).to(y.dtype)
 
     def _product(self, values: Tensor) -> Tensor:
-        """The product of the quantized input and the weight."""
         quantizer = self.weight_quantizer
         if quantizer is None or not self._computes_with_codes:
             return multiply(values, self.weight if quantizer is None else quantizer(self.weight), self._geometry)
@@ -259,7 +255,6 @@ class BinaryLayer(nn.Module):
         return self.weight[0].numel() if same else math.inf
 
     def extra_repr(self) -> str:
-        """The torch layer's description and the bits, or why the layer is real."""
         bits = f'W{self.weight_bits}A{self.activation_bits}' if self.binary else f'real: {self.real_because}'
         return f'{super().extra_repr()}, {bits}'
 

@@ -29,7 +29,6 @@ class LayerRow:
 
     @property
     def values(self) -> int:
-        """Number of weights."""
         return math.prod(self.shape)
 
 

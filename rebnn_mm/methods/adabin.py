@@ -72,9 +72,6 @@ class AdaBinEDEWeight(SharpeningQuantizer, AdaBinWeight):
     Args:
         t: first and last value of the sharpness; ``(0.1, 0.1)`` is the released code's default for CIFAR-10.
 
-    Attributes:
-        sharpness (buffer): scalar, where the schedule of t stands.
-
     Raises:
         ValueError: ``t`` is not a rising pair of positive numbers.
 

@@ -120,10 +120,6 @@ class BinaryPair(nn.Module):
 
     .. math:: y = f_1(x) + f_2(x)
 
-    Args:
-        first: :math:`f_1`.
-        second: :math:`f_2`.
-
     Example:
         >>> from rebnn_mm.layers import BinaryLinear
         >>> layer = BinaryLinear(16, 4, weight='BWNWeight', activation='BinarySign')
@@ -145,12 +141,8 @@ class BinaryPair(nn.Module):
         The pair computes what the layer would with :class:`rebnn_mm.methods.TWNWeight` of the same extent
         (:func:`split_ternary`). Each half has half of the bias and a copy of the activation quantizer.
 
-        Args:
-            layer: a binary layer whose weight quantizer is :class:`BWNWeight`; it becomes the
-                first half.
-
         Raises:
-            ValueError: it has another weight quantizer, or its weights cannot be split.
+            ValueError: the weight quantizer is no :class:`BWNWeight`, or its weights cannot be split.
         """
         quantizer = layer.weight_quantizer
         if type(quantizer) is not BWNWeight:

@@ -98,10 +98,6 @@ class BiPerWeight(SignWeight, BiPerSine):
 
     Options, penalty and state are those of :class:`BiPerSine`, so its checkpoint fits.
 
-    Args:
-        omega: frequency.
-        penalty: tau, the weight of the penalty; 0 for none.
-
     Source: Vargas et al. 2024 (BiPer).
 
     Example:

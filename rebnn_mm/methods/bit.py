@@ -42,10 +42,6 @@ def elastic_sign(x: Tensor, alpha: Tensor) -> Tensor:
 
     The scale's gradient is divided by the root of the number n of values, as in learned step size quantization.
 
-    Args:
-        x: any shape.
-        alpha: scalar, positive.
-
     Source: Liu et al. 2022 (BiT), elastic binarisation to {-1, 1}; the factor of the scale's gradient is the released
     code's.
 
@@ -99,11 +95,7 @@ def elastic_levels(x: Tensor, alpha: Tensor, low: int = 0, high: int = 1) -> Ten
 
     With l = 0 and h = 1 it is the step to 0 and alpha at half of alpha. n is the number of values.
 
-    Args:
-        x: any shape.
-        alpha: scalar, positive.
-        low: l.
-        high: h, at least 1.
+    l and h are ``low`` and ``high``, which is at least 1.
 
     Source: Liu et al. 2022 (BiT), elastic binarisation to {0, 1} and its form of more bits; Esser et al. 2020 (learned
     step size quantization).
@@ -217,9 +209,6 @@ class BiTSign(ElasticActivation):
     Forward and backward are :func:`elastic_sign`; alpha starts at twice the mean magnitude. With k bits, k above 1,
     they are :func:`elastic_levels` from :math:`-2^{k-1}` to :math:`2^{k-1} - 1`.
 
-    Args:
-        channels, channel_dim, shift, bits: see :class:`ElasticActivation`.
-
     Source: Liu et al. 2022 (BiT); start as in its released code.
 
     Example:
@@ -247,9 +236,6 @@ class BiTStep(ElasticActivation):
 
     Forward and backward are :func:`elastic_levels` from 0 to 1, or to :math:`2^k - 1` with k bits.
     Alpha starts at four times the mean magnitude, divided by the root of the highest level.
-
-    Args:
-        channels, channel_dim, shift, bits: see :class:`ElasticActivation`.
 
     Source: Liu et al. 2022 (BiT); start as in its released code.
 

@@ -26,10 +26,6 @@ def hardening_sign(weight: Tensor, temperature: Tensor) -> Tensor:
         \qquad
         \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w}
 
-    Args:
-        weight: latent weight, any shape.
-        temperature: T, scalar.
-
     Source: Guo et al. 2022 (BNext), released code.
 
     Example:
@@ -51,7 +47,6 @@ class BNextWeight(SignWeight):
     with other weights than evaluation. Latent weights are clamped to [-1.5, 1.5].
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         decay: factor of the temperature per epoch.
 
     Attributes:

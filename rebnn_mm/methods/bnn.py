@@ -30,7 +30,6 @@ class BNNWeight(SignWeight):
     batch norm has to follow it.
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         bound: largest magnitude of a latent weight.
 
     Raises:

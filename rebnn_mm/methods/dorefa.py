@@ -22,9 +22,7 @@ def uniform_levels(x: Tensor, bits: int) -> Tensor:
     .. math::
         n = round((2^k - 1) x), \qquad \frac{\partial L}{\partial x} = (2^k - 1) \frac{\partial L}{\partial n}
 
-    Args:
-        x: any shape, values in [0, 1].
-        bits: k.
+    ``x``: any shape, values in [0, 1].
 
     Source: Zhou et al. 2016 (DoReFa-Net), quantize_k times :math:`2^k - 1`.
 
@@ -42,9 +40,6 @@ def dorefa_unit_weight(weight: Tensor) -> Tensor:
     .. math:: x = \frac{\tanh w}{2 \max |\tanh w|} + \frac{1}{2}
 
     The maximum is over the layer and takes part in the gradient.
-
-    Args:
-        weight: any shape.
 
     Source: Zhou et al. 2016, k-bit weights.
 

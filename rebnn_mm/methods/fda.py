@@ -55,10 +55,6 @@ def sign_fourier(x: Tensor, highest: Tensor) -> Tensor:
     The paper prints no range. The series ripples around 0 beyond its first zero at :math:`\pi / (2 (n + 1) \omega)`,
     which is 1.57 for n = 9 and 0.83 for n = 18; the gradient is therefore cut at 1, as in the public training code.
 
-    Args:
-        x: any shape; NaN gives +1.
-        highest: n, a scalar tensor.
-
     Source: Xu et al. 2021 (FDA-BNN).
 
     Example:
@@ -73,11 +69,6 @@ def sign_fourier(x: Tensor, highest: Tensor) -> Tensor:
 def fourier_terms(done: float, start: int = 9, end: int = 18) -> int:
     r"""The schedule of n, :math:`n_0 + p (n_1 - n_0)` rounded to the nearest integer.
 
-    Args:
-        done: p, the share of training that is finished.
-        start: value at p = 0.
-        end: value at p = 1.
-
     Source: Xu et al. 2021, growing number of terms.
 
     Example:
@@ -91,9 +82,6 @@ def noise_factor(done: float) -> float:
     r"""The schedule of the noise adaptation's factor, from 0.1 to 0.
 
     .. math:: \lambda = 0.05 (1 + \cos \pi p)
-
-    Args:
-        done: p, the share of training that is finished.
 
     Source: Xu et al. 2021, noise adaptation module.
 
@@ -184,10 +172,6 @@ class FDAWeight(_FourierQuantizer, SignWeight):
         weight_shape: shape of the latent weight, (C_out, ...), M values per channel.
         terms: first and last value of n.
 
-    Attributes:
-        noise (NoiseAdaptation): :math:`\lambda \, \eta`.
-        highest (buffer): scalar, n, where its schedule stands.
-
     Raises:
         ValueError: ``terms`` is not a rising pair.
 
@@ -230,10 +214,6 @@ class FDASign(_FourierQuantizer, ActivationQuantizer):
 
     Args:
         terms: first and last value of n.
-
-    Attributes:
-        noise (NoiseAdaptation): :math:`\lambda \, \eta`.
-        highest (buffer): scalar, n, where its schedule stands.
 
     Raises:
         ValueError: ``terms`` is not a rising pair.

@@ -45,9 +45,6 @@ def power_of_two(values: Tensor) -> Tensor:
 
     So a multiplication becomes a shift. Of standardised Gaussian weights it is 1.
 
-    Args:
-        values: shape (C_out, ...).
-
     Returns:
         Tensor: shape (C_out,); 1 for a channel of zeros.
 
@@ -73,9 +70,6 @@ class IRNetWeight(SharpeningQuantizer, SignWeight):
 
     Args:
         t: first and last value of the estimator's sharpness.
-
-    Attributes:
-        sharpness (buffer): scalar, where the schedule of t stands.
 
     Raises:
         ValueError: ``t`` is not a rising pair of positive numbers.
@@ -111,9 +105,6 @@ class IRNetSign(SharpeningQuantizer, ActivationQuantizer):
 
     Args:
         t: first and last value of the estimator's sharpness.
-
-    Attributes:
-        sharpness (buffer): scalar, where the schedule of t stands.
 
     Raises:
         ValueError: ``t`` is not a rising pair of positive numbers.

@@ -27,10 +27,8 @@ def scale_up_(grad: Tensor, weight: Tensor, ratio: float) -> Tensor:
 
     .. math:: g_i \leftarrow g_i \max\left(1, \lambda \frac{\|w_i\|}{\|g_i\|}\right)
 
-    Args:
-        grad: gradient of the weight, shape (C_out, ...), changed in place.
-        weight: latent weight, of the same shape.
-        ratio: lambda, the least ratio of both norms.
+    ``grad``: gradient of the weight, shape (C_out, ...), changed in place. ``ratio``: lambda, the least ratio of both
+    norms.
 
     Source: Xiang et al. 2024 (OvSW), adaptive gradient scaling.
 

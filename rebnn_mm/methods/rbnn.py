@@ -45,10 +45,6 @@ def sign_triangle(x: Tensor, sharpness: Tensor) -> Tensor:
 
     The triangle ends at :math:`|x| = \sqrt 2 / t` and has area 2 for t >= 1. A small t lets almost every value move.
 
-    Args:
-        x: any shape; NaN gives +1.
-        sharpness: t, a positive scalar tensor.
-
     Source: Lin et al. 2020 (RBNN), training-aware approximation of the sign.
 
     Example:
@@ -63,9 +59,6 @@ def sign_triangle(x: Tensor, sharpness: Tensor) -> Tensor:
 def rotation_sides(values: int) -> tuple[int, int]:
     """Rows and columns of the matrix that a filter is folded into: the factors of its size nearest to a square.
 
-    Args:
-        values: weights per filter.
-
     Source: Lin et al. 2020 (RBNN), bi-rotation; two small rotations in place of one of size values x values.
 
     Example:
@@ -78,9 +71,6 @@ def rotation_sides(values: int) -> tuple[int, int]:
 
 def random_rotation(size: int) -> Tensor:
     """A random orthogonal matrix, every one equally likely, from torch's generator.
-
-    Args:
-        size: rows and columns.
 
     Source: Mezzadri 2007, QR of a Gaussian matrix with the signs of R's diagonal moved into Q.
 
@@ -134,14 +124,8 @@ def refine_rotation(filters: Tensor, left: Tensor, right: Tensor, rounds: int = 
     where :math:`U S V^T` is the singular value decomposition. J cannot fall, and since a rotation keeps the length of
     a filter, the distance between filters and signs cannot grow on the whole.
 
-    Args:
-        filters: standardised filters, shape (C_out, rows, columns), float32 or float64.
-        left: R1 as it stands.
-        right: R2 as it stands.
-        rounds: number of rounds.
-
-    Returns:
-        tuple[Tensor, Tensor]: new R1 and R2.
+    ``filters``: standardised filters, shape (C_out, rows, columns), float32 or float64. ``left``: R1 as it stands.
+    ``right``: R2 as it stands.
 
     Source: Lin et al. 2020 (RBNN), alternating optimization of the bi-rotation.
 
@@ -263,9 +247,6 @@ class RBNNSign(SharpeningQuantizer, ActivationQuantizer):
 
     Args:
         t: first and last value of the estimator's sharpness, before it is held above 1.
-
-    Attributes:
-        sharpness (buffer): scalar, where the schedule of t stands.
 
     Raises:
         ValueError: ``t`` is not a rising pair of positive numbers.

@@ -58,10 +58,6 @@ def scaled_sign_released(weight: Tensor, alpha: Tensor) -> Tensor:
 
     Offered as ``variant='official'`` to reproduce what was run; it is not the paper's Eq. 5.
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        alpha: scaling factor, shape (C_out,).
-
     Example:
         >>> w = torch.tensor([[0.5, -2.0]], requires_grad=True)
         >>> a = torch.tensor([0.1], requires_grad=True)

@@ -40,9 +40,6 @@ def standardise_laplace(weight: Tensor) -> Tensor:
 
     Mean and variance take part in the gradient.
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-
     Source: Xu et al. 2021 (ReCU), weight standardization, with the released code's epsilon.
 
     Example:
@@ -85,11 +82,6 @@ def recu_tau(done: float, start: float = 0.85, end: float = 0.99) -> float:
     r"""The exponential schedule of tau.
 
     .. math:: \tau = A e^{p} + B, \quad A = \frac{\tau_1 - \tau_0}{e - 1}, \quad B = \tau_0 - A
-
-    Args:
-        done: p, the share of training that is finished.
-        start: value at p = 0.
-        end: value at p = 1.
 
     Source: Xu et al. 2021, exponential growth of tau.
 

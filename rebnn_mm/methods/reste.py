@@ -52,9 +52,7 @@ def sign_power(x: Tensor, power: Tensor) -> Tensor:
     At :math:`o = 1` it is the straight-through estimator with a window of 1.5; the larger o, the nearer the root is to
     the sign, and the further the gradient from even.
 
-    Args:
-        x: any shape; NaN gives +1.
-        power: o, a scalar tensor of at least 1.
+    ``power``: o, a scalar tensor of at least 1.
 
     Source: Wu et al. 2023 (ReSTE), with the window and the constant of the released code.
 
@@ -71,10 +69,6 @@ def reste_power(done: float, end: float = END) -> float:
     r"""The schedule of o, slow at first.
 
     .. math:: o = 1 + (o_1 - 1) \left(1 - \cos \frac{\pi p}{2}\right)
-
-    Args:
-        done: p, the share of training that is finished.
-        end: value at p = 1.
 
     Source: Wu et al. 2023 (ReSTE), released code.
 
@@ -114,9 +108,6 @@ class ReSTEWeight(_GrowingPower, SignWeight):
     Args:
         end: last power of the schedule :func:`reste_power`.
 
-    Attributes:
-        power (buffer): o, scalar, where the schedule stands.
-
     Raises:
         ValueError: ``end`` is below 1.
 
@@ -147,9 +138,6 @@ class ReSTESign(_GrowingPower, ActivationQuantizer):
 
     Args:
         end: last power of the schedule :func:`reste_power`; 1 keeps the straight-through estimator.
-
-    Attributes:
-        power (buffer): o, scalar, where the schedule stands.
 
     Raises:
         ValueError: ``end`` is below 1.

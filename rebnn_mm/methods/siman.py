@@ -26,9 +26,6 @@ def above_median(weight: Tensor) -> Tensor:
     Half of its signs are +1, which is when they carry the most information; of an odd number the one in the middle is
     +1, too.
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-
     Source: Lin et al. 2022 (SiMaN), closed form of the binarization.
 
     Example:
@@ -48,9 +45,7 @@ def clamp_magnitudes(weight: Tensor, percent: Tensor) -> Tensor:
     .. math::
         sign(u) \, clamp(|u|, P_\delta, P_{100 - \delta}), \quad u = w - \bar w
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        percent: delta, scalar tensor from 0 to 50. Between two magnitudes a percentile is interpolated.
+    ``percent``: delta, scalar tensor from 0 to 50. Between two magnitudes a percentile is interpolated.
 
     Source: Lin et al. 2022 (SiMaN), released code.
 

@@ -45,10 +45,8 @@ def ternary_weight(weight: Tensor, per: str = 'tensor', clip: float = 2.5) -> Te
 
     with t and s of :func:`rebnn_mm.functional.ternary_codes`. The gradient is not multiplied by the scale.
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        per: whether one scale covers the ``'tensor'`` or a ``'channel'``.
-        clip: magnitude from which on a weight gets no gradient.
+    ``per``: whether one scale covers the ``'tensor'`` or a ``'channel'``. ``clip``: magnitude from which on a weight
+    gets no gradient.
 
     Source: Li and Liu 2016; gradient and clip as TernaryBERT's released code has them (Zhang et al. 2020), which also
     clamps the weights that t and s are made of.

@@ -120,7 +120,6 @@ class Quantizer(nn.Module):
 
     @property
     def driven(self) -> bool:
-        """Whether the hook is at work."""
         return DRIVERS.get(self.hook) in _attached.get(self, {})
 
     def attach(self, driver: object) -> None:
@@ -136,11 +135,9 @@ class Quantizer(nn.Module):
         drivers[name] = weakref.ref(driver)
 
     def detach(self, driver: object) -> None:
-        """Forget what :meth:`attach` noted."""
         _attached.get(self, {}).pop(type(driver).__name__, None)
 
     def note_step(self) -> None:
-        """Note that the optimizer has taken a step."""
         self._passes = 0
 
     def missing_hook_message(self) -> str:
@@ -177,9 +174,6 @@ class WeightQuantizer(Quantizer):
     :meth:`codes`, or takes those of :class:`SignWeight`; where the gradient or the training-time value differs from
     that of ``scale * codes``, also :meth:`forward`.
     Anything else is a method to override: :meth:`set_progress`, :meth:`begin_epoch`, :meth:`constrain`.
-
-    Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
     """
 
     values = Values('other')
@@ -309,12 +303,10 @@ class LearnedScaleWeight(SignWeight):
         self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
 
     def scale(self, weight: Tensor) -> Tensor:
-        """Alpha."""
         return self.alpha
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:
-        """Set alpha to the mean of |w| of each channel."""
         self.alpha.copy_(channel_mean_abs(weight))
 
 
@@ -368,7 +360,7 @@ class ActivationQuantizer(Quantizer):
         raise NotImplementedError(f'{type(self).__name__} has to implement quantize(x)')
 
     def two_values(self) -> tuple[float, float, float]:
-        r"""The s, h and m of the shifted input's values in evaluation, :math:`h \, sign(x + s) + m`, with h at least 0."""
+        r"""The s, h (at least 0) and m of the values in evaluation, :math:`h \, sign(x + s) + m` of the shifted x."""
         return 0.0, 1.0, 0.0
 
     def along_channels(self, values: Tensor, x: Tensor) -> Tensor:

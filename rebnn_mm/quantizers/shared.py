@@ -96,9 +96,6 @@ class BinaryRSign(BinaryApproxSign):
         >>> import torch
         >>> rsign = BinaryRSign(2, shift='mean')
         >>> after_relu = torch.tensor([[0., 3.], [4., 5.]])
-        >>> rsign(after_relu)
-        tensor([[1., 1.],
-                [1., 1.]], grad_fn=<_SmoothSignBackward>)
         >>> rsign.calibrate(after_relu)
         >>> rsign(after_relu)
         tensor([[-1., -1.],
@@ -131,7 +128,6 @@ class BinaryStep(ActivationQuantizer):
         return step_ste(x)
 
     def two_values(self) -> tuple[float, float, float]:
-        """0 and 1."""
         return 0.0, 0.5, 0.5
 
 
@@ -161,5 +157,4 @@ class BinaryMeanScaleWeight(SignWeight):
         return sign_ste(latent)
 
     def scale(self, weight: Tensor) -> Tensor:
-        """The mean of |w| per channel."""
         return channel_mean_abs(weight.detach())
