@@ -121,8 +121,8 @@ class WarmupLinearLR(LRSchedulerMixin, _ParamScheduler):
     .. math::
         \eta_t = \eta \min\left(\frac{t}{r T}, \frac{T - t}{(1 - r) T}\right), \qquad t = 0, \dots, T - 1
 
-    mmengine's ``LinearLR`` needs the warm-up in steps; here it is a share of ``end``, by default ``max_iters``, so that
-    ``--cfg-options train_cfg.max_iters=...`` changes the whole schedule.
+    mmengine's ``LinearLR`` needs the warm-up in steps; here it is a share of ``end``, by default ``max_iters``, so
+    that ``--cfg-options train_cfg.max_iters=...`` changes the whole schedule.
 
     Args:
         warmup: r, in [0, 1).

@@ -50,8 +50,8 @@ def _of_boxes(model: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]:
 class Bfloat16OptimWrapper(OptimWrapper):
     """Runs the forward pass under ``torch.autocast`` in bfloat16, on whatever device mmengine trains on.
 
-    mmengine's ``AmpOptimWrapper`` needs a GPU. A processor without AVX512_BF16 takes several times longer with it, and a
-    warning says so. bfloat16 has the exponents of float32, so losses are not scaled. Latent weights, their gradients
+    mmengine's ``AmpOptimWrapper`` needs a GPU. A processor without AVX512_BF16 takes several times longer with it, and
+    a warning says so. bfloat16 has the exponents of float32, so losses are not scaled. Latent weights, their gradients
     and the resilient gradient stay in float32, and so does evaluation.
 
     Boxes stay in float32: eight bits would place them to two pixels, and mmcv's operators on boxes take none. What

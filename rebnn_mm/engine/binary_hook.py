@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from mmengine.dist import broadcast
-from mmengine.hooks import Hook
+from mmengine.hooks import Hook, LoggerHook
 from mmengine.logging import print_log
 from mmengine.model import BaseModel, is_model_wrapper
 from mmengine.optim import OptimWrapper
@@ -46,8 +46,7 @@ class BinaryHook(Hook):
     - During training: schedules, per-epoch updates, rules at the optimizer's step and weight constraints of the method
       (:class:`MethodDriver`).
 
-    Schedules follow the runner's own count, so a resumed run continues where it stood. ReBNN has a hook that does
-    more, :class:`ReBNNHook`.
+    A resumed run continues where it stood. ReBNN has a hook that does more, :class:`ReBNNHook`.
 
     Args:
         calibrate: whether shifts are started from data.
@@ -71,9 +70,8 @@ class BinaryHook(Hook):
 
     def before_run(self, runner: Runner) -> None:
         if not self._reported:
-            print_log(
-                f'binary and full-precision layers:\n{layer_report(unwrap_model(runner.model))}', logger='current'
-            )
+            table = layer_report(unwrap_model(runner.model))
+            print_log(f'binary and full-precision layers:\n{table}', logger='current')
             self._reported = True
 
     def before_train(self, runner: Runner) -> None:
@@ -246,8 +244,10 @@ def optim_wrappers(runner: Runner) -> Sequence[OptimWrapper]:
     return list(wrapper.optim_wrappers.values()) if hasattr(wrapper, 'optim_wrappers') else [wrapper]
 
 
-def logs_now(hook: Hook, runner: Runner, batch_idx: int, interval: int) -> bool:
-    """Whether mmengine's LoggerHook prints after this iteration."""
+def logs_now(hook: Hook, runner: Runner, batch_idx: int, interval: int | None = None) -> bool:
+    """Whether mmengine's LoggerHook prints after this iteration, or would with this interval."""
+    if interval is None:
+        interval = next((other.interval for other in runner.hooks if isinstance(other, LoggerHook)), 10)
     loader = runner.train_dataloader
     at_end = len(loader) <= interval and hook.end_of_epoch(loader, batch_idx)
     return hook.every_n_inner_iters(batch_idx, interval) or at_end

@@ -24,10 +24,8 @@ class CompileHook(Hook):
     pays where all inputs are of one size, as mmdet's ``BatchFixedSizePad`` makes them: each new one is compiled again.
 
     Args:
-        part: name of the submodule to compile, for instance ``'backbone'``; of a model with a teacher also
-            ``'teacher.backbone'``.
-        steps: whether what hooks do around a step is compiled, too; or a dict of keyword arguments of
-            ``torch.compile`` for it.
+        part: name of the submodule to compile; of a model with a teacher also ``'teacher.backbone'``.
+        steps: whether what hooks do around a step is compiled, too; or arguments of ``torch.compile`` for it.
         options: keyword arguments of ``torch.nn.Module.compile`` for the part.
 
     Raises:

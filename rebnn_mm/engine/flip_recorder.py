@@ -33,18 +33,6 @@ class SignHistory:
     second one. The memory is one byte per weight, on the weight's device.
 
     Source: the ReBNN paper, Eq. 10 to 12 (its Eq. 12 prints the second condition twice).
-
-    Example:
-        >>> from rebnn_mm.methods import BNNLinear
-        >>> layer = BNNLinear(3, 1)
-        >>> layer.weight.data = torch.tensor([[1.0, 1.0, 1.0]])
-        >>> history = SignHistory(layer)
-        >>> layer.weight.data = torch.tensor([[-1.0, -1.0, 1.0]]); history.step()
-        >>> layer.weight.data = torch.tensor([[-1.0, 1.0, -1.0]]); history.step()
-        >>> [int(count) for count in history.take_step_counts()]  # two flips each; the second weight came back
-        [4, 1]
-        >>> [int(count) for count in history.close_epoch()]  # it is where the epoch began
-        [2, 0]
     """
 
     def __init__(self, layer: BinaryLayer) -> None:
@@ -212,7 +200,6 @@ class FlipRecorder:
         return self
 
     def compile(self, **options: Any) -> None:
-        """Compile the counting, as :meth:`ResilientGradient.compile` does its part."""
         self._compare = torch.compile(_compare, **options)
 
     def detach(self) -> None:
@@ -236,7 +223,6 @@ class FlipRecorder:
         return dict(zip(self.recorded, numbers, strict=True))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Recorded bits of each weight, by layer: uint8 on the CPU."""
         return {name: self._histories[name].state.to('cpu', copy=True) for name in self.recorded}
 
     def load_state_dict(self, states: dict[str, Tensor]) -> None:

@@ -28,8 +28,7 @@ class FreezingHook(StepHook):
     magnitude and the sign of :math:`\bar b^{t-1}`. The threshold goes from ``threshold`` to ``final`` along half a
     cosine over the training.
 
-    ``frozen_percent`` of the 1-bit weights goes into the log. Memory: about fourteen bytes per 1-bit weight, in each
-    checkpoint, too. A resumed run goes on as it stood.
+    ``frozen_percent`` goes into the log. Memory: about fourteen bytes per 1-bit weight, in each checkpoint, too.
 
     Args:
         threshold: share of steps that f is compared with at the beginning.
@@ -84,17 +83,7 @@ class FreezingHook(StepHook):
 
 
 class SignTracker:
-    """How often the signs of a tensor change there and back, and which of its values are frozen.
-
-    Example:
-        >>> weight = torch.tensor([0.5, 0.25])
-        >>> tracker = SignTracker(weight, momentum=0.5)
-        >>> for value in (-0.5, 0.5, 0.75):
-        ...     weight[0] = value
-        ...     tracker.step(weight, threshold=0.4)
-        >>> tracker.frequency, weight  # held where the second change left it
-        (tensor([0.2500, 0.0000]), tensor([0.5000, 0.2500]))
-    """
+    """How often the signs of a tensor change there and back, and which of its values are frozen."""
 
     def __init__(self, weight: Tensor, momentum: float) -> None:
         self.momentum = momentum

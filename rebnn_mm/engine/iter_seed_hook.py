@@ -14,8 +14,8 @@ class IterSeedHook(Hook):
     """Seeds every random generator before each iteration, from the run's seed, the iteration and the process.
 
     mmengine's checkpoints hold no state of random generators, so dropout after ``--resume`` would differ from that of
-    a run without a break, and so would every weight. With this hook both are the same to the last bit, where the
-    data come in the same order (``InfiniteSampler``) and the pipeline is not random.
+    a run without a break. With this hook both runs are the same to the last bit, where the data come in the same order
+    (``InfiniteSampler``) and the pipeline is not random.
 
     Example:
         >>> IterSeedHook.seed_of(42, iteration=7, rank=1) == IterSeedHook.seed_of(42, iteration=8, rank=0)

@@ -21,8 +21,7 @@ GROWTH, HIGH = 1000, 1e4
 class LossCheckHook(Hook):
     """Ends a training whose loss is not a number or explodes, before a checkpoint of it is saved.
 
-    Args:
-        interval: iterations from one look at the loss to the next; the last one of an epoch is looked at, too.
+    It looks at the loss every ``interval`` iterations and at the end of an epoch.
 
     Raises:
         RebnnError: the loss is not a number, or has exploded; the sentence says what to try.

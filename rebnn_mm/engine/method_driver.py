@@ -16,20 +16,13 @@ class MethodDriver:
     """Runs the schedules, per-epoch updates, step rules and weight constraints of a model's quantizers.
 
     What a quantizer needs it implements itself (:class:`rebnn_mm.quantizers.WeightQuantizer`); this class only calls
-    it at the right time, so a new method needs no change here:
+    it at the right time: ``start`` when this object is made, on the weights as loaded; ``set_progress`` and
+    ``begin_epoch`` when it is told; ``before_step`` and ``after_step`` around each step of the optimizer, on final
+    gradients; ``constrain`` when the optimizer is attached and after each step.
 
-    - ``start`` when this object is made, on the weights as loaded;
-    - ``set_progress`` when :meth:`set_progress` is called, with the share of training that is finished;
-    - ``begin_epoch`` when :meth:`begin_epoch` is called;
-    - ``before_step`` and ``after_step`` around each step of the optimizer, on the latent weight with its gradient as
-      accumulated, reduced over processes, unscaled and clipped;
-    - ``constrain`` on the latent weight when the optimizer is attached and after each of its steps.
-
-    A step that AMP skips for inf does not get to the last two, which also leave frozen weights alone, as
-    ``begin_epoch`` does. After each step of a distributed run all processes also take the largest of their values of
-    ``followed_maxima``, which each follows on data of its own.
-
-    Inside mmengine use :class:`BinaryHook`, which does all of this.
+    A step that AMP skips for inf does not get to the last three, which also leave frozen weights alone, as
+    ``begin_epoch`` does. After each step of a distributed run all processes take the largest of their values of
+    ``followed_maxima``. Inside mmengine use :class:`BinaryHook`, which does all of this.
 
     Attributes:
         quantizers (list[Quantizer]): all of the model, also of other modules than layers, in its order.
@@ -89,9 +82,7 @@ class MethodDriver:
             for weight, quantizer in moving():
                 quantizer.after_step(weight)
                 quantizer.constrain(weight)
-            followed = [
-                getattr(quantizer, name) for quantizer in self.quantizers for name in quantizer.followed_maxima
-            ]
+            followed = [getattr(each, name) for each in self.quantizers for name in each.followed_maxima]
             all_reduce_params(followed, op='max')
             for driven in self.quantizers:
                 if driven.hook == 'BinaryHook':

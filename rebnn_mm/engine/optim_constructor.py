@@ -97,9 +97,8 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     rates; an absolute ``eta_min``, one number for all groups, becomes its ratio to ``lr``.
 
     Nothing pulls a latent weight back, so over T steps of Adam it walks about :math:`lr_l \sqrt{T / 3}` away while the
-    rate falls to 0 linearly (0.3 to 1.3 times that in the trainings that we looked at), and beyond 1 it gets no
-    gradient. For optimizers of Adam's kind the rate is therefore at most :math:`0.5 / \sqrt T`: 6e-4 in the 640,000
-    steps of an ImageNet recipe, where a weight ends 0.3 away, and nothing that matters in trainings of some thousands.
+    rate falls to 0 linearly, and beyond 1 it gets no gradient. For optimizers of Adam's kind the rate is therefore at
+    most :math:`0.5 / \sqrt T`: 6e-4 in the 640,000 steps of an ImageNet recipe.
 
     Args:
         paramwise_cfg: as in mmengine, with ``roles``: for each role ``lr_mult`` and ``decay_mult``, and for the latent

@@ -79,9 +79,6 @@ class ProgressHook(Hook):
 
     A loop without epochs has a line per validation. Where the output is not a terminal there are lines only.
 
-    Args:
-        console: to print to; None for the standard output.
-
     Example:
         >>> ProgressHook().row('epoch 1/3', {'loss': 0.75, 'loss_cls': 0.5, 'loss_bbox': 0.25})
         'epoch 1/3  loss 0.750 (cls 0.50, bbox 0.25)'

@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 from ..errors import RebnnError
-from ..functional import bound_gamma, channel_dims, channel_mean_abs, flip_share, limit_gamma, zero_outside_one_
+from ..functional import channel_dims, channel_mean_abs, flip_share, limit_gamma, zero_outside_one_
 from ..functional.resilient import add_reconstruction_, flips_since, join_channels, measure_channels
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
@@ -111,7 +111,6 @@ class ResilientLayer:
         self._window_start, self._window_steps = None, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Flips and steps so far, and the open flip window where flips are not counted per step."""
         state: dict[str, Any] = {'flips': self.all_flips, 'steps': self.all_steps}
         if self._window_start is not None:
             state |= {'window_start': self._window_start, 'window_steps': self._window_steps}
@@ -278,15 +277,14 @@ class ResilientGradient:
         seen = max(sum(layer.weights * layer.steps for layer in self.layers), 1)
         for layer in self.layers:
             layer.clear()
+        masked = sum(self.masked_shares[layer.name] * layer.weights for layer in self.layers)
         result = {
             'flips_per_million': 1e6 * flips / seen,
             'flip_backs_per_million': 1e6 * backs / seen,
             'flips_so_far_percent': self.flips_so_far_percent,
             'gamma_mean_x1e6': 1e6 * gamma_mean,
             'alpha_over_mean_abs_w': ratio_mean,
-            'masked_percent': 100
-            * sum(self.masked_shares[layer.name] * layer.weights for layer in self.layers)
-            / sum(layer.weights for layer in self.layers),
+            'masked_percent': 100 * masked / sum(layer.weights for layer in self.layers),
         }
         if self.term_shares:
             shares = sorted(self.term_shares.values())
@@ -316,7 +314,6 @@ class ResilientGradient:
         return dict(zip((layer.name for layer in layers), shares, strict=True))
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
-        """Counts and open flip windows by layer."""
         return {name: layer.state_dict() for name, layer in self._layers.items()}
 
     def load_state_dict(self, states: dict[str, dict[str, Any]]) -> None:
@@ -430,9 +427,8 @@ def _pull_alpha(layer: ResilientLayer) -> None:
     """The term's part in the gradient of alpha, of a layer whose weight is frozen."""
     quantizer = layer.quantizer
     if quantizer.gamma_mode != 0 and quantizer.alpha.grad is not None:
-        pull = (
-            torch.linalg.vector_norm(layer.latent, ord=1, dim=channel_dims(layer.latent)) - layer.alpha * layer.fan_in
-        )
+        magnitude = torch.linalg.vector_norm(layer.latent, ord=1, dim=channel_dims(layer.latent))
+        pull = magnitude - layer.alpha * layer.fan_in
         local(quantizer.alpha.grad).sub_(layer.gamma.to(pull.dtype) * pull)
 
 
@@ -496,4 +492,4 @@ def _learn_gamma(layers: Sequence[ResilientLayer], max_gradient: Tensor, share_o
     gamma = max_gradient.to(quantizer.gamma.dtype)
     if quantizer.gamma_mode == 'adaptive':
         gamma = gamma * share_of_flips
-    return bound_gamma(gamma, quantizer.gamma_bounds)
+    return gamma.clamp(*quantizer.gamma_bounds) if quantizer.gamma_bounds else gamma

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from mmengine.dist import is_main_process
-from mmengine.hooks import Hook, LoggerHook
+from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
@@ -88,7 +88,6 @@ class BinaryWeightRecorderHook(Hook):
         self._since_log: dict[str, FlipCounts] = {}
         self._run: dict[str, FlipCounts] = {}
         self._epochs_seen = 0
-        self._interval = 10
         self._saved: dict[str, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
@@ -122,8 +121,6 @@ class BinaryWeightRecorderHook(Hook):
         )
         self._since_log = {}
         self.recorder = recorder
-        logger_hooks = [hook for hook in runner.hooks if isinstance(hook, LoggerHook)]
-        self._interval = logger_hooks[0].interval if logger_hooks else self._interval
         if runner.iter == 0:
             self._write(runner, dict(epoch=0, iteration=0, layers={}, channels=self._latent_weights()))
 
@@ -135,7 +132,7 @@ class BinaryWeightRecorderHook(Hook):
         """Write scalars for the LoggerHook; without epochs, end a pass over the data."""
         if self.recorder is None:
             return
-        if logs_now(self, runner, batch_idx, self._interval):
+        if logs_now(self, runner, batch_idx):
             self._take()
             seen = sum(counts.weights * counts.steps for counts in self._since_log.values())
             flips = sum(counts.flips for counts in self._since_log.values())

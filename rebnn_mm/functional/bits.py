@@ -76,11 +76,6 @@ def pack(x: Tensor, what: int = NEGATIVE) -> tuple[Tensor, Layout]:
 
     NaN is not negative, not within one, and true. Values are packed in their own order where they are contiguous or
     have channels last, else in that of a contiguous copy.
-
-    Example:
-        >>> x = torch.tensor([-1.0, 0.0, -2.0])
-        >>> pack(x)[0], pack(x, WITHIN_ONE)[0]
-        (tensor([5], dtype=torch.uint8), tensor([3], dtype=torch.uint8))
     """
     x = x.detach()
     if not (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)):

@@ -157,12 +157,11 @@ def signs(x: Tensor) -> Tensor | None:
         return None
     y = torch.empty_like(x)
     flat, signed = x.view(-1), y.view(-1)
-    _in_parts(
-        len(flat),
-        lambda part: kernels.rebnn_signs(
-            _start(flat, part.start), ctypes.c_int64(len(part)), _start(signed, part.start)
-        ),
-    )
+
+    def run(part: range) -> None:
+        kernels.rebnn_signs(_start(flat, part.start), ctypes.c_int64(len(part)), _start(signed, part.start))
+
+    _in_parts(len(flat), run)
     return y
 
 

@@ -182,16 +182,6 @@ def flip_share(changed: Tensor) -> Tensor:
     return changed.flatten(1).sum(dim=1, dtype=torch.int32).float() / changed[0].numel()
 
 
-def bound_gamma(gamma: Tensor, bounds: tuple[float, float] | None) -> Tensor:
-    """Clamp gamma to a lower and an upper bound, in the paper's ablation (1e-5, 2e-4); None leaves it.
-
-    Example:
-        >>> bound_gamma(torch.tensor([0., 5e-5, 1.]), (1e-5, 2e-4))
-        tensor([1.0000e-05, 5.0000e-05, 2.0000e-04])
-    """
-    return gamma if bounds is None else gamma.clamp(*bounds)
-
-
 def limit_gamma(gamma: Tensor, task: Tensor, distance: Tensor, share: float | None) -> Tensor:
     r"""Gamma with which the reconstruction term stays below a share of the task's gradient.
 

@@ -8,7 +8,7 @@ from .sign import sign, straight_through
 
 
 def zero_outside_one(grad: Tensor, weight: Tensor) -> Tensor:
-    """Return a gradient times 1[|w| <= 1], the straight-through mask; as :func:`zero_outside_one_`.
+    """Return a gradient times 1[|w| <= 1], the straight-through mask.
 
     Example:
         >>> zero_outside_one(torch.ones(4), torch.tensor([-1.5, -1., 1., 1.5]))
@@ -19,12 +19,7 @@ def zero_outside_one(grad: Tensor, weight: Tensor) -> Tensor:
 
 
 def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
-    """Multiply a gradient in place by 1[|w| <= 1], the straight-through mask.
-
-    Example:
-        >>> zero_outside_one_(torch.ones(4), torch.tensor([-1.5, -1., 1., 1.5]))
-        tensor([0., 1., 1., 0.])
-    """
+    """Multiply a gradient in place by 1[|w| <= 1], the straight-through mask; as :func:`zero_outside_one`."""
     # One pass instead of two comparisons and a product. Hardtanh's gradient ends at its bounds, so they are the next
     # numbers beyond one. Without a tensor in between, which torch.compile could not follow.
     beyond = 1 + torch.finfo(weight.dtype).eps

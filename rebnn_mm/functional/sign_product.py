@@ -44,8 +44,7 @@ def smallest_type(largest: float, other: torch.dtype) -> torch.dtype:
     return other
 
 
-@torch.library.custom_op('rebnn::sign_sums', mutates_args=())
-def sign_sums(
+def sum_signs(
     x: Tensor,
     codes: Tensor,
     stride: Sequence[int],
@@ -68,6 +67,9 @@ def sign_sums(
             # A GPU's library may choose Winograd's algorithm, whose sums of integers are not quite integers.
             sums = sums.round_()
     return sums.to(compute).to(kept)
+
+
+sign_sums = torch.library.custom_op('rebnn::sign_sums', sum_signs, mutates_args=())
 
 
 @sign_sums.register_fake

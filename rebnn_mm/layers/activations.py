@@ -46,9 +46,7 @@ class Maxout(nn.Module):
 
     .. math:: y = p_c \max(x, 0) + n_c \min(x, 0)
 
-    Attributes:
-        positive (Parameter): slope of positive inputs, shape (C,), from 1.
-        negative (Parameter): slope of negative inputs, shape (C,), from 0.25.
+    The parameters ``positive`` and ``negative``, p from 1 and n from 0.25, have shape (C,).
 
     Shapes: (N, C, ...) to the same.
 

@@ -150,11 +150,9 @@ class BinaryAttention(EncoderAttention):
         B = bool(A), \qquad
         out = B \, sign(V), \qquad bool(x) = \begin{cases} 1 & x \ge 0 \\ 0 & x < 0 \end{cases}
 
-    Gradients pass signs and step where the magnitude of their input is at most 1. The output is made of integers and
-    is not divided by the number of attended positions.
-
-    Mask and dropout set weights to 0 *after* the step: a score that is set to 0 before it would count as attended.
-    Dropped weights do not scale up the others, as in BiBERT.
+    Gradients pass signs and step where the magnitude of their input is at most 1. The output is not divided by the
+    number of attended positions. Mask and dropout set weights to 0 *after* the step: a score that is set to 0
+    before it would count as attended. Dropped weights do not scale up the others, as in BiBERT.
 
     Args:
         heads, head_dim: see :class:`EncoderAttention`.
@@ -186,8 +184,7 @@ class BinaryAttention(EncoderAttention):
         if mask is not None:
             weights = weights * mask
         if self.training and dropout > 0:
-            kept = torch.rand_like(weights, dtype=torch.float32) >= dropout
-            weights = weights * kept
+            weights = weights * (torch.rand_like(weights, dtype=torch.float32) >= dropout)
         output = torch.matmul(weights, sign_ste(value)).transpose(1, 2).contiguous()
         return AttentionParts(output, scores, weights)
 

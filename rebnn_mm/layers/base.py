@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -66,13 +66,13 @@ class BinaryLayer(nn.Module):
         activation: QuantizerConfig,
         channels: int,
         channel_dim: int,
-        keep_real: Sequence[str] | bool,
+        keep_real: Sequence[str] | Literal[False],
         memory: str = 'plain',
     ) -> None:
         """Second half of ``__init__``, once the torch layer exists."""
-        if not isinstance(keep_real, bool | list | tuple):
-            listed = [str(keep_real)]
-            raise RebnnError(f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, {listed}')
+        if keep_real is not False and not isinstance(keep_real, list | tuple):
+            fix = f'a list of names, {[keep_real]}' if isinstance(keep_real, str) else 'a list of names, or False'
+            raise RebnnError(f'{type(self).__name__}: keep_real={keep_real!r} must be {fix}')
         if memory not in MEMORY:
             raise RebnnError(f'{type(self).__name__}: memory={memory!r} is unknown; use one of {", ".join(MEMORY)}')
         self.memory = memory
@@ -80,7 +80,7 @@ class BinaryLayer(nn.Module):
         self.layer_name = ''
         self.real_because = ''
         self.rules_hold = keep_real is not False
-        self.keep_real = () if isinstance(keep_real, bool) else tuple(keep_real)
+        self.keep_real = tuple(keep_real or ())
         if weight == 'default':
             weight = self.method_weight
         if activation == 'default':
@@ -272,10 +272,9 @@ def _is_rescaled(weight: Tensor, before: Tensor) -> bool:
 def _watch_names() -> None:
     """Tell layers what they are called inside a model, from now on.
 
-    A config hands a convolution its sizes but never its name, by which alone shortcuts can often be told, and state
-    dict and optimizer need to know what keeps full precision. PyTorch calls this hook for every module that is given
-    to another one, from the inside out, so a layer learns ``0``, then ``downsample.0``, then ``layer2.0.downsample.0``
-    and so on. Nothing else runs while a model of any library is built.
+    A config hands a convolution its sizes but never its name, by which alone shortcuts can often be told. PyTorch
+    calls this hook for every module that is given to another one, from the inside out, so a layer learns ``0``, then
+    ``downsample.0`` and so on. Nothing else runs while a model of any library is built.
     """
     register_module_module_registration_hook(_tell_names)
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from mmengine.registry import MODELS
 from torch import Tensor, nn
@@ -53,7 +53,7 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
         padding_idx: int | None = None,
         *,
         weight: QuantizerConfig = 'default',
-        keep_real: Sequence[str] | bool = (),
+        keep_real: Sequence[str] | Literal[False] = (),
         **kwargs: Any,
     ) -> None:
         for name, why in (

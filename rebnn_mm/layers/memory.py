@@ -56,10 +56,9 @@ def _contexts(
     norms: Sequence[_NormBase], memory: str
 ) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     """Return what the first and the second pass run in."""
-    first: AbstractContextManager[Any] = nullcontext()
-    second: AbstractContextManager[Any] = nullcontext()
-    if memory == 'sums':
-        first, second = create_selective_checkpoint_contexts(keep_sums)
+    if memory != 'sums':
+        return nullcontext(), SecondPass(nullcontext(), norms)
+    first, second = create_selective_checkpoint_contexts(keep_sums)
     return first, SecondPass(second, norms)
 
 

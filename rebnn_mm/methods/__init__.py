@@ -35,15 +35,9 @@ from .xnor import XNORConv2d, XNORLinear, XNORWeight
 
 
 class Method(NamedTuple):
-    """Description of one method's file.
-
-    Attributes:
-        summary: the method and its source, in one line.
-        names: its quantizers and layers, as a config names them.
+    """What one method's file holds: a summary with its source, and its quantizers and layers by name.
 
     Example:
-        >>> METHODS['bnn'].summary
-        'BNN (Courbariaux et al. 2016): bare signs of latent weights that are kept within one.'
         >>> METHODS['bnn'].names
         ('BNNConv2d', 'BNNLinear', 'BNNWeight')
     """

@@ -46,6 +46,7 @@ def centred_sign(weight: Tensor) -> Tensor:
     Source: Qin et al. 2022 (BiBERT), as its released code computes it; sign(0) is +1 by this project's convention.
 
     Example:
+        >>> import torch
         >>> w = torch.tensor([[1.0, 2.0, 6.0]], requires_grad=True)
         >>> w_hat = centred_sign(w)
         >>> w_hat[0, 1].backward()
@@ -64,6 +65,7 @@ class BiBERTWeight(SignWeight):
     Source: Qin et al. 2022 (BiBERT).
 
     Example:
+        >>> import torch
         >>> BiBERTWeight((1, 3))(torch.tensor([[1.0, 2.0, 6.0]]))
         tensor([[-3., -3.,  3.]])
     """

@@ -203,10 +203,12 @@ class RBNNWeight(SharpeningQuantizer, LearnedScaleWeight):
         self.right: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
-        return self._rotate_partly(weight)
+        v = standardise(weight, channel_dims(weight))
+        turned = rotate(self._fold(v), self.left.to(v), self.right.to(v)).view_as(v)
+        return torch.lerp(v, turned, per_channel(self.theta.sin().abs(), v).to(v)).to(weight.dtype)
 
     def forward(self, weight: Tensor) -> Tensor:
-        return sign_triangle(self._rotate_partly(weight), self.sharpness) * per_channel(self.alpha, weight)
+        return sign_triangle(self.latent(weight), self.sharpness) * per_channel(self.alpha, weight)
 
     @torch.no_grad()
     def begin_epoch(self, weight: Tensor) -> None:
@@ -222,11 +224,6 @@ class RBNNWeight(SharpeningQuantizer, LearnedScaleWeight):
 
     def _fold(self, weight: Tensor) -> Tensor:
         return weight.reshape(-1, *self.sides)
-
-    def _rotate_partly(self, weight: Tensor) -> Tensor:
-        v = standardise(weight, channel_dims(weight))
-        turned = rotate(self._fold(v), self.left.to(v), self.right.to(v)).view_as(v)
-        return torch.lerp(v, turned, per_channel(self.theta.sin().abs(), v).to(v)).to(weight.dtype)
 
     def extra_repr(self) -> str:
         return f'{self.sides[0]}x{self.sides[1]}, t={self.t_range}'

@@ -5,7 +5,7 @@ The forward pass and the first half of the backward are here. The term itself an
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from mmengine.registry import MODELS
@@ -144,7 +144,10 @@ class ReBNNWeight(LearnedScaleWeight):
             raise RebnnError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps or 'epoch'")
         self.flip_window = flip_window
         self.variant = variant
-        self.register_buffer('gamma', torch.full((weight_shape[0],), self._first_gamma(), dtype=torch.float32))
+        # The rule before its first step: no flips, so the lower bound.
+        rule = self.gamma_bounds[0] if self.gamma_bounds else 0.0
+        first = rule if isinstance(self.gamma_mode, str) else self.gamma_mode
+        self.register_buffer('gamma', torch.full((weight_shape[0],), first, dtype=torch.float32))
         self.gamma: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
@@ -176,12 +179,6 @@ class ReBNNWeight(LearnedScaleWeight):
         options = f'gamma={self.gamma_mode!r}, gamma_bounds={self.gamma_bounds}, flip_window={self.flip_window!r}'
         options += f', center={self.center!r}' if self.center else ''
         return options if self.variant == 'paper' else f'{options}, variant={self.variant!r}'
-
-    def _first_gamma(self) -> float:
-        """The rule before its first step: no flips, so the lower bound."""
-        if not isinstance(self.gamma_mode, str):
-            return self.gamma_mode
-        return self.gamma_bounds[0] if self.gamma_bounds else 0.0
 
 
 def _is_number(value: object) -> bool:
@@ -239,19 +236,12 @@ class ReBNNLayer(BinaryLayer):
         center: str | None = None,
         weight: QuantizerConfig = 'default',
         activation: QuantizerConfig = 'default',
-        keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+        keep_real: Sequence[str] | Literal[False] = SHORTCUT_NAMES,
         **kwargs: Any,
     ) -> None:
         if weight == 'default':
-            weight = dict(
-                type='ReBNNWeight',
-                gamma=gamma,
-                gamma_bounds=gamma_bounds,
-                max_share=max_share,
-                flip_window=flip_window,
-                variant=variant,
-                center=center,
-            )
+            rule = dict(gamma=gamma, gamma_bounds=gamma_bounds, max_share=max_share, flip_window=flip_window)
+            weight = dict(type='ReBNNWeight', variant=variant, center=center, **rule)
         super().__init__(*args, weight=weight, activation=activation, keep_real=keep_real, **kwargs)
 
     @property
@@ -273,9 +263,6 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
     are applied around the optimizer step by :class:`rebnn_mm.engine.ReBNNHook`. Options are those of
     :class:`ReBNNLayer` and of :class:`rebnn_mm.layers.BinaryConv2d`.
 
-    Attributes:
-        weight: latent weight, shape (C_out, C_in / groups, k, k).
-
     Example:
         >>> from mmcv.cnn import build_conv_layer
         >>> conv = build_conv_layer(dict(type='ReBNNConv2d', gamma=1e-4), 16, 32, 3, padding=1, bias=False)
@@ -287,9 +274,6 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
 @MODELS.register_module()
 class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
     """Binary linear layer trained with the resilient gradient, with the options of :class:`ReBNNLayer`.
-
-    Attributes:
-        weight: latent weight, shape (C_out, C_in).
 
     Example:
         >>> layer = ReBNNLinear(16, 4)

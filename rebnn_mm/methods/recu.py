@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
-from ..functional import channel_dims, is_pair, per_channel, sign_approx
+from ..functional import centre_channels, channel_dims, is_pair, per_channel, sign_approx
 from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
@@ -47,7 +47,7 @@ def standardise_laplace(weight: Tensor) -> Tensor:
         tensor([[-2.8284,  2.8284]])
     """
     dims = channel_dims(weight)
-    centred = weight - weight.mean(dim=dims, keepdim=True)
+    centred = centre_channels(weight)
     return centred * (LAPLACE_STD * (centred.square().mean(dim=dims, keepdim=True) + EPS).rsqrt())
 
 
@@ -134,7 +134,7 @@ class ReCUWeight(LearnedScaleWeight):
         self.tau: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
-        return weight - weight.mean(dim=channel_dims(weight), keepdim=True)
+        return centre_channels(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
         return rectified_sign(standardise_laplace(weight), self.tau) * per_channel(self.alpha, weight)

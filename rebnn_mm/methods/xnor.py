@@ -47,6 +47,7 @@ def xnor_weight(weight: Tensor) -> Tensor:
     Source: Rastegari et al. 2016, training of Binary-Weight-Networks.
 
     Example:
+        >>> import torch
         >>> w = torch.tensor([[0.5, -1.5]], requires_grad=True)
         >>> w_hat = xnor_weight(w)
         >>> w_hat.sum().backward()
@@ -69,6 +70,7 @@ def centre_and_clamp_(weight: Tensor) -> Tensor:
     Source: the released code of Rastegari et al. 2016.
 
     Example:
+        >>> import torch
         >>> centre_and_clamp_(torch.tensor([[0.5, -4.5]]))
         tensor([[ 1., -1.]])
     """
@@ -87,6 +89,7 @@ class XNORWeight(SignWeight):
     Source: Rastegari et al. 2016 (XNOR-Net).
 
     Example:
+        >>> import torch
         >>> w = torch.tensor([[0.5, -1.5]])
         >>> quantizer = XNORWeight((1, 2))
         >>> quantizer.constrain(w)

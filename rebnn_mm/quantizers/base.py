@@ -45,10 +45,6 @@ class Values:
             itself; that minus its sample's mean, ``'centred'``; or ``'other'``, traced before the operator.
         same_in_training: whether training has the values of evaluation (for weights, codes times factor). Without it
             there is no kernel.
-
-    Example:
-        >>> SignWeight.values
-        Values(kind='signs', sign_of='shifted', same_in_training=True)
     """
 
     kind: Literal['signs', 'two', 'integers', 'other']

@@ -17,10 +17,6 @@ _Q = TypeVar('_Q', WeightQuantizer, ActivationQuantizer)
 def build_weight_quantizer(cfg: QuantizerConfig, weight_shape: tuple[int, ...]) -> WeightQuantizer | None:
     """Build a registered weight quantizer for a weight of the given shape.
 
-    Args:
-        cfg: name or dict with ``type``; None keeps the weight real.
-        weight_shape: (C_out, ...).
-
     Raises:
         ValueError: no weight quantizer has that name, or not that option; the message lists those that exist.
 
@@ -35,11 +31,6 @@ def build_activation_quantizer(
     cfg: QuantizerConfig, channels: int, channel_dim: int = 1
 ) -> ActivationQuantizer | None:
     """Build a registered activation quantizer.
-
-    Args:
-        cfg: name or dict with ``type``; None keeps the input real.
-        channels: number of input channels.
-        channel_dim: dimension of the channels in the input.
 
     Raises:
         ValueError: no activation quantizer has that name, or not that option; the message lists those that exist.
