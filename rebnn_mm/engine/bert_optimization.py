@@ -27,10 +27,7 @@ class BertAdam(Optimizer):
     term is added to the clipped gradient.
 
     Args:
-        params: as in any optimizer.
-        lr: :math:`\eta`.
         betas: :math:`\beta_1, \beta_2`.
-        eps: :math:`\epsilon`.
         weight_decay: :math:`\lambda`. BERT has none on biases and norms: ``paramwise_cfg=dict(bias_decay_mult=0.0)``
             with ``ReBNNOptimWrapperConstructor``.
         clip_norm: :math:`c`, largest norm of one tensor's gradient; None for no clipping.
@@ -43,12 +40,10 @@ class BertAdam(Optimizer):
         >>> optimizer = BertAdam([weight], lr=0.1, weight_decay=0.0)
         >>> weight.grad = torch.tensor([3.0, -4.0])
         >>> _ = optimizer.step()
-        >>> weight  # the step is lr * 0.1 / sqrt(0.001), whatever the gradient
-        Parameter containing:
-        tensor([0.6838, 1.3162], requires_grad=True)
+        >>> weight.data  # the step is lr * 0.1 / sqrt(0.001), whatever the gradient
+        tensor([0.6838, 1.3162])
 
-    Source: google-research/bert, ``optimization.py``: "does not bias correct"; Kingma and Ba 2015; Loshchilov and
-    Hutter 2019.
+    Source: google-research/bert, ``optimization.py``; Kingma and Ba 2015; Loshchilov and Hutter 2019.
     """
 
     def __init__(
@@ -81,7 +76,6 @@ class BertAdam(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -127,12 +121,10 @@ class WarmupLinearLR(LRSchedulerMixin, _ParamScheduler):
     .. math::
         \eta_t = \eta \min\left(\frac{t}{r T}, \frac{T - t}{(1 - r) T}\right), \qquad t = 0, \dots, T - 1
 
-    The ``LinearLR`` of mmengine needs the warm-up in steps. Here it is a share of ``end``, which mmengine sets to
-    ``train_cfg.max_iters`` where the config leaves it out, so that ``--cfg-options train_cfg.max_iters=...`` changes
-    the whole schedule.
+    mmengine's ``LinearLR`` needs the warm-up in steps; here it is a share of ``end``, by default ``max_iters``, so
+    that ``--cfg-options train_cfg.max_iters=...`` changes the whole schedule.
 
     Args:
-        optimizer: filled in by mmengine.
         warmup: r, in [0, 1).
         end: T, steps.
         by_epoch: has to be False, since steps are iterations. mmengine takes what a config leaves out for True.
@@ -145,11 +137,9 @@ class WarmupLinearLR(LRSchedulerMixin, _ParamScheduler):
         >>> import torch
         >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
         >>> scheduler = WarmupLinearLR(optimizer, warmup=0.25, end=8, by_epoch=False)
-        >>> rates = []
         >>> for _ in range(8):
-        ...     rates.append(round(optimizer.param_groups[0]['lr'], 3)); _ = optimizer.step(); scheduler.step()
-        >>> rates
-        [0.0, 0.5, 1.0, 0.833, 0.667, 0.5, 0.333, 0.167]
+        ...     print(round(scheduler.get_last_value()[0], 3), end=' '); _ = optimizer.step(); scheduler.step()
+        0.0 0.5 1.0 0.833 0.667 0.5 0.333 0.167
 
     Source: google-research/bert, ``optimization.py``.
     """

@@ -50,16 +50,13 @@ def _of_boxes(model: nn.Module) -> tuple[list[nn.Module], list[nn.Module]]:
 class Bfloat16OptimWrapper(OptimWrapper):
     """Runs the forward pass under ``torch.autocast`` in bfloat16, on whatever device mmengine trains on.
 
-    mmengine's ``AmpOptimWrapper`` needs a GPU. A processor with AVX512_BF16 multiplies bfloat16 faster than float32,
-    too; one without takes several times longer with it, and a warning says so. bfloat16 has the exponents of float32,
-    so losses are not scaled. Latent weights, their gradients and the resilient gradient stay in float32, and so does
-    evaluation.
+    mmengine's ``AmpOptimWrapper`` needs a GPU. A processor without AVX512_BF16 takes several times longer with it, and
+    a warning says so. bfloat16 has the exponents of float32, so losses are not scaled. Latent weights, their gradients
+    and the resilient gradient stay in float32, and so does evaluation.
 
     Boxes stay in float32: eight bits would place them to two pixels, and mmcv's operators on boxes take none. What
     mmdet's heads give back is cast to float32 (whatever has ``predict_by_feat``), and so is what regions are cut from
     (whatever has ``roi_layers``).
-
-    In a config: ``optim_wrapper = dict(type='Bfloat16OptimWrapper', ...)``, all else as for ``OptimWrapper``.
 
     Example:
         >>> layer = nn.Linear(4, 2)

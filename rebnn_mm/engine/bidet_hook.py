@@ -20,12 +20,9 @@ class BiDetLossHook(Hook):
     """Switches the losses of every :class:`BiDetLoss` in the model on: ``custom_hooks=[dict(type='BiDetLossHook')]``.
 
     BiDet trains with the detection losses alone until the learning rate first decays, and adds its own from then on.
-    Without ``start`` the hook compares the learning rate of each step with the highest one so far, so a warm-up comes
-    before the decay whatever its length. With the default factor of one half a step schedule switches at its first
-    step, a cosine or a linear one in the middle of its way down. ``start`` says when instead.
-
-    All processes see the same learning rate and switch at the same step. A resumed run goes on as it stood; a run that
-    only loads weights (``load_from``) begins without the losses.
+    Without ``start`` the hook compares the learning rate of each step with the highest one so far: by default a step
+    schedule switches at its first step, a cosine or a linear one in the middle of its way down. A resumed run goes on
+    as it stood; a run that only loads weights (``load_from``) begins without the losses.
 
     Args:
         decay: the losses start when the learning rate is at most this share of the highest one so far.
@@ -37,10 +34,6 @@ class BiDetLossHook(Hook):
         ValueError: ``decay`` is not between 0 and 1, ``start`` is negative, or it counts epochs where there are none.
 
     Source: the released code of BiDet (Wang et al., CVPR 2020).
-
-    Example:
-        >>> BiDetLossHook(start=40000, by_epoch=False).start
-        40000
     """
 
     def __init__(self, decay: float = 0.5, start: int | None = None, by_epoch: bool = True) -> None:
@@ -56,7 +49,6 @@ class BiDetLossHook(Hook):
         self._losses: list[BiDetLoss] = []
 
     def before_train(self, runner: Runner) -> None:
-        """Find the losses; switch them as the run stands."""
         if self.start is not None and self.by_epoch and not has_epochs(runner):
             raise RebnnError(
                 f'BiDetLossHook: start={self.start} counts epochs, and this train loop has none. Use by_epoch=False '
@@ -74,7 +66,6 @@ class BiDetLossHook(Hook):
             loss.active = self.active
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-        """Switch the losses on when their time has come."""
         if self.active:
             return
         rate = max(values[0] for values in runner.optim_wrapper.get_lr().values())
@@ -98,11 +89,9 @@ class BiDetLossHook(Hook):
             )
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Save whether the losses are on, and what the decay is measured against."""
         checkpoint[CHECKPOINT_KEY] = dict(active=self.active, highest=self.highest)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Go on as the resumed run stood."""
         saved = checkpoint.get(CHECKPOINT_KEY)
         if saved is not None and getattr(runner, '_resume', False):
             self.active, self.highest = saved['active'], saved['highest']

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from mmengine.dist import broadcast
-from mmengine.hooks import Hook
+from mmengine.hooks import Hook, LoggerHook
 from mmengine.logging import print_log
 from mmengine.model import BaseModel, is_model_wrapper
 from mmengine.optim import OptimWrapper
@@ -41,13 +41,12 @@ class BinaryHook(Hook):
 
     - Logs once, in training, validation and testing, which layers are binary, which are real and why.
     - Before training: starts scaling factors from the weights as loaded and the shifts of swapped layers from one
-      batch of training data (:func:`rebnn_mm.layers.calibrate_shifts`), unless a checkpoint brought them.
-    - Before training: gives latent weights the rates that follow their magnitude (:func:`apply_relative_rates`).
+      batch of training data (:func:`rebnn_mm.layers.calibrate_shifts`), unless a checkpoint brought them; gives latent
+      weights the rates that follow their magnitude (:func:`apply_relative_rates`).
     - During training: schedules, per-epoch updates, rules at the optimizer's step and weight constraints of the method
       (:class:`MethodDriver`).
 
-    Schedules follow the runner's own count, so a resumed run continues where it stood. ReBNN has a hook that does
-    more, :class:`ReBNNHook`.
+    A resumed run continues where it stood. ReBNN has a hook that does more, :class:`ReBNNHook`.
 
     Args:
         calibrate: whether shifts are started from data.
@@ -56,10 +55,6 @@ class BinaryHook(Hook):
 
     Raises:
         ValueError: an unknown ``schedule``, or ``'epoch'`` with a loop that has no epochs.
-
-    Example:
-        >>> BinaryHook(schedule='iter').schedule
-        'iter'
     """
 
     # Before the LoggerHook (BELOW_NORMAL), which prints what a subclass may write.
@@ -74,15 +69,12 @@ class BinaryHook(Hook):
         self._reported = False
 
     def before_run(self, runner: Runner) -> None:
-        """Log the table of layers."""
         if not self._reported:
-            print_log(
-                f'binary and full-precision layers:\n{layer_report(unwrap_model(runner.model))}', logger='current'
-            )
+            table = layer_report(unwrap_model(runner.model))
+            print_log(f'binary and full-precision layers:\n{table}', logger='current')
             self._reported = True
 
     def before_train(self, runner: Runner) -> None:
-        """Check, calibrate and install the optimizer hooks."""
         model = unwrap_model(runner.model)
         if not any(isinstance(module, Quantizer) for module in model.modules()):
             self.warn("the model has no binary layer; set conv_cfg=dict(type='ReBNNConv2d') where you want some.")
@@ -111,7 +103,6 @@ class BinaryHook(Hook):
             self._calibrate(runner, model)
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Renew schedules and what is learned once per epoch."""
         if self.driver is None or not has_epochs(runner):
             return
         if self.schedule != 'iter':
@@ -129,7 +120,6 @@ class BinaryHook(Hook):
             self._begin_epoch(self.driver)
 
     def after_train(self, runner: Runner) -> None:
-        """Take the optimizer hooks away."""
         if self.driver is not None:
             self.driver.detach()
 
@@ -139,16 +129,11 @@ class BinaryHook(Hook):
         if any('role' in group for group in groups):
             return
         roles = parameter_roles(model)
-        decayed = sum(
-            1
-            for group in groups
-            if group.get('weight_decay')
-            for parameter in group['params']
-            if roles.get(id(parameter)) in WITHOUT_DECAY
-        )
-        harm = (
-            f'{decayed} scaling factors, shifts and norms get weight decay' if decayed else 'parameters have no roles'
-        )
+        decaying = [parameter for group in groups if group.get('weight_decay') for parameter in group['params']]
+        decayed = sum(roles.get(id(parameter)) in WITHOUT_DECAY for parameter in decaying)
+        harm = 'parameters have no roles'
+        if decayed:
+            harm = f'{decayed} scaling factors, shifts and norms get weight decay'
         self.warn(f"{harm}. Set optim_wrapper=dict(constructor='ReBNNOptimWrapperConstructor', ...) in the config.")
 
     def _warn_of_frozen_parts(self, model: nn.Module) -> None:
@@ -195,7 +180,6 @@ class BinaryHook(Hook):
             )
 
     def warn(self, message: str) -> None:
-        """Log a warning that begins with the hook's name."""
         print_log(f'{type(self).__name__}: {message}', logger='current', level=logging.WARNING)
 
     def _begin_epoch(self, driver: MethodDriver) -> None:
@@ -246,11 +230,7 @@ def unwrap_model(model: nn.Module) -> nn.Module:
 
 
 def part_of(model: nn.Module, name: str, hook: str) -> nn.Module:
-    """A part of the model by its dotted name, for a hook of this name.
-
-    Raises:
-        ValueError: the model has no such part.
-    """
+    """A part of the model by its dotted name, for a hook of this name."""
     try:
         return model.get_submodule(name)
     except AttributeError:
@@ -264,20 +244,20 @@ def optim_wrappers(runner: Runner) -> Sequence[OptimWrapper]:
     return list(wrapper.optim_wrappers.values()) if hasattr(wrapper, 'optim_wrappers') else [wrapper]
 
 
-def logs_now(hook: Hook, runner: Runner, batch_idx: int, interval: int) -> bool:
-    """Whether mmengine's LoggerHook prints after this iteration."""
+def logs_now(hook: Hook, runner: Runner, batch_idx: int, interval: int | None = None) -> bool:
+    """Whether mmengine's LoggerHook prints after this iteration, or would with this interval."""
+    if interval is None:
+        interval = next((other.interval for other in runner.hooks if isinstance(other, LoggerHook)), 10)
     loader = runner.train_dataloader
     at_end = len(loader) <= interval and hook.end_of_epoch(loader, batch_idx)
     return hook.every_n_inner_iters(batch_idx, interval) or at_end
 
 
 def has_epochs(runner: Runner) -> bool:
-    """Whether the train loop counts epochs."""
     return isinstance(runner.train_loop, EpochBasedTrainLoop)
 
 
 def _schedulers(runner: Runner, wrapper: OptimWrapper) -> list[Any]:
-    """The parameter schedulers of one optimizer."""
     schedulers = runner.param_schedulers or []
     lists = schedulers.values() if isinstance(schedulers, dict) else [schedulers]
     return [scheduler for group in lists for scheduler in group if scheduler.optimizer is wrapper]

@@ -15,32 +15,22 @@ class CompileHook(Hook):
     """Compiles a part of the model with ``torch.compile`` before training; evaluation stays as it is.
 
     With ``steps`` it also compiles what ReBNN's rule and the weight recorder do around ``optimizer.step``: hundreds of
-    small operations, each of which the processor has to start on a GPU, as it has to start those of the network.
-    There ``mode='reduce-overhead'`` lets CUDA graphs start the network at once; with both, a step of a small network
-    takes half the time that it takes compiled (lab/reports/training_cost.md). Compiling the steps takes half a
-    minute. On a CPU most of them has kernels of its own, and is faster without.
+    small operations, each of which has to be started on a GPU. There ``mode='reduce-overhead'`` lets CUDA graphs start
+    the network at once; with both, a step of a small network takes half the time that it takes compiled
+    (lab/reports/training_cost.md). On a CPU most of them has kernels of its own, and is faster without.
 
-    A 1-bit network is many small operations on one tensor (shift, sign, estimator, scale, norm, slope), which the
-    compiler joins. mmengine's own ``compile`` option covers ``train_step`` with the optimizer in it, which PyTorch
-    2.13 does not compile together with hooks on ``optimizer.step``; those of the resilient gradient are such hooks.
-    Numbers differ from those without the hook by rounding only, and so do trainings in the end.
-    It pays where all inputs are of one size, as mmdet's ``BatchFixedSizePad`` makes them: each new one is compiled
-    again.
+    mmengine's own ``compile`` option covers ``train_step`` with the optimizer in it, which PyTorch 2.13 does not
+    compile together with hooks on ``optimizer.step``. Numbers differ from those without the hook by rounding only. It
+    pays where all inputs are of one size, as mmdet's ``BatchFixedSizePad`` makes them: each new one is compiled again.
 
     Args:
-        part: name of the submodule to compile, for instance ``'backbone'``; of a model with a teacher also
-            ``'teacher.backbone'``.
-        steps: whether what hooks do around a step is compiled, too; or a dict of keyword arguments of
-            ``torch.compile`` for it.
+        part: name of the submodule to compile; of a model with a teacher also ``'teacher.backbone'``.
+        steps: whether what hooks do around a step is compiled, too; or arguments of ``torch.compile`` for it.
         options: keyword arguments of ``torch.nn.Module.compile`` for the part.
 
     Raises:
         RuntimeError: torch is older than 2.6.
         ValueError: the model has no such part.
-
-    Example:
-        >>> CompileHook('backbone').part
-        'backbone'
     """
 
     # After the method's hook, which looks through the layers with a batch of its own before training.
@@ -53,7 +43,6 @@ class CompileHook(Hook):
         self._compiled, self._steps_due = False, False
 
     def before_train(self, runner: Runner) -> None:
-        """Compile; the work is done when the first batch comes."""
         if not hasattr(torch.compiler, 'set_stance'):
             raise RuntimeError(
                 f'CompileHook needs torch 2.6 or newer, this is {torch.__version__}: update torch, or take the '
@@ -63,7 +52,6 @@ class CompileHook(Hook):
         self._compiled, self._steps_due = True, self.steps is not False
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-        """Compile what other hooks do around a step, once all of them are ready."""
         due, self._steps_due = self._steps_due, False
         options = self.steps if isinstance(self.steps, dict) else {}
         for hook in runner.hooks if due else ():
@@ -76,7 +64,6 @@ class CompileHook(Hook):
             torch.compiler.set_stance('force_eager')
 
     def after_val(self, runner: Runner) -> None:
-        """Go on compiled."""
         if self._compiled:
             torch.compiler.set_stance('default')
 

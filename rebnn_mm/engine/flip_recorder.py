@@ -30,27 +30,9 @@ class SignHistory:
 
     A step counts if it moves the layer: not if the layer is frozen, not if AMP skips it; accumulated iterations are
     one step. What changes signs between two steps (RBNN turns its rotations before every epoch) counts with the
-    second one.
-
-    The memory is one byte per weight, on the weight's device. Nothing is brought from the device but by
-    :meth:`take_step_counts` and :meth:`close_epoch`.
-
-    Args:
-        layer: a layer with a weight quantizer.
+    second one. The memory is one byte per weight, on the weight's device.
 
     Source: the ReBNN paper, Eq. 10 to 12 (its Eq. 12 prints the second condition twice).
-
-    Example:
-        >>> from rebnn_mm.methods import BNNLinear
-        >>> layer = BNNLinear(3, 1)
-        >>> layer.weight.data = torch.tensor([[1.0, 1.0, 1.0]])
-        >>> history = SignHistory(layer)
-        >>> layer.weight.data = torch.tensor([[-1.0, -1.0, 1.0]]); history.step()
-        >>> layer.weight.data = torch.tensor([[-1.0, 1.0, -1.0]]); history.step()
-        >>> [int(count) for count in history.take_step_counts()]  # two flips each; the second weight came back
-        [4, 1]
-        >>> [int(count) for count in history.close_epoch()]  # it is where the epoch began
-        [2, 0]
     """
 
     def __init__(self, layer: BinaryLayer) -> None:
@@ -64,7 +46,6 @@ class SignHistory:
 
     @property
     def weights(self) -> int:
-        """How many weights the layer has."""
         return self.state.numel()
 
     @property
@@ -74,7 +55,6 @@ class SignHistory:
         return weight.requires_grad and weight.grad is not None
 
     def step(self) -> None:
-        """Count what the optimizer's step changed."""
         self.compare()
         self.steps += 1
 
@@ -96,7 +76,6 @@ class SignHistory:
         return counts
 
     def close_epoch(self) -> tuple[Tensor, Tensor]:
-        """Flips and sequential flips of the epoch that ends, as integer scalars on the device; the next one begins."""
         sign = self.state & SIGN
         changed = (self.state >> 2).bitwise_xor_(sign).bitwise_and_(1)
         before = self.state >> 3
@@ -107,26 +86,13 @@ class SignHistory:
 
 @torch.no_grad()
 def negative_weights(layer: BinaryLayer) -> Tensor:
-    r"""Return where the weight that the layer computes with has the lower sign.
+    """Return where the weight that the layer computes with has the lower sign: bool, of the latent weight's shape.
 
     That is where the integers of :meth:`rebnn_mm.quantizers.WeightQuantizer.codes` are below 0; for most methods where
     the latent weight is, for ReCU, IR-Net and BiBERT where the centred one is, for RBNN where the rotated one is, for
     SiMaN where the magnitude is below its channel's median, for BiPer where the sine is negative. A quantizer of
     one bit without codes (AdaBin) has two values per channel that need not lie on both sides of 0: there it is the
     lower of the two.
-
-    Args:
-        layer: a layer with a weight quantizer.
-
-    Returns:
-        Tensor: bool, of the latent weight's shape.
-
-    Example:
-        >>> from rebnn_mm.methods import ReCULinear
-        >>> layer = ReCULinear(2, 1)
-        >>> layer.weight.data = torch.tensor([[1.0, 3.0]])
-        >>> negative_weights(layer)
-        tensor([[ True, False]])
     """
     quantizer, weight = layer.weight_quantizer, layer.weight.detach()
     assert quantizer is not None
@@ -158,13 +124,7 @@ def _count(ones: Tensor) -> Tensor:
 
 @dataclass
 class FlipCounts:
-    """Flips of one layer since counting began.
-
-    Attributes:
-        weights: how many weights the layer has.
-        steps: optimizer steps that moved it.
-        flips, sequential_flips: summed over these steps (:class:`rebnn_mm.engine.flip_recorder.SignHistory`).
-    """
+    """Flips of one layer, and the optimizer steps that moved it, since counting began."""
 
     weights: int
     steps: int = 0
@@ -172,7 +132,6 @@ class FlipCounts:
     sequential_flips: int = 0
 
     def add(self, other: 'FlipCounts') -> None:
-        """Add what came later."""
         self.steps += other.steps
         self.flips += other.flips
         self.sequential_flips += other.sequential_flips
@@ -181,15 +140,10 @@ class FlipCounts:
 class FlipRecorder:
     """Counts, for every binary layer of any method, the signs that optimizer steps and epochs change.
 
-    It runs after ``optimizer.step``, so it counts real steps: accumulated iterations are one, and a step that AMP
-    skips is none. It reads weights, draws no random number and changes nothing, so training is the same to the last
-    bit. It costs one byte of memory per weight and some passes over the weights per step.
-
-    What constrains weights after a step (:class:`MethodDriver`) has to be attached first. Inside mmengine use
+    It runs after ``optimizer.step``, so it counts real steps, and changes nothing: training is the same to the last
+    bit. It costs one byte of memory per weight and some passes over the weights per step. What constrains weights
+    after a step (:class:`MethodDriver`) has to be attached first. Inside mmengine use
     :class:`BinaryWeightRecorderHook`.
-
-    Args:
-        model: a model with binary layers; wrapped in DDP or not.
 
     Example:
         >>> from rebnn_mm.methods import BNNLinear
@@ -246,11 +200,9 @@ class FlipRecorder:
         return self
 
     def compile(self, **options: Any) -> None:
-        """Compile the counting, as :meth:`ResilientGradient.compile` does its part."""
         self._compare = torch.compile(_compare, **options)
 
     def detach(self) -> None:
-        """Stop counting."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -271,7 +223,6 @@ class FlipRecorder:
         return dict(zip(self.recorded, numbers, strict=True))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Recorded bits of each weight, by layer: uint8 on the CPU."""
         return {name: self._histories[name].state.to('cpu', copy=True) for name in self.recorded}
 
     def load_state_dict(self, states: dict[str, Tensor]) -> None:

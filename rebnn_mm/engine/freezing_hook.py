@@ -28,8 +28,7 @@ class FreezingHook(StepHook):
     magnitude and the sign of :math:`\bar b^{t-1}`. The threshold goes from ``threshold`` to ``final`` along half a
     cosine over the training.
 
-    ``frozen_percent`` of the 1-bit weights goes into the log. Memory: about fourteen bytes per 1-bit weight, in each
-    checkpoint, too. A resumed run goes on as it stood.
+    ``frozen_percent`` goes into the log. Memory: about fourteen bytes per 1-bit weight, in each checkpoint, too.
 
     Args:
         threshold: share of steps that f is compared with at the beginning.
@@ -42,10 +41,6 @@ class FreezingHook(StepHook):
 
     Source: Nagel et al., Overcoming Oscillations in Quantization-Aware Training, ICML 2022, by the released code,
     whose MobileNetV2 recipe of three bits has the defaults.
-
-    Example:
-        >>> FreezingHook(threshold=0.05, final=0.02).momentum
-        0.01
     """
 
     def __init__(self, threshold: float = 0.1, final: float | None = 0.011, momentum: float = 0.01) -> None:
@@ -58,7 +53,6 @@ class FreezingHook(StepHook):
         self._saved: dict[str, Any] = {}
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Begin to track the signs."""
         for name, layer in layers.items():
             if not torch.equal(negative_weights(layer), layer.weight.detach() < 0):
                 raise RebnnError(
@@ -71,43 +65,25 @@ class FreezingHook(StepHook):
                 self._trackers[name].load_state_dict(self._saved[name])
 
     def after(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Track the step, and hold what is frozen."""
         threshold = cosine(self.threshold, self.final, self.progress())
         for name, layer in layers.items():
             self._trackers[name].step(layer.weight.data, threshold)
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
-        """Write the share of frozen weights into the log."""
         frozen = sum(tracker.frozen.sum() for tracker in self._trackers.values())
         weights = sum(tracker.frozen.numel() for tracker in self._trackers.values())
         runner.message_hub.update_scalar('train/frozen_percent', 100 * float(frozen) / weights)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Save what was tracked."""
         checkpoint[CHECKPOINT_KEY] = {name: tracker.state_dict() for name, tracker in self._trackers.items()}
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Keep it until training starts."""
         if getattr(runner, '_resume', False):
             self._saved = checkpoint.get(CHECKPOINT_KEY, {})
 
 
 class SignTracker:
-    """How often the signs of a tensor change there and back, and which of its values are frozen.
-
-    Args:
-        weight: the values before the first step.
-        momentum: of the running averages.
-
-    Example:
-        >>> weight = torch.tensor([0.5, 0.25])
-        >>> tracker = SignTracker(weight, momentum=0.5)
-        >>> for value in (-0.5, 0.5, 0.75):
-        ...     weight[0] = value
-        ...     tracker.step(weight, threshold=0.4)
-        >>> tracker.frequency, weight  # held where the second change left it
-        (tensor([0.2500, 0.0000]), tensor([0.5000, 0.2500]))
-    """
+    """How often the signs of a tensor change there and back, and which of its values are frozen."""
 
     def __init__(self, weight: Tensor, momentum: float) -> None:
         self.momentum = momentum
@@ -136,10 +112,8 @@ class SignTracker:
         self.negative = weight < 0
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the state that a resumed run needs."""
         return {name: value for name, value in vars(self).items() if isinstance(value, Tensor)}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on as the run stood."""
         for name, value in state.items():
             getattr(self, name).copy_(value)

@@ -21,12 +21,11 @@ class GradientShareHook(Hook):
 
     .. math:: g_i = \left\| \frac{\partial L_i}{\partial \theta} \right\|
 
-    :math:`\theta` are the parameters of a part of the model, so there are as many numbers as losses and parts:
-    ``gradient/<loss>/<part>`` in the log, without the word ``loss``, which would make mmengine log means. A
-    distillation loss should have 0.3 to 1 times the gradient of the labels' losses (our judgement). Every time costs
-    about as much as a step, plus a backward pass for every loss; training itself stays the same: it measures on a copy
-    of the batch, and puts buffers, such as statistics of norms, and random numbers back. In a distributed run each
-    process looks at its own share of the batch, and the first one logs.
+    :math:`\theta` are the parameters of a part of the model: ``gradient/<loss>/<part>`` in the log, without the word
+    ``loss``, which would make mmengine log means. A distillation loss should have 0.3 to 1 times the gradient of the
+    labels' losses (our judgement). Every time costs about as much as a step, plus a backward pass for every loss;
+    training stays the same: batch, buffers and random numbers are left as they were. In a distributed run each process
+    looks at its own share of the batch, and the first one logs.
 
     Args:
         parts: dotted names of modules; a detector's ``'backbone'``, ``'roi_head.shared_head'``.
@@ -34,10 +33,6 @@ class GradientShareHook(Hook):
 
     Raises:
         ValueError: before training, if the model has no such part.
-
-    Example:
-        >>> GradientShareHook(['backbone'], interval=200).parts
-        ('backbone',)
     """
 
     # Before the LoggerHook (BELOW_NORMAL), which prints what is written here.
@@ -52,13 +47,11 @@ class GradientShareHook(Hook):
         self.interval = interval
 
     def before_train(self, runner: Runner) -> None:
-        """Look for the parts."""
         model = unwrap_model(runner.model)
         for part in self.parts:
             part_of(model, part, 'GradientShareHook')
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-        """Measure and log, before the step on the same batch."""
         if runner.iter % self.interval:
             return
         model: Any = unwrap_model(runner.model)
@@ -80,18 +73,7 @@ class GradientShareHook(Hook):
 
 
 def gradient_norms(losses: Mapping[str, Any], parts: Mapping[str, nn.Module]) -> dict[str, float]:
-    """The norm of the gradient of each loss by each part's parameters, ``'<loss>/<part>'``.
-
-    Args:
-        losses: as a model gives them; values that are not losses by name are left out, those in a list are added.
-        parts: modules by name.
-
-    Example:
-        >>> layer = nn.Linear(2, 1, bias=False)
-        >>> y = layer(torch.tensor([[3.0, 4.0]])).sum()
-        >>> gradient_norms({'loss_a': 2 * y, 'loss_b': [y, y], 'acc': y}, {'layer': layer})
-        {'loss_a/layer': 10.0, 'loss_b/layer': 10.0}
-    """
+    """Return the norm of the gradient of each loss by each part's parameters, ``'<loss>/<part>'``."""
     found = {}
     for name, value in losses.items():
         loss = value if isinstance(value, Tensor) else sum(each.mean() for each in value)

@@ -14,8 +14,8 @@ class IterSeedHook(Hook):
     """Seeds every random generator before each iteration, from the run's seed, the iteration and the process.
 
     mmengine's checkpoints hold no state of random generators, so dropout after ``--resume`` would differ from that of
-    a run without a break, and so would every weight. With this hook both are the same to the last bit, where the
-    data come in the same order (``InfiniteSampler``) and the pipeline is not random.
+    a run without a break. With this hook both runs are the same to the last bit, where the data come in the same order
+    (``InfiniteSampler``) and the pipeline is not random.
 
     Example:
         >>> IterSeedHook.seed_of(42, iteration=7, rank=1) == IterSeedHook.seed_of(42, iteration=8, rank=0)
@@ -31,5 +31,4 @@ class IterSeedHook(Hook):
         return int(np.random.SeedSequence((seed, iteration, rank)).generate_state(1)[0])
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-        """Seed Python, NumPy and PyTorch on every device."""
         set_random_seed(self.seed_of(runner.seed or 0, runner.iter, get_rank()))

@@ -20,7 +20,6 @@ class LatentPenaltyHook(StepHook):
     """
 
     def before(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Add it."""
         for layer in layers.values():
             assert layer.weight.grad is not None
             layer.weight.grad += self.gradient(layer)
@@ -51,10 +50,6 @@ class DampeningHook(LatentPenaltyHook):
 
     Source: Nagel et al., Overcoming Oscillations in Quantization-Aware Training, ICML 2022, by the released code,
     whose MobileNetV2 recipe has the defaults.
-
-    Example:
-        >>> DampeningHook(weight=0.01).weight
-        0.01
     """
 
     def __init__(self, weight: float = 0.1, start: float = 0.0) -> None:
@@ -64,7 +59,6 @@ class DampeningHook(LatentPenaltyHook):
         self.weight, self.start = weight, start
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Refuse quantizers whose two values are not plus and minus a factor."""
         for name, layer in layers.items():
             quantizer = layer.weight_quantizer
             if quantizer is None or not quantizer.values.has_codes:
@@ -74,7 +68,6 @@ class DampeningHook(LatentPenaltyHook):
                 )
 
     def gradient(self, layer: BinaryLayer) -> Tensor:
-        """That of the formula, with the weight of this step."""
         assert layer.weight_quantizer is not None
         signs, scale = layer.weight_quantizer.codes(layer.weight)
         values = signs if scale is None else signs * per_channel(scale, signs)
@@ -99,10 +92,6 @@ class UnitMagnitudeHook(LatentPenaltyHook):
 
     Source: Gao et al., BHViT: Binarized Hybrid Vision Transformer, CVPR 2025, by a fork of its released code; of the
     paper the abstract was at hand.
-
-    Example:
-        >>> UnitMagnitudeHook(weight=0.5).weight
-        0.5
     """
 
     def __init__(self, weight: float = 1 / 9) -> None:
@@ -115,34 +104,17 @@ class UnitMagnitudeHook(LatentPenaltyHook):
         self._count = 0
 
     def prepare(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Count the layers that share the penalty."""
         self._count += len(layers)
 
     def gradient(self, layer: BinaryLayer) -> Tensor:
-        """That of the formula."""
         return unit_magnitude_gradient(layer.weight, self._count, self.weight)
 
 
 def dampening_gradient(weight: Tensor, values: Tensor, strength: float) -> Tensor:
-    r"""The gradient of :class:`DampeningHook`'s penalty by the latent weights.
-
-    Args:
-        weight: latent weights.
-        values: the quantized weights, of the same shape.
-        strength: :math:`\lambda`.
-
-    Example:
-        >>> dampening_gradient(torch.tensor([0.25, -2.0]), torch.tensor([1.0, -1.0]), strength=0.5)
-        tensor([-0.7500, -0.0000])
-    """
+    """The gradient of :class:`DampeningHook`'s penalty by latent weights, with the quantized weights ``values``."""
     return 2 * strength * (weight - values) * (weight.abs() <= values.abs())
 
 
 def unit_magnitude_gradient(weight: Tensor, layers: int, strength: float) -> Tensor:
-    r"""The gradient of :class:`UnitMagnitudeHook`'s penalty by the latent weights of one of ``layers`` layers.
-
-    Example:
-        >>> unit_magnitude_gradient(torch.tensor([0.5, -0.5, 2.0, -3.0]), layers=2, strength=8.0)
-        tensor([-1.,  1.,  1., -1.])
-    """
+    """The gradient of :class:`UnitMagnitudeHook`'s penalty by the latent weights of one of ``layers`` layers."""
     return strength / (layers * weight.numel()) * torch.sign(weight.abs() - 1) * torch.sign(weight)

@@ -21,15 +21,10 @@ GROWTH, HIGH = 1000, 1e4
 class LossCheckHook(Hook):
     """Ends a training whose loss is not a number or explodes, before a checkpoint of it is saved.
 
-    Args:
-        interval: iterations from one look at the loss to the next; the last one of an epoch is looked at, too.
+    It looks at the loss every ``interval`` iterations and at the end of an epoch.
 
     Raises:
         RebnnError: the loss is not a number, or has exploded; the sentence says what to try.
-
-    Example:
-        >>> LossCheckHook(interval=5).interval
-        5
     """
 
     def __init__(self, interval: int = 10) -> None:
@@ -39,7 +34,6 @@ class LossCheckHook(Hook):
     def after_train_iter(
         self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: dict[str, Any] | None = None
     ) -> None:
-        """Look at the loss."""
         due = self.every_n_train_iters(runner, self.interval) or self.end_of_epoch(runner.train_dataloader, batch_idx)
         if not due or not outputs or 'loss' not in outputs:
             return

@@ -16,27 +16,16 @@ class MethodDriver:
     """Runs the schedules, per-epoch updates, step rules and weight constraints of a model's quantizers.
 
     What a quantizer needs it implements itself (:class:`rebnn_mm.quantizers.WeightQuantizer`); this class only calls
-    it at the right time, so a new method needs no change here:
+    it at the right time: ``start`` when this object is made, on the weights as loaded; ``set_progress`` and
+    ``begin_epoch`` when it is told; ``before_step`` and ``after_step`` around each step of the optimizer, on final
+    gradients; ``constrain`` when the optimizer is attached and after each step.
 
-    - ``start`` when this object is made, on the weights as loaded;
-    - ``set_progress`` when :meth:`set_progress` is called, with the share of training that is finished;
-    - ``begin_epoch`` when :meth:`begin_epoch` is called;
-    - ``before_step`` and ``after_step`` around each step of the optimizer, on the latent weight with its gradient as
-      accumulated, reduced over processes, unscaled and clipped;
-    - ``constrain`` on the latent weight when the optimizer is attached and after each of its steps.
-
-    A step that AMP skips for inf does not get to the last two, which also leave frozen weights alone, as
-    ``begin_epoch`` does. After each step of a distributed run all processes also take the largest of their values of
-    ``followed_maxima``, which each follows on data of its own.
-
-    Inside mmengine use :class:`BinaryHook`, which does all of this.
-
-    Args:
-        model: a model with binary layers; wrapped in DDP or not.
+    A step that AMP skips for inf does not get to the last three, which also leave frozen weights alone, as
+    ``begin_epoch`` does. After each step of a distributed run all processes take the largest of their values of
+    ``followed_maxima``. Inside mmengine use :class:`BinaryHook`, which does all of this.
 
     Attributes:
-        quantizers (list[Quantizer]): all weight and activation quantizers of the model, those of binary layers and
-            those of other modules, such as attentions, in its order.
+        quantizers (list[Quantizer]): all of the model, also of other modules than layers, in its order.
 
     Example:
         >>> from rebnn_mm.methods import BNNLinear
@@ -62,10 +51,7 @@ class MethodDriver:
     def attach(self, optimizer: Optimizer, resumed: bool = False) -> 'MethodDriver':
         """Carry the methods' rules through an optimizer's steps, constraining its weights now and after each.
 
-        Args:
-            optimizer: holds the parameters of some or all binary layers.
-            resumed: the weights are those of a run that was stopped and hold the constraint already; applied once
-                more, it would change them by a rounding.
+        Weights of a resumed run hold the constraint already; applied once more, it would change them by a rounding.
         """
         held = {id(parameter) for group in optimizer.param_groups for parameter in group['params']}
         trained = [
@@ -96,9 +82,7 @@ class MethodDriver:
             for weight, quantizer in moving():
                 quantizer.after_step(weight)
                 quantizer.constrain(weight)
-            followed = [
-                getattr(quantizer, name) for quantizer in self.quantizers for name in quantizer.followed_maxima
-            ]
+            followed = [getattr(each, name) for each in self.quantizers for name in each.followed_maxima]
             all_reduce_params(followed, op='max')
             for driven in self.quantizers:
                 if driven.hook == 'BinaryHook':
@@ -118,12 +102,7 @@ class MethodDriver:
             quantizer.detach(self)
 
     def set_progress(self, done: float) -> None:
-        """Tell every schedule how much of training is finished.
-
-        Args:
-            done: 0 at the start, 1 at the end. More, as after an epoch that was stopped within and is begun again,
-                counts as 1.
-        """
+        """Tell every schedule the share of training that is finished; an epoch begun again after a stop may pass 1."""
         done = min(done, 1.0)
         for quantizer in self.quantizers:
             quantizer.set_progress(done)

@@ -81,11 +81,9 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
 
     One group per role (:func:`parameter_roles`) and set of options, one log line per group. Everything that mmengine's
     own constructor knows in ``paramwise_cfg`` keeps its meaning and wins: a custom key over a role in what it names,
-    ``lr_mult``, ``decay_mult`` or ``relative``, and ``norm_decay_mult`` for norms. The type of the OptimWrapper
-    is left alone, so ``--amp`` works.
-
-    ``paramwise_cfg`` has one entry more, ``roles``: options for all parameters of a role, by its name with spaces or
-    underscores, as in ``roles=dict(latent_weight=dict(lr_mult=4))``.
+    ``lr_mult``, ``decay_mult`` or ``relative``, and ``norm_decay_mult`` for norms. One entry is added, ``roles``:
+    options for all parameters of a role, by its name with spaces or underscores, as in
+    ``roles=dict(latent_weight=dict(lr_mult=4))``.
 
     Only the sign of a latent weight is used, so what a step is worth depends on the size of the weight it moves: with
     weights ten times as large signs need ten times as many steps to change. The rate of latent weights therefore
@@ -99,12 +97,10 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
     rates; an absolute ``eta_min``, one number for all groups, becomes its ratio to ``lr``.
 
     Nothing pulls a latent weight back, so over T steps of Adam it walks about :math:`lr_l \sqrt{T / 3}` away while the
-    rate falls to 0 linearly (0.3 to 1.3 times that in the trainings that we looked at), and beyond 1 it gets no
-    gradient. For optimizers of Adam's kind the rate is therefore at most :math:`0.5 / \sqrt T`: 6e-4 in the 640,000
-    steps of an ImageNet recipe, where a weight ends 0.3 away, and nothing that matters in trainings of some thousands.
+    rate falls to 0 linearly, and beyond 1 it gets no gradient. For optimizers of Adam's kind the rate is therefore at
+    most :math:`0.5 / \sqrt T`: 6e-4 in the 640,000 steps of an ImageNet recipe.
 
     Args:
-        optim_wrapper_cfg: as in mmengine.
         paramwise_cfg: as in mmengine, with ``roles``: for each role ``lr_mult`` and ``decay_mult``, and for the latent
             weights ``relative`` (default True).
 
@@ -116,8 +112,6 @@ class ReBNNOptimWrapperConstructor(DefaultOptimWrapperConstructor):
         >>> from rebnn_mm.methods import ReBNNConv2d
         >>> sorted(set(parameter_roles(ReBNNConv2d(8, 8, 3, bias=False)).values()))
         ['latent weight', 'scaling factor', 'shift and slope']
-        >>> ReBNNOptimWrapperConstructor(dict(optimizer=dict(type='SGD', lr=0.1))).base_lr
-        0.1
     """
 
     def __init__(self, optim_wrapper_cfg: dict[str, Any], paramwise_cfg: dict[str, Any] | None = None) -> None:
@@ -196,16 +190,10 @@ def apply_relative_rates(
 ) -> tuple[float, float] | None:
     r"""Multiply the rate of each relative group by mean(\|w\|) / 0.01 of its weights, once.
 
-    Called when the weights are those that training starts from. A group that has its factor, as after resuming, is
-    left alone.
-
-    Args:
-        optimizer: its groups are those of :class:`ReBNNOptimWrapperConstructor`.
-        schedulers: mmengine's parameter schedulers of this optimizer, which remember rates.
-        steps: of the whole training; rates of optimizers of Adam's kind stay below 0.5 over its square root.
-
-    Returns:
-        tuple[float, float] | None: the smallest and the largest rate that a group got, None where none changed.
+    Called when the weights are those that training starts from, with mmengine's schedulers, which remember rates, and
+    the steps of the whole training: rates of optimizers of Adam's kind stay below 0.5 over its square root. A group
+    that has its factor, as after resuming, is left alone. Returns the smallest and the largest rate that a group got,
+    None where none changed.
 
     Example:
         >>> weight = nn.Parameter(torch.tensor([0.125, -0.0625]))
@@ -285,31 +273,23 @@ def _optimizer_class(kind: Any) -> Any:
 
 
 def _check_roles(roles: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    checked = {}
+    where = 'ReBNNOptimWrapperConstructor: paramwise_cfg.roles'
     if not isinstance(roles, Mapping) or not all(isinstance(options, Mapping) for options in roles.values()):
         raise RebnnError(
-            f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles={roles!r}; it is to be a dict of dicts, such as '
-            'roles=dict(latent_weight=dict(lr_mult=4)).'
+            f'{where}={roles!r}; it is to be a dict of dicts, such as roles=dict(latent_weight=dict(lr_mult=4)).'
         )
+    checked = {}
     for name, options in roles.items():
         role = name.replace('_', ' ')
         if role not in ROLES:
-            raise RebnnError(
-                f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles has no role {name!r}. {_nearest(role, ROLES)}'
-            )
+            raise RebnnError(f'{where} has no role {name!r}. {_nearest(role, ROLES)}')
         allowed = (*ROLE_OPTIONS, RELATIVE) if role == LATENT else ROLE_OPTIONS
-        for option in options:
+        for option, value in options.items():
             if option not in allowed:
-                raise RebnnError(
-                    f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles[{name!r}] has no option {option!r}. '
-                    f'{_nearest(option, allowed)}'
-                )
-            value = options[option]
+                raise RebnnError(f'{where}[{name!r}] has no option {option!r}. {_nearest(option, allowed)}')
             if not isinstance(value, (int, float)):
-                raise RebnnError(
-                    f'ReBNNOptimWrapperConstructor: paramwise_cfg.roles[{name!r}] has {option}={value!r}; it is to be '
-                    f'{"True or False" if option == RELATIVE else "a number"}.'
-                )
+                kind = 'True or False' if option == RELATIVE else 'a number'
+                raise RebnnError(f'{where}[{name!r}] has {option}={value!r}; it is to be {kind}.')
         checked[role] = dict(options)
     return checked
 

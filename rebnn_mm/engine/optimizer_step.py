@@ -16,30 +16,8 @@ def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callabl
 
     Step hooks see the gradient after accumulation, after DDP's reduction and after ``GradScaler`` has unscaled it, and
     are not called for a step that is skipped for inf. ``step(closure)``, which Lightning always uses, computes the
-    gradient inside the step: ``before`` then follows each call of the closure.
-
-    Args:
-        optimizer: any optimizer of PyTorch's interface.
-        before: finishes gradients; both run without recording gradients.
-        after: looks at what the step changed.
-
-    Returns:
-        list: handles; ``remove()`` takes the hooks away.
-
-    Raises:
-        ValueError: the optimizer does not take its steps by ``step``.
-
-    Source: ``torch.optim.Optimizer.register_step_pre_hook``.
-
-    Example:
-        >>> weight = nn.Parameter(torch.ones(1))
-        >>> optimizer = torch.optim.SGD([weight], lr=1.0)
-        >>> handles = around_step(optimizer, lambda: weight.grad.mul_(0), lambda: None)
-        >>> def closure():
-        ...     weight.grad = torch.ones(1)
-        >>> optimizer.step(closure)
-        >>> weight.data
-        tensor([1.])
+    gradient inside the step: ``before`` then follows each call of the closure. Both run without recording gradients.
+    Returns handles, whose ``remove()`` takes the hooks away.
     """
     if hasattr(optimizer, 'first_step') and hasattr(optimizer, 'second_step'):
         raise RebnnError(
@@ -74,11 +52,7 @@ def around_step(optimizer: Optimizer, before: Callable[[], None], after: Callabl
 
 
 def refuse_fsdp1(model: nn.Module) -> None:
-    """Refuse ``FullyShardedDataParallel``, whose flat parameters hide the channels.
-
-    Raises:
-        ValueError: the model, or a part of it, is wrapped.
-    """
+    """Refuse ``FullyShardedDataParallel``, whose flat parameters hide the channels."""
     classes = {kind.__name__ for part in model.modules() for kind in type(part).__mro__}
     flat = any(hasattr(p, '_is_flat_param') or hasattr(p, '_flat_param') for p in model.parameters())
     if flat or 'FullyShardedDataParallel' in classes:
@@ -89,11 +63,7 @@ def refuse_fsdp1(model: nn.Module) -> None:
 
 
 def local(tensor: Tensor) -> Tensor:
-    """Return the channels of a parameter that this process holds; the parameter itself if it is not sharded.
-
-    Raises:
-        ValueError: the parameter is sharded along other dimensions than the first.
-    """
+    """Return the channels of a parameter that this process holds; the parameter itself if it is not sharded."""
     if not isinstance(tensor, DTensor):
         return tensor
     if not all(isinstance(p, Replicate) or p == Shard(0) for p in tensor.placements):

@@ -31,11 +31,7 @@ PLAIN_SECONDS = 60
 
 
 class QuietRunner(Runner):
-    """mmengine's runner, of whose log only warnings reach the terminal; its file has all.
-
-    Attributes:
-        console: where warnings and a :class:`ProgressHook` write.
-    """
+    """mmengine's runner, of whose log only warnings reach the terminal; its file has all."""
 
     console: Console
 
@@ -67,8 +63,6 @@ class QuietRunner(Runner):
 
 
 class _Warnings(logging.Handler):
-    """Prints warnings above a bar."""
-
     def __init__(self, console: Console) -> None:
         super().__init__(logging.WARNING if is_main_process() else logging.ERROR)
         self.console = console
@@ -85,9 +79,6 @@ class ProgressHook(Hook):
 
     A loop without epochs has a line per validation. Where the output is not a terminal there are lines only.
 
-    Args:
-        console: to print to; None for the standard output.
-
     Example:
         >>> ProgressHook().row('epoch 1/3', {'loss': 0.75, 'loss_cls': 0.5, 'loss_bbox': 0.25})
         'epoch 1/3  loss 0.750 (cls 0.50, bbox 0.25)'
@@ -98,14 +89,9 @@ class ProgressHook(Hook):
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(highlight=False, markup=False, soft_wrap=True)
-        columns = (
-            TextColumn('{task.description}'),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn('{task.fields[note]}'),
-        )
+        name, note = TextColumn('{task.description}'), TextColumn('{task.fields[note]}')
         self.bar = Progress(
-            *columns,
+            *(name, BarColumn(), MofNCompleteColumn(), note),
             console=self.console,
             transient=True,
             redirect_stdout=False,
@@ -116,18 +102,15 @@ class ProgressHook(Hook):
         self.begin = self.said = time.monotonic()
 
     def before_train(self, runner: Runner) -> None:
-        """Say what is trained on what."""
         for name, text in describe_training(runner).items():
             self._print(f'{name:<11}{text}')
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
-        """Begin a line."""
         if self._place(runner)[1] == 0:
             self._finish(runner)
             self.begin = time.monotonic()
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
-        """Move the bar, and end the line after its last step."""
         name, step, length = self._place(runner)
         step += 1
         losses = losses_of(runner, step)
@@ -140,27 +123,20 @@ class ProgressHook(Hook):
             self._print(f'{name}, step {step}/{length}  {note}')
 
     def before_val_epoch(self, runner: Runner) -> None:
-        """Begin a bar."""
         length = len(runner.val_dataloader)
         self.bar.update(self.task, description='validation', completed=0, total=length, note='')
 
     def after_val_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None, outputs: Any = None) -> None:
-        """Move the bar."""
         self.bar.update(self.task, completed=batch_idx + 1)
 
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
-        """Print the line with the scores."""
         self._finish(runner, scores_of(metrics or {}))
 
     def after_train(self, runner: Runner) -> None:
-        """Print the last line, and say where training ended before its time."""
         self._finish(runner)
         if has_epochs(runner) and runner.epoch < runner.max_epochs:
-            why = (
-                ': the score did not rise any more'
-                if any(isinstance(h, EarlyStoppingHook) for h in runner.hooks)
-                else ''
-            )
+            early = any(isinstance(h, EarlyStoppingHook) for h in runner.hooks)
+            why = ': the score did not rise any more' if early else ''
             self._print(f'stopped after {runner.epoch} of {runner.max_epochs} epochs{why}')
 
     def row(self, name: str, losses: Mapping[str, float]) -> str:
@@ -212,9 +188,8 @@ def describe_training(runner: Runner) -> dict[str, str]:
         count, every = len(runner.val_dataloader.dataset), runner.val_interval
         lines['validation'] = f'{count:,} samples, every {f"{every:,} {unit}" if every > 1 else unit[:-1]}'
     optimizer = (cfg.get('optim_wrapper') or {}).get('optimizer') or {}
-    length = (
-        f'{runner.max_epochs} epochs of {len(loader):,} steps' if unit == 'epochs' else f'{runner.max_iters:,} steps'
-    )
+    steps = f'{runner.max_iters:,} steps'
+    length = f'{runner.max_epochs} epochs of {len(loader):,} steps' if unit == 'epochs' else steps
     batch = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', '?')
     lines['schedule'] = f'{length}, {batch} samples each; {optimizer.get("type")}, rate {optimizer.get("lr")}'
     done = f'{runner.epoch} epochs' if unit == 'epochs' else f'{runner.iter:,} steps'
@@ -237,14 +212,7 @@ def losses_of(runner: Runner, steps: int) -> dict[str, float]:
 
 
 def scores_of(metrics: Mapping[str, float]) -> str:
-    """The scores of a validation in a few words.
-
-    Example:
-        >>> scores_of({'coco/bbox_mAP': 0.5432, 'coco/bbox_mAP_50': 0.8, 'coco/bbox_mAP_75': 0.6})
-        'AP 54.3, AP50 80.0'
-        >>> scores_of({'accuracy/top1': 87.5, 'accuracy/top5': 99.0})
-        'top1 87.5, top5 99'
-    """
+    """The scores of a validation in a few words."""
     rows = list(ap_rows(metrics).values())
     if rows:
         named = zip(('AP', 'AP50'), rows[0], strict=False)
@@ -266,5 +234,4 @@ def _shorten_path(path: Any) -> str:
 
 
 def _short(key: str) -> str:
-    """The name of a loss without the word."""
     return re.sub('loss_|_loss|loss', '', key) or key

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mmengine.hooks import LoggerHook
 from mmengine.optim import OptimWrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
@@ -30,14 +29,11 @@ STEPS_TO_MOVE_IN = 200
 class ReBNNHook(BinaryHook):
     """Carries ReBNN through an mmengine run: ``custom_hooks=[dict(type='ReBNNHook')]``.
 
-    All that :class:`BinaryHook` does, and for ReBNN layers:
-
-    - Around every optimizer step: the reconstruction term and the update of gamma
-      (:class:`rebnn_mm.engine.ResilientGradient`).
-    - Once each: a warning with the fix when the reconstruction term drowns the task's gradient in a layer, when
-      layers do not flip a sign early in training, and when latent weights have grown beyond where they get a gradient.
-    - Every ``interval`` iterations: the numbers of :meth:`ResilientGradient.statistics` under ``rebnn/``, into the log
-      and every visualizer backend.
+    It does all that :class:`BinaryHook` does and, for ReBNN layers, applies the reconstruction term and updates gamma
+    around every optimizer step (:class:`rebnn_mm.engine.ResilientGradient`). Every ``interval`` iterations it logs the
+    numbers of :meth:`ResilientGradient.statistics` under ``rebnn/``. It warns once each when the term drowns the
+    task's gradient in a layer, when layers do not flip a sign early in training, and when latent weights have grown
+    beyond where they get a gradient.
 
     Args:
         interval: iterations between two logged statistics; None takes the LoggerHook's.
@@ -46,10 +42,6 @@ class ReBNNHook(BinaryHook):
     Raises:
         ValueError: the optimizer is one under which gamma would be wrong (fused with AMP, sharded parameters), or
             ``flip_window='epoch'`` is used with a loop that has no epochs.
-
-    Example:
-        >>> ReBNNHook(interval=10).interval
-        10
     """
 
     def __init__(self, interval: int | None = None, calibrate: bool = True, schedule: str | None = None) -> None:
@@ -60,7 +52,6 @@ class ReBNNHook(BinaryHook):
         self._warned: set[str] = set()
 
     def before_train(self, runner: Runner) -> None:
-        """Check, initialise and install the optimizer hooks."""
         super().before_train(runner)
         if self.driver is None:
             return
@@ -73,12 +64,8 @@ class ReBNNHook(BinaryHook):
         for wrapper in optim_wrappers(runner):
             self.resilient.attach(wrapper.optimizer)
         self.resilient.load_state_dict(self._saved_counts)
-        if self.interval is None:
-            logger_hooks = [hook for hook in runner.hooks if isinstance(hook, LoggerHook)]
-            self.interval = logger_hooks[0].interval if logger_hooks else 10
 
     def compile_steps(self, **options: Any) -> None:
-        """Compile the rule's part of a step, for :class:`CompileHook`."""
         if self.resilient is not None:
             self.resilient.compile(**options)
 
@@ -90,8 +77,7 @@ class ReBNNHook(BinaryHook):
         super().check(model, wrappers)
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
-        """Write statistics for the LoggerHook."""
-        if self.resilient is None or not logs_now(self, runner, batch_idx, self.interval or 10):
+        if self.resilient is None or not logs_now(self, runner, batch_idx, self.interval):
             return
         for name, value in self.resilient.statistics().items():
             runner.message_hub.update_scalar(f'train/rebnn/{name}', value)
@@ -129,33 +115,25 @@ class ReBNNHook(BinaryHook):
             self.warn(message)
 
     def after_train_epoch(self, runner: Runner) -> None:
-        """Renew gamma where flips are counted per epoch."""
         if self.resilient is not None:
             self.resilient.close_epoch()
 
     def after_train(self, runner: Runner) -> None:
-        """Take the optimizer hooks away."""
         super().after_train(runner)
         if self.resilient is not None:
             self.resilient.detach()
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Save counts and open flip windows."""
         if self.resilient is not None:
             checkpoint[CHECKPOINT_KEY] = self.resilient.state_dict()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Keep them until training starts."""
         if getattr(runner, '_resume', False):
             self._saved_counts = checkpoint.get(CHECKPOINT_KEY, {})
 
 
 def _past_warm_up(runner: Runner) -> bool:
     """Whether latent weights train at half of their rate or more."""
-    groups = [
-        group
-        for wrapper in optim_wrappers(runner)
-        for group in wrapper.optimizer.param_groups
-        if group.get('role', LATENT) == LATENT
-    ]
-    return any(group['lr'] >= 0.5 * group.get('initial_lr', group['lr']) for group in groups)
+    groups = [group for wrapper in optim_wrappers(runner) for group in wrapper.optimizer.param_groups]
+    latent = [group for group in groups if group.get('role', LATENT) == LATENT]
+    return any(group['lr'] >= 0.5 * group.get('initial_lr', group['lr']) for group in latent)

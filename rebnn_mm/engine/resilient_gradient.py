@@ -13,7 +13,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.optim import Optimizer
 
 from ..errors import RebnnError
-from ..functional import bound_gamma, channel_dims, channel_mean_abs, flip_share, limit_gamma, zero_outside_one_
+from ..functional import channel_dims, channel_mean_abs, flip_share, limit_gamma, zero_outside_one_
 from ..functional.resilient import add_reconstruction_, flips_since, join_channels, measure_channels
 from ..layers import BinaryLayer
 from ..methods import ReBNNWeight
@@ -22,12 +22,7 @@ from .optimizer_step import around_step, local, refuse_fsdp1
 
 
 class ResilientLayer:
-    """One layer to which the reconstruction term is applied, its gamma, and what is counted of it.
-
-    Args:
-        name: the layer's name, for errors and saved state.
-        layer: a binary layer whose weight quantizer is :class:`rebnn_mm.methods.ReBNNWeight`.
-    """
+    """One layer to which the reconstruction term is applied, its gamma, and what is counted of it."""
 
     def __init__(self, name: str, layer: BinaryLayer) -> None:
         assert isinstance(layer.weight_quantizer, ReBNNWeight)
@@ -36,18 +31,15 @@ class ResilientLayer:
         self.parameter = layer.weight
         self.weight = local(layer.weight)
         self.weights = self.weight.numel()
+        # Of the steps between two entries of the log: flips, those of them that the step before had flipped, too, and
+        # squared norms of the task's gradient and of the term, by channel.
         self.steps = 0
-        """Steps between two entries of the log, as are the next four, by channel."""
         self.flips = torch.zeros(len(self.weight), dtype=torch.int64, device=self.weight.device)
         self.flip_backs = torch.zeros_like(self.flips)
-        """Of these the ones that the step before had flipped, too: there and back."""
         self.task_squares = torch.zeros(len(self.weight), device=self.weight.device)
-        """Squared norm of the task's gradient, summed over steps."""
         self.term_squares = torch.zeros_like(self.task_squares)
-        """The same of the reconstruction term."""
         self._flips_before, self._steps_before = 0, 0
         self.fan_in = self.task_squares.new_full((len(self.weight),), math.prod(self.weight.shape[1:]))
-        """Weights of a channel, for each."""
         self.negative: Tensor | None = None
         """Where the latent weight was negative before the step, if the step moves it."""
         self.changed: Tensor | None = None
@@ -63,7 +55,6 @@ class ResilientLayer:
 
     @property
     def all_steps(self) -> int:
-        """Steps of the run."""
         return self._steps_before + self.steps
 
     def clear(self) -> None:
@@ -75,12 +66,10 @@ class ResilientLayer:
 
     @property
     def alpha(self) -> Tensor:
-        """Scaling factor of the channels that this process holds."""
         return local(self.quantizer.alpha)
 
     @property
     def gamma(self) -> Tensor:
-        """Balanced parameter of the channels that this process holds."""
         return local(self.quantizer.gamma)
 
     def shard_gamma(self) -> None:
@@ -96,7 +85,6 @@ class ResilientLayer:
 
     @property
     def learns(self) -> bool:
-        """Whether gamma is learned."""
         return isinstance(self.quantizer.gamma_mode, str)
 
     @property
@@ -110,7 +98,6 @@ class ResilientLayer:
             self._window_start = self.negative
 
     def count_in_window(self) -> None:
-        """End a window that is full."""
         self._window_steps += 1
         if self._window_steps == self.quantizer.flip_window:
             self.close_window()
@@ -124,14 +111,12 @@ class ResilientLayer:
         self._window_start, self._window_steps = None, 0
 
     def state_dict(self) -> dict[str, Any]:
-        """Flips and steps so far, and the open flip window where flips are not counted per step."""
         state: dict[str, Any] = {'flips': self.all_flips, 'steps': self.all_steps}
         if self._window_start is not None:
             state |= {'window_start': self._window_start, 'window_steps': self._window_steps}
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Count on, and continue an open flip window."""
         self._flips_before, self._steps_before = state.get('flips', 0), state.get('steps', 0)
         if 'window_start' in state:
             self._window_start = state['window_start'].to(self.weight.device)
@@ -152,15 +137,9 @@ class ResilientGradient:
     With ``center='row'`` w stands for the centred weight in all three, and the mean of each channel is taken off
     :math:`\delta_w` last, which is how it reaches the latent weight.
 
-    Optimizer step hooks see the gradient after accumulation, after DDP's reduction and after ``GradScaler`` has
-    unscaled it, and are not called for a step that is skipped for inf. Gradient clipping comes before them: G is then
-    the clipped one and the reconstruction term is not clipped; and clipping sees G before the mask
-    :math:`1_{|w| \le 1}` and before the centring.
-
+    The hooks see final gradients: accumulated, reduced by DDP and unscaled; a step that is skipped for inf does not
+    call them. Clipping comes before them: it sees G before the mask and the centring, and not the reconstruction term.
     Inside mmengine use :class:`ReBNNHook`, which does all of this.
-
-    Args:
-        model: a model with ReBNN layers; wrapped in DDP or not.
 
     Raises:
         ValueError: the optimizer or the model is one whose gradients these hooks cannot see as they should be
@@ -201,7 +180,6 @@ class ResilientGradient:
 
     @property
     def layers(self) -> Sequence[ResilientLayer]:
-        """The ReBNN layers of the model, in its order."""
         return list(self._layers.values())
 
     def attach(self, optimizer: Optimizer) -> 'ResilientGradient':
@@ -242,16 +220,11 @@ class ResilientGradient:
         return self
 
     def compile(self, **options: Any) -> None:
-        """Compile what is done around a step: on a GPU hundreds of small operations become a few kernels.
-
-        Args:
-            options: keyword arguments of ``torch.compile``.
-        """
+        """Compile what is done around a step: on a GPU hundreds of small operations become a few kernels."""
         self._before_layers = torch.compile(before_step, **options)
         self._after_layers = torch.compile(after_step, **options)
 
     def detach(self) -> None:
-        """Remove the step hooks."""
         for handle in self._handles:
             handle.remove()
         for layer in self._attached:
@@ -304,15 +277,14 @@ class ResilientGradient:
         seen = max(sum(layer.weights * layer.steps for layer in self.layers), 1)
         for layer in self.layers:
             layer.clear()
+        masked = sum(self.masked_shares[layer.name] * layer.weights for layer in self.layers)
         result = {
             'flips_per_million': 1e6 * flips / seen,
             'flip_backs_per_million': 1e6 * backs / seen,
             'flips_so_far_percent': self.flips_so_far_percent,
             'gamma_mean_x1e6': 1e6 * gamma_mean,
             'alpha_over_mean_abs_w': ratio_mean,
-            'masked_percent': 100
-            * sum(self.masked_shares[layer.name] * layer.weights for layer in self.layers)
-            / sum(layer.weights for layer in self.layers),
+            'masked_percent': 100 * masked / sum(layer.weights for layer in self.layers),
         }
         if self.term_shares:
             shares = sorted(self.term_shares.values())
@@ -342,11 +314,9 @@ class ResilientGradient:
         return dict(zip((layer.name for layer in layers), shares, strict=True))
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
-        """Counts and open flip windows by layer."""
         return {name: layer.state_dict() for name, layer in self._layers.items()}
 
     def load_state_dict(self, states: dict[str, dict[str, Any]]) -> None:
-        """Count on, and continue open flip windows."""
         for name, state in states.items():
             if name in self._layers:
                 self._layers[name].load_state_dict(state)
@@ -457,9 +427,8 @@ def _pull_alpha(layer: ResilientLayer) -> None:
     """The term's part in the gradient of alpha, of a layer whose weight is frozen."""
     quantizer = layer.quantizer
     if quantizer.gamma_mode != 0 and quantizer.alpha.grad is not None:
-        pull = (
-            torch.linalg.vector_norm(layer.latent, ord=1, dim=channel_dims(layer.latent)) - layer.alpha * layer.fan_in
-        )
+        magnitude = torch.linalg.vector_norm(layer.latent, ord=1, dim=channel_dims(layer.latent))
+        pull = magnitude - layer.alpha * layer.fan_in
         local(quantizer.alpha.grad).sub_(layer.gamma.to(pull.dtype) * pull)
 
 
@@ -523,4 +492,4 @@ def _learn_gamma(layers: Sequence[ResilientLayer], max_gradient: Tensor, share_o
     gamma = max_gradient.to(quantizer.gamma.dtype)
     if quantizer.gamma_mode == 'adaptive':
         gamma = gamma * share_of_flips
-    return bound_gamma(gamma, quantizer.gamma_bounds)
+    return gamma.clamp(*quantizer.gamma_bounds) if quantizer.gamma_bounds else gamma

@@ -16,20 +16,12 @@ from .binary_hook import unwrap_model
 class SavePretrainedHook(Hook):
     """Writes ``<work_dir>/<folder>`` after training: ``custom_hooks=[dict(type='SavePretrainedHook')]``.
 
-    The directory is one of Hugging Face's, with the tokenizer (:func:`rebnn_mm.models.language.save_pretrained`), so
-    another config can say ``encoder='work_dirs/<run>/pretrained'`` or take it as teacher. It holds the best weights
-    where the CheckpointHook keeps them (``save_best``), else the last ones, of an EMAHook the averaged ones, as in its
-    checkpoints.
-
-    Args:
-        folder: name of the directory in the work dir.
+    The directory is one of Hugging Face's, with the tokenizer, so another config can say
+    ``encoder='work_dirs/<run>/pretrained'`` or take it as teacher. It holds the best weights where the CheckpointHook
+    keeps them (``save_best``), else the last ones, of an EMAHook the averaged ones.
 
     Raises:
         TypeError: the model is no ``rebnn_mm.TextClassifier``.
-
-    Example:
-        >>> SavePretrainedHook().folder
-        'pretrained'
     """
 
     def __init__(self, folder: str = 'pretrained') -> None:
@@ -48,7 +40,6 @@ class SavePretrainedHook(Hook):
 
     @master_only
     def after_train(self, runner: Runner) -> None:
-        """Write the directory."""
         from ..models.language import TextClassifier, save_pretrained
 
         model = cast(TextClassifier, unwrap_model(runner.model))

@@ -29,7 +29,6 @@ class StepHook(Hook):
         """The share of the training that is over."""
 
     def before_train(self, runner: Runner) -> None:
-        """Find the layers and stand around the steps of their optimizers."""
         found = {
             name: module
             for name, module in unwrap_model(runner.model).named_modules()
@@ -54,7 +53,6 @@ class StepHook(Hook):
                 self._handles += self._around(optimizer, layers)
 
     def after_train(self, runner: Runner) -> None:
-        """Take the optimizer hooks away."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -76,10 +74,5 @@ class StepHook(Hook):
 
 
 def cosine(start: float, end: float, progress: float) -> float:
-    """A value on its way from ``start`` to ``end`` along half a cosine.
-
-    Example:
-        >>> cosine(0.0, 2.0, 0.5)
-        1.0
-    """
+    """A value on its way from ``start`` to ``end`` along half a cosine."""
     return end + (start - end) * (1 + math.cos(math.pi * progress)) / 2

@@ -32,13 +32,10 @@ class TransitionRateHook(StepHook):
     ``speed`` times that rate, so groups with rates of their own keep their ratio. :math:`u^0` is 1. Other parameters
     keep their rates. Decoupled weight decay, as AdamW's, goes with the adapted rate.
 
-    The paper keeps scaling factors of weights fixed; signs do not depend on them here, so they are trained as the
-    method says. Learned scales of the quantizers aside, any optimizer and any 1-bit method do.
-
     ``transition_rate`` (:math:`K^t`) and ``transition_factor`` (:math:`u^t`) go into the log. A resumed run goes on as
-    it stood. Cost: two passes over the signs per step.
-
-    In a config, with ``optim_wrapper.constructor='ReBNNOptimWrapperConstructor'``:
+    it stood. Cost: two passes over the signs per step. The paper keeps scaling factors of weights fixed; here signs do
+    not depend on them, so they are trained as the method says. In a config, with
+    ``optim_wrapper.constructor='ReBNNOptimWrapperConstructor'``:
     ``custom_hooks=[..., dict(type='TransitionRateHook', target=1e-3)]``, after the method's own hook.
 
     Args:
@@ -52,10 +49,6 @@ class TransitionRateHook(StepHook):
 
     Source: Lee et al., Scheduling Weight Transitions for Quantization-Aware Training, arXiv 2404.19248, Eq. 5 and 10
     to 12. What could be read there has no values of R, m and :math:`\eta`; the defaults are ours.
-
-    Example:
-        >>> TransitionRateHook(target=2e-3).momentum
-        0.99
     """
 
     def __init__(self, target: float = 1e-3, momentum: float = 0.99, speed: float = 1.0) -> None:
@@ -89,7 +82,6 @@ class TransitionRateHook(StepHook):
         self._groups[id(optimizer)] = groups
 
     def before(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Note the signs, and step with the adapted rate."""
         groups = self._groups[id(optimizer)]
         left = max(group['lr'] / group['initial_lr'] for group in groups)
         self.factor = adapt_factor(self.factor, self.target * left, self.rate, self.speed)
@@ -99,7 +91,6 @@ class TransitionRateHook(StepHook):
         self._negative = {name: negative_weights(layer) for name, layer in layers.items()}
 
     def after(self, optimizer: Optimizer, layers: dict[str, BinaryLayer]) -> None:
-        """Count what changed, and give the schedule its rates back."""
         # Schedulers go on from the rate that they find.
         for group, rate in zip(self._groups[id(optimizer)], self._scheduled, strict=True):
             group['lr'] = rate
@@ -111,28 +102,18 @@ class TransitionRateHook(StepHook):
             self.rate = self.momentum * self.rate + (1 - self.momentum) * share
 
     def after_train_iter(self, runner: Runner, batch_idx: int, *args: Any, **kwargs: Any) -> None:
-        """Write both into the log."""
         runner.message_hub.update_scalar('train/transition_rate', self.rate)
         runner.message_hub.update_scalar('train/transition_factor', self.factor)
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Save the running rate and the factor."""
         checkpoint[CHECKPOINT_KEY] = dict(rate=self.rate, factor=self.factor)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Go on as the resumed run stood."""
         saved = checkpoint.get(CHECKPOINT_KEY)
         if saved is not None and getattr(runner, '_resume', False):
             self.rate, self.factor = saved['rate'], saved['factor']
 
 
 def adapt_factor(factor: float, target: float, rate: float, speed: float = 1.0) -> float:
-    """Update the factor of the latent rate after a step, from the target and the running share of changed signs.
-
-    Example:
-        >>> adapt_factor(1.0, target=0.5, rate=0.25)
-        1.25
-        >>> adapt_factor(0.125, target=0.0, rate=0.25)
-        0.0
-    """
+    """Update the factor of the latent rate after a step, from the target and the running share of changed signs."""
     return max(0.0, factor + speed * (target - rate))

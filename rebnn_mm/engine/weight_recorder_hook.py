@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from mmengine.dist import is_main_process
-from mmengine.hooks import Hook, LoggerHook
+from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
@@ -51,10 +51,9 @@ class BinaryWeightRecorderHook(Hook):
     ``alpha`` (the factor of the quantizer's ``codes``: 1 where it has no factor, null where it has no codes) and the
     latent weights ``values`` to four digits.
 
-    Cost: one byte of memory per binary weight, once more in each checkpoint; a few passes over the weights per step.
-    The file grows by less than 200 bytes per layer and epoch, and by at most 11 bytes per value of a chosen channel,
-    at ten times as a rule. Training is the same to the last bit. In a distributed run the weights of all processes are
-    the same, and only the first process counts and writes. A resumed run goes on as if it had not been stopped.
+    Cost: one byte of memory per binary weight, once more in each checkpoint; a few passes over the weights per step;
+    less than 200 bytes of the file per layer and epoch, and 11 per recorded value. Training is the same to the last
+    bit. In a distributed run only the first process counts and writes. A resumed run goes on as if not stopped.
 
     Args:
         layers: names of the layers whose latent weights are recorded; None takes the first binary layer, an empty list
@@ -65,13 +64,9 @@ class BinaryWeightRecorderHook(Hook):
 
     Raises:
         ValueError: a layer or channel does not exist, ``every`` is below 1, weights are sharded, or the optimizer is
-            fused and used with AMP, where skipped steps cannot be told from others.
+            fused and used with AMP.
 
     Source: the ReBNN paper, Eq. 10 to 12 and its figures 1 to 3.
-
-    Example:
-        >>> BinaryWeightRecorderHook(layers=['backbone.layer1.0.conv1'], channels=[0, 1], every=32).every
-        32
     """
 
     # After the method's hook, whose constraint on the weights belongs to the step; before the LoggerHook.
@@ -93,11 +88,9 @@ class BinaryWeightRecorderHook(Hook):
         self._since_log: dict[str, FlipCounts] = {}
         self._run: dict[str, FlipCounts] = {}
         self._epochs_seen = 0
-        self._interval = 10
         self._saved: dict[str, Any] = {}
 
     def before_train(self, runner: Runner) -> None:
-        """Install the optimizer hooks; record the weights that training starts from."""
         if not is_main_process():
             return
         wrappers = optim_wrappers(runner)
@@ -128,13 +121,10 @@ class BinaryWeightRecorderHook(Hook):
         )
         self._since_log = {}
         self.recorder = recorder
-        logger_hooks = [hook for hook in runner.hooks if isinstance(hook, LoggerHook)]
-        self._interval = logger_hooks[0].interval if logger_hooks else self._interval
         if runner.iter == 0:
             self._write(runner, dict(epoch=0, iteration=0, layers={}, channels=self._latent_weights()))
 
     def compile_steps(self, **options: Any) -> None:
-        """Compile the recorder's part of a step, for :class:`CompileHook`."""
         if self.recorder is not None:
             self.recorder.compile(**options)
 
@@ -142,7 +132,7 @@ class BinaryWeightRecorderHook(Hook):
         """Write scalars for the LoggerHook; without epochs, end a pass over the data."""
         if self.recorder is None:
             return
-        if logs_now(self, runner, batch_idx, self._interval):
+        if logs_now(self, runner, batch_idx):
             self._take()
             seen = sum(counts.weights * counts.steps for counts in self._since_log.values())
             flips = sum(counts.flips for counts in self._since_log.values())
@@ -165,13 +155,11 @@ class BinaryWeightRecorderHook(Hook):
             self._close_epoch(runner, runner.iter)
 
     def after_train(self, runner: Runner) -> None:
-        """Take the optimizer hooks away."""
         if self.recorder is not None:
             self.recorder.detach()
             self.recorder = None
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Save what a resumed run needs to count on."""
         if self.recorder is not None:
             self._take()
             checkpoint[CHECKPOINT_KEY] = dict(
@@ -182,7 +170,6 @@ class BinaryWeightRecorderHook(Hook):
             )
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict[str, Any]) -> None:
-        """Keep it until training starts."""
         if getattr(runner, '_resume', False):
             self._saved = checkpoint.get(CHECKPOINT_KEY, {})
 

@@ -10,10 +10,9 @@ from .channel import (
     weight_dims,
 )
 from .levels import symmetric_codes, symmetric_round, ternary_codes
-from .resilient import bound_gamma, flip_share, limit_gamma
+from .resilient import flip_share, limit_gamma
 from .scaled_sign import tensor_sign, tensor_sign_codes, zero_outside_one, zero_outside_one_
 from .sign import (
-    check_sharpness,
     is_pair,
     sharpness_at,
     sign,
@@ -26,31 +25,8 @@ from .sign import (
 )
 
 __all__ = [
-    'bound_gamma',
-    'centre_channels',
-    'channel_dims',
-    'channel_mean_abs',
-    'check_sharpness',
-    'flip_share',
-    'is_pair',
-    'limit_gamma',
-    'per_channel',
-    'per_channel_factor',
-    'sharpness_at',
-    'sign',
-    'sign_approx',
-    'sign_identity',
-    'sign_ste',
-    'sign_tanh',
-    'standardise',
-    'step_ste',
-    'straight_through',
-    'symmetric_codes',
-    'symmetric_round',
-    'tensor_sign',
-    'tensor_sign_codes',
-    'ternary_codes',
-    'weight_dims',
-    'zero_outside_one',
-    'zero_outside_one_',
-]
+    'centre_channels', 'channel_dims', 'channel_mean_abs', 'flip_share', 'is_pair',
+    'limit_gamma', 'per_channel', 'per_channel_factor', 'sharpness_at', 'sign', 'sign_approx', 'sign_identity',
+    'sign_ste', 'sign_tanh', 'standardise', 'step_ste', 'straight_through', 'symmetric_codes', 'symmetric_round',
+    'tensor_sign', 'tensor_sign_codes', 'ternary_codes', 'weight_dims', 'zero_outside_one', 'zero_outside_one_',
+]  # fmt: skip

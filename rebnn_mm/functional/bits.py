@@ -72,20 +72,10 @@ Layout = tuple[Sequence[int], Sequence[int]]
 
 
 def pack(x: Tensor, what: int = NEGATIVE) -> tuple[Tensor, Layout]:
-    """One bit per value, and the layout in which :func:`unpack` finds them.
+    """One bit per value, uint8, and the layout in which :func:`unpack` finds them; bits after the last value are 0.
 
-    Args:
-        x: any shape; floating point, for :data:`TRUE` also bool. Packed in its own order where it is contiguous or
-            laid out with channels last, else in that of a contiguous copy.
-        what: :data:`NEGATIVE`, :data:`WITHIN_ONE` or :data:`TRUE`; NaN gives 0, 0 and 1.
-
-    Returns:
-        tuple[Tensor, Layout]: uint8, one-dimensional, in which the bits after the last value are 0; and the layout.
-
-    Example:
-        >>> x = torch.tensor([-1.0, 0.0, -2.0])
-        >>> pack(x)[0], pack(x, WITHIN_ONE)[0]
-        (tensor([5], dtype=torch.uint8), tensor([3], dtype=torch.uint8))
+    NaN is not negative, not within one, and true. Values are packed in their own order where they are contiguous or
+    have channels last, else in that of a contiguous copy.
     """
     x = x.detach()
     if not (x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last)):
@@ -116,14 +106,7 @@ def _pack_words(flags: Tensor) -> Tensor:
 
 
 def unpack(bits: Tensor, layout: Layout, dtype: torch.dtype = torch.float32) -> Tensor:
-    """-1 where a bit is set, else +1; for bool the mask that was packed.
-
-    Example:
-        >>> unpack(*pack(torch.tensor([-3.0, 0.0, 2.0])))
-        tensor([-1.,  1.,  1.])
-        >>> unpack(*pack(torch.tensor([[True, False]]), TRUE), torch.bool)
-        tensor([[ True, False]])
-    """
+    """-1 where a bit is set, else +1; for bool the mask that was packed."""
     count, signs = math.prod(layout[0]), dtype != torch.bool
     if bits.device.type == 'cpu' and not (triton is not None and INTERPRETED):
         table = SIGNS if signs else MASKS

@@ -74,10 +74,8 @@ def standardise(x: Tensor, dims: tuple[int, ...], eps: float = 1e-8) -> Tensor:
 
     Mean and variance (of the population) take part in the gradient. Half precision gives single precision.
 
-    Args:
-        x: any shape.
-        dims: what one mean is taken over: all dimensions of a filter, or of a sample.
-        eps: keeps constant values finite; they become 0.
+    ``dims``: what one mean is taken over: all dimensions of a filter, or of a sample. ``eps``: keeps constant values
+    finite; they become 0.
 
     Example:
         >>> standardise(torch.tensor([[1., 3.], [5., 5.]]), (1,))

@@ -18,12 +18,7 @@ def ternary_codes(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
         \Delta = 0.7 \, \overline{|w|}, \quad
         s = \frac{1}{|I|} \sum_{i \in I} |w_i|, \; I = \{i : |w_i| > \Delta\}
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        per: whether one scale covers the ``'tensor'`` or a ``'channel'``.
-
-    Returns:
-        tuple[Tensor, Tensor]: t of the weight's shape, and s with ones in the dimensions it covers.
+    ``per``: whether one scale covers the ``'tensor'`` or a ``'channel'``. s has ones in the dimensions it covers.
 
     Source: Li and Liu 2016 (Ternary Weight Networks), Eq. 3 to 6.
 
@@ -50,10 +45,7 @@ def symmetric_codes(x: Tensor, limit: Tensor, bits: int) -> tuple[Tensor, Tensor
 
     Two bits give -1, 0 and 1.
 
-    Args:
-        x: any shape.
-        limit: the largest magnitude that is represented; broadcasts over x.
-        bits: k, at least 2.
+    ``limit``: the largest magnitude that is represented; broadcasts over x. ``bits``: k, at least 2.
 
     Example:
         >>> symmetric_codes(torch.tensor([-3.0, 0.4, 1.2]), torch.tensor(2.0), bits=3)
@@ -72,11 +64,8 @@ def symmetric_round(x: Tensor, limit: Tensor, bits: int, clip: float | None = No
         \qquad
         \frac{\partial L}{\partial x} = \frac{\partial L}{\partial \hat x} \, 1_{|x| < clip}
 
-    Args:
-        x: any shape.
-        limit: the largest magnitude that is represented, a constant in the backward; broadcasts over x.
-        bits: k, at least 2.
-        clip: magnitude from which on nothing gets a gradient; None for a gradient everywhere.
+    ``limit``: the largest magnitude that is represented, a constant in the backward; broadcasts over x. ``bits``: k,
+    at least 2. ``clip``: magnitude from which on nothing gets a gradient; None for a gradient everywhere.
 
     Source: Zafrir et al. 2019 (Q8BERT); with a clip, Zhang et al. 2020 (TernaryBERT), as the released code of each
     computes it.

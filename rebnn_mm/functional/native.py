@@ -36,16 +36,15 @@ class _Description(ctypes.Structure):
     )
 
 
+POINTERS = ('sums', 'scale', 'mul', 'add', 'residual', 'pre', 'slope', 'post', 'y', 'next_shift', 'y_bits', 'clip')
+
+
 class _Run(ctypes.Structure):
     _fields_ = (
         *((name, ctypes.c_int64) for name in ('n', 'h', 'w')),
         *((name, ctypes.c_void_p) for name in ('x', 'shift', 'x_bits')),
         ('layout', ctypes.c_int32),
-        *(
-            (name, ctypes.c_void_p)
-            for name in ('sums', 'scale', 'mul', 'add', 'residual', 'pre', 'slope', 'post', 'y')
-        ),
-        *((name, ctypes.c_void_p) for name in ('next_shift', 'y_bits', 'clip')),
+        *((name, ctypes.c_void_p) for name in POINTERS),
     )
 
 
@@ -88,10 +87,6 @@ def holds_values(*tensors: Tensor) -> bool:
     """Whether there are values to read outside PyTorch: not in a fake tensor or a subclass, nor in a trace.
 
     Nor under a dispatch mode or a transform such as ``vmap``, which see only what PyTorch computes.
-
-    Example:
-        >>> holds_values(torch.zeros(1)), holds_values(torch.zeros(1, device='meta'))
-        (True, False)
     """
     if is_transformed() or torch._C._len_torch_dispatch_stack():
         return False
@@ -162,12 +157,11 @@ def signs(x: Tensor) -> Tensor | None:
         return None
     y = torch.empty_like(x)
     flat, signed = x.view(-1), y.view(-1)
-    _in_parts(
-        len(flat),
-        lambda part: kernels.rebnn_signs(
-            _start(flat, part.start), ctypes.c_int64(len(part)), _start(signed, part.start)
-        ),
-    )
+
+    def run(part: range) -> None:
+        kernels.rebnn_signs(_start(flat, part.start), ctypes.c_int64(len(part)), _start(signed, part.start))
+
+    _in_parts(len(flat), run)
     return y
 
 
@@ -219,11 +213,7 @@ def _share_out(threads: int) -> _Parallel:
 
 
 class _Convolution:
-    """A convolution of signs in the kernels.
-
-    Raises:
-        ValueError: the kernels do not have it: more products in a sum than they count.
-    """
+    """A convolution of signs in the kernels; a ValueError where these cannot count so many products in a sum."""
 
     def __init__(
         self,
@@ -299,16 +289,9 @@ def _product_type(x: Tensor, weight: Tensor, channels: int, groups: int = 1) -> 
 def sign_sums(
     x: Tensor, weight: Tensor, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int
 ) -> Tensor | None:
-    r"""Convolution of two signs, :math:`sign(w) \otimes sign(x)`, or None if PyTorch has to do it.
+    r"""Convolution of two signs, :math:`sign(w) \otimes sign(x)`, padded with zeros, or None if PyTorch has to do it.
 
-    Sums have the type that PyTorch would give them. The weight is what the codes are the signs of; padding is with
-    zeros.
-
-    Example:
-        >>> x, w = torch.tensor([[[[2.0, -3.0]]]]), torch.tensor([[[[-0.1]]]])
-        >>> sums = sign_sums(x, w, (1, 1), (0, 0), (1, 1), 1)
-        >>> sums is None or sums.flatten().tolist() == [-1.0, 1.0]
-        True
+    Sums have the type that PyTorch would give them.
     """
     if x.dim() != 4 or weight.dim() != 4:
         return None
@@ -330,13 +313,7 @@ def sign_sums(
 
 
 def linear_sign_sums(x: Tensor, weight: Tensor) -> Tensor | None:
-    r"""Products of two signs, :math:`sign(x) \, sign(w)^T`, or None if PyTorch has to do it.
-
-    Example:
-        >>> sums = linear_sign_sums(torch.tensor([[2.0, -3.0]]), torch.tensor([[-0.1, 0.2]]))
-        >>> sums is None or sums.tolist() == [[-2.0]]
-        True
-    """
+    r"""Products of two signs, :math:`sign(x) \, sign(w)^T`, or None if PyTorch has to do it."""
     if x.dim() == 0 or weight.dim() != 2:
         return None
     dtype = _product_type(x, weight, x.shape[-1])

@@ -12,12 +12,7 @@ from .scaled_sign import zero_outside_one_
 
 
 class Channels(NamedTuple):
-    """Channels of several weights.
-
-    Attributes:
-        values: of all, one after the other.
-        matrices: views of these for each fan-in, with a row for each channel.
-    """
+    """Channels of several weights: all values in a row, and views of them, a matrix for each fan-in."""
 
     values: Tensor
     matrices: Sequence[Tensor]
@@ -36,10 +31,6 @@ def join_channels(weights: Sequence[Tensor]) -> Channels:
     """Join weights; neighbours of one fan-in give one matrix.
 
     On a GPU each operation has to be started, and takes little longer for a whole network than for one layer.
-
-    Example:
-        >>> [m.shape for m in join_channels([torch.ones(2, 3), torch.ones(1, 3), torch.ones(4, 5)]).matrices]
-        [torch.Size([3, 3]), torch.Size([4, 5])]
     """
     values = torch.cat([weight.flatten() for weight in weights])
     shapes: list[tuple[int, int]] = []
@@ -55,13 +46,9 @@ def join_channels(weights: Sequence[Tensor]) -> Channels:
 class Measured(NamedTuple):
     r"""What the rule needs to know of the task's gradient and of the latent weight.
 
-    Attributes:
-        negative: bool, where the weight is negative, of all values.
-        largest: largest magnitude of the gradient of each channel, shape (C,), as are the others.
-        task: norm of the gradient.
-        magnitude: sum of the magnitudes of the weight.
-        distance: norm of :math:`r_i = w_i - \alpha_i b_i`.
-        residuals: :math:`r` itself for each matrix, where it had to be computed.
+    Of all values ``negative``, where the weight is; of each channel the ``largest`` magnitude and the norm (``task``)
+    of the gradient, the sum of the ``magnitude`` of the weight and the norm (``distance``) of
+    :math:`r_i = w_i - \alpha_i b_i`. ``residuals`` is r itself, where it had to be computed.
     """
 
     negative: Tensor
@@ -73,13 +60,7 @@ class Measured(NamedTuple):
 
 
 def measure_channels(grad: Channels, latent: Channels, alpha: Tensor) -> Measured:
-    """Measure the gradient, before the mask 1[|w| <= 1], and the latent weight of channels.
-
-    Example:
-        >>> grad, latent = join_channels([torch.tensor([[3., -4.]])]), join_channels([torch.tensor([[1., -3.]])])
-        >>> measure_channels(grad, latent, torch.tensor([2.])).task
-        tensor([5.])
-    """
+    """Measure the gradient, before the mask 1[|w| <= 1], and the latent weight of channels."""
     rows = zip(grad.matrices, latent.matrices, latent.of_each(alpha), strict=True)
     measures = [measure_by_kernel(*own) for own in rows]
     found = [own for own in measures if own is not None]
@@ -109,33 +90,14 @@ def _residuals(latent: Channels, negative: Tensor, alpha: Tensor) -> list[Tensor
 
 
 def add_reconstruction_(
-    grad: Channels,
-    latent: Channels,
-    alpha: Tensor,
-    gamma: Tensor,
-    mask: bool = True,
-    residuals: Sequence[Tensor] = (),
+    grad: Channels, latent: Channels, alpha: Tensor, gamma: Tensor, mask: bool = True, residuals: Sequence[Tensor] = ()
 ) -> None:
-    r"""Finish the gradient of latent weights in place.
+    r"""Finish the gradient :math:`\alpha_i G_{ij}` of latent weights in place (the ReBNN paper, Eq. 5 and 8).
 
     .. math::
         \delta_{ij} = \alpha_i G_{ij} 1_{|w_{ij}| \le 1} + \gamma_i (w_{ij} - \alpha_i b_{ij})
 
-    Args:
-        grad: :math:`\alpha_i G_{ij}`.
-        latent: latent weight, with as many channels.
-        alpha: scaling factor, shape (C,).
-        gamma: balanced parameter, shape (C,).
-        mask: False leaves out the factor 1[|w| <= 1].
-        residuals: w - alpha b of each matrix, if known already.
-
-    Source: the ReBNN paper, Eq. 5 and 8.
-
-    Example:
-        >>> grad, latent = join_channels([torch.ones(1, 2)]), join_channels([torch.tensor([[0.5, -3.]])])
-        >>> add_reconstruction_(grad, latent, torch.tensor([2.]), torch.tensor([0.5]))
-        >>> grad.values
-        tensor([ 0.2500, -0.5000])
+    Without ``mask`` the factor 1[|w| <= 1] is left out; ``residuals`` are w - alpha b of each matrix, if known.
     """
     if not residuals:
         channels = latent.of_each(alpha), latent.of_each(gamma)
@@ -152,21 +114,7 @@ def add_reconstruction_(
 def flips_since(
     negative: Tensor, latent: Channels, changed_before: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Signs that a step has changed.
-
-    Args:
-        negative: bool, where the latent weight was negative before the step, of all values.
-        latent: latent weight after it.
-        changed_before: bool, where the step before had changed signs.
-
-    Returns:
-        tuple[Tensor, Tensor, Tensor]: bool, where the sign differs, of all values; int64, (C,), how many do, and how
-        many of these had changed the step before, too.
-
-    Example:
-        >>> flips_since(torch.tensor([True, False]), join_channels([torch.tensor([[1., 1.]])]))
-        (tensor([ True, False]), tensor([1]), tensor([0]))
-    """
+    """Find where a step has changed signs, how many in each channel, and how many of them the step before had, too."""
     rows = list(zip(latent.matrices, latent.like(negative), strict=True))
     before = [None] * len(rows) if changed_before is None else latent.like(changed_before)
     found = [count_by_kernel(*own, changed) for own, changed in zip(rows, before, strict=True)]
@@ -195,11 +143,7 @@ def measure_by_kernel(grad: Tensor, latent: Tensor, alpha: Tensor) -> tuple[Tens
 
 
 def add_by_kernel_(grad: Tensor, latent: Tensor, alpha: Tensor, gamma: Tensor, mask: bool) -> bool:
-    """Add gamma (w - alpha sign(w)) to a gradient in place, with a mask after its product with 1[|w| <= 1].
-
-    Returns:
-        bool: False if PyTorch has to do it.
-    """
+    """Add gamma (w - alpha sign(w)) to a gradient, with a mask times 1[|w| <= 1], in place; False for no kernel."""
     if native.kernels_for(latent, grad, channels=[alpha, gamma]) is None:
         return False
     native.over_channels('rebnn_add_reconstruction', latent, alpha, gamma, int(mask), grad)
@@ -236,16 +180,6 @@ def flip_share(changed: Tensor) -> Tensor:
         tensor([0.5000, 0.0000])
     """
     return changed.flatten(1).sum(dim=1, dtype=torch.int32).float() / changed[0].numel()
-
-
-def bound_gamma(gamma: Tensor, bounds: tuple[float, float] | None) -> Tensor:
-    """Clamp gamma to a lower and an upper bound, in the paper's ablation (1e-5, 2e-4); None leaves it.
-
-    Example:
-        >>> bound_gamma(torch.tensor([0., 5e-5, 1.]), (1e-5, 2e-4))
-        tensor([1.0000e-05, 5.0000e-05, 2.0000e-04])
-    """
-    return gamma if bounds is None else gamma.clamp(*bounds)
 
 
 def limit_gamma(gamma: Tensor, task: Tensor, distance: Tensor, share: float | None) -> Tensor:

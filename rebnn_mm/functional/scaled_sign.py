@@ -8,7 +8,7 @@ from .sign import sign, straight_through
 
 
 def zero_outside_one(grad: Tensor, weight: Tensor) -> Tensor:
-    """Return a gradient times 1[|w| <= 1], the straight-through mask; as :func:`zero_outside_one_`.
+    """Return a gradient times 1[|w| <= 1], the straight-through mask.
 
     Example:
         >>> zero_outside_one(torch.ones(4), torch.tensor([-1.5, -1., 1., 1.5]))
@@ -19,16 +19,7 @@ def zero_outside_one(grad: Tensor, weight: Tensor) -> Tensor:
 
 
 def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
-    """Multiply a gradient in place by 1[|w| <= 1], the straight-through mask.
-
-    Args:
-        grad: gradient of the weight, changed in place.
-        weight: latent weight, of the same shape.
-
-    Example:
-        >>> zero_outside_one_(torch.ones(4), torch.tensor([-1.5, -1., 1., 1.5]))
-        tensor([0., 1., 1., 0.])
-    """
+    """Multiply a gradient in place by 1[|w| <= 1], the straight-through mask; as :func:`zero_outside_one`."""
     # One pass instead of two comparisons and a product. Hardtanh's gradient ends at its bounds, so they are the next
     # numbers beyond one. Without a tensor in between, which torch.compile could not follow.
     beyond = 1 + torch.finfo(weight.dtype).eps
@@ -36,10 +27,7 @@ def zero_outside_one_(grad: Tensor, weight: Tensor) -> Tensor:
 
 
 def tensor_sign_codes(weight: Tensor, per: str = 'tensor', centred: bool = False) -> tuple[Tensor, Tensor]:
-    r"""Signs and scale of :func:`tensor_sign`.
-
-    Returns:
-        tuple[Tensor, Tensor]: signs of the weight's shape, and the scale with ones in the dimensions it covers.
+    """Signs and scale of :func:`tensor_sign`; the scale has ones in the dimensions it covers.
 
     Example:
         >>> tensor_sign_codes(torch.tensor([[1.0, 2.0], [3.0, -4.0]]), centred=True)
@@ -61,10 +49,8 @@ def tensor_sign(weight: Tensor, per: str = 'tensor', centred: bool = False) -> T
 
     The mean :math:`\bar w` is that of the whole tensor in any case; the magnitude is that of the uncentred weight.
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        per: whether one scale covers the ``'tensor'`` or a ``'channel'``.
-        centred: whether the tensor's mean is taken off before the sign.
+    ``per``: whether one scale covers the ``'tensor'`` or a ``'channel'``. ``centred``: whether the tensor's mean is
+    taken off before the sign.
 
     Source: Rastegari et al. 2016 (Binary-Weight-Networks) as BinaryBERT's and, with centring, BiT's released code
     compute it.

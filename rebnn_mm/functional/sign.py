@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ..errors import RebnnError
 from .native import holds_values, is_transformed, signs
 
 
@@ -40,10 +39,6 @@ def keep_bits(x: Tensor, what: int = 0) -> tuple[Tensor, BitsLayout]:
     """Keep one bit of each value for :func:`restore_bits`: whether it is below 0, or what else bits.pack may ask.
 
     Where there are no values to read, as in a trace, a mask is kept.
-
-    Example:
-        >>> restore_bits(*keep_bits(torch.tensor([-2.0, 0.0])), torch.float32)
-        tensor([-1.,  1.])
     """
     if not holds_values(x):
         return x < 0 if what == 0 else x.abs() <= 1 if what == 1 else x, None
@@ -83,9 +78,7 @@ def straight_through(x: Tensor, value: Tensor) -> Tensor:
 
     .. math:: y = value, \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial y}
 
-    Args:
-        x: any shape.
-        value: what it was rounded to, of the same shape; made of ``x.detach()``.
+    ``value``: what it was rounded to, of the same shape; made of ``x.detach()``.
 
     Source: Bengio et al. 2013, the straight-through estimator.
 
@@ -120,18 +113,22 @@ class _PassSmall(torch.autograd.Function):
         return grad_output * restore_bits(kept, ctx.layout, torch.bool), None, None
 
 
-class _SmoothSign(torch.autograd.Function):
-    """Sign with the gradient of a tanh of this sharpness, or without one of a piecewise quadratic."""
+class SignFunction(torch.autograd.Function):
+    """Base of signs with a gradient: ``backward`` finds the inputs in ``ctx.saved_tensors``."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, sharpness: Tensor | None) -> Tensor:
-        return sign(x)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return sign(args[0])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         ctx.save_for_backward(*inputs)
+
+
+class _SmoothSign(SignFunction):
+    """Sign with the gradient of a tanh of this sharpness, or without one of a piecewise quadratic."""
 
     @staticmethod
     @once_differentiable
@@ -149,9 +146,7 @@ def sign_ste(x: Tensor, width: float = 1.0) -> Tensor:
 
     .. math:: b = sign(x), \qquad \frac{\partial L}{\partial x} = \frac{\partial L}{\partial b} \, 1_{|x| \le width}
 
-    Args:
-        x: any shape; NaN gives +1.
-        width: largest magnitude of an input that gets a gradient.
+    ``width``: largest magnitude of an input that gets a gradient.
 
     Source: Courbariaux et al. 2016, Eq. 4; sign(0) is +1 by this project's convention. Another width is that of the
         released codes of QuickNet, MeliusNet and BNext.
@@ -206,9 +201,7 @@ def sign_tanh(x: Tensor, sharpness: Tensor) -> Tensor:
 
     A small t lets every value move, as the identity does; a large one only those near 0.
 
-    Args:
-        x: any shape; NaN gives +1.
-        sharpness: t, a positive scalar tensor; :func:`sharpness_at` is its schedule.
+    ``sharpness``: t, a positive scalar tensor; :func:`sharpness_at` is its schedule.
 
     Source: Qin et al. 2020 (IR-Net), error decay estimator.
 
@@ -222,14 +215,9 @@ def sign_tanh(x: Tensor, sharpness: Tensor) -> Tensor:
 
 
 def sharpness_at(done: float, start: float = 1e-2, end: float = 10.0) -> float:
-    r"""The schedule of an estimator's sharpness t, even steps on a logarithmic scale.
+    r"""The schedule of an estimator's sharpness t, even steps on a logarithmic scale, at a share p of training.
 
     .. math:: \log t = (1 - p) \log t_0 + p \log t_1
-
-    Args:
-        done: p, the share of training that is finished.
-        start: value at p = 0.
-        end: value at p = 1.
 
     Source: Qin et al. 2020 (IR-Net) and Lin et al. 2020 (RBNN).
 
@@ -249,21 +237,6 @@ def is_pair(value: object) -> bool:
     """
     numbers = isinstance(value, tuple | list) and len(value) == 2
     return numbers and all(isinstance(number, int | float) for number in value)  # type: ignore[attr-defined]
-
-
-def check_sharpness(owner: str, t: tuple[float, float]) -> tuple[float, float]:
-    """First and last value of the sharpness.
-
-    Raises:
-        ValueError: no rising pair of positive numbers.
-
-    Example:
-        >>> check_sharpness('IRNetSign', (1e-3, 10))
-        (0.001, 10)
-    """
-    if not is_pair(t) or not 0 < t[0] <= t[1] < float('inf'):
-        raise RebnnError(f'{owner}: t={t!r} must be (first, last) with 0 < first <= last')
-    return t
 
 
 def step_ste(x: Tensor, tie: bool = True) -> Tensor:

@@ -37,12 +37,7 @@ def multiply(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
 
 
 def smallest_type(largest: float, other: torch.dtype) -> torch.dtype:
-    """Return the smallest integer type for numbers of up to this magnitude; ``other`` if none is smaller.
-
-    Example:
-        >>> smallest_type(576, torch.float32), smallest_type(float('inf'), torch.float32)
-        (torch.int16, torch.float32)
-    """
+    """Return the smallest integer type for numbers of up to this magnitude; ``other`` if none is smaller."""
     for dtype in (torch.int8, torch.int16):
         if largest <= torch.iinfo(dtype).max and dtype.itemsize < other.itemsize:
             return dtype
@@ -187,21 +182,8 @@ def sign_product(
         \frac{\partial L}{\partial b} = \alpha G, \quad
         \frac{\partial L}{\partial \alpha_i} = \sum_j G_{ij} b_{ij}
 
-    Args:
-        x: signs, (N, C_in, H, W) or without N; (..., C_in) for a linear layer.
-        weight: the binarised weight :math:`\hat w = \alpha b`, where that receives the gradient G; None where the next
-            two receive theirs.
-        codes: signs b, (C_out, C_in / groups, k, k) or (C_out, C_in).
-        factor: :math:`\alpha`, (C_out,); None for 1.
-        geometry: of the convolution; :data:`LINEAR` for a product.
-        compute: type of the result, by default x's.
-        kept: type in which the sums leave the operator; by default that of the result.
-
-    Example:
-        >>> x, b = torch.ones(2, 3), torch.tensor([[1.0, -1.0, 1.0]], requires_grad=True)
-        >>> sign_product(x, None, b, torch.tensor([0.5])).sum().backward()
-        >>> b.grad
-        tensor([[1., 1., 1.]])
+    ``weight`` is :math:`\hat w = \alpha b` where that receives the gradient G; None where the signs ``codes`` and
+    their ``factor`` (C_out,) receive theirs. The result is of type ``compute``; sums leave the operator in ``kept``.
     """
     compute = x.dtype if compute is None else compute
     return _Product.apply(x, weight, codes, factor, geometry, compute, kept or compute)

@@ -15,7 +15,6 @@ class RPReLU(nn.Module):
     .. math:: y = PReLU_{a_c}(x + \beta_c) + \zeta_c
 
     Args:
-        channels: number of channels C.
         slope: first value of the slope :math:`a_c` of negative inputs.
 
     Shapes: (N, C, ...) to the same.
@@ -47,12 +46,7 @@ class Maxout(nn.Module):
 
     .. math:: y = p_c \max(x, 0) + n_c \min(x, 0)
 
-    Args:
-        channels: number of channels C.
-
-    Attributes:
-        positive (Parameter): slope of positive inputs, shape (C,), from 1.
-        negative (Parameter): slope of negative inputs, shape (C,), from 0.25.
+    The parameters ``positive`` and ``negative``, p from 1 and n from 0.25, have shape (C,).
 
     Shapes: (N, C, ...) to the same.
 

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
-from torch.nn import functional
 
 from ..functional import sign_ste, step_ste
 from ..quantizers import build_activation_quantizer
@@ -13,12 +12,10 @@ from ..quantizers.builder import QuantizerConfig
 
 
 class AttentionParts(NamedTuple):
-    """Values that an attention computes.
+    """What an attention computes.
 
-    Attributes:
-        output: (B, N, H, d), what the output layer sees.
-        scores: (B, H, N, N), products of query and key times the scaling, before the mask.
-        weights: (B, H, N, N), what the values are summed with.
+    ``output`` (B, N, H, d) is what the output layer sees; ``scores`` (B, H, N, N) are products of query and key times
+    the scaling, before the mask; ``weights`` (B, H, N, N) are what the values are summed with.
     """
 
     output: Tensor
@@ -35,7 +32,6 @@ class EncoderAttention(nn.Module):
     :func:`rebnn_mm.models.language.install_attention` builds it inside a Hugging Face model.
 
     Args:
-        heads: number of heads H.
         head_dim: values per head d.
     """
 
@@ -52,40 +48,12 @@ class EncoderAttention(nn.Module):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float
     ) -> AttentionParts:
-        r"""Attend.
+        r"""Attend, with full-precision projections (B, H, N, d) as they are.
 
-        Args:
-            query: (B, H, N, d), full-precision: the projection as it is.
-            key: the same.
-            value: the same.
-            mask: bool, (B, 1, 1 or N, N), True where a position may be attended to; None for everywhere.
-            dropout: share of weights dropped in training; ``self.training`` decides.
-            scaling: factor of the scores, as a rule :math:`1/\sqrt{d}`.
+        ``mask`` is True where a position may be attended to, (B, 1, 1 or N, N), None for everywhere; ``dropout`` the
+        share of weights dropped in training; ``scaling`` the factor of the scores, as a rule :math:`1/\sqrt{d}`.
         """
         raise NotImplementedError(f'{type(self).__name__} has to implement forward')
-
-
-@MODELS.register_module()
-class RealAttention(EncoderAttention):
-    r"""Softmax attention without quantization, written out: what the others are compared with.
-
-    .. math:: softmax(Q K^T / \sqrt{d}) \, V
-
-    Example:
-        >>> q = k = v = torch.eye(2).view(1, 1, 2, 2)
-        >>> mask = torch.tensor([True, False]).view(1, 1, 1, 2)
-        >>> RealAttention(heads=1, head_dim=2)(q, k, v, mask, 0.0, 1.0).output[0, :, 0]
-        tensor([[1., 0.],
-                [1., 0.]])
-    """
-
-    def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float
-    ) -> AttentionParts:
-        scores = torch.matmul(query, key.transpose(-1, -2)) * scaling
-        masked = scores if mask is None else scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-        weights = functional.dropout(masked.softmax(-1), dropout, self.training)
-        return AttentionParts(torch.matmul(weights, value).transpose(1, 2).contiguous(), scores, weights)
 
 
 @MODELS.register_module()
@@ -98,18 +66,12 @@ class SoftmaxAttention(EncoderAttention):
         out = P \, q(V)
 
     Q, K and V have quantizers of their own, of the same kind. Dropout comes before :math:`q_w`; what is masked or
-    dropped stays 0 after it, whatever :math:`q_w` makes of 0.
-
-    The rows of the table that keep the softmax differ in the quantizers:
-
-    - TernaryBERT: ``TernaryBERTActivation`` for both;
-    - Q-BERT, Q2BERT: ``Q8BERTActivation`` for both;
-    - BinaryBERT with one bit: ``BinarySign`` and ``BinaryStep``;
-    - BiT: ``BiTSign`` and ``BiTStep``.
+    dropped stays 0 after it, whatever :math:`q_w` makes of 0. Of ``projections`` and ``weights``, TernaryBERT has
+    ``TernaryBERTActivation`` for both, Q-BERT ``Q8BERTActivation``, BinaryBERT with one bit ``BinarySign`` and
+    ``BinaryStep``, BiT ``BiTSign`` and ``BiTStep``.
 
     Args:
-        heads: number of heads H.
-        head_dim: values per head d.
+        heads, head_dim: see :class:`EncoderAttention`.
         projections: config of the activation quantizer of query, key and value, or None to leave them real. Its
             channels are the d values of a head, so heads share a shift.
         weights: config of the activation quantizer of the softmax's output, or None. It has one channel.
@@ -139,7 +101,6 @@ class SoftmaxAttention(EncoderAttention):
 
     @property
     def operand_bits(self) -> int:
-        """The most of the quantizers; 32 where one of them is missing."""
         quantizers = (self.query_quantizer, self.key_quantizer, self.value_quantizer, self.weight_quantizer)
         return max(32 if quantizer is None else quantizer.bits for quantizer in quantizers)
 
@@ -163,6 +124,24 @@ class SoftmaxAttention(EncoderAttention):
 
 
 @MODELS.register_module()
+class RealAttention(SoftmaxAttention):
+    r"""Softmax attention without quantization, written out: what the others are compared with.
+
+    .. math:: softmax(Q K^T / \sqrt{d}) \, V
+
+    Example:
+        >>> q = k = v = torch.eye(2).view(1, 1, 2, 2)
+        >>> mask = torch.tensor([True, False]).view(1, 1, 1, 2)
+        >>> RealAttention(heads=1, head_dim=2)(q, k, v, mask, 0.0, 1.0).output[0, :, 0]
+        tensor([[1., 0.],
+                [1., 0.]])
+    """
+
+    def __init__(self, heads: int, head_dim: int) -> None:
+        super().__init__(heads, head_dim)
+
+
+@MODELS.register_module()
 class BinaryAttention(EncoderAttention):
     r"""Bi-Attention: signs of query, key and value, and a step in place of the softmax.
 
@@ -171,11 +150,9 @@ class BinaryAttention(EncoderAttention):
         B = bool(A), \qquad
         out = B \, sign(V), \qquad bool(x) = \begin{cases} 1 & x \ge 0 \\ 0 & x < 0 \end{cases}
 
-    Gradients pass signs and step where the magnitude of their input is at most 1. The output is made of integers and
-    is not divided by the number of attended positions.
-
-    Mask and dropout set weights to 0 *after* the step: a score that is set to 0 before it would count as attended.
-    Dropped weights do not scale up the others, as in BiBERT.
+    Gradients pass signs and step where the magnitude of their input is at most 1. The output is not divided by the
+    number of attended positions. Mask and dropout set weights to 0 *after* the step: a score that is set to 0
+    before it would count as attended. Dropped weights do not scale up the others, as in BiBERT.
 
     Args:
         heads, head_dim: see :class:`EncoderAttention`.
@@ -207,8 +184,7 @@ class BinaryAttention(EncoderAttention):
         if mask is not None:
             weights = weights * mask
         if self.training and dropout > 0:
-            kept = torch.rand_like(weights, dtype=torch.float32) >= dropout
-            weights = weights * kept
+            weights = weights * (torch.rand_like(weights, dtype=torch.float32) >= dropout)
         output = torch.matmul(weights, sign_ste(value)).transpose(1, 2).contiguous()
         return AttentionParts(output, scores, weights)
 

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -29,9 +29,10 @@ IMAGE_CHANNELS = (1, 3)
 class BinaryLayer(nn.Module):
     """Mixin of a layer with a ``weight``: hands weight and input to quantizers, or keeps full precision.
 
-    A method's own layer is a subclass that names its quantizers (:attr:`method_weight`, :attr:`method_activation`); an
-    argument ``weight`` or ``activation`` of ``'default'`` means these. It names its torch layer as a base once more,
-    because mmengine's ``init_cfg`` (``layer='Conv2d'``) looks at direct bases only.
+    A method's own layer is a subclass that names its quantizers (:attr:`method_weight`, :attr:`method_activation`), or
+    has those of another layer (``like=...`` behind its bases); an argument ``weight`` or ``activation`` of
+    ``'default'`` means these. It names its torch layer as a base once more, because mmengine's ``init_cfg``
+    (``layer='Conv2d'``) looks at direct bases only.
 
     A layer that keeps full precision is exactly the torch layer it derives from: no quantizers, no further parameters,
     the same state dict. Why it does is in :attr:`real_because`.
@@ -54,19 +55,24 @@ class BinaryLayer(nn.Module):
     activation_quantizer: ActivationQuantizer | None
     _refuses_bias = False
 
+    def __init_subclass__(cls, like: 'type[BinaryLayer] | None' = None, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if like is not None:
+            cls.method_weight, cls.method_activation = like.method_weight, like.method_activation
+
     def _set_up(
         self,
         weight: QuantizerConfig,
         activation: QuantizerConfig,
         channels: int,
         channel_dim: int,
-        keep_real: Sequence[str] | bool,
+        keep_real: Sequence[str] | Literal[False],
         memory: str = 'plain',
     ) -> None:
         """Second half of ``__init__``, once the torch layer exists."""
-        if not isinstance(keep_real, bool | list | tuple):
-            listed = [str(keep_real)]
-            raise RebnnError(f'{type(self).__name__}: keep_real={keep_real!r} must be a list of names, {listed}')
+        if keep_real is not False and not isinstance(keep_real, list | tuple):
+            fix = f'a list of names, {[keep_real]}' if isinstance(keep_real, str) else 'a list of names, or False'
+            raise RebnnError(f'{type(self).__name__}: keep_real={keep_real!r} must be {fix}')
         if memory not in MEMORY:
             raise RebnnError(f'{type(self).__name__}: memory={memory!r} is unknown; use one of {", ".join(MEMORY)}')
         self.memory = memory
@@ -74,7 +80,7 @@ class BinaryLayer(nn.Module):
         self.layer_name = ''
         self.real_because = ''
         self.rules_hold = keep_real is not False
-        self.keep_real = () if isinstance(keep_real, bool) else tuple(keep_real)
+        self.keep_real = tuple(keep_real or ())
         if weight == 'default':
             weight = self.method_weight
         if activation == 'default':
@@ -107,12 +113,10 @@ class BinaryLayer(nn.Module):
 
     @property
     def weight_bits(self) -> int:
-        """Bits per weight; 32 for a real one."""
         return 32 if self.weight_quantizer is None else self.weight_quantizer.bits
 
     @property
     def activation_bits(self) -> int:
-        """Bits per input value; 32 for a real one."""
         return 32 if self.activation_quantizer is None else self.activation_quantizer.bits
 
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
@@ -181,7 +185,6 @@ class BinaryLayer(nn.Module):
         return y if bias is None else (y + self._along_outputs(bias)).to(y.dtype)
 
     def _product(self, values: Tensor) -> Tensor:
-        """The product of the quantized input and the weight."""
         quantizer = self.weight_quantizer
         if quantizer is None or not self._computes_with_codes:
             return multiply(values, self.weight if quantizer is None else quantizer(self.weight), self._geometry)
@@ -252,7 +255,6 @@ class BinaryLayer(nn.Module):
         return self.weight[0].numel() if same else math.inf
 
     def extra_repr(self) -> str:
-        """The torch layer's description and the bits, or why the layer is real."""
         bits = f'W{self.weight_bits}A{self.activation_bits}' if self.binary else f'real: {self.real_because}'
         return f'{super().extra_repr()}, {bits}'
 
@@ -270,10 +272,9 @@ def _is_rescaled(weight: Tensor, before: Tensor) -> bool:
 def _watch_names() -> None:
     """Tell layers what they are called inside a model, from now on.
 
-    A config hands a convolution its sizes but never its name, by which alone shortcuts can often be told, and state
-    dict and optimizer need to know what keeps full precision. PyTorch calls this hook for every module that is given
-    to another one, from the inside out, so a layer learns ``0``, then ``downsample.0``, then ``layer2.0.downsample.0``
-    and so on. Nothing else runs while a model of any library is built.
+    A config hands a convolution its sizes but never its name, by which alone shortcuts can often be told. PyTorch
+    calls this hook for every module that is given to another one, from the inside out, so a layer learns ``0``, then
+    ``downsample.0`` and so on. Nothing else runs while a model of any library is built.
     """
     register_module_module_registration_hook(_tell_names)
 

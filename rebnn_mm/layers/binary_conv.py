@@ -78,7 +78,7 @@ class BinaryConv2d(BinaryLayer, nn.Conv2d):
         activation: QuantizerConfig = 'default',
         pad_value: int = 0,
         pad_end: bool = False,
-        keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+        keep_real: Sequence[str] | Literal[False] = SHORTCUT_NAMES,
         memory: str = 'plain',
         **unknown: Any,
     ) -> None:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from mmengine.registry import MODELS
 from torch import Tensor, nn
@@ -20,9 +20,9 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
 
     .. math:: y_n = \hat w_{i_n}
 
-    Each row is a channel of the weight quantizer. Where the quantizer treats every channel by itself and without state
-    (``channels_alone``), the rows that the batch names are gathered first and only they are quantized: a vocabulary of
-    30,522 words costs nothing then. There is no activation quantizer, for the input is an index.
+    Each row is a channel of the weight quantizer. Where that treats every channel by itself and without state
+    (``channels_alone``), only the rows that the batch names are quantized. There is no activation quantizer, for the
+    input is an index.
 
     Args:
         num_embeddings, embedding_dim, padding_idx, scale_grad_by_freq, device, dtype: as in ``nn.Embedding``. The
@@ -53,7 +53,7 @@ class BinaryEmbedding(BinaryLayer, nn.Embedding):
         padding_idx: int | None = None,
         *,
         weight: QuantizerConfig = 'default',
-        keep_real: Sequence[str] | bool = (),
+        keep_real: Sequence[str] | Literal[False] = (),
         **kwargs: Any,
     ) -> None:
         for name, why in (

@@ -1,7 +1,7 @@
 """The one binary linear layer that every method shares."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from mmengine.registry import MODELS
@@ -44,7 +44,7 @@ class BinaryLinear(BinaryLayer, nn.Linear):
         *,
         weight: QuantizerConfig = 'default',
         activation: QuantizerConfig = 'default',
-        keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+        keep_real: Sequence[str] | Literal[False] = SHORTCUT_NAMES,
         memory: str = 'plain',
         **unknown: Any,
     ) -> None:

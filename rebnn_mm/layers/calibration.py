@@ -16,12 +16,8 @@ def calibrate_shifts(model: nn.Module, forward: Callable[[], Any]) -> list[str]:
     layer sees what earlier ones will really send. A layer called several times is calibrated by its first call. The
     model runs in training mode without gradients; its buffers (running statistics) and mode are put back afterwards.
 
-    Args:
-        model: any model with binary layers.
-        forward: runs the model on one batch of real data.
-
-    Returns:
-        list[str]: names of quantizers that still need calibration because the pass did not reach them.
+    ``forward`` runs the model on one batch of real data. Returned are the names of quantizers that still need
+    calibration because the pass did not reach them.
 
     Example:
         >>> from rebnn_mm.methods import ReBNNConv2d

@@ -30,12 +30,7 @@ def keep_sums(context: SelectiveCheckpointContext, operator: Any, *args: Any, **
 
 
 class SecondPass:
-    """Runs a block again in its context, without norms following the batch a second time.
-
-    Args:
-        context: of selective checkpointing.
-        norms: of the block.
-    """
+    """Runs a block again in its context, without norms following the batch a second time."""
 
     def __init__(self, context: AbstractContextManager[Any], norms: Sequence[_NormBase]) -> None:
         self.context = context
@@ -61,10 +56,9 @@ def _contexts(
     norms: Sequence[_NormBase], memory: str
 ) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
     """Return what the first and the second pass run in."""
-    first: AbstractContextManager[Any] = nullcontext()
-    second: AbstractContextManager[Any] = nullcontext()
-    if memory == 'sums':
-        first, second = create_selective_checkpoint_contexts(keep_sums)
+    if memory != 'sums':
+        return nullcontext(), SecondPass(nullcontext(), norms)
+    first, second = create_selective_checkpoint_contexts(keep_sums)
     return first, SecondPass(second, norms)
 
 
@@ -79,22 +73,8 @@ def run_block(block: Callable[[Tensor], Tensor], x: Tensor, owners: Sequence[nn.
 
     Values and gradients are those of the block itself; running statistics of norms follow the batch once. Where
     PyTorch traces or transforms the call, and where parameters have been swapped for other tensors
-    (``torch.func.functional_call``, ``nn.DataParallel``), the block is simply called.
-
-    Args:
-        block: function of x and of the owners' parameters.
-        x: any shape.
-        owners: the modules whose parameters and norms the block uses.
-        memory: what is kept.
-
-    Source: ``torch.utils.checkpoint`` without re-entrance.
-
-    Example:
-        >>> layer = nn.Linear(2, 1, bias=False)
-        >>> x = torch.ones(3, 2, requires_grad=True)
-        >>> run_block(lambda x: layer(x).exp() * 0, x, [layer], 'recompute').sum().backward()
-        >>> x.grad.abs().sum(), layer.weight.grad.abs().sum()
-        (tensor(0.), tensor(0.))
+    (``torch.func.functional_call``, ``nn.DataParallel``), the block is simply called. ``owners`` are the modules whose
+    parameters and norms it uses.
     """
     if memory == 'plain' or not torch.is_grad_enabled() or is_transformed():
         return block(x)

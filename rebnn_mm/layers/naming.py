@@ -7,18 +7,8 @@ from fnmatch import fnmatchcase
 def name_matches(name: str, patterns: Iterable[str]) -> str | None:
     """The first pattern that names the layer, or None.
 
-    A pattern is one component of the dotted name or several in a row; each may hold ``*`` and ``?``.
-
-    Args:
-        name: dotted name of a layer.
-        patterns: such as ``'downsample'``, ``'layer1.*.conv1'``, ``'neck.lateral_convs.0.conv'``.
-
-    Example:
-        >>> name_matches('backbone.layer2.0.downsample.0', ['conv1', 'downsample'])
-        'downsample'
-        >>> name_matches('backbone.layer2.0.conv1', ['layer2.*.conv1'])
-        'layer2.*.conv1'
-        >>> name_matches('backbone.layer2.0.conv1', ['layer', 'conv'])
+    A pattern is one component of the dotted name or several in a row, such as ``'downsample'``, ``'layer1.*.conv1'``;
+    each may hold ``*`` and ``?``.
     """
     parts = name.split('.')
     for pattern in patterns:

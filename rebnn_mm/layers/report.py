@@ -15,14 +15,8 @@ from .base import IMAGE_CHANNELS, SHORTCUT_NAMES, BinaryLayer
 class LayerRow:
     """One convolution, linear layer or embedding.
 
-    Attributes:
-        name: dotted name in the model.
-        kind: class name.
-        shape: shape of the weight.
-        weight_bits: bits per weight.
-        activation_bits: bits per input value.
-        why: why it is real; empty for a layer that quantizes.
-        shortcut: what to call it in ``keep_real`` if it is binary and looks like a shortcut; else empty.
+    ``why`` it is real is empty for a layer that quantizes; ``shortcut`` is what to call a binary one that looks like a
+    shortcut in ``keep_real``.
     """
 
     name: str
@@ -35,21 +29,11 @@ class LayerRow:
 
     @property
     def values(self) -> int:
-        """Number of weights."""
         return math.prod(self.shape)
 
 
 def layer_rows(model: nn.Module) -> list[LayerRow]:
-    """Describe every convolution, linear layer and embedding of a model, in its order.
-
-    Example:
-        >>> from rebnn_mm.methods import ReBNNConv2d
-        >>> for row in layer_rows(nn.Sequential(ReBNNConv2d(3, 8, 3), ReBNNConv2d(8, 8, 3), nn.Conv2d(8, 2, 1))):
-        ...     print(row.name, row.weight_bits, row.why or 'binary')
-        0 32 first layer (3 input channels)
-        1 1 binary
-        2 32 made by its module, not through conv_cfg
-    """
+    """Describe every convolution, linear layer and embedding of a model, in its order."""
     weighted = _ConvNd | nn.Linear | nn.Embedding | BinaryLayer
     return [_row(model, name, module) for name, module in model.named_modules() if isinstance(module, weighted)]
 

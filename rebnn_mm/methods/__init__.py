@@ -35,15 +35,9 @@ from .xnor import XNORConv2d, XNORLinear, XNORWeight
 
 
 class Method(NamedTuple):
-    """Description of one method's file.
-
-    Attributes:
-        summary: the method and its source, in one line.
-        names: its quantizers and layers, as a config names them.
+    """What one method's file holds: a summary with its source, and its quantizers and layers by name.
 
     Example:
-        >>> METHODS['bnn'].summary
-        'BNN (Courbariaux et al. 2016): bare signs of latent weights that are kept within one.'
         >>> METHODS['bnn'].names
         ('BNNConv2d', 'BNNLinear', 'BNNWeight')
     """
@@ -66,75 +60,14 @@ METHODS = _methods()
 """Every method by the name of its file, as registered: ``METHODS['xnor'].summary``, ``METHODS['xnor'].names``."""
 
 __all__ = [
-    'METHODS',
-    'AdaBinActivation',
-    'AdaBinEDEWeight',
-    'AdaBinWeight',
-    'BNNConv2d',
-    'BNNLinear',
-    'BNNWeight',
-    'BNextConv2d',
-    'BNextLinear',
-    'BNextWeight',
-    'BWNWeight',
-    'BiBERTWeight',
-    'BiDetConv2d',
-    'BiDetLinear',
-    'BiDetWeight',
-    'BiPerConv2d',
-    'BiPerLinear',
-    'BiPerSine',
-    'BiPerWeight',
-    'BiRealConv2d',
-    'BiRealLinear',
-    'BiTSign',
-    'BiTStep',
-    'BiTWeight',
-    'BinaryPair',
-    'DoReFaActivation',
-    'DoReFaConv2d',
-    'DoReFaLinear',
-    'DoReFaWeight',
-    'FDAConv2d',
-    'FDALinear',
-    'FDASign',
-    'FDAWeight',
-    'IRNetConv2d',
-    'IRNetLinear',
-    'IRNetSign',
-    'IRNetWeight',
-    'Method',
-    'OvSWConv2d',
-    'OvSWLinear',
-    'OvSWSign',
-    'OvSWWeight',
-    'Q8BERTActivation',
-    'Q8BERTWeight',
-    'QBERTWeight',
-    'RBNNConv2d',
-    'RBNNLinear',
-    'RBNNSign',
-    'RBNNWeight',
-    'ReActConv2d',
-    'ReActLinear',
-    'ReBNNConv2d',
-    'ReBNNLinear',
-    'ReBNNWeight',
-    'ReCUConv2d',
-    'ReCULinear',
-    'ReCUSign',
-    'ReCUWeight',
-    'ReSTEConv2d',
-    'ReSTELinear',
-    'ReSTESign',
-    'ReSTEWeight',
-    'SiMaNConv2d',
-    'SiMaNLinear',
-    'SiMaNSign',
-    'SiMaNWeight',
-    'TWNWeight',
-    'TernaryBERTActivation',
-    'XNORConv2d',
-    'XNORLinear',
-    'XNORWeight',
-]
+    'METHODS', 'AdaBinActivation', 'AdaBinEDEWeight', 'AdaBinWeight', 'BNNConv2d', 'BNNLinear', 'BNNWeight',
+    'BNextConv2d', 'BNextLinear', 'BNextWeight', 'BWNWeight', 'BiBERTWeight', 'BiDetConv2d', 'BiDetLinear',
+    'BiDetWeight', 'BiPerConv2d', 'BiPerLinear', 'BiPerSine', 'BiPerWeight', 'BiRealConv2d', 'BiRealLinear', 'BiTSign',
+    'BiTStep', 'BiTWeight', 'BinaryPair', 'DoReFaActivation', 'DoReFaConv2d', 'DoReFaLinear', 'DoReFaWeight',
+    'FDAConv2d', 'FDALinear', 'FDASign', 'FDAWeight', 'IRNetConv2d', 'IRNetLinear', 'IRNetSign', 'IRNetWeight',
+    'Method', 'OvSWConv2d', 'OvSWLinear', 'OvSWSign', 'OvSWWeight', 'Q8BERTActivation', 'Q8BERTWeight', 'QBERTWeight',
+    'RBNNConv2d', 'RBNNLinear', 'RBNNSign', 'RBNNWeight', 'ReActConv2d', 'ReActLinear', 'ReBNNConv2d', 'ReBNNLinear',
+    'ReBNNWeight', 'ReCUConv2d', 'ReCULinear', 'ReCUSign', 'ReCUWeight', 'ReSTEConv2d', 'ReSTELinear', 'ReSTESign',
+    'ReSTEWeight', 'SiMaNConv2d', 'SiMaNLinear', 'SiMaNSign', 'SiMaNWeight', 'TWNWeight', 'TernaryBERTActivation',
+    'XNORConv2d', 'XNORLinear', 'XNORWeight',
+]  # fmt: skip

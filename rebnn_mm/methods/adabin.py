@@ -13,8 +13,8 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import channel_dims, check_sharpness, sharpness_at, sign, sign_approx, sign_identity, sign_tanh
-from ..quantizers import ActivationQuantizer, Values, WeightQuantizer
+from ..functional import channel_dims, sign, sign_approx, sign_identity, sign_tanh
+from ..quantizers import ActivationQuantizer, SharpeningQuantizer, Values, WeightQuantizer
 
 
 @MODELS.register_module()
@@ -40,7 +40,6 @@ class AdaBinWeight(WeightQuantizer):
     values = Values('two')
 
     def sign(self, v: Tensor) -> Tensor:
-        """Two values with the estimator's gradient."""
         return sign_identity(v)
 
     def forward(self, weight: Tensor) -> Tensor:
@@ -48,7 +47,6 @@ class AdaBinWeight(WeightQuantizer):
         return self.sign((weight - centre) / scale) * scale + centre
 
     def two_values(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Signs of the centred weight, deviation and mean of each filter."""
         scale, centre = self._moments(weight)
         return sign((weight - centre) / scale), scale.flatten(), centre.flatten()
 
@@ -63,7 +61,7 @@ class AdaBinWeight(WeightQuantizer):
 
 
 @MODELS.register_module()
-class AdaBinEDEWeight(AdaBinWeight):
+class AdaBinEDEWeight(SharpeningQuantizer, AdaBinWeight):
     r"""AdaBin's weight with the estimator of its released code, which is IR-Net's.
 
     .. math::
@@ -73,9 +71,6 @@ class AdaBinEDEWeight(AdaBinWeight):
 
     Args:
         t: first and last value of the sharpness; ``(0.1, 0.1)`` is the released code's default for CIFAR-10.
-
-    Attributes:
-        sharpness (buffer): scalar, where the schedule of t stands.
 
     Raises:
         ValueError: ``t`` is not a rising pair of positive numbers.
@@ -87,20 +82,12 @@ class AdaBinEDEWeight(AdaBinWeight):
         tensor([[0.4189, 0.4189, 3.5811, 3.5811]])
     """
 
-    hook: ClassVar[str] = 'BinaryHook'
-
     def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = (1e-3, 10.0)) -> None:
         super().__init__(weight_shape)
-        self.t_range = check_sharpness('AdaBinEDEWeight', t)
-        self.register_buffer('sharpness', torch.tensor(float(t[0])))
-        self.sharpness: Tensor
+        self.start_sharpness(t)
 
     def sign(self, v: Tensor) -> Tensor:
         return sign_tanh(v, self.sharpness)
-
-    def set_progress(self, done: float) -> None:
-        """Sharpen the estimator."""
-        self.sharpness.fill_(sharpness_at(done, *self.t_range))
 
     def extra_repr(self) -> str:
         return f't={self.t_range}'

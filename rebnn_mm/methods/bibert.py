@@ -6,25 +6,19 @@ matching loss is in :mod:`rebnn_mm.models.losses`.
 
 from typing import Any
 
-import torch
 from mmengine.registry import MODELS
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ..functional import centre_channels, channel_mean_abs, per_channel, sign, zero_outside_one
+from ..functional.sign import SignFunction
 from ..quantizers import SignWeight
 
 
-class _CentredSign(torch.autograd.Function):
-    generate_vmap_rule = True
-
+class _CentredSign(SignFunction):
     @staticmethod
     def forward(weight: Tensor) -> Tensor:
         return sign(centre_channels(weight)) * per_channel(channel_mean_abs(weight), weight)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
 
     @staticmethod
     @once_differentiable
@@ -52,6 +46,7 @@ def centred_sign(weight: Tensor) -> Tensor:
     Source: Qin et al. 2022 (BiBERT), as its released code computes it; sign(0) is +1 by this project's convention.
 
     Example:
+        >>> import torch
         >>> w = torch.tensor([[1.0, 2.0, 6.0]], requires_grad=True)
         >>> w_hat = centred_sign(w)
         >>> w_hat[0, 1].backward()
@@ -70,6 +65,7 @@ class BiBERTWeight(SignWeight):
     Source: Qin et al. 2022 (BiBERT).
 
     Example:
+        >>> import torch
         >>> BiBERTWeight((1, 3))(torch.tensor([[1.0, 2.0, 6.0]]))
         tensor([[-3., -3.,  3.]])
     """
@@ -77,12 +73,10 @@ class BiBERTWeight(SignWeight):
     channels_alone = True
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The centred weight."""
         return centre_channels(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
         return centred_sign(weight)
 
     def scale(self, weight: Tensor) -> Tensor:
-        """The mean of |w| per channel."""
         return channel_mean_abs(weight.detach())

@@ -45,7 +45,6 @@ class BiDetWeight(SignWeight):
         return sign_identity(latent)
 
     def scale(self, weight: Tensor) -> Tensor:
-        """The mean of |w| per channel."""
         # Not channel_mean_abs: abs() has the derivative 0 at 0, and sign(0) is +1 here.
         return (weight * sign(weight)).mean(dim=channel_dims(weight))
 
@@ -62,8 +61,5 @@ class BiDetConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class BiDetLinear(BinaryLinear, nn.Linear):
+class BiDetLinear(BinaryLinear, nn.Linear, like=BiDetConv2d):
     """BiDet's linear layer, with the quantizers of :class:`BiDetConv2d`."""
-
-    method_weight = BiDetConv2d.method_weight
-    method_activation = BiDetConv2d.method_activation

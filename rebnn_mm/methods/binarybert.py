@@ -108,7 +108,6 @@ class BWNWeight(WeightQuantizer):
         return tensor_sign(weight, self.per)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs, and the scale for every channel."""
         signs, scale = tensor_sign_codes(weight.detach(), self.per)
         return signs, per_channel_factor(scale, weight)
 
@@ -120,10 +119,6 @@ class BinaryPair(nn.Module):
     r"""The sum of two binary layers of the same kind, on the same input.
 
     .. math:: y = f_1(x) + f_2(x)
-
-    Args:
-        first: :math:`f_1`.
-        second: :math:`f_2`.
 
     Example:
         >>> from rebnn_mm.layers import BinaryLinear
@@ -146,12 +141,8 @@ class BinaryPair(nn.Module):
         The pair computes what the layer would with :class:`rebnn_mm.methods.TWNWeight` of the same extent
         (:func:`split_ternary`). Each half has half of the bias and a copy of the activation quantizer.
 
-        Args:
-            layer: a binary layer whose weight quantizer is :class:`BWNWeight`; it becomes the
-                first half.
-
         Raises:
-            ValueError: it has another weight quantizer, or its weights cannot be split.
+            ValueError: the weight quantizer is no :class:`BWNWeight`, or its weights cannot be split.
         """
         quantizer = layer.weight_quantizer
         if type(quantizer) is not BWNWeight:
@@ -172,5 +163,4 @@ class BinaryPair(nn.Module):
         return cls(layer, second)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add up both layers' outputs."""
         return self.first(x) + self.second(x)

@@ -71,7 +71,6 @@ class BiPerSine(WeightQuantizer):
         self.omega: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The sine."""
         return (weight * self.omega).sin()
 
     def forward(self, weight: Tensor) -> Tensor:
@@ -79,12 +78,10 @@ class BiPerSine(WeightQuantizer):
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:
-        """Set alpha to the mean of |w| of each channel."""
         self.alpha.copy_(channel_mean_abs(weight))
 
     @torch.no_grad()
     def before_step(self, weight: Tensor) -> None:
-        """Add the gradient of the penalty."""
         if self.penalty:
             assert weight.grad is not None
             weight.grad.add_((2 * self.omega * weight).sin_() * self.omega, alpha=self.penalty / weight.numel())
@@ -100,10 +97,6 @@ class BiPerWeight(SignWeight, BiPerSine):
         \frac{\partial L}{\partial w} = \omega \cos(\omega w) \circ \alpha \circ \frac{\partial L}{\partial \hat w}
 
     Options, penalty and state are those of :class:`BiPerSine`, so its checkpoint fits.
-
-    Args:
-        omega: frequency.
-        penalty: tau, the weight of the penalty; 0 for none.
 
     Source: Vargas et al. 2024 (BiPer).
 
@@ -121,7 +114,6 @@ class BiPerWeight(SignWeight, BiPerSine):
         return sign_identity(self.latent(weight)) * per_channel(self.alpha, weight)
 
     def scale(self, weight: Tensor) -> Tensor:
-        """Alpha."""
         return self.alpha
 
 
@@ -134,8 +126,5 @@ class BiPerConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class BiPerLinear(BinaryLinear, nn.Linear):
+class BiPerLinear(BinaryLinear, nn.Linear, like=BiPerConv2d):
     """BiPer's linear layer, with the quantizers of :class:`BiPerConv2d`."""
-
-    method_weight = BiPerConv2d.method_weight
-    method_activation = BiPerConv2d.method_activation

@@ -19,8 +19,5 @@ class BiRealConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class BiRealLinear(BinaryLinear, nn.Linear):
+class BiRealLinear(BinaryLinear, nn.Linear, like=BiRealConv2d):
     """Bi-Real Net's linear layer, with the quantizers of :class:`BiRealConv2d`."""
-
-    method_weight = BiRealConv2d.method_weight
-    method_activation = BiRealConv2d.method_activation

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..functional import per_channel_factor, sign, straight_through, tensor_sign, tensor_sign_codes
+from ..functional.sign import SignFunction
 from ..quantizers import ActivationQuantizer, Values, check_bits
 from ..quantizers.base import holds
 from .binarybert import BWNWeight
@@ -16,17 +17,10 @@ LEAST_SCALE = 1e-5
 """A learned scale counts as this where it is smaller."""
 
 
-class _ElasticSign(torch.autograd.Function):
-    generate_vmap_rule = True
-
+class _ElasticSign(SignFunction):
     @staticmethod
     def forward(x: Tensor, alpha: Tensor) -> Tensor:
         return sign(x) * alpha
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, alpha = inputs
-        ctx.save_for_backward(x, alpha)
 
     @staticmethod
     @once_differentiable
@@ -47,10 +41,6 @@ def elastic_sign(x: Tensor, alpha: Tensor) -> Tensor:
         \frac{\partial L}{\partial \alpha} = \frac{1}{\sqrt{n}} \sum \frac{\partial L}{\partial y} \, sign(x)
 
     The scale's gradient is divided by the root of the number n of values, as in learned step size quantization.
-
-    Args:
-        x: any shape.
-        alpha: scalar, positive.
 
     Source: Liu et al. 2022 (BiT), elastic binarisation to {-1, 1}; the factor of the scale's gradient is the released
     code's.
@@ -105,11 +95,7 @@ def elastic_levels(x: Tensor, alpha: Tensor, low: int = 0, high: int = 1) -> Ten
 
     With l = 0 and h = 1 it is the step to 0 and alpha at half of alpha. n is the number of values.
 
-    Args:
-        x: any shape.
-        alpha: scalar, positive.
-        low: l.
-        high: h, at least 1.
+    l and h are ``low`` and ``high``, which is at least 1.
 
     Source: Liu et al. 2022 (BiT), elastic binarisation to {0, 1} and its form of more bits; Esser et al. 2020 (learned
     step size quantization).
@@ -154,14 +140,12 @@ class BiTWeight(BWNWeight):
         self.channels_alone = False
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The weight without the tensor's mean."""
         return weight - weight.mean()
 
     def forward(self, weight: Tensor) -> Tensor:
         return tensor_sign(weight, self.per, centred=True)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Signs of the centred weight, and the scale for every channel."""
         signs, scale = tensor_sign_codes(weight.detach(), self.per, centred=True)
         return signs, per_channel_factor(scale, weight)
 
@@ -193,12 +177,10 @@ class ElasticActivation(ActivationQuantizer):
 
     @property
     def levels(self) -> tuple[int, int]:
-        """The lowest and the highest multiple of the scale."""
         raise NotImplementedError(f'{type(self).__name__} has to implement levels')
 
     @torch.no_grad()
     def calibrate(self, x: Tensor) -> None:
-        """Start the scale from the mean magnitude of what is binarised."""
         if self.shift_start == 'mean':
             super().calibrate(x)
         self.needs_calibration = False
@@ -227,9 +209,6 @@ class BiTSign(ElasticActivation):
     Forward and backward are :func:`elastic_sign`; alpha starts at twice the mean magnitude. With k bits, k above 1,
     they are :func:`elastic_levels` from :math:`-2^{k-1}` to :math:`2^{k-1} - 1`.
 
-    Args:
-        channels, channel_dim, shift, bits: see :class:`ElasticActivation`.
-
     Source: Liu et al. 2022 (BiT); start as in its released code.
 
     Example:
@@ -257,9 +236,6 @@ class BiTStep(ElasticActivation):
 
     Forward and backward are :func:`elastic_levels` from 0 to 1, or to :math:`2^k - 1` with k bits.
     Alpha starts at four times the mean magnitude, divided by the root of the highest level.
-
-    Args:
-        channels, channel_dim, shift, bits: see :class:`ElasticActivation`.
 
     Source: Liu et al. 2022 (BiT); start as in its released code.
 

@@ -26,10 +26,6 @@ def hardening_sign(weight: Tensor, temperature: Tensor) -> Tensor:
         \qquad
         \frac{\partial L}{\partial w} = \frac{\partial L}{\partial \hat w}
 
-    Args:
-        weight: latent weight, any shape.
-        temperature: T, scalar.
-
     Source: Guo et al. 2022 (BNext), released code.
 
     Example:
@@ -51,7 +47,6 @@ class BNextWeight(SignWeight):
     with other weights than evaluation. Latent weights are clamped to [-1.5, 1.5].
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         decay: factor of the temperature per epoch.
 
     Attributes:
@@ -83,11 +78,9 @@ class BNextWeight(SignWeight):
         return hardening_sign(weight, self.temperature if self.training else torch.zeros_like(self.temperature))
 
     def begin_epoch(self, weight: Tensor) -> None:
-        """Lower the temperature."""
         self.temperature.mul_(self.decay)
 
     def constrain(self, weight: Tensor) -> None:
-        """Clamp to [-1.5, 1.5]."""
         weight.clamp_(-1.5, 1.5)
 
 
@@ -100,8 +93,5 @@ class BNextConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class BNextLinear(BinaryLinear, nn.Linear):
+class BNextLinear(BinaryLinear, nn.Linear, like=BNextConv2d):
     """BNext's linear layer, with the quantizers of :class:`BNextConv2d`."""
-
-    method_weight = BNextConv2d.method_weight
-    method_activation = BNextConv2d.method_activation

@@ -30,7 +30,6 @@ class BNNWeight(SignWeight):
     batch norm has to follow it.
 
     Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
         bound: largest magnitude of a latent weight.
 
     Raises:
@@ -60,7 +59,6 @@ class BNNWeight(SignWeight):
         return sign_identity(latent)
 
     def constrain(self, weight: Tensor) -> None:
-        """Clamp to [-bound, bound]."""
         weight.clamp_(-self.bound, self.bound)
 
 
@@ -73,8 +71,5 @@ class BNNConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class BNNLinear(BinaryLinear, nn.Linear):
+class BNNLinear(BinaryLinear, nn.Linear, like=BNNConv2d):
     """BNN's linear layer, with the quantizers of :class:`BNNConv2d`."""
-
-    method_weight = BNNConv2d.method_weight
-    method_activation = BNNConv2d.method_activation

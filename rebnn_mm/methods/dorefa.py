@@ -22,9 +22,7 @@ def uniform_levels(x: Tensor, bits: int) -> Tensor:
     .. math::
         n = round((2^k - 1) x), \qquad \frac{\partial L}{\partial x} = (2^k - 1) \frac{\partial L}{\partial n}
 
-    Args:
-        x: any shape, values in [0, 1].
-        bits: k.
+    ``x``: any shape, values in [0, 1].
 
     Source: Zhou et al. 2016 (DoReFa-Net), quantize_k times :math:`2^k - 1`.
 
@@ -42,9 +40,6 @@ def dorefa_unit_weight(weight: Tensor) -> Tensor:
     .. math:: x = \frac{\tanh w}{2 \max |\tanh w|} + \frac{1}{2}
 
     The maximum is over the layer and takes part in the gradient.
-
-    Args:
-        weight: any shape.
 
     Source: Zhou et al. 2016, k-bit weights.
 
@@ -165,8 +160,5 @@ class DoReFaConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class DoReFaLinear(BinaryLinear, nn.Linear):
+class DoReFaLinear(BinaryLinear, nn.Linear, like=DoReFaConv2d):
     """DoReFa-Net's linear layer, with the quantizers of :class:`DoReFaConv2d`."""
-
-    method_weight = DoReFaConv2d.method_weight
-    method_activation = DoReFaConv2d.method_activation

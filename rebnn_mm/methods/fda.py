@@ -13,10 +13,11 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from ..errors import RebnnError
-from ..functional import channel_mean_abs, is_pair, per_channel, sign
+from ..functional import channel_mean_abs, is_pair, per_channel
 from ..functional.native import disable_autocast
+from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, SignWeight, Values
+from ..quantizers import ActivationQuantizer, Quantizer, SignWeight, Values
 
 OMEGA = 0.1
 """Base frequency: the square wave equals the sign up to half a period, pi / 0.1 = 31.4."""
@@ -26,18 +27,7 @@ TERMS = (9, 18)
 """First and last value of n, the number of the series' highest term."""
 
 
-class _SignFourier(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, highest: Tensor) -> Tensor:
-        return sign(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, highest = inputs
-        ctx.save_for_backward(x, highest)
-
+class _SignFourier(SignFunction):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -65,10 +55,6 @@ def sign_fourier(x: Tensor, highest: Tensor) -> Tensor:
     The paper prints no range. The series ripples around 0 beyond its first zero at :math:`\pi / (2 (n + 1) \omega)`,
     which is 1.57 for n = 9 and 0.83 for n = 18; the gradient is therefore cut at 1, as in the public training code.
 
-    Args:
-        x: any shape; NaN gives +1.
-        highest: n, a scalar tensor.
-
     Source: Xu et al. 2021 (FDA-BNN).
 
     Example:
@@ -82,11 +68,6 @@ def sign_fourier(x: Tensor, highest: Tensor) -> Tensor:
 
 def fourier_terms(done: float, start: int = 9, end: int = 18) -> int:
     r"""The schedule of n, :math:`n_0 + p (n_1 - n_0)` rounded to the nearest integer.
-
-    Args:
-        done: p, the share of training that is finished.
-        start: value at p = 0.
-        end: value at p = 1.
 
     Source: Xu et al. 2021, growing number of terms.
 
@@ -102,9 +83,6 @@ def noise_factor(done: float) -> float:
 
     .. math:: \lambda = 0.05 (1 + \cos \pi p)
 
-    Args:
-        done: p, the share of training that is finished.
-
     Source: Xu et al. 2021, noise adaptation module.
 
     Example:
@@ -112,12 +90,6 @@ def noise_factor(done: float) -> float:
         [0.1, 0.05, 0.0]
     """
     return 0.05 * (1 + math.cos(math.pi * done))
-
-
-def _check_terms(owner: str, terms: tuple[int, int]) -> tuple[int, int]:
-    if not is_pair(terms) or not 0 <= terms[0] <= terms[1]:
-        raise RebnnError(f'{owner}: terms={terms!r} must be (first, last) with 0 <= first <= last')
-    return terms
 
 
 class NoiseAdaptation(nn.Module):
@@ -163,13 +135,25 @@ class NoiseAdaptation(nn.Module):
             learned = torch.einsum('ch,...hp->...cp', self.up, hidden).view_as(x)
         return self.factor * torch.add(learned, x.sin(), alpha=0.1)
 
+
+class _FourierQuantizer(Quantizer):
+    hook: ClassVar[str] = 'BinaryHook'
+    highest: Tensor
+
+    def _start(self, terms: tuple[int, int], width: int) -> None:
+        if not is_pair(terms) or not 0 <= terms[0] <= terms[1]:
+            raise RebnnError(f'{type(self).__name__}: terms={terms!r} must be (first, last) with 0 <= first <= last')
+        self.terms = terms
+        self.noise = NoiseAdaptation(width)
+        self.register_buffer('highest', torch.tensor(float(terms[0])))
+
     def set_progress(self, done: float) -> None:
-        """Let the noise fade."""
-        self.factor.fill_(noise_factor(done))
+        self.highest.fill_(fourier_terms(done, *self.terms))
+        self.noise.factor.fill_(noise_factor(done))
 
 
 @MODELS.register_module()
-class FDAWeight(SignWeight):
+class FDAWeight(_FourierQuantizer, SignWeight):
     r"""Sign with a Fourier series as its derivative, scaled by the channel's mean magnitude.
 
     .. math::
@@ -188,10 +172,6 @@ class FDAWeight(SignWeight):
         weight_shape: shape of the latent weight, (C_out, ...), M values per channel.
         terms: first and last value of n.
 
-    Attributes:
-        noise (NoiseAdaptation): :math:`\lambda \, \eta`.
-        highest (buffer): scalar, n, where its schedule stands.
-
     Raises:
         ValueError: ``terms`` is not a rising pair.
 
@@ -203,18 +183,13 @@ class FDAWeight(SignWeight):
         tensor([[ 1., -1.,  1.,  1.]])
     """
 
-    hook: ClassVar[str] = 'BinaryHook'
     values = Values('signs', same_in_training=False)
 
     def __init__(self, weight_shape: tuple[int, ...], terms: tuple[int, int] = TERMS) -> None:
         super().__init__(weight_shape)
-        self.terms = _check_terms('FDAWeight', terms)
-        self.noise = NoiseAdaptation(math.prod(weight_shape[1:]))
-        self.register_buffer('highest', torch.tensor(float(terms[0])))
-        self.highest: Tensor
+        self._start(terms, math.prod(weight_shape[1:]))
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The binarised weight, in training with noise, of the latent weight's shape."""
         codes = sign_fourier(weight, self.highest)
         if self.training:
             with disable_autocast(weight):
@@ -222,20 +197,14 @@ class FDAWeight(SignWeight):
         return codes * per_channel(channel_mean_abs(weight.detach()), weight)
 
     def scale(self, weight: Tensor) -> Tensor:
-        """The mean of |w| per channel."""
         return channel_mean_abs(weight.detach())
-
-    def set_progress(self, done: float) -> None:
-        """Move n and the noise's factor along their schedules."""
-        self.highest.fill_(fourier_terms(done, *self.terms))
-        self.noise.set_progress(done)
 
     def extra_repr(self) -> str:
         return f'terms={self.terms}'
 
 
 @MODELS.register_module()
-class FDASign(ActivationQuantizer):
+class FDASign(_FourierQuantizer, ActivationQuantizer):
     r"""Sign with a Fourier series as its derivative; in training with noise per position.
 
     .. math:: b = sign(x) + \lambda \, \eta(x)
@@ -245,10 +214,6 @@ class FDASign(ActivationQuantizer):
 
     Args:
         terms: first and last value of n.
-
-    Attributes:
-        noise (NoiseAdaptation): :math:`\lambda \, \eta`.
-        highest (buffer): scalar, n, where its schedule stands.
 
     Raises:
         ValueError: ``terms`` is not a rising pair.
@@ -260,27 +225,17 @@ class FDASign(ActivationQuantizer):
         tensor([[-1.,  1.,  1.]])
     """
 
-    hook: ClassVar[str] = 'BinaryHook'
     values = Values('signs', same_in_training=False)
 
     def __init__(
         self, channels: int, channel_dim: int = 1, shift: str | None = None, terms: tuple[int, int] = TERMS
     ) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.terms = _check_terms('FDASign', terms)
-        self.noise = NoiseAdaptation(channels)
-        self.register_buffer('highest', torch.tensor(float(terms[0])))
-        self.highest: Tensor
+        self._start(terms, channels)
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x of shape (N, C, ...) or (C, H, W) or, with channel_dim -1, (..., C)."""
         codes = sign_fourier(x, self.highest)
         return codes + self.noise(x, self.channel_dim) if self.training else codes
-
-    def set_progress(self, done: float) -> None:
-        """Move n and the noise's factor along their schedules."""
-        self.highest.fill_(fourier_terms(done, *self.terms))
-        self.noise.set_progress(done)
 
 
 @MODELS.register_module()
@@ -292,8 +247,5 @@ class FDAConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class FDALinear(BinaryLinear, nn.Linear):
+class FDALinear(BinaryLinear, nn.Linear, like=FDAConv2d):
     """FDA-BNN's linear layer, with the quantizers of :class:`FDAConv2d`."""
-
-    method_weight = FDAConv2d.method_weight
-    method_activation = FDAConv2d.method_activation

@@ -3,23 +3,13 @@
 The estimator (EDE) is :func:`rebnn_mm.functional.sign_tanh`; :class:`rebnn_mm.engine.BinaryHook` sharpens it.
 """
 
-from typing import ClassVar
-
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ..functional import (
-    centre_channels,
-    channel_dims,
-    channel_mean_abs,
-    check_sharpness,
-    per_channel,
-    sharpness_at,
-    sign_tanh,
-)
+from ..functional import centre_channels, channel_dims, channel_mean_abs, per_channel, sign_tanh
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, SignWeight, Values
+from ..quantizers import ActivationQuantizer, SharpeningQuantizer, SignWeight, Values
 
 T_RANGE = (1e-3, 10.0)
 """First and last value of the estimator's sharpness, as in the released code for ResNet-20."""
@@ -55,9 +45,6 @@ def power_of_two(values: Tensor) -> Tensor:
 
     So a multiplication becomes a shift. Of standardised Gaussian weights it is 1.
 
-    Args:
-        values: shape (C_out, ...).
-
     Returns:
         Tensor: shape (C_out,); 1 for a channel of zeros.
 
@@ -72,7 +59,7 @@ def power_of_two(values: Tensor) -> Tensor:
 
 
 @MODELS.register_module()
-class IRNetWeight(SignWeight):
+class IRNetWeight(SharpeningQuantizer, SignWeight):
     r"""Sign of balanced, standardised weights times a power of two.
 
     .. math::
@@ -84,9 +71,6 @@ class IRNetWeight(SignWeight):
     Args:
         t: first and last value of the estimator's sharpness.
 
-    Attributes:
-        sharpness (buffer): scalar, where the schedule of t stands.
-
     Raises:
         ValueError: ``t`` is not a rising pair of positive numbers.
 
@@ -97,16 +81,11 @@ class IRNetWeight(SignWeight):
         tensor([[-1., -1., -1.,  1.]])
     """
 
-    hook: ClassVar[str] = 'BinaryHook'
-
     def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = T_RANGE) -> None:
         super().__init__(weight_shape)
-        self.t_range = check_sharpness('IRNetWeight', t)
-        self.register_buffer('sharpness', torch.tensor(float(t[0])))
-        self.sharpness: Tensor
+        self.start_sharpness(t)
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The centred weight."""
         return centre_channels(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
@@ -114,26 +93,18 @@ class IRNetWeight(SignWeight):
         return sign_tanh(v, self.sharpness) * per_channel(power_of_two(v), weight)
 
     def scale(self, weight: Tensor) -> Tensor:
-        """The power of two."""
         return power_of_two(libra(weight.detach()))
-
-    def set_progress(self, done: float) -> None:
-        """Sharpen the estimator."""
-        self.sharpness.fill_(sharpness_at(done, *self.t_range))
 
     def extra_repr(self) -> str:
         return f't={self.t_range}'
 
 
 @MODELS.register_module()
-class IRNetSign(ActivationQuantizer):
+class IRNetSign(SharpeningQuantizer, ActivationQuantizer):
     """Sign with the error decay estimator, :func:`rebnn_mm.functional.sign_tanh`.
 
     Args:
         t: first and last value of the estimator's sharpness.
-
-    Attributes:
-        sharpness (buffer): scalar, where the schedule of t stands.
 
     Raises:
         ValueError: ``t`` is not a rising pair of positive numbers.
@@ -145,24 +116,16 @@ class IRNetSign(ActivationQuantizer):
         tensor([[-1.,  1.,  1.]])
     """
 
-    hook: ClassVar[str] = 'BinaryHook'
-
     values = Values('signs')
 
     def __init__(
         self, channels: int, channel_dim: int = 1, shift: str | None = None, t: tuple[float, float] = T_RANGE
     ) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.t_range = check_sharpness('IRNetSign', t)
-        self.register_buffer('sharpness', torch.tensor(float(t[0])))
-        self.sharpness: Tensor
+        self.start_sharpness(t)
 
     def quantize(self, x: Tensor) -> Tensor:
         return sign_tanh(x, self.sharpness)
-
-    def set_progress(self, done: float) -> None:
-        """Sharpen the estimator."""
-        self.sharpness.fill_(sharpness_at(done, *self.t_range))
 
 
 @MODELS.register_module()
@@ -174,8 +137,5 @@ class IRNetConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class IRNetLinear(BinaryLinear, nn.Linear):
+class IRNetLinear(BinaryLinear, nn.Linear, like=IRNetConv2d):
     """IR-Net's linear layer, with the quantizers of :class:`IRNetConv2d`."""
-
-    method_weight = IRNetConv2d.method_weight
-    method_activation = IRNetConv2d.method_activation

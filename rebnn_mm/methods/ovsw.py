@@ -27,10 +27,8 @@ def scale_up_(grad: Tensor, weight: Tensor, ratio: float) -> Tensor:
 
     .. math:: g_i \leftarrow g_i \max\left(1, \lambda \frac{\|w_i\|}{\|g_i\|}\right)
 
-    Args:
-        grad: gradient of the weight, shape (C_out, ...), changed in place.
-        weight: latent weight, of the same shape.
-        ratio: lambda, the least ratio of both norms.
+    ``grad``: gradient of the weight, shape (C_out, ...), changed in place. ``ratio``: lambda, the least ratio of both
+    norms.
 
     Source: Xiang et al. 2024 (OvSW), adaptive gradient scaling.
 
@@ -113,7 +111,6 @@ class OvSWWeight(SignWeight):
 
     @torch.no_grad()
     def before_step(self, weight: Tensor) -> None:
-        """Scale up the gradient of slow filters, and draw silent weights towards 0."""
         assert weight.grad is not None
         scale_up_(weight.grad, weight, self.ratio)
         weight.grad.add_(weight * (self.flips < self.silent), alpha=self.decay)
@@ -121,7 +118,6 @@ class OvSWWeight(SignWeight):
 
     @torch.no_grad()
     def after_step(self, weight: Tensor) -> None:
-        """Count the flips."""
         if self._negative is not None:
             self.flips.lerp_((self._negative ^ (weight < 0)).to(self.flips.dtype), 1 - self.momentum)
             self._negative = None
@@ -156,7 +152,6 @@ class OvSWSign(ActivationQuantizer):
     values = Values('signs')
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""
         if self.training:
             variance = x.detach().var(dim=self.sample_dims(x), correction=0, keepdim=True)
             x = x * (variance + EPS).rsqrt()
@@ -172,8 +167,5 @@ class OvSWConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class OvSWLinear(BinaryLinear, nn.Linear):
+class OvSWLinear(BinaryLinear, nn.Linear, like=OvSWConv2d):
     """OvSW's linear layer, with the quantizers of :class:`OvSWConv2d`."""
-
-    method_weight = OvSWConv2d.method_weight
-    method_activation = OvSWConv2d.method_activation

@@ -103,7 +103,6 @@ class Q8BERTActivation(ActivationQuantizer):
         self.register_buffer('range', torch.tensor(0.0))
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Quantize x, any shape; in training also follow its range."""
         if not x.numel():
             return x
         # Both branches are computed: to ask whether the range is 0 would wait for the accelerator.

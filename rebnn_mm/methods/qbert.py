@@ -23,10 +23,7 @@ def grouped_round(weight: Tensor, groups: int, bits: int) -> Tensor:
 
     A group g is a run of neighbouring channels; :math:`l_g` and :math:`h_g` are its least and largest weight.
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        groups: number of groups; divides C_out.
-        bits: k.
+    ``groups``: number of groups; divides C_out.
 
     Source: Shen et al. 2020 (Q-BERT), group-wise quantization.
 

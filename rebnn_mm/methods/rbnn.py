@@ -12,17 +12,11 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
-from ..functional import (
-    channel_dims,
-    check_sharpness,
-    per_channel,
-    sharpness_at,
-    sign,
-    standardise,
-)
+from ..functional import channel_dims, per_channel, sign, standardise
 from ..functional.native import disable_autocast
+from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
+from ..quantizers import ActivationQuantizer, LearnedScaleWeight, SharpeningQuantizer, Values
 
 T_RANGE = (1e-2, 10.0)
 """First and last value of the estimator's sharpness."""
@@ -31,18 +25,7 @@ T_RANGE = (1e-2, 10.0)
 EPS = 1e-5
 
 
-class _SignTriangle(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, sharpness: Tensor) -> Tensor:
-        return sign(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, sharpness = inputs
-        ctx.save_for_backward(x, sharpness)
-
+class _SignTriangle(SignFunction):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -62,10 +45,6 @@ def sign_triangle(x: Tensor, sharpness: Tensor) -> Tensor:
 
     The triangle ends at :math:`|x| = \sqrt 2 / t` and has area 2 for t >= 1. A small t lets almost every value move.
 
-    Args:
-        x: any shape; NaN gives +1.
-        sharpness: t, a positive scalar tensor.
-
     Source: Lin et al. 2020 (RBNN), training-aware approximation of the sign.
 
     Example:
@@ -80,9 +59,6 @@ def sign_triangle(x: Tensor, sharpness: Tensor) -> Tensor:
 def rotation_sides(values: int) -> tuple[int, int]:
     """Rows and columns of the matrix that a filter is folded into: the factors of its size nearest to a square.
 
-    Args:
-        values: weights per filter.
-
     Source: Lin et al. 2020 (RBNN), bi-rotation; two small rotations in place of one of size values x values.
 
     Example:
@@ -95,9 +71,6 @@ def rotation_sides(values: int) -> tuple[int, int]:
 
 def random_rotation(size: int) -> Tensor:
     """A random orthogonal matrix, every one equally likely, from torch's generator.
-
-    Args:
-        size: rows and columns.
 
     Source: Mezzadri 2007, QR of a Gaussian matrix with the signs of R's diagonal moved into Q.
 
@@ -151,14 +124,8 @@ def refine_rotation(filters: Tensor, left: Tensor, right: Tensor, rounds: int = 
     where :math:`U S V^T` is the singular value decomposition. J cannot fall, and since a rotation keeps the length of
     a filter, the distance between filters and signs cannot grow on the whole.
 
-    Args:
-        filters: standardised filters, shape (C_out, rows, columns), float32 or float64.
-        left: R1 as it stands.
-        right: R2 as it stands.
-        rounds: number of rounds.
-
-    Returns:
-        tuple[Tensor, Tensor]: new R1 and R2.
+    ``filters``: standardised filters, shape (C_out, rows, columns), float32 or float64. ``left``: R1 as it stands.
+    ``right``: R2 as it stands.
 
     Source: Lin et al. 2020 (RBNN), alternating optimization of the bi-rotation.
 
@@ -182,7 +149,7 @@ def _nearest_rotation(matrix: Tensor) -> Tensor:
 
 
 @MODELS.register_module()
-class RBNNWeight(LearnedScaleWeight):
+class RBNNWeight(SharpeningQuantizer, LearnedScaleWeight):
     r"""Sign of the rotated weight, times a learnable scale.
 
     .. math::
@@ -225,34 +192,26 @@ class RBNNWeight(LearnedScaleWeight):
 
     param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale', 'theta': 'shift'}
 
-    hook: ClassVar[str] = 'BinaryHook'
-
     def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = T_RANGE) -> None:
         super().__init__(weight_shape)
-        self.t_range = check_sharpness('RBNNWeight', t)
+        self.start_sharpness(t)
         self.sides = rotation_sides(math.prod(weight_shape[1:]))
         self.theta = nn.Parameter(torch.full((weight_shape[0],), math.pi / 2))
         self.register_buffer('left', random_rotation(self.sides[0]))
         self.register_buffer('right', random_rotation(self.sides[1]))
-        self.register_buffer('sharpness', torch.tensor(float(t[0])))
         self.left: Tensor
         self.right: Tensor
-        self.sharpness: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The rotated weight."""
-        return self._rotate_partly(weight)
+        v = standardise(weight, channel_dims(weight))
+        turned = rotate(self._fold(v), self.left.to(v), self.right.to(v)).view_as(v)
+        return torch.lerp(v, turned, per_channel(self.theta.sin().abs(), v).to(v)).to(weight.dtype)
 
     def forward(self, weight: Tensor) -> Tensor:
-        return sign_triangle(self._rotate_partly(weight), self.sharpness) * per_channel(self.alpha, weight)
-
-    def set_progress(self, done: float) -> None:
-        """Sharpen the estimator."""
-        self.sharpness.fill_(sharpness_at(done, *self.t_range))
+        return sign_triangle(self.latent(weight), self.sharpness) * per_channel(self.alpha, weight)
 
     @torch.no_grad()
     def begin_epoch(self, weight: Tensor) -> None:
-        """Turn R1 and R2."""
         if not torch.isfinite(weight).all():
             raise RebnnError(
                 f'RBNNWeight: the latent weight of shape {self.weight_shape} holds NaN or infinite values, so no '
@@ -266,17 +225,12 @@ class RBNNWeight(LearnedScaleWeight):
     def _fold(self, weight: Tensor) -> Tensor:
         return weight.reshape(-1, *self.sides)
 
-    def _rotate_partly(self, weight: Tensor) -> Tensor:
-        v = standardise(weight, channel_dims(weight))
-        turned = rotate(self._fold(v), self.left.to(v), self.right.to(v)).view_as(v)
-        return torch.lerp(v, turned, per_channel(self.theta.sin().abs(), v).to(v)).to(weight.dtype)
-
     def extra_repr(self) -> str:
         return f'{self.sides[0]}x{self.sides[1]}, t={self.t_range}'
 
 
 @MODELS.register_module()
-class RBNNSign(ActivationQuantizer):
+class RBNNSign(SharpeningQuantizer, ActivationQuantizer):
     r"""Sign of each sample's values after they are centred and brought to standard deviation 1.
 
     .. math::
@@ -291,9 +245,6 @@ class RBNNSign(ActivationQuantizer):
     Args:
         t: first and last value of the estimator's sharpness, before it is held above 1.
 
-    Attributes:
-        sharpness (buffer): scalar, where the schedule of t stands.
-
     Raises:
         ValueError: ``t`` is not a rising pair of positive numbers.
 
@@ -306,25 +257,17 @@ class RBNNSign(ActivationQuantizer):
     """
 
     stock_shift: ClassVar[str | None] = None
+    least_sharpness: ClassVar[float] = 1.0
     values = Values('signs', sign_of='centred')
-
-    hook: ClassVar[str] = 'BinaryHook'
 
     def __init__(
         self, channels: int, channel_dim: int = 1, shift: str | None = None, t: tuple[float, float] = T_RANGE
     ) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.t_range = check_sharpness('RBNNSign', t)
-        self.register_buffer('sharpness', torch.tensor(max(float(t[0]), 1.0)))
-        self.sharpness: Tensor
+        self.start_sharpness(t)
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x of shape (N, C, ...) or (C, H, W) or, with channel_dim -1, (..., C)."""
         return sign_triangle(standardise(x, self.sample_dims(x), EPS), self.sharpness).to(x.dtype)
-
-    def set_progress(self, done: float) -> None:
-        """Sharpen the estimator."""
-        self.sharpness.fill_(max(sharpness_at(done, *self.t_range), 1.0))
 
 
 @MODELS.register_module()
@@ -336,8 +279,5 @@ class RBNNConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class RBNNLinear(BinaryLinear, nn.Linear):
+class RBNNLinear(BinaryLinear, nn.Linear, like=RBNNConv2d):
     """RBNN's linear layer, with the quantizers of :class:`RBNNConv2d`."""
-
-    method_weight = RBNNConv2d.method_weight
-    method_activation = RBNNConv2d.method_activation

@@ -18,8 +18,5 @@ class ReActConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class ReActLinear(BinaryLinear, nn.Linear):
+class ReActLinear(BinaryLinear, nn.Linear, like=ReActConv2d):
     """ReActNet's linear layer, with the quantizers of :class:`ReActConv2d`."""
-
-    method_weight = ReActConv2d.method_weight
-    method_activation = ReActConv2d.method_activation

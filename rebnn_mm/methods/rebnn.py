@@ -5,7 +5,7 @@ The forward pass and the first half of the backward are here. The term itself an
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from mmengine.registry import MODELS
@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
 from ..functional import centre_channels, channel_dims, channel_mean_abs, is_pair, per_channel, sign, sign_identity
+from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from ..layers.base import SHORTCUT_NAMES
 from ..quantizers import LearnedScaleWeight
@@ -31,17 +32,10 @@ RELEASED_CODE_BIN = 0.02
 """The constant inside the scaling factor of the paper's released code, which its weight gradient leaves out."""
 
 
-class _ScaledSignReleased(torch.autograd.Function):
-    generate_vmap_rule = True
-
+class _ScaledSignReleased(SignFunction):
     @staticmethod
     def forward(weight: Tensor, alpha: Tensor) -> Tensor:
         return sign(weight) * per_channel(alpha, weight)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        weight, alpha = inputs
-        ctx.save_for_backward(weight, alpha)
 
     @staticmethod
     @once_differentiable
@@ -63,10 +57,6 @@ def scaled_sign_released(weight: Tensor, alpha: Tensor) -> Tensor:
         \frac{\partial L}{\partial \alpha_i} = \sum_j G_{ij} w_{ij}
 
     Offered as ``variant='official'`` to reproduce what was run; it is not the paper's Eq. 5.
-
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        alpha: scaling factor, shape (C_out,).
 
     Example:
         >>> w = torch.tensor([[0.5, -2.0]], requires_grad=True)
@@ -154,11 +144,13 @@ class ReBNNWeight(LearnedScaleWeight):
             raise RebnnError(f"ReBNN: flip_window={flip_window!r} is unknown; use a number of steps or 'epoch'")
         self.flip_window = flip_window
         self.variant = variant
-        self.register_buffer('gamma', torch.full((weight_shape[0],), self._first_gamma(), dtype=torch.float32))
+        # The rule before its first step: no flips, so the lower bound.
+        rule = self.gamma_bounds[0] if self.gamma_bounds else 0.0
+        first = rule if isinstance(self.gamma_mode, str) else self.gamma_mode
+        self.register_buffer('gamma', torch.full((weight_shape[0],), first, dtype=torch.float32))
         self.gamma: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The latent weight, centred if it is to be."""
         # The centring of the gradient belongs to the optimizer's step, as the mask does.
         return weight if self.center is None else centre_channels(weight, through=False)
 
@@ -174,7 +166,6 @@ class ReBNNWeight(LearnedScaleWeight):
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:
-        """Set alpha to the mean of |w| of each channel."""
         self.alpha.copy_(channel_mean_abs(weight).clamp(min=ALPHA_MIN))
 
     def missing_hook_message(self) -> str:
@@ -188,12 +179,6 @@ class ReBNNWeight(LearnedScaleWeight):
         options = f'gamma={self.gamma_mode!r}, gamma_bounds={self.gamma_bounds}, flip_window={self.flip_window!r}'
         options += f', center={self.center!r}' if self.center else ''
         return options if self.variant == 'paper' else f'{options}, variant={self.variant!r}'
-
-    def _first_gamma(self) -> float:
-        """The rule before its first step: no flips, so the lower bound."""
-        if not isinstance(self.gamma_mode, str):
-            return self.gamma_mode
-        return self.gamma_bounds[0] if self.gamma_bounds else 0.0
 
 
 def _is_number(value: object) -> bool:
@@ -251,19 +236,12 @@ class ReBNNLayer(BinaryLayer):
         center: str | None = None,
         weight: QuantizerConfig = 'default',
         activation: QuantizerConfig = 'default',
-        keep_real: Sequence[str] | bool = SHORTCUT_NAMES,
+        keep_real: Sequence[str] | Literal[False] = SHORTCUT_NAMES,
         **kwargs: Any,
     ) -> None:
         if weight == 'default':
-            weight = dict(
-                type='ReBNNWeight',
-                gamma=gamma,
-                gamma_bounds=gamma_bounds,
-                max_share=max_share,
-                flip_window=flip_window,
-                variant=variant,
-                center=center,
-            )
+            rule = dict(gamma=gamma, gamma_bounds=gamma_bounds, max_share=max_share, flip_window=flip_window)
+            weight = dict(type='ReBNNWeight', variant=variant, center=center, **rule)
         super().__init__(*args, weight=weight, activation=activation, keep_real=keep_real, **kwargs)
 
     @property
@@ -285,9 +263,6 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
     are applied around the optimizer step by :class:`rebnn_mm.engine.ReBNNHook`. Options are those of
     :class:`ReBNNLayer` and of :class:`rebnn_mm.layers.BinaryConv2d`.
 
-    Attributes:
-        weight: latent weight, shape (C_out, C_in / groups, k, k).
-
     Example:
         >>> from mmcv.cnn import build_conv_layer
         >>> conv = build_conv_layer(dict(type='ReBNNConv2d', gamma=1e-4), 16, 32, 3, padding=1, bias=False)
@@ -299,9 +274,6 @@ class ReBNNConv2d(ReBNNLayer, BinaryConv2d, nn.Conv2d):
 @MODELS.register_module()
 class ReBNNLinear(ReBNNLayer, BinaryLinear, nn.Linear):
     """Binary linear layer trained with the resilient gradient, with the options of :class:`ReBNNLayer`.
-
-    Attributes:
-        weight: latent weight, shape (C_out, C_in).
 
     Example:
         >>> layer = ReBNNLinear(16, 4)

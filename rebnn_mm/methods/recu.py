@@ -13,7 +13,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
-from ..functional import channel_dims, is_pair, per_channel, sign, sign_approx
+from ..functional import centre_channels, channel_dims, is_pair, per_channel, sign_approx
+from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
 
@@ -24,18 +25,7 @@ LAPLACE_STD = 2 * math.sqrt(2)
 EPS = 1e-5
 
 
-class _RectifiedSign(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(weight: Tensor, bound: Tensor) -> Tensor:
-        return sign(weight)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        weight, bound = inputs
-        ctx.save_for_backward(weight, bound)
-
+class _RectifiedSign(SignFunction):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -50,9 +40,6 @@ def standardise_laplace(weight: Tensor) -> Tensor:
 
     Mean and variance take part in the gradient.
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-
     Source: Xu et al. 2021 (ReCU), weight standardization, with the released code's epsilon.
 
     Example:
@@ -60,7 +47,7 @@ def standardise_laplace(weight: Tensor) -> Tensor:
         tensor([[-2.8284,  2.8284]])
     """
     dims = channel_dims(weight)
-    centred = weight - weight.mean(dim=dims, keepdim=True)
+    centred = centre_channels(weight)
     return centred * (LAPLACE_STD * (centred.square().mean(dim=dims, keepdim=True) + EPS).rsqrt())
 
 
@@ -95,11 +82,6 @@ def recu_tau(done: float, start: float = 0.85, end: float = 0.99) -> float:
     r"""The exponential schedule of tau.
 
     .. math:: \tau = A e^{p} + B, \quad A = \frac{\tau_1 - \tau_0}{e - 1}, \quad B = \tau_0 - A
-
-    Args:
-        done: p, the share of training that is finished.
-        start: value at p = 0.
-        end: value at p = 1.
 
     Source: Xu et al. 2021, exponential growth of tau.
 
@@ -152,14 +134,12 @@ class ReCUWeight(LearnedScaleWeight):
         self.tau: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
-        """The centred weight."""
-        return weight - weight.mean(dim=channel_dims(weight), keepdim=True)
+        return centre_channels(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
         return rectified_sign(standardise_laplace(weight), self.tau) * per_channel(self.alpha, weight)
 
     def set_progress(self, done: float) -> None:
-        """Move tau along its schedule."""
         self.tau.fill_(recu_tau(done, *self.tau_range))
 
     def extra_repr(self) -> str:
@@ -189,7 +169,6 @@ class ReCUSign(ActivationQuantizer):
     values = Values('signs')
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x of shape (N, C, ...) or, with channel_dim -1, (..., C)."""
         if self.training:
             variance = x.var(dim=self.sample_dims(x), correction=0, keepdim=True)
             x = x * (variance + EPS).rsqrt()
@@ -205,8 +184,5 @@ class ReCUConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class ReCULinear(BinaryLinear, nn.Linear):
+class ReCULinear(BinaryLinear, nn.Linear, like=ReCUConv2d):
     """ReCU's linear layer, with the quantizers of :class:`ReCUConv2d`."""
-
-    method_weight = ReCUConv2d.method_weight
-    method_activation = ReCUConv2d.method_activation

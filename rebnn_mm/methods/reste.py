@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..errors import RebnnError
-from ..functional import sign
+from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLinear
-from ..quantizers import ActivationQuantizer, SignWeight, Values
+from ..quantizers import ActivationQuantizer, Quantizer, SignWeight, Values
 
 END = 3.0
 """Last power of the schedule."""
@@ -24,18 +24,7 @@ WINDOW, INNER = 1.5, 0.1
 """Beyond the first the gradient is 0; up to the second it is constant, since that of a root has no bound at 0."""
 
 
-class _SignPower(torch.autograd.Function):
-    generate_vmap_rule = True
-
-    @staticmethod
-    def forward(x: Tensor, power: Tensor) -> Tensor:
-        return sign(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, power = inputs
-        ctx.save_for_backward(x, power)
-
+class _SignPower(SignFunction):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
@@ -63,9 +52,7 @@ def sign_power(x: Tensor, power: Tensor) -> Tensor:
     At :math:`o = 1` it is the straight-through estimator with a window of 1.5; the larger o, the nearer the root is to
     the sign, and the further the gradient from even.
 
-    Args:
-        x: any shape; NaN gives +1.
-        power: o, a scalar tensor of at least 1.
+    ``power``: o, a scalar tensor of at least 1.
 
     Source: Wu et al. 2023 (ReSTE), with the window and the constant of the released code.
 
@@ -83,10 +70,6 @@ def reste_power(done: float, end: float = END) -> float:
 
     .. math:: o = 1 + (o_1 - 1) \left(1 - \cos \frac{\pi p}{2}\right)
 
-    Args:
-        done: p, the share of training that is finished.
-        end: value at p = 1.
-
     Source: Wu et al. 2023 (ReSTE), released code.
 
     Example:
@@ -96,16 +79,25 @@ def reste_power(done: float, end: float = END) -> float:
     return 1 + (end - 1) * (1 - math.cos(math.pi * done / 2))
 
 
-def _check_end(owner: str, end: float) -> float:
-    if not 1 <= end < math.inf:
-        raise RebnnError(
-            f'{owner}: end={end!r} must be a number of at least 1, where the estimator is straight-through'
-        )
-    return end
+class _GrowingPower(Quantizer):
+    hook: ClassVar[str] = 'BinaryHook'
+    power: Tensor
+
+    def _start_power(self, end: float) -> None:
+        if not 1 <= end < math.inf:
+            raise RebnnError(
+                f'{type(self).__name__}: end={end!r} must be a number of at least 1, where the estimator is '
+                'straight-through'
+            )
+        self.end = end
+        self.register_buffer('power', torch.tensor(1.0))
+
+    def set_progress(self, done: float) -> None:
+        self.power.fill_(reste_power(done, self.end))
 
 
 @MODELS.register_module()
-class ReSTEWeight(SignWeight):
+class ReSTEWeight(_GrowingPower, SignWeight):
     r"""Sign times the mean magnitude of the layer, with the estimator of a power that grows.
 
     .. math::
@@ -115,9 +107,6 @@ class ReSTEWeight(SignWeight):
 
     Args:
         end: last power of the schedule :func:`reste_power`.
-
-    Attributes:
-        power (buffer): o, scalar, where the schedule stands.
 
     Raises:
         ValueError: ``end`` is below 1.
@@ -132,35 +121,23 @@ class ReSTEWeight(SignWeight):
 
     factors = 1
 
-    hook: ClassVar[str] = 'BinaryHook'
-
     def __init__(self, weight_shape: tuple[int, ...], end: float = END) -> None:
         super().__init__(weight_shape)
-        self.end = _check_end('ReSTEWeight', end)
-        self.register_buffer('power', torch.tensor(1.0))
-        self.power: Tensor
+        self._start_power(end)
 
     def forward(self, weight: Tensor) -> Tensor:
         return sign_power(weight, self.power) * weight.abs().mean()
 
     def scale(self, weight: Tensor) -> Tensor:
-        """The mean of |w| over the layer, for every channel."""
         return weight.abs().mean().expand(weight.shape[0])
-
-    def set_progress(self, done: float) -> None:
-        """Raise the power."""
-        self.power.fill_(reste_power(done, self.end))
 
 
 @MODELS.register_module()
-class ReSTESign(ActivationQuantizer):
+class ReSTESign(_GrowingPower, ActivationQuantizer):
     r"""Sign with the estimator of a power that grows, :func:`sign_power`.
 
     Args:
         end: last power of the schedule :func:`reste_power`; 1 keeps the straight-through estimator.
-
-    Attributes:
-        power (buffer): o, scalar, where the schedule stands.
 
     Raises:
         ValueError: ``end`` is below 1.
@@ -172,22 +149,14 @@ class ReSTESign(ActivationQuantizer):
         tensor([[-1.,  1.,  1.]])
     """
 
-    hook: ClassVar[str] = 'BinaryHook'
-
     values = Values('signs')
 
     def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None, end: float = END) -> None:
         super().__init__(channels, channel_dim, shift)
-        self.end = _check_end('ReSTESign', end)
-        self.register_buffer('power', torch.tensor(1.0))
-        self.power: Tensor
+        self._start_power(end)
 
     def quantize(self, x: Tensor) -> Tensor:
         return sign_power(x, self.power)
-
-    def set_progress(self, done: float) -> None:
-        """Raise the power."""
-        self.power.fill_(reste_power(done, self.end))
 
 
 @MODELS.register_module()
@@ -199,8 +168,5 @@ class ReSTEConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class ReSTELinear(BinaryLinear, nn.Linear):
+class ReSTELinear(BinaryLinear, nn.Linear, like=ReSTEConv2d):
     """ReSTE's linear layer, with the quantizers of :class:`ReSTEConv2d`."""
-
-    method_weight = ReSTEConv2d.method_weight
-    method_activation = ReSTEConv2d.method_activation

@@ -11,14 +11,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import (
-    centre_channels,
-    channel_dims,
-    per_channel,
-    sign,
-    sign_approx,
-    standardise,
-)
+from ..functional import centre_channels, channel_dims, per_channel, sign, sign_approx, standardise
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, LearnedScaleWeight, Values
 
@@ -32,9 +25,6 @@ def above_median(weight: Tensor) -> Tensor:
 
     Half of its signs are +1, which is when they carry the most information; of an odd number the one in the middle is
     +1, too.
-
-    Args:
-        weight: latent weight, shape (C_out, ...).
 
     Source: Lin et al. 2022 (SiMaN), closed form of the binarization.
 
@@ -55,9 +45,7 @@ def clamp_magnitudes(weight: Tensor, percent: Tensor) -> Tensor:
     .. math::
         sign(u) \, clamp(|u|, P_\delta, P_{100 - \delta}), \quad u = w - \bar w
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        percent: delta, scalar tensor from 0 to 50. Between two magnitudes a percentile is interpolated.
+    ``percent``: delta, scalar tensor from 0 to 50. Between two magnitudes a percentile is interpolated.
 
     Source: Lin et al. 2022 (SiMaN), released code.
 
@@ -120,7 +108,6 @@ class SiMaNWeight(LearnedScaleWeight):
         self.percent: Tensor
 
     def latent(self, weight: Tensor) -> Tensor:
-        """How far the magnitude is above the channel's median."""
         return above_median(weight)
 
     def forward(self, weight: Tensor) -> Tensor:
@@ -129,11 +116,9 @@ class SiMaNWeight(LearnedScaleWeight):
         return codes.to(weight.dtype) * per_channel(self.alpha, weight)
 
     def set_progress(self, done: float) -> None:
-        """Move the percentiles apart."""
         self.percent.fill_(self.first_percent * (1 - done))
 
     def constrain(self, weight: Tensor) -> None:
-        """Centre each channel and clamp magnitudes between the percentiles."""
         weight.copy_(clamp_magnitudes(weight, self.percent))
 
     def extra_repr(self) -> str:
@@ -165,7 +150,6 @@ class SiMaNSign(ActivationQuantizer):
     values = Values('signs', sign_of='centred')
 
     def quantize(self, x: Tensor) -> Tensor:
-        """Binarise x of shape (N, C, ...) or (C, H, W) or, with channel_dim -1, (..., C)."""
         return sign_approx(standardise(x, self.sample_dims(x), EPS)).to(x.dtype)
 
 
@@ -178,8 +162,5 @@ class SiMaNConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class SiMaNLinear(BinaryLinear, nn.Linear):
+class SiMaNLinear(BinaryLinear, nn.Linear, like=SiMaNConv2d):
     """SiMaN's linear layer, with the quantizers of :class:`SiMaNConv2d`."""
-
-    method_weight = SiMaNConv2d.method_weight
-    method_activation = SiMaNConv2d.method_activation

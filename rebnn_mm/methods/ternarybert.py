@@ -45,10 +45,8 @@ def ternary_weight(weight: Tensor, per: str = 'tensor', clip: float = 2.5) -> Te
 
     with t and s of :func:`rebnn_mm.functional.ternary_codes`. The gradient is not multiplied by the scale.
 
-    Args:
-        weight: latent weight, shape (C_out, ...).
-        per: whether one scale covers the ``'tensor'`` or a ``'channel'``.
-        clip: magnitude from which on a weight gets no gradient.
+    ``per``: whether one scale covers the ``'tensor'`` or a ``'channel'``. ``clip``: magnitude from which on a weight
+    gets no gradient.
 
     Source: Li and Liu 2016; gradient and clip as TernaryBERT's released code has them (Zhang et al. 2020), which also
     clamps the weights that t and s are made of.
@@ -95,11 +93,9 @@ class TWNWeight(WeightQuantizer):
         self.factors = 1 if per == 'tensor' else weight_shape[0]
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The ternary weight, of the latent weight's shape."""
         return ternary_weight(weight, self.per, self.clip)
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """-1, 0 and 1, and the scale for every channel."""
         codes, scale = ternary_codes(weight.detach(), self.per)
         return codes, per_channel_factor(scale, weight)
 

@@ -6,26 +6,20 @@ Latent weights are centred over the input channels and clamped after every step,
 
 from typing import Any, ClassVar
 
-import torch
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from ..functional import channel_mean_abs, per_channel, sign
+from ..functional.sign import SignFunction
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import SignWeight
 
 
-class _XNORWeight(torch.autograd.Function):
-    generate_vmap_rule = True
-
+class _XNORWeight(SignFunction):
     @staticmethod
     def forward(weight: Tensor) -> Tensor:
         return sign(weight) * per_channel(channel_mean_abs(weight), weight)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
 
     @staticmethod
     @once_differentiable
@@ -53,6 +47,7 @@ def xnor_weight(weight: Tensor) -> Tensor:
     Source: Rastegari et al. 2016, training of Binary-Weight-Networks.
 
     Example:
+        >>> import torch
         >>> w = torch.tensor([[0.5, -1.5]], requires_grad=True)
         >>> w_hat = xnor_weight(w)
         >>> w_hat.sum().backward()
@@ -75,6 +70,7 @@ def centre_and_clamp_(weight: Tensor) -> Tensor:
     Source: the released code of Rastegari et al. 2016.
 
     Example:
+        >>> import torch
         >>> centre_and_clamp_(torch.tensor([[0.5, -4.5]]))
         tensor([[ 1., -1.]])
     """
@@ -93,6 +89,7 @@ class XNORWeight(SignWeight):
     Source: Rastegari et al. 2016 (XNOR-Net).
 
     Example:
+        >>> import torch
         >>> w = torch.tensor([[0.5, -1.5]])
         >>> quantizer = XNORWeight((1, 2))
         >>> quantizer.constrain(w)
@@ -106,11 +103,9 @@ class XNORWeight(SignWeight):
         return xnor_weight(weight)
 
     def scale(self, weight: Tensor) -> Tensor:
-        """The mean of |w| per channel."""
         return channel_mean_abs(weight.detach())
 
     def constrain(self, weight: Tensor) -> None:
-        """Centre over the input channels and clamp to [-1, 1]."""
         centre_and_clamp_(weight)
 
 
@@ -123,8 +118,5 @@ class XNORConv2d(BinaryConv2d, nn.Conv2d):
 
 
 @MODELS.register_module()
-class XNORLinear(BinaryLinear, nn.Linear):
+class XNORLinear(BinaryLinear, nn.Linear, like=XNORConv2d):
     """XNOR-Net's linear layer, with the quantizers of :class:`XNORConv2d`."""
-
-    method_weight = XNORConv2d.method_weight
-    method_activation = XNORConv2d.method_activation

@@ -9,36 +9,16 @@ from .base import (
     LearnedScaleWeight,
     MissingHookWarning,
     Quantizer,
+    SharpeningQuantizer,
     SignWeight,
     Values,
     WeightQuantizer,
 )
 from .builder import build_activation_quantizer, build_weight_quantizer, check_bits, check_per
-from .shared import (
-    BinaryApproxSign,
-    BinaryMeanScaleWeight,
-    BinaryRSign,
-    BinarySign,
-    BinaryStep,
-    BinaryWideSign,
-)
+from .shared import BinaryApproxSign, BinaryMeanScaleWeight, BinaryRSign, BinarySign, BinaryStep, BinaryWideSign
 
 __all__ = [
-    'ActivationQuantizer',
-    'BinaryApproxSign',
-    'BinaryMeanScaleWeight',
-    'BinaryRSign',
-    'BinarySign',
-    'BinaryStep',
-    'BinaryWideSign',
-    'LearnedScaleWeight',
-    'MissingHookWarning',
-    'Quantizer',
-    'SignWeight',
-    'Values',
-    'WeightQuantizer',
-    'build_activation_quantizer',
-    'build_weight_quantizer',
-    'check_bits',
-    'check_per',
-]
+    'ActivationQuantizer', 'BinaryApproxSign', 'BinaryMeanScaleWeight', 'BinaryRSign', 'BinarySign', 'BinaryStep',
+    'BinaryWideSign', 'LearnedScaleWeight', 'MissingHookWarning', 'Quantizer', 'SharpeningQuantizer', 'SignWeight',
+    'Values', 'WeightQuantizer', 'build_activation_quantizer', 'build_weight_quantizer', 'check_bits', 'check_per',
+]  # fmt: skip

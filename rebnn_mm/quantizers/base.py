@@ -10,16 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import RebnnError
-from ..functional import channel_mean_abs, per_channel, sign
+from ..functional import channel_mean_abs, is_pair, per_channel, sharpness_at, sign
 
 
 def holds(state_dict: Mapping[str, Any], name: str, value: Tensor) -> bool:
-    """Whether a state dict has what this value can be loaded from: of this name, and of its shape.
-
-    Example:
-        >>> holds({'alpha': torch.ones(4)}, 'alpha', torch.zeros(8))
-        False
-    """
+    """Whether a state dict has what this value can be loaded from: of this name, and of its shape."""
     return name in state_dict and state_dict[name].shape == value.shape
 
 
@@ -50,10 +45,6 @@ class Values:
             itself; that minus its sample's mean, ``'centred'``; or ``'other'``, traced before the operator.
         same_in_training: whether training has the values of evaluation (for weights, codes times factor). Without it
             there is no kernel.
-
-    Example:
-        >>> SignWeight.values
-        Values(kind='signs', sign_of='shifted', same_in_training=True)
     """
 
     kind: Literal['signs', 'two', 'integers', 'other']
@@ -104,11 +95,7 @@ class Quantizer(nn.Module):
         self._passes = 0
 
     def set_progress(self, done: float) -> None:
-        """Renew what follows a schedule; called before every epoch, or before every step.
-
-        Args:
-            done: the share of training that is finished, 0 at the start.
-        """
+        """Renew what follows a schedule, with the share of training done; called before every epoch or step."""
 
     def warn_if_not_driven(self) -> None:
         """Warn once that the method's hook is missing, if it is."""
@@ -129,15 +116,10 @@ class Quantizer(nn.Module):
 
     @property
     def driven(self) -> bool:
-        """Whether the hook is at work."""
         return DRIVERS.get(self.hook) in _attached.get(self, {})
 
     def attach(self, driver: object) -> None:
-        """Note what carries the method through an optimizer's steps.
-
-        Raises:
-            ValueError: another object of that class does so already.
-        """
+        """Note what carries the method through an optimizer's steps; refuse a second object of that class."""
         drivers = _attached.setdefault(self, {})
         name = type(driver).__name__
         before = drivers[name]() if name in drivers else None
@@ -149,11 +131,9 @@ class Quantizer(nn.Module):
         drivers[name] = weakref.ref(driver)
 
     def detach(self, driver: object) -> None:
-        """Forget what :meth:`attach` noted."""
         _attached.get(self, {}).pop(type(driver).__name__, None)
 
     def note_step(self) -> None:
-        """Note that the optimizer has taken a step."""
         self._passes = 0
 
     def missing_hook_message(self) -> str:
@@ -165,6 +145,24 @@ class Quantizer(nn.Module):
         )
 
 
+class SharpeningQuantizer(Quantizer):
+    """Base of quantizers whose estimator sharpens during training, :func:`rebnn_mm.functional.sharpness_at`."""
+
+    hook: ClassVar[str] = 'BinaryHook'
+    least_sharpness: ClassVar[float] = 0.0
+    sharpness: Tensor
+
+    def start_sharpness(self, t: tuple[float, float]) -> None:
+        """Begin the schedule; t is its first and last value."""
+        if not is_pair(t) or not 0 < t[0] <= t[1] < float('inf'):
+            raise RebnnError(f'{type(self).__name__}: t={t!r} must be (first, last) with 0 < first <= last')
+        self.t_range = t
+        self.register_buffer('sharpness', torch.tensor(max(float(t[0]), self.least_sharpness)))
+
+    def set_progress(self, done: float) -> None:
+        self.sharpness.fill_(max(sharpness_at(done, *self.t_range), self.least_sharpness))
+
+
 class WeightQuantizer(Quantizer):
     r"""Turns a latent weight into the weight that the layer computes with.
 
@@ -172,9 +170,6 @@ class WeightQuantizer(Quantizer):
     :meth:`codes`, or takes those of :class:`SignWeight`; where the gradient or the training-time value differs from
     that of ``scale * codes``, also :meth:`forward`.
     Anything else is a method to override: :meth:`set_progress`, :meth:`begin_epoch`, :meth:`constrain`.
-
-    Args:
-        weight_shape: shape of the latent weight, (C_out, ...).
     """
 
     values = Values('other')
@@ -204,24 +199,17 @@ class WeightQuantizer(Quantizer):
         return type(self).forward is WeightQuantizer.forward
 
     def codes(self, weight: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The quantized weight as integers and one factor per output channel.
+        """The quantized weight as integers and one factor per output channel, (C_out,).
 
         In evaluation without gradients the layer convolves with the integers and multiplies the result, so every sum
-        is exact and a bit-packed runtime can give the same answer to the last bit; autocast rounds them.
-
-        Returns:
-            tuple[Tensor, Tensor | None]: integers (as floating point; -1 and +1 for one bit) of the weight's shape,
-            and the factor, shape (C_out,), or None for 1, detached where it is a constant in the backward pass.
+        is exact and a bit-packed runtime can give the same answer to the last bit; autocast rounds them. Integers are
+        floating point, -1 and +1 for one bit; the factor is None for 1, and detached where it is a constant in the
+        backward pass.
         """
         raise NotImplementedError(f'{type(self).__name__} has to implement codes(weight) -> (integers, factor)')
 
     def two_values(self, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        r"""The two values of each channel in evaluation, :math:`h_o t + m_o` with signs t.
-
-        Returns:
-            tuple[Tensor, Tensor, Tensor]: the signs, of the weight's shape, half the distance of the values and their
-            centre, both of shape (C_out,).
-        """
+        """The signs t, half distance h and centre m of each channel's two values in evaluation, :math:`h t + m`."""
         signs, scale = self.codes(weight)
         ones = signs.new_ones(signs.shape[0])
         return signs, ones if scale is None else ones * scale.flatten(), torch.zeros_like(ones)
@@ -240,12 +228,7 @@ class WeightQuantizer(Quantizer):
             self.follows_weight = False
 
     def weight_loaded(self, weight: Tensor, state_loaded: bool) -> None:
-        """Called by the layer after a checkpoint filled its weight.
-
-        Args:
-            weight: the latent weight as loaded.
-            state_loaded: whether the checkpoint holds this quantizer's own state.
-        """
+        """Called by the layer after a checkpoint filled its weight, and perhaps this quantizer's own state."""
         if not state_loaded:
             self.init_from_weight(weight)
         self.follows_weight = not state_loaded
@@ -316,12 +299,10 @@ class LearnedScaleWeight(SignWeight):
         self.alpha = nn.Parameter(torch.ones(weight_shape[0]))
 
     def scale(self, weight: Tensor) -> Tensor:
-        """Alpha."""
         return self.alpha
 
     @torch.no_grad()
     def init_from_weight(self, weight: Tensor) -> None:
-        """Set alpha to the mean of |w| of each channel."""
         self.alpha.copy_(channel_mean_abs(weight))
 
 
@@ -375,11 +356,7 @@ class ActivationQuantizer(Quantizer):
         raise NotImplementedError(f'{type(self).__name__} has to implement quantize(x)')
 
     def two_values(self) -> tuple[float, float, float]:
-        r"""The two values of the shifted input in evaluation, :math:`h \, sign(x + s) + m`.
-
-        Returns:
-            tuple[float, float, float]: s, half the distance h, which is not negative, and the centre m.
-        """
+        r"""The s, h (at least 0) and m of the values in evaluation, :math:`h \, sign(x + s) + m` of the shifted x."""
         return 0.0, 1.0, 0.0
 
     def along_channels(self, values: Tensor, x: Tensor) -> Tensor:

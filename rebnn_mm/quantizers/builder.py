@@ -17,10 +17,6 @@ _Q = TypeVar('_Q', WeightQuantizer, ActivationQuantizer)
 def build_weight_quantizer(cfg: QuantizerConfig, weight_shape: tuple[int, ...]) -> WeightQuantizer | None:
     """Build a registered weight quantizer for a weight of the given shape.
 
-    Args:
-        cfg: name or dict with ``type``; None keeps the weight real.
-        weight_shape: (C_out, ...).
-
     Raises:
         ValueError: no weight quantizer has that name, or not that option; the message lists those that exist.
 
@@ -36,11 +32,6 @@ def build_activation_quantizer(
 ) -> ActivationQuantizer | None:
     """Build a registered activation quantizer.
 
-    Args:
-        cfg: name or dict with ``type``; None keeps the input real.
-        channels: number of input channels.
-        channel_dim: dimension of the channels in the input.
-
     Raises:
         ValueError: no activation quantizer has that name, or not that option; the message lists those that exist.
 
@@ -52,23 +43,12 @@ def build_activation_quantizer(
 
 
 def activation_quantizer_class(cfg: str | dict[str, Any]) -> type[ActivationQuantizer]:
-    """The class that a config of an activation quantizer names.
-
-    Raises:
-        ValueError: no activation quantizer has that name; the message lists those that exist.
-
-    Example:
-        >>> activation_quantizer_class('BinarySign').stock_shift
-        'mean'
-    """
+    """The class that a config of an activation quantizer names."""
     return _class_and_options(ActivationQuantizer, 'activation', cfg)[0]
 
 
 def check_per(owner: str, per: str) -> str:
-    """Check what one scale of a weight covers.
-
-    Raises:
-        ValueError: neither ``'tensor'`` nor ``'channel'``.
+    """Refuse what one scale of a weight cannot cover.
 
     Example:
         >>> check_per('TWNWeight', 'tensor')
@@ -80,10 +60,7 @@ def check_per(owner: str, per: str) -> str:
 
 
 def check_bits(owner: str, bits: int, least: int) -> int:
-    """Bits of a value.
-
-    Raises:
-        ValueError: no whole number from ``least`` to 8.
+    """Refuse bits of a value that are no whole number from ``least`` to 8.
 
     Example:
         >>> check_bits('Q8BERTWeight', 2, least=2)

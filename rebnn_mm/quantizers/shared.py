@@ -96,9 +96,6 @@ class BinaryRSign(BinaryApproxSign):
         >>> import torch
         >>> rsign = BinaryRSign(2, shift='mean')
         >>> after_relu = torch.tensor([[0., 3.], [4., 5.]])
-        >>> rsign(after_relu)
-        tensor([[1., 1.],
-                [1., 1.]], grad_fn=<_SmoothSignBackward>)
         >>> rsign.calibrate(after_relu)
         >>> rsign(after_relu)
         tensor([[-1., -1.],
@@ -113,11 +110,9 @@ class BinaryRSign(BinaryApproxSign):
 class BinaryStep(ActivationQuantizer):
     r"""1 where the input is at least 0, else 0, :func:`rebnn_mm.functional.step_ste`.
 
-    After a softmax, which is positive, it is 1 everywhere: the loss of information that BiBERT's Bi-Attention is made
-    against, and what a fully binarised BinaryBERT has.
+    After a softmax, which is positive, it is 1 everywhere: what a fully binarised BinaryBERT has.
 
-    Source: the forward is DoReFa-Net's range at one bit with threshold 0; named as a baseline by Qin et al. 2022
-        (BiBERT).
+    Source: DoReFa-Net's range at one bit with threshold 0; named as a baseline by Qin et al. 2022 (BiBERT).
 
     Example:
         >>> import torch
@@ -131,7 +126,6 @@ class BinaryStep(ActivationQuantizer):
         return step_ste(x)
 
     def two_values(self) -> tuple[float, float, float]:
-        """0 and 1."""
         return 0.0, 0.5, 0.5
 
 
@@ -143,8 +137,6 @@ class BinaryMeanScaleWeight(SignWeight):
         \hat w = \alpha \circ sign(w), \quad \alpha_i = \frac{1}{M} \sum_j |w_{ij}| \text{ (constant in the backward)}
         \qquad
         \frac{\partial L}{\partial w_{ij}} = \alpha_i \frac{\partial L}{\partial \hat w_{ij}} 1_{|w_{ij}| \le 1}
-
-    This is the non-parametric scaling factor whose oscillation the ReBNN paper sets out to cure (its Eq. 3 to 5).
 
     Example:
         >>> import torch
@@ -161,5 +153,4 @@ class BinaryMeanScaleWeight(SignWeight):
         return sign_ste(latent)
 
     def scale(self, weight: Tensor) -> Tensor:
-        """The mean of |w| per channel."""
         return channel_mean_abs(weight.detach())

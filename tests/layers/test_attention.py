@@ -62,9 +62,6 @@ def build(kind):
 def test_without_quantizers_it_is_softmax_attention():
     q, k, v = projections()
     ours = SoftmaxAttention(3, 4)(q, k, v, padding_mask(), 0.0, 0.5)
-    theirs = RealAttention(3, 4)(q, k, v, padding_mask(), 0.0, 0.5)
-    for a, b in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(a, b, atol=FLOAT64_EXACT, rtol=0)
     sdpa = torch.nn.functional.scaled_dot_product_attention(q, k, v, padding_mask(), scale=0.5).transpose(1, 2)
     torch.testing.assert_close(ours.output, sdpa, atol=FLOAT64_EXACT, rtol=0)
 

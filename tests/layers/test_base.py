@@ -242,6 +242,7 @@ def test_a_scale_starts_from_the_weights_of_another_methods_checkpoint(target):
     [
         (dict(keep_real='conv1'), r"keep_real='conv1' must be a list of names, \['conv1'\]"),
         (dict(keep_real=3), 'keep_real=3 must be a list of names'),
+        (dict(keep_real=True), 'keep_real=True must be a list of names, or False'),
         (dict(weight=3), 'weight=3 must be the name of a quantizer'),
         (dict(gamma_bounds=2e-4), r'gamma_bounds=0.0002 must be \(lower, upper\)'),
     ],
