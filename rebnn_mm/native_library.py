@@ -79,8 +79,10 @@ def is_whole(path: Path) -> bool:
     with path.open('rb') as file:
         header = file.read(64)
         size = file.seek(0, os.SEEK_END)
-    if len(header) < 64 or header[:6] != b'\x7fELF\x02\x01':
+    if len(header) < 64 or header[:4] != b'\x7fELF' or header[5] != 1:
         return False
-    (table,) = struct.unpack_from('<Q', header, 40)
-    entry, count = struct.unpack_from('<HH', header, 58)
+    if header[4] == 1:  # 32 bits
+        (table,), (entry, count) = struct.unpack_from('<I', header, 32), struct.unpack_from('<HH', header, 46)
+    else:
+        (table,), (entry, count) = struct.unpack_from('<Q', header, 40), struct.unpack_from('<HH', header, 58)
     return bool(table + entry * count <= size)

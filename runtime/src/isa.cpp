@@ -2,6 +2,9 @@
 
 #if defined(__aarch64__) && defined(__linux__)
 #include <unistd.h>
+#elif defined(__ARM_PCS_VFP) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
 #endif
 
 #include <atomic>
@@ -40,6 +43,14 @@ bool HasCoreInOrder() {
   }
 #endif
   return false;
+}
+#elif defined(__ARM_PCS_VFP)
+bool HasNeon() {
+#if defined(__linux__)
+  return getauxval(AT_HWCAP) & HWCAP_NEON;
+#else
+  return false;
+#endif
 }
 #endif
 

@@ -20,6 +20,11 @@ namespace rebnn {
 #else
 #define REBNN_AARCH64 REBNN_NOT_HERE
 #endif
+#if defined(__ARM_PCS_VFP)
+#define REBNN_ARM REBNN_ANY
+#else
+#define REBNN_ARM REBNN_NOT_HERE
+#endif
 #include "isa_list.h"
 #undef REBNN_ANY
 

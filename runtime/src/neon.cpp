@@ -1,10 +1,16 @@
-// AArch64's vector instructions, which every such processor has: a register holds 16 channels of 8 output channels.
+// ARM's vector instructions, which every AArch64 processor and most of 32 bits have: a register holds 16 channels of 8
+// output channels.
 #include <arm_neon.h>
 
 #include "attention.h"
 #include "isa.h"
 #include "kernels.h"
+#if defined(__aarch64__)
+#include "neon64.h"
 #include "neon_tile.h"
+#else
+#include "neon32.h"
+#endif
 
 namespace rebnn {
 namespace {
@@ -14,10 +20,8 @@ template <bool kInOrder>
 struct Neon {
   static constexpr int kWordBytes = 2;
   static constexpr int kBlockLanes = 16;
-  // 16 registers of counts, 8 of weights and 2 of pixels: many weights for each pixel, because cores larger than the
-  // Cortex-A55 copy a pixel's word into all lanes where they also compute.
   static constexpr int kMaxPixels = 2;
-  static constexpr int kMaxGroups = 4;
+  static constexpr int kMaxGroups = kNeonGroups;
 
   struct Ints {
     int32x4_t part[4];
@@ -63,22 +67,21 @@ struct Neon {
   }
 
   static REBNN_INLINE Floats Add(const Floats& a, const Floats& b) {
-    return ForParts([&](int i) { return vaddq_f32(a.part[i], b.part[i]); });
+    return ForParts([&](int i) { return AddFour(a.part[i], b.part[i]); });
   }
 
   static REBNN_INLINE Floats Mul(const Floats& a, const Floats& b) {
-    return ForParts([&](int i) { return vmulq_f32(a.part[i], b.part[i]); });
+    return ForParts([&](int i) { return MultiplyFour(a.part[i], b.part[i]); });
   }
 
   static REBNN_INLINE Floats Prelu(const Floats& value, const Floats& slope) {
     return ForParts([&](int i) {
-      return vbslq_f32(vcgtzq_f32(value.part[i]), value.part[i], vmulq_f32(value.part[i], slope.part[i]));
+      return vbslq_f32(IsPositive(value.part[i]), value.part[i], MultiplyFour(value.part[i], slope.part[i]));
     });
   }
 
-  // Both give NaN where one is.
   static REBNN_INLINE Floats Clip(const Floats& value, const Floats& low, const Floats& high) {
-    return ForParts([&](int i) { return vminq_f32(high.part[i], vmaxq_f32(low.part[i], value.part[i])); });
+    return ForParts([&](int i) { return ClipFour(value.part[i], low.part[i], high.part[i]); });
   }
 
   static REBNN_INLINE Ints SubtractTwice(const Ints& base, const Ints& count) {
@@ -89,10 +92,11 @@ struct Neon {
   }
 
   static REBNN_INLINE uint32_t NegativeMask(const Floats& value) {
-    const uint16x8_t low =
-        vuzp1q_u16(vreinterpretq_u16_u32(vcltzq_f32(value.part[0])), vreinterpretq_u16_u32(vcltzq_f32(value.part[1])));
-    const uint16x8_t high =
-        vuzp1q_u16(vreinterpretq_u16_u32(vcltzq_f32(value.part[2])), vreinterpretq_u16_u32(vcltzq_f32(value.part[3])));
+    const auto halves = [&](int i) __attribute__((always_inline)) {
+      return vuzp1q_u16(vreinterpretq_u16_u32(IsNegative(value.part[i])),
+                        vreinterpretq_u16_u32(IsNegative(value.part[i + 1])));
+    };
+    const uint16x8_t low = halves(0), high = halves(2);
     const uint8x16_t negative = vuzp1q_u8(vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high));
     const uint8x16_t bit = vreinterpretq_u8_u64(vdupq_n_u64(0x8040201008040201u));
     const uint8x16_t bits = vandq_u8(negative, bit);
@@ -106,7 +110,7 @@ struct Neon {
     Ints result;
     REBNN_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const int32x4_t negative = vreinterpretq_s32_u32(vcltzq_f32(value.part[i]));
+      const int32x4_t negative = vreinterpretq_s32_u32(IsNegative(value.part[i]));
       result.part[i] = vorrq_s32(word.part[i], vandq_s32(negative, vdupq_n_s32(bit)));
     }
     return result;
@@ -181,27 +185,22 @@ struct Neon {
               flushes = 0;
             }
           }
-          const int64_t steps = Smaller(left, kByteSteps - used);
+          const int steps = static_cast<int>(Smaller(left, kByteSteps - used));
           used += steps;
           left -= steps;
-          for (int64_t step = 0; step < steps; ++step) {
+          for (int step = steps; step > 0; --step) {
             uint8x16_t pixel[P];
             REBNN_UNROLL
-            for (int p = 0; p < P; ++p) {
-              // A load into all lanes takes no alignment, but its C type would promise one.
-              uint16_t word;
-              std::memcpy(&word, x[p], sizeof word);
-              pixel[p] = vreinterpretq_u8_u16(vdupq_n_u16(word));
-              x[p] += sizeof word;
-            }
+            for (int p = 0; p < P; ++p) pixel[p] = LoadPixel(x[p]);
             REBNN_UNROLL
             for (int q = 0; q < Q; ++q) {
-              const uint8x16_t low = vld1q_u8(w[q]), high = vld1q_u8(w[q] + sizeof low);
-              w[q] += 2 * sizeof low;
+              const uint8x16x2_t weights = LoadWeights(w[q]);
               REBNN_UNROLL
               for (int p = 0; p < P; ++p) {
-                bytes[p][2 * q] = vaddq_u8(bytes[p][2 * q], vcntq_u8(veorq_u8(pixel[p], low)));
-                bytes[p][2 * q + 1] = vaddq_u8(bytes[p][2 * q + 1], vcntq_u8(veorq_u8(pixel[p], high)));
+                REBNN_UNROLL
+                for (int i = 0; i < 2; ++i) {
+                  bytes[p][2 * q + i] = vaddq_u8(bytes[p][2 * q + i], vcntq_u8(veorq_u8(pixel[p], weights.val[i])));
+                }
               }
             }
           }
@@ -213,6 +212,7 @@ struct Neon {
   }
 };
 
+#if defined(__aarch64__)
 // The largest tile, in 16 bits unless there are more words than those can count.
 template <bool kInOrder>
 struct Counts<Neon<kInOrder>, 2, 4> {
@@ -237,26 +237,7 @@ struct Counts<Neon<kInOrder>, 2, 4> {
     return is_wide ? Isa::Widened(wide[p] + 2 * q) : value[p][q];
   }
 };
-
-// Half registers, each from another plane; `from` ends after the last of them. One instruction each, where a compiler
-// computes every address on its own.
-REBNN_INLINE float32x4_t LoadTwo(const float*& from, int64_t plane_bytes) {
-  float32x4_t value;
-  asm("ld1 {%0.d}[0], [%1], %2\n"
-      "ld1 {%0.d}[1], [%1], %2\n"
-      : "=&w"(value), "+r"(from)
-      : "r"(plane_bytes)
-      : "memory");
-  return value;
-}
-
-REBNN_INLINE void StoreTwo(float*& to, int64_t plane_bytes, float32x4_t value) {
-  asm volatile("st1 {%1.d}[0], [%0], %2\n"
-               "st1 {%1.d}[1], [%0], %2\n"
-      : "+r"(to)
-      : "w"(value), "r"(plane_bytes)
-      : "memory");
-}
+#endif
 
 // Two pixels that lie side by side are half a register of each channel.
 template <bool kInOrder>
@@ -304,12 +285,20 @@ struct Planes<Neon<kInOrder>> {
 }  // namespace
 
 using Base = Neon<false>;
-using CortexA55 = Neon<true>;
+#if defined(__aarch64__)
+constexpr const StemKernels* kHalfStem = &kNeonHalfStem;
+#else
+constexpr const StemKernels* kHalfStem = nullptr;
+#endif
 
 const Kernels kNeon = {Base::kWordBytes, Base::kBlockLanes, Base::kMaxGroups * kGroup, nullptr, Packer<Base>::Pack,
-                       Engine<Base>::Convolve, Attender<Base>::Attend, kImagePortable, kNeonReal, &kNeonHalfStem};
+                       Engine<Base>::Convolve, Attender<Base>::Attend, kImagePortable, kNeonReal, kHalfStem};
+#if defined(__aarch64__)
+using CortexA55 = Neon<true>;
+
 const Kernels kNeonA55 = {CortexA55::kWordBytes, CortexA55::kBlockLanes, CortexA55::kMaxGroups * kGroup, nullptr,
                           Packer<CortexA55>::Pack, Engine<CortexA55>::Convolve, Attender<CortexA55>::Attend,
-                          kImagePortable, kNeonReal, &kNeonHalfStem};
+                          kImagePortable, kNeonReal, kHalfStem};
+#endif
 
 }  // namespace rebnn

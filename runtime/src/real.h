@@ -21,8 +21,12 @@ extern const RealKernels kPortableReal;
 #if defined(__x86_64__)
 extern const RealKernels kAvx2Real;
 extern const RealKernels kAvx512Real;
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) || defined(__ARM_PCS_VFP)
 extern const RealKernels kNeonReal;
+#endif
+#if defined(__ARM_PCS_VFP)
+extern const StemKernels kNeonStem;
+void AlignWithNeon(const Region& region);
 #endif
 
 }  // namespace rebnn

@@ -1,7 +1,9 @@
-// AArch64. The stem has 16 registers of sums, 4 of weights and the value.
+// ARM. The stem has 16 registers of sums, 4 of weights and the value; half of the sums and weights where addresses have
+// 32 bits, whose vectors calculate with numbers below the normal ones as with 0. So only what is not exact is here.
 #include "real_kernels.h"
 
 namespace rebnn {
+#if defined(__aarch64__)
 namespace {
 
 constexpr StemKernels kStem = StemEngine<FloatProducts<4, 4, 4>>::Kernels("float32");
@@ -9,5 +11,10 @@ constexpr StemKernels kStem = StemEngine<FloatProducts<4, 4, 4>>::Kernels("float
 }  // namespace
 
 const RealKernels kNeonReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd};
+#else
+const StemKernels kNeonStem = StemEngine<FloatProducts<4, 2, 4>>::Kernels("float32");
+
+void AlignWithNeon(const Region& region) { Align<4, 4>(region); }
+#endif
 
 }  // namespace rebnn

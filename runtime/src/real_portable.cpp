@@ -9,5 +9,8 @@ constexpr StemKernels kStem = StemEngine<FloatProducts<4, 2, 2>>::Kernels("float
 }  // namespace
 
 const RealKernels kPortableReal = {kStem, Align<4, 8>, MeanOfSquare, UpsampleAdd};
+#if defined(__ARM_PCS_VFP)
+const RealKernels kNeonReal = {kNeonStem, AlignWithNeon, MeanOfSquare, UpsampleAdd};
+#endif
 
 }  // namespace rebnn

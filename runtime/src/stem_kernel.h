@@ -21,6 +21,12 @@ struct FloatProducts {
   static constexpr int kLanes = kTheLanes, kTiles = kTheTiles, kPairs = 1;
   static constexpr int64_t kBlock = kLanes * kGroups;
   static constexpr bool kScaled = false;
+  // Registers of four hold one pixel's phases, and AArch64 multiplies by any one of them.
+#if defined(__ARM_PCS_VFP)
+  static constexpr bool kByPhase = false;
+#else
+  static constexpr bool kByPhase = kLanes == kPhases;
+#endif
   typedef float Point, Sum, Weight;
   typedef RealVectors<kLanes> Vectors;
   typedef typename Vectors::Floats Floats;
@@ -35,7 +41,7 @@ struct FloatProducts {
       Floats sum[kTiles][kGroups] = {};
       for (int64_t k = 0; k < stem.depth; k += kPhases) {
         Floats values[kTiles];
-        if (kLanes == kPhases) {
+        if (kByPhase) {
           REBNN_UNROLL
           for (int tile = 0; tile < kTiles; ++tile) values[tile] = Vectors::Load(points + tile * stem.padded_depth + k);
         }
@@ -46,8 +52,7 @@ struct FloatProducts {
           for (int q = 0; q < kGroups; ++q) weight[q] = Vectors::Load(weights + (k + phase) * kBlock + q * kLanes);
           REBNN_UNROLL
           for (int tile = 0; tile < kTiles; ++tile) {
-            // Registers of four hold one pixel's phases, and AArch64 multiplies by one of them.
-            const float value = kLanes == kPhases ? values[tile][phase] : points[tile * stem.padded_depth + k + phase];
+            const float value = kByPhase ? values[tile][phase] : points[tile * stem.padded_depth + k + phase];
             REBNN_UNROLL
             for (int q = 0; q < kGroups; ++q) sum[tile][q] += weight[q] * value;
           }

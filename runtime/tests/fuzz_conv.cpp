@@ -13,7 +13,12 @@
 
 namespace {
 
+// For sizes and their products, which are compared with numbers that double holds where addresses have 32 bits.
+#if defined(__SIZEOF_INT128__)
 using Wide = __int128;
+#else
+using Wide = double;
+#endif
 
 constexpr int64_t kMaxSide = 2147483647;
 constexpr int64_t kMaxTerms = 16777216;
@@ -96,8 +101,8 @@ bool Valid(const rebnn_conv_desc& d) {
 // Height and width of the output, or 0.
 int64_t OutputSide(const rebnn_conv_desc& d, int axis, int64_t size) {
   if (size < 1 || size > kMaxSide) return 0;
-  const Wide spare = Wide(size) + d.pad[axis] + d.pad[axis + 2] - Wide(d.kernel[axis] - 1) * d.dilation[axis] - 1;
-  return spare < 0 ? 0 : static_cast<int64_t>(spare / d.stride[axis] + 1);
+  const int64_t spare = size + d.pad[axis] + d.pad[axis + 2] - (d.kernel[axis] - 1) * d.dilation[axis] - 1;
+  return spare < 0 ? 0 : spare / d.stride[axis] + 1;
 }
 
 bool FitsMemory(std::initializer_list<int64_t> factors) {

@@ -1,38 +1,45 @@
 #!/usr/bin/env bash
-# Builds the library and its tests for AArch64 and runs them by qemu-user on several cores' instruction sets.
+# Builds the library and its tests for ARM and runs them by qemu-user on several cores' instruction sets.
 #
-#   bash runtime/tests/run_qemu.sh [BUILD_FOLDER [EVERY [FUZZ_CASES]]]
+#   [MACHINE=arm] bash runtime/tests/run_qemu.sh [BUILD_FOLDER [EVERY [FUZZ_CASES]]]
 #
+# MACHINE: aarch64, the default, or arm, of 32 bits.
 # EVERY: only every so-manieth case of the grids (1: all, the default).
-# Needs Debian's g++-aarch64-linux-gnu, qemu-user and cmake.
+# Needs Debian's g++-aarch64-linux-gnu or g++-arm-linux-gnueabihf, qemu-user and cmake.
 set -euo pipefail
 
-build=${1:-build/runtime-aarch64}
+machine=${MACHINE:-aarch64}
+if [ "$machine" = arm ]; then
+  compiler=arm-linux-gnueabihf cores='cortex-a7 cortex-a9'
+else
+  compiler=aarch64-linux-gnu cores='cortex-a53 cortex-a72 cortex-a76 max'
+fi
+build=${1:-build/runtime-$machine}
 every=${2:-1}
 fuzz=${3:-2000}
 source=$(cd "$(dirname "$0")/.." && pwd)
 
-for tool in aarch64-linux-gnu-g++ qemu-aarch64 cmake; do
+for tool in "$compiler-g++" "qemu-$machine" cmake; do
   if ! command -v "$tool" > /dev/null; then
-    echo "run_qemu.sh: no $tool. Install it: apt-get install g++-aarch64-linux-gnu qemu-user cmake" >&2
+    echo "run_qemu.sh: no $tool. Install it: apt-get install g++-$compiler qemu-user cmake" >&2
     exit 77
   fi
 done
 
-cmake -S "$source" -B "$build" -DREBNN_BUILD_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
-  -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ > /dev/null
+cmake -S "$source" -B "$build" -DREBNN_BUILD_TESTS=ON -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR="$machine" \
+  -DCMAKE_C_COMPILER="$compiler-gcc" -DCMAKE_CXX_COMPILER="$compiler-g++" > /dev/null
 cmake --build "$build" --target test_sums test_steps test_stem test_threads test_arguments test_regions fuzz_conv test_image test_text > /dev/null
 
 run() {
-  REBNN_ISA=$isa qemu-aarch64 -cpu "$cpu" -L /usr/aarch64-linux-gnu "$build/tests/$1" "${@:2}"
+  REBNN_ISA=$isa "qemu-$machine" -cpu "$cpu" -L "/usr/$compiler" "$build/tests/$1" "${@:2}"
 }
 
 # The list that the library is built from.
-isas=$(sed -nE 's/^REBNN_(AARCH64|ANY)\(([a-z0-9_]+),.*/\2/p' "$source/src/isa_list.h")
-for cpu in cortex-a53 cortex-a72 cortex-a76 max; do
+isas=$(sed -nE "s/^REBNN_(${machine^^}|ANY)\(([a-z0-9_]+),.*/\2/p" "$source/src/isa_list.h")
+for cpu in $cores; do
   for isa in $isas; do
     # The plain C++ is the same instructions on every core.
-    if [ "$isa" = portable ] && [ "$cpu" != cortex-a53 ]; then continue; fi
+    if [ "$isa" = portable ] && [ "$cpu" != "${cores%% *}" ]; then continue; fi
     echo "--- $cpu, $isa"
     run test_sums "$every"
     run test_steps "$every"

@@ -1,5 +1,6 @@
 """Finding the compiled operators, and saying how to get them."""
 
+import struct
 import subprocess
 import sys
 
@@ -73,6 +74,15 @@ def test_library_that_was_cut_off(monkeypatch, tmp_path, length):
     (tmp_path / 'librebnn.so').write_bytes(native_library.library_file('librebnn').read_bytes()[:length])
     monkeypatch.setattr(native_library, 'LIBRARY_FOLDER', tmp_path)
     assert native_library.load_kernels() is None
+
+
+def test_library_of_32_bits_that_was_cut_off(tmp_path):
+    library = tmp_path / 'librebnn.so'
+    header = b'\x7fELF\x01\x01'.ljust(32, b'\0') + struct.pack('<I', 100) + bytes(10) + struct.pack('<HH', 40, 2)
+    library.write_bytes(header.ljust(180, b'\0'))
+    assert native_library.is_whole(library)
+    library.write_bytes(header.ljust(179, b'\0'))
+    assert not native_library.is_whole(library)
 
 
 def test_library_that_has_no_operators(monkeypatch):

@@ -20,6 +20,7 @@ BUILDS = ROOT / 'build' / 'runtime-tests'
 SET_UP = ROOT / 'build' / 'runtime'
 ISAS = instruction_sets() or ['portable']
 SKIPPED = 77
+COMPILERS = (('C_COMPILER', 'gcc'), ('CXX_COMPILER', 'g++'))
 FUZZ_CASES = 1000
 
 
@@ -272,21 +273,40 @@ def test_example_of_the_page_prints_what_the_page_says(plain, tmp_path):
     assert subprocess.run(['./example'], cwd=tmp_path, capture_output=True, text=True, check=True).stdout == printed
 
 
-def test_the_kernels_for_aarch64_compile():
+@pytest.mark.parametrize(
+    ('compiler', 'options', 'others'),
+    [
+        ('aarch64-linux-gnu-g++', ['-march=armv8.2-a+fp16'], {'stem_half_neon'}),
+        ('arm-linux-gnueabihf-g++', ['-march=armv7-a', '-mfpu=neon'], set()),
+    ],
+)
+def test_the_kernels_for_arm_compile(compiler, options, others):
     """The rest of their tests is slow; without this one a change of the kernels' list could break them unseen."""
-    sources = [path for path in RUNTIME.glob('src/*.cpp') if re.search('neon|aarch64', path.read_text().lower())]
-    assert {path.stem for path in sources} >= {'isa', 'neon', 'real_neon', 'stem', 'stem_half_neon'}
-    flags = ['-std=c++17', '-fsyntax-only', '-march=armv8.2-a+fp16', '-Wno-psabi', f'-I{RUNTIME / "include"}']
-    done = subprocess.run([tool('aarch64-linux-gnu-g++'), *flags, *sources], capture_output=True, text=True)
+    names = {'isa', 'neon', 'real_neon', 'real_portable', 'stem'} | others
+    sources = [RUNTIME / 'src' / f'{name}.cpp' for name in names]
+    flags = ['-std=c++17', '-fsyntax-only', '-Wno-psabi', f'-I{RUNTIME / "include"}']
+    done = subprocess.run([tool(compiler), *flags, *options, *sources], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
+def test_neon_of_32_bits_is_chosen_where_the_core_has_it():
+    compilers = [f'-DCMAKE_{name}={tool(f"arm-linux-gnueabihf-{program}")}' for name, program in COMPILERS]
+    system = ['-DCMAKE_SYSTEM_NAME=Linux', '-DCMAKE_SYSTEM_PROCESSOR=arm']
+    program = build(BUILDS / 'arm', ['test_arguments'], '', *system, *compilers) / 'tests' / 'test_arguments'
+    for core, wanted, printed in (
+        ('cortex-a7', '', 'instruction set: neon\n'),
+        ('cortex-a7,neon=off', '', 'instruction set: portable\n'),
+        ('cortex-a7,neon=off', 'neon', "skipped: REBNN_ISA is 'neon', which this processor lacks"),
+    ):
+        command = [tool('qemu-arm'), '-cpu', core, '-L', '/usr/arm-linux-gnueabihf', program]
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, 'REBNN_ISA': wanted})
+        assert printed in done.stdout, core
+
+
+@pytest.mark.slow
 def test_a_board_gets_the_kernels_of_its_slowest_core(tmp_path):
-    compilers = [
-        f'-DCMAKE_{language}_COMPILER={tool(f"aarch64-linux-gnu-{name}")}'
-        for language, name in (('C', 'gcc'), ('CXX', 'g++'))
-    ]
+    compilers = [f'-DCMAKE_{name}={tool(f"aarch64-linux-gnu-{program}")}' for name, program in COMPILERS]
     system = ['-DCMAKE_SYSTEM_NAME=Linux', '-DCMAKE_SYSTEM_PROCESSOR=aarch64']
     program = build(BUILDS / 'aarch64', ['test_arguments'], '', *system, *compilers) / 'tests' / 'test_arguments'
     # What the emulated program opens comes from this folder if it is there.
@@ -312,16 +332,21 @@ def test_a_board_gets_the_kernels_of_its_slowest_core(tmp_path):
 
 
 @pytest.mark.slow
-def test_cores_of_arm_boards_by_emulation():
-    """The whole suite, on a small part of the grids, for the instruction sets of four cores."""
-    script = RUNTIME / 'tests' / 'run_qemu.sh'
-    done = subprocess.run(['bash', script, BUILDS / 'aarch64', '200', '100'], capture_output=True, text=True, cwd=ROOT)
+@pytest.mark.parametrize(
+    ('machine', 'cores', 'kernels'),
+    [
+        ('aarch64', ['cortex-a53', 'cortex-a72', 'cortex-a76', 'max'], ['neon', 'neon_a55']),
+        ('arm', ['cortex-a7', 'cortex-a9'], ['neon']),
+    ],
+)
+def test_cores_of_arm_boards_by_emulation(machine, cores, kernels):
+    """The whole suite, on a small part of the grids, for the instruction sets of some cores."""
+    command = ['bash', RUNTIME / 'tests' / 'run_qemu.sh', BUILDS / machine, '200', '100']
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, 'MACHINE': machine})
     if done.returncode == SKIPPED:
         pytest.skip(done.stderr.strip())
     assert done.returncode == 0, done.stdout + done.stderr
-    runs = [
-        f'{core}, {isa}' for core in ('cortex-a53', 'cortex-a72', 'cortex-a76', 'max') for isa in ('neon', 'neon_a55')
-    ]
-    for run in ['cortex-a53, portable', *runs]:
+    runs = [f'{core}, {isa}' for core in cores for isa in kernels]
+    for run in [f'{cores[0]}, portable', *runs]:
         assert f'--- {run}\n' in done.stdout
     assert done.stdout.count('every sum is equal') == 1 + len(runs)

@@ -1,7 +1,7 @@
-/* A plug-in for qemu-user 7.2: counts the AArch64 instructions that a program executes between two marks, by class.
+/* A plug-in for qemu-user 7.2: counts the instructions that a program for ARM executes between two marks, by class.
  *
  * The program sets a mark with a hint instruction that does nothing on a processor: `hint #96` begins, `hint #97`
- * ends. Jumps have to separate both from what is counted (marks.h), because whole blocks are counted. For every block of instructions that ran in between one line goes to the file of the argument `out`:
+ * ends (`nop {96}` and `nop {97}` in ARM code of 32 bits, of which only all instructions are counted). Jumps have to separate both from what is counted (marks.h), because whole blocks are counted. For every block of instructions that ran in between one line goes to the file of the argument `out`:
  *
  *   address, executions, instructions, SIMD arithmetic, CNT, FMLA, SIMD loads and stores, other loads and stores,
  *   branches and system instructions
@@ -59,11 +59,13 @@ struct block {
 static struct block* blocks;
 static FILE* out;
 static bool ended;
+static bool is_aarch64;
 
 /* Classes by the fields of "C4.1 A64 instruction set encoding" of the Arm Architecture Reference Manual. */
 static void classify(uint32_t insn, uint32_t* count) {
   const uint32_t op0 = insn >> 25 & 0xf;
   ++count[ALL];
+  if (!is_aarch64) return;
   if ((op0 & 0x5) == 0x4) { /* x1x0: loads and stores; bit 26 says that the registers are vectors */
     ++count[insn >> 26 & 1 ? SIMD_MEMORY : MEMORY];
   } else if ((op0 & 0x7) == 0x7) { /* x111: SIMD and floating point */
@@ -108,8 +110,9 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb* tb) {
     memcpy(&bits, qemu_plugin_insn_data(insn), sizeof bits);
     if (i == 0) b->address = qemu_plugin_insn_vaddr(insn);
     classify(bits, b->count);
-    if (bits == 0xd5032c1f) qemu_plugin_register_vcpu_insn_exec_cb(insn, begin, CB_NO_REGS, NULL); /* hint #96 */
-    if (bits == 0xd5032c3f) qemu_plugin_register_vcpu_insn_exec_cb(insn, end, CB_NO_REGS, NULL);   /* hint #97 */
+    const uint32_t first = is_aarch64 ? 0xd5032c1f : 0xe320f060, last = is_aarch64 ? 0xd5032c3f : 0xe320f061;
+    if (bits == first) qemu_plugin_register_vcpu_insn_exec_cb(insn, begin, CB_NO_REGS, NULL);
+    if (bits == last) qemu_plugin_register_vcpu_insn_exec_cb(insn, end, CB_NO_REGS, NULL);
   }
   b->next = blocks;
   blocks = b;
@@ -121,8 +124,9 @@ static void check(qemu_plugin_id_t id, void* data) {
   if (!ended) qemu_plugin_outs("count_instructions: the program did not reach its end mark\n");
 }
 
-EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const void* info, int argc, char** argv) {
-  (void)info;
+/* The description that qemu hands over begins with the processor's name. */
+EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const char* const* info, int argc, char** argv) {
+  is_aarch64 = strcmp(*info, "aarch64") == 0;
   if (argc != 1 || strncmp(argv[0], "out=", 4) != 0 || !(out = fopen(argv[0] + 4, "w"))) {
     fprintf(stderr, "count_instructions: give a file that can be written: -plugin count.so,out=FILE\n");
     return 1;

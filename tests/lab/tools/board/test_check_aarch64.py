@@ -1,6 +1,5 @@
 """Counting AArch64 instructions: the plug-in on a program whose instructions are known, and the loops' limits."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -137,28 +136,6 @@ def quick() -> tuple[Path, str]:
 def test_the_kernels_loops_hold_their_limits(quick):
     for isa, core in LEAST_PRODUCTS:
         assert f'holds  products per cycle, {isa} on {core}' in quick[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ('midr', 'kernels'), [('0x00000000412fd050', 'neon_a55'), ('0x00000000410fd034', 'neon'), (None, 'neon')]
-)
-def test_the_kernels_for_the_cortex_a55_are_chosen_there(quick, tmp_path, midr, kernels):
-    # qemu looks for a file here before it looks in the system's folders.
-    (tmp_path / 'lib').symlink_to('/usr/aarch64-linux-gnu/lib')
-    if midr:
-        registers = tmp_path / 'sys/devices/system/cpu/cpu0/regs/identification'
-        registers.mkdir(parents=True)
-        (registers / 'midr_el1').write_text(f'{midr}\n')
-    layer = ['16', '16', '4', '1', 'NCHW', str(tmp_path / 'maps')]
-    environment = {name: value for name, value in os.environ.items() if name != 'REBNN_ISA'}
-    done = subprocess.run(
-        ['qemu-aarch64', '-L', tmp_path, quick[0] / 'count_conv', *layer],
-        capture_output=True,
-        text=True,
-        env=environment,
-    )
-    assert done.stdout.strip() == kernels, done.stderr
 
 
 def test_a_slow_loop_is_seen():
