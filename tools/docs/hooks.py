@@ -12,6 +12,7 @@ from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import event_priority
 from mkdocs.structure.files import File, Files
+from nbconvert import MarkdownExporter
 from pymdownx.slugs import slugify
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +23,7 @@ OUTSIDE = {
     'CHANGELOG.md': 'changelog.md',
     'SECURITY.md': 'security.md',
     'demo/coco_sample/LICENSES.md': 'sample_licences.md',
+    'demo/own_data.ipynb': 'own_data.md',
 }
 """Pages of the repository, and what they are called in the site."""
 
@@ -44,7 +46,14 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages outside of docs/, and the files that pages link to."""
     for source, name in OUTSIDE.items():
-        files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
+        if source.endswith('.ipynb'):
+            text, resources = MarkdownExporter().from_filename(str(ROOT / source))
+            files.append(File.generated(config, name, content=text))
+            for picture, content in resources['outputs'].items():
+                place = f'files/{posixpath.dirname(source)}/{picture}'
+                files.append(File.generated(config, place, content=content))
+        else:
+            files.append(File.generated(config, name, abs_src_path=str(ROOT / source)))
     for name in LAB:
         files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
     pages = {source: ROOT / source for source in (*OUTSIDE, *LAB)}
