@@ -39,13 +39,7 @@ from rebnn_mm.export.exporter import write as write_whole
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.source import load_source
 from rebnn_mm.utils.checkpoint import check_checkpoint
-from rebnn_mm.utils.command_line import (
-    TRAINING,
-    add_common_arguments,
-    check_sections,
-    config_file,
-    load_config,
-)
+from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, check_sections, config_file, load_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 

@@ -37,12 +37,7 @@ LISTS = {
 WRITTEN = {'description': 'written by rebnn new-config'}
 """Marks files of annotations that are our own, which a second call does not take for the user's."""
 
-FORMS = {
-    'shapes': 'labelme',
-    '_via_img_metadata': 'VGG Image Annotator',
-    'assets': 'VoTT',
-    'objects': 'Supervisely',
-}
+FORMS = {'shapes': 'labelme', '_via_img_metadata': 'VGG Image Annotator', 'assets': 'VoTT', 'objects': 'Supervisely'}
 """Forms of JSON that are not read, by a key that they have."""
 
 LOOKED_AT = 20
@@ -451,10 +446,7 @@ def _clean_boxes(photo: Photo, notes: list[str]) -> Photo:
 
 
 def _look(
-    splits: Mapping[str, Sequence[Photo]],
-    counts: Mapping[str, Counter[str]],
-    classes: Sequence[str],
-    notes: list[str],
+    splits: Mapping[str, Sequence[Photo]], counts: Mapping[str, Counter[str]], classes: Sequence[str], notes: list[str]
 ) -> None:
     """Note what is not a mistake but may surprise."""
     train = {photo.file for photo in splits['train']}

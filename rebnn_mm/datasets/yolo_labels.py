@@ -10,16 +10,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from ..errors import RebnnError
-from .photo_places import (
-    IMAGES,
-    SPLITS,
-    Box,
-    Photo,
-    Places,
-    by_folder,
-    is_number,
-    refuse_wrong,
-)
+from .photo_places import IMAGES, SPLITS, Box, Photo, Places, by_folder, is_number, refuse_wrong
 
 NAMES = ('classes.txt', 'obj.names', '_darknet.labels', 'classes.names')
 """Files that tools write with the name of a class in each line."""

@@ -71,11 +71,7 @@ def open_session(
         register(options)
     wanted = [_provider(name) for name in providers]
     session = onnxruntime.InferenceSession(
-        model,
-        options,
-        providers=[*wanted, CPU],
-        disabled_optimizers=REORDERING if exact else None,
-        enable_fallback=0,
+        model, options, providers=[*wanted, CPU], disabled_optimizers=REORDERING if exact else None, enable_fallback=0
     )
     missing = next((name for name in wanted if name not in session.get_providers()), None)
     if missing is not None:  # ONNX Runtime only logs it

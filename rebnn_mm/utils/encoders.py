@@ -16,10 +16,7 @@ OWN_RUN = re.compile(r'(?:^|/)work_dirs/([^/]+)/[^/]+/?$')
 GLUE_RUN = re.compile(r'(bert_base|minilm)_(?:(\w+)_)?([a-z0-9]+)')
 """Name of the work dir of one of our GLUE configs: encoder, row (none for the full-precision one) and task."""
 
-HUB_MODELS = {
-    'bert_base_uncased': 'google-bert/bert-base-uncased',
-    'minilm': 'sentence-transformers/all-MiniLM-L6-v2',
-}
+HUB_MODELS = {'bert_base_uncased': 'google-bert/bert-base-uncased', 'minilm': 'sentence-transformers/all-MiniLM-L6-v2'}
 """Sources of our configs' encoders, by the name of their directory."""
 
 
