@@ -208,12 +208,7 @@ def key_of(path: Path, cfg: Config) -> str:
 
 
 def percent(metric: str, score: float) -> float:
-    """A score in percent, by its key.
-
-    Example:
-        >>> percent('coco/bbox_mAP_50', 0.75), percent('accuracy/top5', 99.0)
-        (75.0, 99.0)
-    """
+    """A score in percent, by its key."""
     return 100 * score if metric.startswith(SHARES) else score
 
 

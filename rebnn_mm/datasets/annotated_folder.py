@@ -77,20 +77,6 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
 
     YOLO's labels are those that a ``data.yaml`` lists, or all where there is a ``classes.txt``; a CSV file has a box
     in each row.
-
-    Args:
-        folder: with images and annotations, at any depth.
-        given: COCO's or a CSV file of a split, where its name does not say it.
-
-    Raises:
-        RebnnError: there are none, or they do not fit the images.
-
-    Example:
-        >>> from rebnn_mm.utils.config_file import get_config_dir
-        >>> sample = get_config_dir().parent / 'demo' / 'coco_sample'
-        >>> found = read_annotated(sample) if sample.is_dir() else None  # comes with a clone
-        >>> found is None or {name: len(photos) for name, photos in found.splits.items()} == {'train': 32, 'val': 16}
-        True
     """
     folder = Path(folder).resolve()
     if not folder.is_dir():
@@ -180,12 +166,7 @@ def _nothing_read(folder: Path) -> str:
 
 
 def as_coco(photos: Iterable[Photo], classes: Sequence[str]) -> dict[str, Any]:
-    """The photos of a split in COCO's form.
-
-    Example:
-        >>> as_coco([Photo('a.jpg', 8, 6, [Box('cat', 1, 2, 3, 4)])], ['cat'])['annotations'][0]['bbox']
-        [1, 2, 3, 4]
-    """
+    """The photos of a split in COCO's form."""
     numbers = {name: number for number, name in enumerate(classes, start=1)}
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []

@@ -100,15 +100,7 @@ Source: Wang et al. 2018, GLUE, and the files it distributes.
 
 
 def glue_task(name: str) -> GLUETask:
-    """The task of that name.
-
-    Raises:
-        ValueError: there is none; the message lists them.
-
-    Example:
-        >>> glue_task('mnli').labels
-        ('contradiction', 'entailment', 'neutral')
-    """
+    """The task of that name."""
     if name not in GLUE_TASKS:
         raise RebnnError(f'GLUE has no task {name!r}. Use one of: {", ".join(GLUE_TASKS)}.')
     return GLUE_TASKS[name]

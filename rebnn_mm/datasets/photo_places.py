@@ -44,9 +44,6 @@ class Photo(NamedTuple):
 def refuse_wrong(path: Path, wrong: Sequence[str]) -> None:
     """Refuse annotations with the first of their faults.
 
-    Raises:
-        RebnnError: there is one.
-
     Example:
         >>> refuse_wrong(Path('a.xml'), [])
     """

@@ -20,11 +20,7 @@ BEYOND = 0.1
 
 
 def yolo_file(folder: Path) -> Path | None:
-    """The ``data.yaml`` of a folder, or any other YAML file with names of classes and a split; None without one.
-
-    Raises:
-        RebnnError: there are several, and none is ``data.yaml`` in the folder itself.
-    """
+    """The ``data.yaml`` of a folder, or any other YAML file with names of classes and a split; None without one."""
     contents = {path: _content(path) for path in sorted(folder.rglob('*.y*ml'))}
     found = [p for p, c in contents.items() if isinstance(c.get('names'), list | dict) and any(map(c.get, SPLITS))]
     first = [path for path in found if path.parent == folder and path.stem == 'data']
@@ -56,13 +52,6 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
     Images are those of folders or of lists of files, several of them in a list. Their labels lie next to them, or in a
     folder ``labels`` in the place of ``images``. Polygons and oriented boxes become the boxes around them. An image
     whose file is empty has no object; one without a file is left out.
-
-    Args:
-        path: ``data.yaml``, or a file with a name of a class in each line.
-        places: the images of the folder.
-
-    Raises:
-        RebnnError: a folder, an image or a number does not fit; the message names the file.
     """
     wrong: list[str] = []
     if path.name in NAMES:
@@ -95,12 +84,7 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
 
 
 def label_of(image: Path) -> Path:
-    """Find the labels of an image: next to it, or below ``labels`` in the place of the last ``images``.
-
-    Example:
-        >>> label_of(Path('data/images/train/a.jpg')).as_posix()
-        'data/labels/train/a.txt'
-    """
+    """Find the labels of an image: next to it, or below ``labels`` in the place of the last ``images``."""
     beside = image.with_suffix('.txt')
     parts = list(beside.parts)
     places = [number for number, part in enumerate(parts[:-1]) if part == 'images']

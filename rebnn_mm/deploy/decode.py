@@ -32,9 +32,6 @@ def jpeg_pixels(image: PIL.Image.Image) -> np.ndarray | None:
 
     That is where OpenCV is not installed or gives other pixels, and for all but whole upright JPEG files in colour.
 
-    Args:
-        image: as Pillow has opened it from a file, not loaded yet.
-
     Returns:
         uint8 [H, W, 3], RGB.
     """

@@ -52,15 +52,7 @@ def draw(image: np.ndarray, boxes: np.ndarray, labels: Sequence[int], texts: Seq
 
 
 def can_be_written(path: Path) -> bool:
-    """Whether Pillow writes images with this ending.
-
-    Raises:
-        ImageError: Pillow is missing.
-
-    Example:
-        >>> can_be_written(Path('a.JPG')), can_be_written(Path('a.txt'))
-        (True, False)
-    """
+    """Whether Pillow writes images with this ending."""
     try:
         from PIL import Image
     except ImportError:
@@ -69,11 +61,7 @@ def can_be_written(path: Path) -> bool:
 
 
 def save(picture: Image.Image, path: Path) -> None:
-    """Write a picture under a temporary name first, so that no half of one is ever left.
-
-    Raises:
-        ImageError: it cannot be written.
-    """
+    """Write a picture under a temporary name first, so that no half of one is ever left."""
     from PIL import Image
 
     try:

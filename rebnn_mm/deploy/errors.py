@@ -48,22 +48,7 @@ class TextError(DeployError):
 
 
 def check_file(path: str | os.PathLike[str], kind: str, error: type[DeployError], otherwise: str = '') -> None:
-    """Check that a path is a file.
-
-    Args:
-        path: as the user gave it; a ``Path`` has lost a slash of a URL.
-        kind: what the file should be, such as ``'image'``.
-        error: what to raise.
-        otherwise: what to add where there is nothing at all.
-
-    Raises:
-        DeployError: it is none.
-
-    Example:
-        >>> check_file('https://example.org/cat.jpg', 'image', ImageError)
-        Traceback (most recent call last):
-        rebnn_mm.deploy.errors.ImageError: https://example.org/cat.jpg is a URL, which is not fetched; download ...
-    """
+    """Check that a path is a file; a text keeps both slashes of a URL, which a ``Path`` has lost."""
     path = os.fspath(path)
     if os.path.isfile(path):
         return

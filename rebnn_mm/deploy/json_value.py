@@ -11,14 +11,6 @@ from .errors import ModelFileError
 def parse_json(text: str, kind: type, key: str) -> Any:
     """The value of a metadata key that holds a JSON object or list.
 
-    Args:
-        text: the JSON.
-        kind: ``dict`` or ``list``, what it must be.
-        key: named in the error.
-
-    Raises:
-        ModelFileError: it is not JSON, or something else than ``kind``.
-
     Example:
         >>> parse_json('["cat", "dog"]', list, 'rebnn.classes')
         ['cat', 'dog']

@@ -33,12 +33,6 @@ class Metadata:
         producer: what wrote the file.
         config: file name of the training config.
         blocked: whether ONNX Runtime may lay full-precision maps out in blocks, and round otherwise.
-
-    Example:
-        >>> entries = {'rebnn.format': '1', 'rebnn.task': 'raw', 'rebnn.preprocess': '{"channels": "rgb"}',
-        ...            'rebnn.sign': 'negative is bit 1', 'rebnn.packed_sha256': '{}', 'rebnn.outputs': '["features"]'}
-        >>> Metadata.parse(entries).outputs
-        ('features',)
     """
 
     task: str
@@ -53,11 +47,7 @@ class Metadata:
 
     @classmethod
     def parse(cls, entries: Mapping[str, str]) -> Metadata:
-        """Check the entries of a model's ``metadata_props``.
-
-        Raises:
-            ModelFileError: a key is missing or has a value that the format does not allow.
-        """
+        """Check the entries of a model's ``metadata_props``."""
         if 'rebnn.format' not in entries:
             raise ModelFileError(
                 'it is not a packed model: its metadata has no rebnn.format (write one with rebnn export)'

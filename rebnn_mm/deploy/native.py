@@ -29,15 +29,7 @@ class LibraryError(RebnnError):
 
 
 def library_path() -> Path:
-    """Where the ONNX Runtime operators are: ``librebnn_ort`` of the installation, or what ``REBNN_ORT_LIBRARY`` names.
-
-    Raises:
-        LibraryError: there is no such file, or two distributions claim the folder that it lies in.
-
-    Example:
-        >>> library_path().stem
-        'librebnn_ort'
-    """
+    """Where the ONNX Runtime operators are: ``librebnn_ort`` installed, or what ``REBNN_ORT_LIBRARY`` names."""
     named = os.environ.get(VARIABLE)
     if named:
         if not Path(named).is_file():
@@ -55,22 +47,7 @@ def library_path() -> Path:
 
 
 def register(session_options: SessionOptions) -> Path:
-    """Make sessions with these options compute binary layers with our kernels, on as many threads as the options say.
-
-    Args:
-        session_options: with ``intra_op_num_threads`` set, if it is to be another number than ONNX Runtime's own.
-
-    Returns:
-        The library in use.
-
-    Raises:
-        LibraryError: the library is missing, or this ONNX Runtime cannot load it.
-
-    Example:
-        >>> import onnxruntime
-        >>> register(onnxruntime.SessionOptions()).stem
-        'librebnn_ort'
-    """
+    """Make sessions with these options compute binary layers with our kernels, on the options' number of threads."""
     path = library_path()
     if not os.access(path, os.R_OK):
         raise LibraryError(f'{path} cannot be read: change its permissions.')

@@ -146,24 +146,7 @@ class OnnxFile:
 
 
 def read_onnx(data: bytes) -> OnnxFile:
-    r"""Walk through a whole ONNX file.
-
-    Args:
-        data: the bytes of the file.
-
-    Raises:
-        ModelFileError: a length that does not fit, an unknown wire type, text that is not UTF-8, something given
-            twice, a tensor whose data lies in another file, more than ``MAX_FIELDS`` fields, or more than
-            ``MAX_DEPTH`` messages in each other. The text does not name the file.
-
-    Example:
-        >>> read_onnx(b'\x72\x08\x0a\x03key\x12\x01v').metadata
-        {'key': 'v'}
-        >>> read_onnx(b'\x72\x70\x0a\x03key\x12\x01v')
-        Traceback (most recent call last):
-        ...
-        rebnn_mm.deploy.errors.ModelFileError: it is damaged or not an ONNX file: a length at byte 0 ...
-    """
+    """Walk through a whole ONNX file; the text of an error does not name it."""
     view = memoryview(data)
     found = OnnxFile()
     seen = 0
@@ -188,15 +171,7 @@ def read_onnx(data: bytes) -> OnnxFile:
 
 
 def check_packed(file: OnnxFile, expected: Mapping[str, str]) -> None:
-    """Compare the packed weights with their SHA-256.
-
-    Args:
-        file: what was read.
-        expected: name and hexadecimal SHA-256 of every packed weight.
-
-    Raises:
-        ModelFileError: a weight is missing, damaged, not stored as raw bytes, or not in the list.
-    """
+    """Compare the packed weights with their SHA-256."""
     for name, digest in expected.items():
         tensor = file.initializers.get(name)
         if tensor is None or tensor.raw is None or tensor.data_type != UINT8:
@@ -209,11 +184,7 @@ def check_packed(file: OnnxFile, expected: Mapping[str, str]) -> None:
 
 
 def check_digest(data: bytes, file: OnnxFile) -> None:
-    """Compare the whole file with the SHA-256 that its last entry gives.
-
-    Raises:
-        ModelFileError: the file was changed after :func:`seal`, or never went through it.
-    """
+    """Compare the whole file with the SHA-256 that its last entry gives."""
     expected = file.metadata.get(DIGEST_KEY)
     if expected is None:
         raise ModelFileError(f'it is damaged: its last entry, {DIGEST_KEY}, is missing')
@@ -227,21 +198,7 @@ def check_digest(data: bytes, file: OnnxFile) -> None:
 
 
 def seal(model: bytes) -> bytes:
-    """Append the entry with the file's SHA-256, which :func:`check_digest` compares.
-
-    Args:
-        model: a serialised ``ModelProto`` without that entry.
-
-    Returns:
-        A serialised ``ModelProto`` with one more of ``metadata_props``, 87 bytes longer.
-
-    Raises:
-        ModelFileError: the model carries such an entry already, or is no ``ModelProto``.
-
-    Example:
-        >>> sealed = seal(b'')
-        >>> check_digest(sealed, read_onnx(sealed))
-    """
+    """Append the entry with the file's SHA-256, which :func:`check_digest` compares."""
     if DIGEST_KEY in read_onnx(model).metadata:
         raise ModelFileError(f'it has an entry {DIGEST_KEY} already')
     key, value = DIGEST_KEY.encode(), hashlib.sha256(model).hexdigest().encode()
@@ -250,32 +207,13 @@ def seal(model: bytes) -> bytes:
 
 
 def remove_seal(data: bytes) -> bytes:
-    """Take out the entry with the file's SHA-256, wherever a tool has put it.
-
-    Raises:
-        ModelFileError: the file is damaged.
-
-    Example:
-        >>> remove_seal(seal(b''))
-        b''
-    """
+    """Take out the entry with the file's SHA-256, wherever a tool has put it."""
     place = read_onnx(data).digest_place
     return data if place is None else data[: place[0]] + data[place[1] :]
 
 
 def function_digest(function: memoryview) -> str:
-    r"""SHA-256 of what a serialised ``FunctionProto`` computes, which :data:`NAMES` have no part in.
-
-    Args:
-        function: from a file that :func:`read_onnx` has walked through.
-
-    Raises:
-        ModelFileError: the message is damaged.
-
-    Example:
-        >>> function_digest(memoryview(b'\x0a\x01F')) == function_digest(memoryview(b'\x0a\x01F\x42\x01?'))
-        True
-    """
+    """SHA-256 of what a serialised ``FunctionProto`` computes, which :data:`NAMES` have no part in."""
     digest = hashlib.sha256()
 
     def add(kind: str, start: int, end: int) -> None:
@@ -299,9 +237,6 @@ def function_digest(function: memoryview) -> str:
 
 def fields_of(view: memoryview, start: int, end: int) -> Iterator[Field]:
     r"""Give the fields of the message between two bytes, without looking into them.
-
-    Raises:
-        ModelFileError: the bytes are not a message.
 
     Example:
         >>> [field.number for field in fields_of(memoryview(b'\x08\x01\x12\x00'), 0, 4)]
@@ -348,22 +283,14 @@ def _report_damage(how: str) -> ModelFileError:
 
 
 def span_of(item: Field) -> tuple[int, int]:
-    """Give the bytes at which the content of a message or text begins and ends.
-
-    Raises:
-        ModelFileError: the field holds a number.
-    """
+    """Give the bytes at which the content of a message or text begins and ends."""
     if item.wire != LENGTH:
         raise _report_damage(f'field {item.number} at byte {item.start} has wire type {item.wire}')
     return item.data, item.data + item.value
 
 
 def text_of(view: memoryview, item: Field) -> str:
-    """Give the text that a field holds.
-
-    Raises:
-        ModelFileError: it holds none.
-    """
+    """Give the text that a field holds."""
     start, end = span_of(item)
     try:
         return str(view[start:end], 'utf-8')

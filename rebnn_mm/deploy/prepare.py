@@ -72,11 +72,6 @@ def kernels() -> ctypes.CDLL | None:
 def prepare_image(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarray | None:
     """Apply the steps to an image; None if NumPy has to do it.
 
-    Args:
-        image: uint8 [H, W, 3].
-        steps: for an image of this size.
-        threads: how many may work on it.
-
     Returns:
         float32 [1, 3, height, width].
     """

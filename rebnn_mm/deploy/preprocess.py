@@ -84,11 +84,6 @@ class Preprocess:
         std: per channel, float32.
         pad: divisor of height and width, and the value that fills up.
         letterbox: pixels around the image that are normalised as it is.
-
-    Example:
-        >>> text = '{"channels": "rgb", "resize": {"mode": "short_edge", "size": 4}, "crop": [3, 3]}'
-        >>> Preprocess.parse(text)(np.zeros((10, 8, 3), np.uint8)).image.shape
-        (1, 3, 3, 3)
     """
 
     channels: str
@@ -101,11 +96,7 @@ class Preprocess:
 
     @classmethod
     def parse(cls, text: str) -> Preprocess:
-        """Read the JSON object of the metadata key ``rebnn.preprocess`` (docs/format.md).
-
-        Raises:
-            ModelFileError: it is not such an object, or has a step that is not known here.
-        """
+        """Read the JSON object of the metadata key ``rebnn.preprocess`` (docs/format.md)."""
         steps = parse_json(text, dict, 'rebnn.preprocess')
         unknown = sorted(steps.keys() - {'resize', 'crop', 'letterbox', 'channels', 'mean', 'std', 'pad'})
         if unknown:
@@ -136,16 +127,7 @@ class Preprocess:
         )
 
     def __call__(self, image: Image, *, threads: int = 1, kernels: bool = True) -> Prepared:
-        """Prepare one image.
-
-        Args:
-            image: in any form of :func:`rebnn_mm.deploy.image.as_image`.
-            threads: how many may work on it.
-            kernels: use those of librebnn, if they are there. The result is the same to the last bit.
-
-        Raises:
-            ImageError: it is not an image, or has a size that the steps turn into 0 or more than ``MAX_PIXELS``.
-        """
+        """Prepare one image; the result with ``kernels`` is the same to the last bit."""
         image = as_image(image)
         height, width = image.shape[:2]
         steps = self.steps(width, height)
@@ -157,11 +139,7 @@ class Preprocess:
         return Prepared(self._pad_rest(tensor), valid, (new_width / width, new_height / height), (x, y))
 
     def steps(self, width: int, height: int) -> Steps:
-        """Plan the steps for an image of this size; after a letterbox without the padding.
-
-        Raises:
-            ImageError: it would get no pixels, or more than ``MAX_PIXELS``.
-        """
+        """Plan the steps for an image of this size; after a letterbox without the padding."""
         new_width, new_height = self._compute_size(width, height)
         kept_width, kept_height = new_width, new_height
         if self.crop is not None:

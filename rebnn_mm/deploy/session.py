@@ -90,12 +90,7 @@ def _provider(name: str) -> str:
 
 
 def library_available() -> bool:
-    """Whether the library with our kernels can be loaded.
-
-    Example:
-        >>> library_available() in (True, False)
-        True
-    """
+    """Whether the library with our kernels can be loaded."""
     return not library_problem()
 
 
@@ -109,12 +104,7 @@ def library_problem() -> str:
 
 
 def half_products() -> str | None:
-    """Return the type of a half-precision stem here: float16, bfloat16 or float32; None without the library.
-
-    Example:
-        >>> half_products() in ('float16', 'bfloat16', 'float32', None)
-        True
-    """
+    """Return the type of a half-precision stem here: float16, bfloat16 or float32; None without the library."""
     library = load_kernels()
     if library is None:
         return None

@@ -39,20 +39,6 @@ class PackedPredictor(BaseModel):
     An image goes into the file as the data set has it, as a path or as an array, and is prepared as the file says,
     like on a board. What the config's test pipeline makes of the image is not used. Boxes are in pixels of the
     original image, as mmdet's are.
-
-    Args:
-        packed: what :func:`rebnn_mm.deploy.load` gives.
-        dataset: the test data set, built.
-
-    Raises:
-        ValueError: the file's answers do not suit the data set; one sentence says why.
-
-    Example::
-
-        loader = Runner.build_dataloader(cfg.test_dataloader)
-        predictor = PackedPredictor(load('model.onnx'), loader.dataset)
-        runner = Runner(predictor, 'work', test_dataloader=loader, test_cfg={}, test_evaluator=cfg.test_evaluator)
-        runner.test()
     """
 
     def __init__(self, packed: Classifier | Detector | RawModel, dataset: Any) -> None:
@@ -72,17 +58,7 @@ class PackedPredictor(BaseModel):
     def forward(
         self, inputs: Any, data_samples: Sequence[BaseDataElement], mode: str = 'predict'
     ) -> list[BaseDataElement]:
-        """The data samples with their predictions, one after the other.
-
-        Args:
-            inputs: not used.
-            data_samples: those of mmdet or mmpretrain, as the test data set gives them.
-            mode: ``'predict'``.
-
-        Raises:
-            ValueError: another mode.
-            rebnn_mm.deploy.DeployError: an image does not suit the file.
-        """
+        """The data samples with their predictions, one after the other."""
         if mode != 'predict':
             raise RebnnError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
         sample: Any
@@ -96,11 +72,7 @@ class PackedPredictor(BaseModel):
         return list(data_samples)
 
     def image_of(self, sample: Any) -> str | PathLike[str] | np.ndarray:
-        """The image of a sample before any preparation: its file, or its array where the data set holds the images.
-
-        Raises:
-            ValueError: the sample names no file, and the data set cannot be asked.
-        """
+        """The image of a sample before any preparation: its file, or its array where the data set holds the images."""
         path = sample.metainfo.get('img_path')
         if path is not None:
             return path
@@ -147,12 +119,7 @@ class PackedPredictor(BaseModel):
 
 
 def other_preparation(packed: Classifier | Detector, cfg: Config) -> str | None:
-    """One sentence on how a file prepares images differently from a config's test pipeline, ``None`` if it does not.
-
-    Args:
-        packed: what :func:`rebnn_mm.deploy.load` gives.
-        cfg: the config that it is scored with.
-    """
+    """One sentence on how a file prepares images differently from a config's test pipeline, ``None`` if equally."""
     stated = json.loads(packed.session.get_modelmeta().custom_metadata_map['rebnn.preprocess'])
     try:
         steps = json.loads(json.dumps(preprocessing(cfg).steps))
@@ -197,13 +164,6 @@ class PackedTextPredictor(BaseModel):
     """Answers the test loop of mmengine with the logits of a packed file.
 
     The tokens are those that the config's test pipeline makes.
-
-    Args:
-        packed: what :func:`rebnn_mm.deploy.load` gives for a text classifier.
-        dataset: the test data set, built.
-
-    Raises:
-        ValueError: the data set holds no texts, or has other classes than the file.
     """
 
     def __init__(self, packed: TextClassifier, dataset: Any) -> None:
@@ -225,17 +185,7 @@ class PackedTextPredictor(BaseModel):
     def forward(
         self, inputs: Mapping[str, Tensor], data_samples: Sequence[BaseDataElement], mode: str = 'predict'
     ) -> list[BaseDataElement]:
-        """The data samples with ``pred_score``, their logits.
-
-        Args:
-            inputs: tokens of a batch, (B, N) each.
-            data_samples: as the data set gives them.
-            mode: ``'predict'``.
-
-        Raises:
-            ValueError: another mode.
-            rebnn_mm.deploy.DeployError: the tokens do not suit the file.
-        """
+        """The data samples with ``pred_score``, their logits."""
         if mode != 'predict':
             raise RebnnError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
         logits = self.packed.logits({name: value.numpy() for name, value in inputs.items()})
@@ -245,11 +195,7 @@ class PackedTextPredictor(BaseModel):
 
 
 def build_runner(cfg: Config, packed: Loaded) -> Runner:
-    """The config's test loop around a packed file.
-
-    Raises:
-        ValueError: the file does not suit the config's test data set.
-    """
+    """The config's test loop around a packed file."""
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     cfg.test_dataloader.batch_size = 1
     loader = Runner.build_dataloader(cfg.test_dataloader)
@@ -263,15 +209,7 @@ def build_runner(cfg: Config, packed: Loaded) -> Runner:
 
 
 def score(cfg: Config, data: bytes) -> dict[str, float]:
-    """Scores of a packed file on the test set of a config, by the config's evaluator, which prints nothing.
-
-    Args:
-        cfg: it stays as it is.
-        data: the bytes of the file.
-
-    Raises:
-        ValueError: the file does not suit the config's test data set.
-    """
+    """Scores of a packed file on the test set of a config, which stays as it is; the evaluator prints nothing."""
     cfg = cfg.copy()
     cfg.pop('visualizer', None)
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):

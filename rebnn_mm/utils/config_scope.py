@@ -46,11 +46,7 @@ def _package_and_path(cfg_path: str) -> tuple[str, str]:
 
 
 def _name_of(cfg_path: str) -> str:
-    """The name after the scope.
-
-    Raises:
-        FileNotFoundError: there is no such config; the sentence names close ones.
-    """
+    """The name after the scope."""
     try:
         check_config_file(cfg_path)
     except RebnnError as error:

@@ -42,10 +42,6 @@ def data_paths(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[DataPa
 
     Wrapped data sets (``RepeatDataset``, ``ConcatDataset`` and any other that keeps them under ``dataset`` or
     ``datasets``) are walked to the innermost ones. Data sets that download themselves are left out.
-
-    Args:
-        cfg: a config with ``<split>_dataloader`` and ``<split>_evaluator``.
-        splits: of 'train', 'val', 'test'.
     """
     for split in splits:
         loader = cfg.get(f'{split}_dataloader') or {}
@@ -59,22 +55,7 @@ def data_paths(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[DataPa
 
 
 def check_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val')) -> None:
-    """Check that the files and folders of the data sets exist.
-
-    Args:
-        cfg: a config with ``<split>_dataloader`` and ``<split>_evaluator``.
-        splits: the splits the caller is about to read.
-
-    Raises:
-        RebnnError: the first that does not: what was looked for and where, how to get COCO 2017, CIFAR-10 or GLUE,
-            and the ``--cfg-options`` that point every data set and evaluator with missing files to another copy.
-
-    Example:
-        >>> dataset = dict(type='CocoDataset', data_root='nowhere/', ann_file='annotations/train.json')
-        >>> check_data(dict(train_dataloader=dict(dataset=dataset)), ['train'])
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: no annotations at nowhere/annotations/train.json ...
-    """
+    """Check that the files and folders of the data sets exist."""
     missing = [entry for entry in data_paths(cfg, splits) if _is_local(entry.path) and not osp.exists(entry.path)]
     if not missing:
         return

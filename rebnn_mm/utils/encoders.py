@@ -21,12 +21,7 @@ HUB_MODELS = {'bert_base_uncased': 'google-bert/bert-base-uncased', 'minilm': 's
 
 
 def encoder_names(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Key in the config and directory or hub name of every encoder, teacher and tokenizer that is read.
-
-    Args:
-        cfg: a config with ``model`` and ``<split>_dataloader``.
-        splits: of 'train', 'val', 'test'; teachers are read in training only.
-    """
+    """Key and directory or hub name of every encoder and tokenizer that is read, and in training of every teacher."""
     model = cfg.get('model') or {}
     for key in ('encoder', 'teacher') if 'train' in splits else ('encoder',):
         if isinstance(model.get(key), str):
@@ -48,20 +43,6 @@ def check_encoders(
     """Check that the encoders, teachers and tokenizers can be read.
 
     Only names are looked up; no weights are loaded. A hub name is asked for at the hub or in its cache.
-
-    Args:
-        cfg: a config with ``model`` and ``<split>_dataloader``; of a model without encoder nothing is asked.
-        splits: the splits the caller is about to read.
-        configs: folder searched for the config that trains a missing teacher.
-        coming: directories that need not be there yet.
-
-    Raises:
-        RebnnError: the first that cannot, and how to get it.
-
-    Example:
-        >>> check_encoders(dict(model=dict(encoder='not/any/where')), ['test'])
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: no encoder at not/any/where (model.encoder). ...
     """
     if not isinstance((cfg.get('model') or {}).get('encoder'), str):
         return

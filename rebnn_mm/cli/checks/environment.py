@@ -88,17 +88,7 @@ HIDDEN = ('', '-1')
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake in the environment.
-
-    Args:
-        level: ``'error'`` if training or testing fails or goes wrong, ``'warning'`` if only a part of it does.
-        what: what is wrong, one clause without a full stop.
-        fix: what to do, one clause without a full stop.
-
-    Example:
-        >>> print(Problem('error', 'torch is not installed', 'run `make setup`'))
-        error: torch is not installed. Fix: run `make setup`.
-    """
+    """One mistake in the environment."""
 
     level: Literal['error', 'warning']
     what: str
@@ -290,15 +280,7 @@ def _wrappers(config: Any, key: str = 'optim_wrapper') -> Iterator[tuple[str, Ma
 
 
 def check_environment(config: Any = None, env: Environment | None = None) -> list[Problem]:
-    """List what is wrong with the installed packages, worst first.
-
-    Args:
-        config: path of a config file, or a loaded ``Config``, to check as well.
-        env: the environment to look at; default: this one.
-
-    Returns:
-        The problems found; an empty list if there are none.
-    """
+    """List what is wrong with the installed packages, worst first."""
     env = env or Environment()
     checks = (
         _check_python,
@@ -316,11 +298,7 @@ def check_environment(config: Any = None, env: Environment | None = None) -> lis
 
 
 def require_environment(config: Any) -> None:
-    """Print the warnings of :func:`check_environment` to stderr.
-
-    Raises:
-        RebnnError: the environment has an error.
-    """
+    """Print the warnings of :func:`check_environment` to stderr."""
     from rebnn_mm.errors import RebnnError
 
     problems = check_environment(config)

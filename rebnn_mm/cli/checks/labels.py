@@ -22,17 +22,6 @@ def check_labels(cfg: Mapping[str, Any], splits: Sequence[str] = SPLITS) -> None
 
     mmdet numbers the categories that it finds in the file, in the file's order, whatever the names of the classes say:
     after one that is missing, each label is that of the next class.
-
-    Args:
-        cfg: a config with ``<split>_dataloader`` and ``<split>_evaluator``.
-        splits: the splits to look at; files that are not there are left out.
-
-    Raises:
-        RebnnError: a file lacks some, with the nearest that it has, or orders them otherwise.
-
-    Example:
-        >>> images = dict(type='RepeatDataset', times=2, dataset=dict(type='ConcatDataset', datasets=[]))
-        >>> check_labels(dict(train_dataloader=dict(dataset=images)))
     """
     listed: dict[str, list[str]] = {}
     for split in splits:
@@ -70,22 +59,6 @@ def check_classes(model: Any, dataset: Any) -> None:
 
     Labels are read only where the names of the classes do not settle it: where there are more names than outputs, and
     where mmpretrain takes the labels from a file.
-
-    Args:
-        model: a built model of mmdet or mmpretrain; any other model passes.
-        dataset: a built data set, may be a wrapper of others.
-
-    Raises:
-        RebnnError: one has; with the largest label and what to set.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> head = SimpleNamespace(num_classes=2)
-        >>> model = SimpleNamespace(named_modules=lambda: [('head', head)])
-        >>> data = SimpleNamespace(metainfo=dict(classes=('ant', 'bee', 'cat')))
-        >>> check_classes(model, data)
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: model.head.num_classes=2, but the training data have the label 2 ('cat'): ...
     """
     for name, module in model.named_modules():
         classes = getattr(module, 'num_classes', None)
@@ -108,18 +81,7 @@ def check_classes(model: Any, dataset: Any) -> None:
 
 
 def check_batches(loader: Any) -> None:
-    """Check that a loader does not drop all its images since they do not fill a batch.
-
-    Raises:
-        RebnnError: it does.
-
-    Example:
-        >>> from torch.utils.data import DataLoader
-        >>> check_batches(DataLoader(range(3), batch_size=4))
-        >>> check_batches(DataLoader(range(3), batch_size=4, drop_last=True))
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: train_dataloader: 3 images fill no batch of 4, and ...
-    """
+    """Check that a loader does not drop all its images since they do not fill a batch."""
     if getattr(loader, 'drop_last', False) and not len(loader):
         raise RebnnError(
             f'{len(loader.dataset)} images fill no batch of {loader.batch_size}, and drop_last=True leaves them out.',
