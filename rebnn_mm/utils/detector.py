@@ -1,4 +1,4 @@
-"""Shared parts of the demos: load a detector, detect on one image, draw the boxes."""
+"""Loads a detector for one image, and checks both first."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from rebnn_mm.errors import RebnnError
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
-
-Image = np.ndarray[Any, np.dtype[np.uint8]]
 
 
 def check_input(image: str | Path, config: str | None, checkpoint: str) -> None:
@@ -61,36 +59,3 @@ def load_detector(config: str | None, checkpoint: str, device: str | None = None
         inferencer = DetInferencer(config, checkpoint, device=device, show_progress=False)
     check_checkpoint(inferencer.model, checkpoint)
     return inferencer
-
-
-def detections(inferencer: Any, image: str | Path, score_thr: float) -> Any:
-    """Find the objects of an image file that score at least ``score_thr``, best first."""
-    sample = inferencer(str(image), return_datasamples=True, no_save_vis=True)['predictions'][0]
-    found = sample.pred_instances.cpu()
-    return found[found.scores >= score_thr]
-
-
-def paint(image: str | Path, found: Any, dataset_meta: dict[str, Any], width: int = 800) -> Image:
-    """Draw boxes, class names and scores into an image file."""
-    import mmcv
-    from mmdet.visualization import DetLocalVisualizer
-    from mmdet.visualization.palette import get_palette
-
-    pixels = mmcv.imread(str(image), channel_order='rgb')
-    factor = width / pixels.shape[1]
-    visualizer = DetLocalVisualizer(image=mmcv.imrescale(pixels, factor, interpolation='bicubic'))
-    if len(found):
-        boxes = found.bboxes * factor
-        classes = dataset_meta['classes']
-        palette = get_palette(dataset_meta['palette'], len(classes))
-        visualizer.draw_bboxes(boxes, edge_colors=[palette[label] for label in found.labels], line_widths=2, alpha=1)
-        # mmdet's add_datasample writes the names of small objects too small to read next to another picture.
-        visualizer.draw_texts(
-            [f'{classes[label]} {score:.2f}' for label, score in zip(found.labels, found.scores, strict=True)],
-            boxes[:, :2] + 2,
-            font_sizes=11,
-            colors='white',
-            bboxes=[dict(facecolor='black', alpha=0.7, pad=0.7, edgecolor='none')] * len(found),
-        )
-    painted: Image = visualizer.get_image()
-    return painted
