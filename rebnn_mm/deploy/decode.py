@@ -24,7 +24,7 @@ MARKER = re.compile(rb'\xff+([^\x00\x01\xd0-\xd7\xff])', re.DOTALL)
 
 UPRIGHT = (None, 1)
 ORIENTATION = 0x0112
-"""EXIF's tag."""
+"""EXIF's tag of how an image is turned: 1 is upright, above 4 its sides change places."""
 
 
 def jpeg_pixels(image: PIL.Image.Image) -> np.ndarray | None:

@@ -211,14 +211,16 @@ def prepare_by_numpy(image: np.ndarray, steps: Steps) -> np.ndarray:
     return tensor
 
 
+def _wrong(key: str, what: str, value: object) -> ModelFileError:
+    return ModelFileError(f'{key} in rebnn.preprocess must {what}, not {str(value)[:60]}')
+
+
 def _object(steps: Mapping[str, Any], key: str, names: set[str]) -> dict[str, Any] | None:
     if key not in steps:
         return None
     value = steps[key]
     if not isinstance(value, dict) or value.keys() != names:
-        raise ModelFileError(
-            f'{key} in rebnn.preprocess must have {" and ".join(sorted(names))}, not {str(value)[:60]}'
-        )
+        raise _wrong(key, f'have {" and ".join(sorted(names))}', value)
     return value
 
 
@@ -238,15 +240,11 @@ def _letterbox(value: Any) -> Letterbox:
         or value.keys() - known
         or type(value.get('square', False)) is not bool
     ):
-        raise ModelFileError(
-            'letterbox in rebnn.preprocess must have value, and size, square (true or false) and divisor where they '
-            f'are wanted, not {str(value)[:60]}'
-        )
+        what = 'have value, and size, square (true or false) and divisor where they are wanted'
+        raise _wrong('letterbox', what, value)
     pixel = value['value']
     if not isinstance(pixel, list) or len(pixel) != 3 or any(type(v) is not int or not 0 <= v <= 255 for v in pixel):
-        raise ModelFileError(
-            f'letterbox in rebnn.preprocess must fill with three numbers of 0 to 255, not {str(pixel)[:60]}'
-        )
+        raise _wrong('letterbox', 'fill with three numbers of 0 to 255', pixel)
     return Letterbox(
         value=(pixel[0], pixel[1], pixel[2]),
         size=_pair(value['size'], 'letterbox') if 'size' in value else None,
@@ -257,19 +255,19 @@ def _letterbox(value: Any) -> Letterbox:
 
 def _pair(value: Any, key: str) -> tuple[int, int]:
     if not isinstance(value, list) or len(value) != 2:
-        raise ModelFileError(f'{key} in rebnn.preprocess must be a width and a height, not {str(value)[:60]}')
+        raise _wrong(key, 'be a width and a height', value)
     return _positive(value[0], key), _positive(value[1], key)
 
 
 def _positive(value: Any, key: str) -> int:
     if type(value) is not int or not 0 < value <= MAX_PIXELS:
-        raise ModelFileError(f'{key} in rebnn.preprocess must be in whole numbers from 1 on, not {str(value)[:60]}')
+        raise _wrong(key, 'be in whole numbers from 1 on', value)
     return value
 
 
 def _number(value: Any, key: str) -> float:
     if type(value) not in (int, float) or not abs(value) < float(np.finfo(np.float32).max):
-        raise ModelFileError(f'{key} in rebnn.preprocess must be in float32 numbers, not {str(value)[:60]}')
+        raise _wrong(key, 'be in float32 numbers', value)
     return float(value)
 
 
@@ -278,5 +276,5 @@ def _per_channel(steps: Mapping[str, Any], key: str) -> np.ndarray | None:
         return None
     value = steps[key]
     if not isinstance(value, list) or len(value) != 3:
-        raise ModelFileError(f'{key} in rebnn.preprocess must be three numbers, not {str(value)[:60]}')
+        raise _wrong(key, 'be three numbers', value)
     return np.array([_number(entry, key) for entry in value], np.float32)

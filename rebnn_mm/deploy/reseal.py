@@ -44,7 +44,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     reseal(args.model, args.out or args.model)
     print(f'sealed: {args.out or args.model}')
-
-
-if __name__ == '__main__':
-    main()

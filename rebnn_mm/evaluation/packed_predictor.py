@@ -94,8 +94,7 @@ class PackedPredictor(BaseModel):
             gives = 'one label per image' if isinstance(self.packed, Classifier) else 'boxes'
             raise RebnnError(
                 f'{self.packed.name} gives {gives}, and {type(self.dataset).__name__} has samples of {kind.__name__}, '
-                'which hold something else. Use the config that the file was exported with'
-                f'{f" ({self.packed.metadata.config})" if self.packed.metadata.config else ""}.'
+                f'which hold something else. {_advice(self.packed)}'
             )
 
     def _check_classes(self) -> None:
@@ -103,18 +102,17 @@ class PackedPredictor(BaseModel):
         number = _number_of_classes(self.packed)
         if not known or number is None:
             return
-        advice = 'Use the config that the file was exported with.'
         if number != len(known):
             raise RebnnError(
                 f'{self.packed.name} knows {number} classes{_some(self.packed.classes)}, the test data set '
-                f'{len(known)}{_some(known)}. {advice}'
+                f'{len(known)}{_some(known)}. {_advice(self.packed)}'
             )
         other = [label for label, name in enumerate(self.packed.classes) if name != known[label]]
         if other:
             label = other[0]
             raise RebnnError(
                 f'in {self.packed.name} class {label} is {self.packed.classes[label]!r}, in the test data set '
-                f'{known[label]!r}, so labels would mean something else. {advice}'
+                f'{known[label]!r}, so labels would mean something else. {_advice(self.packed)}'
             )
 
 
@@ -154,6 +152,11 @@ def _number_of_classes(packed: Classifier | Detector) -> int | None:
     return size if isinstance(size, int) else None
 
 
+def _advice(packed: Loaded) -> str:
+    config = f' ({packed.metadata.config})' if packed.metadata.config else ''
+    return f'Use the config that the file was exported with{config}.'
+
+
 def _some(names: Sequence[str]) -> str:
     if not names:
         return ''
@@ -170,16 +173,12 @@ class PackedTextPredictor(BaseModel):
         super().__init__()
         self.packed = packed
         if 'input_ids' not in (dataset[0].get('inputs') or {}):
-            config = f' ({packed.metadata.config})' if packed.metadata.config else ''
-            raise RebnnError(
-                f'{packed.name} takes texts, and {type(dataset).__name__} holds none. Use the config that the file '
-                f'was exported with{config}.'
-            )
+            raise RebnnError(f'{packed.name} takes texts, and {type(dataset).__name__} holds none. {_advice(packed)}')
         known = tuple(dataset.metainfo.get('classes') or ())
         if known and packed.classes and known != packed.classes:
             raise RebnnError(
                 f'{packed.name} has the classes {", ".join(packed.classes)}, the test data set {", ".join(known)}. '
-                'Use the config that the file was exported with.'
+                f'{_advice(packed)}'
             )
 
     def forward(

@@ -10,8 +10,8 @@ from rich.table import Table
 # mmdet's CocoMetric calls them <box or mask>_mAP<suffix>
 COLUMNS = {'AP': '', 'AP50': '_50', 'AP75': '_75', 'APs': '_s', 'APm': '_m', 'APl': '_l'}
 
-# GLUEMetric's ending of the score that a constant prediction reaches
 MAJORITY = '_majority'
+"""Ends the name of the score that a constant prediction reaches in GLUEMetric."""
 
 
 def ap_rows(scores: Mapping[str, float]) -> dict[str, list[float | None]]:
