@@ -48,19 +48,12 @@ VALIDATION = 0.2
 
 
 class Annotated(NamedTuple):
-    """Annotations of a folder.
+    """Annotations of a folder."""
 
-    Attributes:
-        folder: of the images.
-        classes: names of those that have an object, in the order of their numbers, or of the alphabet.
-        splits: 'train', 'val' and perhaps 'test'.
-        notes: what was corrected or left out, and what may surprise, one sentence each.
-    """
-
-    folder: Path
-    classes: tuple[str, ...]
-    splits: dict[str, list[Photo]]
-    notes: list[str]
+    folder: Path  # of the images
+    classes: tuple[str, ...]  # names of those that have an object, in the order of their numbers, or of the alphabet
+    splits: dict[str, list[Photo]]  # 'train', 'val' and perhaps 'test'
+    notes: list[str]  # what was corrected or left out, and what may surprise, one sentence each
 
     def boxes(self, split: str) -> list[Box]:
         """The objects of a split; those that stand for a crowd are left out."""

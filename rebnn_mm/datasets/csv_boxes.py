@@ -33,25 +33,15 @@ SETS = {'TRAIN': 'train', 'TRAINING': 'train', 'VALIDATION': 'val', 'VALIDATE': 
 
 
 class Table(NamedTuple):
-    """A CSV file with boxes.
+    """A CSV file with boxes."""
 
-    Attributes:
-        rows: without that of the names of the columns.
-        first: number of the first row in the file.
-        file: column of the image.
-        name: column of the class.
-        box: columns of the box.
-        corners: whether these are two corners, else a corner and the sides.
-        split: column of the split, if there is one.
-    """
-
-    rows: list[list[str]]
-    first: int
-    file: int
-    name: int
-    box: tuple[int, ...]
-    corners: bool
-    split: int | None
+    rows: list[list[str]]  # without that of the names of the columns
+    first: int  # number of the first row in the file
+    file: int  # column of the image
+    name: int  # column of the class
+    box: tuple[int, ...]  # columns of the box
+    corners: bool  # whether these are two corners, else a corner and the sides
+    split: int | None  # column of the split, if there is one
 
 
 def csv_files(folder: Path) -> dict[str, Path]:

@@ -7,35 +7,22 @@ from rebnn_mm.errors import RebnnError
 
 @dataclass(frozen=True)
 class GLUETask:
-    """Files of a task's classic TSV folder, and how the task is scored.
+    """Files of a task's classic TSV folder, and how the task is scored."""
 
-    Args:
-        name: as in configs, such as ``'sst2'``.
-        folder: the task's folder in GLUE's layout.
-        text: column of the sentence, or of both sentences of a pair.
-        label: column of the label.
-        labels: the labels as files spell them, in the order of GLUE's own code; empty for a score (regression).
-        metrics: what :class:`rebnn_mm.evaluation.GLUEMetric` computes.
-        selection: the score that the best checkpoint is chosen by.
-        train_rows: rows of the official training file.
-        columns: the columns of a file without a header line; empty where the file has one.
-        splits: what the official development files are called, by file name.
-        skips_broken_rows: whether rows that lack a field or have an unknown label are left out, as the task's official
-            file has some, rather than refused.
-        hub_labels: the labels in the order of Hugging Face's ``glue`` data set, where it is another one.
-    """
-
-    name: str
-    folder: str
-    text: tuple[str, ...]
-    label: str
+    name: str  # as in configs, such as 'sst2'
+    folder: str  # the task's folder in GLUE's layout
+    text: tuple[str, ...]  # column of the sentence, or of both sentences of a pair
+    label: str  # column of the label
+    # the labels as files spell them, in the order of GLUE's own code; empty for a score (regression)
     labels: tuple[str, ...]
-    metrics: tuple[str, ...]
-    selection: str
-    train_rows: int
-    columns: tuple[str, ...] = ()
+    metrics: tuple[str, ...]  # what :class:`rebnn_mm.evaluation.GLUEMetric` computes
+    selection: str  # the score that the best checkpoint is chosen by
+    train_rows: int  # rows of the official training file
+    columns: tuple[str, ...] = ()  # the columns of a file without a header line; empty where the file has one
+    # what the official development files are called, by file name
     splits: dict[str, str] = field(default_factory=lambda: {'dev.tsv': ''})
-    skips_broken_rows: bool = False
+    skips_broken_rows: bool = False  # whether rows that cannot be read are left out, as the official file has some
+    # the labels in the order of Hugging Face's glue data set, where it is another one
     hub_labels: tuple[str, ...] = ()
 
     @property

@@ -69,7 +69,8 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
         for image in images:
             label = label_of(image)
             if not label.is_file():
-                places.notes.append(f'images have no label file and are not used\t{_short(image, places)}')
+                name = image.relative_to(places.folder) if image.is_relative_to(places.folder) else image
+                places.notes.append(f'images have no label file and are not used\t{name}')
                 continue
             photo = places.photo(image, (0, 0), [], wrong)
             splits[split].append(photo._replace(boxes=_boxes(label, photo, names, key_points, places, wrong)))
@@ -125,14 +126,13 @@ def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Place
         found = next((place.resolve() for place in tries if place.exists()), None)
         if found is None:
             raise RebnnError(f'{path}: {split} names {entry}, which is not there (looked up from {roots[0]}).')
-        yield from _read_list(found, roots[0], places) if found.is_file() else _in_folder(found)
-
-
-def _in_folder(folder: Path) -> list[Path]:
-    images = sorted(path for path in folder.rglob('*') if path.suffix.lower() in IMAGES)
-    if not images:
-        raise RebnnError(f'{folder} holds no image.')
-    return images
+        if found.is_file():
+            yield from _read_list(found, roots[0], places)
+            continue
+        images = sorted(image for image in found.rglob('*') if image.suffix.lower() in IMAGES)
+        if not images:
+            raise RebnnError(f'{found} holds no image.')
+        yield from images
 
 
 def _read_list(path: Path, root: Path, places: Places) -> Iterator[Path]:
@@ -188,7 +188,3 @@ def _boxes(
         sides = [round(side, 2) for side in (left * wide, top * high, (right - left) * wide, (bottom - top) * high)]
         boxes.append(Box(names[int(kind)], sides[0], sides[1], sides[2], sides[3]))
     return boxes
-
-
-def _short(image: Path, places: Places) -> str:
-    return str(image.relative_to(places.folder)) if image.is_relative_to(places.folder) else str(image)

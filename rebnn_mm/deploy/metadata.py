@@ -21,29 +21,17 @@ LAYOUTS = ('', 'blocked')
 
 @dataclass(frozen=True)
 class Metadata:
-    """The entries of docs/format.md, section "Metadata".
+    """The entries of docs/format.md, section "Metadata"."""
 
-    Attributes:
-        task: 'classification', 'detection', 'text-classification' or 'raw'.
-        preprocess: the steps from an image to the network's input; None for texts.
-        tokenizer: how a text becomes tokens; None for images.
-        classes: names, by label.
-        outputs: names of the graph's outputs (task 'raw').
-        packed_sha256: SHA-256 of each packed weight in hexadecimal, by name.
-        producer: what wrote the file.
-        config: file name of the training config.
-        blocked: whether ONNX Runtime may lay full-precision maps out in blocks, and round otherwise.
-    """
-
-    task: str
-    preprocess: Preprocess | None
-    tokenizer: Tokenizer | None
-    classes: tuple[str, ...]
-    outputs: tuple[str, ...]
-    packed_sha256: Mapping[str, str]
-    producer: str
-    config: str
-    blocked: bool = False
+    task: str  # 'classification', 'detection', 'text-classification' or 'raw'
+    preprocess: Preprocess | None  # the steps from an image to the network's input; None for texts
+    tokenizer: Tokenizer | None  # how a text becomes tokens; None for images
+    classes: tuple[str, ...]  # names, by label
+    outputs: tuple[str, ...]  # names of the graph's outputs (task 'raw')
+    packed_sha256: Mapping[str, str]  # SHA-256 of each packed weight in hexadecimal, by name
+    producer: str  # what wrote the file
+    config: str  # file name of the training config
+    blocked: bool = False  # whether ONNX Runtime may lay full-precision maps out in blocks, and round otherwise
 
     @classmethod
     def parse(cls, entries: Mapping[str, str]) -> Metadata:

@@ -251,9 +251,11 @@ class ImageModel(LoadedModel, ABC):
         Full-precision sums of a batch may be rounded differently from those of an image alone.
         """
         found: list[list[np.ndarray]] = []
+        (shape,) = (entry.shape for entry in self.session.get_inputs() if entry.name == 'image')
+        takes_several = 'valid_size' not in self.inputs and not isinstance(shape[0], int)
         for _, group in groupby(prepared, key=lambda one: one.image.shape):
             some = list(group)
-            if len(some) == 1 or not self._takes_several:
+            if len(some) == 1 or not takes_several:
                 found += [self.run(one) for one in some]
                 continue
             outputs = self.run(some[0]._replace(image=np.concatenate([one.image for one in some])))
@@ -261,11 +263,6 @@ class ImageModel(LoadedModel, ABC):
                 raise self.wrong(f'its outputs do not begin with the {len(some)} images that it was given')
             found += [[output[i : i + 1] for output in outputs] for i in range(len(some))]
         return found
-
-    @property
-    def _takes_several(self) -> bool:
-        (shape,) = (entry.shape for entry in self.session.get_inputs() if entry.name == 'image')
-        return 'valid_size' not in self.inputs and not isinstance(shape[0], int)
 
 
 class RawModel(ImageModel):

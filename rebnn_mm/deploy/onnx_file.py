@@ -103,45 +103,31 @@ class OpenMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Initializer:
-    """A constant of the model's graph.
+    """A constant of the model's graph."""
 
-    Attributes:
-        data_type: number of the ``TensorProto.DataType``.
-        raw: its bytes as they lie in the file, ``None`` if it is stored in another way.
-    """
-
-    data_type: int
-    raw: memoryview | None
+    data_type: int  # number of the TensorProto.DataType
+    raw: memoryview | None  # its bytes as they lie in the file, None if it is stored in another way
 
 
 @dataclass
 class OnnxFile:
-    """Result of :func:`read_onnx`.
+    """Result of :func:`read_onnx`."""
 
-    Attributes:
-        metadata: the model's ``metadata_props``.
-        initializers: the constants of its graph by name.
-        has_operators: whether a node is of the domain ``rebnn``, for which we have kernels.
-        binary_weights: the name of the packed weight of each such node that has one, by the node's name.
-        operators: domain and name of every operator of its graph; those inside of other nodes are left out.
-        functions: domain, name and :func:`function_digest` of each of its functions.
-        filled: names of what ``ConstantOfShape`` nodes take their shapes from.
-        has_training: whether it carries a graph for training.
-        has_sparse: whether it holds a sparse tensor.
-        digest_start: where the last field of the file begins, if it is the entry with the file's digest.
-        digest_place: where the field with the file's digest begins and ends, wherever it is.
-    """
-
-    metadata: dict[str, str] = field(default_factory=dict)
-    initializers: dict[str, Initializer] = field(default_factory=dict)
-    has_operators: bool = False
+    metadata: dict[str, str] = field(default_factory=dict)  # the model's metadata_props
+    initializers: dict[str, Initializer] = field(default_factory=dict)  # the constants of its graph by name
+    has_operators: bool = False  # whether a node is of the domain rebnn, for which we have kernels
+    # the name of the packed weight of each such node that has one, by the node's name
     binary_weights: dict[str, str] = field(default_factory=dict)
+    # domain and name of every operator of its graph; those inside of other nodes are left out
     operators: set[tuple[str, str]] = field(default_factory=set)
+    # domain, name and :func:`function_digest` of each of its functions
     functions: list[tuple[str, str, str]] = field(default_factory=list)
-    filled: list[str] = field(default_factory=list)
-    has_training: bool = False
-    has_sparse: bool = False
+    filled: list[str] = field(default_factory=list)  # names of what ConstantOfShape nodes take their shapes from
+    has_training: bool = False  # whether it carries a graph for training
+    has_sparse: bool = False  # whether it holds a sparse tensor
+    # where the last field of the file begins, if it is the entry with the file's digest
     digest_start: int | None = None
+    # where the field with the file's digest begins and ends, wherever it is
     digest_place: tuple[int, int] | None = None
 
 

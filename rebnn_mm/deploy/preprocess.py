@@ -21,19 +21,12 @@ RESIZE_MODES = ('keep_ratio', 'exact', 'short_edge')
 
 
 class Prepared(NamedTuple):
-    """An image as the network takes it.
+    """An image as the network takes it."""
 
-    Attributes:
-        image: float32 [1, 3, H, W].
-        valid_size: height and width without the padding.
-        scale: how many times wider and higher than the original.
-        offset: x and y in the resized image of the first pixel that was kept.
-    """
-
-    image: np.ndarray
-    valid_size: tuple[int, int]
-    scale: tuple[float, float]
-    offset: tuple[int, int]
+    image: np.ndarray  # float32 [1, 3, H, W]
+    valid_size: tuple[int, int]  # height and width without the padding
+    scale: tuple[float, float]  # how many times wider and higher than the original
+    offset: tuple[int, int]  # x and y in the resized image of the first pixel that was kept
 
     def to_original(self, boxes: np.ndarray) -> np.ndarray:
         """Boxes [K, 4] (x1, y1, x2, y2) in pixels of ``image`` as float32 in pixels of the original."""
@@ -45,21 +38,15 @@ class Prepared(NamedTuple):
 class Letterbox:
     """Pixels at the right and at the bottom that count as a part of the image, as mmdet's ``Pad`` adds them.
 
-    Attributes:
-        value: of each channel, 0 to 255, in the order that the network wants.
-        size: least width and height; None for any.
-        square: whether the shorter side becomes as long as the longer one.
-        divisor: both sides become multiples of this.
-
     Example:
         >>> Letterbox((114, 114, 114), square=True, divisor=32).fill(100, 60)
         (128, 128)
     """
 
-    value: tuple[int, int, int]
-    size: tuple[int, int] | None = None
-    square: bool = False
-    divisor: int = 1
+    value: tuple[int, int, int]  # of each channel, 0 to 255, in the order that the network wants
+    size: tuple[int, int] | None = None  # least width and height; None for any
+    square: bool = False  # whether the shorter side becomes as long as the longer one
+    divisor: int = 1  # both sides become multiples of this
 
     def fill(self, width: int, height: int) -> tuple[int, int]:
         """Width and height with these pixels."""
@@ -75,24 +62,17 @@ class Preprocess:
     """Steps in their order: resize, crop, letterbox, order of channels, normalise, pad.
 
     ``None`` is a step that is left out.
-
-    Attributes:
-        channels: 'rgb' or 'bgr', what the network wants.
-        resize: mode, and width and height (for 'short_edge' twice the length of the edge).
-        crop: width and height, from the centre; a smaller image is kept as it is along that axis.
-        mean: per channel, float32; x becomes (x - mean) / std.
-        std: per channel, float32.
-        pad: divisor of height and width, and the value that fills up.
-        letterbox: pixels around the image that are normalised as it is.
     """
 
-    channels: str
+    channels: str  # 'rgb' or 'bgr', what the network wants
+    # mode, and width and height (for 'short_edge' twice the length of the edge)
     resize: tuple[str, int, int] | None = None
+    # width and height, from the centre; a smaller image is kept as it is along that axis
     crop: tuple[int, int] | None = None
-    mean: np.ndarray | None = None
-    std: np.ndarray | None = None
-    pad: tuple[int, float] | None = None
-    letterbox: Letterbox | None = None
+    mean: np.ndarray | None = None  # per channel, float32; x becomes (x - mean) / std
+    std: np.ndarray | None = None  # per channel, float32
+    pad: tuple[int, float] | None = None  # divisor of height and width, and the value that fills up
+    letterbox: Letterbox | None = None  # pixels around the image that are normalised as it is
 
     @classmethod
     def parse(cls, text: str) -> Preprocess:

@@ -41,17 +41,11 @@ MOST_PARTS = 8
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """The object ``rebnn.tokenizer`` of docs/format.md.
+    """The object ``rebnn.tokenizer`` of docs/format.md."""
 
-    Attributes:
-        max_length: longest text in tokens, special ones included.
-        pad_id: what fills up the shorter texts of a batch.
-        json: a ``tokenizer.json`` of Hugging Face's tokenizers; empty if the file holds none.
-    """
-
-    max_length: int
-    pad_id: int
-    json: str
+    max_length: int  # longest text in tokens, special ones included
+    pad_id: int  # what fills up the shorter texts of a batch
+    json: str  # a tokenizer.json of Hugging Face's tokenizers; empty if the file holds none
 
     @classmethod
     def parse(cls, text: str) -> Tokenizer:

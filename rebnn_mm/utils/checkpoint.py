@@ -36,19 +36,12 @@ USE_ITS_CONFIG = 'Use the config it was trained with (it is next to it, in the w
 
 
 class KeyMatch(NamedTuple):
-    """How a state dict fits a model; buffers count only where they are a quantizer's.
+    """How a state dict fits a model; buffers count only where they are a quantizer's."""
 
-    Attributes:
-        matched: parameters of the model that the state dict holds in the same shape.
-        missing: parameters that it lacks.
-        reshaped: parameters that it holds in another shape, as 'key (checkpoint shape, model shape)'.
-        unexpected: keys of the state dict that the model does not have.
-    """
-
-    matched: list[str]
-    missing: list[str]
-    reshaped: list[str]
-    unexpected: list[str]
+    matched: list[str]  # parameters of the model that the state dict holds in the same shape
+    missing: list[str]  # parameters that it lacks
+    reshaped: list[str]  # parameters that it holds in another shape, as 'key (checkpoint shape, model shape)'
+    unexpected: list[str]  # keys of the state dict that the model does not have
 
 
 def check_checkpoint_file(path: str) -> None:

@@ -20,21 +20,13 @@ CIFAR10_URL = 'https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz'
 
 
 class DataPath(NamedTuple):
-    """A file or folder that a config reads.
+    """A file or folder that a config reads."""
 
-    Attributes:
-        key: where it stands in the config, as ``--cfg-options`` takes it.
-        path: the path that will be opened.
-        what: what lies there, in words.
-        root: the ``data_root`` it is relative to, '' if it is given in full.
-        option: what to set to use another copy of the data set.
-    """
-
-    key: str
-    path: str
-    what: str
-    root: str
-    option: str
+    key: str  # where it stands in the config, as --cfg-options takes it
+    path: str  # the path that will be opened
+    what: str  # what lies there, in words
+    root: str  # the data_root it is relative to, '' if it is given in full
+    option: str  # what to set to use another copy of the data set
 
 
 def data_paths(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[DataPath]:

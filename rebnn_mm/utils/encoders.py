@@ -62,7 +62,8 @@ def check_encoders(
         if own:
             train = _how_to_train(own[1], configs)
             raise RebnnError(lost, fix=f'{train}, or point to another one: --cfg-options {options}.')
-        if not _is_hub_name(name):
+        parts = name.split('/')
+        if len(parts) > 2 or parts[0] in ('', '.', '..') or osp.isdir(parts[0]):  # no name of the hub
             hub = HUB_MODELS.get(osp.basename(name.rstrip('/')))
             get = f'Get it (hf download {hub} --local-dir {name}) or link your copy' if hub else 'Put one'
             raise RebnnError(lost, fix=f'{get} there, or point to one: --cfg-options {options}.')
@@ -93,11 +94,6 @@ def _how_to_train(run: str, configs: str) -> str:
     found = sorted(Path(configs).rglob(f'{run}.py'))
     config = str(found[0]) if found else f'its config {run}.py'
     return f'Train it first: python tools/train.py {config}'
-
-
-def _is_hub_name(name: str) -> bool:
-    parts = name.split('/')
-    return len(parts) <= 2 and parts[0] not in ('', '.', '..') and not osp.isdir(parts[0])
 
 
 def _hub_problem(name: str) -> str | None:

@@ -113,18 +113,14 @@ def find_installed_versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Environment:
-    """Environment that the checks look at; tests pass another one.
+    """Environment that the checks look at; tests pass another one."""
 
-    Args:
-        python: major and minor version of the interpreter.
-        versions: distribution name to version.
-        load: imports a module by name, as :func:`importlib.import_module` does.
-        card: whether the machine has an NVIDIA card that is not hidden from this process.
-    """
-
+    # major and minor version of the interpreter
     python: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)
-    versions: Mapping[str, str] = field(default_factory=find_installed_versions)
+    versions: Mapping[str, str] = field(default_factory=find_installed_versions)  # distribution name to version
+    # imports a module by name, as :func:`importlib.import_module` does
     load: Callable[[str], Any] = importlib.import_module
+    # whether the machine has an NVIDIA card that is not hidden from this process
     card: bool = field(default_factory=lambda: CARD.exists() and os.environ.get('CUDA_VISIBLE_DEVICES') not in HIDDEN)
 
     def has(self, name: str) -> bool:
