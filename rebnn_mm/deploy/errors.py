@@ -1,7 +1,9 @@
 """Errors of packed models and images, each said in one sentence."""
 
+import json
 import os
 import re
+from typing import Any
 
 from ..errors import RebnnError
 
@@ -57,6 +59,22 @@ def check_file(path: str | os.PathLike[str], kind: str, error: type[DeployError]
     if '://' in path:
         raise error(f'{path} is a URL, which is not fetched; download the {kind} and name the file')
     raise error(f'no {kind} at {path}{otherwise}')
+
+
+def parse_json(text: str, kind: type, key: str) -> Any:
+    """The value of a metadata key that holds a JSON object or list.
+
+    Example:
+        >>> parse_json('["cat", "dog"]', list, 'rebnn.classes')
+        ['cat', 'dog']
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, kind):
+        raise ModelFileError(f'{key} must be a JSON {"object" if kind is dict else "list"}, not {text[:60]!r}')
+    return value
 
 
 def first_sentence(error: BaseException, limit: int = 300) -> str:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .errors import ModelFileError, clean_text
-from .json_value import parse_json
+from .errors import ModelFileError, clean_text, parse_json
 from .preprocess import Preprocess
 from .tokenizer import Tokenizer
 

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .errors import ImageError, ModelFileError
+from .errors import ImageError, ModelFileError, parse_json
 from .image import Image, as_image, resize_bilinear
-from .json_value import parse_json
 from .prepare import Steps, prepare_image
 
 MAX_PIXELS = 1 << 25

@@ -10,8 +10,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import ModelFileError
-from .json_value import parse_json
+from .errors import ModelFileError, parse_json
 
 MAX_BYTES = 64 << 20
 """No tokenizer is larger; a few bytes of zlib can claim to be any number."""

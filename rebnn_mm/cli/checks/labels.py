@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mmengine.config import Config
 from mmengine.registry import DATASETS
 
 from rebnn_mm.errors import RebnnError
-from rebnn_mm.utils.data_files import dataset_paths, leaf_datasets, metrics
+from rebnn_mm.utils.command_line import TESTING, check_sections
+from rebnn_mm.utils.data_files import check_data, dataset_paths, leaf_datasets, metrics
 
 SPLITS = ('train', 'val', 'test')
 HEAD = re.compile(r'(^|\.)(bbox_)?head(\.\d+)?$')
@@ -52,6 +54,13 @@ def check_labels(cfg: Mapping[str, Any], splits: Sequence[str] = SPLITS) -> None
                 listed[path] = _category_names(path)
             if listed[path]:
                 _check_numbers(f'{key}.metainfo.classes', list(classes), listed[path], path)
+
+
+def check_testing(cfg: Config) -> None:
+    """Check that a config has a test set, that its files are there, and that they fit its classes."""
+    check_sections(cfg, TESTING)
+    check_data(cfg, ['test'])
+    check_labels(cfg, ['test'])
 
 
 def check_classes(model: Any, dataset: Any) -> None:
