@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 from rebnn_mm.errors import RebnnError
 
+BINARY = ('0', '1')
+
 
 @dataclass(frozen=True)
 class GLUETask:
@@ -12,12 +14,12 @@ class GLUETask:
     name: str  # as in configs, such as 'sst2'
     folder: str  # the task's folder in GLUE's layout
     text: tuple[str, ...]  # column of the sentence, or of both sentences of a pair
-    label: str  # column of the label
-    # the labels as files spell them, in the order of GLUE's own code; empty for a score (regression)
-    labels: tuple[str, ...]
-    metrics: tuple[str, ...]  # what :class:`rebnn_mm.evaluation.GLUEMetric` computes
-    selection: str  # the score that the best checkpoint is chosen by
     train_rows: int  # rows of the official training file
+    label: str = 'label'  # column of the label
+    # the labels as files spell them, in the order of GLUE's own code; empty for a score (regression)
+    labels: tuple[str, ...] = BINARY
+    metrics: tuple[str, ...] = ('accuracy',)  # what :class:`rebnn_mm.evaluation.GLUEMetric` computes
+    selection: str = 'accuracy'  # the score that the best checkpoint is chosen by
     columns: tuple[str, ...] = ()  # the columns of a file without a header line; empty where the file has one
     # what the official development files are called, by file name
     splits: dict[str, str] = field(default_factory=lambda: {'dev.tsv': ''})
@@ -31,7 +33,6 @@ class GLUETask:
         return not self.labels
 
 
-BINARY = ('0', '1')
 PAIR = ('sentence1', 'sentence2')
 ENTAILMENT = ('entailment', 'not_entailment')
 
@@ -41,43 +42,38 @@ GLUE_TASKS = {
         GLUETask(
             'cola',
             'CoLA',
-            text=('sentence',),
-            label='label',
-            labels=BINARY,
+            ('sentence',),
+            8551,
             metrics=('matthews',),
             selection='matthews',
-            train_rows=8551,
             columns=('source', 'label', 'mark', 'sentence'),
         ),
-        GLUETask('sst2', 'SST-2', ('sentence',), 'label', BINARY, ('accuracy',), 'accuracy', 67349),
-        GLUETask('mrpc', 'MRPC', ('#1 String', '#2 String'), 'Quality', BINARY, ('accuracy', 'f1'), 'accuracy', 3668),
-        GLUETask('stsb', 'STS-B', PAIR, 'score', (), ('pearson', 'spearman'), 'pearson_spearman', 5749),
+        GLUETask('sst2', 'SST-2', ('sentence',), 67349),
+        GLUETask('mrpc', 'MRPC', ('#1 String', '#2 String'), 3668, 'Quality', metrics=('accuracy', 'f1')),
+        GLUETask('stsb', 'STS-B', PAIR, 5749, 'score', (), ('pearson', 'spearman'), 'pearson_spearman'),
         GLUETask(
             'qqp',
             'QQP',
-            text=('question1', 'question2'),
-            label='is_duplicate',
-            labels=BINARY,
+            ('question1', 'question2'),
+            363846,
+            'is_duplicate',
             metrics=('accuracy', 'f1'),
-            selection='accuracy',
-            train_rows=363846,
             skips_broken_rows=True,
         ),
         GLUETask(
             'mnli',
             'MNLI',
-            text=PAIR,
-            label='gold_label',
-            labels=('contradiction', 'entailment', 'neutral'),
-            metrics=('accuracy',),
+            PAIR,
+            392702,
+            'gold_label',
+            ('contradiction', 'entailment', 'neutral'),
             selection='accuracy_matched',
-            train_rows=392702,
             splits={'dev_matched.tsv': 'matched', 'dev_mismatched.tsv': 'mismatched'},
             hub_labels=('entailment', 'neutral', 'contradiction'),
         ),
-        GLUETask('qnli', 'QNLI', ('question', 'sentence'), 'label', ENTAILMENT, ('accuracy',), 'accuracy', 104743),
-        GLUETask('rte', 'RTE', PAIR, 'label', ENTAILMENT, ('accuracy',), 'accuracy', 2490),
-        GLUETask('wnli', 'WNLI', PAIR, 'label', BINARY, ('accuracy',), 'accuracy', 635),
+        GLUETask('qnli', 'QNLI', ('question', 'sentence'), 104743, labels=ENTAILMENT),
+        GLUETask('rte', 'RTE', PAIR, 2490, labels=ENTAILMENT),
+        GLUETask('wnli', 'WNLI', PAIR, 635),
     )
 }
 """GLUE's tasks by name, without its diagnostic set AX.
