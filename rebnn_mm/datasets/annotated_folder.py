@@ -147,11 +147,7 @@ def _nothing_read(folder: Path) -> str:
         if path is not None:
             return f"{known} {path} looks like {form}: export it again in COCO's form."
     for path in sorted(folder.rglob('*.json'))[:LOOKED_AT]:
-        try:
-            content = json.loads(path.read_text(encoding='utf-8-sig'))
-        except (OSError, ValueError):
-            continue
-        keys = content.keys() if isinstance(content, dict) else ()
+        keys = _object_of(path)
         other = next((form for key, form in FORMS.items() if key in keys), None)
         if other is not None:
             return f"{known} {path} looks like {other}: export it in COCO's form, which that can write."
@@ -214,13 +210,17 @@ def _by_folder(splits: dict[str, list[Photo]], folder: Path) -> dict[str, list[P
 
 
 def _is_coco(path: Path) -> bool:
+    content = _object_of(path)
+    return {'images', 'annotations', 'categories'} <= content.keys() and content.get('info') != WRITTEN
+
+
+def _object_of(path: Path) -> dict[str, Any]:
+    """The object that a JSON file holds; an empty one where it holds none."""
     try:
         content = json.loads(path.read_text(encoding='utf-8-sig'))
     except (OSError, ValueError):
-        return False
-    if not isinstance(content, dict) or not {'images', 'annotations', 'categories'} <= content.keys():
-        return False
-    return (content.get('info') or {}) != WRITTEN
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
