@@ -55,9 +55,6 @@ IMAGES = 8
 METRICS = {'coco/bbox_mAP': 'AP', 'pascal_voc/mAP': 'AP50', 'accuracy/top1': 'accuracy'}
 """Scores that are looked for, in this order, if none is named, and their names."""
 
-SHARES = ('coco/', 'pascal_voc/')
-"""Begin the keys of scores from 0 to 1; mmpretrain's are percent."""
-
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -198,8 +195,8 @@ def key_of(path: Path, cfg: Config) -> str:
 
 
 def percent(metric: str, score: float) -> float:
-    """A score in percent, by its key."""
-    return 100 * score if metric.startswith(SHARES) else score
+    """A score in percent, by its key: mmpretrain's are so already."""
+    return 100 * score if metric.startswith(('coco/', 'pascal_voc/')) else score
 
 
 def metric_of(scores: Mapping[str, Mapping[str, float]], wanted: str | None) -> str:

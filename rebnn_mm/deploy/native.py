@@ -67,17 +67,12 @@ def register(session_options: SessionOptions) -> Path:
 
 def _refuse_two_owners() -> None:
     """The full package and the board wheel write the same files; whichever goes leaves the other one in pieces."""
-    owners = [name for name in ('rebnn_mm', 'rebnn-runtime') if _is_installed(name)]
-    if len(owners) == 2:
-        raise LibraryError(
-            'rebnn_mm and rebnn-runtime are both installed and share one folder: run `pip uninstall -y rebnn_mm '
-            'rebnn-runtime`, then install the one you need.'
-        )
-
-
-def _is_installed(distribution: str) -> bool:
-    try:
-        metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+    for owner in ('rebnn_mm', 'rebnn-runtime'):
+        try:
+            metadata.version(owner)
+        except metadata.PackageNotFoundError:
+            return
+    raise LibraryError(
+        'rebnn_mm and rebnn-runtime are both installed and share one folder: run `pip uninstall -y rebnn_mm '
+        'rebnn-runtime`, then install the one you need.'
+    )
