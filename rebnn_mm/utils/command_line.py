@@ -71,10 +71,10 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--local_rank', '--local-rank', type=int, default=0, help='set by the launcher')
 
 
-def load_config(args: argparse.Namespace) -> Config:
+def load_config(args: argparse.Namespace, sections: Sequence[str] = ()) -> Config:
     """Read ``args.config`` and apply ``--cfg-options``, ``--launcher``, ``--work-dir`` and ``--local_rank``.
 
-    The work dir is the flag's, else the config's, else ``work_dirs/<config name>``.
+    The work dir is the flag's, else the config's, else ``work_dirs/<config name>``. The config needs these sections.
     """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options)
@@ -84,6 +84,7 @@ def load_config(args: argparse.Namespace) -> Config:
     elif cfg.get('work_dir') is None:
         cfg.work_dir = f'./work_dirs/{Path(args.config).stem}'
     check_writable(cfg.work_dir, is_folder=True)
+    check_sections(cfg, sections)
     return cfg
 
 
