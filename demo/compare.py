@@ -16,6 +16,7 @@ import numpy as np
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 from mmengine.config import Config
+from painting import detections, paint
 from rich.console import Console
 from rich.table import Table
 
@@ -25,7 +26,7 @@ from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.analysis.rules import Rule
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.config_mistake import user_errors
-from rebnn_mm.utils.detector import check_input, detections, load_detector, paint
+from rebnn_mm.utils.detector import check_input, load_detector
 from rebnn_mm.utils.picture import check_picture, save_picture
 
 

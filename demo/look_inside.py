@@ -19,11 +19,12 @@ from matplotlib import pyplot
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
+from painting import detections, paint
 
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.utils.config_mistake import user_errors
-from rebnn_mm.utils.detector import check_input, detections, load_detector, paint
+from rebnn_mm.utils.detector import check_input, load_detector
 from rebnn_mm.utils.picture import check_picture, save_picture
 
 POPCOUNT = np.array([bin(byte).count('1') for byte in range(256)])

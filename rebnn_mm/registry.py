@@ -14,21 +14,9 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from mmengine.registry import (
-    DATA_SAMPLERS,
-    DATASETS,
-    FUNCTIONS,
-    HOOKS,
-    METRICS,
-    OPTIM_WRAPPER_CONSTRUCTORS,
-    OPTIM_WRAPPERS,
-    OPTIMIZERS,
-    PARAM_SCHEDULERS,
-    TASK_UTILS,
-    TRANSFORMS,
-    Registry,
-)
+from mmengine import registry as root
 from mmengine.registry import MODELS as ROOT_MODELS
+from mmengine.registry import Registry
 
 from rebnn_mm.errors import RebnnError, did_you_mean
 
@@ -36,15 +24,8 @@ LIBRARY_PARTS = {
     'mmdet': (
         'rebnn_mm.models.detection',
         (
-            'BiDetBBoxHead',
-            'BiDetRPNHead',
-            'BiDetRoIHead',
-            'BiDetSSDHead',
-            'BinaryRPNHead',
-            'BinaryTowers',
-            'FixedSSDHead',
-            'OneBitNeck',
-            'TeacherStudentDetector',
+            *('BiDetBBoxHead', 'BiDetRPNHead', 'BiDetRoIHead', 'BiDetSSDHead', 'BinaryRPNHead', 'BinaryTowers'),
+            *('FixedSSDHead', 'OneBitNeck', 'TeacherStudentDetector'),
         ),
     ),
     'mmpretrain': ('rebnn_mm.models.classification', ('TeacherStudentClassifier',)),
@@ -96,17 +77,9 @@ for _package, _names in LIBRARY_PARTS.values():
 SCOPED = tuple(
     Registry(parent.name, parent=parent, scope='rebnn_mm', locations=['rebnn_mm'])
     for parent in (
-        DATA_SAMPLERS,
-        DATASETS,
-        FUNCTIONS,
-        HOOKS,
-        METRICS,
-        OPTIM_WRAPPER_CONSTRUCTORS,
-        OPTIM_WRAPPERS,
-        OPTIMIZERS,
-        PARAM_SCHEDULERS,
-        TASK_UTILS,
-        TRANSFORMS,
+        *(root.DATA_SAMPLERS, root.DATASETS, root.FUNCTIONS, root.HOOKS, root.METRICS),
+        *(root.OPTIM_WRAPPER_CONSTRUCTORS, root.OPTIM_WRAPPERS, root.OPTIMIZERS, root.PARAM_SCHEDULERS),
+        *(root.TASK_UTILS, root.TRANSFORMS),
     )
 )
 """Empty: a name with the scope is looked up here and then, as they hold nothing, in the root registry above."""
@@ -139,19 +112,8 @@ def find_class(kind: object, base: type[_C], problem: str) -> type[_C]:
         cls = registry.get(kind) if isinstance(kind, str) else kind
     if isinstance(cls, type) and issubclass(cls, base):
         return cls
-    names = list_names(base)
+    names = list_classes(base)
     raise RebnnError(problem, fix=f'{did_you_mean(kind, names)} Registered: {", ".join(names)}'.lstrip())
-
-
-def list_names(base: type) -> list[str]:
-    """List the names of all classes in the root registry that derive from ``base``.
-
-    Example:
-        >>> from rebnn_mm.layers import BinaryLinear
-        >>> 'ReBNNLinear' in list_names(BinaryLinear)
-        True
-    """
-    return list(list_classes(base))
 
 
 def list_classes(base: type[_C]) -> dict[str, type[_C]]:
@@ -175,15 +137,3 @@ def summary(cls: type) -> str:
         'PReLU whose input and output are shifted per channel.'
     """
     return (cls.__doc__ or '').strip().partition('\n')[0]
-
-
-__all__ = [
-    'BLOCKS',
-    'LIBRARY_PARTS',
-    'MODELS',
-    'LibraryRegistry',
-    'find_class',
-    'list_classes',
-    'list_names',
-    'summary',
-]

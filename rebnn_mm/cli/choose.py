@@ -31,7 +31,7 @@ from rich.console import Console
 
 from rebnn_mm.benchmark.choice import Point, draw, int8_of, markdown
 from rebnn_mm.benchmark.timing import open_timed
-from rebnn_mm.cli.checks.labels import check_labels
+from rebnn_mm.cli.checks.labels import check_testing
 from rebnn_mm.deploy import load
 from rebnn_mm.deploy.loading import locate_model
 from rebnn_mm.deploy.measurement import describe_cpu, measure, pin, versions
@@ -42,15 +42,7 @@ from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.calibration import CalibrationImages, dataset_images
-from rebnn_mm.utils.command_line import (
-    TESTING,
-    add_options,
-    check_sections,
-    check_writable,
-    config_file,
-    load_config,
-    quote_command,
-)
+from rebnn_mm.utils.command_line import add_options, check_writable, config_file, load_config, quote_command
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data, data_paths
 from rebnn_mm.utils.page import renew
@@ -62,9 +54,6 @@ IMAGES = 8
 
 METRICS = {'coco/bbox_mAP': 'AP', 'pascal_voc/mAP': 'AP50', 'accuracy/top1': 'accuracy'}
 """Scores that are looked for, in this order, if none is named, and their names."""
-
-SHARES = ('coco/', 'pascal_voc/')
-"""Begin the keys of scores from 0 to 1; mmpretrain's are percent."""
 
 
 def parse_args() -> argparse.Namespace:
@@ -102,9 +91,7 @@ def main() -> None:
         raise RebnnError(str(error), f'--update {args.update}') from error
     cfg = load_config(args)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
-    check_sections(cfg, TESTING)
-    check_data(cfg, ['test'])
-    check_labels(cfg, ['test'])
+    check_testing(cfg)
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     with user_errors(cfg):
         report = compare(cfg, args, console)
@@ -208,13 +195,8 @@ def key_of(path: Path, cfg: Config) -> str:
 
 
 def percent(metric: str, score: float) -> float:
-    """A score in percent, by its key.
-
-    Example:
-        >>> percent('coco/bbox_mAP_50', 0.75), percent('accuracy/top5', 99.0)
-        (75.0, 99.0)
-    """
-    return 100 * score if metric.startswith(SHARES) else score
+    """A score in percent, by its key: mmpretrain's are so already."""
+    return 100 * score if metric.startswith(('coco/', 'pascal_voc/')) else score
 
 
 def metric_of(scores: Mapping[str, Mapping[str, float]], wanted: str | None) -> str:

@@ -39,13 +39,7 @@ from rebnn_mm.export.exporter import write as write_whole
 from rebnn_mm.export.options import Options
 from rebnn_mm.export.source import load_source
 from rebnn_mm.utils.checkpoint import check_checkpoint
-from rebnn_mm.utils.command_line import (
-    TRAINING,
-    add_common_arguments,
-    check_sections,
-    config_file,
-    load_config,
-)
+from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, config_file, load_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 
@@ -83,9 +77,8 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore')
-    cfg = load_config(args)
+    cfg = load_config(args, (*TRAINING, 'val_dataloader', 'val_evaluator'))
     cfg.work_dir = f'{cfg.work_dir}/choose_layers' if args.work_dir is None else cfg.work_dir
-    check_sections(cfg, (*TRAINING, 'val_dataloader', 'val_evaluator'))
     check_data(cfg, ['train', 'val'])
     args.checkpoint = os.path.expanduser(args.checkpoint)
     if not os.path.isfile(args.checkpoint):

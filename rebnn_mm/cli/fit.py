@@ -208,7 +208,3 @@ def table_of(compared: dict[str, Any]) -> Table:
     table.add_row('ms per image', *(f'{points[label]["ms"]:.0f}' for label in labels))
     table.add_row('MB', *(f'{points[label]["megabytes"]:.2f}' for label in labels))
     return table
-
-
-if __name__ == '__main__':
-    main()

@@ -20,15 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rebnn_mm.analysis.flip_measurement import NothingToMeasure, measure_flips
 from rebnn_mm.analysis.flip_projection import ENOUGH
-from rebnn_mm.analysis.flip_report import (
-    Row,
-    flip_page,
-    flip_table,
-    read_rows,
-    result_row,
-    rows_json,
-    with_row,
-)
+from rebnn_mm.analysis.flip_report import Row, flip_page, flip_table, read_rows, result_row, rows_json, with_row
 from rebnn_mm.analysis.flip_setup import Options
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file

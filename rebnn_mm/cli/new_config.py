@@ -135,7 +135,8 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     taught = isinstance(teacher_base, str)
     if taught:
         # Trained first, so written first.
-        bases = {teacher: find_shipped_config(teacher_base), **bases}
+        shipped = SCOPE + teacher_base.removeprefix('configs/')
+        bases = {teacher: shipped if config_path(shipped).is_file() else teacher_base, **bases}
         check_writable(teacher)
         configs[teacher] = read_config(config_file(bases[teacher]))
     given = {split: path for split in SPLITS if (path := getattr(args, split)) is not None}
@@ -239,12 +240,6 @@ def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
         # A base may have None there, which mmengine joins with nothing.
         changes['.'.join((*path, 'init_cfg'))] = dict(start, _delete_=True) if 'init_cfg' in part else start
     return changes
-
-
-def find_shipped_config(teacher: str) -> str:
-    """Find the name of a teacher's config that comes with the package, ``configs/...``; any other stays."""
-    name = SCOPE + teacher.removeprefix('configs/')
-    return name if config_path(name).is_file() else teacher
 
 
 def input_size(data: Annotated) -> tuple[int, int]:

@@ -13,7 +13,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from matplotlib import colormaps, pyplot
 from matplotlib.axes import Axes
@@ -32,6 +32,8 @@ LAYERS_SHOWN = 4
 
 LEGEND_COLUMNS = 2
 
+_T = TypeVar('_T')
+
 
 def run_labels(runs: Sequence[Path], labels: Sequence[str] | None) -> list[str]:
     """A name for each run, by default that of its work dir; ends the program if they do not tell the runs apart."""
@@ -43,7 +45,7 @@ def run_labels(runs: Sequence[Path], labels: Sequence[str] | None) -> list[str]:
     return names
 
 
-def spread(names: Sequence[str], count: int) -> list[str]:
+def spread(names: Sequence[_T], count: int) -> list[_T]:
     """The first, the last and some evenly between."""
     if len(names) <= count:
         return list(names)

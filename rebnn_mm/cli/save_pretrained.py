@@ -21,7 +21,7 @@ from mmengine.runner import load_checkpoint
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.registry import MODELS
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
-from rebnn_mm.utils.command_line import config_file
+from rebnn_mm.utils.command_line import check_new_folder, config_file
 from rebnn_mm.utils.config_file import read_config
 
 
@@ -35,8 +35,7 @@ def main() -> None:
     args = parser.parse_args()
     cfg = read_config(args.config)
     check_checkpoint_file(args.checkpoint)
-    if os.path.exists(args.directory) and (not os.path.isdir(args.directory) or os.listdir(args.directory)):
-        raise RebnnError(f'{args.directory} exists already. Give the name of a new directory.')
+    check_new_folder(args.directory)
     if str(cfg.model.get('type')).rpartition('.')[2] != 'TextClassifier':
         save_image_model(args)
         return

@@ -15,6 +15,7 @@ import os
 import torch
 
 from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.utils.command_line import check_new_folder
 
 
 @report_errors
@@ -23,8 +24,7 @@ def main() -> None:
     parser.add_argument('ternary', help='directory of the ternary classifier')
     parser.add_argument('directory', help='directory to write; must not exist, or be empty')
     args = parser.parse_args()
-    if os.path.exists(args.directory) and (not os.path.isdir(args.directory) or os.listdir(args.directory)):
-        raise RebnnError(f'{args.directory} exists already. Give the name of a new directory.')
+    check_new_folder(args.directory)
     try:
         from rebnn_mm.models.language import load_pretrained, save_pretrained
         from rebnn_mm.models.language.split import split_pretrained

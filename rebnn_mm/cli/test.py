@@ -27,7 +27,6 @@ from rebnn_mm.utils.command_line import (
     TESTING,
     add_common_arguments,
     check_predictions,
-    check_sections,
     config_file,
     import_scope,
     load_config,
@@ -108,10 +107,9 @@ def dump_predictions(cfg: Config, path: str) -> DumpResults:
 def main() -> None:
     args = parse_args()
     check_predictions(args.out, inputs=[args.config, args.checkpoint])
-    cfg = load_config(args)
+    cfg = load_config(args, TESTING)
     cfg.load_from = args.checkpoint
     cfg.resume = False
-    check_sections(cfg, TESTING)
     check_data(cfg, ['test'])
     check_encoders(cfg, ['test'])
     check_checkpoint_file(args.checkpoint)

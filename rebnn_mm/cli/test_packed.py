@@ -14,21 +14,13 @@ import warnings
 
 from mmengine.evaluator import DumpResults
 
-from rebnn_mm.cli.checks.labels import check_labels
+from rebnn_mm.cli.checks.labels import check_testing
 from rebnn_mm.deploy import RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import build_runner, other_preparation
-from rebnn_mm.utils.command_line import (
-    TESTING,
-    add_options,
-    check_predictions,
-    check_sections,
-    config_file,
-    load_config,
-)
+from rebnn_mm.utils.command_line import add_options, check_predictions, config_file, load_config
 from rebnn_mm.utils.config_mistake import user_errors
-from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.score_table import print_scores
 
 
@@ -61,9 +53,7 @@ def main() -> None:
     args = parse_args()
     check_predictions(args.out, inputs=[args.config, args.model])
     cfg = load_config(args)
-    check_sections(cfg, TESTING)
-    check_data(cfg, ['test'])
-    check_labels(cfg, ['test'])
+    check_testing(cfg)
     packed = load_packed(args)
     with user_errors(cfg):
         runner = build_runner(cfg, packed)

@@ -34,14 +34,7 @@ from rebnn_mm.engine.loss_check_hook import LossCheckHook
 from rebnn_mm.engine.progress_hook import ProgressHook, QuietRunner
 from rebnn_mm.errors import INTERRUPTED, RebnnError, report_errors, stop
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file, latest_checkpoint
-from rebnn_mm.utils.command_line import (
-    TRAINING,
-    add_common_arguments,
-    check_sections,
-    config_file,
-    import_scope,
-    load_config,
-)
+from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, config_file, import_scope, load_config
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data
 from rebnn_mm.utils.encoders import check_encoders
@@ -220,8 +213,7 @@ def show_training(runner: Runner) -> Iterator[None]:
 @report_errors
 def main() -> None:
     args = parse_args()
-    cfg = load_config(args)
-    check_sections(cfg, TRAINING)
+    cfg = load_config(args, TRAINING)
     apply_flags(cfg, args)
     apply_views(cfg, args)
     splits = ['train', 'val'] if cfg.get('val_cfg') is not None else ['train']

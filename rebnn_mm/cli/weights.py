@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 
 from rebnn_mm.analysis.figure_style import COLOURS, DPI, figure_style
 from rebnn_mm.analysis.weight_history import ChannelWeights, read_weight_history
-from rebnn_mm.cli.oscillation import run_labels
+from rebnn_mm.cli.oscillation import run_labels, spread
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.picture import check_picture, save_picture
 
@@ -29,11 +29,6 @@ COLUMNS = 5
 """Epochs drawn unless --epochs names others."""
 
 Row = dict[int, ChannelWeights]
-
-
-def spread(epochs: Sequence[int], count: int) -> list[int]:
-    """The first, the last and some evenly between."""
-    return sorted({epochs[index] for index in np.linspace(0, len(epochs) - 1, count).round().astype(int)})
 
 
 def draw(rows: dict[str, Row], epochs: Sequence[int], layer: str) -> Figure:

@@ -37,12 +37,7 @@ LISTS = {
 WRITTEN = {'description': 'written by rebnn new-config'}
 """Marks files of annotations that are our own, which a second call does not take for the user's."""
 
-FORMS = {
-    'shapes': 'labelme',
-    '_via_img_metadata': 'VGG Image Annotator',
-    'assets': 'VoTT',
-    'objects': 'Supervisely',
-}
+FORMS = {'shapes': 'labelme', '_via_img_metadata': 'VGG Image Annotator', 'assets': 'VoTT', 'objects': 'Supervisely'}
 """Forms of JSON that are not read, by a key that they have."""
 
 LOOKED_AT = 20
@@ -53,19 +48,12 @@ VALIDATION = 0.2
 
 
 class Annotated(NamedTuple):
-    """Annotations of a folder.
+    """Annotations of a folder."""
 
-    Attributes:
-        folder: of the images.
-        classes: names of those that have an object, in the order of their numbers, or of the alphabet.
-        splits: 'train', 'val' and perhaps 'test'.
-        notes: what was corrected or left out, and what may surprise, one sentence each.
-    """
-
-    folder: Path
-    classes: tuple[str, ...]
-    splits: dict[str, list[Photo]]
-    notes: list[str]
+    folder: Path  # of the images
+    classes: tuple[str, ...]  # names of those that have an object, in the order of their numbers, or of the alphabet
+    splits: dict[str, list[Photo]]  # 'train', 'val' and perhaps 'test'
+    notes: list[str]  # what was corrected or left out, and what may surprise, one sentence each
 
     def boxes(self, split: str) -> list[Box]:
         """The objects of a split; those that stand for a crowd are left out."""
@@ -82,20 +70,6 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
 
     YOLO's labels are those that a ``data.yaml`` lists, or all where there is a ``classes.txt``; a CSV file has a box
     in each row.
-
-    Args:
-        folder: with images and annotations, at any depth.
-        given: COCO's or a CSV file of a split, where its name does not say it.
-
-    Raises:
-        RebnnError: there are none, or they do not fit the images.
-
-    Example:
-        >>> from rebnn_mm.utils.config_file import get_config_dir
-        >>> sample = get_config_dir().parent / 'demo' / 'coco_sample'
-        >>> found = read_annotated(sample) if sample.is_dir() else None  # comes with a clone
-        >>> found is None or {name: len(photos) for name, photos in found.splits.items()} == {'train': 32, 'val': 16}
-        True
     """
     folder = Path(folder).resolve()
     if not folder.is_dir():
@@ -173,11 +147,7 @@ def _nothing_read(folder: Path) -> str:
         if path is not None:
             return f"{known} {path} looks like {form}: export it again in COCO's form."
     for path in sorted(folder.rglob('*.json'))[:LOOKED_AT]:
-        try:
-            content = json.loads(path.read_text(encoding='utf-8-sig'))
-        except (OSError, ValueError):
-            continue
-        keys = content.keys() if isinstance(content, dict) else ()
+        keys = _object_of(path)
         other = next((form for key, form in FORMS.items() if key in keys), None)
         if other is not None:
             return f"{known} {path} looks like {other}: export it in COCO's form, which that can write."
@@ -185,12 +155,7 @@ def _nothing_read(folder: Path) -> str:
 
 
 def as_coco(photos: Iterable[Photo], classes: Sequence[str]) -> dict[str, Any]:
-    """The photos of a split in COCO's form.
-
-    Example:
-        >>> as_coco([Photo('a.jpg', 8, 6, [Box('cat', 1, 2, 3, 4)])], ['cat'])['annotations'][0]['bbox']
-        [1, 2, 3, 4]
-    """
+    """The photos of a split in COCO's form."""
     numbers = {name: number for number, name in enumerate(classes, start=1)}
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
@@ -245,13 +210,17 @@ def _by_folder(splits: dict[str, list[Photo]], folder: Path) -> dict[str, list[P
 
 
 def _is_coco(path: Path) -> bool:
+    content = _object_of(path)
+    return {'images', 'annotations', 'categories'} <= content.keys() and content.get('info') != WRITTEN
+
+
+def _object_of(path: Path) -> dict[str, Any]:
+    """The object that a JSON file holds; an empty one where it holds none."""
     try:
         content = json.loads(path.read_text(encoding='utf-8-sig'))
     except (OSError, ValueError):
-        return False
-    if not isinstance(content, dict) or not {'images', 'annotations', 'categories'} <= content.keys():
-        return False
-    return (content.get('info') or {}) != WRITTEN
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
@@ -451,10 +420,7 @@ def _clean_boxes(photo: Photo, notes: list[str]) -> Photo:
 
 
 def _look(
-    splits: Mapping[str, Sequence[Photo]],
-    counts: Mapping[str, Counter[str]],
-    classes: Sequence[str],
-    notes: list[str],
+    splits: Mapping[str, Sequence[Photo]], counts: Mapping[str, Counter[str]], classes: Sequence[str], notes: list[str]
 ) -> None:
     """Note what is not a mistake but may surprise."""
     train = {photo.file for photo in splits['train']}

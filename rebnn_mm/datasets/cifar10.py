@@ -175,10 +175,7 @@ class CIFAR10Resident(Dataset):
         images = self.images[chosen]
         if self.padding:
             images = self._augment(images)
-        return dict(
-            inputs=images,
-            data_samples=[self._samples[index] for index in indices],
-        )
+        return dict(inputs=images, data_samples=[self._samples[index] for index in indices])
 
     def _augment(self, images: Tensor) -> Tensor:
         count, _, height, width = images.shape

@@ -33,33 +33,19 @@ SETS = {'TRAIN': 'train', 'TRAINING': 'train', 'VALIDATION': 'val', 'VALIDATE': 
 
 
 class Table(NamedTuple):
-    """A CSV file with boxes.
+    """A CSV file with boxes."""
 
-    Attributes:
-        rows: without that of the names of the columns.
-        first: number of the first row in the file.
-        file: column of the image.
-        name: column of the class.
-        box: columns of the box.
-        corners: whether these are two corners, else a corner and the sides.
-        split: column of the split, if there is one.
-    """
-
-    rows: list[list[str]]
-    first: int
-    file: int
-    name: int
-    box: tuple[int, ...]
-    corners: bool
-    split: int | None
+    rows: list[list[str]]  # without that of the names of the columns
+    first: int  # number of the first row in the file
+    file: int  # column of the image
+    name: int  # column of the class
+    box: tuple[int, ...]  # columns of the box
+    corners: bool  # whether these are two corners, else a corner and the sides
+    split: int | None  # column of the split, if there is one
 
 
 def csv_files(folder: Path) -> dict[str, Path]:
-    """The CSV file with boxes of each split, by the file's name; a single one is 'train'.
-
-    Raises:
-        RebnnError: two could be for the same split.
-    """
+    """The CSV file with boxes of each split, by the file's name; a single one is 'train'."""
     tables = [path for path in sorted(folder.rglob('*.csv')) if _read_table(path) is not None]
     if len(tables) == 1:
         return {'': tables[0]}
@@ -79,14 +65,7 @@ def read_csv(files: Mapping[str, Path], places: Places) -> tuple[dict[str, list[
     """The splits of CSV files, and the names of the classes in the order of the alphabet.
 
     A row that has an image and no box says that it has none. The boxes are in pixels, or in shares of the sides where
-    none is greater than 1.
-
-    Args:
-        files: by split; '' for a single one, in which a column or the folders of the images say what is for what.
-        places: the images of the folder.
-
-    Raises:
-        RebnnError: a file is not of that form, or a row does not fit; the message names it.
+    none is greater than 1. Of a single file, under '', a column or the folders of the images say what is for what.
     """
     splits: dict[str, list[Photo]] = {}
     for split, path in files.items():

@@ -10,14 +10,11 @@ from typing import NamedTuple
 
 from PIL import Image, ImageOps
 
-from rebnn_mm.deploy.decode import is_whole
+from rebnn_mm.deploy.decode import ORIENTATION, is_whole
+from rebnn_mm.deploy.several import PICTURES as IMAGES
 from rebnn_mm.errors import RebnnError
 
 SPLITS = ('train', 'val', 'test')
-IMAGES = ('.bmp', '.jpeg', '.jpg', '.png', '.tif', '.tiff', '.webp')
-
-ORIENTATION = 274
-"""Number of the EXIF entry that says how an image is turned; 1 is upright, above 4 its sides change places."""
 
 
 class Box(NamedTuple):
@@ -43,9 +40,6 @@ class Photo(NamedTuple):
 
 def refuse_wrong(path: Path, wrong: Sequence[str]) -> None:
     """Refuse annotations with the first of their faults.
-
-    Raises:
-        RebnnError: there is one.
 
     Example:
         >>> refuse_wrong(Path('a.xml'), [])

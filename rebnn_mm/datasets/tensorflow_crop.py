@@ -16,18 +16,7 @@ def cubic_samples(length: int, count: int) -> NDArray[np.float32]:
     The samples begin on the first value; those of OpenCV and Pillow lie in the middle of the part that they stand for.
     Beyond its ends the row goes on with its last value.
 
-    Args:
-        length: of the row.
-        count: of the samples.
-
-    Returns:
-        (count, length).
-
     Source: Keys 1981, Eq. 4, with another parameter; ``tf.compat.v1.image.resize_bicubic``.
-
-    Example:
-        >>> cubic_samples(4, 2) @ np.arange(4)
-        array([0., 2.])
     """
     rows = np.arange(count)
     at = rows * (length / count)

@@ -77,11 +77,7 @@ class TokenizeText:
 
 
 def load_tokenizer(name: str) -> Any:
-    """A fast tokenizer from a local directory or the hub.
-
-    Raises:
-        FileNotFoundError: there is none.
-    """
+    """A fast tokenizer from a local directory or the hub."""
     from transformers import AutoTokenizer
 
     try:

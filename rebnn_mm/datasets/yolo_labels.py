@@ -10,16 +10,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from ..errors import RebnnError
-from .photo_places import (
-    IMAGES,
-    SPLITS,
-    Box,
-    Photo,
-    Places,
-    by_folder,
-    is_number,
-    refuse_wrong,
-)
+from .photo_places import IMAGES, SPLITS, Box, Photo, Places, by_folder, is_number, refuse_wrong
 
 NAMES = ('classes.txt', 'obj.names', '_darknet.labels', 'classes.names')
 """Files that tools write with the name of a class in each line."""
@@ -29,11 +20,7 @@ BEYOND = 0.1
 
 
 def yolo_file(folder: Path) -> Path | None:
-    """The ``data.yaml`` of a folder, or any other YAML file with names of classes and a split; None without one.
-
-    Raises:
-        RebnnError: there are several, and none is ``data.yaml`` in the folder itself.
-    """
+    """The ``data.yaml`` of a folder, or any other YAML file with names of classes and a split; None without one."""
     contents = {path: _content(path) for path in sorted(folder.rglob('*.y*ml'))}
     found = [p for p, c in contents.items() if isinstance(c.get('names'), list | dict) and any(map(c.get, SPLITS))]
     first = [path for path in found if path.parent == folder and path.stem == 'data']
@@ -65,13 +52,6 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
     Images are those of folders or of lists of files, several of them in a list. Their labels lie next to them, or in a
     folder ``labels`` in the place of ``images``. Polygons and oriented boxes become the boxes around them. An image
     whose file is empty has no object; one without a file is left out.
-
-    Args:
-        path: ``data.yaml``, or a file with a name of a class in each line.
-        places: the images of the folder.
-
-    Raises:
-        RebnnError: a folder, an image or a number does not fit; the message names the file.
     """
     wrong: list[str] = []
     if path.name in NAMES:
@@ -89,7 +69,8 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
         for image in images:
             label = label_of(image)
             if not label.is_file():
-                places.notes.append(f'images have no label file and are not used\t{_short(image, places)}')
+                name = image.relative_to(places.folder) if image.is_relative_to(places.folder) else image
+                places.notes.append(f'images have no label file and are not used\t{name}')
                 continue
             photo = places.photo(image, (0, 0), [], wrong)
             splits[split].append(photo._replace(boxes=_boxes(label, photo, names, key_points, places, wrong)))
@@ -104,12 +85,7 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
 
 
 def label_of(image: Path) -> Path:
-    """Find the labels of an image: next to it, or below ``labels`` in the place of the last ``images``.
-
-    Example:
-        >>> label_of(Path('data/images/train/a.jpg')).as_posix()
-        'data/labels/train/a.txt'
-    """
+    """Find the labels of an image: next to it, or below ``labels`` in the place of the last ``images``."""
     beside = image.with_suffix('.txt')
     parts = list(beside.parts)
     places = [number for number, part in enumerate(parts[:-1]) if part == 'images']
@@ -150,14 +126,13 @@ def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Place
         found = next((place.resolve() for place in tries if place.exists()), None)
         if found is None:
             raise RebnnError(f'{path}: {split} names {entry}, which is not there (looked up from {roots[0]}).')
-        yield from _read_list(found, roots[0], places) if found.is_file() else _in_folder(found)
-
-
-def _in_folder(folder: Path) -> list[Path]:
-    images = sorted(path for path in folder.rglob('*') if path.suffix.lower() in IMAGES)
-    if not images:
-        raise RebnnError(f'{folder} holds no image.')
-    return images
+        if found.is_file():
+            yield from _read_list(found, roots[0], places)
+            continue
+        images = sorted(image for image in found.rglob('*') if image.suffix.lower() in IMAGES)
+        if not images:
+            raise RebnnError(f'{found} holds no image.')
+        yield from images
 
 
 def _read_list(path: Path, root: Path, places: Places) -> Iterator[Path]:
@@ -213,7 +188,3 @@ def _boxes(
         sides = [round(side, 2) for side in (left * wide, top * high, (right - left) * wide, (bottom - top) * high)]
         boxes.append(Box(names[int(kind)], sides[0], sides[1], sides[2], sides[3]))
     return boxes
-
-
-def _short(image: Path, places: Places) -> str:
-    return str(image.relative_to(places.folder)) if image.is_relative_to(places.folder) else str(image)

@@ -46,9 +46,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def check_machine(problems: list[str]) -> Iterator[str]:
     """The lines to print, each as soon as it is known.
 
-    Args:
-        problems: gets a sentence on each thing that is wrong.
-
     Example:
         >>> next(check_machine([])).split()[0]
         'processor'

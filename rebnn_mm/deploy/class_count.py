@@ -18,13 +18,6 @@ def label_count(data: bytes) -> int | None:
     The exporter writes a label as the remainder of a position by the number of classes or, of YOLOX, as the place of
     the largest number in a row that has one for each class. None for a graph that makes labels in another way: there
     only a label beyond the last class tells that the names do not fit.
-
-    Args:
-        data: a file that :func:`rebnn_mm.deploy.onnx_file.read_onnx` has walked through.
-
-    Example:
-        >>> label_count(b'') is None
-        True
     """
     nodes, numbers = _read(memoryview(data))
     counts: set[int | None] = set()

@@ -22,9 +22,8 @@ START, SCAN, END = b'\xff\xd8', 0xDA, 0xD9
 MARKER = re.compile(rb'\xff+([^\x00\x01\xd0-\xd7\xff])', re.DOTALL)
 """A marker among coded pixels, but for those that belong to them."""
 
-UPRIGHT = (None, 1)
 ORIENTATION = 0x0112
-"""EXIF's tag."""
+"""EXIF's tag of how an image is turned: 1 is upright, above 4 its sides change places."""
 
 
 def jpeg_pixels(image: PIL.Image.Image) -> np.ndarray | None:
@@ -32,13 +31,10 @@ def jpeg_pixels(image: PIL.Image.Image) -> np.ndarray | None:
 
     That is where OpenCV is not installed or gives other pixels, and for all but whole upright JPEG files in colour.
 
-    Args:
-        image: as Pillow has opened it from a file, not loaded yet.
-
     Returns:
         uint8 [H, W, 3], RGB.
     """
-    if image.format != 'JPEG' or image.mode != 'RGB' or image.getexif().get(ORIENTATION) not in UPRIGHT:
+    if image.format != 'JPEG' or image.mode != 'RGB' or image.getexif().get(ORIENTATION) not in (None, 1):
         return None
     decode = opencv_decoder()
     file = getattr(image, 'fp', None)

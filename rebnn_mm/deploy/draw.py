@@ -41,7 +41,8 @@ def draw(image: np.ndarray, boxes: np.ndarray, labels: Sequence[int], texts: Seq
     width = max(1, size // 8)
     for box, label, text in reversed(list(zip(boxes, labels, texts, strict=True))):
         x1, y1, x2, y2 = np.clip(box, 0, [picture.width, picture.height] * 2).tolist()
-        colour = _colour(label)
+        # Neighbouring labels get hues far from each other: steps of the golden section.
+        colour = tuple(round(255 * part) for part in colorsys.hsv_to_rgb(label * 0.618034 % 1, 0.65, 1))
         pen.rectangle((min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)), outline=colour, width=width)
         # the built-in font has no other letters
         text = text.encode('latin-1', 'replace').decode('latin-1')
@@ -52,15 +53,7 @@ def draw(image: np.ndarray, boxes: np.ndarray, labels: Sequence[int], texts: Seq
 
 
 def can_be_written(path: Path) -> bool:
-    """Whether Pillow writes images with this ending.
-
-    Raises:
-        ImageError: Pillow is missing.
-
-    Example:
-        >>> can_be_written(Path('a.JPG')), can_be_written(Path('a.txt'))
-        (True, False)
-    """
+    """Whether Pillow writes images with this ending."""
     try:
         from PIL import Image
     except ImportError:
@@ -69,11 +62,7 @@ def can_be_written(path: Path) -> bool:
 
 
 def save(picture: Image.Image, path: Path) -> None:
-    """Write a picture under a temporary name first, so that no half of one is ever left.
-
-    Raises:
-        ImageError: it cannot be written.
-    """
+    """Write a picture under a temporary name first, so that no half of one is ever left."""
     from PIL import Image
 
     try:
@@ -81,9 +70,3 @@ def save(picture: Image.Image, path: Path) -> None:
             picture.save(part, format=Image.registered_extensions()[path.suffix.lower()])
     except (OSError, ValueError) as error:
         raise ImageError(f'{path} cannot be written ({first_sentence(error)})') from None
-
-
-def _colour(label: int) -> tuple[int, int, int]:
-    """Neighbouring labels get hues far from each other: steps of the golden section."""
-    red, green, blue = colorsys.hsv_to_rgb(label * 0.618034 % 1, 0.65, 1)
-    return round(red * 255), round(green * 255), round(blue * 255)

@@ -1,7 +1,9 @@
 """Errors of packed models and images, each said in one sentence."""
 
+import json
 import os
 import re
+from typing import Any
 
 from ..errors import RebnnError
 
@@ -48,22 +50,7 @@ class TextError(DeployError):
 
 
 def check_file(path: str | os.PathLike[str], kind: str, error: type[DeployError], otherwise: str = '') -> None:
-    """Check that a path is a file.
-
-    Args:
-        path: as the user gave it; a ``Path`` has lost a slash of a URL.
-        kind: what the file should be, such as ``'image'``.
-        error: what to raise.
-        otherwise: what to add where there is nothing at all.
-
-    Raises:
-        DeployError: it is none.
-
-    Example:
-        >>> check_file('https://example.org/cat.jpg', 'image', ImageError)
-        Traceback (most recent call last):
-        rebnn_mm.deploy.errors.ImageError: https://example.org/cat.jpg is a URL, which is not fetched; download ...
-    """
+    """Check that a path is a file; a text keeps both slashes of a URL, which a ``Path`` has lost."""
     path = os.fspath(path)
     if os.path.isfile(path):
         return
@@ -72,6 +59,22 @@ def check_file(path: str | os.PathLike[str], kind: str, error: type[DeployError]
     if '://' in path:
         raise error(f'{path} is a URL, which is not fetched; download the {kind} and name the file')
     raise error(f'no {kind} at {path}{otherwise}')
+
+
+def parse_json(text: str, kind: type, key: str) -> Any:
+    """The value of a metadata key that holds a JSON object or list.
+
+    Example:
+        >>> parse_json('["cat", "dog"]', list, 'rebnn.classes')
+        ['cat', 'dog']
+    """
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, kind):
+        raise ModelFileError(f'{key} must be a JSON {"object" if kind is dict else "list"}, not {text[:60]!r}')
+    return value
 
 
 def first_sentence(error: BaseException, limit: int = 300) -> str:

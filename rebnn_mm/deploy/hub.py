@@ -150,11 +150,7 @@ def push_to_hub(
 
 
 def check_card(card: Mapping[str, Any]) -> None:
-    """Refuse a card that says what no card says, or otherwise.
-
-    Raises:
-        ModelFileError: one sentence names the key.
-    """
+    """Refuse a card that says what no card says, or otherwise."""
     unknown = [key for key in card if key not in KEYS]
     if unknown:
         raise ModelFileError(f'the card has the key {unknown[0]!r}, which is none of {", ".join(KEYS)}')
@@ -183,16 +179,7 @@ def card_text(
     card: Mapping[str, Any],
     tags: Sequence[str] = (),
 ) -> str:
-    """Write a model card: the hub's metadata first, then how to use the model, then what is known of it.
-
-    Args:
-        intro: one or two sentences.
-        use: lines of Markdown on how to use it.
-        task: ``classification``, ``detection``, ``text-classification`` or ``raw``.
-        classes: names, by label.
-        card: what is known, by the keys of the zoo's cards.
-        tags: further ones of the hub.
-    """
+    """Write a model card: the hub's metadata first, then how to use the model, then what is known of it."""
     classes = [_as_text(name) for name in classes]
     if card.get('config'):
         card = {**card, 'config': _as_text(card['config'])}

@@ -91,15 +91,8 @@ def read_image(source: str | PathLike[str] | bytes | bytearray | memoryview | IO
     Of an alpha channel nothing is kept, of 16-bit values the upper half, and a grey image gets three equal channels,
     all as in OpenCV's ``imread``.
 
-    Args:
-        source: a file in any format that Pillow reads, its bytes, one that is open for reading bytes, or
-            ``zoo:`` and a sample image of the zoo.
-
     Returns:
         uint8 [H, W, 3], RGB.
-
-    Raises:
-        ImageError: there is no such file, it is not an image, or Pillow is missing.
     """
     try:
         from PIL import Image

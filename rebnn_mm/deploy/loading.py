@@ -116,11 +116,7 @@ LoadedModel.opened_by = staticmethod(load)
 
 
 def locate_model(path: str | PathLike[str]) -> str | PathLike[str]:
-    """Find the file that ``zoo:<name>`` or ``hf:owner/name`` stands for, or keep a path; one of the hub is fetched.
-
-    Raises:
-        ModelFileError: zoo or hub have nothing of that name.
-    """
+    """Find the file that ``zoo:<name>`` or ``hf:owner/name`` stands for, or keep a path; one of the hub is fetched."""
     if in_zoo(path):
         return zoo_path(path)
     return hub_path(path) if in_hub(path) else path

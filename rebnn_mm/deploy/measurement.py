@@ -26,11 +26,7 @@ DRIFT = 1.05
 
 
 def pin(wanted: int | None, root: Path) -> int:
-    """Bind this process to one processor before any thread starts.
-
-    Raises:
-        ValueError: it may not run there.
-    """
+    """Bind this process to one processor before any thread starts."""
     allowed = sorted(os.sched_getaffinity(0))
     core = wanted if wanted is not None else max(allowed, key=lambda number: (highest_clock(number, root), number))
     if core not in allowed:
@@ -40,12 +36,7 @@ def pin(wanted: int | None, root: Path) -> int:
 
 
 def measure(models: dict[str, Callable[[], object]], runs: int) -> dict[str, list[float]]:
-    """Milliseconds of each run, the models taking turns.
-
-    Example:
-        >>> {name: len(values) for name, values in measure({'a': int, 'b': int}, 7).items()}
-        {'a': 7, 'b': 7}
-    """
+    """Milliseconds of each run, the models taking turns."""
     times: dict[str, list[float]] = {name: [] for name in models}
     for done in range(0, runs, BLOCK):
         for name, run in models.items():

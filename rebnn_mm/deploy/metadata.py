@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .errors import ModelFileError, clean_text
-from .json_value import parse_json
+from .errors import ModelFileError, clean_text, parse_json
 from .preprocess import Preprocess
 from .tokenizer import Tokenizer
 
@@ -21,43 +20,21 @@ LAYOUTS = ('', 'blocked')
 
 @dataclass(frozen=True)
 class Metadata:
-    """The entries of docs/format.md, section "Metadata".
+    """The entries of docs/format.md, section "Metadata"."""
 
-    Attributes:
-        task: 'classification', 'detection', 'text-classification' or 'raw'.
-        preprocess: the steps from an image to the network's input; None for texts.
-        tokenizer: how a text becomes tokens; None for images.
-        classes: names, by label.
-        outputs: names of the graph's outputs (task 'raw').
-        packed_sha256: SHA-256 of each packed weight in hexadecimal, by name.
-        producer: what wrote the file.
-        config: file name of the training config.
-        blocked: whether ONNX Runtime may lay full-precision maps out in blocks, and round otherwise.
-
-    Example:
-        >>> entries = {'rebnn.format': '1', 'rebnn.task': 'raw', 'rebnn.preprocess': '{"channels": "rgb"}',
-        ...            'rebnn.sign': 'negative is bit 1', 'rebnn.packed_sha256': '{}', 'rebnn.outputs': '["features"]'}
-        >>> Metadata.parse(entries).outputs
-        ('features',)
-    """
-
-    task: str
-    preprocess: Preprocess | None
-    tokenizer: Tokenizer | None
-    classes: tuple[str, ...]
-    outputs: tuple[str, ...]
-    packed_sha256: Mapping[str, str]
-    producer: str
-    config: str
-    blocked: bool = False
+    task: str  # 'classification', 'detection', 'text-classification' or 'raw'
+    preprocess: Preprocess | None  # the steps from an image to the network's input; None for texts
+    tokenizer: Tokenizer | None  # how a text becomes tokens; None for images
+    classes: tuple[str, ...]  # names, by label
+    outputs: tuple[str, ...]  # names of the graph's outputs (task 'raw')
+    packed_sha256: Mapping[str, str]  # SHA-256 of each packed weight in hexadecimal, by name
+    producer: str  # what wrote the file
+    config: str  # file name of the training config
+    blocked: bool = False  # whether ONNX Runtime may lay full-precision maps out in blocks, and round otherwise
 
     @classmethod
     def parse(cls, entries: Mapping[str, str]) -> Metadata:
-        """Check the entries of a model's ``metadata_props``.
-
-        Raises:
-            ModelFileError: a key is missing or has a value that the format does not allow.
-        """
+        """Check the entries of a model's ``metadata_props``."""
         if 'rebnn.format' not in entries:
             raise ModelFileError(
                 'it is not a packed model: its metadata has no rebnn.format (write one with rebnn export)'

@@ -228,20 +228,12 @@ class ImageModel(LoadedModel, ABC):
         return results if several else results[0]
 
     def prepare(self, image: Image) -> Prepared:
-        """The tensor that the network gets for an image.
-
-        Raises:
-            ImageError: the image cannot be read or does not suit the model.
-        """
+        """The tensor that the network gets for an image."""
         assert self.metadata.preprocess is not None
         return self.metadata.preprocess(image, threads=self.threads, kernels=self.kernels)
 
     def run(self, prepared: Prepared) -> list[np.ndarray]:
-        """The graph's outputs, in the order of ``outputs``.
-
-        Raises:
-            ModelFileError: ONNX Runtime cannot run the graph on this image.
-        """
+        """The graph's outputs, in the order of ``outputs``."""
         feed: dict[str, np.ndarray] = {'image': prepared.image}
         if 'valid_size' in self.inputs:
             feed['valid_size'] = np.array(prepared.valid_size, np.int64)
@@ -257,14 +249,13 @@ class ImageModel(LoadedModel, ABC):
         """The graph's outputs for each image; equally large neighbours go through it together, if it takes several.
 
         Full-precision sums of a batch may be rounded differently from those of an image alone.
-
-        Raises:
-            ModelFileError: as :meth:`run`.
         """
         found: list[list[np.ndarray]] = []
+        (shape,) = (entry.shape for entry in self.session.get_inputs() if entry.name == 'image')
+        takes_several = 'valid_size' not in self.inputs and not isinstance(shape[0], int)
         for _, group in groupby(prepared, key=lambda one: one.image.shape):
             some = list(group)
-            if len(some) == 1 or not self._takes_several:
+            if len(some) == 1 or not takes_several:
                 found += [self.run(one) for one in some]
                 continue
             outputs = self.run(some[0]._replace(image=np.concatenate([one.image for one in some])))
@@ -272,11 +263,6 @@ class ImageModel(LoadedModel, ABC):
                 raise self.wrong(f'its outputs do not begin with the {len(some)} images that it was given')
             found += [[output[i : i + 1] for output in outputs] for i in range(len(some))]
         return found
-
-    @property
-    def _takes_several(self) -> bool:
-        (shape,) = (entry.shape for entry in self.session.get_inputs() if entry.name == 'image')
-        return 'valid_size' not in self.inputs and not isinstance(shape[0], int)
 
 
 class RawModel(ImageModel):

@@ -29,15 +29,7 @@ class LibraryError(RebnnError):
 
 
 def library_path() -> Path:
-    """Where the ONNX Runtime operators are: ``librebnn_ort`` of the installation, or what ``REBNN_ORT_LIBRARY`` names.
-
-    Raises:
-        LibraryError: there is no such file, or two distributions claim the folder that it lies in.
-
-    Example:
-        >>> library_path().stem
-        'librebnn_ort'
-    """
+    """Where the ONNX Runtime operators are: ``librebnn_ort`` installed, or what ``REBNN_ORT_LIBRARY`` names."""
     named = os.environ.get(VARIABLE)
     if named:
         if not Path(named).is_file():
@@ -55,22 +47,7 @@ def library_path() -> Path:
 
 
 def register(session_options: SessionOptions) -> Path:
-    """Make sessions with these options compute binary layers with our kernels, on as many threads as the options say.
-
-    Args:
-        session_options: with ``intra_op_num_threads`` set, if it is to be another number than ONNX Runtime's own.
-
-    Returns:
-        The library in use.
-
-    Raises:
-        LibraryError: the library is missing, or this ONNX Runtime cannot load it.
-
-    Example:
-        >>> import onnxruntime
-        >>> register(onnxruntime.SessionOptions()).stem
-        'librebnn_ort'
-    """
+    """Make sessions with these options compute binary layers with our kernels, on the options' number of threads."""
     path = library_path()
     if not os.access(path, os.R_OK):
         raise LibraryError(f'{path} cannot be read: change its permissions.')
@@ -90,17 +67,12 @@ def register(session_options: SessionOptions) -> Path:
 
 def _refuse_two_owners() -> None:
     """The full package and the board wheel write the same files; whichever goes leaves the other one in pieces."""
-    owners = [name for name in ('rebnn_mm', 'rebnn-runtime') if _is_installed(name)]
-    if len(owners) == 2:
-        raise LibraryError(
-            'rebnn_mm and rebnn-runtime are both installed and share one folder: run `pip uninstall -y rebnn_mm '
-            'rebnn-runtime`, then install the one you need.'
-        )
-
-
-def _is_installed(distribution: str) -> bool:
-    try:
-        metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return False
-    return True
+    for owner in ('rebnn_mm', 'rebnn-runtime'):
+        try:
+            metadata.version(owner)
+        except metadata.PackageNotFoundError:
+            return
+    raise LibraryError(
+        'rebnn_mm and rebnn-runtime are both installed and share one folder: run `pip uninstall -y rebnn_mm '
+        'rebnn-runtime`, then install the one you need.'
+    )

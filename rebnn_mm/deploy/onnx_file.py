@@ -103,67 +103,36 @@ class OpenMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Initializer:
-    """A constant of the model's graph.
+    """A constant of the model's graph."""
 
-    Attributes:
-        data_type: number of the ``TensorProto.DataType``.
-        raw: its bytes as they lie in the file, ``None`` if it is stored in another way.
-    """
-
-    data_type: int
-    raw: memoryview | None
+    data_type: int  # number of the TensorProto.DataType
+    raw: memoryview | None  # its bytes as they lie in the file, None if it is stored in another way
 
 
 @dataclass
 class OnnxFile:
-    """Result of :func:`read_onnx`.
+    """Result of :func:`read_onnx`."""
 
-    Attributes:
-        metadata: the model's ``metadata_props``.
-        initializers: the constants of its graph by name.
-        has_operators: whether a node is of the domain ``rebnn``, for which we have kernels.
-        binary_weights: the name of the packed weight of each such node that has one, by the node's name.
-        operators: domain and name of every operator of its graph; those inside of other nodes are left out.
-        functions: domain, name and :func:`function_digest` of each of its functions.
-        filled: names of what ``ConstantOfShape`` nodes take their shapes from.
-        has_training: whether it carries a graph for training.
-        has_sparse: whether it holds a sparse tensor.
-        digest_start: where the last field of the file begins, if it is the entry with the file's digest.
-        digest_place: where the field with the file's digest begins and ends, wherever it is.
-    """
-
-    metadata: dict[str, str] = field(default_factory=dict)
-    initializers: dict[str, Initializer] = field(default_factory=dict)
-    has_operators: bool = False
+    metadata: dict[str, str] = field(default_factory=dict)  # the model's metadata_props
+    initializers: dict[str, Initializer] = field(default_factory=dict)  # the constants of its graph by name
+    has_operators: bool = False  # whether a node is of the domain rebnn, for which we have kernels
+    # the name of the packed weight of each such node that has one, by the node's name
     binary_weights: dict[str, str] = field(default_factory=dict)
+    # domain and name of every operator of its graph; those inside of other nodes are left out
     operators: set[tuple[str, str]] = field(default_factory=set)
+    # domain, name and :func:`function_digest` of each of its functions
     functions: list[tuple[str, str, str]] = field(default_factory=list)
-    filled: list[str] = field(default_factory=list)
-    has_training: bool = False
-    has_sparse: bool = False
+    filled: list[str] = field(default_factory=list)  # names of what ConstantOfShape nodes take their shapes from
+    has_training: bool = False  # whether it carries a graph for training
+    has_sparse: bool = False  # whether it holds a sparse tensor
+    # where the last field of the file begins, if it is the entry with the file's digest
     digest_start: int | None = None
+    # where the field with the file's digest begins and ends, wherever it is
     digest_place: tuple[int, int] | None = None
 
 
 def read_onnx(data: bytes) -> OnnxFile:
-    r"""Walk through a whole ONNX file.
-
-    Args:
-        data: the bytes of the file.
-
-    Raises:
-        ModelFileError: a length that does not fit, an unknown wire type, text that is not UTF-8, something given
-            twice, a tensor whose data lies in another file, more than ``MAX_FIELDS`` fields, or more than
-            ``MAX_DEPTH`` messages in each other. The text does not name the file.
-
-    Example:
-        >>> read_onnx(b'\x72\x08\x0a\x03key\x12\x01v').metadata
-        {'key': 'v'}
-        >>> read_onnx(b'\x72\x70\x0a\x03key\x12\x01v')
-        Traceback (most recent call last):
-        ...
-        rebnn_mm.deploy.errors.ModelFileError: it is damaged or not an ONNX file: a length at byte 0 ...
-    """
+    """Walk through a whole ONNX file; the text of an error does not name it."""
     view = memoryview(data)
     found = OnnxFile()
     seen = 0
@@ -188,15 +157,7 @@ def read_onnx(data: bytes) -> OnnxFile:
 
 
 def check_packed(file: OnnxFile, expected: Mapping[str, str]) -> None:
-    """Compare the packed weights with their SHA-256.
-
-    Args:
-        file: what was read.
-        expected: name and hexadecimal SHA-256 of every packed weight.
-
-    Raises:
-        ModelFileError: a weight is missing, damaged, not stored as raw bytes, or not in the list.
-    """
+    """Compare the packed weights with their SHA-256."""
     for name, digest in expected.items():
         tensor = file.initializers.get(name)
         if tensor is None or tensor.raw is None or tensor.data_type != UINT8:
@@ -209,11 +170,7 @@ def check_packed(file: OnnxFile, expected: Mapping[str, str]) -> None:
 
 
 def check_digest(data: bytes, file: OnnxFile) -> None:
-    """Compare the whole file with the SHA-256 that its last entry gives.
-
-    Raises:
-        ModelFileError: the file was changed after :func:`seal`, or never went through it.
-    """
+    """Compare the whole file with the SHA-256 that its last entry gives."""
     expected = file.metadata.get(DIGEST_KEY)
     if expected is None:
         raise ModelFileError(f'it is damaged: its last entry, {DIGEST_KEY}, is missing')
@@ -227,21 +184,7 @@ def check_digest(data: bytes, file: OnnxFile) -> None:
 
 
 def seal(model: bytes) -> bytes:
-    """Append the entry with the file's SHA-256, which :func:`check_digest` compares.
-
-    Args:
-        model: a serialised ``ModelProto`` without that entry.
-
-    Returns:
-        A serialised ``ModelProto`` with one more of ``metadata_props``, 87 bytes longer.
-
-    Raises:
-        ModelFileError: the model carries such an entry already, or is no ``ModelProto``.
-
-    Example:
-        >>> sealed = seal(b'')
-        >>> check_digest(sealed, read_onnx(sealed))
-    """
+    """Append the entry with the file's SHA-256, which :func:`check_digest` compares."""
     if DIGEST_KEY in read_onnx(model).metadata:
         raise ModelFileError(f'it has an entry {DIGEST_KEY} already')
     key, value = DIGEST_KEY.encode(), hashlib.sha256(model).hexdigest().encode()
@@ -250,32 +193,13 @@ def seal(model: bytes) -> bytes:
 
 
 def remove_seal(data: bytes) -> bytes:
-    """Take out the entry with the file's SHA-256, wherever a tool has put it.
-
-    Raises:
-        ModelFileError: the file is damaged.
-
-    Example:
-        >>> remove_seal(seal(b''))
-        b''
-    """
+    """Take out the entry with the file's SHA-256, wherever a tool has put it."""
     place = read_onnx(data).digest_place
     return data if place is None else data[: place[0]] + data[place[1] :]
 
 
 def function_digest(function: memoryview) -> str:
-    r"""SHA-256 of what a serialised ``FunctionProto`` computes, which :data:`NAMES` have no part in.
-
-    Args:
-        function: from a file that :func:`read_onnx` has walked through.
-
-    Raises:
-        ModelFileError: the message is damaged.
-
-    Example:
-        >>> function_digest(memoryview(b'\x0a\x01F')) == function_digest(memoryview(b'\x0a\x01F\x42\x01?'))
-        True
-    """
+    """SHA-256 of what a serialised ``FunctionProto`` computes, which :data:`NAMES` have no part in."""
     digest = hashlib.sha256()
 
     def add(kind: str, start: int, end: int) -> None:
@@ -299,9 +223,6 @@ def function_digest(function: memoryview) -> str:
 
 def fields_of(view: memoryview, start: int, end: int) -> Iterator[Field]:
     r"""Give the fields of the message between two bytes, without looking into them.
-
-    Raises:
-        ModelFileError: the bytes are not a message.
 
     Example:
         >>> [field.number for field in fields_of(memoryview(b'\x08\x01\x12\x00'), 0, 4)]
@@ -348,22 +269,14 @@ def _report_damage(how: str) -> ModelFileError:
 
 
 def span_of(item: Field) -> tuple[int, int]:
-    """Give the bytes at which the content of a message or text begins and ends.
-
-    Raises:
-        ModelFileError: the field holds a number.
-    """
+    """Give the bytes at which the content of a message or text begins and ends."""
     if item.wire != LENGTH:
         raise _report_damage(f'field {item.number} at byte {item.start} has wire type {item.wire}')
     return item.data, item.data + item.value
 
 
 def text_of(view: memoryview, item: Field) -> str:
-    """Give the text that a field holds.
-
-    Raises:
-        ModelFileError: it holds none.
-    """
+    """Give the text that a field holds."""
     start, end = span_of(item)
     try:
         return str(view[start:end], 'utf-8')

@@ -68,20 +68,7 @@ INT64 = 7
 
 
 def check_operators(file: OnnxFile) -> None:
-    """Refuse what the exporter never writes: foreign operators, other functions, constants of any size.
-
-    Args:
-        file: what :func:`rebnn_mm.deploy.onnx_file.read_onnx` found.
-
-    Raises:
-        ModelFileError: one sentence says what it is.
-
-    Example:
-        >>> check_operators(OnnxFile(operators={('', 'Loop')}))
-        Traceback (most recent call last):
-        ...
-        rebnn_mm.deploy.errors.ModelFileError: it has the operator 'Loop', which no packed model has
-    """
+    """Refuse what the exporter never writes: foreign operators, other functions, constants of any size."""
     if file.has_training or file.has_sparse:
         what = 'a graph for training' if file.has_training else 'a sparse tensor'
         raise ModelFileError(f'it holds {what}, which no packed model does')

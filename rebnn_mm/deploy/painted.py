@@ -30,15 +30,7 @@ RATE = 25
 
 
 def painting(out: Path, sources: Sequence[str]) -> AbstractContextManager[Add]:
-    """Choose between folder and video by the ending; what is there once the block has ended is whole.
-
-    Args:
-        out: a folder, made if there is none, or a video.
-        sources: what the images are from.
-
-    Raises:
-        ImageError: an input would be overwritten, or ``out`` is another file.
-    """
+    """Choose between folder and video by the ending; what is there once the block has ended is whole."""
     if out.suffix.lower() in WRITTEN and not out.is_dir():
         if is_input(out, sources):
             raise ImageError(f'--out {out} would overwrite an input; give another name')

@@ -18,29 +18,17 @@ TASK_PIXELS = 1 << 16
 
 
 class Steps(NamedTuple):
-    """Steps for an image of one size; pairs are height and width, or y and x.
+    """Steps for an image of one size; pairs are height and width, or y and x."""
 
-    Attributes:
-        resized: size that the whole image gets.
-        crop: first pixel of that that is kept.
-        kept: how many are kept.
-        size: of the result.
-        offset: where the first kept pixel lies in the result.
-        reverse: whether the last channel becomes the first.
-        mean: float32 [3], in the result's order; None to leave the pixels as they are.
-        std: the same.
-        fill: float32 [3], what is around the kept pixels.
-    """
-
-    resized: tuple[int, int]
-    crop: tuple[int, int]
-    kept: tuple[int, int]
-    size: tuple[int, int]
-    offset: tuple[int, int]
-    reverse: bool
-    mean: np.ndarray | None
-    std: np.ndarray | None
-    fill: np.ndarray
+    resized: tuple[int, int]  # size that the whole image gets
+    crop: tuple[int, int]  # first pixel of that that is kept
+    kept: tuple[int, int]  # how many are kept
+    size: tuple[int, int]  # of the result
+    offset: tuple[int, int]  # where the first kept pixel lies in the result
+    reverse: bool  # whether the last channel becomes the first
+    mean: np.ndarray | None  # float32 [3], in the result's order; None to leave the pixels as they are
+    std: np.ndarray | None  # the same
+    fill: np.ndarray  # float32 [3], what is around the kept pixels
 
 
 class _Image(ctypes.Structure):
@@ -71,11 +59,6 @@ def kernels() -> ctypes.CDLL | None:
 
 def prepare_image(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarray | None:
     """Apply the steps to an image; None if NumPy has to do it.
-
-    Args:
-        image: uint8 [H, W, 3].
-        steps: for an image of this size.
-        threads: how many may work on it.
 
     Returns:
         float32 [1, 3, height, width].

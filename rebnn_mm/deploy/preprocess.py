@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .errors import ImageError, ModelFileError
+from .errors import ImageError, ModelFileError, parse_json
 from .image import Image, as_image, resize_bilinear
-from .json_value import parse_json
 from .prepare import Steps, prepare_image
 
 MAX_PIXELS = 1 << 25
@@ -21,19 +20,12 @@ RESIZE_MODES = ('keep_ratio', 'exact', 'short_edge')
 
 
 class Prepared(NamedTuple):
-    """An image as the network takes it.
+    """An image as the network takes it."""
 
-    Attributes:
-        image: float32 [1, 3, H, W].
-        valid_size: height and width without the padding.
-        scale: how many times wider and higher than the original.
-        offset: x and y in the resized image of the first pixel that was kept.
-    """
-
-    image: np.ndarray
-    valid_size: tuple[int, int]
-    scale: tuple[float, float]
-    offset: tuple[int, int]
+    image: np.ndarray  # float32 [1, 3, H, W]
+    valid_size: tuple[int, int]  # height and width without the padding
+    scale: tuple[float, float]  # how many times wider and higher than the original
+    offset: tuple[int, int]  # x and y in the resized image of the first pixel that was kept
 
     def to_original(self, boxes: np.ndarray) -> np.ndarray:
         """Boxes [K, 4] (x1, y1, x2, y2) in pixels of ``image`` as float32 in pixels of the original."""
@@ -45,21 +37,15 @@ class Prepared(NamedTuple):
 class Letterbox:
     """Pixels at the right and at the bottom that count as a part of the image, as mmdet's ``Pad`` adds them.
 
-    Attributes:
-        value: of each channel, 0 to 255, in the order that the network wants.
-        size: least width and height; None for any.
-        square: whether the shorter side becomes as long as the longer one.
-        divisor: both sides become multiples of this.
-
     Example:
         >>> Letterbox((114, 114, 114), square=True, divisor=32).fill(100, 60)
         (128, 128)
     """
 
-    value: tuple[int, int, int]
-    size: tuple[int, int] | None = None
-    square: bool = False
-    divisor: int = 1
+    value: tuple[int, int, int]  # of each channel, 0 to 255, in the order that the network wants
+    size: tuple[int, int] | None = None  # least width and height; None for any
+    square: bool = False  # whether the shorter side becomes as long as the longer one
+    divisor: int = 1  # both sides become multiples of this
 
     def fill(self, width: int, height: int) -> tuple[int, int]:
         """Width and height with these pixels."""
@@ -75,37 +61,21 @@ class Preprocess:
     """Steps in their order: resize, crop, letterbox, order of channels, normalise, pad.
 
     ``None`` is a step that is left out.
-
-    Attributes:
-        channels: 'rgb' or 'bgr', what the network wants.
-        resize: mode, and width and height (for 'short_edge' twice the length of the edge).
-        crop: width and height, from the centre; a smaller image is kept as it is along that axis.
-        mean: per channel, float32; x becomes (x - mean) / std.
-        std: per channel, float32.
-        pad: divisor of height and width, and the value that fills up.
-        letterbox: pixels around the image that are normalised as it is.
-
-    Example:
-        >>> text = '{"channels": "rgb", "resize": {"mode": "short_edge", "size": 4}, "crop": [3, 3]}'
-        >>> Preprocess.parse(text)(np.zeros((10, 8, 3), np.uint8)).image.shape
-        (1, 3, 3, 3)
     """
 
-    channels: str
+    channels: str  # 'rgb' or 'bgr', what the network wants
+    # mode, and width and height (for 'short_edge' twice the length of the edge)
     resize: tuple[str, int, int] | None = None
+    # width and height, from the centre; a smaller image is kept as it is along that axis
     crop: tuple[int, int] | None = None
-    mean: np.ndarray | None = None
-    std: np.ndarray | None = None
-    pad: tuple[int, float] | None = None
-    letterbox: Letterbox | None = None
+    mean: np.ndarray | None = None  # per channel, float32; x becomes (x - mean) / std
+    std: np.ndarray | None = None  # per channel, float32
+    pad: tuple[int, float] | None = None  # divisor of height and width, and the value that fills up
+    letterbox: Letterbox | None = None  # pixels around the image that are normalised as it is
 
     @classmethod
     def parse(cls, text: str) -> Preprocess:
-        """Read the JSON object of the metadata key ``rebnn.preprocess`` (docs/format.md).
-
-        Raises:
-            ModelFileError: it is not such an object, or has a step that is not known here.
-        """
+        """Read the JSON object of the metadata key ``rebnn.preprocess`` (docs/format.md)."""
         steps = parse_json(text, dict, 'rebnn.preprocess')
         unknown = sorted(steps.keys() - {'resize', 'crop', 'letterbox', 'channels', 'mean', 'std', 'pad'})
         if unknown:
@@ -136,16 +106,7 @@ class Preprocess:
         )
 
     def __call__(self, image: Image, *, threads: int = 1, kernels: bool = True) -> Prepared:
-        """Prepare one image.
-
-        Args:
-            image: in any form of :func:`rebnn_mm.deploy.image.as_image`.
-            threads: how many may work on it.
-            kernels: use those of librebnn, if they are there. The result is the same to the last bit.
-
-        Raises:
-            ImageError: it is not an image, or has a size that the steps turn into 0 or more than ``MAX_PIXELS``.
-        """
+        """Prepare one image; the result with ``kernels`` is the same to the last bit."""
         image = as_image(image)
         height, width = image.shape[:2]
         steps = self.steps(width, height)
@@ -157,11 +118,7 @@ class Preprocess:
         return Prepared(self._pad_rest(tensor), valid, (new_width / width, new_height / height), (x, y))
 
     def steps(self, width: int, height: int) -> Steps:
-        """Plan the steps for an image of this size; after a letterbox without the padding.
-
-        Raises:
-            ImageError: it would get no pixels, or more than ``MAX_PIXELS``.
-        """
+        """Plan the steps for an image of this size; after a letterbox without the padding."""
         new_width, new_height = self._compute_size(width, height)
         kept_width, kept_height = new_width, new_height
         if self.crop is not None:
@@ -233,14 +190,16 @@ def prepare_by_numpy(image: np.ndarray, steps: Steps) -> np.ndarray:
     return tensor
 
 
+def _wrong(key: str, what: str, value: object) -> ModelFileError:
+    return ModelFileError(f'{key} in rebnn.preprocess must {what}, not {str(value)[:60]}')
+
+
 def _object(steps: Mapping[str, Any], key: str, names: set[str]) -> dict[str, Any] | None:
     if key not in steps:
         return None
     value = steps[key]
     if not isinstance(value, dict) or value.keys() != names:
-        raise ModelFileError(
-            f'{key} in rebnn.preprocess must have {" and ".join(sorted(names))}, not {str(value)[:60]}'
-        )
+        raise _wrong(key, f'have {" and ".join(sorted(names))}', value)
     return value
 
 
@@ -260,15 +219,11 @@ def _letterbox(value: Any) -> Letterbox:
         or value.keys() - known
         or type(value.get('square', False)) is not bool
     ):
-        raise ModelFileError(
-            'letterbox in rebnn.preprocess must have value, and size, square (true or false) and divisor where they '
-            f'are wanted, not {str(value)[:60]}'
-        )
+        what = 'have value, and size, square (true or false) and divisor where they are wanted'
+        raise _wrong('letterbox', what, value)
     pixel = value['value']
     if not isinstance(pixel, list) or len(pixel) != 3 or any(type(v) is not int or not 0 <= v <= 255 for v in pixel):
-        raise ModelFileError(
-            f'letterbox in rebnn.preprocess must fill with three numbers of 0 to 255, not {str(pixel)[:60]}'
-        )
+        raise _wrong('letterbox', 'fill with three numbers of 0 to 255', pixel)
     return Letterbox(
         value=(pixel[0], pixel[1], pixel[2]),
         size=_pair(value['size'], 'letterbox') if 'size' in value else None,
@@ -279,19 +234,19 @@ def _letterbox(value: Any) -> Letterbox:
 
 def _pair(value: Any, key: str) -> tuple[int, int]:
     if not isinstance(value, list) or len(value) != 2:
-        raise ModelFileError(f'{key} in rebnn.preprocess must be a width and a height, not {str(value)[:60]}')
+        raise _wrong(key, 'be a width and a height', value)
     return _positive(value[0], key), _positive(value[1], key)
 
 
 def _positive(value: Any, key: str) -> int:
     if type(value) is not int or not 0 < value <= MAX_PIXELS:
-        raise ModelFileError(f'{key} in rebnn.preprocess must be in whole numbers from 1 on, not {str(value)[:60]}')
+        raise _wrong(key, 'be in whole numbers from 1 on', value)
     return value
 
 
 def _number(value: Any, key: str) -> float:
     if type(value) not in (int, float) or not abs(value) < float(np.finfo(np.float32).max):
-        raise ModelFileError(f'{key} in rebnn.preprocess must be in float32 numbers, not {str(value)[:60]}')
+        raise _wrong(key, 'be in float32 numbers', value)
     return float(value)
 
 
@@ -300,5 +255,5 @@ def _per_channel(steps: Mapping[str, Any], key: str) -> np.ndarray | None:
         return None
     value = steps[key]
     if not isinstance(value, list) or len(value) != 3:
-        raise ModelFileError(f'{key} in rebnn.preprocess must be three numbers, not {str(value)[:60]}')
+        raise _wrong(key, 'be three numbers', value)
     return np.array([_number(entry, key) for entry in value], np.float32)

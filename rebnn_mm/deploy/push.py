@@ -47,7 +47,3 @@ def _read_card(path: Path) -> Mapping[str, Any]:
     if not isinstance(card, dict):
         raise ModelFileError(f'--card {path} must hold a JSON object, such as rebnn zoo blood-cells --json prints')
     return card
-
-
-if __name__ == '__main__':
-    main()

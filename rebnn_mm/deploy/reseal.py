@@ -20,15 +20,7 @@ from .whole_file import whole_file
 
 
 def reseal(path: Path, out: Path) -> None:
-    """Check a changed file and write it with a seal that fits.
-
-    Args:
-        path: the changed file, with the metadata that the exporter wrote.
-        out: file to write, which may be the same.
-
-    Raises:
-        ModelFileError: it is not a packed model any more, or cannot be written; one sentence says why.
-    """
+    """Check a changed file and write it with a seal that fits."""
     check_file(path, 'packed model', ModelFileError)
     try:
         data = seal(remove_seal(path.read_bytes()))
@@ -52,7 +44,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     reseal(args.model, args.out or args.model)
     print(f'sealed: {args.out or args.model}')
-
-
-if __name__ == '__main__':
-    main()

@@ -71,11 +71,7 @@ def open_session(
         register(options)
     wanted = [_provider(name) for name in providers]
     session = onnxruntime.InferenceSession(
-        model,
-        options,
-        providers=[*wanted, CPU],
-        disabled_optimizers=REORDERING if exact else None,
-        enable_fallback=0,
+        model, options, providers=[*wanted, CPU], disabled_optimizers=REORDERING if exact else None, enable_fallback=0
     )
     missing = next((name for name in wanted if name not in session.get_providers()), None)
     if missing is not None:  # ONNX Runtime only logs it
@@ -94,12 +90,7 @@ def _provider(name: str) -> str:
 
 
 def library_available() -> bool:
-    """Whether the library with our kernels can be loaded.
-
-    Example:
-        >>> library_available() in (True, False)
-        True
-    """
+    """Whether the library with our kernels can be loaded."""
     return not library_problem()
 
 
@@ -113,12 +104,7 @@ def library_problem() -> str:
 
 
 def half_products() -> str | None:
-    """Return the type of a half-precision stem here: float16, bfloat16 or float32; None without the library.
-
-    Example:
-        >>> half_products() in ('float16', 'bfloat16', 'float32', None)
-        True
-    """
+    """Return the type of a half-precision stem here: float16, bfloat16 or float32; None without the library."""
     library = load_kernels()
     if library is None:
         return None

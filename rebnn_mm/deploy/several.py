@@ -32,12 +32,7 @@ Named = tuple[str, np.ndarray | ImageError]
 
 
 def is_several(source: str) -> bool:
-    """Whether a source gives more than one image.
-
-    Example:
-        >>> is_several('street.mp4'), is_several('camera:0'), is_several('0'), is_several('street.jpg')
-        (True, True, True, False)
-    """
+    """Whether a source gives more than one image."""
     return is_video(source) or os.path.isdir(source)
 
 
@@ -53,11 +48,7 @@ def is_live(source: str) -> bool:
 
 
 def images_of(sources: Iterable[str]) -> Iterator[Named]:
-    """Give every image with its name, read when it is asked for; in place of one that cannot be read its error.
-
-    Raises:
-        ImageError: a source is missing or gives no images, or a video needs OpenCV, which is not installed.
-    """
+    """Give every image with its name, read when it is asked for; in place of one that cannot be read its error."""
     for source in sources:
         if os.path.isdir(source):
             for path in _files(source):
@@ -137,11 +128,7 @@ def _frames(source: str) -> Iterator[Named]:
 
 
 def opencv(name: str) -> Any:
-    """Import OpenCV.
-
-    Raises:
-        ImageError: it is not installed; the sentence begins with the name.
-    """
+    """Import OpenCV."""
     try:
         import cv2
     except ImportError:

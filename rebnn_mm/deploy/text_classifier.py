@@ -65,11 +65,7 @@ class TextClassifier(LoadedModel):
         return [Label(number, self.class_name(number), float(scores[number])) for number in order.tolist()]
 
     def tokens(self, texts: Sequence[Text]) -> dict[str, np.ndarray]:
-        """The graph's inputs for some texts, filled up to the longest of them.
-
-        Raises:
-            TextError: one is not a text, the file holds no tokenizer, or the package ``tokenizers`` is not installed.
-        """
+        """The graph's inputs for some texts, filled up to the longest of them."""
         for text in texts:
             self._check_text(text)
         tokenizer = self._loaded_tokenizer

@@ -10,8 +10,7 @@ import zlib
 from dataclasses import dataclass
 from typing import Any
 
-from .errors import ModelFileError
-from .json_value import parse_json
+from .errors import ModelFileError, parse_json
 
 MAX_BYTES = 64 << 20
 """No tokenizer is larger; a few bytes of zlib can claim to be any number."""
@@ -41,29 +40,15 @@ MOST_PARTS = 8
 
 @dataclass(frozen=True)
 class Tokenizer:
-    """The object ``rebnn.tokenizer`` of docs/format.md.
+    """The object ``rebnn.tokenizer`` of docs/format.md."""
 
-    Attributes:
-        max_length: longest text in tokens, special ones included.
-        pad_id: what fills up the shorter texts of a batch.
-        json: a ``tokenizer.json`` of Hugging Face's tokenizers; empty if the file holds none.
-
-    Example:
-        >>> Tokenizer.parse('{"max_length": 64}')
-        Tokenizer(max_length=64, pad_id=0, json='')
-    """
-
-    max_length: int
-    pad_id: int
-    json: str
+    max_length: int  # longest text in tokens, special ones included
+    pad_id: int  # what fills up the shorter texts of a batch
+    json: str  # a tokenizer.json of Hugging Face's tokenizers; empty if the file holds none
 
     @classmethod
     def parse(cls, text: str) -> Tokenizer:
-        """Check the entry of a model's metadata.
-
-        Raises:
-            ModelFileError: a key is missing or has a value that the format does not allow.
-        """
+        """Check the entry of a model's metadata."""
         values = parse_json(text, dict, 'rebnn.tokenizer')
         for key, fallback, least, most in (('max_length', 0, 1, MOST_TOKENS), ('pad_id', 0, 0, MOST_IDS)):
             value = values.get(key, fallback)
@@ -91,11 +76,7 @@ def _unpack_json(values: dict[str, Any]) -> str:
 
 
 def _check_parts(text: str) -> str:
-    """Check the parts of a ``tokenizer.json``, and leave out its decoder, which nothing here calls.
-
-    Raises:
-        ModelFileError: it has a part that no tokenizer of a text classifier has.
-    """
+    """Check the parts of a ``tokenizer.json``, and leave out its decoder, which nothing here calls."""
     values = parse_json(text, dict, 'rebnn.tokenizer: json')
     for place, known in PARTS.items():
         part = values.get(place)

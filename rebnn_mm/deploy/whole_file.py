@@ -20,16 +20,6 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     Where the block raises, what was there before stays, and nothing is left behind. Missing folders are made. A link
     stays one: the file that it leads to is written. A device or a pipe gets the content once it is whole.
-
-    Raises:
-        OSError: it cannot be written.
-
-    Example:
-        >>> target = Path(tempfile.mkdtemp(), 'new', 'page.md')
-        >>> with whole_file(target) as part:
-        ...     _ = part.write_text('whole')
-        >>> target.read_text(), len(list(target.parent.iterdir()))
-        ('whole', 1)
     """
     target = Path(os.path.realpath(path))
     ending = target.suffix if len(target.suffix) <= LONGEST_ENDING else ''
@@ -56,13 +46,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
 def is_input(path: str | os.PathLike[str], inputs: Iterable[str | os.PathLike[str] | None]) -> bool:
     """Whether a file to write is one of those that are read, whatever it is called.
 
-    Args:
-        path: the file to write.
-        inputs: those that are read; what is not a file there, such as ``zoo:<name>``, is passed over.
-
-    Example:
-        >>> is_input('new.jpg', ['new.jpg']), is_input(__file__, ['zoo:blood-cells', __file__])
-        (False, True)
+    An input that is no file, such as ``zoo:<name>``, is passed over.
     """
     if not os.path.isfile(path):
         return False

@@ -47,12 +47,7 @@ ROWS = {
 
 @cache
 def cards() -> tuple[Card, ...]:
-    """List the models of the zoo.
-
-    Example:
-        >>> [card['name'] for card in cards()]
-        ['blood-cells-tiny', 'blood-cells-nano', 'blood-cells', 'cifar10-resnet20']
-    """
+    """List the models of the zoo."""
     return tuple(json.loads((FOLDER / 'cards.json').read_text(encoding='utf-8')))
 
 
@@ -67,18 +62,7 @@ def in_zoo(name: str | PathLike[str]) -> bool:
 
 
 def zoo_path(name: str | PathLike[str]) -> Path:
-    """The file of a model or a sample image of the zoo.
-
-    Args:
-        name: ``zoo:`` and the name of a model, or the file name of a sample image.
-
-    Raises:
-        ModelFileError: there is none of this name; the sentence says which there are.
-
-    Example:
-        >>> zoo_path('zoo:blood-cells').name, zoo_path('zoo:BloodImage_00021.jpg').name
-        ('blood-cells.onnx', 'BloodImage_00021.jpg')
-    """
+    """The file of a model or a sample image of the zoo."""
     wanted = fspath(name).removeprefix(SCHEME)
     known = {card['name']: f'{card["name"]}.onnx' for card in cards()}
     known.update({card['sample']: card['sample'] for card in cards()})
@@ -91,9 +75,6 @@ def zoo_path(name: str | PathLike[str]) -> Path:
 
 def zoo_size(path: str | bytes) -> tuple[int, int] | None:
     """Width and height of the images that a file of the zoo was trained on, where its card says them and no step does.
-
-    Args:
-        path: of the file; bytes are none of the zoo.
 
     Example:
         >>> zoo_size(str(zoo_path('zoo:cifar10-resnet20'))), zoo_size('mine.onnx')

@@ -11,12 +11,10 @@ from mmengine.registry import METRICS
 
 from ..datasets.glue_tasks import glue_task
 from ..errors import RebnnError
+from ..utils.score_table import MAJORITY
 
 Labels = np.ndarray
 Score = Callable[[Labels, Labels], float]
-
-MAJORITY = '_majority'
-"""Ends the name of what a constant prediction reaches."""
 
 
 @METRICS.register_module()

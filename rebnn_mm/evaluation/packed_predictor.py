@@ -39,20 +39,6 @@ class PackedPredictor(BaseModel):
     An image goes into the file as the data set has it, as a path or as an array, and is prepared as the file says,
     like on a board. What the config's test pipeline makes of the image is not used. Boxes are in pixels of the
     original image, as mmdet's are.
-
-    Args:
-        packed: what :func:`rebnn_mm.deploy.load` gives.
-        dataset: the test data set, built.
-
-    Raises:
-        ValueError: the file's answers do not suit the data set; one sentence says why.
-
-    Example::
-
-        loader = Runner.build_dataloader(cfg.test_dataloader)
-        predictor = PackedPredictor(load('model.onnx'), loader.dataset)
-        runner = Runner(predictor, 'work', test_dataloader=loader, test_cfg={}, test_evaluator=cfg.test_evaluator)
-        runner.test()
     """
 
     def __init__(self, packed: Classifier | Detector | RawModel, dataset: Any) -> None:
@@ -72,17 +58,7 @@ class PackedPredictor(BaseModel):
     def forward(
         self, inputs: Any, data_samples: Sequence[BaseDataElement], mode: str = 'predict'
     ) -> list[BaseDataElement]:
-        """The data samples with their predictions, one after the other.
-
-        Args:
-            inputs: not used.
-            data_samples: those of mmdet or mmpretrain, as the test data set gives them.
-            mode: ``'predict'``.
-
-        Raises:
-            ValueError: another mode.
-            rebnn_mm.deploy.DeployError: an image does not suit the file.
-        """
+        """The data samples with their predictions, one after the other."""
         if mode != 'predict':
             raise RebnnError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
         sample: Any
@@ -96,11 +72,7 @@ class PackedPredictor(BaseModel):
         return list(data_samples)
 
     def image_of(self, sample: Any) -> str | PathLike[str] | np.ndarray:
-        """The image of a sample before any preparation: its file, or its array where the data set holds the images.
-
-        Raises:
-            ValueError: the sample names no file, and the data set cannot be asked.
-        """
+        """The image of a sample before any preparation: its file, or its array where the data set holds the images."""
         path = sample.metainfo.get('img_path')
         if path is not None:
             return path
@@ -122,8 +94,7 @@ class PackedPredictor(BaseModel):
             gives = 'one label per image' if isinstance(self.packed, Classifier) else 'boxes'
             raise RebnnError(
                 f'{self.packed.name} gives {gives}, and {type(self.dataset).__name__} has samples of {kind.__name__}, '
-                'which hold something else. Use the config that the file was exported with'
-                f'{f" ({self.packed.metadata.config})" if self.packed.metadata.config else ""}.'
+                f'which hold something else. {_advice(self.packed)}'
             )
 
     def _check_classes(self) -> None:
@@ -131,28 +102,22 @@ class PackedPredictor(BaseModel):
         number = _number_of_classes(self.packed)
         if not known or number is None:
             return
-        advice = 'Use the config that the file was exported with.'
         if number != len(known):
             raise RebnnError(
                 f'{self.packed.name} knows {number} classes{_some(self.packed.classes)}, the test data set '
-                f'{len(known)}{_some(known)}. {advice}'
+                f'{len(known)}{_some(known)}. {_advice(self.packed)}'
             )
         other = [label for label, name in enumerate(self.packed.classes) if name != known[label]]
         if other:
             label = other[0]
             raise RebnnError(
                 f'in {self.packed.name} class {label} is {self.packed.classes[label]!r}, in the test data set '
-                f'{known[label]!r}, so labels would mean something else. {advice}'
+                f'{known[label]!r}, so labels would mean something else. {_advice(self.packed)}'
             )
 
 
 def other_preparation(packed: Classifier | Detector, cfg: Config) -> str | None:
-    """One sentence on how a file prepares images differently from a config's test pipeline, ``None`` if it does not.
-
-    Args:
-        packed: what :func:`rebnn_mm.deploy.load` gives.
-        cfg: the config that it is scored with.
-    """
+    """One sentence on how a file prepares images differently from a config's test pipeline, ``None`` if equally."""
     stated = json.loads(packed.session.get_modelmeta().custom_metadata_map['rebnn.preprocess'])
     try:
         steps = json.loads(json.dumps(preprocessing(cfg).steps))
@@ -187,6 +152,11 @@ def _number_of_classes(packed: Classifier | Detector) -> int | None:
     return size if isinstance(size, int) else None
 
 
+def _advice(packed: Loaded) -> str:
+    config = f' ({packed.metadata.config})' if packed.metadata.config else ''
+    return f'Use the config that the file was exported with{config}.'
+
+
 def _some(names: Sequence[str]) -> str:
     if not names:
         return ''
@@ -197,45 +167,24 @@ class PackedTextPredictor(BaseModel):
     """Answers the test loop of mmengine with the logits of a packed file.
 
     The tokens are those that the config's test pipeline makes.
-
-    Args:
-        packed: what :func:`rebnn_mm.deploy.load` gives for a text classifier.
-        dataset: the test data set, built.
-
-    Raises:
-        ValueError: the data set holds no texts, or has other classes than the file.
     """
 
     def __init__(self, packed: TextClassifier, dataset: Any) -> None:
         super().__init__()
         self.packed = packed
         if 'input_ids' not in (dataset[0].get('inputs') or {}):
-            config = f' ({packed.metadata.config})' if packed.metadata.config else ''
-            raise RebnnError(
-                f'{packed.name} takes texts, and {type(dataset).__name__} holds none. Use the config that the file '
-                f'was exported with{config}.'
-            )
+            raise RebnnError(f'{packed.name} takes texts, and {type(dataset).__name__} holds none. {_advice(packed)}')
         known = tuple(dataset.metainfo.get('classes') or ())
         if known and packed.classes and known != packed.classes:
             raise RebnnError(
                 f'{packed.name} has the classes {", ".join(packed.classes)}, the test data set {", ".join(known)}. '
-                'Use the config that the file was exported with.'
+                f'{_advice(packed)}'
             )
 
     def forward(
         self, inputs: Mapping[str, Tensor], data_samples: Sequence[BaseDataElement], mode: str = 'predict'
     ) -> list[BaseDataElement]:
-        """The data samples with ``pred_score``, their logits.
-
-        Args:
-            inputs: tokens of a batch, (B, N) each.
-            data_samples: as the data set gives them.
-            mode: ``'predict'``.
-
-        Raises:
-            ValueError: another mode.
-            rebnn_mm.deploy.DeployError: the tokens do not suit the file.
-        """
+        """The data samples with ``pred_score``, their logits."""
         if mode != 'predict':
             raise RebnnError(f'a packed file predicts only, mode={mode!r} is unknown to it.')
         logits = self.packed.logits({name: value.numpy() for name, value in inputs.items()})
@@ -245,11 +194,7 @@ class PackedTextPredictor(BaseModel):
 
 
 def build_runner(cfg: Config, packed: Loaded) -> Runner:
-    """The config's test loop around a packed file.
-
-    Raises:
-        ValueError: the file does not suit the config's test data set.
-    """
+    """The config's test loop around a packed file."""
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     cfg.test_dataloader.batch_size = 1
     loader = Runner.build_dataloader(cfg.test_dataloader)
@@ -263,15 +208,7 @@ def build_runner(cfg: Config, packed: Loaded) -> Runner:
 
 
 def score(cfg: Config, data: bytes) -> dict[str, float]:
-    """Scores of a packed file on the test set of a config, by the config's evaluator, which prints nothing.
-
-    Args:
-        cfg: it stays as it is.
-        data: the bytes of the file.
-
-    Raises:
-        ValueError: the file does not suit the config's test data set.
-    """
+    """Scores of a packed file on the test set of a config, which stays as it is; the evaluator prints nothing."""
     cfg = cfg.copy()
     cfg.pop('visualizer', None)
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from ..errors import RebnnError
-from ..registry import find_class, list_names
+from ..registry import find_class, list_classes
 from ..utils.options import check_options
 from .base import ActivationQuantizer, WeightQuantizer
 
@@ -86,6 +86,6 @@ def _class_and_options(base: type[_Q], key: str, cfg: str | dict[str, Any]) -> t
         raise RebnnError(f'{key}={cfg!r} must be the name of a quantizer, a dict with its type, or None')
     options = {'type': cfg} if isinstance(cfg, str) else dict(cfg)
     if 'type' not in options:
-        raise RebnnError(f'{key}={cfg!r} has no type; name one of: {", ".join(list_names(base))}')
+        raise RebnnError(f'{key}={cfg!r} has no type; name one of: {", ".join(list_classes(base))}')
     name = options.pop('type')
     return find_class(name, base, f'{key}={name!r} is not a registered {key} quantizer.'), options

@@ -36,42 +36,22 @@ USE_ITS_CONFIG = 'Use the config it was trained with (it is next to it, in the w
 
 
 class KeyMatch(NamedTuple):
-    """How a state dict fits a model; buffers count only where they are a quantizer's.
+    """How a state dict fits a model; buffers count only where they are a quantizer's."""
 
-    Attributes:
-        matched: parameters of the model that the state dict holds in the same shape.
-        missing: parameters that it lacks.
-        reshaped: parameters that it holds in another shape, as 'key (checkpoint shape, model shape)'.
-        unexpected: keys of the state dict that the model does not have.
-    """
-
-    matched: list[str]
-    missing: list[str]
-    reshaped: list[str]
-    unexpected: list[str]
+    matched: list[str]  # parameters of the model that the state dict holds in the same shape
+    missing: list[str]  # parameters that it lacks
+    reshaped: list[str]  # parameters that it holds in another shape, as 'key (checkpoint shape, model shape)'
+    unexpected: list[str]  # keys of the state dict that the model does not have
 
 
 def check_checkpoint_file(path: str) -> None:
-    """Check that a checkpoint is a file or a URL.
-
-    Raises:
-        RebnnError: it is neither.
-
-    Example:
-        >>> check_checkpoint_file('nowhere/epoch_1.pth')
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: no checkpoint at nowhere/epoch_1.pth.
-    """
+    """Check that a checkpoint is a file or a URL."""
     if '://' not in path and not osp.isfile(osp.expanduser(path)):
         raise RebnnError(f'no checkpoint at {path}.')
 
 
 def explain_failure(load: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a loader of mmengine's checkpoints, which raises a RebnnError then where the user has to act.
-
-    Raises:
-        RebnnError: the file is cut off or another kind of file, or the address cannot be reached.
-    """
+    """Wrap a loader of mmengine's checkpoints, which raises a RebnnError then where the user has to act."""
 
     @functools.wraps(load)
     def run(filename: str, map_location: Any = None, **options: Any) -> Any:
@@ -144,14 +124,7 @@ def match_keys(model: nn.Module, state_dict: Mapping[str, Tensor]) -> KeyMatch:
 def check_checkpoint(model: nn.Module, path: str, *, partial: bool = False) -> None:
     """Check that a checkpoint fills the parameters of a model, and that both have the same quantizers.
 
-    Args:
-        model: the built model.
-        path: a local file or anything else mmengine loads.
-        partial: accept a checkpoint that fills only some of the parameters, as fine-tuning does, and one with other
-            quantizers, as a first stage or a real network has.
-
-    Raises:
-        RebnnError: it does not; how many parameters match, and some of those that do not.
+    ``partial`` accepts one that fills only some, as fine-tuning does, or has other quantizers, as a first stage has.
     """
     checkpoint = CheckpointLoader.load_checkpoint(path, map_location='cpu')
     match = match_keys(model, checkpoint.get('state_dict', checkpoint))
@@ -193,11 +166,7 @@ def of_longer_stacks(model: nn.Module, keys: Iterable[str]) -> list[str]:
 
 
 def check_quantizers(match: KeyMatch, path: str) -> None:
-    """Check that a checkpoint and a model whose weights fit have the same quantizers.
-
-    Raises:
-        RebnnError: they differ in one.
-    """
+    """Check that a checkpoint and a model whose weights fit have the same quantizers."""
     for keys, cause in (
         (match.unexpected, 'with a quantizer that this model does not give it ({} is in the checkpoint only)'),
         (match.missing, 'without a quantizer that this model gives it ({} is in the model only)'),

@@ -71,13 +71,10 @@ def add_common_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--local_rank', '--local-rank', type=int, default=0, help='set by the launcher')
 
 
-def load_config(args: argparse.Namespace) -> Config:
+def load_config(args: argparse.Namespace, sections: Sequence[str] = ()) -> Config:
     """Read ``args.config`` and apply ``--cfg-options``, ``--launcher``, ``--work-dir`` and ``--local_rank``.
 
-    The work dir is the flag's, else the config's, else ``work_dirs/<config name>``.
-
-    Raises:
-        RebnnError: the config does not exist, has no place for an option, or the work dir cannot be written.
+    The work dir is the flag's, else the config's, else ``work_dirs/<config name>``. The config needs these sections.
     """
     os.environ.setdefault('LOCAL_RANK', str(args.local_rank))
     cfg = read_config(args.config, args.cfg_options)
@@ -87,15 +84,12 @@ def load_config(args: argparse.Namespace) -> Config:
     elif cfg.get('work_dir') is None:
         cfg.work_dir = f'./work_dirs/{Path(args.config).stem}'
     check_writable(cfg.work_dir, is_folder=True)
+    check_sections(cfg, sections)
     return cfg
 
 
 def import_scope(cfg: Config) -> None:
-    """Import the library that a config builds on, without its notes on extras that are not installed.
-
-    Example:
-        >>> import_scope(Config(dict(default_scope='mmdet')))
-    """
+    """Import the library that a config builds on, without its notes on extras that are not installed."""
     scope = cfg.get('default_scope')
     if scope in ('mmdet', 'mmpretrain') and find_spec(scope):
         with redirect_stdout(io.StringIO()), warnings.catch_warnings():
@@ -111,9 +105,6 @@ TESTING = ('test_dataloader', 'test_evaluator')
 def check_sections(cfg: Config, names: Sequence[str]) -> None:
     """Check that a config has these sections.
 
-    Raises:
-        RebnnError: it lacks some.
-
     Example:
         >>> check_sections(Config(dict(train_cfg=dict())), TRAINING)
         Traceback (most recent call last):
@@ -126,21 +117,7 @@ def check_sections(cfg: Config, names: Sequence[str]) -> None:
 
 
 def check_writable(path: str | Path, *, inputs: Iterable[str | Path | None] = (), is_folder: bool = False) -> None:
-    """Check that an output can be written: it is tried, and nothing is left behind.
-
-    Args:
-        path: the file or folder to write; missing folders count as writable if they can be made.
-        inputs: files that are read, none of which it may be.
-        is_folder: whether it is a folder.
-
-    Raises:
-        RebnnError: it cannot.
-
-    Example:
-        >>> check_writable('/')
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: cannot write to /: it is a folder. Name a file.
-    """
+    """Check that an output can be written: it is tried, and nothing is left behind."""
     path = Path(path)
     where = f'cannot write to {path}'
     if not is_folder and path.is_dir():
@@ -158,12 +135,14 @@ def check_writable(path: str | Path, *, inputs: Iterable[str | Path | None] = ()
         raise RebnnError('it may not be overwritten.', where, 'Name another one.')
 
 
-def check_predictions(out: str | None, inputs: Iterable[str]) -> None:
-    """Check that predictions can be written to ``--out``, if it is given.
+def check_new_folder(folder: str) -> None:
+    """Check that a folder to write does not exist, or is empty."""
+    if os.path.exists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
+        raise RebnnError(f'{folder} exists already. Give the name of a new directory.')
 
-    Raises:
-        RebnnError: it is not a pickle file, or cannot be written.
-    """
+
+def check_predictions(out: str | None, inputs: Iterable[str]) -> None:
+    """Check that predictions can be written to ``--out``, if it is given."""
     if out is not None and not out.endswith(('.pkl', '.pickle')):
         raise RebnnError(f'--out {out} must end in .pkl or .pickle: the predictions are written as a pickle file.')
     if out is not None:
@@ -172,9 +151,6 @@ def check_predictions(out: str | None, inputs: Iterable[str]) -> None:
 
 def quote_command(argv: Sequence[str] | None = None) -> str:
     """Quote the command as it was given, for those who want to repeat it.
-
-    Args:
-        argv: its words; default: ``sys.argv``.
 
     Example:
         >>> quote_command(['rebnn choose', 'my config.py']), quote_command(['tools/export.py', 'mine.py'])

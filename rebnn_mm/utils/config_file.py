@@ -25,15 +25,7 @@ READ_BESIDE_ARGUMENTS = (
 
 
 def get_config_dir() -> Path:
-    """Folder of the configs that come with the package: inside it when installed, next to it in a clone.
-
-    Raises:
-        FileNotFoundError: neither place holds them.
-
-    Example:
-        >>> get_config_dir().name
-        'configs'
-    """
+    """Folder of the configs that come with the package: inside it when installed, next to it in a clone."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / '.mim' / 'configs', package.parent / 'configs'):
         if (folder / '_base_').is_dir():
@@ -55,16 +47,7 @@ VARIABLE = re.compile(r'\{\{\$(\w+):(\w*)\}\}')
 
 
 def read_config(path: str | Path, options: Mapping[str, Any] | None = None) -> Config:
-    """Read a config and put options into it, as ``--cfg-options`` does.
-
-    Raises:
-        RebnnError: the file or the place of an option is not there, or the file is broken: it is a program, and may
-            raise anything.
-
-    Example:
-        >>> read_config('configs/cifar10/resnet20_real.py', {'train_cfg.max_epochs': 3}).train_cfg.max_epochs
-        3
-    """
+    """Read a config and put options into it, as ``--cfg-options`` does."""
     path = check_config_file(path)
     try:
         cfg = Config.fromfile(path)
@@ -76,18 +59,7 @@ def read_config(path: str | Path, options: Mapping[str, Any] | None = None) -> C
 
 
 def check_config_file(path: str | Path) -> Path:
-    """Find the config that a user named, and the bases of it that variables of the environment choose.
-
-    Raises:
-        RebnnError: one of them is not there. Close matches are searched by file name: in the nearest existing folder
-            above ``path``, then in ``configs``, then among those that come with the package, and the first place that
-            has one counts; for a name with the scope only the last.
-
-    Example:
-        >>> check_config_file('nowhere/zzz.py')
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: no config file at nowhere/zzz.py.
-    """
+    """Find the config that a user named, and the bases of it that variables of the environment choose."""
     path = config_path(path)
     if path.is_file():
         _check_choices(path)
@@ -118,14 +90,7 @@ def _close(stem: str, files: Iterable[str]) -> list[str]:
 
 
 def config_path(text: str | Path) -> Path:
-    """The file that a user's words name: a path, or ``rebnn_mm::`` and the name of a config of the package.
-
-    Example:
-        >>> config_path('rebnn_mm::bccd/faster_rcnn_r18_rebnn_bccd.py').is_file()
-        True
-        >>> config_path('my.py')
-        PosixPath('my.py')
-    """
+    """The file that a user's words name: a path, or ``rebnn_mm::`` and the name of a config of the package."""
     name = str(text).removeprefix(SCOPE)
     if name == str(text):
         return Path(text)
@@ -148,12 +113,7 @@ def _variables(path: Path) -> dict[str, str]:
 
 
 def name_choices(path: str | Path) -> str:
-    """Name a config as in a shell: behind the variables that choose its parts and are not at their default.
-
-    Example:
-        >>> name_choices('configs/cifar10/resnet20.py')
-        'configs/cifar10/resnet20.py'
-    """
+    """Name a config as in a shell: behind the variables that choose its parts and are not at their default."""
     chosen = [
         (name, os.environ.get(name, default), default) for name, default in _variables(config_path(path)).items()
     ]
@@ -189,15 +149,6 @@ def check_keys(cfg: Config, options: Mapping[str, Any]) -> None:
     As in mmengine, a dict of the config may be given new entries, also whole new dicts. A key is refused if it is new
     on the top level and nothing reads it there, if the name of a new dict nearly is that of an existing one, or if
     what it goes into is neither a dict nor a list of that length.
-
-    Raises:
-        RebnnError: the first such key.
-
-    Example:
-        >>> check_keys(Config(dict(model=dict(type='SSD'))), {'model.with_cp': True, 'randomness.seed': 1})
-        >>> check_keys(Config(dict(model=dict(type='SSD'))), {'modle.x': 1})
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: --cfg-options modle.x: the config has no 'modle'. Did you mean 'model'?
     """
     for key in options:
         parts, node = key.split('.'), dict(cfg.items())

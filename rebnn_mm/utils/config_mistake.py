@@ -34,22 +34,6 @@ def user_errors(cfg: Config | None = None, output: str | Path | None = None) -> 
 
     That is a ``type`` that no registry has, an option that its class does not take or needs and does not get, a dict
     without ``type``, and a disk that cannot be written.
-
-    Args:
-        cfg: the config in use, in which the mistake is looked for.
-        output: what the block writes, to be named where the system does not say what could not be written; default:
-            the work dir of the config.
-
-    Raises:
-        RebnnError: one of these.
-
-    Example:
-        >>> from mmengine.registry import HOOKS
-        >>> with user_errors(Config(dict(custom_hooks=[dict(type='EMAHok')]))):
-        ...     HOOKS.build(dict(type='EMAHok'))
-        Traceback (most recent call last):
-            ...
-        rebnn_mm.errors.RebnnError: custom_hooks.0.type='EMAHok' is not registered (hook). Did you mean ...?
     """
     try:
         yield

@@ -32,25 +32,19 @@ def add_config_scope() -> None:
 
 
 def _get_cfg_path(cfg_path: str, filename: str) -> tuple[str, str | None]:
-    if not cfg_path.startswith(SCOPE):
-        found: tuple[str, str | None] = _path_of_base(cfg_path, filename)
-        return found
-    return str(get_config_dir() / _name_of(cfg_path)), None
+    if cfg_path.startswith(SCOPE):
+        return str(get_config_dir() / _name_of(cfg_path)), None
+    return _path_of_base(cfg_path, filename)
 
 
 def _package_and_path(cfg_path: str) -> tuple[str, str]:
-    if not cfg_path.startswith(SCOPE):
-        found: tuple[str, str] = _get_package_and_cfg_path(cfg_path)
-        return found
-    return 'rebnn_mm', _name_of(cfg_path)
+    if cfg_path.startswith(SCOPE):
+        return 'rebnn_mm', _name_of(cfg_path)
+    return _get_package_and_cfg_path(cfg_path)
 
 
 def _name_of(cfg_path: str) -> str:
-    """The name after the scope.
-
-    Raises:
-        FileNotFoundError: there is no such config; the sentence names close ones.
-    """
+    """The name after the scope."""
     try:
         check_config_file(cfg_path)
     except RebnnError as error:

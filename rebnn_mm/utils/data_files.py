@@ -20,21 +20,13 @@ CIFAR10_URL = 'https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz'
 
 
 class DataPath(NamedTuple):
-    """A file or folder that a config reads.
+    """A file or folder that a config reads."""
 
-    Attributes:
-        key: where it stands in the config, as ``--cfg-options`` takes it.
-        path: the path that will be opened.
-        what: what lies there, in words.
-        root: the ``data_root`` it is relative to, '' if it is given in full.
-        option: what to set to use another copy of the data set.
-    """
-
-    key: str
-    path: str
-    what: str
-    root: str
-    option: str
+    key: str  # where it stands in the config, as --cfg-options takes it
+    path: str  # the path that will be opened
+    what: str  # what lies there, in words
+    root: str  # the data_root it is relative to, '' if it is given in full
+    option: str  # what to set to use another copy of the data set
 
 
 def data_paths(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[DataPath]:
@@ -42,10 +34,6 @@ def data_paths(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[DataPa
 
     Wrapped data sets (``RepeatDataset``, ``ConcatDataset`` and any other that keeps them under ``dataset`` or
     ``datasets``) are walked to the innermost ones. Data sets that download themselves are left out.
-
-    Args:
-        cfg: a config with ``<split>_dataloader`` and ``<split>_evaluator``.
-        splits: of 'train', 'val', 'test'.
     """
     for split in splits:
         loader = cfg.get(f'{split}_dataloader') or {}
@@ -59,22 +47,7 @@ def data_paths(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[DataPa
 
 
 def check_data(cfg: Mapping[str, Any], splits: Sequence[str] = ('train', 'val')) -> None:
-    """Check that the files and folders of the data sets exist.
-
-    Args:
-        cfg: a config with ``<split>_dataloader`` and ``<split>_evaluator``.
-        splits: the splits the caller is about to read.
-
-    Raises:
-        RebnnError: the first that does not: what was looked for and where, how to get COCO 2017, CIFAR-10 or GLUE,
-            and the ``--cfg-options`` that point every data set and evaluator with missing files to another copy.
-
-    Example:
-        >>> dataset = dict(type='CocoDataset', data_root='nowhere/', ann_file='annotations/train.json')
-        >>> check_data(dict(train_dataloader=dict(dataset=dataset)), ['train'])
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: no annotations at nowhere/annotations/train.json ...
-    """
+    """Check that the files and folders of the data sets exist."""
     missing = [entry for entry in data_paths(cfg, splits) if _is_local(entry.path) and not osp.exists(entry.path)]
     if not missing:
         return

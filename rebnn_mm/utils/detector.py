@@ -1,4 +1,4 @@
-"""Shared parts of the demos: load a detector, detect on one image, draw the boxes."""
+"""Loads a detector for one image, and checks both first."""
 
 from __future__ import annotations
 
@@ -17,25 +17,9 @@ from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
 
-Image = np.ndarray[Any, np.dtype[np.uint8]]
-
 
 def check_input(image: str | Path, config: str | None, checkpoint: str) -> None:
-    """Check that the files of a detection are there and what they should be.
-
-    Args:
-        image: image file.
-        config: config of a detector; ``None`` stands for the one in the checkpoint.
-        checkpoint: its checkpoint.
-
-    Raises:
-        RebnnError: the first that is not.
-
-    Example:
-        >>> check_input('nowhere.jpg', None, 'nowhere.pth')
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: no image at nowhere.jpg.
-    """
+    """Check that the files of a detection are there and what they should be."""
     if not Path(image).is_file():
         raise RebnnError(f'no image at {image}.')
     if config is not None and read_config(config).get('default_scope') == 'mmpretrain':
@@ -51,9 +35,6 @@ def check_input(image: str | Path, config: str | None, checkpoint: str) -> None:
 def check_device(device: str | None) -> None:
     """Check that PyTorch knows and finds a device.
 
-    Raises:
-        RebnnError: it does not.
-
     Example:
         >>> check_device('gpu')
         Traceback (most recent call last):
@@ -67,16 +48,7 @@ def check_device(device: str | None) -> None:
 
 
 def load_detector(config: str | None, checkpoint: str, device: str | None = None) -> Any:
-    """Make mmdet's ``DetInferencer`` of a config and a checkpoint.
-
-    Args:
-        config: config file; ``None`` takes the one in the checkpoint.
-        checkpoint: checkpoint file.
-        device: ``cpu``, ``cuda:0``, ...; ``None`` is the first GPU if there is one.
-
-    Raises:
-        RebnnError: one of them is broken or does not fit.
-    """
+    """Make mmdet's ``DetInferencer`` of a config and a checkpoint."""
     # imported here: it takes seconds, and the checks before it should not wait for it
     from mmdet.apis import DetInferencer
 
@@ -87,50 +59,3 @@ def load_detector(config: str | None, checkpoint: str, device: str | None = None
         inferencer = DetInferencer(config, checkpoint, device=device, show_progress=False)
     check_checkpoint(inferencer.model, checkpoint)
     return inferencer
-
-
-def detections(inferencer: Any, image: str | Path, score_thr: float) -> Any:
-    """Find the objects of an image file that score at least ``score_thr``, best first.
-
-    Returns:
-        mmengine's ``InstanceData`` on the CPU: ``bboxes`` (n, 4) in pixels of the file, ``labels``, ``scores`` (n,).
-    """
-    sample = inferencer(str(image), return_datasamples=True, no_save_vis=True)['predictions'][0]
-    found = sample.pred_instances.cpu()
-    return found[found.scores >= score_thr]
-
-
-def paint(image: str | Path, found: Any, dataset_meta: dict[str, Any], width: int = 800) -> Image:
-    """Draw boxes, class names and scores into an image file.
-
-    Args:
-        image: image file.
-        found: what :func:`detections` returns.
-        dataset_meta: ``classes`` and ``palette``, as the model of the inferencer has them.
-        width: the image is scaled to it first, so that lines and writing have the same size in every picture.
-
-    Returns:
-        RGB image (H, ``width``, 3).
-    """
-    import mmcv
-    from mmdet.visualization import DetLocalVisualizer
-    from mmdet.visualization.palette import get_palette
-
-    pixels = mmcv.imread(str(image), channel_order='rgb')
-    factor = width / pixels.shape[1]
-    visualizer = DetLocalVisualizer(image=mmcv.imrescale(pixels, factor, interpolation='bicubic'))
-    if len(found):
-        boxes = found.bboxes * factor
-        classes = dataset_meta['classes']
-        palette = get_palette(dataset_meta['palette'], len(classes))
-        visualizer.draw_bboxes(boxes, edge_colors=[palette[label] for label in found.labels], line_widths=2, alpha=1)
-        # mmdet's add_datasample writes the names of small objects too small to read next to another picture.
-        visualizer.draw_texts(
-            [f'{classes[label]} {score:.2f}' for label, score in zip(found.labels, found.scores, strict=True)],
-            boxes[:, :2] + 2,
-            font_sizes=11,
-            colors='white',
-            bboxes=[dict(facecolor='black', alpha=0.7, pad=0.7, edgecolor='none')] * len(found),
-        )
-    painted: Image = visualizer.get_image()
-    return painted

@@ -16,20 +16,12 @@ OWN_RUN = re.compile(r'(?:^|/)work_dirs/([^/]+)/[^/]+/?$')
 GLUE_RUN = re.compile(r'(bert_base|minilm)_(?:(\w+)_)?([a-z0-9]+)')
 """Name of the work dir of one of our GLUE configs: encoder, row (none for the full-precision one) and task."""
 
-HUB_MODELS = {
-    'bert_base_uncased': 'google-bert/bert-base-uncased',
-    'minilm': 'sentence-transformers/all-MiniLM-L6-v2',
-}
+HUB_MODELS = {'bert_base_uncased': 'google-bert/bert-base-uncased', 'minilm': 'sentence-transformers/all-MiniLM-L6-v2'}
 """Sources of our configs' encoders, by the name of their directory."""
 
 
 def encoder_names(cfg: Mapping[str, Any], splits: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Key in the config and directory or hub name of every encoder, teacher and tokenizer that is read.
-
-    Args:
-        cfg: a config with ``model`` and ``<split>_dataloader``.
-        splits: of 'train', 'val', 'test'; teachers are read in training only.
-    """
+    """Key and directory or hub name of every encoder and tokenizer that is read, and in training of every teacher."""
     model = cfg.get('model') or {}
     for key in ('encoder', 'teacher') if 'train' in splits else ('encoder',):
         if isinstance(model.get(key), str):
@@ -51,20 +43,6 @@ def check_encoders(
     """Check that the encoders, teachers and tokenizers can be read.
 
     Only names are looked up; no weights are loaded. A hub name is asked for at the hub or in its cache.
-
-    Args:
-        cfg: a config with ``model`` and ``<split>_dataloader``; of a model without encoder nothing is asked.
-        splits: the splits the caller is about to read.
-        configs: folder searched for the config that trains a missing teacher.
-        coming: directories that need not be there yet.
-
-    Raises:
-        RebnnError: the first that cannot, and how to get it.
-
-    Example:
-        >>> check_encoders(dict(model=dict(encoder='not/any/where')), ['test'])
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: no encoder at not/any/where (model.encoder). ...
     """
     if not isinstance((cfg.get('model') or {}).get('encoder'), str):
         return
@@ -84,7 +62,8 @@ def check_encoders(
         if own:
             train = _how_to_train(own[1], configs)
             raise RebnnError(lost, fix=f'{train}, or point to another one: --cfg-options {options}.')
-        if not _is_hub_name(name):
+        parts = name.split('/')
+        if len(parts) > 2 or parts[0] in ('', '.', '..') or osp.isdir(parts[0]):  # no name of the hub
             hub = HUB_MODELS.get(osp.basename(name.rstrip('/')))
             get = f'Get it (hf download {hub} --local-dir {name}) or link your copy' if hub else 'Put one'
             raise RebnnError(lost, fix=f'{get} there, or point to one: --cfg-options {options}.')
@@ -115,11 +94,6 @@ def _how_to_train(run: str, configs: str) -> str:
     found = sorted(Path(configs).rglob(f'{run}.py'))
     config = str(found[0]) if found else f'its config {run}.py'
     return f'Train it first: python tools/train.py {config}'
-
-
-def _is_hub_name(name: str) -> bool:
-    parts = name.split('/')
-    return len(parts) <= 2 and parts[0] not in ('', '.', '..') and not osp.isdir(parts[0])
 
 
 def _hub_problem(name: str) -> str | None:

@@ -19,13 +19,6 @@ def leave_multimodal_out() -> bool:
     installed; then none of its models can be used. A binary BERT needs transformers 5. Nothing is imported here: the
     switch is turned when mmpretrain reads it. A config that names a multimodal model gets mmpretrain's own message,
     which asks for the transformers that it needs.
-
-    Returns:
-        bool: whether they are left out.
-
-    Example:
-        >>> leave_multimodal_out() in (True, False)
-        True
     """
     if not _too_new() or find_spec('mmpretrain') is None:
         return False

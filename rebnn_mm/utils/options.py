@@ -14,21 +14,6 @@ def check_options(
     """Check that a class or function has parameters of these names.
 
     A class that hands ``**kwargs`` on to its bases has their parameters, too.
-
-    Args:
-        where: what the options are given to, to begin the message with.
-        names: names of the options.
-        taker: the class or function that takes them.
-        family: as in :func:`find_unknown_options`.
-
-    Raises:
-        RebnnError: one has no such parameter; see :func:`find_unknown_options`.
-
-    Example:
-        >>> def paint(colour, width=1): ...
-        >>> check_options('paint', ['color'], paint)
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: paint: no option 'color'. Did you mean 'colour'? Known: colour, width
     """
     known = parameters(taker)
     unknown = [name for name in names if name not in known]
@@ -39,24 +24,9 @@ def check_options(
 def find_unknown_options(
     where: str, names: Iterable[str], taker: type | Callable[..., Any], family: type | None = None
 ) -> RebnnError:
-    """Make the error for options that a class or function does not have.
+    """Make the error for options that a class or function does not have, with the classes of ``family`` that do.
 
-    Args:
-        where: what the options are given to, to begin the message with.
-        names: names of the options.
-        taker: the class or function that does not take them.
-        family: base of the registered classes to look for the options in: a config in which only ``type`` was
-            changed still has those of the former type.
-
-    Returns:
-        RebnnError: the message names the classes that have the options or, where none has, the nearest and all others.
-
-    Example:
-        >>> from rebnn_mm.layers import BinaryLinear
-        >>> from rebnn_mm.methods import XNORLinear
-        >>> print(find_unknown_options('XNORLinear', ['gamma', 'variant'], XNORLinear, BinaryLinear))
-        XNORLinear: no option gamma, variant (of ReBNNLinear); remove what is left of the other type or, where a base
-        config sets it, add _delete_=True next to type='XNORLinear'.
+    A config in which only ``type`` was changed still has those of the former type.
     """
     names = list(names)
     relatives: dict[str, type] = list_classes(family) if family else {}

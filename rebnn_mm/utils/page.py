@@ -8,20 +8,7 @@ from rebnn_mm.errors import RebnnError
 
 
 def renew(page: str, parts: Mapping[str, str]) -> str:
-    r"""Put other text between a page's lines ``<!-- begin NAME -->`` and ``<!-- end NAME -->``.
-
-    Args:
-        page: Markdown.
-        parts: new text by name; each ends with a line's end.
-
-    Raises:
-        ValueError: the page does not have both lines of a part once.
-
-    Example:
-        >>> page = 'Files:\n<!-- begin choice -->\nold\n<!-- end choice -->\n'
-        >>> renew(page, {'choice': 'new\n'}) == page.replace('old', 'new')
-        True
-    """
+    """Put other text between a page's lines ``<!-- begin NAME -->`` and ``<!-- end NAME -->``."""
     for name, text in parts.items():
         lines = [f'<!-- {which} {name} -->\n' for which in ('begin', 'end')]
         head, begin, rest = page.partition(lines[0])

@@ -10,23 +10,12 @@ from rich.table import Table
 # mmdet's CocoMetric calls them <box or mask>_mAP<suffix>
 COLUMNS = {'AP': '', 'AP50': '_50', 'AP75': '_75', 'APs': '_s', 'APm': '_m', 'APl': '_l'}
 
-# GLUEMetric's ending of the score that a constant prediction reaches
 MAJORITY = '_majority'
+"""Ends the name of the score that a constant prediction reaches in GLUEMetric."""
 
 
 def ap_rows(scores: Mapping[str, float]) -> dict[str, list[float | None]]:
-    """Average precision in percent, one row per kind of prediction (``coco/bbox``, ``coco/segm``).
-
-    Args:
-        scores: what ``Runner.test()`` returns; 0..1, or -1 where there is no such object.
-
-    Returns:
-        Row name to values in the order of ``COLUMNS``; ``None`` where a size has no object or the key is missing.
-
-    Example:
-        >>> ap_rows({'coco/bbox_mAP': 0.196, 'coco/bbox_mAP_50': 0.345, 'coco/bbox_mAP_s': -1.0})
-        {'coco/bbox': [19.6, 34.5, None, None, None, None]}
-    """
+    """Average precision in percent, one row per kind of prediction (``coco/bbox``, ``coco/segm``)."""
     rows = {}
     for key in scores:
         if key.endswith('_mAP'):
@@ -37,9 +26,6 @@ def ap_rows(scores: Mapping[str, float]) -> dict[str, list[float | None]]:
 
 def glue_rows(scores: Mapping[str, float]) -> dict[str, tuple[float, float]]:
     """Scores of a GLUE task with what the most frequent class would reach, both in percent.
-
-    Args:
-        scores: what ``Runner.test()`` returns.
 
     Example:
         >>> glue_rows({'glue/accuracy': 88.3, 'glue/accuracy_majority': 50.9, 'time': 0.1})

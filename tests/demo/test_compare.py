@@ -68,6 +68,7 @@ def test_wrong_input_is_one_sentence(binary_detector, real_detector, change, mes
     for index, value in change.items():
         args[index] = {'the real one': str(real_detector[1]), 'sizeless.py': str(sizeless)}.get(value, value)
     monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend('demo')
     monkeypatch.setattr(sys, 'argv', ['demo/compare.py', *args, '--device', 'cpu'])
     with pytest.raises(SystemExit) as end:
         runpy.run_path('demo/compare.py', run_name='__main__')

@@ -214,6 +214,7 @@ def pages_that_run_here() -> Iterator[Any]:
 @pytest.fixture(autouse=True)
 def _in_the_repository(monkeypatch):
     monkeypatch.chdir(ROOT)
+    monkeypatch.syspath_prepend('demo')  # as python does for a script of it
 
 
 @pytest.mark.parametrize('page', ALL)

@@ -11,7 +11,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from rebnn_mm.layers import BinaryConv2d, BinaryLayer, BinaryLinear
 from rebnn_mm.methods import ReBNNConv2d
-from rebnn_mm.registry import list_classes, list_names
+from rebnn_mm.registry import list_classes
 from tests.tolerances import FLOAT32_ROUNDING
 
 pytestmark = pytest.mark.filterwarnings('ignore::rebnn_mm.quantizers.base.MissingHookWarning')
@@ -105,7 +105,7 @@ def test_half_precision_rounds_sums(dtype, exact):
 
 LAYERS = sorted(
     name
-    for name in list_names(BinaryLayer)
+    for name in list_classes(BinaryLayer)
     if MODELS.get(name).__module__.startswith(('rebnn_mm.layers.', 'rebnn_mm.methods.'))
 )
 

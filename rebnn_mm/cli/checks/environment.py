@@ -88,17 +88,7 @@ HIDDEN = ('', '-1')
 
 @dataclass(frozen=True)
 class Problem:
-    """One mistake in the environment.
-
-    Args:
-        level: ``'error'`` if training or testing fails or goes wrong, ``'warning'`` if only a part of it does.
-        what: what is wrong, one clause without a full stop.
-        fix: what to do, one clause without a full stop.
-
-    Example:
-        >>> print(Problem('error', 'torch is not installed', 'run `make setup`'))
-        error: torch is not installed. Fix: run `make setup`.
-    """
+    """One mistake in the environment."""
 
     level: Literal['error', 'warning']
     what: str
@@ -123,18 +113,14 @@ def find_installed_versions() -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Environment:
-    """Environment that the checks look at; tests pass another one.
+    """Environment that the checks look at; tests pass another one."""
 
-    Args:
-        python: major and minor version of the interpreter.
-        versions: distribution name to version.
-        load: imports a module by name, as :func:`importlib.import_module` does.
-        card: whether the machine has an NVIDIA card that is not hidden from this process.
-    """
-
+    # major and minor version of the interpreter
     python: tuple[int, int] = (sys.version_info.major, sys.version_info.minor)
-    versions: Mapping[str, str] = field(default_factory=find_installed_versions)
+    versions: Mapping[str, str] = field(default_factory=find_installed_versions)  # distribution name to version
+    # imports a module by name, as :func:`importlib.import_module` does
     load: Callable[[str], Any] = importlib.import_module
+    # whether the machine has an NVIDIA card that is not hidden from this process
     card: bool = field(default_factory=lambda: CARD.exists() and os.environ.get('CUDA_VISIBLE_DEVICES') not in HIDDEN)
 
     def has(self, name: str) -> bool:
@@ -290,15 +276,7 @@ def _wrappers(config: Any, key: str = 'optim_wrapper') -> Iterator[tuple[str, Ma
 
 
 def check_environment(config: Any = None, env: Environment | None = None) -> list[Problem]:
-    """List what is wrong with the installed packages, worst first.
-
-    Args:
-        config: path of a config file, or a loaded ``Config``, to check as well.
-        env: the environment to look at; default: this one.
-
-    Returns:
-        The problems found; an empty list if there are none.
-    """
+    """List what is wrong with the installed packages, worst first."""
     env = env or Environment()
     checks = (
         _check_python,
@@ -316,11 +294,7 @@ def check_environment(config: Any = None, env: Environment | None = None) -> lis
 
 
 def require_environment(config: Any) -> None:
-    """Print the warnings of :func:`check_environment` to stderr.
-
-    Raises:
-        RebnnError: the environment has an error.
-    """
+    """Print the warnings of :func:`check_environment` to stderr."""
     from rebnn_mm.errors import RebnnError
 
     problems = check_environment(config)

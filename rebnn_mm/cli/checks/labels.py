@@ -8,10 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mmengine.config import Config
 from mmengine.registry import DATASETS
 
 from rebnn_mm.errors import RebnnError
-from rebnn_mm.utils.data_files import dataset_paths, leaf_datasets, metrics
+from rebnn_mm.utils.command_line import TESTING, check_sections
+from rebnn_mm.utils.data_files import check_data, dataset_paths, leaf_datasets, metrics
 
 SPLITS = ('train', 'val', 'test')
 HEAD = re.compile(r'(^|\.)(bbox_)?head(\.\d+)?$')
@@ -22,17 +24,6 @@ def check_labels(cfg: Mapping[str, Any], splits: Sequence[str] = SPLITS) -> None
 
     mmdet numbers the categories that it finds in the file, in the file's order, whatever the names of the classes say:
     after one that is missing, each label is that of the next class.
-
-    Args:
-        cfg: a config with ``<split>_dataloader`` and ``<split>_evaluator``.
-        splits: the splits to look at; files that are not there are left out.
-
-    Raises:
-        RebnnError: a file lacks some, with the nearest that it has, or orders them otherwise.
-
-    Example:
-        >>> images = dict(type='RepeatDataset', times=2, dataset=dict(type='ConcatDataset', datasets=[]))
-        >>> check_labels(dict(train_dataloader=dict(dataset=images)))
     """
     listed: dict[str, list[str]] = {}
     for split in splits:
@@ -65,27 +56,18 @@ def check_labels(cfg: Mapping[str, Any], splits: Sequence[str] = SPLITS) -> None
                 _check_numbers(f'{key}.metainfo.classes', list(classes), listed[path], path)
 
 
+def check_testing(cfg: Config) -> None:
+    """Check that a config has a test set, that its files are there, and that they fit its classes."""
+    check_sections(cfg, TESTING)
+    check_data(cfg, ['test'])
+    check_labels(cfg, ['test'])
+
+
 def check_classes(model: Any, dataset: Any) -> None:
     """Check that no head has fewer classes than the data set has labels.
 
     Labels are read only where the names of the classes do not settle it: where there are more names than outputs, and
     where mmpretrain takes the labels from a file.
-
-    Args:
-        model: a built model of mmdet or mmpretrain; any other model passes.
-        dataset: a built data set, may be a wrapper of others.
-
-    Raises:
-        RebnnError: one has; with the largest label and what to set.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> head = SimpleNamespace(num_classes=2)
-        >>> model = SimpleNamespace(named_modules=lambda: [('head', head)])
-        >>> data = SimpleNamespace(metainfo=dict(classes=('ant', 'bee', 'cat')))
-        >>> check_classes(model, data)
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: model.head.num_classes=2, but the training data have the label 2 ('cat'): ...
     """
     for name, module in model.named_modules():
         classes = getattr(module, 'num_classes', None)
@@ -108,18 +90,7 @@ def check_classes(model: Any, dataset: Any) -> None:
 
 
 def check_batches(loader: Any) -> None:
-    """Check that a loader does not drop all its images since they do not fill a batch.
-
-    Raises:
-        RebnnError: it does.
-
-    Example:
-        >>> from torch.utils.data import DataLoader
-        >>> check_batches(DataLoader(range(3), batch_size=4))
-        >>> check_batches(DataLoader(range(3), batch_size=4, drop_last=True))
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: train_dataloader: 3 images fill no batch of 4, and ...
-    """
+    """Check that a loader does not drop all its images since they do not fill a batch."""
     if getattr(loader, 'drop_last', False) and not len(loader):
         raise RebnnError(
             f'{len(loader.dataset)} images fill no batch of {loader.batch_size}, and drop_last=True leaves them out.',

@@ -26,17 +26,6 @@ def check_model(cfg: Mapping[str, Any]) -> None:
     """Check that no part of the model is handed a ``conv_cfg`` that it does not take, and that each can predict.
 
     Classes are looked up, nothing is built. Names that are not registered are left to the build.
-
-    Args:
-        cfg: a config with ``model`` and, where it has one, ``default_scope``.
-
-    Raises:
-        RebnnError: the first part that is wrong.
-
-    Example:
-        >>> check_model(dict(model=dict(type='RPReLU', channels=8, conv_cfg=dict(type='ReBNNConv2d'))))
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: model: RPReLU takes no conv_cfg, so its layers keep full precision. ...
     """
     with MODELS.switch_scope_and_registry(cfg.get('default_scope')) as registry:
         for key, part in values_below(cfg.get('model'), 'model'):
