@@ -77,12 +77,7 @@ class ModelFiles:
         return self._make_once(name, 'int8', made_of, lambda: quantise(real, size).SerializeToString())
 
     def _export_config(
-        self,
-        name: str,
-        kind: str,
-        config: str,
-        size: tuple[int, int],
-        options: Options = PLAIN,
+        self, name: str, kind: str, config: str, size: tuple[int, int], options: Options = PLAIN
     ) -> Path:
         path = get_config_dir() / f'{config}.py'
         cfg = read_config(path)

@@ -264,12 +264,7 @@ def shares_with(model: nn.Module, layer: nn.Module) -> str:
 
 
 def _real_because(
-    model: nn.Module,
-    name: str,
-    layer: nn.Module,
-    flow: DataFlow,
-    keep_real: Sequence[str],
-    make_binary: Sequence[str],
+    model: nn.Module, name: str, layer: nn.Module, flow: DataFlow, keep_real: Sequence[str], make_binary: Sequence[str]
 ) -> str:
     pattern = name_matches(name, tuple(keep_real))
     if pattern is not None:

@@ -94,11 +94,7 @@ class DataFlow:
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        layers: Iterable[str],
-        forward: Callable[[nn.Module], Any],
-        images: Iterable[Tensor],
+        self, model: nn.Module, layers: Iterable[str], forward: Callable[[nn.Module], Any], images: Iterable[Tensor]
     ) -> None:
         model = _copy_model(model).eval()
         watched = {model.get_submodule(name): name for name in layers}

@@ -12,9 +12,7 @@ from ...errors import RebnnError
 from .staged_backbone import Config, StagedBackbone
 
 MELIUS = dict(
-    type='BinaryConv2d',
-    weight=dict(type='BNNWeight', bound=1.3),
-    activation=dict(type='BinaryWideSign', width=1.3),
+    type='BinaryConv2d', weight=dict(type='BNNWeight', bound=1.3), activation=dict(type='BinaryWideSign', width=1.3)
 )
 """The convolution of the released networks: signs without a factor, weights and gradients cut off at 1.3."""
 

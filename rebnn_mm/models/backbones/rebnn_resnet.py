@@ -102,11 +102,7 @@ class ReBNNResNet(StagedBackbone):
         blocks_per_stage = stage_blocks('ReBNNResNet', depth)
         self._check_stages(num_stages, strides, dilations)
         super().__init__(
-            num_stages,
-            out_indices=out_indices,
-            frozen_stages=frozen_stages,
-            norm_eval=norm_eval,
-            init_cfg=init_cfg,
+            num_stages, out_indices=out_indices, frozen_stages=frozen_stages, norm_eval=norm_eval, init_cfg=init_cfg
         )
         if num_stages > len(blocks_per_stage):
             raise RebnnError(

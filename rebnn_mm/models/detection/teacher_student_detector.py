@@ -19,14 +19,7 @@ from rebnn_mm.registry import MODELS
 
 from ...errors import RebnnError
 from ..fixed_teacher import Call, Calls, ConfiguredTeacher, as_maps, note_calls
-from ..losses.detector_comparison import (
-    DetectorComparisonLoss,
-    DetectorOutput,
-    Product,
-    Regions,
-    Targets,
-    is_within,
-)
+from ..losses.detector_comparison import DetectorComparisonLoss, DetectorOutput, Product, Regions, Targets, is_within
 from .compared_heads import PLACES, has_place, last_head, meaning_of, places_of, points_of
 
 

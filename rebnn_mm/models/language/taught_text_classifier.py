@@ -62,12 +62,7 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
     """
 
     def __init__(
-        self,
-        *args: Any,
-        teacher: str,
-        losses: Sequence[Mapping[str, Any]],
-        label_weight: float = 0.0,
-        **kwargs: Any,
+        self, *args: Any, teacher: str, losses: Sequence[Mapping[str, Any]], label_weight: float = 0.0, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
         if not losses:

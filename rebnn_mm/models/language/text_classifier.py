@@ -104,10 +104,7 @@ class TextClassifier(BaseModel):
         """
 
     def forward(
-        self,
-        inputs: Mapping[str, Tensor],
-        data_samples: Sequence[BaseDataElement] | None = None,
-        mode: str = 'tensor',
+        self, inputs: Mapping[str, Tensor], data_samples: Sequence[BaseDataElement] | None = None, mode: str = 'tensor'
     ) -> Tensor | dict[str, Tensor] | list[BaseDataElement]:
         """Classify a batch of B texts of up to N tokens.
 
