@@ -28,11 +28,6 @@ class LeakyClip(nn.Module):
     .. math:: y = 0.1 \, x + 0.9 \, clamp(x, -1, 1)
 
     Source: Liu et al. 2018 (Bi-Real Net), where it leads from ReLU to the sign.
-
-    Example:
-        >>> import torch
-        >>> LeakyClip()(torch.tensor([-3.0, 0.5, 2.0]))
-        tensor([-1.2000,  0.5000,  1.1000])
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -56,27 +51,7 @@ class BinaryBottleneck(BaseModule):
 
     Convolutions and norms are named as in torchvision's ``Bottleneck``.
 
-    Args:
-        style: class of the block style, asked for its activation and shift.
-        in_channels: channels of the wide stream, shape (N, in_channels, H, W).
-        width: channels of the narrow stream after the block, shape (N, width, H', W'); the wide one has four times
-            as many.
-        stride: stride of the 3x3 convolution.
-        first: whether the block is the first of a network.
-        begins: whether the block begins a stage, so that its streams come with half the channels.
-        conv_cfg: the convolutions of the main path; None makes them real.
-        norm_cfg: every norm layer.
-        options: those of the style, handed to its :meth:`BinaryBasicBlock.build_act`.
-
     Source: Liu et al. 2018 (Bi-Real Net), the ResNet-50 that its authors released in addition to the paper's networks.
-
-    Example:
-        >>> import torch
-        >>> from rebnn_mm.models import BinaryBiRealBlock
-        >>> binary = dict(type='BiRealConv2d')
-        >>> block = BinaryBottleneck(BinaryBiRealBlock, 16, 8, stride=2, begins=True, conv_cfg=binary)
-        >>> [tuple(y.shape) for y in block((torch.randn(1, 4, 6, 6), torch.randn(1, 16, 6, 6)))]
-        [(1, 8, 3, 3), (1, 32, 3, 3)]
     """
 
     def __init__(
@@ -140,8 +115,7 @@ class BinaryBottleneckResNet(StagedBackbone):
         norm_cfg: every norm layer.
 
     Raises:
-        ValueError: an unknown depth, or indices that name no stage.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, an unknown depth, or indices that name no stage.
 
     Example:
         >>> import torch

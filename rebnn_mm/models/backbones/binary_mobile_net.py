@@ -31,25 +31,7 @@ class BinaryMobileBlock(BaseModule):
     Where the block widens, y is added to both halves of twice as many channels. ReActNet's code makes the halves with
     two convolutions that share a sign and have a norm each: the same function and the same parameters.
 
-    Args:
-        style: class of the block style, asked for its activation and shift.
-        in_channels: channels of the input, shape (N, in_channels, H, W).
-        out_channels: as many or twice as many, shape (N, out_channels, ceil(H / stride), ceil(W / stride)).
-        stride: stride of the 3x3 convolution and of the average pooling next to it.
-        conv_cfg: both convolutions; None makes them real.
-        norm_cfg: every norm layer.
-        options: those of the style, handed to its :meth:`BinaryBasicBlock.build_act`.
-
-    Raises:
-        ValueError: another number of output channels.
-
     Source: Liu et al. 2020 (ReActNet), Figure 5.
-
-    Example:
-        >>> from rebnn_mm.models import BinaryReActBlock
-        >>> block = BinaryMobileBlock(BinaryReActBlock, 8, 16, stride=2, conv_cfg=dict(type='ReActConv2d'))
-        >>> block(torch.randn(1, 8, 6, 5)).shape
-        torch.Size([1, 16, 3, 3])
     """
 
     def __init__(
@@ -106,8 +88,7 @@ class BinaryMobileNet(StagedBackbone):
         norm_cfg: every norm layer.
 
     Raises:
-        ValueError: indices that name no stage.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, indices that name no stage.
 
     Example:
         >>> net = BinaryMobileNet(base_channels=8).eval()

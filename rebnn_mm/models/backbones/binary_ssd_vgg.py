@@ -46,9 +46,8 @@ class BinarySSDVGG(BaseModule):
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
 
     Raises:
-        ValueError: ``out_indices`` names no map, ``widen`` is none of these, the block style is not made for single
-            convolutions, or a checkpoint is of another VGG.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, ``out_indices`` names no map, ``widen`` is none of these, the block style
+            is not made for single convolutions, or a checkpoint is of another VGG.
 
     Example:
         >>> import torch

@@ -35,7 +35,7 @@ class BinaryVGGSmall(BaseModule):
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
 
     Raises:
-        KeyError: an unknown block style.
+        ValueError: an unknown block style.
 
     Example:
         >>> import torch

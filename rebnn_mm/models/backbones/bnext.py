@@ -40,24 +40,7 @@ class BNextUnit(BaseModule):
     :math:`p` is average pooling where the convolution has a stride, :math:`m` a learned share per channel, which is
     kept within [0, 1] in training.
 
-    Args:
-        channels: of input and output, shapes (N, channels, H, W) and (N, channels, H / stride, W / stride).
-        kernel_size: 3 or 1.
-        stride: 1 or 2.
-        attention: whether the output is multiplied by the input.
-        conv_cfg: the convolution; None makes it real. A layer of this project that names no ``activation`` gets a
-            learnable shift before its sign.
-        norm_cfg: both norms.
-
-    Attributes:
-        mix (Parameter): m, shape (channels, 1, 1), from 0.5.
-
     Source: Guo et al. 2022 (BNext), released code.
-
-    Example:
-        >>> unit = BNextUnit(16, 3, stride=2, attention=True, conv_cfg=dict(type='BNextConv2d'))
-        >>> unit(torch.randn(1, 16, 6, 4)).shape
-        torch.Size([1, 16, 3, 2])
     """
 
     param_roles: ClassVar[dict[str, str]] = {'mix': 'shift'}
@@ -107,20 +90,7 @@ class BNextUnit(BaseModule):
 class BNextBlock(BaseModule):
     """A 3x3 unit, and one or two 1x1 units after it, whose outputs are concatenated.
 
-    Args:
-        in_channels: channels of the input, shape (N, in_channels, H, W).
-        out_channels: as many or twice as many, shape (N, out_channels, H / stride, W / stride).
-        stride: of the 3x3 unit.
-        attention: whether the 3x3 unit multiplies by its input.
-        conv_cfg: all convolutions; None makes them real.
-        norm_cfg: every norm layer.
-
     Source: Guo et al. 2022 (BNext), released code.
-
-    Example:
-        >>> block = BNextBlock(16, 32, stride=2, conv_cfg=dict(type='BNextConv2d'))
-        >>> block(torch.randn(1, 16, 6, 4)).shape
-        torch.Size([1, 32, 3, 2])
     """
 
     def __init__(

@@ -27,17 +27,7 @@ class MeliusBlock(BaseModule):
         y = [x, \mathrm{conv}_1(\mathrm{BN}_1(x))] \qquad
         z = y + [0, \mathrm{conv}_2(\mathrm{BN}_2(y))]
 
-    Args:
-        in_channels: channels of the input, shape (N, in_channels, H, W).
-        growth: how many channels are added, shape of the output (N, in_channels + growth, H, W).
-        conv_cfg: both 3x3 convolutions; None makes them real.
-        norm_cfg: both norms.
-
     Source: Bethge et al. 2020 (MeliusNet), section 3.
-
-    Example:
-        >>> MeliusBlock(8, 4, conv_cfg=MELIUS)(torch.randn(1, 8, 6, 5)).shape
-        torch.Size([1, 12, 6, 5])
     """
 
     def __init__(

@@ -33,8 +33,7 @@ class OneBitBackbone(StagedBackbone):
         out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
 
     Raises:
-        ValueError: ``channels`` and ``depths`` differ in length, or indices name no stage.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, ``channels`` and ``depths`` differ in length, or indices name no stage.
 
     Example:
         >>> import torch

@@ -32,14 +32,7 @@ ARCHS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 class BlurPool(nn.Module):
     r"""Halves the resolution with a fixed binomial filter, :math:`(1, 2, 1) / 4` in both directions.
 
-    Args:
-        channels: of input and output, shapes (N, channels, H, W) and (N, channels, ceil(H / 2), ceil(W / 2)).
-
     Source: Zhang 2019 (making convolutional networks shift-invariant again).
-
-    Example:
-        >>> BlurPool(1)(torch.tensor([[[[0., 0., 0.], [0., 16., 0.], [0., 0., 0.]]]])).flatten()
-        tensor([1., 1., 1., 1.])
     """
 
     kernel: Tensor
@@ -59,16 +52,7 @@ class QuickNetBlock(BaseModule):
 
     .. math:: y = \mathrm{BN}(\max(\mathrm{conv}(x), 0)) + x
 
-    Args:
-        channels: of input and output, shape (N, channels, H, W).
-        conv_cfg: the convolution; None makes it real.
-        norm_cfg: its norm.
-
     Source: Bannink et al. 2021 (Larq Compute Engine), released code.
-
-    Example:
-        >>> QuickNetBlock(8, conv_cfg=LARQ)(torch.randn(1, 8, 6, 5)).shape
-        torch.Size([1, 8, 6, 5])
     """
 
     def __init__(self, channels: int, *, conv_cfg: Config | None = None, norm_cfg: Config | None = None) -> None:
@@ -82,17 +66,7 @@ class QuickNetBlock(BaseModule):
 
 
 def transition(in_channels: int, out_channels: int, norm_cfg: Config) -> nn.Sequential:
-    """From one stage to the next: ReLU, maximum, blurring to half the resolution, real 1x1 convolution and a norm.
-
-    Args:
-        in_channels: channels of the input, shape (N, in_channels, H, W).
-        out_channels: channels of the output, shape (N, out_channels, ceil((H - 1) / 2), ceil((W - 1) / 2)).
-        norm_cfg: the norm.
-
-    Example:
-        >>> transition(8, 16, dict(type='BN'))(torch.randn(1, 8, 6, 8)).shape
-        torch.Size([1, 16, 3, 4])
-    """
+    """From one stage to the next: ReLU, maximum, blurring to half the resolution, real 1x1 convolution and a norm."""
     return nn.Sequential(
         nn.ReLU(),
         nn.MaxPool2d(2, stride=1),

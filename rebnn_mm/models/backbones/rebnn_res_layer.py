@@ -36,8 +36,8 @@ class ReBNNResLayer(BaseModule):
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
 
     Raises:
-        ValueError: an unknown depth, or a stage that this depth does not have or that is the first.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, an unknown depth, or a stage that this depth does not have or that is the
+            first.
 
     Example:
         >>> import torch

@@ -17,11 +17,7 @@ STAGE_BLOCKS = {18: (2, 2, 2, 2), 20: (3, 3, 3), 34: (3, 4, 6, 3)}
 
 
 def stage_blocks(owner: str, depth: int) -> tuple[int, ...]:
-    """Blocks per stage of a ResNet of this depth.
-
-    Raises:
-        ValueError: the depth has no binary version; ``owner`` begins the message.
-    """
+    """Blocks per stage of a ResNet of this depth."""
     if depth not in STAGE_BLOCKS:
         raise RebnnError(
             f'{owner}: depth={depth} is not available. Use one of {sorted(STAGE_BLOCKS)}; deeper ResNets have 1x1 '
@@ -64,8 +60,8 @@ class ReBNNResNet(StagedBackbone):
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
 
     Raises:
-        ValueError: an unknown depth or stem, or lengths and indices that do not fit ``num_stages``.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, an unknown depth or stem, or lengths and indices that do not fit
+            ``num_stages``.
 
     Example:
         >>> import torch

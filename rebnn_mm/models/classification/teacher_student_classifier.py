@@ -96,10 +96,6 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
     def loss(self, inputs: Tensor, data_samples: list[DataSample] | None = None) -> dict[str, Tensor]:
         """The losses of a batch.
 
-        Args:
-            inputs: images, (N, C, H, W).
-            data_samples: their labels; needed only with ``label_weight``.
-
         Returns:
             dict[str, Tensor]: ``teacher_loss``, what the head gives for the labels, as ``label_loss`` and so on, and
             the terms of ``losses``.

@@ -25,15 +25,7 @@ from .compared_heads import PLACES, has_place, last_head, meaning_of, places_of,
 
 @contextmanager
 def watch_layers(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
-    """Note the calls of layers with their history, also inside of what is otherwise computed a second time.
-
-    Example:
-        >>> model = nn.Sequential(nn.Linear(2, 3))
-        >>> with watch_layers(model, ['0']) as calls:
-        ...     y = model(torch.ones(1, 2))
-        >>> calls['0'][0].result is y
-        True
-    """
+    """Note the calls of layers with their history, also inside of what is otherwise computed a second time."""
     calls = Calls()
 
     def watch(name: str) -> Any:

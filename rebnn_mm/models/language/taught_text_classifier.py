@@ -80,11 +80,7 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
         self.prepare_teacher()
 
     def prepare_teacher(self) -> TextClassifier:
-        """The teacher, loaded by the first call.
-
-        Raises:
-            ValueError: see the class.
-        """
+        """The teacher, loaded by the first call."""
         if self.teacher is None:
             config = read_config(self.teacher_source)
             self._check_same_task(config)
