@@ -173,7 +173,7 @@ def starving_sentence(plan: Sequence[PlannedLayer]) -> str:
     return (
         f'{len(starving)} layers become binary after a ReLU and without a shortcut of their own ({shown}), so that '
         'the next ones see sums of signs only: keep some real (keep_real), or take a network with a shortcut for '
-        "every convolution (backbone=dict(type='ReBNNResNet'))."
+        "every convolution (backbone=dict(type='BinaryResNet'))."
     )
 
 

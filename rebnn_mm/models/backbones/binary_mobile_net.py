@@ -80,10 +80,10 @@ class BinaryMobileNet(StagedBackbone):
 
     Args:
         block: block style that chooses what follows an addition and the shift before each sign, see
-            :class:`ReBNNResNet`.
+            :class:`BinaryResNet`.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the stem.
-        out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
+        out_indices, **kwargs: see :class:`StagedBackbone` (``frozen_stages``, ``norm_eval``, ``init_cfg``).
         conv_cfg: the convolutions of the blocks; None makes them real.
         norm_cfg: every norm layer.
 
@@ -107,16 +107,13 @@ class BinaryMobileNet(StagedBackbone):
         in_channels: int = 3,
         base_channels: int = 32,
         out_indices: Sequence[int] = (1, 2, 3, 4),
-        frozen_stages: int = -1,
         conv_cfg: Config | None = dict(type='ReActConv2d'),
         norm_cfg: Config = dict(type='BN'),
-        norm_eval: bool = False,
-        init_cfg: Config | list[Config] | None = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            len(STAGES), out_indices=out_indices, frozen_stages=frozen_stages, norm_eval=norm_eval, init_cfg=init_cfg
-        )
+        super().__init__(len(STAGES), out_indices=out_indices, **kwargs)
         style, options = block_style(block)
+        options.update(conv_cfg=conv_cfg, norm_cfg=norm_cfg)
         self.conv1 = nn.Conv2d(in_channels, base_channels, 3, stride=2, padding=1, bias=False)
         self.bn1 = build_norm_layer(norm_cfg, base_channels)[1]
         channels = base_channels
@@ -124,17 +121,7 @@ class BinaryMobileNet(StagedBackbone):
             out_channels = base_channels * width
             layers = []
             for i in range(blocks):
-                layers.append(
-                    BinaryMobileBlock(
-                        style,
-                        channels,
-                        out_channels,
-                        stride=1 if i else stride,
-                        conv_cfg=conv_cfg,
-                        norm_cfg=norm_cfg,
-                        **options,
-                    )
-                )
+                layers.append(BinaryMobileBlock(style, channels, out_channels, stride=1 if i else stride, **options))
                 channels = out_channels
             self.add_stage(Sequential(*layers))
         self.freeze_stages()

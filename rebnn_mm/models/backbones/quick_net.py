@@ -1,6 +1,7 @@
 """QuickNet: a network for binary engines, whose blocks keep resolution and width and nothing else is binary."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from mmcv.cnn import build_conv_layer, build_norm_layer
@@ -90,7 +91,7 @@ class QuickNet(StagedBackbone):
         arch: ``'small'``, ``'base'`` or ``'large'``.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         width: factor of all channels.
-        out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
+        out_indices, **kwargs: see :class:`StagedBackbone` (``frozen_stages``, ``norm_eval``, ``init_cfg``).
         conv_cfg: the convolutions of the blocks, :data:`LARQ` by default; None makes them real.
         stem_cfg: the strided convolutions of the stem.
         norm_cfg: every norm layer but the stem's second, which is a BN without factors.
@@ -115,20 +116,16 @@ class QuickNet(StagedBackbone):
         in_channels: int = 3,
         width: float = 1.0,
         out_indices: Sequence[int] = (0, 1, 2, 3),
-        frozen_stages: int = -1,
         conv_cfg: Config | None = LARQ,
         stem_cfg: Config | None = None,
         norm_cfg: Config = dict(type='BN'),
-        norm_eval: bool = False,
-        init_cfg: Config | list[Config] | None = None,
+        **kwargs: Any,
     ) -> None:
         if arch not in ARCHS:
             raise RebnnError(f'QuickNet: arch={arch!r} is unknown. Use one of {", ".join(map(repr, ARCHS))}.')
         channels, depths = ARCHS[arch]
         channels = tuple(round(width * each) for each in channels)
-        super().__init__(
-            len(depths), out_indices=out_indices, frozen_stages=frozen_stages, norm_eval=norm_eval, init_cfg=init_cfg
-        )
+        super().__init__(len(depths), out_indices=out_indices, **kwargs)
         narrow = channels[0] // 4
         self.stem = nn.Sequential(
             build_conv_layer(stem_cfg, in_channels, narrow, 3, stride=2, padding=1, bias=False),
