@@ -29,7 +29,10 @@ LIBRARY_PARTS = {
         ),
     ),
     'mmpretrain': ('rebnn_mm.models.classification', ('TeacherStudentClassifier',)),
-    'transformers': ('rebnn_mm.models.language', ('TaughtTextClassifier', 'TextClassifier')),
+    'transformers': (
+        'rebnn_mm.models.language',
+        ('TaughtTextClassifier', 'TeacherStudentTextClassifier', 'TextClassifier'),
+    ),
 }
 """Packages of ours that build on a library, and the classes they register in :data:`MODELS`."""
 

@@ -34,7 +34,7 @@ def test_functional_needs_pytorch_only():
 
 
 @pytest.mark.parametrize('scope', ['mmengine', 'mmdet', 'mmpretrain'])
-@pytest.mark.parametrize('name', ['ReBNNConv2d', 'ReBNNLinear', 'ReBNNResNet', 'BinaryRSign'])
+@pytest.mark.parametrize('name', ['ReBNNConv2d', 'ReBNNLinear', 'BinaryResNet', 'BinaryRSign'])
 def test_names_resolve_from_every_scope(scope, name):
     from mmengine.registry import MODELS, DefaultScope
 

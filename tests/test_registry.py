@@ -10,8 +10,21 @@ from rebnn_mm.registry import BLOCKS, LIBRARY_PARTS, MODELS
 
 
 def test_leaf_types_are_found_by_bare_name_from_every_scope():
-    for name in ('ReBNNConv2d', 'ReBNNResNet', 'ReBNNResLayer'):
+    for name in ('ReBNNConv2d', 'BinaryResNet', 'BinaryResLayer'):
         assert ROOT_MODELS.get(name).__name__ == name
+
+
+@pytest.mark.parametrize(
+    ('old', 'name'),
+    [
+        ('ReBNNResNet', 'BinaryResNet'),
+        ('ReBNNResLayer', 'BinaryResLayer'),
+        ('TaughtTextClassifier', 'TeacherStudentTextClassifier'),
+    ],
+)
+def test_classes_keep_their_old_names(old, name):
+    found = MODELS.get(name)
+    assert found.__name__ == name and found is MODELS.get(old)
 
 
 def test_child_registry_hangs_under_the_root():

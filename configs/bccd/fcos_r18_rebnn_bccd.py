@@ -7,7 +7,7 @@ optim_wrapper = dict(
 )
 model = dict(
     backbone=dict(
-        _delete_=True, type='ReBNNResNet', depth=18, block='react', out_indices=(1, 2, 3), conv_cfg=_base_.binary
+        _delete_=True, type='BinaryResNet', depth=18, block='react', out_indices=(1, 2, 3), conv_cfg=_base_.binary
     ),
     bbox_head=dict(type='rebnn_mm.BinaryTowers', head='FCOSHead', conv_cfg=_base_.binary),
 )

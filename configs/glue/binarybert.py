@@ -7,7 +7,7 @@ work_dir = 'work_dirs/{{$ENCODER:bert_base}}_binarybert_{{$TASK:sst2}}'
 teacher = 'work_dirs/{{$ENCODER:bert_base}}_{{$TASK:sst2}}/pretrained'
 activation = dict(type='BinarySign', shift=None)
 model = dict(
-    type='rebnn_mm.TaughtTextClassifier',
+    type='rebnn_mm.TeacherStudentTextClassifier',
     encoder='work_dirs/{{$ENCODER:bert_base}}_binarybert_ternary_{{$TASK:sst2}}/pretrained',
     teacher=teacher,
     num_labels=_base_.num_labels,

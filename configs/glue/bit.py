@@ -8,7 +8,7 @@ teacher = 'work_dirs/{{$ENCODER:bert_base}}_bit_w1a2_{{$TASK:sst2}}/pretrained'
 signed = dict(type='BiTSign')
 unsigned = dict(type='BiTStep')
 model = dict(
-    type='rebnn_mm.TaughtTextClassifier',
+    type='rebnn_mm.TeacherStudentTextClassifier',
     encoder=teacher,
     teacher=teacher,
     num_labels=_base_.num_labels,

@@ -6,7 +6,7 @@ work_dir = 'work_dirs/{{$ENCODER:bert_base}}_ternarybert_{{$TASK:sst2}}'
 teacher = 'work_dirs/{{$ENCODER:bert_base}}_{{$TASK:sst2}}/pretrained'
 activation = dict(type='TernaryBERTActivation', bits=2, clip=2.5, over='tensor')
 model = dict(
-    type='rebnn_mm.TaughtTextClassifier',
+    type='rebnn_mm.TeacherStudentTextClassifier',
     encoder=teacher,
     teacher=teacher,
     num_labels=_base_.num_labels,

@@ -12,7 +12,7 @@ _base_ = [
 model = dict(
     type='rebnn_mm.TeacherStudentClassifier',
     backbone=dict(
-        type='ReBNNResNet',
+        type='BinaryResNet',
         depth=18,
         block='real_to_binary',
         stem_act=dict(type='PReLU', num_parameters=64),

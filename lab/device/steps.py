@@ -15,7 +15,7 @@ from rebnn_mm.engine import MethodDriver, ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.methods.rbnn import RBNNWeight
-from rebnn_mm.models.backbones import ReBNNResNet
+from rebnn_mm.models.backbones import BinaryResNet
 
 from .finding import Finding, Findings, Outcome, differences, exact, list_own
 
@@ -148,7 +148,7 @@ class Classifier(nn.Module):
     def __init__(self, block: str, base_channels: int = 64, **options: Any) -> None:
         super().__init__()
         conv = dict(type='ReBNNConv2d', **options)
-        self.backbone = ReBNNResNet(18, base_channels=base_channels, block=block, conv_cfg=conv)
+        self.backbone = BinaryResNet(18, base_channels=base_channels, block=block, conv_cfg=conv)
         self.head = nn.Linear(8 * base_channels, 10)
 
     def forward(self, x: Tensor) -> Tensor:

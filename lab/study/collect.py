@@ -171,7 +171,25 @@ def _curves(work_dir: Path) -> dict[str, dict[str, list[float]]]:
 def _flips(work_dir: Path) -> dict[str, dict[str, Any]]:
     if not any(work_dir.glob(f'*/{RECORD_FILE}')):
         return {}
-    return read_weight_history(work_dir).flip_counts()
+    return flip_counts(read_weight_history(work_dir).entries)
+
+
+def flip_counts(entries: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """All counts of a record, by layer: ``weights``, and lists over the epochs of ``epoch`` and of each count.
+
+    Example:
+        >>> flip_counts([dict(epoch=1, layers={'conv': dict(weights=9, steps=2, flips=3)})])
+        {'conv': {'weights': 9, 'epoch': [1], 'steps': [2], 'flips': [3]}}
+    """
+    counts: dict[str, dict[str, Any]] = {}
+    for entry in entries:
+        for name, numbers in entry['layers'].items():
+            layer = counts.setdefault(name, dict(weights=numbers['weights'], epoch=[]))
+            layer['epoch'].append(entry['epoch'])
+            for key, number in numbers.items():
+                if key != 'weights':
+                    layer.setdefault(key, []).append(number)
+    return counts
 
 
 def _log_entries(file: Path) -> list[dict[str, Any]]:

@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument('--names', action='store_true', help='print the operators of the 1-bit step')
     args = parser.parse_args()
     torch.set_num_threads(1)
-    backbone = dict(type='ReBNNResNet', depth=18, out_indices=(3,))
+    backbone = dict(type='BinaryResNet', depth=18, out_indices=(3,))
     nets = {'real': dict(backbone, conv_cfg=None, block='relu')}
     for block in ('hardtanh', 'react'):
         for memory in ('plain', 'sums'):

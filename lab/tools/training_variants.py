@@ -21,7 +21,7 @@ Step = Callable[[Any], None]
 OURS = 'as configured'
 UNTAUGHT = {
     'rebnn_mm.TeacherStudentClassifier': 'ImageClassifier',
-    'rebnn_mm.TaughtTextClassifier': 'rebnn_mm.TextClassifier',
+    'rebnn_mm.TeacherStudentTextClassifier': 'rebnn_mm.TextClassifier',
 }
 """What a classifier with a teacher is without one."""
 

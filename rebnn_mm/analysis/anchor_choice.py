@@ -1,4 +1,8 @@
-"""Anchors for the boxes of a data set: sizes and shapes, and how well they overlap with the boxes."""
+"""Anchors for the boxes of a data set: sizes and shapes, and how well they overlap with the boxes.
+
+Sides of boxes are widths and heights in pixels of the network's input, (K, 2), each with a weight, or all
+alike without weights. Scales are roots of the anchors' areas in strides, ratios heights over widths.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +32,7 @@ WORTH = 0.015
 
 
 class Anchors(NamedTuple):
-    """Anchors of one map.
-
-    Attributes:
-        scales: roots of their areas in strides.
-        ratios: heights over widths.
-        covered: share of the boxes that overlap with the nearest by at least a half.
-        overlap: mean of the boxes' overlaps with the nearest.
-    """
+    """Anchors of one map; the share of the boxes that the nearest covers by a half, and the mean of their overlaps."""
 
     scales: tuple[float, ...]
     ratios: tuple[float, ...]
@@ -64,13 +61,6 @@ def fit_of(
 ) -> Anchors:
     """How anchors fit boxes: each box against the nearest anchor at the same centre.
 
-    Args:
-        sides: widths and heights in pixels of the network's input, (K, 2).
-        scales: roots of the anchors' areas in strides.
-        ratios: heights over widths.
-        stride: of the map.
-        weights: how much each box counts; None for all the same.
-
     Example:
         >>> fit_of(np.array([[32., 32.], [16., 32.]]), [2], [1], 16).overlap
         0.75
@@ -88,17 +78,6 @@ def choose_anchors(sides: NDArray, stride: int, weights: NDArray | None = None) 
     """The fewest anchors beyond which more would hardly fit better.
 
     Scales are in a geometric row between the small and the large boxes.
-
-    Args:
-        sides: widths and heights in pixels of the network's input, (K, 2).
-        stride: of the map.
-        weights: how much each box counts; None for all the same.
-
-    Example:
-        >>> sides = np.exp(np.random.default_rng(0).normal(3.5, 0.4, (500, 1))) * np.ones(2)
-        >>> chosen = choose_anchors(sides, 16)
-        >>> chosen.ratios, chosen.covered > 0.95
-        ((1.0,), True)
     """
     roots = np.sqrt(sides.prod(axis=1)) / stride
     order = np.argsort(roots)
@@ -120,19 +99,9 @@ def choose_anchors(sides: NDArray, stride: int, weights: NDArray | None = None) 
 def choose_scale(
     sides: NDArray, steps: Sequence[float], given: Anchors, weights: NDArray | None = None
 ) -> tuple[float, Anchors]:
-    """The scale and the ratios, of as many as given, with which the anchors of a pyramid fit best.
+    """The scale and the ratios, of as many as given, with which a pyramid's anchors fit best, or the base's.
 
-    Args:
-        sides: widths and heights in pixels of the network's input, (K, 2).
-        steps: roots of the areas in pixels at a scale of 1, of all anchors of all maps.
-        given: the base's anchors, scales in pixels; kept where others fit hardly better.
-        weights: how much each box counts; None for all the same.
-
-    Example:
-        >>> sides = np.array([[90.0, 95.0], [200.0, 190.0], [400.0, 380.0]])
-        >>> scale, chosen = choose_scale(sides, [8, 16, 32], fit_of(sides, [16, 32, 64], [1.0], 1))
-        >>> scale, round(chosen.overlap, 2)
-        (12.0, 0.94)
+    ``steps`` are the roots of all anchors' areas in pixels at a scale of 1, and ``given`` has its scales in pixels.
     """
     best, found = given.scales[0] / steps[0], given
     for scale, ratios in product(SCALES, dict.fromkeys((given.ratios, *SHAPES))):
@@ -149,16 +118,6 @@ def describe_generator_change(
     """Change a config of mmdet's ``AnchorGenerator``; return it with both sets of anchors, unchanged if they fit.
 
     Those of one map are chosen freely, those of a pyramid by scale and ratios. None for one of another kind.
-
-    Args:
-        generator: the config, strides as integers.
-        sides: widths and heights in pixels of the network's input, (K, 2).
-        weights: how much each box counts; None for all the same.
-
-    Example:
-        >>> pyramid = dict(octave_base_scale=2, scales_per_octave=1, ratios=[1.0], strides=[8, 16, 32])
-        >>> describe_generator_change(pyramid, np.array([[90.0, 95.0], [200.0, 190.0]]))[0]
-        {'octave_base_scale': 6.0, 'ratios': [1.0]}
     """
     strides: list[Any] = list(generator.get('strides') or ())
     octave = generator.get('octave_base_scale')

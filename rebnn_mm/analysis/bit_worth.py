@@ -40,10 +40,6 @@ class Worth(NamedTuple):
 def parts_of(model: nn.Module, each_layer: bool = False) -> dict[str, list[str]]:
     """Names of the binary layers, by part: a stage of a backbone, a tower of a head.
 
-    Args:
-        model: any.
-        each_layer: make every layer a part of its own.
-
     Example:
         >>> from rebnn_mm.layers import BinaryConv2d
         >>> tower = nn.Sequential(*[nn.Sequential(BinaryConv2d(8, 8, 3)) for _ in range(2)])
@@ -59,14 +55,7 @@ def parts_of(model: nn.Module, each_layer: bool = False) -> dict[str, list[str]]
 
 
 def keep_real(cfg: Config, names: Sequence[str]) -> dict[str, list[str]]:
-    """Add names to what keeps full precision, in every place of a config's model that names a binary layer; in place.
-
-    Returns:
-        The new lists, by the type that is next to them; of several of one type the last.
-
-    Raises:
-        ValueError: there is no such place, or one has switched the rules for real layers off.
-    """
+    """Add names, in place, to every ``keep_real`` of a config, next to each binary layer; return the new lists."""
     places = list(_places(cfg.model))
     if not places:
         raise RebnnError('the model of the config says nowhere which layers are binary: give its parts a conv_cfg.')
@@ -98,13 +87,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Sequence[str]]]:
 
 
 def with_real_weights(state: Mapping[str, Tensor], model: nn.Module, names: Sequence[str]) -> dict[str, Tensor]:
-    r"""A state dict in which layers hold their quantized weights, :math:`\alpha \, sign(w)`, as real layers.
-
-    Args:
-        state: of the 1-bit model.
-        model: it, filled from the state dict.
-        names: of the layers.
-    """
+    r"""A state dict in which layers hold their quantized weights, :math:`\alpha \, sign(w)`, as real layers."""
     new = dict(state)
     for name in names:
         layer = model.get_submodule(name)
@@ -129,15 +112,6 @@ def proposal(
 
     Gains and costs are taken to add up, which is to be checked by training the result.
 
-    Args:
-        worths: at most :data:`MOST_PARTS` that gain anything.
-        precision: of the real parts, a key of :attr:`Worth.ms`.
-        ms: None for no limit.
-        megabytes: None for no limit.
-
-    Raises:
-        ValueError: too many parts gain something.
-
     Example:
         >>> stem = Worth('stem', 1, 100, 2.0, {'int8': 3.0}, {'int8': 0.1})
         >>> head = Worth('head', 1, 100, 1.5, {'int8': 1.0}, {'int8': 0.1})
@@ -157,13 +131,7 @@ def proposal(
 
 
 def markdown(worths: Sequence[Worth], metric: str) -> list[str]:
-    r"""A table, a line for each part, the most points first.
-
-    Example:
-        >>> worth = Worth('rpn_head', 1, 1_000_000, 0.5, {'fp32': 9.0, 'int8': 4.0}, {'fp32': 4.1, 'int8': 1.0})
-        >>> print(markdown([worth], 'AP')[-1])
-        | rpn_head | 1 | 1.00 | +0.5 | +9.0, +4.0 | +4.10, +1.00 |
-    """
+    r"""A table, a line for each part, the most points first."""
     ordered = sorted(worths, key=lambda worth: -worth.gain)
 
     def costs(values: Mapping[str, float], digits: int) -> str:

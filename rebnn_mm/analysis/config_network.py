@@ -29,9 +29,6 @@ def build_network(cfg: Config) -> nn.Module:
 
     No weights are read or fetched: those of ``init_cfg``, ``load_from`` and of a teacher are only read by a runner.
 
-    Raises:
-        ValueError: the config has no ``model``.
-
     Example:
         >>> from mmengine.config import Config
         >>> from rebnn_mm.utils.config_file import get_config_dir
@@ -56,9 +53,6 @@ def input_shape(cfg: Config) -> InputShape:
     Those of CIFAR have 32 x 32 pixels where none does. Where the ratio is kept an image may be smaller; its largest
     size counts. ``data_preprocessor.pad_size_divisor``
     pads it further, and the network computes on the padding.
-
-    Raises:
-        ValueError: nothing says a size.
 
     Example:
         >>> from mmengine.config import Config
@@ -86,13 +80,7 @@ def input_shape(cfg: Config) -> InputShape:
 
 
 def text_length(cfg: Config) -> tuple[int, str] | None:
-    """The longest text in tokens and where that is from; None for a config of images.
-
-    Example:
-        >>> pipeline = [dict(type='TokenizeText', tokenizer='bert', max_length=64)]
-        >>> text_length(Config(dict(test_dataloader=dict(dataset=dict(pipeline=pipeline)))))
-        (64, 'test pipeline: TokenizeText')
-    """
+    """The longest text in tokens and where that is from; None for a config of images."""
     for loader, called in LOADERS.items():
         for step in _pipeline(cfg.get(loader)):
             if str(step.get('type')).rpartition('.')[2] == 'TokenizeText':

@@ -31,19 +31,7 @@ TABLE_WIDTH = 190
 
 
 def cost_dict(network: NetworkCost, rule: Rule, source: str = '') -> dict[str, Any]:
-    """Everything as plain numbers, in operations and bytes; sizes of a whole network also in the rule's unit.
-
-    Args:
-        network: what was counted.
-        rule: how it is weighed.
-        source: where the input's shape is from.
-
-    Example:
-        >>> layer = LayerCost('conv', 'ReBNNConv2d', 1, 1, weights=6400, scales=10, macs=6400, calls=1)
-        >>> cost = cost_dict(NetworkCost((layer,), (8, 8)), Rule())
-        >>> cost['total']['ops'], cost['total']['deployed_bytes'], cost['total']['binary_share_of_macs']
-        (100.0, 840.0, 1.0)
-    """
+    """Everything as plain numbers, in operations and bytes; sizes of a whole network also in the rule's unit."""
     deployed = rule.size(network) * rule.bytes_per_unit
     ops = rule.ops(network)
     return {

@@ -39,14 +39,7 @@ _STYLE: Any = {
 
 @contextmanager
 def figure_style() -> Iterator[None]:
-    """Draw in the common style, without a screen.
-
-    Example:
-        >>> from matplotlib import pyplot
-        >>> with figure_style():
-        ...     pyplot.rcParams['axes.labelsize']
-        9.0
-    """
+    """Draw in the common style, without a screen."""
     matplotlib.use('Agg')
     with matplotlib.rc_context(_STYLE):
         yield

@@ -43,15 +43,7 @@ class NothingToMeasure(ValueError):
 
 @dataclass(frozen=True)
 class Measurement:
-    """Result of a few steps.
-
-    Attributes:
-        projection: the flips, and the schedule they are projected to.
-        batch_size: of the steps.
-        data: what was trained on.
-        notes: what differed from the config's own training.
-        seconds: the steps took.
-    """
+    """Result of a few steps."""
 
     projection: FlipProjection
     batch_size: int
@@ -72,15 +64,6 @@ def measure_flips(cfg: Config, options: Options, progress: Callable[[int], None]
       flips of weights that start near zero.
     - Weights, teachers and encoders that are not at hand are replaced by random ones.
     - Nothing is logged, evaluated or saved.
-
-    Args:
-        cfg: of mmdet, mmpretrain or this project; it is not changed.
-        options: how many steps, on what.
-        progress: called with the number of steps done after each of them.
-
-    Raises:
-        NothingToMeasure: no binary weight is trained.
-        ValueError: the data are missing, or something in the config cannot be measured.
     """
     if not all(cfg.get(key) for key in ('model', 'train_dataloader', 'train_cfg', 'optim_wrapper')):
         raise RebnnError(f'{cfg.filename}: it does not train (model, train_dataloader, train_cfg, optim_wrapper).')

@@ -17,14 +17,7 @@ SURELY = 10
 
 
 class LayerFlips(NamedTuple):
-    """Counts of one binary layer.
-
-    Attributes:
-        name: as in the model.
-        weights: how many it has.
-        steps: iterations that were counted.
-        flips: signs that flipped in them.
-    """
+    """Counts of one binary layer."""
 
     name: str
     weights: int
@@ -78,13 +71,7 @@ class FlipProjection:
 
     @property
     def silent(self) -> list[str]:
-        """Layers without a flip while the others flip: their share would have been at least :data:`SURELY`.
-
-        Example:
-            >>> layers = [LayerFlips('a', 1000, 50, 0), LayerFlips('b', 10, 50, 0), LayerFlips('c', 500, 50, 20)]
-            >>> FlipProjection(layers, RateSchedule(1000, 1.0, 1.0)).silent
-            ['a']
-        """
+        """Layers without a flip while the others flip: their share would have been at least :data:`SURELY`."""
         per_weight = sum(layer.flips for layer in self.layers) / self.weights
         return [layer.name for layer in self.layers if not layer.flips and per_weight * layer.weights >= SURELY]
 
@@ -108,11 +95,6 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
         enough: flips over the whole training that are needed, in percent.
         lr_mult: of the latent weights in the config.
         constructor: whether the config has ReBNN's optimizer constructor, which knows roles.
-
-    Example:
-        >>> layers = [LayerFlips('conv1', 1000, 50, 5)]
-        >>> verdict(FlipProjection(layers, RateSchedule(steps=2000, highest=1.0, mean=0.5)))[:97]
-        'signs flip 10 % of the weights over the whole schedule (least conv1, 10 %) and cannot suffice: ra'
     """
     total, least = projection.percent, projection.least
     option = 'optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult={})))'
@@ -144,21 +126,11 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
 
 
 def round_percent(percent: float) -> str:
-    """Round a percentage for a sentence or a table: two digits below 10, whole above.
-
-    Example:
-        >>> round_percent(0.00123), round_percent(7.25), round_percent(1834.2), round_percent(0)
-        ('0.0012', '7.2', '1,834', '0')
-    """
+    """Round a percentage for a sentence or a table: two digits below 10, whole above."""
     return f'{percent:,.0f}' if percent >= 10 or not percent else f'{percent:.2g}'
 
 
 def round_up(times: float) -> float:
-    """To two digits, never down.
-
-    Example:
-        >>> round_up(2.416), round_up(100)
-        (2.5, 100.0)
-    """
+    """To two digits, never down."""
     digit = 10.0 ** (math.floor(math.log10(times)) - 1)
     return math.ceil(round(times / digit, 6)) * digit

@@ -63,23 +63,14 @@ def result_row(
 
 
 def latent_lr_mult(wrapper: Mapping[str, Any]) -> float:
-    """Return the config's factor of the rate of latent weights.
-
-    Example:
-        >>> latent_lr_mult(dict(paramwise_cfg=dict(roles={'latent weight': dict(lr_mult=10)})))
-        10
-    """
+    """Return the config's factor of the rate of latent weights."""
     roles = (wrapper.get('paramwise_cfg') or {}).get('roles') or {}
     named = {role.replace('_', ' '): given for role, given in roles.items()}
     return (named.get('latent weight') or {}).get('lr_mult', 1.0)
 
 
 def read_rows(file: Path) -> list[Row]:
-    """Load what earlier calls wrote; nothing if there is no file.
-
-    Raises:
-        ValueError: it is not such a file.
-    """
+    """Load what earlier calls wrote; nothing if there is no file."""
     if not file.is_file():
         return []
     try:
@@ -92,13 +83,7 @@ def read_rows(file: Path) -> list[Row]:
 
 
 def with_row(rows: Sequence[Row], new: Row) -> list[Row]:
-    """The rows with one more, which takes the place of that of its config and label.
-
-    Example:
-        >>> before = [dict(config='a.py', label='old', percent=1), dict(config='b.py', label='old', percent=2)]
-        >>> [row['percent'] for row in with_row(before, dict(config='a.py', label='old', percent=3))]
-        [3, 2]
-    """
+    """The rows with one more, which takes the place of that of its config and label."""
     keys = [(row['config'], row['label']) for row in rows]
     key = (new['config'], new['label'])
     if key not in keys:
@@ -152,7 +137,8 @@ def flip_markdown(rows: Sequence[Row]) -> str:
     for row in last:
         cells = [f'`{row["config"]}`', *_numbers(row)]
         cells += [flips.get((row['config'], label), '') for label in labels]
-        needed = f'x {_tell_needed_steps(row)}' if row['percent'] < row['enough'] else ''
+        needed = f'x {round_up(row["enough"] / row["percent"]):,g}' if row['percent'] else 'x ?'
+        needed = needed if row['percent'] < row['enough'] else ''
         cells += [_least(row), needed, str(measured.index(_tell_measurement(row)) + 1)]
         lines.append('| ' + ' | '.join(cells) + ' |')
     lines += ['', 'How each was measured, by the number in the last column:', '']
@@ -198,10 +184,6 @@ def _numbers(row: Row) -> list[str]:
 
 def _least(row: Row) -> str:
     return f'{round_percent(row["least_percent"])} ({row["least"]})'
-
-
-def _tell_needed_steps(row: Row) -> str:
-    return f'{round_up(row["enough"] / row["percent"]):,g}' if row['percent'] else '?'
 
 
 def _tell_measurement(row: Row) -> str:

@@ -61,14 +61,7 @@ class Options:
 
 
 def training_loader(cfg: Config, options: Options) -> tuple[ConfigDict, str, list[str]]:
-    """The config's training loader on data that are at hand, with epochs as long as those of the whole training.
-
-    Returns:
-        The loader's config with the data set in it; what the data are; what differs from the config.
-
-    Raises:
-        ValueError: the data are missing and asked for, or nobody knows how many they are.
-    """
+    """The config's training loader on data that are at hand, with epochs as long as those of the whole training."""
     loader = copy.deepcopy(cfg.train_dataloader)
     for name in ('prefetch_factor', 'worker_init_fn'):
         loader.pop(name, None)
@@ -158,19 +151,7 @@ def _is_pair(value: Any) -> bool:
 
 
 def with_weights_at_hand(cfg: Config, folder: Path, checkpoint: str | None = None) -> list[str]:
-    """Take out of a config, in place, what would read weights that cannot be read.
-
-    Args:
-        cfg: the config.
-        folder: where an encoder that stands in for a missing one may be written.
-        checkpoint: what the run starts from, in place of ``load_from``.
-
-    Returns:
-        What was left out.
-
-    Raises:
-        ValueError: ``checkpoint`` cannot be read.
-    """
+    """Take out of a config, in place, what would read weights that cannot be read."""
     if checkpoint is not None and not _readable(checkpoint):
         raise RebnnError(f'no checkpoint can be read from {checkpoint}. Name a file that tools/train.py wrote.')
     notes = [] if checkpoint is None else [f'start from {checkpoint}']

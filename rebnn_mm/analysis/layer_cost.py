@@ -99,13 +99,7 @@ class LayerCost:
 
 
 def find_slow_packed_layers(layers: Iterable[LayerCost]) -> str:
-    """Name the binary layers that are slower packed than real, in a sentence; empty if there are none.
-
-    Example:
-        >>> conv = LayerCost('dw', 'ReBNNConv2d', 1, 1, weights=72, group_channels=1)
-        >>> find_slow_packed_layers([conv]).partition(':')[0]
-        '1 grouped binary layer is slower packed than real'
-    """
+    """Name the binary layers that are slower packed than real, in a sentence; empty if there are none."""
     slow = [layer for layer in layers if layer.slow_packed]
     if not slow:
         return ''

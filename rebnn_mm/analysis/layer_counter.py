@@ -52,9 +52,6 @@ def count_layers(model: nn.Module, forward: Callable[[], Any]) -> tuple[LayerCos
         model: any module; nothing of it is changed.
         forward: runs it once, on one image. With fake tensors nothing is computed.
 
-    Returns:
-        tuple[LayerCost, ...]: in the model's order; see :class:`NetworkCost`.
-
     Example:
         >>> from rebnn_mm.methods import ReBNNConv2d
         >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), ReBNNConv2d(8, 16, 3, groups=2)).eval()

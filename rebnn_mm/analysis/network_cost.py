@@ -40,13 +40,9 @@ def network_cost(model: nn.Module, shape: tuple[int, ...], rois: int | None = No
         shape: height and width of the input, padding included; of a text, its number of tokens.
         rois: regions per image; None is the config's ``test_cfg.rpn.max_per_img``.
 
-    Raises:
-        ValueError: the shape is not positive, ``rois`` is given to a network without a second stage or with learned
-            regions, or missing for one whose config does not say it.
-
     Example:
-        >>> from rebnn_mm.models import ReBNNResNet
-        >>> cost = network_cost(ReBNNResNet(18), (224, 224))
+        >>> from rebnn_mm.models import BinaryResNet
+        >>> cost = network_cost(BinaryResNet(18), (224, 224))
         >>> cost.macs, cost.bops, cost.flops
         (1813561344, 1676279808, 137281536)
     """

@@ -33,12 +33,7 @@ class RateSchedule(NamedTuple):
 
     @property
     def full_steps(self) -> float:
-        """So many iterations at the highest rate have the same sum of rates.
-
-        Example:
-            >>> RateSchedule(steps=1000, highest=1.0, mean=0.5).full_steps
-            500.0
-        """
+        """So many iterations at the highest rate have the same sum of rates."""
         return self.steps * self.mean / self.highest
 
 
@@ -48,25 +43,6 @@ def rate_schedule(
     """Go through the whole schedule with mmengine's own schedulers, without a network.
 
     A scheduler that waits for a score (``ReduceOnPlateauLR``) stays where it begins.
-
-    Args:
-        schedulers: ``param_scheduler`` of a config: one dict, several, or None.
-        lr: that of the optimizer.
-        steps: iterations of the whole training.
-        epoch_length: iterations of an epoch.
-        epochs: of the whole training; None for a loop that counts iterations.
-
-    Raises:
-        ValueError: the rate is zero throughout.
-
-    Example:
-        >>> warm_up = dict(type='LinearLR', start_factor=0.5, by_epoch=False, end=10)
-        >>> decay = dict(type='MultiStepLR', milestones=[1], gamma=0.1)
-        >>> schedule = rate_schedule([warm_up, decay], lr=0.1, steps=200, epoch_length=100, epochs=2)
-        >>> schedule.steps, round(schedule.highest, 3), round(schedule.mean, 3)
-        (200, 1.0, 0.537)
-        >>> rate_schedule(dict(type='LinearLR', start_factor=1, end_factor=0, by_epoch=False, end=50), 0.1, 200).moving
-        49
     """
     if schedulers is None:
         return RateSchedule(steps, 1.0, 1.0)

@@ -74,19 +74,14 @@ def _norm_ops(layer: LayerCost) -> float:
 
 
 class ImageNetRule(Rule):
-    """The 1-bit rows of the paper's Table 2: batch norms, factors, shifts and slopes take no room."""
-
     name = 'paper-imagenet'
     about = 'Table 2, 1-bit rows: weights and biases only, no batch norm, factor, shift or slope; BOPs/64 + FLOPs'
 
     def layer_bytes(self, layer: LayerCost) -> float:
-        """Weight and bias of convolutions and linear layers."""
         return layer.weights * layer.weight_bits / 8 + 4 * layer.bias
 
 
 class ImageNetRealRule(Rule):
-    """The real-valued rows of Table 2: torchstat's total, which counts a ReLU used twice once."""
-
     name = 'paper-imagenet-real'
     about = (
         'Table 2, real-valued rows: all parameters; multiply-accumulates, 2 operations per value of a batch norm, '
@@ -94,7 +89,6 @@ class ImageNetRealRule(Rule):
     )
 
     def layer_ops(self, layer: LayerCost) -> float:
-        """Multiply-accumulates and what torchstat adds."""
         last = 1
         for size in layer.output:
             last *= size
@@ -112,7 +106,6 @@ class HookCounterRule(Rule):
     bytes_per_unit = MIB
 
     def layer_ops(self, layer: LayerCost) -> float:
-        """Multiply-accumulates, additions of biases in convolutions, and all that norms, ReLU and pooling see."""
         pool = layer.values_in if layer.kind in ('MaxPool2d', 'AvgPool2d') else 0
         relu = layer.values_out if layer.kind == 'ReLU' else 0
         bias = layer.values_out if layer.bias and 'Conv' in layer.kind else 0
@@ -120,8 +113,6 @@ class HookCounterRule(Rule):
 
 
 class FasterRCNNRealRule(HookCounterRule):
-    """Real-valued Faster R-CNN of Table 3."""
-
     name = 'paper-faster-rcnn-real'
     about = (
         "Table 3, real-valued Faster R-CNN: all parameters and running statistics, in MiB; mmdet 2.0's hook counter "
@@ -129,7 +120,6 @@ class FasterRCNNRealRule(HookCounterRule):
     )
 
     def layer_bytes(self, layer: LayerCost) -> float:
-        """All four vectors of a batch norm."""
         return super().layer_bytes(layer) + 4 * layer.running
 
 
@@ -146,11 +136,9 @@ class FasterRCNN4BitRule(HookCounterRule):
     cost: ClassVar[float] = 1 / 8
 
     def layer_bytes(self, layer: LayerCost) -> float:
-        """Weights, and the biases of real layers."""
         return layer.weights * self.bits / 8 if layer.quantized else 4.0 * (layer.weights + layer.bias)
 
     def layer_ops(self, layer: LayerCost) -> float:
-        """The hook counter's, less for what is taken for quantized."""
         counted = super().layer_ops(layer)
         real: float = counted - layer.macs if layer.product else 0.0
         ends = re.fullmatch(r'backbone\.conv1|rpn_head\.rpn_(cls|reg)|roi_head\.bbox_head\.fc_(cls|reg)', layer.name)
@@ -160,8 +148,6 @@ class FasterRCNN4BitRule(HookCounterRule):
 
 
 class FasterRCNN1BitRule(FasterRCNN4BitRule):
-    """1-bit Faster R-CNN of Table 3: the 4-bit rule with one bit, 1/64, and a factor per output channel."""
-
     name = 'paper-faster-rcnn-1bit'
     about = (
         'Table 3, 1-1 Faster R-CNN: as paper-faster-rcnn-4bit with 1 bit and 1/64, and one 32-bit factor per output '
@@ -171,13 +157,10 @@ class FasterRCNN1BitRule(FasterRCNN4BitRule):
     cost = 1 / 64
 
     def layer_bytes(self, layer: LayerCost) -> float:
-        """As with four bits, and the factors."""
         return super().layer_bytes(layer) + 4 * layer.scales
 
 
 class SSDRealRule(HookCounterRule):
-    """Real-valued SSD300 of Table 3: millions of parameters, printed with two decimals, times four."""
-
     name = 'paper-ssd-real'
     about = (
         "Table 3, real-valued SSD300: parameters in millions to two decimals, times 4 bytes; mmdet 2.0's hook counter"
@@ -185,7 +168,6 @@ class SSDRealRule(HookCounterRule):
     bytes_per_unit = MB
 
     def size(self, network: NetworkCost) -> float:
-        """Size from the rounded number of parameters."""
         return 4 * round(super().size(network) / 4, 2)
 
 
@@ -206,7 +188,6 @@ class SSD4BitRule(Rule):
     cost: ClassVar[float] = 1 / 8
 
     def layer_bytes(self, layer: LayerCost) -> float:
-        """Weights, and the biases of real layers."""
         if layer.quantized:
             return layer.weights * self.bits / 8
         if not layer.product or self._shortcut(layer):
@@ -214,7 +195,6 @@ class SSD4BitRule(Rule):
         return 4.0 * (layer.weights + layer.bias)
 
     def layer_ops(self, layer: LayerCost) -> float:
-        """Multiply-accumulates, batch norms and pooling."""
         real = re.match(r'backbone\.conv1_1\.|bbox_head\.', layer.name)
         pool = layer.values_in if layer.kind in ('MaxPool2d', 'AvgPool2d') else 0
         return layer.macs * (1 if real else self.cost) + _norm_ops(layer) + pool
@@ -225,8 +205,6 @@ class SSD4BitRule(Rule):
 
 
 class SSD1BitRule(SSD4BitRule):
-    """1-bit SSD300 of Table 3: its size includes shortcuts, all four vectors of batch norms, and factors."""
-
     name = 'paper-ssd-1bit'
     about = (
         'Table 3, 1-1 SSD300: size of quantized weights at 1 bit with one factor per output channel, all other '
@@ -236,15 +214,12 @@ class SSD1BitRule(SSD4BitRule):
     cost = 1 / 64
 
     def layer_bytes(self, layer: LayerCost) -> float:
-        """As a checkpoint would hold it, with the quantized weights packed."""
         if layer.product:
             return (4.0 * layer.weights if self._shortcut(layer) else super().layer_bytes(layer)) + 4 * layer.scales
         return 4.0 * (layer.vectors + layer.running)
 
 
 class BertDeployRule(Rule):
-    """BERT as a packed file holds it, in the units of the paper's Table 4."""
-
     name = 'bert-deploy'
     about = (
         'everything that a prediction needs, as honest counts it, in MiB; 2 operations per multiply-accumulate, '
@@ -253,34 +228,31 @@ class BertDeployRule(Rule):
     bytes_per_unit = MIB
 
     def layer_ops(self, layer: LayerCost) -> float:
-        """Two per multiply-accumulate, weighed by bits."""
         return 2 * super().layer_ops(layer)
 
 
 class BertBitsRule(BertDeployRule):
-    """Only the quantized weights, as sizes of binary BERTs are printed."""
-
     name = 'bert-bits'
     about = 'bits of quantized weights and embeddings, nothing else, in MiB; operations as bert-deploy'
 
     def layer_bytes(self, layer: LayerCost) -> float:
-        """Weights with fewer than 32 bits."""
         return layer.weights * layer.weight_bits / 8 if layer.weight_bits < REAL_BITS else 0.0
 
 
-ALL = (
-    Rule(),
-    ImageNetRule(),
-    ImageNetRealRule(),
-    FasterRCNNRealRule(),
-    FasterRCNN4BitRule(),
-    FasterRCNN1BitRule(),
-    SSDRealRule(),
-    SSD4BitRule(),
-    SSD1BitRule(),
-    BertDeployRule(),
-    BertBitsRule(),
-)
-
-RULES: dict[str, Rule] = {rule.name: rule for rule in ALL}
+RULES: dict[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule(),
+        ImageNetRule(),
+        ImageNetRealRule(),
+        FasterRCNNRealRule(),
+        FasterRCNN4BitRule(),
+        FasterRCNN1BitRule(),
+        SSDRealRule(),
+        SSD4BitRule(),
+        SSD1BitRule(),
+        BertDeployRule(),
+        BertBitsRule(),
+    )
+}
 """Every rule that applies to a model, by its name."""

@@ -34,11 +34,6 @@ class OfLength(Dataset):
     """A data set that says another length; its items are repeated or cut.
 
     So an epoch is as long as that of the real data, and whatever counts epochs does as in real training.
-
-    Example:
-        >>> dataset = OfLength(['a', 'b', 'c'], 5)
-        >>> len(dataset), dataset[4]
-        (5, 'b')
     """
 
     def __init__(self, dataset: Any, length: int) -> None:
@@ -61,13 +56,7 @@ class OfLength(Dataset):
 
 
 def find_published_length(cfg: Config) -> tuple[int, str] | None:
-    """Find the number of training images or texts of a well-known data set, and its name; None for any other.
-
-    Example:
-        >>> from rebnn_mm.utils.config_file import get_config_dir
-        >>> find_published_length(Config.fromfile(get_config_dir() / 'coco/faster_rcnn_r18_rebnn_coco.py'))
-        (117266, 'COCO train2017, images with objects')
-    """
+    """Find the number of training images or texts of a well-known data set, and its name; None for any other."""
     known = [_find_published(leaf) for _, leaf in leaf_datasets(cfg.train_dataloader.dataset, '')]
     if not known or None in known:
         return None
@@ -102,13 +91,6 @@ def stand_in(cfg: Config, sample: Path) -> tuple[Sized, str]:
       has not is given one that it has.
     - Classifier: the objects of these images, cut out, with their kind as class.
     - Text classifier: rows of random tokens whose label says which part of the vocabulary is in the majority.
-
-    Args:
-        cfg: a config with ``model`` and ``train_dataloader``; its ``default_scope`` is in force.
-        sample: ``demo/coco_sample``.
-
-    Raises:
-        ValueError: the sample is not there, or the config is of another kind.
     """
     if text_length(cfg) is not None:
         return MadeUpTexts(cfg.model.get('num_labels', 2), text_length(cfg)[0]), 'made-up rows of random tokens'  # type: ignore[index]
@@ -132,12 +114,7 @@ def stand_in(cfg: Config, sample: Path) -> tuple[Sized, str]:
 
 
 def class_count(model: Any) -> int:
-    """The number of classes of a detector or classifier, from the config of its head.
-
-    Example:
-        >>> class_count(dict(backbone=dict(depth=18), roi_head=dict(bbox_head=dict(num_classes=3))))
-        3
-    """
+    """The number of classes of a detector or classifier, from the config of its head."""
     counts = list(_class_counts({key: model[key] for key in ('bbox_head', 'roi_head', 'head') if key in model}))
     return min(counts, default=1)
 
@@ -172,14 +149,7 @@ def _sample_images(sample: Path, classes: int, pipeline: list[Any]) -> Sized:
 
 
 class SampleObjects(Dataset):
-    """The objects of the sample's training images as images of a classifier.
-
-    Args:
-        sample: ``demo/coco_sample``.
-        classes: of the model; kinds of objects are numbered modulo this.
-        pipeline: the config's, from which the loading is left out.
-        cfg: says the size of the images where nothing is loaded, as for CIFAR-10.
-    """
+    """The objects of the sample's training images as images of a classifier."""
 
     def __init__(self, sample: Path, classes: int, pipeline: list[Any], cfg: Config) -> None:
         content = json.loads((sample / ANNOTATIONS).read_text())
@@ -216,11 +186,6 @@ class MadeUpTexts(Dataset):
     Args:
         labels: number of classes; 1 is a regression, to the share of the first of two parts.
         longest: tokens of the longest text, special ones included.
-
-    Example:
-        >>> texts = MadeUpTexts(labels=2, longest=16)
-        >>> len(texts), len(texts[0]['inputs']['input_ids']) <= 16, int(texts[0]['data_samples'].gt_label) in (0, 1)
-        (2048, True, True)
     """
 
     START, END = 101, 102

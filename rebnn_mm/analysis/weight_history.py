@@ -47,12 +47,6 @@ class WeightHistory:
         entries: the lines of the record in the order written. A line takes the place of those of its epoch and later
             ones, which a resumed run makes again.
         source: where they are from, for errors.
-
-    Example:
-        >>> flips = dict(weights=100, steps=2, flips=10, sequential_flips=1, epoch_flips=8)
-        >>> line = dict(epoch=1, iteration=2, layers={'conv': dict(flips, sequential_epoch_flips=None)}, channels=[])
-        >>> WeightHistory([line]).flip_percent('conv', 'flips')
-        ([1], [5.0])
     """
 
     def __init__(self, entries: Iterable[dict[str, Any]], source: str = 'the record') -> None:
@@ -60,40 +54,33 @@ class WeightHistory:
         kept: list[dict[str, Any]] = []
         for entry in entries:
             kept = [earlier for earlier in kept if earlier['epoch'] < entry['epoch']] + [entry]
-        self._entries = kept
+        self.entries = kept
 
     @property
     def epochs(self) -> Sequence[tuple[int, int]]:
         """Each finished epoch, from 1, with the iteration it ended at."""
-        return [(entry['epoch'], entry['iteration']) for entry in self._entries if entry['epoch'] > 0]
+        return [(entry['epoch'], entry['iteration']) for entry in self.entries if entry['epoch'] > 0]
 
     @property
     def layers(self) -> Sequence[str]:
         """Names of the layers whose flips are recorded, in the model's order."""
-        return list({name: None for entry in self._entries for name in entry['layers']})
+        return list({name: None for entry in self.entries for name in entry['layers']})
 
     @property
     def channels(self) -> Sequence[tuple[str, int]]:
         """Layer and output channel of each recorded distribution."""
-        return list({(c['layer'], c['channel']): None for entry in self._entries for c in entry['channels']})
+        return list({(c['layer'], c['channel']): None for entry in self.entries for c in entry['channels']})
 
     def flip_percent(self, layer: str, quantity: str = 'sequential') -> tuple[list[int], list[float]]:
         """Epochs and a flip ratio in percent of the layer's weights.
 
         An epoch without a step of the layer is left out, and so is one that cannot have sequential flips because no
         epoch was seen before.
-
-        Args:
-            layer: name of the layer.
-            quantity: one of :data:`QUANTITIES`.
-
-        Raises:
-            ValueError: the layer is not in the record.
         """
         self._check_known(layer, self.layers, 'layer')
         count = QUANTITIES[quantity][1]
         epochs, values = [], []
-        for entry in self._entries:
+        for entry in self.entries:
             flips = entry['layers'].get(layer)
             if flips and flips['steps'] and flips[count] is not None:
                 steps = 1 if quantity.endswith('-epoch') else flips['steps']
@@ -101,30 +88,8 @@ class WeightHistory:
                 values.append(100 * flips[count] / (flips['weights'] * steps))
         return epochs, values
 
-    def flip_counts(self) -> dict[str, dict[str, Any]]:
-        """All counts, by layer: ``weights``, and lists over the epochs of ``epoch``, ``steps`` and each flip count.
-
-        Example:
-            >>> line = dict(epoch=1, iteration=2, layers={'conv': dict(weights=9, steps=2, flips=3)}, channels=[])
-            >>> WeightHistory([line]).flip_counts()
-            {'conv': {'weights': 9, 'epoch': [1], 'steps': [2], 'flips': [3]}}
-        """
-        counts: dict[str, dict[str, Any]] = {}
-        for entry in self._entries:
-            for name, numbers in entry['layers'].items():
-                layer = counts.setdefault(name, dict(weights=numbers['weights'], epoch=[]))
-                layer['epoch'].append(entry['epoch'])
-                for key, number in numbers.items():
-                    if key != 'weights':
-                        layer.setdefault(key, []).append(number)
-        return counts
-
     def latent_weights(self, layer: str, channel: int) -> dict[int, ChannelWeights]:
-        """The distributions of one channel, by epoch; 0 is before training.
-
-        Raises:
-            ValueError: the channel of that layer is not in the record; the message says what is.
-        """
+        """The distributions of one channel, by epoch; 0 is before training."""
         self._check_known(layer, list(dict(self.channels)), 'latent weights of layer')
         recorded = [index for name, index in self.channels if name == layer]
         if channel not in recorded:
@@ -134,7 +99,7 @@ class WeightHistory:
             )
         return {
             entry['epoch']: ChannelWeights(found['alpha'], np.asarray(found['values']))
-            for entry in self._entries
+            for entry in self.entries
             for found in entry['channels']
             if (found['layer'], found['channel']) == (layer, channel)
         }
@@ -146,15 +111,7 @@ class WeightHistory:
 
 
 def read_weight_history(work_dir: str | Path) -> WeightHistory:
-    """Read the record of a run, of all its parts if it was stopped and resumed.
-
-    Args:
-        work_dir: the run's work dir.
-
-    Raises:
-        ValueError: there is no record, or a line of it cannot be read. The last line of a file may be cut off, as it
-            is when a run is killed; it is left out.
-    """
+    """Read the record of a run, of all its parts if it was stopped and resumed."""
     files = sorted(Path(work_dir).glob(f'*/{RECORD_FILE}'))
     if not files:
         raise RebnnError(

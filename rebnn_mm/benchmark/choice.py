@@ -54,14 +54,7 @@ def front(points: Sequence[Point], cost: Cost) -> list[Point]:
 
 
 def markdown(points: Sequence[Point], metric: str) -> list[str]:
-    r"""A table, a line for each point; what is on a front is bold.
-
-    Example:
-        >>> print('\n'.join(markdown([Point('1 bit', 52.8, 40.0, 2.38)], 'AP')))
-        | file | AP | ms | MB |
-        |---|---|---|---|
-        | 1 bit | 52.8 | **40** | **2.38** |
-    """
+    r"""A table, a line for each point; what is on a front is bold."""
     best = {cost: front(points, cost) for cost in ('ms', 'megabytes')}
 
     def cell(point: Point, cost: str) -> str:
@@ -76,13 +69,7 @@ def markdown(points: Sequence[Point], metric: str) -> list[str]:
 
 
 def draw(points: Sequence[Point], metric: str, path: Path) -> None:
-    """Two panels, score over time and over size, with the fronts as lines; what costs more counts by its ratio.
-
-    Args:
-        points: at least one.
-        metric: the scores' name.
-        path: of the picture, ``.png`` or ``.svg``.
-    """
+    """Two panels, score over time and over size, with the fronts as lines; what costs more counts by its ratio."""
     from matplotlib import pyplot
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -113,15 +100,7 @@ def draw(points: Sequence[Point], metric: str, path: Path) -> None:
 
 
 def int8_of(path: Path, examples: Sequence[Image]) -> bytes:
-    """A full-precision file in 8 bits by ONNX Runtime's static quantiser, with the metadata that it had.
-
-    Args:
-        path: written by ``tools/export.py`` from a full-precision config.
-        examples: prepared images to calibrate on, at least one.
-
-    Raises:
-        ValueError: it holds binary layers, or cannot be quantised; one sentence says so.
-    """
+    """A full-precision file in 8 bits by ONNX Runtime's static quantiser, with the metadata that it had."""
     file = read_onnx(path.read_bytes())
     if file.binary_weights:
         raise RebnnError(f'{path} holds binary layers: its rest becomes int8 by tools/export.py --int8.')

@@ -16,16 +16,7 @@ KINDS = ('convolution', 'block', 'from reals')
 
 
 def build(sources: Path, folder: Path, progress: Callable[[str], None] = lambda step: None) -> Path:
-    """Build ``bench_conv``, or what of it has changed since the last time.
-
-    Args:
-        sources: the folder ``runtime`` of a clone.
-        folder: where the build is kept.
-        progress: called with what begins.
-
-    Raises:
-        ValueError: a program or the sources are missing, or the build fails; one sentence says which.
-    """
+    """Build ``bench_conv``, or what of it has changed since the last time."""
     if not (sources / 'CMakeLists.txt').is_file():
         raise RebnnError(f"no runtime sources at {sources}: --convs needs a clone of the project's repository.")
     beside = Path(sys.executable).with_name('cmake')
@@ -45,11 +36,7 @@ def build(sources: Path, folder: Path, progress: Callable[[str], None] = lambda 
 
 
 def measure(program: Path, repetitions: int) -> dict[str, dict[str, Any]]:
-    """Run ``bench_conv`` and read its tables.
-
-    Raises:
-        ValueError: it fails.
-    """
+    """Run ``bench_conv`` and read its tables."""
     done = subprocess.run([program, str(repetitions)], capture_output=True, text=True)
     if done.returncode:
         raise RebnnError(f'{program} failed: {(done.stderr or done.stdout).strip()[-300:]}')
@@ -62,11 +49,6 @@ def read_tables(text: str) -> dict[str, dict[str, Any]]:
     Each holds ``ms`` of all sixteen (one thread, by :data:`KINDS`), ``layers``, the same for each shape, and where the
     core's limit is measured ``limit`` in products per second, ``ratio``, the part of it that each kind reaches with
     all products of every output counted, and ``ratio_no_border``, with those inside of the image.
-
-    Example:
-        >>> table = 'avx2\n  all 16 of ResNet-18    2.0 ms 700 G/s   2.5 ms 600 G/s   3.0 ms 500 G/s\n'
-        >>> read_tables(table)['avx2']['ms']
-        {'convolution': 2.0, 'block': 2.5, 'from reals': 3.0}
     """
     found: dict[str, dict[str, Any]] = {}
     for part in re.split(r'^(?=\w)', text, flags=re.MULTILINE):

@@ -35,12 +35,7 @@ Progress = Callable[[str], None]
 
 
 class ModelFiles:
-    """Makes files in a folder, each whole or not at all, unless they are there already.
-
-    Args:
-        folder: where they are kept; it is made.
-        progress: called with what begins.
-    """
+    """Makes files in a folder, each whole or not at all, unless they are there already."""
 
     def __init__(self, folder: Path, progress: Progress = lambda step: None) -> None:
         self.folder = folder
@@ -51,9 +46,6 @@ class ModelFiles:
         """Files of a network with random weights: ``fp32``, ``packed``, ``fast``; with int8 ``int8``, ``mixed``.
 
         ``mixed`` is ``fast`` with full-precision layers in int8, all but the first and those that lead to a sign.
-
-        Raises:
-            ValueError: one cannot be made; the message says why.
         """
         real = self._export_config(name, 'fp32', network.real, network.size)
         found = {
@@ -68,21 +60,12 @@ class ModelFiles:
         return found
 
     def int8(self, name: str, real: Path, size: tuple[int, int]) -> Path:
-        """The file of a full-precision network, quantised.
-
-        Raises:
-            ValueError: it cannot be quantised.
-        """
+        """The file of a full-precision network, quantised."""
         made_of = [hashlib.sha256(real.read_bytes()).hexdigest(), str(size)]
         return self._make_once(name, 'int8', made_of, lambda: quantise(real, size).SerializeToString())
 
     def _export_config(
-        self,
-        name: str,
-        kind: str,
-        config: str,
-        size: tuple[int, int],
-        options: Options = PLAIN,
+        self, name: str, kind: str, config: str, size: tuple[int, int], options: Options = PLAIN
     ) -> Path:
         path = get_config_dir() / f'{config}.py'
         cfg = read_config(path)

@@ -26,13 +26,7 @@ def quantise(
 ) -> onnx.ModelProto:
     """Quantise a network statically: QDQ, weights per channel in int8, activations in uint8 by their range.
 
-    Args:
-        real: the full-precision network.
-        size: height and width of an image.
-        images: inputs to calibrate on; None for noise, which is enough for times.
-
-    Raises:
-        ValueError: the packages are missing, or the network cannot be quantised; one sentence says so.
+    Without images it is calibrated on noise, which is enough for times.
     """
     try:
         from onnxruntime.quantization.shape_inference import quant_pre_process

@@ -9,13 +9,7 @@ from torch import Tensor, nn
 
 
 class Network(NamedTuple):
-    """A binary network and its full-precision counterpart.
-
-    Attributes:
-        config: the binary one's config, without its folder's path and ending.
-        real: the counterpart's.
-        size: height and width of an image.
-    """
+    """A binary network and its full-precision counterpart."""
 
     config: str
     real: str
@@ -51,10 +45,6 @@ def randomise_weights(model: nn.Module) -> nn.Module:
     Full-precision convolutions and linear layers get He's initialisation, so that values keep their size without
     norms, too, and scores differ. Norms, scaling factors, shifts and slopes get off their starting values, at which
     they do nothing. Latent weights stay as they are built.
-
-    Example:
-        >>> float(randomise_weights(nn.BatchNorm2d(1)).running_mean) == 0
-        False
     """
     generator = torch.Generator().manual_seed(0)
     fill_norms_of_length(model)

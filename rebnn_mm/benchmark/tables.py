@@ -29,12 +29,7 @@ MOST_NODES = 12
 
 
 def show(report: dict[str, Any], console: Console) -> None:
-    """Print a report: what ran where, the times, and where they go, as far as they are in it.
-
-    Args:
-        report: networks by name, and ``convolutions``.
-        console: to print on.
-    """
+    """Print a report: what ran where, the times, and where they go, as far as they are in it."""
     networks = {name: entry for name, entry in report.items() if name != 'convolutions'}
     for name, entry in networks.items():
         if name == next(iter(networks)):

@@ -21,15 +21,7 @@ from rebnn_mm.errors import RebnnError
 def open_timed(path: Path, packed: bool, threads: int, trace: str | None = None) -> onnxruntime.InferenceSession:
     """Open a packed file with our kernels, or any other ONNX file with all of ONNX Runtime's optimisations.
 
-    Args:
-        path: of the file.
-        packed: whether it is a packed file.
-        threads: how many threads one run may use.
-        trace: how the name of the trace begins that the session writes when its profiling ends; None for no trace.
-
-    Raises:
-        LibraryError: the library with our kernels is not there.
-        ValueError: ONNX Runtime does not take the file.
+    With ``trace`` the session writes a file of that prefix when its profiling ends.
     """
     try:
         blocked = packed and read_onnx(path.read_bytes()).metadata.get('rebnn.real_layout') == 'blocked'
@@ -43,16 +35,7 @@ def open_timed(path: Path, packed: bool, threads: int, trace: str | None = None)
 
 
 def noise_feeds(session: Any, size: tuple[int, int], seed: int = 0) -> dict[str, np.ndarray]:
-    """One image of noise, and for a detector its size.
-
-    Args:
-        session: of ONNX Runtime; its inputs are asked.
-        size: height and width of an image, where the file leaves them free.
-        seed: of the noise.
-
-    Raises:
-        ValueError: there are other inputs.
-    """
+    """One image of noise, and for a detector its size."""
     feeds: dict[str, np.ndarray] = {}
     for entry in session.get_inputs():
         if entry.type == 'tensor(float)' and len(entry.shape) == 4:
@@ -84,15 +67,7 @@ class Ratio(NamedTuple):
 
 
 def ratio_of(slow: Sequence[float], fast: Sequence[float], block: int) -> Ratio:
-    """Compare times that were measured in turns, ``block`` runs of each at a time.
-
-    Raises:
-        ValueError: the two have not the same number of runs, or none.
-
-    Example:
-        >>> ratio_of([8.0, 8.0, 9.0, 9.0], [2.0, 2.0, 3.0, 3.0], 2)
-        Ratio(value=3.4, low=3.1, high=3.9)
-    """
+    """Compare times that were measured in turns, ``block`` runs of each at a time."""
     if len(slow) != len(fast) or not slow:
         raise RebnnError(f'{len(slow)} and {len(fast)} runs cannot be compared block by block.')
     blocks = [
@@ -116,12 +91,7 @@ class NodeTime(NamedTuple):
 
 
 def is_ours(kind: str) -> bool:
-    """Whether an operator of this name is one of docs/format.md.
-
-    Example:
-        >>> is_ours('PackedBinaryBlock'), is_ours('Conv')
-        (True, False)
-    """
+    """Whether an operator of this name is one of docs/format.md."""
     return kind.startswith(OURS)
 
 
@@ -130,11 +100,6 @@ def node_times(session: Any, feeds: dict[str, np.ndarray], runs: int) -> list[No
 
     The first run, which allocates, does not count if there are several. Tracing costs some microseconds for each node,
     so that the sum is more than an untraced run.
-
-    Args:
-        session: from :func:`rebnn_mm.benchmark.timing.open_timed` with ``trace``; its profiling ends.
-        feeds: its inputs.
-        runs: how many.
     """
     for _ in range(runs):
         session.run(None, feeds)
@@ -153,12 +118,7 @@ def node_times(session: Any, feeds: dict[str, np.ndarray], runs: int) -> list[No
 
 
 def by_operator(nodes: list[NodeTime]) -> dict[str, float]:
-    """Milliseconds of a run by kind of operator, the largest first.
-
-    Example:
-        >>> by_operator([NodeTime('a', 'Add', 1.0), NodeTime('b', 'Conv', 2.5), NodeTime('c', 'Add', 1.0)])
-        {'Conv': 2.5, 'Add': 2.0}
-    """
+    """Milliseconds of a run by kind of operator, the largest first."""
     spent: dict[str, float] = {}
     for node in nodes:
         spent[node.kind] = spent.get(node.kind, 0) + node.ms

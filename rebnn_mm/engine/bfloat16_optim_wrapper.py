@@ -12,7 +12,7 @@ from mmengine.optim import OptimWrapper
 from mmengine.registry import OPTIM_WRAPPERS
 from torch import nn
 
-from rebnn_mm.models.fixed_teacher import FixedTeacher
+from rebnn_mm.models.teacher import FixedTeacher
 from rebnn_mm.utils.machine import processor_flags
 
 

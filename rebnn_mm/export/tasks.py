@@ -137,7 +137,7 @@ class ClassifierScores(nn.Module):
     Example:
         >>> from mmpretrain.models import ImageClassifier
         >>> head = dict(type='LinearClsHead', num_classes=4, in_channels=512)
-        >>> backbone = dict(type='ReBNNResNet', depth=18, out_indices=(3,))
+        >>> backbone = dict(type='BinaryResNet', depth=18, out_indices=(3,))
         >>> model = ImageClassifier(backbone=backbone, neck=dict(type='GlobalAveragePooling'), head=head).eval()
         >>> scores = ClassifierScores(model)(torch.zeros(2, 3, 32, 32))
         >>> scores.shape, bool(torch.allclose(scores.sum(1), torch.ones(2)))

@@ -8,14 +8,14 @@ Only what needs nothing but mmengine and mmcv's layers is imported here; :mod:`r
 from .backbones import (
     BinaryBottleneckResNet,
     BinaryMobileNet,
+    BinaryResLayer,
+    BinaryResNet,
     BinarySSDVGG,
     BinaryVGGSmall,
     BNext,
     MeliusNet,
     OneBitBackbone,
     QuickNet,
-    ReBNNResLayer,
-    ReBNNResNet,
 )
 from .binary_plan import plan_binary, plan_table
 from .blocks import BinaryBasicBlock, BinaryBiRealBlock, BinaryReActBlock
@@ -31,6 +31,8 @@ __all__ = [
     'BinaryBottleneckResNet',
     'BinaryMobileNet',
     'BinaryReActBlock',
+    'BinaryResLayer',
+    'BinaryResNet',
     'BinarySSDVGG',
     'BinaryUnit',
     'BinaryVGGSmall',
@@ -39,8 +41,6 @@ __all__ = [
     'MeliusNet',
     'OneBitBackbone',
     'QuickNet',
-    'ReBNNResLayer',
-    'ReBNNResNet',
     'binarize',
     'block_styles',
     'plan_binary',

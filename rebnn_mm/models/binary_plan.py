@@ -153,12 +153,7 @@ def plan_table(plan: Sequence[PlannedLayer]) -> str:
 
 
 def image_sentence(plan: Sequence[PlannedLayer]) -> str:
-    """Name the layers that may see an image, and what to do; empty if there are none.
-
-    Example:
-        >>> image_sentence([PlannedLayer('head.mix', 'Conv2d', (8, 3, 1, 1), few_inputs=True)])
-        '1 or 3 input channels, as an image has, in layers that become binary (head.mix): name those that see an ...'
-    """
+    """Name the layers that may see an image, and what to do; empty if there are none."""
     few = [row.name for row in plan if row.few_inputs]
     if not few:
         return ''
@@ -178,7 +173,7 @@ def starving_sentence(plan: Sequence[PlannedLayer]) -> str:
     return (
         f'{len(starving)} layers become binary after a ReLU and without a shortcut of their own ({shown}), so that '
         'the next ones see sums of signs only: keep some real (keep_real), or take a network with a shortcut for '
-        "every convolution (backbone=dict(type='ReBNNResNet'))."
+        "every convolution (backbone=dict(type='BinaryResNet'))."
     )
 
 
@@ -192,32 +187,20 @@ def example_image(model: nn.Module, size: tuple[int, int] = (320, 320)) -> Examp
 
 
 def refuse_binary(model: nn.Module) -> None:
-    """Refuse a model that is binary already.
-
-    Raises:
-        ValueError: it is.
-    """
+    """Refuse a model that is binary already."""
     if any(isinstance(module, BinaryLayer) for module in model.modules()):
         raise RebnnError(f'binarize: {type(model).__name__} has binary layers already; start from the real model.')
 
 
 def check_layer(key: str, options: Config, base: type[BinaryLayer]) -> type[BinaryLayer]:
-    """The class that a config of a layer names.
-
-    Raises:
-        ValueError: there is not such a layer, or it has no such option.
-    """
+    """The class that a config of a layer names."""
     cls = find_class(options.get('type'), base, f'binarize: {key}={options.get("type")!r} is not such a layer.')
     check_options(f'binarize: {key} of type {cls.__name__}', [name for name in options if name != 'type'], cls, base)
     return cls
 
 
 def check_names(key: str, patterns: Iterable[str], names: Sequence[str]) -> None:
-    """Refuse names that fit no layer.
-
-    Raises:
-        ValueError: one fits none; the message has the nearest.
-    """
+    """Refuse names that fit no layer."""
     if isinstance(patterns, str):
         raise RebnnError(f'binarize: {key}={patterns!r} must be a list of names, [{patterns!r}]')
     for pattern in patterns:
@@ -264,12 +247,7 @@ def shares_with(model: nn.Module, layer: nn.Module) -> str:
 
 
 def _real_because(
-    model: nn.Module,
-    name: str,
-    layer: nn.Module,
-    flow: DataFlow,
-    keep_real: Sequence[str],
-    make_binary: Sequence[str],
+    model: nn.Module, name: str, layer: nn.Module, flow: DataFlow, keep_real: Sequence[str], make_binary: Sequence[str]
 ) -> str:
     pattern = name_matches(name, tuple(keep_real))
     if pattern is not None:

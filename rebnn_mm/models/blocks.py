@@ -17,9 +17,7 @@ from rebnn_mm.layers.memory import memory_of, run_block
 from rebnn_mm.registry import BLOCKS
 
 from ..errors import RebnnError
-
-# Pickled models look for PaddedShortcut here.
-from .shortcuts import SHORTCUTS, Config, PaddedShortcut, padded_shortcut, pooled_shortcut  # noqa: F401
+from .shortcuts import SHORTCUTS, Config, padded_shortcut, pooled_shortcut
 
 
 class BinaryBasicBlock(BaseModule):

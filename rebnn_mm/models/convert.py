@@ -137,11 +137,7 @@ def build_binarized(
 
 
 def replace_layer(model: nn.Module, names: Sequence[str], new: BinaryLayer) -> None:
-    """Put a binary layer in the place of a real one, with its values, wherever the model holds it.
-
-    Raises:
-        ValueError: the weight is shared with another layer.
-    """
+    """Put a binary layer in the place of a real one, with its values, wherever the model holds it."""
     old = model.get_submodule(names[0])
     assert isinstance(old.weight, Tensor)
     shared = shares_with(model, old)

@@ -74,15 +74,6 @@ class CannotCopy(ValueError):
 class DataFlow:
     """How the layers of a model stand to each other.
 
-    Args:
-        model: any module; a copy of it is run in evaluation mode.
-        layers: dotted names of those to watch.
-        forward: runs a model once, on one example.
-        images: tensors that count as the model's input.
-
-    Raises:
-        CannotCopy: a module cannot be copied; the message names it.
-
     Example:
         >>> model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 1), nn.Tanh(), nn.Conv2d(4, 2, 1))
         >>> image = torch.zeros(1, 3, 8, 8)
@@ -94,11 +85,7 @@ class DataFlow:
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        layers: Iterable[str],
-        forward: Callable[[nn.Module], Any],
-        images: Iterable[Tensor],
+        self, model: nn.Module, layers: Iterable[str], forward: Callable[[nn.Module], Any], images: Iterable[Tensor]
     ) -> None:
         model = _copy_model(model).eval()
         watched = {model.get_submodule(name): name for name in layers}

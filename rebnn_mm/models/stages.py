@@ -16,20 +16,7 @@ from .shortcuts import Config, pooled_shortcut
 
 
 def block_style(block: str | Mapping[str, Any]) -> tuple[type[BinaryBasicBlock], dict[str, Any]]:
-    """The class of a block style, and the options that the config gives it.
-
-    Args:
-        block: a name in :data:`rebnn_mm.registry.BLOCKS`, or a dict with that name as ``type`` and options of the
-            style.
-
-    Raises:
-        RebnnError: no block style of that name is registered.
-
-    Example:
-        >>> style, options = block_style('react')
-        >>> style.input_shift, style.build_act(8, **options)
-        ('zero', RPReLU())
-    """
+    """The class of a block style, and the options that the config gives it."""
     options = {'type': block} if isinstance(block, str) else dict(block)
     name = options.pop('type')
     style = BLOCKS.get(name)
@@ -58,24 +45,7 @@ def block_styles() -> dict[str, str]:
 def build_stage(
     block: str | Mapping[str, Any], in_channels: int, out_channels: int, num_blocks: int, *, stride: int, **kwargs: Any
 ) -> Sequential:
-    """A stage, the blocks between two changes of resolution; the first one changes channels and resolution.
-
-    Args:
-        block: the style, see :func:`block_style`.
-        in_channels: channels of the input.
-        out_channels: channels of every block's output.
-        num_blocks: how many blocks.
-        stride: stride of the first block.
-        **kwargs: passed to every block (``dilation``, ``conv_cfg``, ``norm_cfg``, ``with_cp``).
-
-    Raises:
-        RebnnError: no block style of that name is registered.
-
-    Example:
-        >>> stage = build_stage('react', 8, 16, 2, stride=2, conv_cfg=dict(type='ReBNNConv2d'))
-        >>> [block.conv1.stride for block in stage]
-        [(2, 2), (1, 1)]
-    """
+    """A stage, the blocks between two changes of resolution; the first one changes channels and resolution."""
     style, options = block_style(block)
     channels = [in_channels] + [out_channels] * (num_blocks - 1)
     strides = [stride] + [1] * (num_blocks - 1)

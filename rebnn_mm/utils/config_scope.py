@@ -24,7 +24,7 @@ def add_config_scope() -> None:
         >>> from mmengine.hub import get_config
         >>> add_config_scope()
         >>> get_config('rebnn_mm::imagenet/resnet18_rebnn_imagenet.py').model.backbone.type
-        'ReBNNResNet'
+        'BinaryResNet'
     """
     MODULE2PACKAGE['rebnn_mm'] = 'rebnn_mm'
     Config._get_cfg_path = staticmethod(_get_cfg_path)

@@ -5,11 +5,11 @@ from torch import nn
 
 from rebnn_mm.analysis.bit_worth import Worth, keep_real, parts_of, proposal, with_real_weights
 from rebnn_mm.layers import BinaryConv2d
-from rebnn_mm.models import ReBNNResNet
+from rebnn_mm.models import BinaryResNet
 
 
 def network(**conv_cfg):
-    return ReBNNResNet(
+    return BinaryResNet(
         18, base_channels=8, num_stages=2, strides=(1, 2), dilations=(1, 1), out_indices=(1,), conv_cfg=conv_cfg
     )
 

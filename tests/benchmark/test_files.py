@@ -15,7 +15,7 @@ default_scope = 'mmpretrain'
 stage = dict(num_stages=1, strides=(1,), dilations=(1,), out_indices=(0,))
 model = dict(
     type='ImageClassifier',
-    backbone=dict(type='ReBNNResNet', depth=18, block='react', base_channels=16, conv_cfg={conv_cfg}, **stage),
+    backbone=dict(type='BinaryResNet', depth=18, block='react', base_channels=16, conv_cfg={conv_cfg}, **stage),
     neck=dict(type='GlobalAveragePooling'),
     head=dict(type='LinearClsHead', num_classes=10, in_channels=16),
 )

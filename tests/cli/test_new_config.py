@@ -263,10 +263,10 @@ def classifiers(tmp_path_factory) -> dict[str, Path]:
     """Checkpoints of mmdet's blocks and of those of a teacher, no value where initialisation would put it."""
     from mmdet.models import ResNet
 
-    from rebnn_mm.models import ReBNNResNet
+    from rebnn_mm.models import BinaryResNet
 
     folder, made = tmp_path_factory.mktemp('classifiers'), {}
-    for name, backbone in (('mmdet', ResNet(18)), ('teacher', ReBNNResNet(18, conv_cfg=None))):
+    for name, backbone in (('mmdet', ResNet(18)), ('teacher', BinaryResNet(18, conv_cfg=None))):
         state = {f'backbone.{key}': torch.rand_like(value.float()) for key, value in backbone.state_dict().items()}
         torch.save(dict(state_dict={**state, 'head.fc.weight': torch.zeros(50, 512)}), folder / f'{name}.pth')
         made[name] = folder / f'{name}.pth'

@@ -47,7 +47,7 @@ def build(name, encoder, teacher):
     """The model of a method and its hooks, save those that only write."""
     cfg = method_config(name)
     sources = dict(encoder=encoder, num_labels=2)
-    if cfg.model.type == 'rebnn_mm.TaughtTextClassifier':
+    if cfg.model.type == 'rebnn_mm.TeacherStudentTextClassifier':
         sources['teacher'] = teacher
     cfg = method_config(name, **sources)
     torch.manual_seed(0)

@@ -31,7 +31,7 @@ register_all_modules(init_default_scope=False)
 CONFIGS = Path(__file__).parents[2] / 'configs' / 'networks'
 TEACHER = dict(
     type='ImageClassifier',
-    backbone=dict(type='ReBNNResNet', depth=18, base_channels=4, conv_cfg=None, block='relu', out_indices=(3,)),
+    backbone=dict(type='BinaryResNet', depth=18, base_channels=4, conv_cfg=None, block='relu', out_indices=(3,)),
     neck=dict(type='GlobalAveragePooling'),
     head=dict(type='LinearClsHead', num_classes=1000, in_channels=32),
     init_cfg=dict(type='Kaiming', layer='Conv2d'),

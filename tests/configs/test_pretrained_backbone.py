@@ -15,7 +15,7 @@ pytest.importorskip('mmdet')
 from mmdet.registry import MODELS
 from mmdet.utils import register_all_modules
 
-from rebnn_mm.models import ReBNNResNet
+from rebnn_mm.models import BinaryResNet
 
 register_all_modules(init_default_scope=False)
 
@@ -46,7 +46,7 @@ def with_learned_values(model: torch.nn.Module) -> torch.nn.Module:
 
 @pytest.mark.parametrize('block', ['react', 'bireal', 'hardtanh'])
 def test_binary_classifier_fills_backbone_and_shared_head_with_all_it_learned(block, tmp_path):
-    state = with_learned_values(ReBNNResNet(18, block=block)).state_dict()
+    state = with_learned_values(BinaryResNet(18, block=block)).state_dict()
     saved = {f'backbone.{key}': value for key, value in state.items()}
     torch.save(dict(state_dict={**saved, 'head.fc.weight': torch.zeros(1000, 512)}), tmp_path / 'epoch_200.pth')
     filled = stages(detector_started_from(tmp_path / 'epoch_200.pth', block, prefix='backbone.'))
@@ -60,7 +60,7 @@ def test_student_of_two_stage_training_fills_the_detector_without_its_teacher(tm
 
     def classifier(width: int) -> dict[str, Any]:
         return dict(
-            backbone=dict(type='ReBNNResNet', depth=18, base_channels=width, out_indices=(3,)),
+            backbone=dict(type='BinaryResNet', depth=18, base_channels=width, out_indices=(3,)),
             neck=dict(type='GlobalAveragePooling'),
             head=dict(type='LinearClsHead', num_classes=10, in_channels=8 * width),
         )

@@ -16,7 +16,7 @@ PREPROCESS = {'channels': 'rgb', 'mean': [120.0, 110.0, 100.0], 'std': [60.0, 55
 def tiny_parts() -> dict:
     """Backbone, neck and head: one stage, eight channels, four binary convolutions."""
     backbone = dict(
-        type='ReBNNResNet',
+        type='BinaryResNet',
         depth=18,
         base_channels=8,
         num_stages=1,

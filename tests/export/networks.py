@@ -60,7 +60,7 @@ custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 data_preprocessor = dict(mean=[120, 110, 100], std=[60, 55, 50], to_rgb=True)
 model = dict(
     type='ImageClassifier',
-    backbone=dict(type='ReBNNResNet', depth=18, base_channels=8, num_stages=1, strides=(1,), dilations=(1,),
+    backbone=dict(type='BinaryResNet', depth=18, base_channels=8, num_stages=1, strides=(1,), dilations=(1,),
                   out_indices=(0,), stem='cifar'),
     neck=dict(type='GlobalAveragePooling'),
     head=dict(type='LinearClsHead', num_classes=2, in_channels=8))

@@ -61,7 +61,7 @@ def write_classifier(folder):
         data_preprocessor=dict(NORMAL, to_rgb=False),
         model=dict(
             type='ImageClassifier',
-            backbone=dict(type='ReBNNResNet', stem='cifar', block='react', **backbone),
+            backbone=dict(type='BinaryResNet', stem='cifar', block='react', **backbone),
             neck=dict(type='GlobalAveragePooling'),
             head=dict(type='LinearClsHead', num_classes=10, in_channels=8),
         ),

@@ -55,7 +55,7 @@ def sentence(run, cfg=None, output=None):
 )
 def test_a_layer_of_a_config(conv, start, hint):
     # a variable of the config, from which a section was made, is not what the user has to change
-    cfg = Config(dict(aaa=conv, model=dict(type='ReBNNResNet', conv_cfg=conv)))
+    cfg = Config(dict(aaa=conv, model=dict(type='BinaryResNet', conv_cfg=conv)))
     found = sentence(lambda: build_conv_layer(conv, 16, 16, 3), cfg)
     assert found.startswith(start) and hint in found
 

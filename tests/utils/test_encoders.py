@@ -80,4 +80,4 @@ def test_hub_name_without_a_hub(encoder, monkeypatch):
 
 
 def test_models_without_encoder_are_not_asked():
-    assert refusal(check_encoders, dict(model=dict(type='FasterRCNN', backbone=dict(type='ReBNNResNet')))) is None
+    assert refusal(check_encoders, dict(model=dict(type='FasterRCNN', backbone=dict(type='BinaryResNet')))) is None

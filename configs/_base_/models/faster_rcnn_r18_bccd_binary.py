@@ -10,7 +10,7 @@ optim_wrapper = dict(
 model = dict(
     backbone=dict(
         _delete_=True,
-        type='ReBNNResNet',
+        type='BinaryResNet',
         depth=18,
         num_stages=3,
         strides=(1, 2, 2),
@@ -18,5 +18,5 @@ model = dict(
         out_indices=(2,),
     ),
     rpn_head=dict(type='rebnn_mm.BinaryRPNHead'),
-    roi_head=dict(shared_head=dict(_delete_=True, type='ReBNNResLayer', depth=18, stage=3, stride=2)),
+    roi_head=dict(shared_head=dict(_delete_=True, type='BinaryResLayer', depth=18, stage=3, stride=2)),
 )

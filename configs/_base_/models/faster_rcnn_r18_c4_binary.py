@@ -7,7 +7,7 @@ pretrained = dict(type='Pretrained', checkpoint='torchvision://resnet18')
 model = dict(
     backbone=dict(
         _delete_=True,
-        type='ReBNNResNet',
+        type='BinaryResNet',
         depth=18,
         num_stages=3,
         strides=(1, 2, 2),
@@ -18,6 +18,6 @@ model = dict(
     ),
     rpn_head=dict(type='rebnn_mm.BinaryRPNHead'),
     roi_head=dict(
-        shared_head=dict(_delete_=True, type='ReBNNResLayer', depth=18, stage=3, stride=2, init_cfg=pretrained)
+        shared_head=dict(_delete_=True, type='BinaryResLayer', depth=18, stage=3, stride=2, init_cfg=pretrained)
     ),
 )

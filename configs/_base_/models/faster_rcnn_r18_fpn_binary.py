@@ -6,7 +6,7 @@ _base_ = './faster_rcnn_r18_fpn.py'
 model = dict(
     backbone=dict(
         _delete_=True,
-        type='ReBNNResNet',
+        type='BinaryResNet',
         depth=18,
         frozen_stages=0,
         init_cfg=dict(type='Pretrained', checkpoint='torchvision://resnet18'),

@@ -2,4 +2,4 @@
 # A row chooses the convolution and the block style.
 _base_ = 'mmpretrain::_base_/models/resnet18.py'
 
-model = dict(backbone=dict(_delete_=True, type='ReBNNResNet', depth=18, out_indices=(3,)))
+model = dict(backbone=dict(_delete_=True, type='BinaryResNet', depth=18, out_indices=(3,)))

@@ -4,7 +4,7 @@
 model = dict(
     type='ImageClassifier',
     backbone=dict(
-        type='ReBNNResNet',
+        type='BinaryResNet',
         depth=20,
         block='react',
         stem='cifar',

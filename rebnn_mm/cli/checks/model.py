@@ -14,12 +14,12 @@ from rebnn_mm.utils.options import parameters
 
 INSTEAD = {
     'SSDVGG': "{key}=dict(_delete_=True, type='BinarySSDVGG', conv_cfg=...)",
-    'ResLayer': "{key}=dict(_delete_=True, type='ReBNNResLayer', depth=..., conv_cfg=...)",
+    'ResLayer': "{key}=dict(_delete_=True, type='BinaryResLayer', depth=..., conv_cfg=...)",
     'RPNHead': "{key}=dict(type='rebnn_mm.BinaryRPNHead', conv_cfg=...)",
 }
 """What to write in place of parts of mmdet that have a counterpart here."""
 
-OTHER_BACKBONE = "another backbone, such as {key}=dict(_delete_=True, type='ReBNNResNet', depth=18, conv_cfg=...)"
+OTHER_BACKBONE = "another backbone, such as {key}=dict(_delete_=True, type='BinaryResNet', depth=18, conv_cfg=...)"
 
 
 def check_model(cfg: Mapping[str, Any]) -> None:

@@ -28,11 +28,6 @@ class LeakyClip(nn.Module):
     .. math:: y = 0.1 \, x + 0.9 \, clamp(x, -1, 1)
 
     Source: Liu et al. 2018 (Bi-Real Net), where it leads from ReLU to the sign.
-
-    Example:
-        >>> import torch
-        >>> LeakyClip()(torch.tensor([-3.0, 0.5, 2.0]))
-        tensor([-1.2000,  0.5000,  1.1000])
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -56,27 +51,7 @@ class BinaryBottleneck(BaseModule):
 
     Convolutions and norms are named as in torchvision's ``Bottleneck``.
 
-    Args:
-        style: class of the block style, asked for its activation and shift.
-        in_channels: channels of the wide stream, shape (N, in_channels, H, W).
-        width: channels of the narrow stream after the block, shape (N, width, H', W'); the wide one has four times
-            as many.
-        stride: stride of the 3x3 convolution.
-        first: whether the block is the first of a network.
-        begins: whether the block begins a stage, so that its streams come with half the channels.
-        conv_cfg: the convolutions of the main path; None makes them real.
-        norm_cfg: every norm layer.
-        options: those of the style, handed to its :meth:`BinaryBasicBlock.build_act`.
-
     Source: Liu et al. 2018 (Bi-Real Net), the ResNet-50 that its authors released in addition to the paper's networks.
-
-    Example:
-        >>> import torch
-        >>> from rebnn_mm.models import BinaryBiRealBlock
-        >>> binary = dict(type='BiRealConv2d')
-        >>> block = BinaryBottleneck(BinaryBiRealBlock, 16, 8, stride=2, begins=True, conv_cfg=binary)
-        >>> [tuple(y.shape) for y in block((torch.randn(1, 4, 6, 6), torch.randn(1, 16, 6, 6)))]
-        [(1, 8, 3, 3), (1, 32, 3, 3)]
     """
 
     def __init__(
@@ -131,17 +106,16 @@ class BinaryBottleneckResNet(StagedBackbone):
     Args:
         depth: 50, 101 or 152.
         block: block style that chooses what follows an addition and the shift before each sign, see
-            :class:`ReBNNResNet`; one with a shortcut for each convolution.
+            :class:`BinaryResNet`; one with a shortcut for each convolution.
         stem_act: activation layer after the stem's BN; None for none, as in Bi-Real Net.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the stem; the maps have 4, 8, 16 and 32 times as many.
-        out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
+        out_indices, **kwargs: see :class:`StagedBackbone` (``frozen_stages``, ``norm_eval``, ``init_cfg``).
         conv_cfg: the convolutions of the bottlenecks; None makes them real.
         norm_cfg: every norm layer.
 
     Raises:
-        ValueError: an unknown depth, or indices that name no stage.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, an unknown depth, or indices that name no stage.
 
     Example:
         >>> import torch
@@ -163,25 +137,18 @@ class BinaryBottleneckResNet(StagedBackbone):
         in_channels: int = 3,
         base_channels: int = 64,
         out_indices: Sequence[int] = (0, 1, 2, 3),
-        frozen_stages: int = -1,
         conv_cfg: Config | None = dict(type='ReBNNConv2d'),
         norm_cfg: Config = dict(type='BN'),
-        norm_eval: bool = False,
-        init_cfg: Config | list[Config] | None = None,
+        **kwargs: Any,
     ) -> None:
         if depth not in STAGE_BLOCKS:
             raise RebnnError(
                 f'BinaryBottleneckResNet: depth={depth} is not available. Use one of {sorted(STAGE_BLOCKS)}, or '
-                'ReBNNResNet for 18 and 34.'
+                'BinaryResNet for 18 and 34.'
             )
-        super().__init__(
-            len(STAGE_BLOCKS[depth]),
-            out_indices=out_indices,
-            frozen_stages=frozen_stages,
-            norm_eval=norm_eval,
-            init_cfg=init_cfg,
-        )
+        super().__init__(len(STAGE_BLOCKS[depth]), out_indices=out_indices, **kwargs)
         style, options = block_style(block)
+        options.update(conv_cfg=conv_cfg, norm_cfg=norm_cfg)
         self.conv1 = nn.Conv2d(in_channels, base_channels, 7, stride=2, padding=3, bias=False)
         self.bn1 = build_norm_layer(norm_cfg, base_channels)[1]
         self.stem_act = nn.Identity() if stem_act is None else build_activation_layer(stem_act)
@@ -191,19 +158,8 @@ class BinaryBottleneckResNet(StagedBackbone):
             width = base_channels * 2**stage
             layers = []
             for i in range(blocks):
-                layers.append(
-                    BinaryBottleneck(
-                        style,
-                        channels,
-                        width,
-                        stride=2 if stage and not i else 1,
-                        first=not stage and not i,
-                        begins=not i,
-                        conv_cfg=conv_cfg,
-                        norm_cfg=norm_cfg,
-                        **options,
-                    )
-                )
+                place: Config = dict(stride=2 if stage and not i else 1, first=not stage and not i, begins=not i)
+                layers.append(BinaryBottleneck(style, channels, width, **place, **options))
                 channels = EXPANSION * width
             self.add_stage(nn.Sequential(*layers))
         self.freeze_stages()

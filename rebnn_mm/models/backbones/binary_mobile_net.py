@@ -31,25 +31,7 @@ class BinaryMobileBlock(BaseModule):
     Where the block widens, y is added to both halves of twice as many channels. ReActNet's code makes the halves with
     two convolutions that share a sign and have a norm each: the same function and the same parameters.
 
-    Args:
-        style: class of the block style, asked for its activation and shift.
-        in_channels: channels of the input, shape (N, in_channels, H, W).
-        out_channels: as many or twice as many, shape (N, out_channels, ceil(H / stride), ceil(W / stride)).
-        stride: stride of the 3x3 convolution and of the average pooling next to it.
-        conv_cfg: both convolutions; None makes them real.
-        norm_cfg: every norm layer.
-        options: those of the style, handed to its :meth:`BinaryBasicBlock.build_act`.
-
-    Raises:
-        ValueError: another number of output channels.
-
     Source: Liu et al. 2020 (ReActNet), Figure 5.
-
-    Example:
-        >>> from rebnn_mm.models import BinaryReActBlock
-        >>> block = BinaryMobileBlock(BinaryReActBlock, 8, 16, stride=2, conv_cfg=dict(type='ReActConv2d'))
-        >>> block(torch.randn(1, 8, 6, 5)).shape
-        torch.Size([1, 16, 3, 3])
     """
 
     def __init__(
@@ -98,16 +80,15 @@ class BinaryMobileNet(StagedBackbone):
 
     Args:
         block: block style that chooses what follows an addition and the shift before each sign, see
-            :class:`ReBNNResNet`.
+            :class:`BinaryResNet`.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the stem.
-        out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
+        out_indices, **kwargs: see :class:`StagedBackbone` (``frozen_stages``, ``norm_eval``, ``init_cfg``).
         conv_cfg: the convolutions of the blocks; None makes them real.
         norm_cfg: every norm layer.
 
     Raises:
-        ValueError: indices that name no stage.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, indices that name no stage.
 
     Example:
         >>> net = BinaryMobileNet(base_channels=8).eval()
@@ -126,16 +107,13 @@ class BinaryMobileNet(StagedBackbone):
         in_channels: int = 3,
         base_channels: int = 32,
         out_indices: Sequence[int] = (1, 2, 3, 4),
-        frozen_stages: int = -1,
         conv_cfg: Config | None = dict(type='ReActConv2d'),
         norm_cfg: Config = dict(type='BN'),
-        norm_eval: bool = False,
-        init_cfg: Config | list[Config] | None = None,
+        **kwargs: Any,
     ) -> None:
-        super().__init__(
-            len(STAGES), out_indices=out_indices, frozen_stages=frozen_stages, norm_eval=norm_eval, init_cfg=init_cfg
-        )
+        super().__init__(len(STAGES), out_indices=out_indices, **kwargs)
         style, options = block_style(block)
+        options.update(conv_cfg=conv_cfg, norm_cfg=norm_cfg)
         self.conv1 = nn.Conv2d(in_channels, base_channels, 3, stride=2, padding=1, bias=False)
         self.bn1 = build_norm_layer(norm_cfg, base_channels)[1]
         channels = base_channels
@@ -143,17 +121,7 @@ class BinaryMobileNet(StagedBackbone):
             out_channels = base_channels * width
             layers = []
             for i in range(blocks):
-                layers.append(
-                    BinaryMobileBlock(
-                        style,
-                        channels,
-                        out_channels,
-                        stride=1 if i else stride,
-                        conv_cfg=conv_cfg,
-                        norm_cfg=norm_cfg,
-                        **options,
-                    )
-                )
+                layers.append(BinaryMobileBlock(style, channels, out_channels, stride=1 if i else stride, **options))
                 channels = out_channels
             self.add_stage(Sequential(*layers))
         self.freeze_stages()

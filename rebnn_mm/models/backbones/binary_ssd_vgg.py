@@ -32,7 +32,7 @@ class BinarySSDVGG(BaseModule):
     checkpoint its biases are dropped: a batch norm follows each convolution and would take them out again.
 
     Args:
-        block: block style, see :class:`ReBNNResNet`; one with a shortcut for each convolution.
+        block: block style, see :class:`BinaryResNet`; one with a shortcut for each convolution.
         shortcut: whether the convolutions have shortcuts. Without, the network is the chain that XNOR-Net and
             DoReFa-Net train.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
@@ -46,9 +46,8 @@ class BinarySSDVGG(BaseModule):
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
 
     Raises:
-        ValueError: ``out_indices`` names no map, ``widen`` is none of these, the block style is not made for single
-            convolutions, or a checkpoint is of another VGG.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, ``out_indices`` names no map, ``widen`` is none of these, the block style
+            is not made for single convolutions, or a checkpoint is of another VGG.
 
     Example:
         >>> import torch
@@ -80,6 +79,7 @@ class BinarySSDVGG(BaseModule):
         self.widen = widen
         self.taps = tuple(name for i, name in enumerate(TAPS) if i in out_indices)
         style, options = block_style(block)
+        options.update(shortcut=shortcut, conv_cfg=conv_cfg, norm_cfg=norm_cfg)
         # Drawn and dropped, so that a seed still gives the weights of the measured runs.
         build_stage(block, base_channels, base_channels, 1, stride=1, conv_cfg=conv_cfg)
         widths = [base_channels * 2 ** min(i, 3) for i in range(len(STAGE_CONVS))]
@@ -90,17 +90,8 @@ class BinarySSDVGG(BaseModule):
             for name in names[1:] if i == 1 else names:
                 pool = name.startswith('pool')
                 before = widths[i - 2] if widen == 'conv' and name == f'conv{i}_1' else channels
-                unit = BinaryUnit(
-                    style,
-                    before,
-                    widths[i] if widen == 'pool' and pool else channels,
-                    stride=2 if pool else 1,
-                    shortcut=shortcut,
-                    conv_cfg=conv_cfg,
-                    norm_cfg=norm_cfg,
-                    **options,
-                )
-                self._append(name, unit)
+                after = widths[i] if widen == 'pool' and pool else channels
+                self._append(name, BinaryUnit(style, before, after, stride=2 if pool else 1, **options))
         self._append('pool5', nn.MaxPool2d(3, stride=1, padding=1))
         last = 2 * widths[-1]
         hidden = style.with_activation(conv_cfg)

@@ -26,7 +26,7 @@ class BinaryVGGSmall(BaseModule):
     everywhere.
 
     Args:
-        block: block style that chooses :math:`a` and the shift before each sign, see :class:`ReBNNResNet`; its
+        block: block style that chooses :math:`a` and the shift before each sign, see :class:`BinaryResNet`; its
             shortcuts have no place here.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the first two layers; the next two have twice, the last two four times as many.
@@ -35,7 +35,7 @@ class BinaryVGGSmall(BaseModule):
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
 
     Raises:
-        KeyError: an unknown block style.
+        ValueError: an unknown block style.
 
     Example:
         >>> import torch

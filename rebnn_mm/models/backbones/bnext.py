@@ -40,24 +40,7 @@ class BNextUnit(BaseModule):
     :math:`p` is average pooling where the convolution has a stride, :math:`m` a learned share per channel, which is
     kept within [0, 1] in training.
 
-    Args:
-        channels: of input and output, shapes (N, channels, H, W) and (N, channels, H / stride, W / stride).
-        kernel_size: 3 or 1.
-        stride: 1 or 2.
-        attention: whether the output is multiplied by the input.
-        conv_cfg: the convolution; None makes it real. A layer of this project that names no ``activation`` gets a
-            learnable shift before its sign.
-        norm_cfg: both norms.
-
-    Attributes:
-        mix (Parameter): m, shape (channels, 1, 1), from 0.5.
-
     Source: Guo et al. 2022 (BNext), released code.
-
-    Example:
-        >>> unit = BNextUnit(16, 3, stride=2, attention=True, conv_cfg=dict(type='BNextConv2d'))
-        >>> unit(torch.randn(1, 16, 6, 4)).shape
-        torch.Size([1, 16, 3, 2])
     """
 
     param_roles: ClassVar[dict[str, str]] = {'mix': 'shift'}
@@ -74,15 +57,9 @@ class BNextUnit(BaseModule):
     ) -> None:
         super().__init__()
         norm_cfg = norm_cfg or dict(type='BN')
-        self.conv = build_conv_layer(
-            BinaryReActBlock.with_activation(conv_cfg),
-            channels,
-            channels,
-            kernel_size,
-            stride=stride,
-            padding=kernel_size // 2,
-            bias=False,
-        )
+        conv_cfg = BinaryReActBlock.with_activation(conv_cfg)
+        shape = dict(stride=stride, padding=kernel_size // 2, bias=False)
+        self.conv = build_conv_layer(conv_cfg, channels, channels, kernel_size, **shape)
         self.bn1 = build_norm_layer(norm_cfg, channels)[1]
         self.act = nn.PReLU(channels)
         self.se = SqueezeExcite(channels)
@@ -107,20 +84,7 @@ class BNextUnit(BaseModule):
 class BNextBlock(BaseModule):
     """A 3x3 unit, and one or two 1x1 units after it, whose outputs are concatenated.
 
-    Args:
-        in_channels: channels of the input, shape (N, in_channels, H, W).
-        out_channels: as many or twice as many, shape (N, out_channels, H / stride, W / stride).
-        stride: of the 3x3 unit.
-        attention: whether the 3x3 unit multiplies by its input.
-        conv_cfg: all convolutions; None makes them real.
-        norm_cfg: every norm layer.
-
     Source: Guo et al. 2022 (BNext), released code.
-
-    Example:
-        >>> block = BNextBlock(16, 32, stride=2, conv_cfg=dict(type='BNextConv2d'))
-        >>> block(torch.randn(1, 16, 6, 4)).shape
-        torch.Size([1, 32, 3, 2])
     """
 
     def __init__(
@@ -149,7 +113,7 @@ class BNext(StagedBackbone):
         arch: ``'tiny'``, ``'small'``, ``'middle'`` or ``'large'``.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the stem; None for those of ``arch``.
-        out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
+        out_indices, **kwargs: see :class:`StagedBackbone` (``frozen_stages``, ``norm_eval``, ``init_cfg``).
         conv_cfg: the convolutions of the units; None makes them real.
         norm_cfg: every norm layer.
 
@@ -173,11 +137,9 @@ class BNext(StagedBackbone):
         in_channels: int = 3,
         base_channels: int | None = None,
         out_indices: Sequence[int] = (1, 2, 3, 4),
-        frozen_stages: int = -1,
         conv_cfg: Config | None = dict(type='BNextConv2d'),
         norm_cfg: Config = dict(type='BN'),
-        norm_eval: bool = False,
-        init_cfg: Config | list[Config] | None = None,
+        **kwargs: Any,
     ) -> None:
         if arch not in ARCHS:
             raise RebnnError(f'BNext: arch={arch!r} is unknown. Use one of {", ".join(map(repr, ARCHS))}.')
@@ -185,9 +147,7 @@ class BNext(StagedBackbone):
         channels = base_channels or channels
         if channels < 8:
             raise RebnnError(f'BNext: base_channels={channels} leaves nothing of an eighth of them; use 8 or more.')
-        super().__init__(
-            len(WIDTHS), out_indices=out_indices, frozen_stages=frozen_stages, norm_eval=norm_eval, init_cfg=init_cfg
-        )
+        super().__init__(len(WIDTHS), out_indices=out_indices, **kwargs)
         self.conv1 = nn.Conv2d(in_channels, channels, 3, stride=2, padding=1, bias=False)
         self.bn1 = build_norm_layer(norm_cfg, channels)[1]
         first = channels
@@ -196,16 +156,8 @@ class BNext(StagedBackbone):
             layers: list[nn.Module] = []
             for i in range(blocks):
                 index += 1
-                layers.append(
-                    BNextBlock(
-                        channels,
-                        first * width,
-                        stride=2 if stage and not i else 1,
-                        attention=index % 2 == 0,
-                        conv_cfg=conv_cfg,
-                        norm_cfg=norm_cfg,
-                    )
-                )
+                place: Config = dict(stride=2 if stage and not i else 1, attention=index % 2 == 0)
+                layers.append(BNextBlock(channels, first * width, **place, conv_cfg=conv_cfg, norm_cfg=norm_cfg))
                 channels = first * width
             if stage == len(WIDTHS) - 1:
                 layers.append(nn.PReLU(channels))

@@ -1,6 +1,7 @@
 """MeliusNet: binary convolutions that add channels, and others that improve the channels just added."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from mmcv.cnn import build_conv_layer, build_norm_layer
@@ -12,9 +13,7 @@ from ...errors import RebnnError
 from .staged_backbone import Config, StagedBackbone
 
 MELIUS = dict(
-    type='BinaryConv2d',
-    weight=dict(type='BNNWeight', bound=1.3),
-    activation=dict(type='BinaryWideSign', width=1.3),
+    type='BinaryConv2d', weight=dict(type='BNNWeight', bound=1.3), activation=dict(type='BinaryWideSign', width=1.3)
 )
 """The convolution of the released networks: signs without a factor, weights and gradients cut off at 1.3."""
 
@@ -29,17 +28,7 @@ class MeliusBlock(BaseModule):
         y = [x, \mathrm{conv}_1(\mathrm{BN}_1(x))] \qquad
         z = y + [0, \mathrm{conv}_2(\mathrm{BN}_2(y))]
 
-    Args:
-        in_channels: channels of the input, shape (N, in_channels, H, W).
-        growth: how many channels are added, shape of the output (N, in_channels + growth, H, W).
-        conv_cfg: both 3x3 convolutions; None makes them real.
-        norm_cfg: both norms.
-
     Source: Bethge et al. 2020 (MeliusNet), section 3.
-
-    Example:
-        >>> MeliusBlock(8, 4, conv_cfg=MELIUS)(torch.randn(1, 8, 6, 5)).shape
-        torch.Size([1, 12, 6, 5])
     """
 
     def __init__(
@@ -74,7 +63,7 @@ class MeliusNet(StagedBackbone):
         depth: 22.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         base_channels: channels of the stem, and how many each block adds; a multiple of 16.
-        out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
+        out_indices, **kwargs: see :class:`StagedBackbone` (``frozen_stages``, ``norm_eval``, ``init_cfg``).
         conv_cfg: the convolutions of the blocks, :data:`MELIUS` by default; None makes them real.
         stem_cfg: the strided convolution of the stem.
         stem_pool: height and width of the stem's pooling, 2 or 3; its stride is 2.
@@ -100,25 +89,17 @@ class MeliusNet(StagedBackbone):
         in_channels: int = 3,
         base_channels: int = 64,
         out_indices: Sequence[int] = (0, 1, 2, 3),
-        frozen_stages: int = -1,
         conv_cfg: Config | None = MELIUS,
         stem_cfg: Config | None = None,
         stem_pool: int = 3,
         norm_cfg: Config = dict(type='BN'),
-        norm_eval: bool = False,
-        init_cfg: Config | list[Config] | None = None,
+        **kwargs: Any,
     ) -> None:
         if depth not in STAGES:
             raise RebnnError(f'MeliusNet: depth={depth} is not available. Use {", ".join(map(str, STAGES))}.')
         if base_channels < 16 or base_channels % 16:
             raise RebnnError(f'MeliusNet: base_channels={base_channels} must be a multiple of 16, for grouped layers.')
-        super().__init__(
-            len(STAGES[depth]),
-            out_indices=out_indices,
-            frozen_stages=frozen_stages,
-            norm_eval=norm_eval,
-            init_cfg=init_cfg,
-        )
+        super().__init__(len(STAGES[depth]), out_indices=out_indices, **kwargs)
         half = base_channels // 2
         self.stem = nn.Sequential(
             *self._stem_layer(

@@ -30,11 +30,10 @@ class OneBitBackbone(StagedBackbone):
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         conv_cfg: the binary convolutions; None makes them real.
         norm_cfg: every norm layer.
-        out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
+        out_indices, **kwargs: see :class:`StagedBackbone` (``frozen_stages``, ``norm_eval``, ``init_cfg``).
 
     Raises:
-        ValueError: ``channels`` and ``depths`` differ in length, or indices name no stage.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, ``channels`` and ``depths`` differ in length, or indices name no stage.
 
     Example:
         >>> import torch
@@ -54,20 +53,16 @@ class OneBitBackbone(StagedBackbone):
         block: str | Mapping[str, Any] = 'react',
         in_channels: int = 3,
         out_indices: Sequence[int] = (1, 2, 3),
-        frozen_stages: int = -1,
         conv_cfg: Config | None = dict(type='ReBNNConv2d'),
         norm_cfg: Config = dict(type='BN'),
-        norm_eval: bool = False,
-        init_cfg: Config | list[Config] | None = None,
+        **kwargs: Any,
     ) -> None:
         if len(channels) != len(depths):
             raise RebnnError(
                 f'OneBitBackbone: channels={tuple(channels)} and depths={tuple(depths)} must have an entry for each '
                 'stage.'
             )
-        super().__init__(
-            len(channels), out_indices=out_indices, frozen_stages=frozen_stages, norm_eval=norm_eval, init_cfg=init_cfg
-        )
+        super().__init__(len(channels), out_indices=out_indices, **kwargs)
         style, options = block_style(block)
         widths = (in_channels, *stem_channels, channels[0])
         self.stem = nn.Sequential(

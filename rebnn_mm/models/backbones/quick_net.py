@@ -1,6 +1,7 @@
 """QuickNet: a network for binary engines, whose blocks keep resolution and width and nothing else is binary."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from mmcv.cnn import build_conv_layer, build_norm_layer
@@ -32,14 +33,7 @@ ARCHS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
 class BlurPool(nn.Module):
     r"""Halves the resolution with a fixed binomial filter, :math:`(1, 2, 1) / 4` in both directions.
 
-    Args:
-        channels: of input and output, shapes (N, channels, H, W) and (N, channels, ceil(H / 2), ceil(W / 2)).
-
     Source: Zhang 2019 (making convolutional networks shift-invariant again).
-
-    Example:
-        >>> BlurPool(1)(torch.tensor([[[[0., 0., 0.], [0., 16., 0.], [0., 0., 0.]]]])).flatten()
-        tensor([1., 1., 1., 1.])
     """
 
     kernel: Tensor
@@ -59,16 +53,7 @@ class QuickNetBlock(BaseModule):
 
     .. math:: y = \mathrm{BN}(\max(\mathrm{conv}(x), 0)) + x
 
-    Args:
-        channels: of input and output, shape (N, channels, H, W).
-        conv_cfg: the convolution; None makes it real.
-        norm_cfg: its norm.
-
     Source: Bannink et al. 2021 (Larq Compute Engine), released code.
-
-    Example:
-        >>> QuickNetBlock(8, conv_cfg=LARQ)(torch.randn(1, 8, 6, 5)).shape
-        torch.Size([1, 8, 6, 5])
     """
 
     def __init__(self, channels: int, *, conv_cfg: Config | None = None, norm_cfg: Config | None = None) -> None:
@@ -82,17 +67,7 @@ class QuickNetBlock(BaseModule):
 
 
 def transition(in_channels: int, out_channels: int, norm_cfg: Config) -> nn.Sequential:
-    """From one stage to the next: ReLU, maximum, blurring to half the resolution, real 1x1 convolution and a norm.
-
-    Args:
-        in_channels: channels of the input, shape (N, in_channels, H, W).
-        out_channels: channels of the output, shape (N, out_channels, ceil((H - 1) / 2), ceil((W - 1) / 2)).
-        norm_cfg: the norm.
-
-    Example:
-        >>> transition(8, 16, dict(type='BN'))(torch.randn(1, 8, 6, 8)).shape
-        torch.Size([1, 16, 3, 4])
-    """
+    """From one stage to the next: ReLU, maximum, blurring to half the resolution, real 1x1 convolution and a norm."""
     return nn.Sequential(
         nn.ReLU(),
         nn.MaxPool2d(2, stride=1),
@@ -116,7 +91,7 @@ class QuickNet(StagedBackbone):
         arch: ``'small'``, ``'base'`` or ``'large'``.
         in_channels: channels of the input image, shape (N, in_channels, H, W).
         width: factor of all channels.
-        out_indices, frozen_stages, norm_eval, init_cfg: see :class:`StagedBackbone`.
+        out_indices, **kwargs: see :class:`StagedBackbone` (``frozen_stages``, ``norm_eval``, ``init_cfg``).
         conv_cfg: the convolutions of the blocks, :data:`LARQ` by default; None makes them real.
         stem_cfg: the strided convolutions of the stem.
         norm_cfg: every norm layer but the stem's second, which is a BN without factors.
@@ -141,20 +116,16 @@ class QuickNet(StagedBackbone):
         in_channels: int = 3,
         width: float = 1.0,
         out_indices: Sequence[int] = (0, 1, 2, 3),
-        frozen_stages: int = -1,
         conv_cfg: Config | None = LARQ,
         stem_cfg: Config | None = None,
         norm_cfg: Config = dict(type='BN'),
-        norm_eval: bool = False,
-        init_cfg: Config | list[Config] | None = None,
+        **kwargs: Any,
     ) -> None:
         if arch not in ARCHS:
             raise RebnnError(f'QuickNet: arch={arch!r} is unknown. Use one of {", ".join(map(repr, ARCHS))}.')
         channels, depths = ARCHS[arch]
         channels = tuple(round(width * each) for each in channels)
-        super().__init__(
-            len(depths), out_indices=out_indices, frozen_stages=frozen_stages, norm_eval=norm_eval, init_cfg=init_cfg
-        )
+        super().__init__(len(depths), out_indices=out_indices, **kwargs)
         narrow = channels[0] // 4
         self.stem = nn.Sequential(
             build_conv_layer(stem_cfg, in_channels, narrow, 3, stride=2, padding=1, bias=False),

@@ -29,7 +29,8 @@ class StagedBackbone(BaseModule):
         out_indices: stages (from 0) whose output is returned.
         frozen_stages: -1 trains everything, 0 freezes the stem, n the stem and the first n stages. Frozen norms stay
             in eval mode.
-        norm_eval: keep every BN in eval mode during training.
+        norm_eval: keep every BN in eval mode during training. Off by default: a binary network needs the statistics
+            of its own activations, not those of the real network its weights may come from.
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
 
     Raises:
@@ -91,8 +92,13 @@ class StagedBackbone(BaseModule):
         """Switch the mode; frozen stages, and with ``norm_eval`` every BN, stay in eval mode."""
         super().train(mode)
         self.freeze_stages()
-        if mode and self.norm_eval:
-            for module in self.modules():
-                if isinstance(module, _BatchNorm):
-                    module.eval()
+        if self.norm_eval:
+            freeze_norms(self)
         return self
+
+
+def freeze_norms(model: nn.Module) -> None:
+    """Set every BN to eval mode."""
+    for module in model.modules():
+        if isinstance(module, _BatchNorm):
+            module.eval()

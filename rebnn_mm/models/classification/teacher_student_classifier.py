@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from rebnn_mm.registry import MODELS
 
-from ..fixed_teacher import ConfiguredTeacher, as_maps, note_calls
 from ..losses import DetectorOutput, MapLoss
+from ..teacher import ConfiguredTeacher, as_maps, note_calls
 
 
 @MODELS.register_module()
@@ -44,7 +44,7 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
     Example:
         >>> def classifier(width):
         ...     return dict(
-        ...         backbone=dict(type='ReBNNResNet', depth=18, base_channels=width, out_indices=(3,)),
+        ...         backbone=dict(type='BinaryResNet', depth=18, base_channels=width, out_indices=(3,)),
         ...         neck=dict(type='GlobalAveragePooling'),
         ...         head=dict(type='LinearClsHead', num_classes=10, in_channels=8 * width),
         ...     )
@@ -95,10 +95,6 @@ class TeacherStudentClassifier(ConfiguredTeacher, ImageClassifier):
 
     def loss(self, inputs: Tensor, data_samples: list[DataSample] | None = None) -> dict[str, Tensor]:
         """The losses of a batch.
-
-        Args:
-            inputs: images, (N, C, H, W).
-            data_samples: their labels; needed only with ``label_weight``.
 
         Returns:
             dict[str, Tensor]: ``teacher_loss``, what the head gives for the labels, as ``label_loss`` and so on, and

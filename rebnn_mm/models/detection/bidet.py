@@ -34,14 +34,7 @@ def sample_location(prediction: Tensor, dim: int, sigma: float) -> Tensor:
         dim: the dimension that holds both.
         sigma: the factor s on the deviation; 0 gives the mean, without drawing a random number.
 
-    Returns:
-        Tensor: the prediction's shape with ``dim`` halved.
-
     Source: BiDet (Wang et al., CVPR 2020); s is 0.001 in the released Faster R-CNN.
-
-    Example:
-        >>> sample_location(torch.tensor([[1., 2., 0., 0.]]), dim=1, sigma=0.0)
-        tensor([[1., 2.]])
     """
     mean, log_variance = prediction.chunk(2, dim)
     if sigma == 0:
@@ -66,16 +59,6 @@ def keep_scores(
         score_thr: what does not score higher does not take part.
         iou_threshold: of the suppression, class by class.
         max_per_class: how many of the highest scores of a class are kept; None for all.
-
-    Returns:
-        list[tuple[Tensor, int]]: for each class in ``labels``, ascending, its kept scores, highest first, and its
-        number of objects.
-
-    Example:
-        >>> boxes = torch.tensor([[0., 0., 10., 10.], [0., 0., 10., 9.], [20., 20., 30., 30.]])
-        >>> scores = torch.tensor([[0.9, 0.0], [0.8, 0.1], [0.3, 0.2]])
-        >>> keep_scores(boxes, scores, torch.tensor([0]), score_thr=0.05, iou_threshold=0.5)
-        [(tensor([0.9000, 0.3000]), 1)]
     """
     classes, objects = labels.unique(return_counts=True)
     of_box, of_class = (scores[:, classes] > score_thr).nonzero(as_tuple=True)

@@ -77,11 +77,7 @@ def last_head(model: Any) -> Any:
 
 
 def points_of(head: Any, predictions: Sequence[Sequence[Tensor]]) -> Points:
-    """Every level's (N, anchors * values, H, W) as one (N, points, values).
-
-    Raises:
-        ValueError: the head predicts the boxes of a level in several tensors.
-    """
+    """Every level's (N, anchors * values, H, W) as one (N, points, values)."""
     classes = head.cls_out_channels
     scores, boxes = predictions[0], predictions[1]
     if not all(isinstance(level, Tensor) for level in (*scores, *boxes)):

@@ -18,29 +18,14 @@ from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.registry import MODELS
 
 from ...errors import RebnnError
-from ..fixed_teacher import Call, Calls, ConfiguredTeacher, as_maps, note_calls
-from ..losses.detector_comparison import (
-    DetectorComparisonLoss,
-    DetectorOutput,
-    Product,
-    Regions,
-    Targets,
-    is_within,
-)
+from ..losses.detector_comparison import DetectorComparisonLoss, DetectorOutput, Product, Regions, Targets, is_within
+from ..teacher import Call, Calls, ConfiguredTeacher, as_maps, note_calls
 from .compared_heads import PLACES, has_place, last_head, meaning_of, places_of, points_of
 
 
 @contextmanager
 def watch_layers(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
-    """Note the calls of layers with their history, also inside of what is otherwise computed a second time.
-
-    Example:
-        >>> model = nn.Sequential(nn.Linear(2, 3))
-        >>> with watch_layers(model, ['0']) as calls:
-        ...     y = model(torch.ones(1, 2))
-        >>> calls['0'][0].result is y
-        True
-    """
+    """Note the calls of layers with their history, also inside of what is otherwise computed a second time."""
     calls = Calls()
 
     def watch(name: str) -> Any:
@@ -104,7 +89,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
 
     The model *is* the student and an instance of its class: its parameters, its state dict, its predictions. A
     checkpoint loads into the plain detector and the other way round, and optimizer, EMA, DDP and the number of
-    parameters do not know of the teacher (:class:`rebnn_mm.models.fixed_teacher.FixedTeacher`). The teacher sees the
+    parameters do not know of the teacher (:class:`rebnn_mm.models.teacher.FixedTeacher`). The teacher sees the
     same preprocessed images, and the regions that the student is trained on. Its weights are read when training
     starts, so testing does not need them, nor the teacher's config file.
 
@@ -131,7 +116,7 @@ class TeacherStudentDetector(ConfiguredTeacher):
         >>> def detector(conv_cfg):
         ...     anchors = dict(type='AnchorGenerator', scales=[4], ratios=[1.0], strides=[16])
         ...     return dict(
-        ...         backbone=dict(type='ReBNNResNet', depth=18, base_channels=8, num_stages=3, strides=(1, 2, 2),
+        ...         backbone=dict(type='BinaryResNet', depth=18, base_channels=8, num_stages=3, strides=(1, 2, 2),
         ...                       dilations=(1, 1, 1), out_indices=(2,), conv_cfg=conv_cfg),
         ...         bbox_head=dict(type='RetinaHead', num_classes=2, in_channels=32, feat_channels=8, stacked_convs=1,
         ...                        anchor_generator=anchors))

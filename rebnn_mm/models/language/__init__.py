@@ -4,13 +4,13 @@ from ..losses.encoder_losses import AttentionRecord, EncoderOutput
 from .attention import install_attention, record_attention
 from .convert import binarize
 from .pretrained import load_pretrained, save_pretrained
-from .taught_text_classifier import TaughtTextClassifier
+from .teacher_student_text_classifier import TeacherStudentTextClassifier
 from .text_classifier import TextClassifier
 
 __all__ = [
     'AttentionRecord',
     'EncoderOutput',
-    'TaughtTextClassifier',
+    'TeacherStudentTextClassifier',
     'TextClassifier',
     'binarize',
     'install_attention',

@@ -33,11 +33,7 @@ _visited: ContextVar[dict[nn.Module, tuple[int, int]] | None] = ContextVar('visi
 
 
 def require_transformers() -> None:
-    """Check that transformers is there and recent enough.
-
-    Raises:
-        ImportError: it is not; the message says what to install.
-    """
+    """Check that transformers is there and recent enough."""
     try:
         found = version('transformers')
     except PackageNotFoundError:
@@ -91,9 +87,6 @@ def attend(
 
     Uses the module's child ``binary_attention`` if :func:`install_attention` gave it one, else PyTorch's
     ``scaled_dot_product_attention`` as transformers does.
-
-    Raises:
-        TypeError: the mask is not of truth values, so it was not made for us.
     """
     if attention_mask is not None and attention_mask.dtype != torch.bool:
         raise TypeError(
@@ -164,11 +157,7 @@ def install_attention(model: 'PreTrainedModel', attention: Mapping[str, Any] | N
 
 
 def build_attention(attention: Mapping[str, Any], heads: int, head_dim: int) -> EncoderAttention:
-    """Build one attention from its config.
-
-    Raises:
-        ValueError: the config names no :class:`rebnn_mm.layers.EncoderAttention`; the message lists those that exist.
-    """
+    """Build one attention from its config."""
     name = attention.get('type')
     cls = find_class(name, EncoderAttention, f'attention={dict(attention)!r}: its type is not a registered attention.')
     options = {key: value for key, value in attention.items() if key != 'type'}

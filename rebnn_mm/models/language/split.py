@@ -19,9 +19,6 @@ def split_pretrained(directory: str) -> TextClassifier:
     Args:
         directory: what :func:`save_pretrained` has written of a classifier whose weights are all
             :class:`rebnn_mm.methods.TWNWeight`.
-
-    Raises:
-        ValueError: it is not such a directory, or a weight cannot be split.
     """
     ternary = load_pretrained(directory)
     layers = {

@@ -22,10 +22,6 @@ def load_quantizer_state(model: 'PreTrainedModel', directory: str) -> None:
 
     So a model that starts from another binary one takes over scaling factors and shifts that both have. A directory
     without binary layers is left alone.
-
-    Args:
-        model: the encoder, with the weights of the directory and its layers replaced.
-        directory: where they came from.
     """
     if getattr(model.config, SETTINGS, None) is None:
         return
@@ -36,11 +32,7 @@ def load_quantizer_state(model: 'PreTrainedModel', directory: str) -> None:
 
 
 def read_weights(directory: str) -> dict[str, Tensor]:
-    """All tensors of a directory's safetensors files.
-
-    Raises:
-        ValueError: there are none.
-    """
+    """All tensors of a directory's safetensors files."""
     require_transformers()
     from safetensors.torch import load_file
     from transformers.utils import cached_file

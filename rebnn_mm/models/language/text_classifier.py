@@ -104,10 +104,7 @@ class TextClassifier(BaseModel):
         """
 
     def forward(
-        self,
-        inputs: Mapping[str, Tensor],
-        data_samples: Sequence[BaseDataElement] | None = None,
-        mode: str = 'tensor',
+        self, inputs: Mapping[str, Tensor], data_samples: Sequence[BaseDataElement] | None = None, mode: str = 'tensor'
     ) -> Tensor | dict[str, Tensor] | list[BaseDataElement]:
         """Classify a batch of B texts of up to N tokens.
 
@@ -143,11 +140,7 @@ class TextClassifier(BaseModel):
         return dict(loss=self.label_loss(self.logits(inputs), data_samples))
 
     def label_loss(self, logits: Tensor, data_samples: Sequence[BaseDataElement]) -> Tensor:
-        """Predict from logits that were computed before.
-
-        Raises:
-            ValueError: a label on the host is none of the classes.
-        """
+        """Predict from logits that were computed before."""
         labels = torch.stack([torch.as_tensor(sample.gt_label) for sample in data_samples])
         # Those on an accelerator are left to cross_entropy, which stops there, too: to look would wait for it.
         largest = int(labels.max()) if labels.is_cpu else 0
@@ -173,11 +166,7 @@ class TextClassifier(BaseModel):
 def load_encoder(
     encoder: str, num_labels: int, pretrained: bool = True, options: Mapping[str, Any] = {}
 ) -> 'PreTrainedModel':
-    """A model of transformers for the classification of sequences, in float32.
-
-    Raises:
-        ValueError: see :class:`TextClassifier`.
-    """
+    """A model of transformers for the classification of sequences, in float32."""
     config = read_config(encoder, num_labels=num_labels, **options)
     from transformers import AutoModelForSequenceClassification
 
@@ -197,11 +186,7 @@ def load_encoder(
 
 
 def read_config(encoder: str, **options: Any) -> Any:
-    """The config of an encoder, with some entries changed.
-
-    Raises:
-        ValueError: there is no such encoder, or an entry is unknown.
-    """
+    """The config of an encoder, with some entries changed."""
     require_transformers()
     from transformers import AutoConfig
 

@@ -2,14 +2,7 @@
 
 from .bidet_loss import BiDetLoss
 from .detector_comparison import DetectorComparisonLoss, DetectorOutput
-from .detector_losses import (
-    DenseBoxLoss,
-    DenseScoreLoss,
-    DKDLoss,
-    ObjectnessLoss,
-    RegionBoxLoss,
-    decouple_scores,
-)
+from .detector_losses import DenseBoxLoss, DenseScoreLoss, DKDLoss, ObjectnessLoss, RegionBoxLoss, decouple_scores
 from .distribution_loss import DistributionLoss, distribution_loss
 from .encoder_losses import (
     AttentionScoreLoss,

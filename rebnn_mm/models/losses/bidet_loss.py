@@ -26,14 +26,7 @@ def information_regularisation(features: Sequence[Tensor]) -> Tensor:
     Args:
         features: K tensors of any shapes, such as the levels of a pyramid. Half precision is summed in float32.
 
-    Returns:
-        Tensor: a scalar, 0 without features.
-
     Source: the released code of BiDet (Wang et al., CVPR 2020).
-
-    Example:
-        >>> information_regularisation([torch.tensor([1., 3.]), torch.tensor([[2.]])])
-        tensor(4.5000)
     """
     means = [at_least_float32(values).square().mean() for values in features if values.numel()]
     return torch.stack(means).mean() if means else torch.zeros(())
@@ -54,13 +47,6 @@ def object_entropy(scores: Tensor, objects: int) -> Tensor:
     Args:
         scores: scores p of the boxes that non-maximum suppression kept, shape (K,), at least 0. Zeros add nothing.
         objects: number n of objects in the ground truth, at least 1.
-
-    Example:
-        >>> object_entropy(torch.tensor([0.5, 0.5]), objects=1)
-        tensor(0.6931)
-        >>> p = torch.tensor([0.9, 0.1], requires_grad=True)
-        >>> object_entropy(p, objects=1).backward(); p.grad
-        tensor([-0.8946,  1.3026])
     """
     scores = at_least_float32(scores)
     # Both bounds keep gradients finite where every score has underflowed: 0 times infinity would be NaN further back.
@@ -78,9 +64,6 @@ def sparse_object_prior(kept: Iterable[tuple[Tensor, int]]) -> Tensor:
     Args:
         kept: for each class of each image the scores that non-maximum suppression kept, shape (K,), and the number of
             objects of that class in the image.
-
-    Returns:
-        Tensor: a scalar.
 
     Source: BiDet (Wang et al., CVPR 2020), the sparse object prior; the average is that of its released code.
 
@@ -133,17 +116,7 @@ class BiDetLoss(nn.Module):
     def forward(
         self, features: Sequence[Tensor], kept: Iterable[tuple[Tensor, int]], prefix: str = 'loss_'
     ) -> dict[str, Tensor]:
-        """The two weighted losses.
-
-        Args:
-            features: what enters the head, any shapes; one tensor at least.
-            kept: for each class of each image the scores kept after suppression, shape (K,), and the number of its
-                objects.
-            prefix: what the names of the losses begin with.
-
-        Returns:
-            dict[str, Tensor]: scalars under ``<prefix>information`` and ``<prefix>prior``.
-        """
+        """The two weighted losses."""
         information = information_regularisation(features).to(features[0].device)
         prior = sparse_object_prior(kept).to(features[0].device)
         return {f'{prefix}information': self.regularisation * information, f'{prefix}prior': self.prior * prior}

@@ -17,11 +17,7 @@ class ComparisonLoss(nn.Module):
         self.weight = weight
 
     def check_shapes(self, student: Tensor, teacher: Tensor, what: str) -> None:
-        """Refuse tensors that cannot be compared.
-
-        Raises:
-            ValueError: their shapes differ, or they are not tensors.
-        """
+        """Refuse tensors that cannot be compared."""
         for found in (student, teacher):
             if not isinstance(found, Tensor):
                 raise RebnnError(

@@ -129,11 +129,7 @@ class DetectorComparisonLoss(ComparisonLoss):
         raise NotImplementedError(f'{type(self).__name__} has to implement forward(student, teacher, targets)')
 
     def map_pairs(self, student: DetectorOutput, teacher: DetectorOutput) -> list[tuple[str, Tensor, Tensor]]:
-        """Every compared map of both, the teacher's without history, by name: ``'neck_2'`` for neck's third.
-
-        Raises:
-            ValueError: they have other levels or shapes, or are not maps.
-        """
+        """Every compared map of both, the teacher's without history, by name: ``'neck_2'`` for neck's third."""
         pairs = []
         for name in self.compared:
             ours, theirs = student.maps[name], teacher.maps[name]
@@ -159,10 +155,5 @@ class DetectorComparisonLoss(ComparisonLoss):
 
 
 def is_within(name: str, parts: Iterable[str]) -> bool:
-    """Whether a module is one of these parts or in one of them, by their dotted names.
-
-    Example:
-        >>> is_within('roi_head.shared_head.conv1', ['backbone', 'roi_head']), is_within('neck', ['ne'])
-        (True, False)
-    """
+    """Whether a module is one of these parts or in one of them, by their dotted names."""
     return any(name == part or name.startswith(f'{part}.') for part in parts)

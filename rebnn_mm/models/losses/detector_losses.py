@@ -160,19 +160,8 @@ def point_divergence(student: Points, teacher: Points, power: float = 1.0) -> Te
     with f its probability that there is an object; with several processes n has the mean of their sums. A probability
     grows where the teacher's is larger. The many points that both call background count for little in either form.
 
-    Args:
-        student: of the student.
-        teacher: of the teacher; it gets no gradient.
-        power: the exponent :math:`\beta`.
-
     Source: the first form is the quality focal loss (Li et al. 2020), with which CrossKD (Wang et al. 2024) compares
     class scores, beta 1; n and the second form are ours.
-
-    Example:
-        >>> def points(*p):
-        ...     return Points(torch.tensor([[p]]).logit(), torch.zeros(1, 1, 4), sigmoid=True)
-        >>> point_divergence(points(0.5, 0.5), points(0.5, 0.9))
-        tensor(0.2773)
     """
     ours, theirs = at_least_float32(student.scores), at_least_float32(teacher.scores).detach()
     objects = find_foreground(teacher)
@@ -196,12 +185,7 @@ def _mean_over_processes(total: Tensor) -> Tensor:
 
 
 def find_foreground(points: Points) -> Tensor:
-    """Estimate how sure a head is that there is an object at each point, (N, P), without gradient.
-
-    Example:
-        >>> find_foreground(Points(torch.tensor([[[0.2, 0.1, 0.7]]]).log(), torch.zeros(1, 1, 4), sigmoid=False))
-        tensor([[0.3000]])
-    """
+    """Estimate how sure a head is that there is an object at each point, (N, P), without gradient."""
     scores = at_least_float32(points.scores).detach()
     if points.sigmoid:
         return scores.sigmoid().amax(dim=-1)
@@ -248,15 +232,6 @@ def weigh_box_distance(student: Tensor, teacher: Tensor, weights: Tensor) -> Ten
     r"""Mean distance of predicted box values, where the teacher sees objects.
 
     .. math:: L = \frac{1}{D \max(1, \sum_i f_i)} \sum_i f_i \| b_i^S - b_i^T \|_1
-
-    Args:
-        student: b, (..., D).
-        teacher: the same of the teacher; it gets no gradient.
-        weights: f, (...).
-
-    Example:
-        >>> weigh_box_distance(torch.tensor([[0.0], [5.0]]), torch.tensor([[2.0], [0.0]]), torch.tensor([1.0, 0.0]))
-        tensor(2.)
     """
     ours, theirs = at_least_float32(student), at_least_float32(teacher).detach()
     distances = (ours - theirs).abs().mean(dim=-1)

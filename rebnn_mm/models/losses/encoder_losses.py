@@ -55,14 +55,6 @@ def direction_distance(student: Tensor, teacher: Tensor) -> Tensor:
     .. math:: \left\| \frac{S}{\|S\|} - \frac{T}{\|T\|} \right\|
 
     All norms are Euclidean and over the whole tensor. Computed in float32 at least.
-
-    Args:
-        student: any shape.
-        teacher: the same shape.
-
-    Example:
-        >>> direction_distance(torch.tensor([3.0, 0.0]), torch.tensor([0.0, 9.0]))
-        tensor(1.4142)
     """
     student, teacher = at_least_float32(student), at_least_float32(teacher)
     tiny = torch.finfo(student.dtype).tiny
@@ -90,11 +82,7 @@ class EncoderComparisonLoss(ComparisonLoss):
         raise NotImplementedError(f'{type(self).__name__} has to implement forward(student, teacher)')
 
     def layer_pairs(self, student: Sequence[_T], teacher: Sequence[_T], what: str) -> list[tuple[_T, _T]]:
-        """Layers of both, side by side.
-
-        Raises:
-            ValueError: one has more layers than the other.
-        """
+        """Layers of both, side by side."""
         if len(student) != len(teacher):
             raise RebnnError(
                 f'{type(self).__name__}: the student has {len(student)} {what}, the teacher {len(teacher)}. Take a '

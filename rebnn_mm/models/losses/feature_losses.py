@@ -16,12 +16,7 @@ from .detector_comparison import DetectorComparisonLoss, DetectorOutput, Targets
 
 
 def standardise_maps(x: Tensor) -> Tensor:
-    """Each channel of maps (N, C, H, W) with mean zero and variance one over images and positions.
-
-    Example:
-        >>> standardise_maps(torch.tensor([[[[1.0, 3.0]], [[5.0, 5.0]]]])).flatten()
-        tensor([-1.0000,  1.0000,  0.0000,  0.0000])
-    """
+    """Each channel of maps (N, C, H, W) with mean zero and variance one over images and positions."""
     return over_dims(x, (0, 2, 3), 1e-6)
 
 
@@ -165,23 +160,7 @@ class AttentionTransferLoss(MapLoss):
 
 
 def inside_boxes(boxes: Tensor, size: tuple[int, int], cells: tuple[int, int]) -> Tensor:
-    """Find the cells of a map with their centre in a box; for a box without one, the cell that holds its centre.
-
-    Args:
-        boxes: x1, y1, x2, y2 in pixels, (objects, 4).
-        size: height and width of the image.
-        cells: height and width of the map.
-
-    Returns:
-        Tensor: bool, (height, width) of the map.
-
-    Example:
-        >>> inside_boxes(torch.tensor([[0.0, 0.0, 8.0, 4.0], [13.0, 13.0, 14.0, 14.0]]), (16, 16), (4, 4)).int()
-        tensor([[1, 1, 0, 0],
-                [0, 0, 0, 0],
-                [0, 0, 0, 0],
-                [0, 0, 0, 1]], dtype=torch.int32)
-    """
+    """Find the cells of a map with their centre in a box; for a box without one, the cell that holds its centre."""
     inside = []
     for extent, count, low, high in ((size[0], cells[0], 1, 3), (size[1], cells[1], 0, 2)):
         at = (torch.arange(count, device=boxes.device) + 0.5) * (extent / count)
@@ -250,17 +229,7 @@ def discrepancies(student: Tensor, teacher: Tensor, regions: Tensor, size: tuple
         size: height and width of the images.
         cells: of the grid, in each direction.
 
-    Returns:
-        Tensor: (R,).
-
     Source: after Xu et al. 2022 (IDa-Det), whose covariance is that of a pair.
-
-    Example:
-        >>> x = torch.tensor([[[[0.0, 0.0, 1.0, 1.0]] * 4]])
-        >>> y = x.clone()
-        >>> y[0, 0, 0, 0] = 1.0
-        >>> discrepancies(y, x, torch.tensor([[0, 0, 0, 8, 8], [0, 8, 8, 16, 16.0]]), (16, 16), 2).round(decimals=2)
-        tensor([0.4500, 0.0100])
     """
     difference = standardise_maps(student) - standardise_maps(teacher.detach())
     from torchvision.ops import roi_align  # optional: nothing else of the package needs torchvision

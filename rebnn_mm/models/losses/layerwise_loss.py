@@ -20,16 +20,7 @@ def angle_distance(student: Product, teacher: Product) -> Tensor:
     Each value is a cosine times the share of the norms that meets in one position, so only angles count. The gradient
     pulls the student's product towards the direction of the teacher's.
 
-    Args:
-        student: of signs.
-        teacher: of real values; it gets no gradient.
-
     Source: Xu et al. 2021 (LWS-Det), angular loss; here with the norms of each image.
-
-    Example:
-        >>> ours, theirs = (Product(torch.tensor([[[[x]]]]), torch.tensor([2.0])) for x in (1.0, -1.0))
-        >>> angle_distance(ours, theirs)
-        tensor(1.)
     """
 
     def directed(product: Product) -> Tensor:
@@ -46,16 +37,7 @@ def amplitude_distance(student: Product, teacher: Product) -> Tensor:
     .. math::
         L = \frac{\| a \otimes w - \alpha \circ (\hat a \odot \hat w) \|^2}{\| a \otimes w \|^2}
 
-    Args:
-        student: of signs, with the factor :math:`\alpha`; without one there is nothing to learn, and L is 0.
-        teacher: of real values; it gets no gradient.
-
     Source: Xu et al. 2021 (LWS-Det), amplitude loss; the division, which makes layers alike, is ours.
-
-    Example:
-        >>> ours = Product(torch.ones(1, 2, 1, 1), torch.ones(1), torch.tensor([1.0, 3.0]))
-        >>> amplitude_distance(ours, Product(2 * torch.ones(1, 2, 1, 1), torch.ones(1)))
-        tensor(0.2500)
     """
     if student.factor is None:
         return at_least_float32(student.values).sum() * 0

@@ -27,19 +27,19 @@ def stock(base, tmp_path, model='dict()'):
             'mmdet::swin/mask-rcnn_swin-t-p4-w7_fpn_1x_coco.py',
             'dict(backbone=dict(conv_cfg=binary))',
             'model.backbone: SwinTransformer takes no conv_cfg',
-            "such as backbone=dict(_delete_=True, type='ReBNNResNet', depth=18, conv_cfg=...).",
+            "such as backbone=dict(_delete_=True, type='BinaryResNet', depth=18, conv_cfg=...).",
         ),
         (
             'mmdet::convnext/mask-rcnn_convnext-t-p4-w7_fpn_amp-ms-crop-3x_coco.py',
             'dict(backbone=dict(conv_cfg=binary))',
             'model.backbone: ConvNeXt takes no conv_cfg',
-            "type='ReBNNResNet'",
+            "type='BinaryResNet'",
         ),
         (
             'mmpretrain::convnext/convnext-tiny_32xb128_in1k.py',
             'dict(backbone=dict(conv_cfg=binary))',
             'model.backbone: ConvNeXt takes no conv_cfg',
-            "type='ReBNNResNet'",
+            "type='BinaryResNet'",
         ),
         (
             'mmdet::faster_rcnn/faster-rcnn_r50_fpn_1x_coco.py',

@@ -136,7 +136,7 @@ def narrow_ssd(model: Any) -> None:
 def one_stage_config(head: dict[str, Any], detector: str = 'RetinaNet', **test_cfg: Any) -> dict[str, Any]:
     """A one-stage detector with a 1-bit backbone of two stages, a 1-bit FPN and this head."""
     binary = dict(type='ReBNNConv2d')
-    backbone = dict(type='ReBNNResNet', depth=18, base_channels=8, num_stages=2, strides=(1, 2), dilations=(1, 1))
+    backbone = dict(type='BinaryResNet', depth=18, base_channels=8, num_stages=2, strides=(1, 2), dilations=(1, 1))
     return dict(
         type=detector,
         data_preprocessor=dict(type='DetDataPreprocessor', pad_size_divisor=32),

@@ -68,5 +68,5 @@ def test_what_is_real():
 
 
 def test_shallower_resnets_are_elsewhere():
-    with pytest.raises(ValueError, match=r'depth=34 is not available. Use one of \[50, 101, 152\], or ReBNNResNet'):
+    with pytest.raises(ValueError, match=r'depth=34 is not available. Use one of \[50, 101, 152\], or BinaryResNet'):
         BinaryBottleneckResNet(34)

@@ -1,4 +1,4 @@
-"""What holds for every backbone of a stem and stages; ReBNNResNet has a test file of its own for all of it."""
+"""What holds for every backbone of a stem and stages; BinaryResNet has a test file of its own for all of it."""
 
 import pytest
 import torch

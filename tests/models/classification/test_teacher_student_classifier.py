@@ -31,7 +31,7 @@ PREPROCESSING = dict(mean=[120.0, 110.0, 100.0], std=[60.0, 60.0, 60.0], to_rgb=
 def network(channels=4, classes=CLASSES, conv_cfg=dict(type='ReBNNConv2d')):
     return dict(
         backbone=dict(
-            type='ReBNNResNet', depth=18, stem='cifar', base_channels=channels, out_indices=(3,), conv_cfg=conv_cfg
+            type='BinaryResNet', depth=18, stem='cifar', base_channels=channels, out_indices=(3,), conv_cfg=conv_cfg
         ),
         neck=dict(type='GlobalAveragePooling'),
         head=dict(type='LinearClsHead', num_classes=classes, in_channels=8 * channels),

@@ -20,7 +20,7 @@ ASSIGNER = dict(type='MaxIoUAssigner', pos_iou_thr=0.5, neg_iou_thr=0.5, min_pos
 
 def backbone(conv_cfg, width, stages):
     return dict(
-        type='ReBNNResNet',
+        type='BinaryResNet',
         depth=18,
         base_channels=width,
         num_stages=stages,
@@ -49,7 +49,7 @@ def c4(conv_cfg=BINARY, width=4, classes=CLASSES, **rpn):
         roi_head=dict(
             type='StandardRoIHead',
             shared_head=dict(
-                type='ReBNNResLayer', depth=18, stage=2, base_channels=width, stride=2, conv_cfg=conv_cfg
+                type='BinaryResLayer', depth=18, stage=2, base_channels=width, stride=2, conv_cfg=conv_cfg
             ),
             bbox_roi_extractor=dict(
                 type='SingleRoIExtractor',

@@ -18,8 +18,8 @@ from rebnn_mm.methods import (
     ReSTEConv2d,
 )
 from rebnn_mm.models.detection.teacher_student_detector import product_of, watch_layers
-from rebnn_mm.models.fixed_teacher import Call
 from rebnn_mm.models.losses.layerwise_loss import amplitude_distance, angle_distance
+from rebnn_mm.models.teacher import Call
 
 from .taught_samples import (
     BINARY,

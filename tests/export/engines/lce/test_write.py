@@ -10,7 +10,7 @@ from rebnn_mm.export.convert import pack
 from rebnn_mm.export.engines.lce.write import to_lce
 from rebnn_mm.export.trace import trace, trace_images
 from rebnn_mm.methods import ReBNNConv2d
-from rebnn_mm.models import BinaryVGGSmall, ReBNNResNet
+from rebnn_mm.models import BinaryResNet, BinaryVGGSmall
 
 AGREEMENT = 1e-5
 """Largest difference over the largest output: rounding of full-precision layers in another order."""
@@ -68,7 +68,7 @@ OTHERS = [('react', 32), ('hardtanh', 16), ('relu', 16), ('single', 16)]
 )
 def test_resnet(block, size, run_lce):
     torch.manual_seed(0)
-    backbone = ReBNNResNet(
+    backbone = BinaryResNet(
         18,
         block=block,
         stem='cifar',

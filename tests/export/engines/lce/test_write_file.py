@@ -19,7 +19,7 @@ def source():
     from mmpretrain.registry import MODELS
 
     backbone = dict(
-        type='ReBNNResNet', depth=18, stem='cifar', base_channels=32, num_stages=2, strides=(1, 2), dilations=(1, 1),
+        type='BinaryResNet', depth=18, stem='cifar', base_channels=32, num_stages=2, strides=(1, 2), dilations=(1, 1),
         out_indices=(1,),
     )  # fmt: skip
     head = dict(type='LinearClsHead', num_classes=5, in_channels=64)

@@ -33,14 +33,6 @@ class Calls(dict[str, list[Call]]):
 
     Where some were made with gradients, those without are left out: samplers such as OHEM's try a head before it is
     trained.
-
-    Example:
-        >>> calls = Calls()
-        >>> with torch.no_grad():
-        ...     calls.note('head', (), 'tried')
-        >>> calls.note('head', (), 'trained')
-        >>> calls['head']
-        [Call(arguments=(), result='trained')]
     """
 
     def __init__(self) -> None:
@@ -63,13 +55,6 @@ def note_calls(model: nn.Module, names: Iterable[str]) -> Iterator[Calls]:
     """Note the calls of modules and methods of a model, by their dotted names.
 
     Hooks would be overlooked by a module that is compiled, and called again where a block is computed again.
-
-    Example:
-        >>> model = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
-        >>> with note_calls(model, ['0']) as calls:
-        ...     y = model(torch.ones(1, 2))
-        >>> calls['0'][0].result.shape
-        torch.Size([1, 3])
     """
     calls = Calls()
     replaced: list[tuple[dict[str, Any], str, Any]] = []
@@ -166,9 +151,6 @@ class ConfiguredTeacher(FixedTeacher):
             registry: what builds it.
             images: options of the student's ``data_preprocessor`` that both have to agree on, with their values; None
                 for one that it does without.
-
-        Raises:
-            ValueError: the config cannot be read, the teacher has no weights, or its images are normalised otherwise.
         """
         if isinstance(teacher, str) and '::' not in teacher and not _config_path(teacher).is_file():
             self._without_teacher = f'teacher={teacher!r}: no config file at {teacher}.'
@@ -192,12 +174,7 @@ class ConfiguredTeacher(FixedTeacher):
             self._take_weights_of_teacher()
 
     def prepare_teacher(self) -> None:
-        """Read the teacher's weights, once.
-
-        Raises:
-            ValueError: the config or the checkpoint does not exist, or the latter leaves parameters of the teacher
-                unfilled, is of a deeper network, or has binary layers where the teacher has real ones.
-        """
+        """Read the teacher's weights, once."""
         if self.teacher_ready:
             return
         if self._without_teacher:
@@ -217,15 +194,7 @@ class ConfiguredTeacher(FixedTeacher):
         return RebnnError(problem, type(self).__name__)
 
     def check_same_classes(self, ours: object, theirs: object) -> None:
-        """Refuse a teacher of other classes.
-
-        Args:
-            ours: the student's number of classes; anything else is not compared.
-            theirs: the teacher's.
-
-        Raises:
-            ValueError: the numbers differ.
-        """
+        """Refuse a teacher of other classes."""
         if isinstance(ours, int) and isinstance(theirs, int) and ours != theirs:
             raise self.teacher_error(
                 f'the student has {ours} classes, the teacher {theirs}. Use a teacher that was trained on the same '
@@ -233,11 +202,7 @@ class ConfiguredTeacher(FixedTeacher):
             )
 
     def check_modules(self, loss: str, names: Iterable[str]) -> None:
-        """Refuse a comparison of modules that one of the two does not have.
-
-        Raises:
-            ValueError: there is no module of that name; ``loss``, which compares it, is named in the message.
-        """
+        """Refuse a comparison of modules that one of the two does not have."""
         models: dict[str, Any] = dict(student=self, teacher=self.teacher)
         for who, model in models.items():
             for name in names:
@@ -250,11 +215,7 @@ class ConfiguredTeacher(FixedTeacher):
                     ) from None
 
     def check_called(self, names: Iterable[str], called: Collection[str], who: str = 'training') -> None:
-        """Refuse a comparison of what a forward pass in training, or of the teacher, does not reach.
-
-        Raises:
-            ValueError: one of ``names`` is not in ``called``.
-        """
+        """Refuse a comparison of what a forward pass in training, or of the teacher, does not reach."""
         for name in sorted(set(names) - set(called)):
             raise self.teacher_error(
                 f'{who} does not call {name}, so nothing of it can be compared. Name another module in losses; a '
@@ -262,11 +223,7 @@ class ConfiguredTeacher(FixedTeacher):
             )
 
     def check_history(self, maps: Mapping[str, tuple[Tensor, ...]]) -> None:
-        """Refuse maps that cannot learn.
-
-        Raises:
-            ValueError: a map of a module of that name has no gradient, although parameters around it learn.
-        """
+        """Refuse maps that cannot learn."""
         student: Any = self
         for name, found in maps.items():
             around = student.get_submodule(name.rpartition('.')[0])

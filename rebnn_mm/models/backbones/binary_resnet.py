@@ -17,11 +17,7 @@ STAGE_BLOCKS = {18: (2, 2, 2, 2), 20: (3, 3, 3), 34: (3, 4, 6, 3)}
 
 
 def stage_blocks(owner: str, depth: int) -> tuple[int, ...]:
-    """Blocks per stage of a ResNet of this depth.
-
-    Raises:
-        ValueError: the depth has no binary version; ``owner`` begins the message.
-    """
+    """Blocks per stage of a ResNet of this depth."""
     if depth not in STAGE_BLOCKS:
         raise RebnnError(
             f'{owner}: depth={depth} is not available. Use one of {sorted(STAGE_BLOCKS)}; deeper ResNets have 1x1 '
@@ -30,8 +26,8 @@ def stage_blocks(owner: str, depth: int) -> tuple[int, ...]:
     return STAGE_BLOCKS[depth]
 
 
-@MODELS.register_module()
-class ReBNNResNet(StagedBackbone):
+@MODELS.register_module(name=['BinaryResNet', 'ReBNNResNet'])
+class BinaryResNet(StagedBackbone):
     """ResNet with one shortcut per binary convolution; stem and shortcuts are real.
 
     Parameters are named as in torchvision (``conv1``, ``bn1``, ``layer1.0.conv1``, ``layer2.0.downsample.0``), so
@@ -53,23 +49,19 @@ class ReBNNResNet(StagedBackbone):
         strides: stride of the first block of each stage.
         dilations: dilation of each stage.
         out_indices: stages (from 0) whose output is returned.
-        frozen_stages: -1 trains everything, 0 freezes the stem, n the stem and the first n stages. Frozen norms stay
-            in eval mode.
         conv_cfg: the 3x3 convolutions of the blocks. A layer of this project that names no ``activation`` gets the
             one its block style is made for. None gives a full-precision network of the same structure.
         norm_cfg: every norm layer.
-        norm_eval: keep every BN in eval mode during training. Off by default: a binary network needs the statistics
-            of its own activations, not those of the real network its weights may come from.
         with_cp: recompute blocks in the backward pass to save memory.
-        init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
+        **kwargs: ``frozen_stages``, ``norm_eval`` and ``init_cfg`` of :class:`StagedBackbone`.
 
     Raises:
-        ValueError: an unknown depth or stem, or lengths and indices that do not fit ``num_stages``.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, an unknown depth or stem, or lengths and indices that do not fit
+            ``num_stages``.
 
     Example:
         >>> import torch
-        >>> net = ReBNNResNet(18, base_channels=8).eval()
+        >>> net = BinaryResNet(18, base_channels=8).eval()
         >>> [tuple(y.shape) for y in net(torch.randn(1, 3, 64, 64))]
         [(1, 8, 16, 16), (1, 16, 8, 8), (1, 32, 4, 4), (1, 64, 2, 2)]
 
@@ -92,25 +84,17 @@ class ReBNNResNet(StagedBackbone):
         strides: Sequence[int] = (1, 2, 2, 2),
         dilations: Sequence[int] = (1, 1, 1, 1),
         out_indices: Sequence[int] = (0, 1, 2, 3),
-        frozen_stages: int = -1,
         conv_cfg: Config | None = dict(type='ReBNNConv2d'),
         norm_cfg: Config = dict(type='BN'),
-        norm_eval: bool = False,
         with_cp: bool = False,
-        init_cfg: Config | list[Config] | None = None,
+        **kwargs: Any,
     ) -> None:
-        blocks_per_stage = stage_blocks('ReBNNResNet', depth)
+        blocks_per_stage = stage_blocks('BinaryResNet', depth)
         self._check_stages(num_stages, strides, dilations)
-        super().__init__(
-            num_stages,
-            out_indices=out_indices,
-            frozen_stages=frozen_stages,
-            norm_eval=norm_eval,
-            init_cfg=init_cfg,
-        )
+        super().__init__(num_stages, out_indices=out_indices, **kwargs)
         if num_stages > len(blocks_per_stage):
             raise RebnnError(
-                f'ReBNNResNet: depth={depth} has {len(blocks_per_stage)} stages, not num_stages={num_stages}. Set '
+                f'BinaryResNet: depth={depth} has {len(blocks_per_stage)} stages, not num_stages={num_stages}. Set '
                 'num_stages=3, strides=(1, 2, 2), dilations=(1, 1, 1) and out_indices=(2,).'
             )
 
@@ -119,32 +103,23 @@ class ReBNNResNet(StagedBackbone):
         self.stem_act = nn.Identity() if stem_act is None else build_activation_layer(stem_act)
         # With 'sums' this would save memory, too, but take long: the stem's maps are the largest.
         self.stem_memory = 'recompute' if conv_cfg and conv_cfg.get('memory') == 'recompute' else 'plain'
+        layers: Config = dict(conv_cfg=conv_cfg, norm_cfg=norm_cfg, with_cp=with_cp)
         channels = base_channels
         for i in range(num_stages):
             out_channels = base_channels * 2**i
-            stage = build_stage(
-                block,
-                channels,
-                out_channels,
-                blocks_per_stage[i],
-                stride=strides[i],
-                dilation=dilations[i],
-                conv_cfg=conv_cfg,
-                norm_cfg=norm_cfg,
-                with_cp=with_cp,
-            )
-            self.add_stage(stage)
+            sizes: Config = dict(stride=strides[i], dilation=dilations[i])
+            self.add_stage(build_stage(block, channels, out_channels, blocks_per_stage[i], **sizes, **layers))
             channels = out_channels
         self.freeze_stages()
 
     @staticmethod
     def _check_stages(num_stages: int, strides: Sequence[int], dilations: Sequence[int]) -> None:
         if not 1 <= num_stages <= 4:
-            raise RebnnError(f'ReBNNResNet: num_stages={num_stages} is not in 1 to 4.')
+            raise RebnnError(f'BinaryResNet: num_stages={num_stages} is not in 1 to 4.')
         if not len(strides) == len(dilations) == num_stages:
             raise RebnnError(
-                f'ReBNNResNet: strides={tuple(strides)} and dilations={tuple(dilations)} need num_stages={num_stages} '
-                'entries each.'
+                f'BinaryResNet: strides={tuple(strides)} and dilations={tuple(dilations)} need '
+                f'num_stages={num_stages} entries each.'
             )
 
     @staticmethod
@@ -158,7 +133,7 @@ class ReBNNResNet(StagedBackbone):
             return conv, nn.MaxPool2d(3, 2, ceil_mode=True)
         if stem == 'cifar':
             return nn.Conv2d(in_channels, channels, 3, stride=1, padding=1, bias=False), nn.Identity()
-        raise RebnnError(f"ReBNNResNet: stem={stem!r} is unknown. Use 'imagenet', 'keras' or 'cifar'.")
+        raise RebnnError(f"BinaryResNet: stem={stem!r} is unknown. Use 'imagenet', 'keras' or 'cifar'.")
 
     def forward_stem(self, x: Tensor) -> Tensor:
         """Convolution, BN, activation and pooling."""

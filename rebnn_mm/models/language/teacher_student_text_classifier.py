@@ -11,18 +11,18 @@ from torch import Tensor
 from rebnn_mm.registry import MODELS
 
 from ...errors import RebnnError
-from ..fixed_teacher import FixedTeacher
 from ..losses.encoder_losses import EncoderOutput
+from ..teacher import FixedTeacher
 from .pretrained import load_pretrained
 from .stored_weights import SETTINGS
 from .text_classifier import TextClassifier, read_config
 
 
-@MODELS.register_module()
-class TaughtTextClassifier(FixedTeacher, TextClassifier):
+@MODELS.register_module(name=['TeacherStudentTextClassifier', 'TaughtTextClassifier'])
+class TeacherStudentTextClassifier(FixedTeacher, TextClassifier):
     """A :class:`TextClassifier` that is compared with a fixed teacher, layer by layer.
 
-    The model *is* the student (:class:`rebnn_mm.models.fixed_teacher.FixedTeacher`): its checkpoint loads into a plain
+    The model *is* the student (:class:`rebnn_mm.models.teacher.FixedTeacher`): its checkpoint loads into a plain
     ``TextClassifier``. The teacher reads the same tokens. It is loaded when training starts, so testing does not need
     it.
 
@@ -45,7 +45,7 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
         >>> sizes = dict(hidden_size=32, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64)
         >>> folder = tempfile.mkdtemp()
         >>> BertForSequenceClassification(BertConfig(vocab_size=100, **sizes)).save_pretrained(folder)
-        >>> model = TaughtTextClassifier(
+        >>> model = TeacherStudentTextClassifier(
         ...     folder,
         ...     binarize=dict(linear=dict(type='ReBNNLinear', center='row', activation='BinarySign')),
         ...     attention=dict(type='BinaryAttention'),
@@ -62,18 +62,13 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
     """
 
     def __init__(
-        self,
-        *args: Any,
-        teacher: str,
-        losses: Sequence[Mapping[str, Any]],
-        label_weight: float = 0.0,
-        **kwargs: Any,
+        self, *args: Any, teacher: str, losses: Sequence[Mapping[str, Any]], label_weight: float = 0.0, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
         if not losses:
             raise RebnnError(
-                'TaughtTextClassifier: losses is empty, so nothing is learned from the teacher. Name a loss, or use '
-                "type='rebnn_mm.TextClassifier'."
+                'TeacherStudentTextClassifier: losses is empty, so nothing is learned from the teacher. Name a '
+                "loss, or use type='rebnn_mm.TextClassifier'."
             )
         self.teacher_source = teacher
         self.losses = torch.nn.ModuleList(ROOT_MODELS.build(dict(loss)) for loss in losses)
@@ -85,11 +80,7 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
         self.prepare_teacher()
 
     def prepare_teacher(self) -> TextClassifier:
-        """The teacher, loaded by the first call.
-
-        Raises:
-            ValueError: see the class.
-        """
+        """The teacher, loaded by the first call."""
         if self.teacher is None:
             config = read_config(self.teacher_source)
             self._check_same_task(config)
@@ -118,7 +109,7 @@ class TaughtTextClassifier(FixedTeacher, TextClassifier):
         return self.prepare_teacher().eval().encode(inputs)
 
     def _check_same_task(self, config: Any) -> None:
-        where = f'TaughtTextClassifier: teacher={self.teacher_source!r}'
+        where = f'TeacherStudentTextClassifier: teacher={self.teacher_source!r}'
         if config.num_labels != self.num_labels:
             raise RebnnError(
                 f'{where} gives {config.num_labels} labels, the student {self.num_labels}. Use a teacher that was '

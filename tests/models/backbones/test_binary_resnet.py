@@ -5,14 +5,14 @@ from mmengine.registry import MODELS
 from torch import nn
 
 from rebnn_mm.layers import BinaryConv2d
-from rebnn_mm.models import ReBNNResNet
+from rebnn_mm.models import BinaryResNet
 
 CIFAR = dict(num_stages=3, strides=(1, 2, 2), dilations=(1, 1, 1), out_indices=(2,))
 STAGE_ONE = dict(type='BinaryConv2d', weight=None, activation=dict(type='BinaryRSign'))
 
 
-def small(**kwargs) -> ReBNNResNet:
-    return ReBNNResNet(18, base_channels=8, **kwargs)
+def small(**kwargs) -> BinaryResNet:
+    return BinaryResNet(18, base_channels=8, **kwargs)
 
 
 def is_extra(key: str) -> bool:
@@ -24,14 +24,14 @@ def is_extra(key: str) -> bool:
 def test_keys_and_shapes_are_those_of_torchvision(depth, source):
     with torch.device('meta'):
         theirs = {k: v.shape for k, v in source().state_dict().items() if not k.startswith('fc.')}
-        ours = {k: v.shape for k, v in ReBNNResNet(depth).state_dict().items()}
+        ours = {k: v.shape for k, v in BinaryResNet(depth).state_dict().items()}
     assert {k: v for k, v in ours.items() if not is_extra(k)} == theirs
 
 
 def test_pretrained_torchvision_checkpoint_fills_every_convolution_and_norm(tmp_path):
     source = torchvision.models.resnet18().state_dict()
     torch.save(source, tmp_path / 'resnet18.pth')
-    net = ReBNNResNet(18, init_cfg=dict(type='Pretrained', checkpoint=str(tmp_path / 'resnet18.pth')))
+    net = BinaryResNet(18, init_cfg=dict(type='Pretrained', checkpoint=str(tmp_path / 'resnet18.pth')))
     net.init_weights()
     filled = {k: v for k, v in net.state_dict().items() if not is_extra(k)}
     assert filled.keys() == {k for k in source if not k.startswith('fc.')}
@@ -50,7 +50,7 @@ def test_real_valued_first_stage_network_fits(block):
 
 
 def test_first_layer_and_shortcuts_are_real_and_every_3x3_is_binary():
-    convs = {name: m for name, m in ReBNNResNet(34).named_modules() if isinstance(m, nn.Conv2d)}
+    convs = {name: m for name, m in BinaryResNet(34).named_modules() if isinstance(m, nn.Conv2d)}
     real = {name for name, m in convs.items() if type(m) is nn.Conv2d}
     assert real == {'conv1', 'layer2.0.downsample.0', 'layer3.0.downsample.0', 'layer4.0.downsample.0'}
     binary = [m for name, m in convs.items() if name not in real]
@@ -88,7 +88,7 @@ def test_autocast_reaches_every_stage(block, mode):
 
 
 def test_resnet20_of_cifar_has_its_published_size():
-    net = ReBNNResNet(20, base_channels=16, stem='cifar', block='plain_cifar', conv_cfg=None, **CIFAR)
+    net = BinaryResNet(20, base_channels=16, stem='cifar', block='plain_cifar', conv_cfg=None, **CIFAR)
     assert [tuple(y.shape) for y in net(torch.randn(2, 3, 32, 32))] == [(2, 64, 8, 8)]
     classifier = 64 * 10 + 10
     # He et al. 2016, Table 6: 0.27 million.
@@ -179,7 +179,7 @@ def test_default_initialisation_reaches_binary_layers():
 )
 def test_wrong_options_are_refused_with_the_fix(options, error, message):
     with pytest.raises(error, match=message):
-        ReBNNResNet(**{'depth': 18, 'base_channels': 8, **options})
+        BinaryResNet(**{'depth': 18, 'base_channels': 8, **options})
 
 
 def test_is_a_backbone_for_mmpretrain():
@@ -188,7 +188,7 @@ def test_is_a_backbone_for_mmpretrain():
     model = MODELS.build(
         dict(
             type='mmpretrain.ImageClassifier',
-            backbone=dict(type='ReBNNResNet', depth=18, base_channels=8, stem='cifar', out_indices=(3,)),
+            backbone=dict(type='BinaryResNet', depth=18, base_channels=8, stem='cifar', out_indices=(3,)),
             neck=dict(type='GlobalAveragePooling'),
             head=dict(type='LinearClsHead', num_classes=5, in_channels=64, loss=dict(type='CrossEntropyLoss')),
         )
@@ -206,7 +206,7 @@ def test_size_of_real_to_binary_is_the_published_one():
     """Larq Zoo prints 11,995,624 parameters, with four values for each channel of a norm, and 5.13 MB, with two."""
     with torch.device('meta'):
         stem_act = dict(type='PReLU', num_parameters=64)
-        net = ReBNNResNet(18, block='real_to_binary', stem_act=stem_act, conv_cfg=dict(type='BNNConv2d'))
+        net = BinaryResNet(18, block='real_to_binary', stem_act=stem_act, conv_cfg=dict(type='BNNConv2d'))
     statistics = sum(2 * m.num_features for m in net.modules() if isinstance(m, nn.BatchNorm2d))
     parameters = sum(p.numel() for p in net.parameters()) + 512 * 1000 + 1000
     assert parameters + statistics == 11_995_624

@@ -6,7 +6,7 @@ from mmengine.structures import BaseDataElement
 
 pytest.importorskip('transformers')
 
-from rebnn_mm.models.language import TaughtTextClassifier, TextClassifier, save_pretrained
+from rebnn_mm.models.language import TeacherStudentTextClassifier, TextClassifier, save_pretrained
 from tests.models.language.tiny import tiny_encoder
 
 LOSSES = [
@@ -43,7 +43,7 @@ def build(teacher):
     def build(**options):
         torch.manual_seed(1)
         arguments = dict(num_labels=3, teacher=teacher, losses=LOSSES, **BINARY)
-        return TaughtTextClassifier(teacher, **{**arguments, **options})
+        return TeacherStudentTextClassifier(teacher, **{**arguments, **options})
 
     return build
 
@@ -145,7 +145,7 @@ def test_a_binary_teacher_stays_binary(build, tmp_path):
 
 def test_regression_leaves_labels_unused(teacher, tmp_path):
     save_plain(TextClassifier(tiny_encoder(tmp_path / 'encoder'), num_labels=1), tmp_path)
-    model = TaughtTextClassifier(
+    model = TeacherStudentTextClassifier(
         str(tmp_path), num_labels=1, teacher=str(tmp_path), losses=LOSSES[:1], label_weight=0.5, **BINARY
     )
     inputs, _ = batch()

@@ -1,4 +1,4 @@
-"""One stage of ReBNNResNet as the shared head that a C4 detector runs on its regions."""
+"""One stage of BinaryResNet as the shared head that a C4 detector runs on its regions."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,17 +6,16 @@ from typing import Any
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from rebnn_mm.models.stages import build_stage
 
 from ...errors import RebnnError
-from .rebnn_resnet import stage_blocks
-from .staged_backbone import DEFAULT_INIT, Config
+from .binary_resnet import stage_blocks
+from .staged_backbone import DEFAULT_INIT, Config, freeze_norms
 
 
-@MODELS.register_module()
-class ReBNNResLayer(BaseModule):
+@MODELS.register_module(name=['BinaryResLayer', 'ReBNNResLayer'])
+class BinaryResLayer(BaseModule):
     """A single stage, named as in the whole network (``layer4`` for ``stage=3``).
 
     The same checkpoint therefore fills the backbone and this head. With ``stride=2`` a 7x7 region becomes 4x4.
@@ -26,7 +25,7 @@ class ReBNNResLayer(BaseModule):
         stage: which stage, from 0.
         stride: stride of the first block.
         dilation: dilation of the stage.
-        block: block style, see :class:`ReBNNResNet`.
+        block: block style, see :class:`BinaryResNet`.
         base_channels: channels of the whole network's first stage; the input has ``base_channels * 2**(stage - 1)``,
             the output twice as many.
         conv_cfg: the 3x3 convolutions; None makes them real.
@@ -36,12 +35,12 @@ class ReBNNResLayer(BaseModule):
         init_cfg: initialisation; by default Kaiming for convolutions and one for norms.
 
     Raises:
-        ValueError: an unknown depth, or a stage that this depth does not have or that is the first.
-        KeyError: an unknown block style.
+        ValueError: an unknown block style, an unknown depth, or a stage that this depth does not have or that is the
+            first.
 
     Example:
         >>> import torch
-        >>> head = ReBNNResLayer(18, base_channels=8).eval()
+        >>> head = BinaryResLayer(18, base_channels=8).eval()
         >>> head(torch.randn(5, 32, 7, 7)).shape
         torch.Size([5, 64, 4, 4])
 
@@ -64,36 +63,25 @@ class ReBNNResLayer(BaseModule):
         init_cfg: Config | list[Config] | None = None,
     ) -> None:
         super().__init__(init_cfg or DEFAULT_INIT)
-        blocks_per_stage = stage_blocks('ReBNNResLayer', depth)
+        blocks_per_stage = stage_blocks('BinaryResLayer', depth)
         last = len(blocks_per_stage) - 1
         if not 1 <= stage <= last:
             raise RebnnError(
-                f'ReBNNResLayer: stage={stage} is not in 1 to {last}; the first stage belongs to the backbone.'
+                f'BinaryResLayer: stage={stage} is not in 1 to {last}; the first stage belongs to the backbone.'
             )
         self.norm_eval = norm_eval
         self.name = f'layer{stage + 1}'
-        layers = build_stage(
-            block,
-            base_channels * 2 ** (stage - 1),
-            base_channels * 2**stage,
-            blocks_per_stage[stage],
-            stride=stride,
-            dilation=dilation,
-            conv_cfg=conv_cfg,
-            norm_cfg=norm_cfg,
-            with_cp=with_cp,
-        )
-        self.add_module(self.name, layers)
+        channels = base_channels * 2 ** (stage - 1)
+        layers: Config = dict(conv_cfg=conv_cfg, norm_cfg=norm_cfg, with_cp=with_cp, stride=stride, dilation=dilation)
+        self.add_module(self.name, build_stage(block, channels, 2 * channels, blocks_per_stage[stage], **layers))
 
     def forward(self, x: Tensor) -> Tensor:
         """The stage's output, (regions, C, h, w) to (regions, 2C, ceil(h / stride), ceil(w / stride))."""
         return getattr(self, self.name)(x)
 
-    def train(self, mode: bool = True) -> 'ReBNNResLayer':
+    def train(self, mode: bool = True) -> 'BinaryResLayer':
         """Switch the mode; with ``norm_eval`` every BN stays in eval mode."""
         super().train(mode)
-        if mode and self.norm_eval:
-            for module in self.modules():
-                if isinstance(module, _BatchNorm):
-                    module.eval()
+        if self.norm_eval:
+            freeze_norms(self)
         return self
