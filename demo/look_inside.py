@@ -274,7 +274,7 @@ def main() -> None:
     print(f"the same   {equal.sum()} of {equal.size} values equal the layer's own output to the last bit")
 
     matplotlib.use('Agg')
-    painted = paint(args.image, found, detector.model.dataset_meta)
+    painted = paint(args.image, found, detector.model.dataset_meta['classes'])
     with user_errors(output=out):
         save_picture(draw(painted, seen, total, args, name), out, dpi=130)
     print(f'picture    {out}')

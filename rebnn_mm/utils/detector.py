@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import torch
 from mmengine.config import Config
 
+from rebnn_mm.deploy.draw import draw
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.errors import RebnnError
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
@@ -100,37 +102,23 @@ def detections(inferencer: Any, image: str | Path, score_thr: float) -> Any:
     return found[found.scores >= score_thr]
 
 
-def paint(image: str | Path, found: Any, dataset_meta: dict[str, Any], width: int = 800) -> Image:
+def paint(image: str | Path, found: Any, classes: Sequence[str], width: int = 800) -> Image:
     """Draw boxes, class names and scores into an image file.
 
     Args:
         image: image file.
         found: what :func:`detections` returns.
-        dataset_meta: ``classes`` and ``palette``, as the model of the inferencer has them.
+        classes: names of the labels.
         width: the image is scaled to it first, so that lines and writing have the same size in every picture.
 
     Returns:
         RGB image (H, ``width``, 3).
     """
     import mmcv
-    from mmdet.visualization import DetLocalVisualizer
-    from mmdet.visualization.palette import get_palette
 
     pixels = mmcv.imread(str(image), channel_order='rgb')
     factor = width / pixels.shape[1]
-    visualizer = DetLocalVisualizer(image=mmcv.imrescale(pixels, factor, interpolation='bicubic'))
-    if len(found):
-        boxes = found.bboxes * factor
-        classes = dataset_meta['classes']
-        palette = get_palette(dataset_meta['palette'], len(classes))
-        visualizer.draw_bboxes(boxes, edge_colors=[palette[label] for label in found.labels], line_widths=2, alpha=1)
-        # mmdet's add_datasample writes the names of small objects too small to read next to another picture.
-        visualizer.draw_texts(
-            [f'{classes[label]} {score:.2f}' for label, score in zip(found.labels, found.scores, strict=True)],
-            boxes[:, :2] + 2,
-            font_sizes=11,
-            colors='white',
-            bboxes=[dict(facecolor='black', alpha=0.7, pad=0.7, edgecolor='none')] * len(found),
-        )
-    painted: Image = visualizer.get_image()
-    return painted
+    labels = found.labels.tolist()
+    texts = [f'{classes[label]} {score:.2f}' for label, score in zip(labels, found.scores, strict=True)]
+    scaled = mmcv.imrescale(pixels, factor, interpolation='bicubic')
+    return np.asarray(draw(scaled, found.bboxes.numpy() * factor, labels, texts))
