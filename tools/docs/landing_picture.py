@@ -34,7 +34,9 @@ def main() -> None:
         panels[1].set(title=f'found by {MODEL}, 1 bit')
         for place, title in enumerate(('AP', 'milliseconds per image', 'megabytes')):
             axis = panels[2 + place]
-            bars = axis.barh(names, [rows[name][place] for name in names], color=['0.35' if 'zoo:' in name else '0.75' for name in names])
+            # No colours, which mean classes in the photographs.
+            greys = ['0.35' if name.startswith('zoo:') else '0.75' for name in names]
+            bars = axis.barh(names, [rows[name][place] for name in names], color=greys)
             axis.bar_label(bars, padding=3, fmt='%g')
             axis.set(title=title, xticks=[])
             axis.tick_params(left=False, labelleft=place == 0)
