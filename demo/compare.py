@@ -82,7 +82,7 @@ def run(name: str, config: str, checkpoint: str, args: argparse.Namespace) -> Si
         ) from error
     detector = load_detector(config, checkpoint, args.device)
     found = detections(detector, args.image, args.score_thr)
-    painted = paint(args.image, found, detector.model.dataset_meta)
+    painted = paint(args.image, found, detector.model.dataset_meta['classes'])
     cost = network_cost(detector.model.cpu(), (shape.height, shape.width))
     return Side(name, painted, found.scores.tolist(), cost)
 

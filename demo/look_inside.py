@@ -160,25 +160,24 @@ def show_map(axis: Axes, values: np.ndarray, title: str, note: str) -> None:
     """A map around zero: blue below, red above."""
     limit = float(np.abs(values).max()) or 1.0
     picture = axis.imshow(values, cmap='RdBu_r', vmin=-limit, vmax=limit)
-    axis.figure.colorbar(picture, ax=axis, shrink=0.8)
-    axis.locator_params(integer=True)
-    axis.set(title=title, xlabel=f'x\n{note}', ylabel='y')
+    axis.figure.colorbar(picture, ax=axis, location='bottom', shrink=0.6, aspect=30)
+    axis.set(title=title, xlabel=note, xticks=[], yticks=[])
 
 
 def show_signs(axis: Axes, values: np.ndarray, title: str, note: str) -> None:
     """A map of two values."""
     picture = axis.imshow(values, cmap=ListedColormap(['#4a7fb5', '#d6604d']), vmin=-1, vmax=1)
-    axis.figure.colorbar(picture, ax=axis, shrink=0.8, ticks=[-0.5, 0.5], format=lambda x, _: f'{np.sign(x):+.0f}')
-    axis.locator_params(integer=True)
-    axis.set(title=title, xlabel=f'x\n{note}', ylabel='y')
+    bar = axis.figure.colorbar(picture, ax=axis, location='bottom', shrink=0.6, aspect=30, ticks=[-0.5, 0.5])
+    bar.ax.set_xticklabels(['-1', '+1'])
+    axis.set(title=title, xlabel=note, xticks=[], yticks=[])
 
 
-def show_taps(axis: Axes, cells: list[list[str]], colours: np.ndarray, title: str, note: str) -> None:
-    """The taps of a filter with something written into each."""
-    axis.imshow(colours, cmap='RdBu_r', vmin=-2, vmax=2)
+def show_filter(axis: Axes, cells: list[list[str]], colours: np.ndarray, title: str, note: str) -> None:
+    """The positions of a filter with something written into each."""
+    axis.imshow(colours, cmap='RdBu_r', vmin=-2, vmax=2, aspect='auto')
     for row, texts in enumerate(cells):
         for column, text in enumerate(texts):
-            axis.text(column, row, text, ha='center', va='center', family='monospace', fontsize=10)
+            axis.text(column, row, text, ha='center', va='center', family='monospace', fontsize=12)
     axis.set(title=title, xlabel=note, xticks=[], yticks=[])
 
 
@@ -193,16 +192,16 @@ def draw(painted: np.ndarray, seen: Look, total: np.ndarray, args: argparse.Name
     """All steps in one picture."""
     channel = args.channel
     latent, codes, packed = seen.latent[channel], seen.codes[channel], pack(seen.codes)
-    figure = pyplot.figure(figsize=(17, 8.5), layout='constrained')
+    figure = pyplot.figure(figsize=(16, 8), layout='constrained')
     grid = figure.add_gridspec(2, 4)
     axis = figure.add_subplot(grid[0, :2])
     axis.imshow(painted)
-    axis.set(title='1. what the binary detector finds, with scores', xticks=[], yticks=[])
+    axis.set(title='1. what the 1-bit detector finds, with scores', xticks=[], yticks=[])
     show_map(
         figure.add_subplot(grid[0, 2]),
         seen.before[channel],
-        f'2. input channel {channel}: real numbers',
-        'input of the layer plus its learned shift',
+        f'2. input channel {channel}: 32 bits per value',
+        "the layer's input plus an offset that it learned",
     )
     show_signs(
         figure.add_subplot(grid[0, 3]),
@@ -210,26 +209,26 @@ def draw(painted: np.ndarray, seen: Look, total: np.ndarray, args: argparse.Name
         '3. its sign: one bit per value',
         f'{100 * (seen.signs[channel] < 0).mean():.0f} % of the map is -1',
     )
-    show_taps(
+    show_filter(
         figure.add_subplot(grid[1, 0]),
         [[f'{value:+.4f}' for value in row] for row in latent],
         latent / np.abs(latent).max(),
         f'4. filter {args.filter}, channel {channel}: latent weights',
         'what training keeps: 32 bits each',
     )
-    show_taps(
+    show_filter(
         figure.add_subplot(grid[1, 1]),
         [['1' if value < 0 else '0' for value in row] for row in codes],
         codes,
         '5. their signs as bits',
         'what is deployed: 1 is -1, 0 is +1',
     )
-    show_taps(
+    show_filter(
         figure.add_subplot(grid[1, 2]),
-        [[hexadecimal(tap) for tap in row] for row in packed],
+        [[hexadecimal(here) for here in row] for row in packed],
         np.zeros(packed.shape[:2]),
         f'6. filter {args.filter} packed: {packed.size} bytes',
-        f'hexadecimal, {packed.shape[2]} bytes per tap with 8 channels each',
+        f'{packed.shape[2]} hexadecimal bytes per position, 8 channels in each',
     )
     show_map(
         figure.add_subplot(grid[1, 3]),
@@ -266,7 +265,7 @@ def main() -> None:
     print(f'layer      {name}, filter {args.filter} of {layer.out_channels}: {channels} channels of {height}x{width}')
     packed = pack(seen.codes)
     print(f'weights    {seen.codes.size} latent ones in {seen.latent.nbytes} bytes, as bits in {packed.size}')
-    print('first tap ', *hexadecimal(packed[0, 0]).split())
+    print('bytes     ', *hexadecimal(packed[0, 0]).split())
 
     total = binary_convolution(layer, seen.signs, seen.codes)
     recomputed = total.astype(np.float32) * seen.scale + seen.bias
@@ -275,7 +274,7 @@ def main() -> None:
     print(f"the same   {equal.sum()} of {equal.size} values equal the layer's own output to the last bit")
 
     matplotlib.use('Agg')
-    painted = paint(args.image, found, detector.model.dataset_meta)
+    painted = paint(args.image, found, detector.model.dataset_meta['classes'], width=450)
     with user_errors(output=out):
         save_picture(draw(painted, seen, total, args, name), out, dpi=130)
     print(f'picture    {out}')

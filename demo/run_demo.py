@@ -95,7 +95,7 @@ def show(scores: dict[str, float], checkpoint: Path, packed: list[dict[str, Any]
     for label, *numbers in (line.strip('| ').split(' | ') for line in page.splitlines() if line.startswith('| YOLOX')):
         table.add_row(f'{label} *', *(number.strip('*') for number in numbers))
     Console(width=100).print(table)
-    print('* trained for 48 epochs, those of a teacher counted. The figures of YOLOX are those of docs/choose.md,')
+    print("* trained for 48 epochs, including the teacher's. The figures of YOLOX are those of docs/choose.md,")
     print('  perhaps of another machine.')
 
 

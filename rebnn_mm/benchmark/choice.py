@@ -81,7 +81,7 @@ def draw(points: Sequence[Point], metric: str, path: Path) -> None:
         names: dict[Cost, str] = {'ms': 'milliseconds for an image', 'megabytes': 'megabytes of the file'}
         for panel, (cost, name) in zip(panels, names.items(), strict=True):
             line = [(getattr(point, cost), point.score) for point in front(points, cost)]
-            panel.plot(*zip(*line, strict=True), color='0.6', linestyle='--', zorder=1)
+            panel.plot(*zip(*line, strict=True), '--', color='0.6', zorder=1, label='no other file is better')
             for index, point in enumerate(points):
                 colour = COLOURS[index % len(COLOURS)]
                 panel.scatter(getattr(point, cost), point.score, color=colour, label=point.label, zorder=2)

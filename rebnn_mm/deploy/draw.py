@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def draw(image: np.ndarray, boxes: np.ndarray, labels: Sequence[int], texts: Sequence[str]) -> Image.Image:
-    """Paint boxes with texts above them, the first one on top.
+    """Paint boxes with texts on top of them, the first one before all others.
 
     Args:
         image: uint8 [H, W, 3], RGB.
         boxes: [K, 4], x1, y1, x2, y2 in pixels of this image.
         labels: K numbers, which choose the colours.
-        texts: what to write above each box.
+        texts: what to write above each box, or below or in it where another text is above.
 
     Returns:
         A Pillow image of the same size.
@@ -39,16 +39,23 @@ def draw(image: np.ndarray, boxes: np.ndarray, labels: Sequence[int], texts: Seq
     size = max(10, round(min(picture.size) / 40))
     font = ImageFont.load_default(size)
     width = max(1, size // 8)
-    for box, label, text in reversed(list(zip(boxes, labels, texts, strict=True))):
-        x1, y1, x2, y2 = np.clip(box, 0, [picture.width, picture.height] * 2).tolist()
-        # Neighbouring labels get hues far from each other: steps of the golden section.
-        colour = tuple(round(255 * part) for part in colorsys.hsv_to_rgb(label * 0.618034 % 1, 0.65, 1))
-        pen.rectangle((min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)), outline=colour, width=width)
+    edges = np.clip(boxes, 0, [picture.width, picture.height] * 2).tolist()
+    for (x1, y1, x2, y2), label in reversed(list(zip(edges, labels, strict=True))):
+        corners = (min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2))
+        pen.rectangle(corners, outline=_colour(label), width=width)
+    # All texts after all boxes, so that no box runs through one, and each where it hides none of a better box.
+    taken: list[tuple[float, ...]] = []
+    for (x1, y1, _, y2), label, text in zip(edges, labels, texts, strict=True):
         # the built-in font has no other letters
         text = text.encode('latin-1', 'replace').decode('latin-1')
-        corner = (x1, max(0, y1 - size - 2 * width))
-        pen.rectangle(pen.textbbox(corner, text, font=font), fill=colour)
-        pen.text(corner, text, fill='black', font=font)
+        above, below = max(0, y1 - size - 2 * width), min(y2 + width, picture.height - size - width)
+        x1 = max(0, min(x1, picture.width - pen.textlength(text, font=font)))
+        places = [(x1, above), (x1, below), (x1, y1 + width)]
+        free = [place for place in places if not _overlaps(pen.textbbox(place, text, font=font), taken)]
+        place = (free or places)[0]
+        taken.append(pen.textbbox(place, text, font=font))
+        pen.rectangle(taken[-1], fill=_colour(label))
+        pen.text(place, text, fill='black', font=font)
     return picture
 
 
@@ -70,3 +77,14 @@ def save(picture: Image.Image, path: Path) -> None:
             picture.save(part, format=Image.registered_extensions()[path.suffix.lower()])
     except (OSError, ValueError) as error:
         raise ImageError(f'{path} cannot be written ({first_sentence(error)})') from None
+
+
+def _overlaps(box: tuple[float, ...], others: Sequence[tuple[float, ...]]) -> bool:
+    x1, y1, x2, y2 = box
+    return any(x1 <= right and left <= x2 and y1 <= bottom and top <= y2 for left, top, right, bottom in others)
+
+
+def _colour(label: int) -> tuple[int, int, int]:
+    """Neighbouring labels get hues far from each other: steps of the golden section."""
+    red, green, blue = colorsys.hsv_to_rgb(label * 0.618034 % 1, 0.65, 1)
+    return round(red * 255), round(green * 255), round(blue * 255)

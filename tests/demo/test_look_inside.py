@@ -97,11 +97,11 @@ def test_from_the_image_to_the_bits(binary_detector, tmp_path):
     weight = torch.load(binary_detector[1], weights_only=False)['state_dict'][f'{layer}.weight'][number]
     bits = (weight[:, 0, 0] < 0).tolist()
     byte = [sum(bit << place for place, bit in enumerate(bits[start : start + 8])) for start in range(0, 64, 8)]
-    assert f'first tap  {bytes(byte).hex(" ")}\n' in done.stdout
+    assert f'bytes      {bytes(byte).hex(" ")}\n' in done.stdout
     assert 'weights    576 latent ones in 2304 bytes, as bits in 72\n' in done.stdout
     # A map of 128x160 at stride 8.
     assert 'the same   320 of 320 values equal' in done.stdout
-    assert cv2.imread(str(tmp_path / 'look.png')).shape == (1105, 2210, 3)
+    assert cv2.imread(str(tmp_path / 'look.png')).shape == (1040, 2080, 3)
     assert [path.name for path in tmp_path.iterdir()] == ['look.png']
 
 

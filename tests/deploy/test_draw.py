@@ -35,6 +35,16 @@ def test_the_best_box_is_on_top():
     assert crossing == alone != [0, 0, 0]
 
 
+def test_no_box_runs_through_a_text_and_no_text_hides_another():
+    white = np.full((200, 300, 3), 255, np.uint8)
+    boxes, texts = [[50, 60, 250, 160], [55, 52, 240, 150], [45, 64, 260, 170]], ('one 0.9', 'two 0.8', 'three 0.7')
+
+    def ink(boxes, texts):
+        return (np.asarray(draw(white, boxes, texts)).max(axis=2) < 150).sum()
+
+    assert ink(boxes, texts) == sum(ink([box], [text]) for box, text in zip(boxes, texts, strict=True)) > 30
+
+
 def test_the_image_is_left_alone():
     image = np.zeros((50, 60, 3), np.uint8)
     draw(image, [[5, 5, 40, 40]])

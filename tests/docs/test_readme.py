@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import warnings
 
 import pytest
 
@@ -17,6 +18,14 @@ def test_python_finds_cells(tmp_path, monkeypatch, capsys):
     found = {}
     exec(compile(RUN, 'README.md', 'exec'), found)
     assert len(found['cells'].boxes) > 10 and str(found['cells'].labels) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('layer', re.findall(r'`(\w+Conv2d)`', (ROOT / 'README.md').read_text()))
+def test_the_layers_that_are_named_train_with_their_driver(layer):
+    swapped = TRAIN.replace('ReBNNConv2d', layer).replace('ResilientGradient', 'MethodDriver')
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        exec(compile(swapped, 'README.md', 'exec'), {})
 
 
 def test_python_makes_a_model_binary_and_trains_it():

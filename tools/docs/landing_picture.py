@@ -10,7 +10,7 @@ import re
 from matplotlib import pyplot
 
 from demo.run_demo import ROOT, draw_cells
-from rebnn_mm.analysis.figure_style import COLOURS, figure_style
+from rebnn_mm.analysis.figure_style import figure_style
 from rebnn_mm.deploy import load
 
 OUT = ROOT / 'docs/images/bccd.png'
@@ -34,7 +34,9 @@ def main() -> None:
         panels[1].set(title=f'found by {MODEL}, 1 bit')
         for place, title in enumerate(('AP', 'milliseconds per image', 'megabytes')):
             axis = panels[2 + place]
-            bars = axis.barh(names, [rows[name][place] for name in names], color=COLOURS[: len(names)][::-1])
+            # No colours, which mean classes in the photographs.
+            greys = ['0.35' if name.startswith('zoo:') else '0.75' for name in names]
+            bars = axis.barh(names, [rows[name][place] for name in names], color=greys)
             axis.bar_label(bars, padding=3, fmt='%g')
             axis.set(title=title, xticks=[])
             axis.tick_params(left=False, labelleft=place == 0)
