@@ -178,7 +178,7 @@ def with_weights_at_hand(cfg: Config, folder: Path, checkpoint: str | None = Non
 
 def _readable(checkpoint: str) -> bool:
     try:
-        CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu')
+        CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu', logger='silent')
     except Exception:  # every scheme has errors of its own, those of a network among them
         return False
     return True

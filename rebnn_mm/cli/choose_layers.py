@@ -100,7 +100,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     """Everything about every part, as JSON holds it."""
     model = MODELS.build(cfg.model)
     check_checkpoint(model, args.checkpoint)
-    load_checkpoint(model, args.checkpoint, map_location='cpu')
+    load_checkpoint(model, args.checkpoint, map_location='cpu', logger='silent')
     parts = parts_of(model, args.each_layer)
     if not parts:
         raise RebnnError(f'{args.config} has no binary layers, so there is nothing to choose.')

@@ -19,6 +19,7 @@ import json
 import shlex
 import shutil
 import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,8 @@ def fit(args: argparse.Namespace) -> None:
     files = {'1 bit': packed}
     if len(configs) > 1:
         files['fp32'] = work_dir / 'teacher.onnx'
-        run('export', configs[0], work_dir_of(configs[0]) / 'best.pth', '-o', files['fp32'])
+        folder = work_dir_of(configs[0])
+        run('export', configs[0], folder / 'best.pth', '-o', files['fp32'], log=folder / 'export.log')
     compared = work_dir / 'compared.json'
     rival = ['--int8-of', 'fp32'] if 'fp32' in files else []
     words = [f'{label}={path}' for label, path in files.items()]
@@ -89,13 +91,14 @@ def fit(args: argparse.Namespace) -> None:
     show(config, packed, json.loads(compared.read_text(encoding='utf-8')))
 
 
-def run(name: str, *words: object) -> None:
-    """Run a command of ours in this process, printed as one would type it."""
+def run(name: str, *words: object, log: Path | None = None) -> None:
+    """Run a command of ours in this process, printed as one would type it; its output may go to a file."""
     line = [name, *map(str, words)]
-    print(f'\n$ rebnn {shlex.join(line)}', flush=True)
+    print(f'\n$ rebnn {shlex.join(line)}' + (f' > {shlex.quote(str(log))}' if log else ''), flush=True)
     sys.argv = [f'rebnn {name}', *line[1:]]
-    command = importlib.import_module(f'rebnn_mm.cli.{name.replace("-", "_")}').main
-    inspect.unwrap(command)()  # its errors are reported by this command, which knows of --traceback
+    with log.open('w') if log else nullcontext() as file, redirect_stdout(file or sys.stdout):
+        command = importlib.import_module(f'rebnn_mm.cli.{name.replace("-", "_")}').main
+        inspect.unwrap(command)()  # its errors are reported by this command, which knows of --traceback
 
 
 def write(args: argparse.Namespace) -> list[Path]:
@@ -146,13 +149,14 @@ def pack(config: Path, packed: Path) -> None:
     """Export the best epoch; of a detector designed for one bit with the rest in int8, unless that spoils it."""
     from mmengine.config import Config
 
-    words = (config, work_dir_of(config) / 'best.pth', '-o', packed, '--half', '--fast')
+    folder = work_dir_of(config)
+    words, log = (config, folder / 'best.pth', '-o', packed, '--half', '--fast'), folder / 'export.log'
     if Config.fromfile(config).model.backbone.type.endswith('OneBitBackbone'):
         try:
-            return run('export', *words, *INT8)
+            return run('export', *words, *INT8, log=log)
         except RebnnError as error:
             print(f'note: packed without int8, because {error}')
-    return run('export', *words)
+    return run('export', *words, log=log)
 
 
 def paint(config: Path, packed: Path, folder: Path) -> None:
@@ -179,6 +183,8 @@ def show(config: Path, packed: Path, compared: dict[str, Any]) -> None:
 
     print()
     Console(width=100, highlight=False).print(table_of(compared))
+    if not compared['scores'][compared['keys']['1 bit']]:
+        print(f'note: {packed} finds nothing yet: train longer (--epochs)')
     work_dir = work_dir_of(config)
     file, folder = shlex.quote(str(packed)), shlex.quote(str(work_dir))
     print(f'file:      {packed}')
@@ -200,10 +206,11 @@ def table_of(compared: dict[str, Any]) -> Table:
     scores = {label: compared['scores'][compared['keys'][label]] for label in labels}
     table = Table('', *(COLUMNS[label] for label in labels), title='On the test images, one thread')
     rows = {'AP': 'coco/bbox_mAP', 'AP50': 'coco/bbox_mAP_50'}
-    own = [key for key in scores['1 bit'] if key.endswith('_precision')]
+    own = dict.fromkeys(key for given in scores.values() for key in given if key.endswith('_precision'))
     rows |= {f'AP, {key.removeprefix("coco/").removesuffix("_precision")}': key for key in own}
     for name, key in rows.items():
-        values = [scores[label].get(key, -1) for label in labels]
+        # mmdet gives no score at all to a detector that finds nothing.
+        values = [scores[label].get(key, -1) if scores[label] else 0 for label in labels]
         table.add_row(name, *(f'{100 * value:.1f}' if value >= 0 else '-' for value in values))
     table.add_row('ms per image', *(f'{points[label]["ms"]:.0f}' for label in labels))
     table.add_row('MB', *(f'{points[label]["megabytes"]:.2f}' for label in labels))

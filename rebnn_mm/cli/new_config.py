@@ -217,7 +217,7 @@ def start_of(base: Config, name: str, checkpoint: Path) -> dict[str, Any]:
     """Options that start the backbone, and the shared head of a C4 detector, from a classifier, by dotted key."""
     check_checkpoint_file(str(checkpoint))
     with user_errors(base):
-        content = CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu')
+        content = CheckpointLoader.load_checkpoint(str(checkpoint), map_location='cpu', logger='silent')
     state = content.get('state_dict', content)
     learned = {key.removeprefix('backbone.'): value for key, value in state.items() if key.startswith('backbone.')}
     changes: dict[str, Any] = {}

@@ -49,7 +49,7 @@ def main() -> None:
     except ImportError as error:
         raise RebnnError(str(error)) from error
     check_checkpoint(model, args.checkpoint)
-    load_checkpoint(model, args.checkpoint, map_location='cpu')
+    load_checkpoint(model, args.checkpoint, map_location='cpu', logger='silent')
     save_pretrained(model, args.directory)
     print(f'{args.directory}: {", ".join(sorted(os.listdir(args.directory)))}')
 

@@ -93,7 +93,7 @@ def load_source(
     with user_errors(cfg):
         model = MODELS.build(cfg.model)
         check_checkpoint(model, checkpoint)
-    loaded = load_checkpoint(model, checkpoint, map_location='cpu')
+    loaded = load_checkpoint(model, checkpoint, map_location='cpu', logger='silent')
     classes = class_names(cfg, loaded)
     if is_text_classifier(model):
         if images:

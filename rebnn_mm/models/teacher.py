@@ -283,7 +283,7 @@ class ConfiguredTeacher(FixedTeacher):
             check_checkpoint_file(checkpoint)
         except RebnnError as error:
             raise self.teacher_error(f'{error} Give the weights of the teacher as teacher_checkpoint.') from None
-        loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='cpu')
+        loaded = CheckpointLoader.load_checkpoint(checkpoint, map_location='cpu', logger='silent')
         state = self.teacher_state(loaded.get('state_dict', loaded))
         match = match_keys(self.teacher, state)
         wrong = [*match.missing, *match.reshaped]

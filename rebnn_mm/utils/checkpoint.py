@@ -126,7 +126,7 @@ def check_checkpoint(model: nn.Module, path: str, *, partial: bool = False) -> N
 
     ``partial`` accepts one that fills only some, as fine-tuning does, or has other quantizers, as a first stage has.
     """
-    checkpoint = CheckpointLoader.load_checkpoint(path, map_location='cpu')
+    checkpoint = CheckpointLoader.load_checkpoint(path, map_location='cpu', logger='silent')
     match = match_keys(model, checkpoint.get('state_dict', checkpoint))
     wrong = [*match.missing, *match.reshaped]
     if partial and match.matched:

@@ -155,10 +155,15 @@ def test_a_score_depends_on_the_evaluator_and_on_the_annotations(files, tmp_path
     assert len(set(keys)) == 4
 
 
-def test_a_file_that_finds_nothing_is_named():
-    scores = {'dead': {}, 'alive': {'coco/bbox_mAP': 0.5}}
-    with pytest.raises(ValueError, match='dead has no coco/bbox_mAP: it finds nothing on the test set'):
-        metric_of(scores, None)
+def test_a_file_that_finds_nothing_counts_as_0(files, tmp_path, capsys):
+    assert metric_of({'dead': {}, 'alive': {'pascal_voc/mAP': 0.5}}, None) == 'pascal_voc/mAP'
+    assert metric_of({'dead': {}}, None) == 'coco/bbox_mAP'
+    out, model = tmp_path / 'choose.json', files / 'tiny.onnx'
+    key = key_of(model, Config.fromfile(files / 'tiny.py'))
+    out.write_text(json.dumps({'scores': {key: {}}}))  # as mmdet scores such a detector
+    choose(files / 'tiny.py', f'1 bit={model}', '--rounds', 1, '--json', out)
+    said = capsys.readouterr()
+    assert '| 0.0 |' in said.out and 'note: 1 bit finds nothing on the test set, which counts as 0\n' in said.err
 
 
 def test_what_is_binary_is_not_quantised_that_way(files):

@@ -97,7 +97,8 @@ def test_a_detector_designed_for_one_bit_is_packed_in_int8_unless_that_spoils_it
         config.write_text(f'{config.read_text()}\ntrain_dataloader["dataset"]["ann_file"] = "none.json"\n')
     fit.pack(config, Path('packed.onnx'))
     said = capsys.readouterr().out
-    assert '--half --fast --int8 --int8-layers all --reduce-range\n' in said
+    assert f'--half --fast --int8 --int8-layers all --reduce-range > {folder}/export.log\n' in said
+    assert 'bits W/A' not in said and 'bits W/A' in (folder / 'export.log').read_text()
     assert ('note: packed without int8, because ' in said) == spoilt
     assert ('rebnn.int8' in read_onnx(Path('packed.onnx').read_bytes()).metadata) != spoilt
 
@@ -121,6 +122,21 @@ def test_the_table_has_a_row_per_class_and_a_column_per_file():
         ['ms per image', '20', '20', '20'],
         ['MB', '2.06', '2.06', '2.06'],
     ]
+
+
+@pytest.mark.parametrize('nothing', [False, True])
+def test_a_detector_that_finds_nothing_yet_has_a_table_too(nothing, capsys):
+    teacher = {'coco/bbox_mAP': 0.5, 'coco/bbox_mAP_50': 0.8, 'coco/cat_precision': 0.5}
+    labels = ('1 bit', 'fp32')
+    points = [dict(label=label, score=0, ms=20, megabytes=2.06) for label in labels]
+    scores = {'1 bit': {} if nothing else teacher, 'fp32': teacher}
+    compared = dict(points=points, scores=scores, keys={label: label for label in labels})
+    fit.show(Path('mine.py'), Path('mine.onnx'), compared)
+    said = capsys.readouterr().out
+    assert ('note: mine.onnx finds nothing yet: train longer (--epochs)' in said) == nothing
+    row = next(line for line in said.splitlines() if 'AP, cat' in line)
+    assert re.findall('[0-9.]+', row) == ['0.0' if nothing else '50.0', '50.0']
+    assert 'rebnn test-packed mine.py mine.onnx' in said
 
 
 def check_outputs(folder: Path, name: str, said: str, columns: str) -> None:
@@ -172,3 +188,5 @@ def test_an_interrupted_fit_goes_on_where_it_was(tmp_path):
     assert labels == ['1 bit', 'fp32', 'fp32, int8']
     again = run_script(command[1], *command[2:], cwd=tmp_path)
     assert again.returncode == 0 and 'epoch ' not in again.stdout.replace('epochs', '')
+    assert not any(noise in again.stdout for noise in ('Loads checkpoint', 'bits W/A', 'OneDL'))
+    assert 'bits W/A' in (work_dirs / 'yolo_roboflow/export.log').read_text()
