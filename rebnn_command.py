@@ -100,13 +100,15 @@ def start(name: str) -> None:
     only_help = bool(command.options) and not {'-h', '--help'}.isdisjoint(sys.argv[1:])
     if command.light or only_help:
         leave_package_unloaded()
+    with_traceback = '--traceback' in sys.argv
     try:
         if only_help:
             importlib.import_module(f'rebnn_mm.{command.options}').parse_args()
-        module = importlib.import_module(f'rebnn_mm.{command.module}')
+        importlib.import_module(f'rebnn_mm.{command.module}').main()
     except ModuleNotFoundError as error:
+        if with_traceback or str(error.name).startswith('rebnn_mm'):
+            raise
         raise SystemExit(f'rebnn {name}: {error.name} is not installed. {how_to_install(name)}') from None
-    module.main()
 
 
 WHOLE = 'Run `make setup` in a clone of rebnn_mm, which makes an environment of its own.'

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import functools
 import os
 import sys
 from collections.abc import Callable, Iterable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 INTERRUPTED = 130
 """Exit code of a program that Ctrl-C has ended, as shells have it."""
@@ -43,6 +44,27 @@ def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str
     lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(str(name).lower(), lower, n=1, cutoff=cutoff)
     return f'Did you mean {lower[close[0]]!r}?' if close else ''
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Parse the words of a command; a mistake is one line, and an option has to be written in full.
+
+    Example:
+        >>> CommandParser(prog='rebnn run').parse_args(['--score-thresh', '0.4'])
+        Traceback (most recent call last):
+        SystemExit: 2
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """End with one line, which names the option that was probably meant."""
+        if message.startswith(('unrecognized', 'the following')):
+            wrong = next((word.partition('=')[0] for word in message.split() if word.startswith('-')), '')
+            near = did_you_mean(wrong, self._option_string_actions)
+            message += f'. {near or f"{self.prog} --help lists what it takes."}'
+        self.exit(2, f'{self.prog}: {message}\n')
 
 
 def report_errors(main: Callable[..., None]) -> Callable[..., None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rebnn_mm.deploy import DeployError
-from rebnn_mm.errors import RebnnError, did_you_mean, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, did_you_mean, report_errors
 
 ROOT = Path(__file__).parents[1]
 
@@ -81,3 +81,28 @@ def test_a_traceback_is_there_for_who_asks(command):
 def test_it_needs_neither_torch_nor_the_package():
     code = "import sys; sys.path[:0] = ['rebnn_mm']; import errors; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, '-c', code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ('words', 'sentence'),
+    [
+        (['--score-thresh', '0.4'], "unrecognized arguments: --score-thresh 0.4. Did you mean '--score-thr'?"),
+        (['--score'], "unrecognized arguments: --score. Did you mean '--score-thr'?"),  # no abbreviations
+        (['--conf', '0.4'], 'unrecognized arguments: --conf 0.4. rebnn run --help lists what it takes.'),
+        (['--score-thr', 'x'], "argument --score-thr: invalid float value: 'x'"),
+    ],
+)
+def test_a_mistake_in_the_options_is_one_line(words, sentence, capsys):
+    parser = CommandParser(prog='rebnn run', description='first\nsecond')
+    parser.add_argument('--score-thr', type=float)
+    with pytest.raises(SystemExit) as end:
+        parser.parse_args(words)
+    assert (end.value.code, capsys.readouterr().err) == (2, f'rebnn run: {sentence}\n')
+    assert 'first\nsecond' in parser.format_help()
+
+
+def test_every_command_reads_its_options_that_way():
+    """The check of the environment imports nothing of the package, which may be broken."""
+    sources = {path.name: path.read_text() for path in (ROOT / 'rebnn_mm').rglob('*.py')}
+    own = {name for name, text in sources.items() if 'argparse.ArgumentParser(' in text}
+    assert own == {'environment.py'}

@@ -22,6 +22,15 @@ finally:
 """
 
 
+WITHOUT_PYTORCH = """
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *rest: None if name in ('torch', 'mmengine') else find(name, *rest)
+import rebnn_command
+rebnn_command.main()
+"""
+
+
 def loaded_by(*arguments: str) -> list[str]:
     """Which large packages a call loads, in an interpreter of its own."""
     command = [sys.executable, '-c', WHAT_IS_LOADED, *arguments]
@@ -54,7 +63,9 @@ def test_the_help_of_a_command_names_it_and_its_options():
 
 def test_what_is_missing_names_no_argument_that_may_be_left_out():
     done = run_fresh('rebnn_command.py', 'run')
-    assert done.stderr.splitlines()[-1].endswith('the following arguments are required: model, input')
+    assert done.stderr == (
+        'rebnn-run: the following arguments are required: model, input. rebnn-run --help lists what it takes.\n'
+    )
 
 
 def test_unknown_command_is_one_sentence():
@@ -90,6 +101,15 @@ def test_without_its_libraries_it_says_what_to_install():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     sentence = 'rebnn run: numpy is not installed. Run: pip install numpy onnxruntime pillow\n'
     assert (done.returncode, done.stderr) == (1, sentence)
+
+
+def test_a_library_that_a_command_misses_at_work_is_one_sentence():
+    command = [sys.executable, '-c', WITHOUT_PYTORCH, 'fit', 'demo/blood_cells']
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    sentence = 'rebnn fit: mmengine is not installed. rebnn check says what is missing\n'
+    assert (done.returncode, done.stderr) == (1, sentence)
+    done = subprocess.run([*command, '--traceback'], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.stderr.startswith('Traceback')
 
 
 @pytest.fixture

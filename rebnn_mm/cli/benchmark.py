@@ -42,14 +42,14 @@ from rebnn_mm.deploy.measurement import (
 )
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.run import positive
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.native_library import ABI, instruction_sets
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('--models', nargs='+', choices=NETWORKS, default=[], metavar='NAME', help=', '.join(NETWORKS))
     parser.add_argument('--packed', type=Path, help='a packed file of your own, in place of --models')
     parser.add_argument('--real', type=Path, help='its full-precision counterpart, an ONNX file')

@@ -39,7 +39,7 @@ from rebnn_mm.deploy.model import ImageModel
 from rebnn_mm.deploy.onnx_file import read_onnx
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.calibration import CalibrationImages, dataset_images
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file, load_config, quote_command
@@ -57,7 +57,7 @@ METRICS = {'coco/bbox_mAP': 'AP', 'pascal_voc/mAP': 'AP50', 'accuracy/top1': 'ac
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config with the test set')
     parser.add_argument('files', nargs='+', metavar='LABEL=FILE', help='files by rebnn export')
     parser.add_argument(
@@ -145,7 +145,9 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
         **circumstances(args),
         'keys': keys,
         'points': [
-            Point(label, round(percent(metric, scores[keys[label]].get(metric, 0)), 2), times[label], sizes[label])._asdict()
+            Point(
+                label, round(percent(metric, scores[keys[label]].get(metric, 0)), 2), times[label], sizes[label]
+            )._asdict()
             for label in files
         ],
     }

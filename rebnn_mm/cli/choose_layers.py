@@ -32,7 +32,7 @@ from rebnn_mm.cli.checks.environment import require_environment
 from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.cli.choose import METRICS, circumstances, conditions, metric_of, percent, time_files, write
 from rebnn_mm.deploy.run import positive
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import score
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.exporter import write as write_whole
@@ -50,7 +50,7 @@ PRECISIONS = ('fp32', 'int8')
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config of the 1-bit network')
     parser.add_argument('checkpoint', help='its trained weights')
     parser.add_argument(

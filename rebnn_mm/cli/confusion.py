@@ -24,7 +24,7 @@ from rich.table import Table
 
 from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.deploy.run import share
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_sections, config_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.data_files import check_data
@@ -35,7 +35,7 @@ MOST_NUMBERS = 30
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config of a detector')
     parser.add_argument('predictions', type=Path, help='pickle file of rebnn test --out')
     parser.add_argument('--out', type=Path, default=Path('confusion_matrix.png'), help='picture to write')

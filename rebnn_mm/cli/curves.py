@@ -5,7 +5,6 @@ rebnn curves work_dirs/faster_rcnn_r18_rebnn_coco
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -15,7 +14,7 @@ from typing import Any
 import matplotlib
 from matplotlib import pyplot
 
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.picture import check_picture, save_picture
 
 Series = dict[str, tuple[list[int], list[float]]]
@@ -63,7 +62,10 @@ def _whole_lines(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def collect(entries: list[tuple[int, dict[str, float]]], ends: tuple[str, ...]) -> Series:
-    """Steps and values of every key that is, or ends in, one of ``ends``; COCO's -1 (no such object) is left out."""
+    """Steps and values of every key that is, or ends in, one of ``ends``; AP in percent, as a training shows it.
+
+    COCO's -1, which means that there is no such object, is left out.
+    """
     series: Series = {}
     for step, values in entries:
         for key, value in values.items():
@@ -71,7 +73,7 @@ def collect(entries: list[tuple[int, dict[str, float]]], ends: tuple[str, ...]) 
             if wanted and not (value == -1 and '_mAP' in key):
                 steps, points = series.setdefault(key, ([], []))
                 steps.append(step)
-                points.append(value)
+                points.append(100 * value if '_mAP' in key else value)
     return series
 
 
@@ -82,8 +84,15 @@ def draw(entries: list[tuple[int, dict[str, float]]], title: str, out: Path) -> 
     figure, axes = pyplot.subplots(1, len(panels), figsize=(4.5 * len(panels), 3.6), squeeze=False)
     for axis, (name, series) in zip(axes[0], panels.items(), strict=True):
         for key, (steps, values) in series.items():
-            axis.plot(steps, values, label=key, marker='o' if len(steps) < 20 else None, markersize=3)
+            axis.plot(
+                steps,
+                values,
+                label=f'{key}, %' if '_mAP' in key else key,
+                marker='o' if len(steps) < 20 else None,
+                markersize=3,
+            )
         axis.set(title=name, xlabel='iteration')
+        axis.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
         axis.legend(fontsize=7)
@@ -95,7 +104,7 @@ def draw(entries: list[tuple[int, dict[str, float]]], title: str, out: Path) -> 
 
 @report_errors
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('work_dir', type=Path, help='work dir of a training run')
     parser.add_argument('--out', type=Path, help='picture to write; default: curves.png in the work dir')
     args = parser.parse_args()

@@ -15,14 +15,14 @@ import cv2
 import mmcv
 
 from rebnn_mm.deploy.run import share
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import check_writable, config_file
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.detector import check_input, load_detector
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('image', help='image file')
     parser.add_argument('config', type=config_file, nargs='?', help='config file; default: the one in the checkpoint')
     parser.add_argument('checkpoint', help='checkpoint file')

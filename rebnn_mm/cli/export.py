@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from rebnn_mm.deploy.run import positive
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.export import ENGINES
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.passes.int8 import TIERS
@@ -33,7 +33,7 @@ SWITCHES = {
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config file of mmdet, mmpretrain or GLUE')
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('-o', '--out', required=True, type=Path, help='the file to write')

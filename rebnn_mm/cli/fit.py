@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebnn_mm.cli.new_config_options import add_options, resolve_base
-from rebnn_mm.errors import INTERRUPTED, RebnnError, report_errors
+from rebnn_mm.errors import INTERRUPTED, CommandParser, RebnnError, report_errors
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,7 +43,7 @@ COLUMNS = {'1 bit': '1 bit, packed', 'fp32, int8': 'teacher, int8', 'fp32': 'tea
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('data', type=Path, help='folder with images and annotations (COCO, VOC, YOLO or CSV)')
     add_options(parser)
     parser.add_argument(

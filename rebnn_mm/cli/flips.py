@@ -24,7 +24,7 @@ from rebnn_mm.analysis.flip_report import Row, flip_page, flip_table, read_rows,
 from rebnn_mm.analysis.flip_setup import Options
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file
 from rebnn_mm.utils.config_file import check_config_file, name_choices, read_config
 from rebnn_mm.utils.config_mistake import user_errors
@@ -33,7 +33,7 @@ SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument(
         'configs', type=config_file, nargs='*', metavar='CONFIG', help='configs that train binary layers'
     )

@@ -20,6 +20,7 @@ import argparse
 from pathlib import Path
 
 from rebnn_mm.deploy.run import positive
+from rebnn_mm.errors import CommandParser
 
 BASES = {
     'two-stage': 'rebnn_mm::bccd/faster_rcnn_r18_rebnn{}_bccd.py',
@@ -33,7 +34,7 @@ STEPS = 1200
 
 def parse_args() -> argparse.Namespace:
     """Parse the arguments or print the help, apart from what does the work, whose imports take seconds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('--data', type=Path, required=True, help='folder with images and annotations')
     add_options(parser)
     parser.add_argument(

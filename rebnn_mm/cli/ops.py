@@ -21,7 +21,7 @@ from rebnn_mm.analysis.rules import RULES
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
@@ -29,9 +29,7 @@ from rebnn_mm.utils.config_mistake import user_errors
 
 def parse_args() -> argparse.Namespace:
     rules = '\n'.join(f'  {rule.name}: {rule.about}' for rule in RULES.values())
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=f'rules:\n{rules}', formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(description=__doc__, epilog=f'rules:\n{rules}')
     parser.add_argument('config', type=config_file, help='config of mmdet, mmpretrain or this project')
     parser.add_argument(
         '--shape',

@@ -8,7 +8,6 @@ paper's Figure 3. Line styles are runs; colours are layers on the left and runs 
 
 from __future__ import annotations
 
-import argparse
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from matplotlib.ticker import MaxNLocator
 from rebnn_mm.analysis.figure_style import DPI, LINE_STYLES, figure_style
 from rebnn_mm.analysis.weight_history import QUANTITIES, WeightHistory, read_weight_history
 from rebnn_mm.cli.curves import collect, read_entries
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.picture import check_picture, save_picture
 
 LAYERS_SHOWN = 4
@@ -114,7 +113,7 @@ def plot(axis: Axes, epochs: Sequence[int], values: Sequence[float], **options: 
 
 @report_errors
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('runs', type=Path, nargs='+', metavar='RUN', help='work dir of a recorded run')
     parser.add_argument('--labels', nargs='+', help='a name for each run; default: the names of the work dirs')
     parser.add_argument(

@@ -18,7 +18,7 @@ import os
 from mmengine.registry import init_default_scope
 from mmengine.runner import load_checkpoint
 
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.registry import MODELS
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.command_line import check_new_folder, config_file
@@ -27,7 +27,7 @@ from rebnn_mm.utils.config_file import read_config
 
 @report_errors
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config the checkpoint was trained with')
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('directory', help='directory to write; must not exist, or be empty')

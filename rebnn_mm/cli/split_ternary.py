@@ -9,18 +9,17 @@ of the second stage that names the ternary directory splits by itself, so traini
 
 from __future__ import annotations
 
-import argparse
 import os
 
 import torch
 
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import check_new_folder
 
 
 @report_errors
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('ternary', help='directory of the ternary classifier')
     parser.add_argument('directory', help='directory to write; must not exist, or be empty')
     args = parser.parse_args()

@@ -21,7 +21,7 @@ from mmengine.runner import Runner
 from rebnn_mm.cli.checks.environment import require_environment
 from rebnn_mm.cli.checks.labels import check_labels
 from rebnn_mm.cli.checks.model import check_model
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 from rebnn_mm.utils.command_line import (
     TESTING,
@@ -38,7 +38,7 @@ from rebnn_mm.utils.score_table import print_scores
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config file; mmdet and mmpretrain configs work alike')
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('--out', help='write the predictions to this pickle file')

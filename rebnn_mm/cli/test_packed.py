@@ -17,7 +17,7 @@ from mmengine.evaluator import DumpResults
 from rebnn_mm.cli.checks.labels import check_testing
 from rebnn_mm.deploy import RawModel, TextClassifier, load
 from rebnn_mm.deploy.loading import Loaded
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.evaluation.packed_predictor import build_runner, other_preparation
 from rebnn_mm.utils.command_line import add_options, check_predictions, config_file, load_config
 from rebnn_mm.utils.config_mistake import user_errors
@@ -25,7 +25,7 @@ from rebnn_mm.utils.score_table import print_scores
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config file of mmdet, mmpretrain or GLUE')
     parser.add_argument('model', help='packed file, written by rebnn export')
     parser.add_argument('--threads', type=int, default=1, help='threads for one image; default: %(default)s')

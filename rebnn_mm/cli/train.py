@@ -32,7 +32,7 @@ from rebnn_mm.engine.bfloat16_optim_wrapper import multiplies_bfloat16
 from rebnn_mm.engine.binary_hook import has_epochs
 from rebnn_mm.engine.loss_check_hook import LossCheckHook
 from rebnn_mm.engine.progress_hook import ProgressHook, QuietRunner
-from rebnn_mm.errors import INTERRUPTED, RebnnError, report_errors, stop
+from rebnn_mm.errors import INTERRUPTED, CommandParser, RebnnError, report_errors, stop
 from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file, latest_checkpoint
 from rebnn_mm.utils.command_line import TRAINING, add_common_arguments, config_file, import_scope, load_config
 from rebnn_mm.utils.config_mistake import user_errors
@@ -41,7 +41,7 @@ from rebnn_mm.utils.encoders import check_encoders
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config file; mmdet and mmpretrain configs work alike')
     parser.add_argument(
         '--amp',

@@ -22,7 +22,7 @@ from mmengine.registry import MODELS, init_default_scope
 
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.deploy.zoo import cards, in_zoo
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('model', help='packed model, zoo:<name> or hf:owner/name')
     parser.add_argument('checkpoint', type=Path, help='checkpoint to write')
     parser.add_argument('--config', type=config_file, help='config of the model; of the zoo known')

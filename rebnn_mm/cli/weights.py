@@ -9,7 +9,6 @@ epoch its Figure 1 (b).
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from matplotlib.figure import Figure
 from rebnn_mm.analysis.figure_style import COLOURS, DPI, figure_style
 from rebnn_mm.analysis.weight_history import ChannelWeights, read_weight_history
 from rebnn_mm.cli.oscillation import run_labels, spread
-from rebnn_mm.errors import RebnnError, report_errors
+from rebnn_mm.errors import CommandParser, RebnnError, report_errors
 from rebnn_mm.utils.picture import check_picture, save_picture
 
 COLUMNS = 5
@@ -74,7 +73,7 @@ def draw_cell(axis: Axes, cell: ChannelWeights, edges: np.ndarray) -> None:
 
 @report_errors
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = CommandParser(description=__doc__)
     parser.add_argument('runs', type=Path, nargs='+', metavar='RUN', help='work dir of a recorded run')
     parser.add_argument('--layer', metavar='NAME', help='layer to draw; default: the first one recorded')
     parser.add_argument(

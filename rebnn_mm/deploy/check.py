@@ -5,7 +5,6 @@ rebnn check
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import warnings
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import report_errors
+from ..errors import CommandParser, report_errors
 from .detector import Detections, Detector
 from .image import read_image
 from .loading import load
@@ -33,7 +32,7 @@ SYSTEM = Path('/')
 @report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print what this machine is and does; exit code 1 if something is wrong."""
-    parser = argparse.ArgumentParser(prog='rebnn check', description=__doc__.partition('\n')[0])
+    parser = CommandParser(prog='rebnn check', description=__doc__.partition('\n')[0])
     parser.parse_args(arguments)
     problems: list[str] = []
     for line in check_machine(problems):

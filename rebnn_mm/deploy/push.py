@@ -7,13 +7,12 @@ rebnn run hf:owner/cells photo.jpg --out painted.png
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..errors import report_errors
+from ..errors import CommandParser, report_errors
 from .errors import ModelFileError, first_sentence
 from .hub import FILE
 from .loading import load
@@ -22,9 +21,7 @@ from .loading import load
 @report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(
-        prog='rebnn push', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(prog='rebnn push', description=__doc__)
     parser.add_argument('model', help='packed model, or zoo:<name>')
     parser.add_argument('repo', help='owner/name on the hub')
     parser.add_argument('--card', type=Path, help='JSON with what to say of it, as rebnn zoo <name> --json prints')

@@ -8,11 +8,10 @@ it. Whether its full-precision numbers are still those of the training only a co
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..errors import report_errors
+from ..errors import CommandParser, report_errors
 from .errors import DeployError, ModelFileError, check_file, first_sentence
 from .loading import load
 from .onnx_file import remove_seal, seal
@@ -36,9 +35,7 @@ def reseal(path: Path, out: Path) -> None:
 @report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command ``rebnn seal``."""
-    parser = argparse.ArgumentParser(
-        prog='rebnn seal', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(prog='rebnn seal', description=__doc__)
     parser.add_argument('model', type=Path, help='packed model that a tool has changed')
     parser.add_argument('-o', '--out', type=Path, help='file to write; default: the same file')
     args = parser.parse_args(arguments)

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from ..errors import report_errors
+from ..errors import CommandParser, report_errors
 from ..version import __version__
 from .classifier import Classifier, Label
 from .detections import Detections
@@ -50,9 +50,7 @@ from .zoo import zoo_lines
 
 
 def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog='rebnn-run', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(prog='rebnn-run', description=__doc__)
     parser.add_argument('model', help='packed model, written by rebnn export, zoo:<name> or hf:owner/name')
     parser.add_argument('input', help='image file, or the text for a model of texts')
     parser.add_argument(
@@ -256,7 +254,10 @@ Result = list[Label] | Detections | dict[str, np.ndarray]
 
 def positive(text: str) -> int:
     """A number of an argument that counts something."""
-    value = int(text)
+    try:
+        value = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'must be a whole number, not {text}') from None
     if value < 1:
         raise argparse.ArgumentTypeError('must be at least 1')
     return value

@@ -16,7 +16,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from ..errors import report_errors
+from ..errors import CommandParser, report_errors
 from .errors import ModelFileError
 
 SCHEME = 'zoo:'
@@ -116,9 +116,7 @@ def zoo_page() -> str:
 @report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command ``rebnn zoo``."""
-    parser = argparse.ArgumentParser(
-        prog='rebnn zoo', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = CommandParser(prog='rebnn zoo', description=__doc__)
     parser.add_argument('name', nargs='?', help='show the card of this model')
     parser.add_argument('--path', action='store_true', help='print where the file is, instead of its card')
     parser.add_argument('--json', action='store_true', help='print the cards, or the one card, as JSON')

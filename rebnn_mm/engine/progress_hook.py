@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from datetime import timedelta
@@ -28,6 +29,13 @@ from .binary_hook import has_epochs, unwrap_model
 
 PLAIN_SECONDS = 60
 """Where there is no terminal for a bar, a line says after so many seconds how far the epoch is."""
+
+
+SAID_HERE = ('The testing results of the whole dataset is empty', 'Since `metrics` is an empty dict')
+"""Warnings of a validation that found nothing, for which the line of the epoch has words of its own."""
+
+NOT_OURS = 'torch.meshgrid: in an upcoming|Skip early stopping process since'
+"""Warnings of libraries that a user can do nothing about."""
 
 
 class QuietRunner(Runner):
@@ -54,12 +62,14 @@ class QuietRunner(Runner):
     def quiet(self) -> Iterator[None]:
         """Send what libraries print to the log file."""
         files = [h.stream for h in self.logger.handlers if isinstance(h, logging.FileHandler)]
-        if files:
-            with redirect_stdout(files[0]):
-                yield
-        else:  # of further processes only errors are shown
-            with open(os.devnull, 'w') as nowhere, redirect_stdout(nowhere):
-                yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings('ignore', NOT_OURS)
+            if files:
+                with redirect_stdout(files[0]):
+                    yield
+            else:  # of further processes only errors are shown
+                with open(os.devnull, 'w') as nowhere, redirect_stdout(nowhere):
+                    yield
 
 
 class _Warnings(logging.Handler):
@@ -69,7 +79,7 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if 'deprecated' not in text:  # mmengine's own, of its own
+        if 'deprecated' not in text and not text.startswith(SAID_HERE):  # mmengine's own, of its own
             self.console.print(f'{record.levelname.lower()}: {text}')
 
 
@@ -104,6 +114,9 @@ class ProgressHook(Hook):
     def before_train(self, runner: Runner) -> None:
         for name, text in describe_training(runner).items():
             self._print(f'{name:<11}{text}')
+        done, all_ = (runner.epoch, runner.max_epochs) if has_epochs(runner) else (runner.iter, runner.max_iters)
+        if done >= all_:
+            self._print(f'already finished, {done:,} of {count(all_, "epoch" if has_epochs(runner) else "step")}')
 
     def before_train_iter(self, runner: Runner, batch_idx: int, data_batch: Any = None) -> None:
         if self._place(runner)[1] == 0:
@@ -130,14 +143,16 @@ class ProgressHook(Hook):
         self.bar.update(self.task, completed=batch_idx + 1)
 
     def after_val_epoch(self, runner: Runner, metrics: dict[str, float] | None = None) -> None:
-        self._finish(runner, scores_of(metrics or {}))
+        # mmdet gives no score where nothing is found.
+        nothing = not metrics and runner.val_loop.evaluator.metrics
+        self._finish(runner, 'AP 0 (nothing found yet)' if nothing else scores_of(metrics or {}))
 
     def after_train(self, runner: Runner) -> None:
         self._finish(runner)
         if has_epochs(runner) and runner.epoch < runner.max_epochs:
             early = any(isinstance(h, EarlyStoppingHook) for h in runner.hooks)
             why = ': the score did not rise any more' if early else ''
-            self._print(f'stopped after {runner.epoch} of {runner.max_epochs} epochs{why}')
+            self._print(f'stopped after {runner.epoch} of {count(runner.max_epochs, "epoch")}{why}')
 
     def row(self, name: str, losses: Mapping[str, float]) -> str:
         """The beginning of a line: its name and losses, the sum first."""
@@ -182,25 +197,31 @@ def describe_training(runner: Runner) -> dict[str, str]:
         lines['teacher'] = f'{teacher}, {cfg.model.get("teacher_checkpoint")}'
     classes = getattr(loader.dataset, 'metainfo', {}).get('classes') or ()
     names = ', '.join(classes[:5]) + (f' and {len(classes) - 5} more' if len(classes) > 5 else '')
-    lines['data'] = f'{len(loader.dataset):,} samples' + (f', classes: {names}' if classes else '')
-    unit = 'epochs' if has_epochs(runner) else 'steps'
+    lines['data'] = count(len(loader.dataset), 'sample') + (f', classes: {names}' if classes else '')
+    unit = 'epoch' if has_epochs(runner) else 'step'
     if runner.val_loop is not None:
-        count, every = len(runner.val_dataloader.dataset), runner.val_interval
-        lines['validation'] = f'{count:,} samples, every {f"{every:,} {unit}" if every > 1 else unit[:-1]}'
+        every = runner.val_interval
+        images = count(len(runner.val_dataloader.dataset), 'sample')
+        lines['validation'] = f'{images}, every {count(every, unit) if every > 1 else unit}'
     optimizer = (cfg.get('optim_wrapper') or {}).get('optimizer') or {}
-    steps = f'{runner.max_iters:,} steps'
-    length = f'{runner.max_epochs} epochs of {len(loader):,} steps' if unit == 'epochs' else steps
-    batch = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', '?')
-    lines['schedule'] = f'{length}, {batch} samples each; {optimizer.get("type")}, rate {optimizer.get("lr")}'
-    done = f'{runner.epoch} epochs' if unit == 'epochs' else f'{runner.iter:,} steps'
+    steps = count(runner.max_iters, 'step')
+    length = f'{count(runner.max_epochs, unit)} of {count(len(loader), "step")}' if unit == 'epoch' else steps
+    batch = loader.batch_size or getattr(loader.batch_sampler, 'batch_size', 1)
+    lines['schedule'] = f'{length}, {count(batch, "sample")} each; {optimizer.get("type")}, rate {optimizer.get("lr")}'
+    done = count(runner.epoch if unit == 'epoch' else runner.iter, unit)
     start = cfg.get('load_from')
     from_teacher = getattr(model, 'start_from_teacher', False)
-    first = start or ('the teacher' if from_teacher else 'a random one, but for init_cfg')
+    first = start or ('the teacher' if from_teacher else 'random weights, except where init_cfg is set')
     lines['start'] = f'{start}, {done} done' if runner.iter else str(first)
     cuda = torch.cuda.is_available() and next(model.parameters()).is_cuda
     lines['device'] = torch.cuda.get_device_name() if cuda else f'processor, threads: {torch.get_num_threads()}'
     lines['log'] = _shorten_path(runner.logger.log_file)
     return lines
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number of things, such as '1 epoch' and '1,200 steps'."""
+    return f'{number:,} {noun}{"" if number == 1 else "s"}'
 
 
 def losses_of(runner: Runner, steps: int) -> dict[str, float]:

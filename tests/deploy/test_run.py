@@ -178,6 +178,8 @@ def test_the_list_and_the_versions_need_no_model(rebnn_run):
 def test_counts_must_be_counts(rebnn_run, files, photo, flag):
     code, _, err = rebnn_run(files['raw'], photo, flag, 0)
     assert code == 2 and 'must be at least 1' in err
+    code, _, err = rebnn_run(files['raw'], photo, flag, 'x')
+    assert code == 2 and err.endswith(f'argument {flag}: must be a whole number, not x\n')
 
 
 def test_more_threads_than_a_session_takes(rebnn_run, files, photo):

@@ -3,13 +3,14 @@
 import io
 import re
 import sys
+import warnings
 
 import pytest
-from mmengine.hooks import EarlyStoppingHook
+from mmengine.hooks import EarlyStoppingHook, Hook
 from rich.console import Console
 
 from rebnn_mm.engine import ProgressHook, progress_hook
-from rebnn_mm.engine.progress_hook import QuietRunner, losses_of
+from rebnn_mm.engine.progress_hook import QuietRunner, count, losses_of
 from tests.engine.small_runner import SmallClassifier, StopAfter, log_text, runner_config
 
 
@@ -65,6 +66,30 @@ def test_an_early_end_is_said(tmp_path, monkeypatch):
     assert lines[-1] == 'stopped after 1 of 2 epochs: the score did not rise any more'
 
 
+def test_a_run_that_is_finished_says_so(tmp_path, monkeypatch):
+    lines_of(tmp_path / 'run', monkeypatch)
+    lines, runner = lines_of(tmp_path / 'run', monkeypatch, resume=True, experiment_name='again')
+    assert lines[-1] == 'already finished, 2 of 2 epochs' and runner.iter == 8
+
+
+@pytest.mark.parametrize(
+    'text', ['torch.meshgrid: in an upcoming release, it ...', 'Skip early stopping process since']
+)
+def test_warnings_of_libraries_that_help_nobody_are_not_shown(text, tmp_path, monkeypatch):
+    class Warns(Hook):
+        def before_train(self, runner):
+            warnings.warn(text, stacklevel=1)
+            warnings.warn('another', stacklevel=1)
+
+    with pytest.warns() as seen:
+        lines_of(tmp_path / 'run', monkeypatch, hooks=[Warns()])
+    assert [str(one.message) for one in seen if str(one.message) in (text, 'another')] == ['another']
+
+
+def test_numbers_have_plurals():
+    assert [count(1, 'epoch'), count(1200, 'step'), count(0, 'step')] == ['1 epoch', '1,200 steps', '0 steps']
+
+
 def test_a_second_run_of_a_process_logs_to_its_own_folder(tmp_path, monkeypatch):
     for name in ('one', 'other'):
         visualizer = dict(type='Visualizer', name='visualizer', vis_backends=[dict(type='LocalVisBackend')])
@@ -73,6 +98,6 @@ def test_a_second_run_of_a_process_logs_to_its_own_folder(tmp_path, monkeypatch)
 
 
 def test_a_student_that_starts_from_its_teacher_says_so(tmp_path, monkeypatch):
-    assert 'start      a random one, but for init_cfg' in lines_of(tmp_path / 'alone', monkeypatch)[0]
+    assert 'start      random weights, except where init_cfg is set' in lines_of(tmp_path / 'alone', monkeypatch)[0]
     monkeypatch.setattr(SmallClassifier, 'start_from_teacher', True, raising=False)
     assert 'start      the teacher' in lines_of(tmp_path / 'taught', monkeypatch)[0]

@@ -45,7 +45,7 @@ def test_what_is_trained_on_what_then_a_line_per_epoch(trained_detector):
     assert begin[1].startswith('model      RetinaNet, 0 of ')
     assert begin[2] == 'data       4 samples, classes: person, bicycle, car, motorcycle, airplane and 75 more'
     assert begin[3] == 'validation 2 samples, every epoch'
-    assert begin[4] == 'schedule   1 epochs of 2 steps, 2 samples each; SGD, rate 0.01'
+    assert begin[4] == 'schedule   1 epoch of 2 steps, 2 samples each; SGD, rate 0.01'
     (line,) = lines
     assert re.fullmatch(r'epoch 1/1  loss \d+\.\d{3} \(cls .*, bbox .*\)  AP \d+\.\d, AP50 .*  took 0:0\d:\d\d', line)
     (log,) = work_dir.glob('*/*.log')
@@ -63,6 +63,20 @@ def test_the_whole_log_if_asked_for_and_pictures_and_tensorboard(run_tool, detec
     assert 'System environment' in done.stdout and 'Epoch(train) [1][2/2]' in done.stdout
     assert list(tmp_path.glob('*/vis_data/events.out.tfevents*'))
     assert len(list(tmp_path.glob('*/vis_data/vis_image/*.png'))) == 2
+
+
+def test_a_detector_that_finds_nothing_yet_is_said_in_the_line(run_tool, detector_config, tmp_path):
+    done = run_tool(
+        TOOL, detector_config, '--work-dir', tmp_path, '--cfg-options', 'model.test_cfg.score_thr=2',
+        'default_hooks.checkpoint.save_best=coco/bbox_mAP',
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith('epoch')]
+    assert '  AP 0 (nothing found yet)  took ' in line
+    said = done.stdout + done.stderr
+    assert not any(noise in said for noise in ('whole dataset is empty', 'is an empty dict', 'meshgrid'))
+    (log,) = tmp_path.glob('*/*.log')
+    assert 'The testing results of the whole dataset is empty' in log.read_text()
 
 
 def test_a_backend_that_is_not_installed_is_one_sentence(monkeypatch):

@@ -321,7 +321,9 @@ def version_table(env: Environment) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the versions and the problems; the exit code is 1 if one of them is an error."""
-    parser = argparse.ArgumentParser(prog='rebnn-check-env', description='Check the installed packages, and a config.')
+    parser = argparse.ArgumentParser(
+        prog='rebnn-check-env', description='Check the installed packages, and a config.', allow_abbrev=False
+    )
     parser.add_argument('config', nargs='?', help='config file to check as well')
     # `rebnn check` takes it, as every command does; here every error is a line of the list.
     parser.add_argument('--traceback', action='store_true', help=argparse.SUPPRESS)

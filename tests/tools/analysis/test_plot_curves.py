@@ -30,7 +30,7 @@ def train(step, loss, **values):
 def test_validation_entries_take_the_training_step_before_them(tool, write):
     score = {'coco/bbox_mAP_50': 0.25, 'coco/bbox_mAP_s': -1.0, 'step': 0}
     entries = tool.read_entries([write('a', train(10, 3.0), train(20, 2.0), score, train(30, 1.0))])
-    assert tool.collect(entries, ('_mAP_50', '_mAP_s')) == {'coco/bbox_mAP_50': ([20], [0.25])}
+    assert tool.collect(entries, ('_mAP_50', '_mAP_s')) == {'coco/bbox_mAP_50': ([20], [25.0])}
     assert tool.collect(entries, ('loss',)) == {'loss': ([10, 20, 30], [3.0, 2.0, 1.0])}
 
 
@@ -79,6 +79,18 @@ def test_every_kind_of_score_has_its_panel(tool, write, tmp_path, key, panel):
     entries = tool.read_entries([write('a', train(10, 3.0), {key: 0.5, 'step': 1})])
     panels = tool.draw(entries, 'run', tmp_path / 'curves.png')
     assert panels == ['training loss', *([panel] if panel else [])]
+
+
+def test_ap_is_in_percent_and_few_steps_are_whole_numbers(tool, write, tmp_path, monkeypatch):
+    figures = []
+    monkeypatch.setattr(tool, 'save_picture', lambda figure, *_, **__: figures.append(figure))
+    score = {'coco/bbox_mAP': 0.25, 'accuracy/top1': 70.0, 'step': 1}
+    tool.draw(tool.read_entries([write('a', train(7, 3.0), train(8, 2.0), score)]), 'run', tmp_path / 'curves.png')
+    losses, scores = figures[0].axes
+    assert {line.get_label(): line.get_ydata()[0] for line in scores.lines} == {
+        'coco/bbox_mAP, %': 25.0, 'accuracy/top1': 70.0
+    }  # fmt: skip
+    assert all(tick == int(tick) for axis in (losses, scores) for tick in axis.get_xticks())
 
 
 def test_nothing_to_draw_is_one_sentence(run_tool, tmp_path):
