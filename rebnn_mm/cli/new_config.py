@@ -165,7 +165,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
         }
     annotations = f'{out.resolve().with_suffix("")}_'
     for path in (*bases, *(Path(f'{annotations}{split}.json') for split in data.splits)):
-        problem = f'{path} is there already, and not as this command writes it: give another --out.'
+        problem = f'{path} already exists and has been edited; choose another --out.'
         if not written_here(path):
             raise RebnnError(problem)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -283,7 +283,7 @@ def augment_sentence(augment: str, spread: float, asked: bool) -> str:
     other = 'none' if augment == 'photos' else 'photos'
     return (
         f'augment: {done}: sizes of objects of one class differ by a factor of {spread:.1f}, as {kind} '
-        f'(--augment {other} does the other)'
+        f'(for the opposite, use --augment {other})'
     )
 
 

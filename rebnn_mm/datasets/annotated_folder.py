@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from ..errors import RebnnError
+from ..errors import RebnnError, did_you_mean
 from .csv_boxes import csv_files, read_csv
 from .photo_places import (
     IMAGES,
@@ -42,6 +42,9 @@ FORMS = {'shapes': 'labelme', '_via_img_metadata': 'VGG Image Annotator', 'asset
 
 LOOKED_AT = 20
 """JSON files that are looked into for another form."""
+
+FEW = 20
+"""Boxes of a class below which its training images are noted; and by how many times rarer a misspelt name is."""
 
 VALIDATION = 0.2
 """Share of the images that is kept for validation where the folder does not say which."""
@@ -140,7 +143,7 @@ def _nothing_read(folder: Path) -> str:
     """Say why a folder cannot be read, with the name of the form that it has where that is known."""
     known = (
         f"{folder} holds no annotations: neither a JSON file of COCO's form (images, annotations, categories), nor "
-        "XML files of VOC, nor labels of YOLO's, nor a CSV file with a box in each row."
+        'XML files of VOC, nor YOLO label files, nor a CSV file with a box in each row.'
     )
     for suffix, form in (('*.tfrecord*', 'TFRecord'), ('*.parquet', 'Parquet'), ('*.ndjson', 'Labelbox NDJSON')):
         path = next(folder.rglob(suffix), None)
@@ -300,7 +303,7 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
                 wrong += [problem] if problem else []
                 boxes.append(Box(name, left, top, right - left, bottom - top))
         except (ElementTree.ParseError, ValueError) as error:
-            wrong.append(f'{path} is not XML file of VOC ({error})')
+            wrong.append(f'{path} is not a VOC XML file ({error})')
             continue
         named = (root.findtext('filename') or '').strip()
         names = [named, *(f'{path.stem}{suffix}' for suffix in IMAGES)]
@@ -431,7 +434,15 @@ def _look(
         if not p.boxes
     ]
     notes += [f'classes have no box to learn from\t{name}' for name in classes if not counts['train'][name]]
-    notes += [f'classes have fewer than 20 boxes to learn from\t{n}' for n in classes if 0 < counts['train'][n] < 20]
+    few = [name for name in classes if 0 < counts['train'][name] < FEW]
+    if few:
+        more = f' and {len(few) - 5} more' if len(few) > 5 else ''
+        notes.append(f'classes with fewer than {FEW} training boxes: {", ".join(few[:5])}{more}')
+    boxes = sum(counts.values(), Counter())
+    for name in few:
+        near = did_you_mean(name, [other for other in classes if boxes[other] >= FEW * boxes[name]])
+        if near:
+            notes.append(f'{name}: {boxes[name]} box{"" if boxes[name] == 1 else "es"}. {near}')
 
 
 def _join_notes(notes: Sequence[str]) -> list[str]:

@@ -39,11 +39,14 @@ def looks_like_yolo(folder: Path, places: Places) -> Path | None:
     for paths in places.by_name.values():
         for image in paths:
             path = label_of(image)
-            if path.is_file() and path.is_relative_to(folder):
-                lines = [line.split() for line in path.read_text(errors='replace').splitlines() if line.strip()]
-                if lines and all(len(line) >= 5 and all(map(is_number, line)) for line in lines):
-                    return path
+            if path.is_file() and path.is_relative_to(folder) and _has_boxes(path):
+                return path
     return None
+
+
+def _has_boxes(path: Path) -> bool:
+    lines = [line.split() for line in path.read_text(errors='replace').splitlines() if line.strip()]
+    return bool(lines) and all(len(line) >= 5 and all(map(is_number, line)) for line in lines)
 
 
 def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[str]]:
@@ -78,6 +81,11 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
             raise RebnnError(
                 f'{path}: no image of {split} has a label file; the first was looked for at {label_of(images[0])}.'
             )
+    used = {label_of(image) for images in listed.values() for image in images}
+    known = {Path(name).stem for name in places.by_name}
+    for folder in sorted({label.parent for label in used}):
+        lone = (label for label in sorted(folder.glob('*.txt')) if label not in used and label.stem not in known)
+        wrong += [f'{label} has boxes, and its image is missing' for label in lone if _has_boxes(label)]
     refuse_wrong(path, wrong)
     if '' in splits:
         splits = by_folder(splits[''], places)
@@ -125,7 +133,7 @@ def _images_of(content: Mapping[str, Any], split: str, path: Path, places: Place
         tries = [root / name for name in (entry, entry.removeprefix('../')) for root in roots]
         found = next((place.resolve() for place in tries if place.exists()), None)
         if found is None:
-            raise RebnnError(f'{path}: {split} names {entry}, which is not there (looked up from {roots[0]}).')
+            raise RebnnError(f'{path}: {split} points to {entry}, which does not exist (relative to {roots[0]}).')
         if found.is_file():
             yield from _read_list(found, roots[0], places)
             continue

@@ -92,7 +92,7 @@ def warnings_of(before: dict[str, Any], after: dict[str, Any], times: dict[str, 
     """
     found = []
     if before['governor'] is None:
-        found.append('This system does not tell its clock; nothing says that it was constant.')
+        found.append('The CPU clock cannot be read here, so it may have changed during timing.')
     elif before['governor'] != 'performance':
         found.append(
             f'The governor is {before["governor"]}: the clock may vary. As root: '

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,12 +39,16 @@ def library_path() -> Path:
     _refuse_two_owners()
     path = library_file('librebnn_ort')
     if not path.is_file():
-        raise LibraryError(
-            f'The kernels for binary layers are not at {path}: in a clone run `make setup`, or without PyTorch '
-            'install the wheel of tools/build_board_wheel.sh; elsewhere install rebnn_mm again where there is a C++ '
-            'compiler and without REBNN_SKIP_RUNTIME.'
-        )
+        raise LibraryError(f'{path} with the compiled kernels is missing. To build it: {_how_to_build()}.')
     return path
+
+
+def _how_to_build() -> str:
+    if not Path(__file__).parents[2].joinpath('setup.py').is_file():
+        return 'install rebnn_mm again where there is a C++ compiler, without REBNN_SKIP_RUNTIME'
+    if find_spec('torch') is None:
+        return 'run `bash tools/build_board_wheel.sh`, and install the wheel that it writes'
+    return 'run `make setup`'
 
 
 def register(session_options: SessionOptions) -> Path:

@@ -265,7 +265,7 @@ def _varint(view: memoryview, position: int, end: int) -> tuple[int, int]:
 
 
 def _report_damage(how: str) -> ModelFileError:
-    return ModelFileError(f'it is damaged or not an ONNX file: {how}')
+    return ModelFileError(f'it is not a packed model, or it is damaged: {how}')
 
 
 def span_of(item: Field) -> tuple[int, int]:

@@ -49,6 +49,10 @@ from .whole_file import is_input, whole_file
 from .zoo import zoo_lines
 
 
+TOP = 5
+"""Classes of a classifier that are printed."""
+
+
 def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = CommandParser(prog='rebnn-run', description=__doc__)
     parser.add_argument('model', help='packed model, written by rebnn export, zoo:<name> or hf:owner/name')
@@ -81,9 +85,7 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         '--score-thr', type=share, default=0.3, help='lowest score of an object, 0 to 1; default: %(default)s'
     )
-    parser.add_argument(
-        '--top', type=positive, default=5, help='how many classes of a classifier; default: %(default)s'
-    )
+    parser.add_argument('--top', type=positive, help=f'how many classes of a classifier; default: {TOP}')
     parser.add_argument(
         '--threads',
         type=_threads,
@@ -97,7 +99,11 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         metavar='NAME',
         help='execution provider of ONNX Runtime for full-precision layers, such as CUDA; may be repeated',
     )
-    parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
+    parser.add_argument(
+        '--json',
+        action='store_true',
+        help='print JSON instead of a table: a line {"image": ..., "result": ...} for each image',
+    )
     parser.add_argument(
         '--time', type=positive, nargs='?', const=20, metavar='RUNS', help='time so many runs, by default %(const)s'
     )
@@ -148,6 +154,9 @@ def run(args: argparse.Namespace) -> Iterable[str]:
     size = None if args.size is None else (args.size[0], args.size[1])
     threads = 1 if several else args.threads
     model = load(args.model, threads, not args.no_library, size, args.provider)
+    if args.top is not None and not isinstance(model, Classifier | TextClassifier):
+        raise ImageError(f'--top is for classifiers, which {args.model} is not; leave it out')
+    args.top = args.top or TOP
     if args.pair is not None and not isinstance(model, TextClassifier):
         raise ImageError(f'--pair: {args.model} takes images')
     if several and not isinstance(model, TextClassifier):
@@ -161,7 +170,7 @@ def run(args: argparse.Namespace) -> Iterable[str]:
     if isinstance(model, TextClassifier):
         text = args.input if args.pair is None else (args.input, args.pair)
         labels = model(text, top=args.top)
-        lines = [json.dumps(as_json(labels))] if args.json else _table(labels)
+        lines = [json.dumps({'text': text, 'result': as_json(labels)})] if args.json else _table(labels)
         return lines + _time_model(args, lambda: model(text))
     image = read_image(args.input)
     result = model(image, top=args.top) if isinstance(model, Classifier) else model(image)
@@ -174,7 +183,7 @@ def run(args: argparse.Namespace) -> Iterable[str]:
             _save_outputs(result, args.out)
     times = _time_model(args, lambda: model(image))
     if args.json:
-        return [json.dumps(as_json(result))]
+        return [json.dumps({'image': args.input, 'result': as_json(result)})]
     lines = _table(result)
     if isinstance(result, Detections):
         lines.append(f'{len(result)} objects with a score of at least {args.score_thr:g} in {args.input}')

@@ -331,7 +331,7 @@ def test_what_is_not_its_own_is_not_written_over(tmp_path, capsys):
         path.write_text(text)
         with pytest.raises(SystemExit):
             write(out)
-        assert f'{path} is there already, and not as this command writes it' in capsys.readouterr().err
+        assert f'{path} already exists and has been edited; choose another --out.' in capsys.readouterr().err
         assert path.read_text() == text
         path.write_text(before)
 

@@ -302,7 +302,7 @@ BROKEN_BOXES = [
     ('<ymax>22</ymax>', '', 'is not a box of four numbers'),
     ('<ymax>22</ymax>', '<ymax>nan</ymax>', 'is not a box of four numbers'),
     ('<xmin>1</xmin>', '<xmin>inf</xmin>', 'is not a box of four numbers'),
-    ('<xmin>1</xmin>', '<xmin>left</xmin>', 'is not XML file of VOC'),
+    ('<xmin>1</xmin>', '<xmin>left</xmin>', 'is not a VOC XML file'),
     ('<xmax>11</xmax>', '<xmax>0</xmax>', 'ends before it begins: its corners are swapped'),
     ('<ymin>2</ymin>', '<ymin>25</ymin>', 'ends before it begins: its corners are swapped'),
 ]

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from PIL import Image
 
 from rebnn_mm.datasets.annotated_folder import read_annotated
 from tests.datasets.painted import FORMS, check
@@ -23,6 +24,16 @@ def test_every_form_gives_the_boxes_that_were_painted(form):
     shares = [note for note in data.notes if note.startswith('boxes are read as shares of the width and height')]
     assert bool(shares) == (form in ('csv_shares', 'csv_automl'))
     assert any('left, top, right, bottom' in note for note in data.notes) == (form == 'csv_retinanet')
+
+
+def test_a_name_that_looks_misspelt_is_noted(tmp_path):
+    rows = [f'{number}.png,1,1,9,9,RBC' for number in range(20)] + ['0.png,1,1,5,5,RCB', '2.png,2,1,9,9,Platelet']
+    (tmp_path / 'boxes.csv').write_text('\n'.join(['filename,xmin,ymin,xmax,ymax,class', *rows]))
+    for number in range(20):
+        Image.new('RGB', (16, 16)).save(tmp_path / f'{number}.png')
+    notes = read_annotated(tmp_path).notes
+    assert "RCB: 1 box. Did you mean 'RBC'?" in notes
+    assert not any(note.startswith('Platelet') for note in notes)
 
 
 def changed(folder, form, before, after):

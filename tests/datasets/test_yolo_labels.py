@@ -7,6 +7,7 @@ import pytest
 
 from rebnn_mm.datasets.annotated_folder import read_annotated
 from rebnn_mm.datasets.yolo_labels import label_of
+from rebnn_mm.errors import RebnnError
 from tests.datasets.painted import FORMS, check
 
 
@@ -60,6 +61,17 @@ def test_numbers_behind_a_box_are_left_out_and_images_without_a_file(copied):
     assert 'images have no label file and are not used (1, the first: images/train/p1.jpg)' in notes
 
 
+@pytest.mark.parametrize(
+    ('form', 'image'), [('yolo_ultralytics', 'images/train/p1.jpg'), ('yolo_labelimg', 'train/p1.jpg')]
+)
+def test_labels_whose_image_is_missing_are_named(form, image, copied):
+    folder = copied(form)
+    path = folder / image
+    path.unlink()
+    with pytest.raises(RebnnError, match=f'{label_of(path)} has boxes, and its image is missing'):
+        read_annotated(folder)
+
+
 def test_key_points_are_left_out(copied):
     folder = copied('yolo_ultralytics')
     for path in (folder / 'labels').rglob('*.txt'):
@@ -79,7 +91,7 @@ def test_names_that_yaml_takes_for_something_else(copied):
 @pytest.mark.parametrize(
     ('text', 'words'),
     [
-        ('train: images/training\nnames: [a, b]', 'train names images/training, which is not there'),
+        ('train: images/training\nnames: [a, b]', 'train points to images/training, which does not exist'),
         ('train: images/train\nnames: {0: a, 2: b}', 'names are to be numbered from 0 without a gap'),
         ('train: images/train\nnames: {a: 0, b: 1}', 'names has a key that is not a number'),
         ('val: images/val\nnames: [a, b]', 'none to train on'),

@@ -111,7 +111,8 @@ def test_the_size_on_the_command_line(tmp_path, photo, capsys, monkeypatch):
     assert re.match('rebnn-run: .*in rebnn run --size WIDTH HEIGHT', capsys.readouterr().err)
     main([*command, '--size', '24', '20'])
     assert (
-        json.loads(capsys.readouterr().out)[0]['score'] == load(path, use_library=False, size=(24, 20))(photo)[0].score
+        json.loads(capsys.readouterr().out)['result'][0]['score']
+        == load(path, use_library=False, size=(24, 20))(photo)[0].score
     )
 
 

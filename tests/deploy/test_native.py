@@ -33,15 +33,25 @@ def test_the_library_stays_loaded_when_the_options_are_gone():
     assert done.returncode == 0, done.stderr
 
 
-def test_missing_library(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ('place', 'torch', 'fix'),
+    [
+        ('clone', True, 'run `make setup`'),
+        ('clone', False, 'run `bash tools/build_board_wheel.sh`, and install the wheel that it writes'),
+        ('site', True, 'install rebnn_mm again where there is a C++ compiler, without REBNN_SKIP_RUNTIME'),
+    ],
+)
+def test_missing_library(place, torch, fix, monkeypatch, tmp_path):
     monkeypatch.setattr(native_library, 'LIBRARY_FOLDER', tmp_path)
+    monkeypatch.setattr(native, '__file__', str(tmp_path / place / 'rebnn_mm' / 'deploy' / 'native.py'))
+    (tmp_path / 'clone').mkdir()
+    (tmp_path / 'clone' / 'setup.py').touch()
+    if not torch:
+        monkeypatch.setattr(native, 'find_spec', {}.get)
     with pytest.raises(native.LibraryError) as caught:
         native.register(onnxruntime.SessionOptions())
-    assert str(caught.value) == (
-        f'The kernels for binary layers are not at {tmp_path}/librebnn_ort.so: in a clone run `make setup`, or '
-        'without PyTorch install the wheel of tools/build_board_wheel.sh; elsewhere install rebnn_mm again where '
-        'there is a C++ compiler and without REBNN_SKIP_RUNTIME.'
-    )
+    path = tmp_path / 'librebnn_ort.so'
+    assert str(caught.value) == f'{path} with the compiled kernels is missing. To build it: {fix}.'
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ def test_the_name_of_another_file_is_refused():
             message(7, message(1, message(7, b'rebnn') + message(4, b'BinaryConv'))),
             "node 'BinaryConv 0' has no weight",
         ),
-        (b'PK\x03\x04 a zip file', 'it is damaged or not an ONNX file'),
+        (b'PK\x03\x04 a zip file', 'it is not a packed model, or it is damaged'),
     ],
 )
 def test_bytes_that_are_no_model(data, words):

@@ -65,8 +65,9 @@ def test_a_detector_prints_and_paints_its_boxes(rebnn_run, files, photo, tmp_pat
 def test_json_of_a_detector(rebnn_run, files, photo):
     code, out, _ = rebnn_run(files['detector'], photo, '--json', '--score-thr', 0)
     found = load(files['detector'], use_library=False)(photo)
-    rows = json.loads(out)
-    assert code == 0
+    line = json.loads(out)
+    rows = line['result']
+    assert code == 0 and line['image'] == str(photo)
     assert [row['name'] for row in rows] == found.names and [row['label'] for row in rows] == found.labels.tolist()
     assert [row['score'] for row in rows] == found.scores.tolist()
     assert [row['box'] for row in rows] == found.boxes.tolist()
@@ -75,7 +76,18 @@ def test_json_of_a_detector(rebnn_run, files, photo):
 def test_json_of_a_classifier(rebnn_run, files, photo):
     _, out, _ = rebnn_run(files['classifier'], photo, '--json')
     best = load(files['classifier'], use_library=False)(photo)[0]
-    assert json.loads(out)[0] == {'name': best.name, 'label': best.number, 'score': best.score}
+    assert json.loads(out)['result'][0] == {'name': best.name, 'label': best.number, 'score': best.score}
+
+
+def test_json_of_one_image_is_the_line_of_several(rebnn_run, files, photo):
+    one = rebnn_run(files['classifier'], photo, '--json')[1]
+    assert rebnn_run(files['classifier'], photo, photo, '--json')[1] == 2 * one
+
+
+def test_a_number_of_classes_is_for_a_classifier(rebnn_run, files, photo):
+    code, out, err = rebnn_run(files['detector'], photo, '--top', 3)
+    assert (code, out) == (1, '')
+    assert err == f'rebnn-run: --top is for classifiers, which {files["detector"]} is not; leave it out\n'
 
 
 def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
@@ -91,7 +103,7 @@ def test_a_raw_model_writes_its_outputs(rebnn_run, files, photo, tmp_path):
     ('arguments', 'words'),
     [
         (['nowhere.onnx', 'photo'], 'rebnn-run: no packed model at nowhere.onnx; rebnn export writes one'),
-        (['photo', 'photo'], 'it is damaged or not an ONNX file'),
+        (['photo', 'photo'], 'it is not a packed model, or it is damaged'),
         (['detector', 'nowhere.jpg'], 'rebnn-run: no image at nowhere.jpg'),
         (['detector', 'detector'], 'cannot be read as an image'),
         (['detector', 'photo', '--out', 'boxes.txt'], 'images are written as .jpg or .png'),
@@ -131,7 +143,7 @@ def test_what_goes_wrong_is_one_sentence(rebnn_run, files, photo, arguments, wor
     assert err.startswith('rebnn-run: ') and words in err and err.count('\n') == 1
 
 
-@pytest.mark.filterwarnings('ignore:The kernels for binary layers are not at')
+@pytest.mark.filterwarnings('ignore:Running without compiled kernels')
 def test_times_without_the_library_say_so(files, photo, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(native_library, 'LIBRARY_FOLDER', tmp_path)
     main([str(files['classifier']), str(photo), '--time', '1'])
