@@ -58,7 +58,7 @@ def test_what_runs_packed_files_or_only_helps_loads_no_pytorch(arguments):
 def test_the_help_of_a_command_names_it_and_its_options():
     done = run_fresh('rebnn_command.py', 'new-config', '--help')
     assert done.returncode == 0 and done.stdout.startswith('usage: rebnn new-config [-h] --data DATA')
-    assert all(flag in done.stdout for flag in ('--taught', '--augment {photos,none}', '--no-negatives', '--start'))
+    assert all(flag in done.stdout for flag in ('--teacher', '--augment {photos,none}', '--no-negatives', '--start'))
 
 
 def test_what_is_missing_names_no_argument_that_may_be_left_out():

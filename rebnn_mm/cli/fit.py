@@ -48,13 +48,13 @@ def parse_args() -> argparse.Namespace:
     add_options(parser)
     parser.add_argument(
         '--no-teacher',
-        dest='taught',
+        dest='teacher',
         action='store_false',
         default=None,
         help='train the 1-bit detector alone: half the time, and less accurate',
     )
     parser.add_argument('--amp', action='store_true', help='train in mixed precision, as rebnn train --amp')
-    return resolve_base(parser, parser.parse_args(), taught=True)
+    return resolve_base(parser, parser.parse_args(), teacher=True)
 
 
 @report_errors
@@ -110,7 +110,7 @@ def write(args: argparse.Namespace) -> list[Path]:
     there = [path for path in (teacher, out) if path.is_file()]
     if out in there and not all(map(written_here, there)):
         print(f'config: {out} is kept as it was edited; options for a new one have no effect')
-        return [out] if args.taught is False else there
+        return [out] if args.teacher is False else there
     return write_configs(args, PATIENCE)
 
 

@@ -3,12 +3,12 @@
     rebnn new-config --data my_images --out my.py
     rebnn train my.py
 
-    rebnn new-config --data my_images --out my.py --taught
+    rebnn new-config --data my_images --out my.py --teacher
     rebnn train my_teacher.py && rebnn train my.py
 
-    rebnn new-config --data my_images --out my.py --base tiny --taught
+    rebnn new-config --data my_images --out my.py --base tiny --teacher
 
-    rebnn new-config --data my_images --out my.py --taught --start classifier.pth
+    rebnn new-config --data my_images --out my.py --teacher --start classifier.pth
 
 The folder holds images and JSON files of COCO's form, XML files of VOC, labels of YOLO or CSV files, at any depth.
 Annotations are not changed: what is trained on is written next to the config, as my_train.json and my_val.json.
@@ -38,25 +38,25 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--data', type=Path, required=True, help='folder with images and annotations')
     add_options(parser)
     parser.add_argument(
-        '--taught',
+        '--teacher',
         action='store_true',
         default=None,
         help='write two configs, a full-precision teacher and the 1-bit student that starts from it: more '
         'accurate, for twice the training',
     )
-    return resolve_base(parser, parser.parse_args(), taught=False)
+    return resolve_base(parser, parser.parse_args(), teacher=False)
 
 
-def resolve_base(parser: argparse.ArgumentParser, args: argparse.Namespace, taught: bool) -> argparse.Namespace:
+def resolve_base(parser: argparse.ArgumentParser, args: argparse.Namespace, teacher: bool) -> argparse.Namespace:
     """Fill in the config that a name given as ``--base`` stands for; refuse a flag about a teacher with a config.
 
-    Where no flag says whether there is a teacher, ``taught`` does.
+    Where no flag says whether there is a teacher, ``teacher`` does.
     """
     if args.base in BASES:
-        args.base = BASES[args.base].format('_taught' if (taught if args.taught is None else args.taught) else '')
-    elif args.taught is not None:
+        args.base = BASES[args.base].format('_taught' if (teacher if args.teacher is None else args.teacher) else '')
+    elif args.teacher is not None:
         names = ', '.join(BASES)
-        parser.error(f'--{"taught" if args.taught else "no-teacher"} goes with {names}; {args.base} itself says it.')
+        parser.error(f'--{"teacher" if args.teacher else "no-teacher"} goes with {names}; {args.base} itself says it.')
     return args
 
 

@@ -48,7 +48,6 @@ from .text_classifier import TextClassifier
 from .whole_file import is_input, whole_file
 from .zoo import zoo_lines
 
-
 TOP = 5
 """Classes of a classifier that are printed."""
 

@@ -25,12 +25,12 @@ from tests.scripts import ROOT, environment, run_script
 
 FORMS = ROOT / 'tests' / 'datasets' / 'forms'
 SMALL = ('--size', 96, 64, '--epochs', 1)
-ALONE = dict(base=BASES['two-stage'].format(''), taught=False)
+ALONE = dict(base=BASES['two-stage'].format(''), teacher=False)
 
 
 def options(data: Path, **changes: object) -> argparse.Namespace:
     nothing = dict.fromkeys(('out', 'train', 'val', 'test', 'start', 'augment'))
-    given = dict(base=BASES['two-stage'].format('_taught'), taught=None, size=(96, 64), epochs=2, negatives=True)
+    given = dict(base=BASES['two-stage'].format('_taught'), teacher=None, size=(96, 64), epochs=2, negatives=True)
     return argparse.Namespace(data=data, **nothing | given | changes)
 
 
@@ -87,7 +87,7 @@ def test_a_detector_designed_for_one_bit_is_packed_in_int8_unless_that_spoils_it
     spoilt, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    (config,) = fit.write(options(FORMS / 'yolo_roboflow', base=BASES['nano'].format(''), taught=False))
+    (config,) = fit.write(options(FORMS / 'yolo_roboflow', base=BASES['nano'].format(''), teacher=False))
     cfg, folder = Config.fromfile(config), fit.work_dir_of(config)
     with DefaultScope.overwrite_default_scope('mmdet'):
         model = MODELS.build(cfg.model)

@@ -236,7 +236,7 @@ def test_what_is_asked_for_goes_before(tmp_path):
 
 @pytest.mark.parametrize(
     'kind',
-    [['--taught'], ['--base', ATSS], *(['--base', size, '--taught'] for size in ('tiny', 'nano', 'small'))],
+    [['--teacher'], ['--base', ATSS], *(['--base', size, '--teacher'] for size in ('tiny', 'nano', 'small'))],
     ids=' '.join,
 )
 def test_a_taught_detector_is_two_configs_that_fit(kind, tmp_path, capsys):
@@ -276,7 +276,7 @@ def classifiers(tmp_path_factory) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ('kind', 'blocks', 'first'),
     [
-        (['--taught'], 'teacher', 'mine_teacher'),
+        (['--teacher'], 'teacher', 'mine_teacher'),
         (['--base', ATSS], 'teacher', 'mine_teacher'),
         (['--base', 'rebnn_mm::bccd/faster_rcnn_r18_bccd.py'], 'mmdet', 'mine'),
     ],
@@ -300,14 +300,14 @@ def test_a_detector_starts_from_a_classifier_of_its_blocks(kind, blocks, first, 
 def test_what_is_no_checkpoint_is_refused(tmp_path, capsys):
     (tmp_path / 'cut.pth').write_bytes(b'no checkpoint')
     with pytest.raises(SystemExit):
-        write(tmp_path / 'mine.py', '--taught', '--start', tmp_path / 'cut.pth')
+        write(tmp_path / 'mine.py', '--teacher', '--start', tmp_path / 'cut.pth')
     last = capsys.readouterr().err.splitlines()[-1]  # after what libraries may have to say on their first import
     assert str(tmp_path / 'cut.pth') in last and [path.name for path in tmp_path.iterdir()] == ['cut.pth']
 
 
 def test_a_classifier_of_other_blocks_is_refused(classifiers, tmp_path, capsys):
     with pytest.raises(SystemExit):
-        write(tmp_path / 'mine.py', '--taught', '--start', classifiers['mmdet'])
+        write(tmp_path / 'mine.py', '--teacher', '--start', classifiers['mmdet'])
     assert 'does not fit the backbone of rebnn_mm::bccd/faster_rcnn_r18_teacher_bccd.py: of' in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -360,7 +360,7 @@ def test_a_detector_designed_for_one_bit_has_a_name(size, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ('command', 'flag'), [(parse_args, ['--data', 'x', '--taught']), (fit.parse_args, ['x', '--no-teacher'])]
+    ('command', 'flag'), [(parse_args, ['--data', 'x', '--teacher']), (fit.parse_args, ['x', '--no-teacher'])]
 )
 def test_a_config_says_itself_whether_it_has_a_teacher(command, flag, monkeypatch, capsys):
     monkeypatch.setattr(sys, 'argv', ['rebnn', *flag, '--base', 'mine.py'])
@@ -425,7 +425,7 @@ def test_a_folder_of_another_form_trains(form, tmp_path):
 
 @pytest.mark.slow
 def test_a_taught_detector_trains_after_its_teacher(tmp_path):
-    write(tmp_path / 'mine.py', '--taught', '--epochs', 1)
+    write(tmp_path / 'mine.py', '--teacher', '--epochs', 1)
     few = ('train_dataloader.dataset.indices=4', 'val_dataloader.dataset.indices=2')
     small = ('model.train_cfg.rpn_proposal.max_per_img=20', 'model.test_cfg.rpn.max_per_img=20')
     for config in ('mine_teacher.py', 'mine.py'):
