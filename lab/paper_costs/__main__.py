@@ -12,9 +12,9 @@ from pathlib import Path
 
 from lab.paper_costs.figures import count_networks
 from lab.paper_costs.tables import figures_table, networks_table, write_own_table
+from lab.tools.page import renew
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
-from rebnn_mm.utils.page import renew
 
 TABLES = 'own', 'figures', 'networks'
 

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lab.tools.page import renew
 from rebnn_mm.analysis.figure_style import DPI, figure_style
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
-from rebnn_mm.utils.page import renew
 from rebnn_mm.utils.picture import save_picture
 
 from .figures import draw_flips, draw_histograms, shares
@@ -65,7 +65,7 @@ LAYERS = ('backbone.layer1.0.conv1', 'backbone.layer2.1.conv1', 'backbone.layer3
 
 
 def on_pages(pages: list[str], sections: Mapping[str, str]) -> list[str]:
-    """New parts for several pages (:func:`rebnn_mm.utils.page.renew`), each part on the first that has its markers.
+    """New parts for several pages (:func:`lab.tools.page.renew`), each part on the first that has its markers.
 
     Raises:
         ValueError: no page has the markers of a part, or one has them twice.

@@ -28,12 +28,12 @@ os.environ.setdefault('OMP_NUM_THREADS', '1')
 
 import torch
 
+from lab.tools.page import renew
 from lab.tools.stock_models import STOCK, check_model, markdown, stock_config, versions
 from rebnn_mm.deploy.measurement import describe_cpu, kernels
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.command_line import check_writable
-from rebnn_mm.utils.page import renew
 
 LIMIT = 900
 """Seconds of processor time for one model."""

@@ -1,4 +1,4 @@
-"""Projected flips of several configs as a table for the terminal, as Markdown, and in a file that grows by calls."""
+"""Projected flips of several configs as a table for the terminal, and in a file that grows by calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rebnn_mm.utils.machine import versions
 
 from ..errors import RebnnError
 from .flip_measurement import Measurement
-from .flip_projection import ENOUGH, round_percent, round_up, verdict
+from .flip_projection import ENOUGH, round_percent, verdict
 from .flip_setup import Options
 
 DISTRIBUTIONS = ('torch', 'onedl-mmengine', 'onedl-mmcv', 'onedl-mmdetection', 'onedl-mmpretrain', 'transformers')
@@ -107,9 +107,9 @@ def flip_table(rows: Iterable[Row], width: int | None = None) -> str:
         table.add_row(
             re.sub(r'\S*/', '', row['config']).removesuffix('.py'),
             row['label'],
-            *_numbers(row),
+            *list_numbers(row),
             round_percent(row['percent']),
-            _least(row),
+            tell_least(row),
         )
     console = Console(width=width or WIDTH, color_system=None, highlight=False)
     with console.capture() as captured:
@@ -117,75 +117,23 @@ def flip_table(rows: Iterable[Row], width: int | None = None) -> str:
         console.print()
         for row in rows:
             console.print(f'{row["config"]}: {row["verdict"]}.', markup=False, soft_wrap=True)
-            console.print(f'  {_tell_measurement(row)}', markup=False, soft_wrap=True)
+            console.print(f'  {tell_measurement(row)}', markup=False, soft_wrap=True)
     return '\n'.join(line.rstrip() for line in captured.get().splitlines()) + '\n'
 
 
-def flip_markdown(rows: Sequence[Row]) -> str:
-    """A page with one line per config and one column of flips per label, in the order in which they came."""
-    labels = list(dict.fromkeys(row['label'] for row in rows))
-    flips = {(row['config'], row['label']): round_percent(row['percent']) for row in rows}
-    last = _last(rows)
-    names = [label or 'flips, %' for label in labels]
-    lines = [
-        '| config | rate | steps | at the highest rate | flips a step, % | '
-        + ' | '.join(names)
-        + ' | fewest, % | rate needed | measured |',
-        '|---|---|--:|--:|--:|' + '--:|' * len(labels) + '--:|--:|---|',
-    ]
-    measured = list(dict.fromkeys(_tell_measurement(row) for row in last))
-    for row in last:
-        cells = [f'`{row["config"]}`', *_numbers(row)]
-        cells += [flips.get((row['config'], label), '') for label in labels]
-        needed = f'x {round_up(row["enough"] / row["percent"]):,g}' if row['percent'] else 'x ?'
-        needed = needed if row['percent'] < row['enough'] else ''
-        cells += [_least(row), needed, str(measured.index(_tell_measurement(row)) + 1)]
-        lines.append('| ' + ' | '.join(cells) + ' |')
-    lines += ['', 'How each was measured, by the number in the last column:', '']
-    lines += [f'{number}. {text}' for number, text in enumerate(measured, start=1)]
-    silent = [row for row in last if row['silent']]
-    if silent:
-        lines += ['', 'Layers without a flip while the others flip:', '']
-        lines += [f'- `{row["config"]}`: {", ".join(row["silent"])}' for row in silent]
-    return '\n'.join(lines) + '\n'
-
-
-def flip_page(rows: Sequence[Row]) -> str:
-    """:func:`flip_markdown` with what the numbers are and where they come from."""
-    last = _last(rows)
-    few = sum(row['percent'] < row['enough'] for row in last)
-    made = sorted({json.dumps(row['made'], sort_keys=True) for row in rows})
-    versions = [
-        ', '.join(f'{name} {value}' for name, value in json.loads(text).items() if name != 'date') for text in made
-    ]
-    dates = sorted({row['made']['date'] for row in rows})
-    seeds = ', '.join(map(str, sorted({row['seed'] for row in rows})))
-    return f"""# Flips of the recipes
-
-Written by `rebnn flips --markdown`; what the numbers mean and how far they are to be trusted is in
-[oscillation.md](oscillation.md#will-the-signs-move). Flips of the whole schedule are in percent of the binary weights.
-{few} of {len(last)} configs stay below {round_percent(last[0]['enough'])} %: there too many signs keep their start.
-
-{flip_markdown(rows)}
-{dates[0]}{f' to {dates[-1]}' if len(dates) > 1 else ''}, seed {seeds}; {'; '.join(dict.fromkeys(versions))}.
-"""
-
-
-def _last(rows: Sequence[Row]) -> list[Row]:
-    """The latest row of each config, by name."""
-    return [row for _, row in sorted({row['config']: row for row in rows}.items())]
-
-
-def _numbers(row: Row) -> list[str]:
+def list_numbers(row: Row) -> list[str]:
+    """Optimizer, steps, steps at the highest rate, and percent that flip in a step."""
     schedule = row['schedule']
     at_highest = schedule['steps'] * schedule['mean'] / schedule['highest']
     return [row['optimizer'], f'{schedule["steps"]:,}', f'{at_highest:,.0f}', round_percent(row['step_percent'])]
 
 
-def _least(row: Row) -> str:
+def tell_least(row: Row) -> str:
+    """Percent and name of the layer with the fewest flips."""
     return f'{round_percent(row["least_percent"])} ({row["least"]})'
 
 
-def _tell_measurement(row: Row) -> str:
+def tell_measurement(row: Row) -> str:
+    """Steps, batch and data of a measurement."""
     about = '; '.join([row['data'], *row['notes']])
     return f'{row["steps"]} steps of {row["batch_size"]} on {about}'

@@ -30,9 +30,8 @@ MOST_NODES = 12
 
 def show(report: dict[str, Any], console: Console) -> None:
     """Print a report: what ran where, the times, and where they go, as far as they are in it."""
-    networks = {name: entry for name, entry in report.items() if name != 'convolutions'}
-    for name, entry in networks.items():
-        if name == next(iter(networks)):
+    for name, entry in report.items():
+        if name == next(iter(report)):
             for line in _conditions(entry):
                 console.print(line, soft_wrap=True)
         height, width = entry['settings']['size']
@@ -45,9 +44,6 @@ def show(report: dict[str, Any], console: Console) -> None:
             total, ours = spent['total_ms'], 100 * spent['ours']
             console.print(f'\n{name}, {WORDS[kind]}: {total:.2f} ms with tracing, {ours:.0f} % in our operators')
             console.print(_where(spent))
-    if 'convolutions' in report:
-        console.print('\nthe 16 binary convolutions of ResNet-18, one thread, NHWC')
-        console.print(_convolutions(report['convolutions']))
 
 
 def _conditions(entry: dict[str, Any]) -> list[str]:
@@ -106,18 +102,4 @@ def _where(spent: dict[str, Any]) -> Table:
             name, kind, ms = nodes[index]
             cells[3:] = f'{name} ({kind})', f'{ms:.3f}'
         table.add_row(*cells)
-    return table
-
-
-def _convolutions(found: dict[str, dict[str, Any]]) -> Table:
-    table = Table()
-    for heading in ('kernels', '', 'ms', 'of the limit', 'of the limit, products inside of the image'):
-        table.add_column(heading, justify='left' if heading in ('kernels', '') else 'right')
-    for isa, entry in found.items():
-        limit = f'{isa} (limit {entry["limit"] / 1e9:,.0f} G products/s)' if 'limit' in entry else isa
-        for kind, ms in entry['ms'].items():
-            parts = [f'{100 * entry[key][kind]:.0f} %' if key in entry else '' for key in ('ratio', 'ratio_no_border')]
-            table.add_row(limit, kind, f'{ms:.3f}', *parts)
-            limit = ''
-        table.add_section()
     return table

@@ -62,15 +62,12 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--no-int8', action='store_true', help='without the files in int8, which take time and memory')
     parser.add_argument('--where', action='store_true', help='say where the time goes, by operator and by node')
-    parser.add_argument(
-        '--convs', action='store_true', help="ResNet-18's binary convolutions against the core's limit"
-    )
     parser.add_argument('--work-dir', type=Path, default=Path('work_dirs/benchmark'), help='default: %(default)s')
     parser.add_argument('--json', action='store_true', help='print {model: {ratio, ...}} in place of tables')
     parser.add_argument('--measure', type=Path, help=argparse.SUPPRESS)  # what a process of its own is to time
     args = parser.parse_args()
-    if args.measure is None and not (args.models or args.packed or args.convs):
-        parser.error('give --models, --packed with --real, or --convs')
+    if args.measure is None and not (args.models or args.packed):
+        parser.error('give --models, or --packed with --real')
     if bool(args.packed) != bool(args.real):
         parser.error('--packed and --real go together')
     return args
@@ -117,12 +114,6 @@ def benchmark(args: argparse.Namespace) -> dict[str, Any]:
                 report[name]['other_kernels'][isa] = found
             else:
                 report[name] = {**found, 'other_kernels': {}}
-    if args.convs:
-        from rebnn_mm.benchmark import convolutions
-
-        program = convolutions.build(ROOT / 'runtime', args.work_dir / 'runtime', files.progress)
-        files.progress('timing the binary convolutions of ResNet-18')
-        report['convolutions'] = convolutions.measure(program, 4 * args.rounds)
     return report
 
 

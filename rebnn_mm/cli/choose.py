@@ -45,7 +45,6 @@ from rebnn_mm.export.calibration import CalibrationImages, dataset_images
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file, load_config, quote_command
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data, data_paths
-from rebnn_mm.utils.page import renew
 
 PICTURES = ('.png', '.svg')
 
@@ -70,7 +69,6 @@ def parse_args() -> argparse.Namespace:
     )
     parser.add_argument('--json', type=Path, default=Path('work_dirs/choose.json'), help='default: %(default)s')
     parser.add_argument('--picture', type=Path, help='.png or .svg')
-    parser.add_argument('--update', type=Path, metavar='PAGE', help='Markdown whose table is renewed')
     add_options(parser)
     parser.set_defaults(launcher='none', local_rank=0, work_dir=None)
     return parser.parse_args()
@@ -80,15 +78,10 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     warnings.simplefilter('ignore')
-    for path in filter(None, (args.json, args.picture, args.update)):
+    for path in filter(None, (args.json, args.picture)):
         check_writable(path, inputs=[args.config, *(word.partition('=')[2] for word in args.files)])
     if args.picture and args.picture.suffix not in PICTURES:
         raise RebnnError(f'--picture {args.picture}: the name has to end in {" or ".join(PICTURES)}.')
-    try:
-        if args.update:
-            renew(args.update.read_text(encoding='utf-8'), {'choice': ''})
-    except (ValueError, OSError) as error:
-        raise RebnnError(str(error), f'--update {args.update}') from error
     cfg = load_config(args)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     check_testing(cfg)
@@ -97,14 +90,9 @@ def main() -> None:
         report = compare(cfg, args, console)
     points = [Point(**entry) for entry in report['points']]
     name = METRICS.get(report['metric'], report['metric'])
-    table = '\n'.join(markdown(points, name)) + '\n'
-    print(table, end='', flush=True)
+    print('\n'.join(markdown(points, name)), flush=True)
     if args.picture:
         draw(points, name, args.picture)
-    if args.update:
-        page = args.update.read_text(encoding='utf-8')
-        with whole_file(args.update) as part:
-            part.write_text(renew(page, {'choice': f'{table}\n{conditions(report)}\n'}), encoding='utf-8')
 
 
 def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str, Any]:

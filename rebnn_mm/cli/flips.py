@@ -2,7 +2,7 @@
 
     rebnn flips configs/bccd/faster_rcnn_r18_rebnn_bccd.py
     rebnn flips configs/coco/faster_rcnn_r18_rebnn_coco.py --batch-size 2 --image-size 320
-    rebnn flips configs/cifar10/*.py --json flips.json --markdown flips.md
+    rebnn flips configs/cifar10/*.py --json flips.json
 
 Trains with the config's own model, optimizer and hooks, on its own data if they are here, else on the images of
 demo/coco_sample or made-up texts. One sentence for each config says when its flips cannot suffice.
@@ -20,7 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from rebnn_mm.analysis.flip_measurement import NothingToMeasure, measure_flips
 from rebnn_mm.analysis.flip_projection import ENOUGH
-from rebnn_mm.analysis.flip_report import Row, flip_page, flip_table, read_rows, result_row, rows_json, with_row
+from rebnn_mm.analysis.flip_report import Row, flip_table, read_rows, result_row, rows_json, with_row
 from rebnn_mm.analysis.flip_setup import Options
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file
@@ -35,7 +35,7 @@ SAMPLE = Path(__file__).resolve().parents[2] / 'demo' / 'coco_sample'
 def parse_args() -> argparse.Namespace:
     parser = CommandParser(description=__doc__)
     parser.add_argument(
-        'configs', type=config_file, nargs='*', metavar='CONFIG', help='configs that train binary layers'
+        'configs', type=config_file, nargs='+', metavar='CONFIG', help='configs that train binary layers'
     )
     parser.add_argument('--steps', type=int, default=200, help='steps to take; flips count in the last half')
     parser.add_argument('--data', choices=['sample', 'config'], help="default: the config's own if they are here")
@@ -49,12 +49,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--label', default='', help='what the rows are called, such as "as shipped"')
     parser.add_argument('--seed', type=int, default=0)
     parser.add_argument('--json', type=Path, help='file that keeps the results of several calls, a row per config')
-    parser.add_argument('--markdown', type=Path, help='page to write, of these configs and all in --json')
     add_options(parser)
-    args = parser.parse_args()
-    if not args.configs and not (args.json and args.markdown):
-        parser.error('name a config; without one, --json and --markdown write the page again')
-    return args
+    return parser.parse_args()
 
 
 def measure_row(config: str, args: argparse.Namespace, progress: Progress) -> Row:
@@ -89,8 +85,8 @@ def main() -> None:
         raise RebnnError('--steps must be at least 4, of which the last half is counted.')
     for config in args.configs:
         check_config_file(config)
-    for path in filter(None, (args.json, args.markdown)):
-        check_writable(path, inputs=args.configs)
+    if args.json:
+        check_writable(args.json, inputs=args.configs)
     kept = read_rows(args.json) if args.json else []
     new: list[Row] = []
     failed = interrupted = False
@@ -119,9 +115,5 @@ def main() -> None:
     if new:
         wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print(flip_table(new, wide), end='')
-    if args.markdown and kept:
-        with whole_file(args.markdown) as part:
-            part.write_text(flip_page(kept))
-        print(f'{args.markdown}: {len(kept)} rows')
     if failed or interrupted:
         sys.exit(130 if interrupted else 1)

@@ -1,7 +1,7 @@
 """Size and operations of the network of a config, layer by layer, without data and without weights.
 
 rebnn ops configs/coco/faster_rcnn_r18_rebnn_coco.py
-rebnn ops configs/imagenet/resnet18_rebnn_imagenet.py --rule paper-imagenet --format json --out ops.json
+rebnn ops configs/imagenet/resnet18_rebnn_imagenet.py --format json --out ops.json
 rebnn ops configs/glue/rebnn.py --tokens 128 --rule bert-deploy
 """
 

@@ -87,7 +87,7 @@ def zoo_size(path: str | bytes) -> tuple[int, int] | None:
 def zoo_lines() -> list[str]:
     """The list of models as a table."""
     rows = [['name', 'MB', 'score', 'finds']]
-    rows += [[card['name'], _megabytes(card), _scores(card['scores']), card['finds']] for card in cards()]
+    rows += [[card['name'], megabytes(card), score_text(card['scores']), card['finds']] for card in cards()]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ['  '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     first = cards()[0]
@@ -98,19 +98,7 @@ def card_lines(card: Card) -> list[str]:
     """A card as text, one entry a line."""
     width = max(map(len, ROWS.values())) + 2
     lines = [f'{title:<{width}}{text}' for title, text in card_entries(card)]
-    return [f'{SCHEME}{card["name"]}, {_megabytes(card)} MB', '', *lines]
-
-
-def zoo_page() -> str:
-    """The list and all cards as Markdown, for docs/zoo.md."""
-    table = ['| name | file | score | finds |', '|---|---|---|---|']
-    for card in cards():
-        table.append(f'| `{card["name"]}` | {_megabytes(card)} MB | {_scores(card["scores"])} | {card["finds"]} |')
-    parts = ['\n'.join(table)]
-    for card in cards():
-        rows = [f'| {title} | {text} |' for title, text in card_entries(card, code='`')]
-        parts.append('\n'.join([f'## {card["name"]}', '', '| | |', '|---|---|', *rows]))
-    return '\n\n'.join(parts)
+    return [f'{SCHEME}{card["name"]}, {megabytes(card)} MB', '', *lines]
 
 
 @report_errors
@@ -120,14 +108,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument('name', nargs='?', help='show the card of this model')
     parser.add_argument('--path', action='store_true', help='print where the file is, instead of its card')
     parser.add_argument('--json', action='store_true', help='print the cards, or the one card, as JSON')
-    parser.add_argument('--markdown', action='store_true', help='print all cards as the body of docs/zoo.md')
     args = parser.parse_args(arguments)
     print('\n'.join(_find_asked(args)))
 
 
 def _find_asked(args: argparse.Namespace) -> list[str]:
-    if args.markdown:
-        return [zoo_page()]
     if args.name is None:
         return [json.dumps(list(cards()), indent=2)] if args.json else zoo_lines()
     path = zoo_path(args.name)
@@ -146,7 +131,7 @@ def card_entries(card: Card, code: str = '') -> Iterator[tuple[str, str]]:
         if value is None or value == '':
             continue
         if key == 'scores':
-            yield title, _scores(value)
+            yield title, score_text(value)
         elif key in ('trained', 'packed', 'scored'):
             yield title, f'{code}{value}{code}'
         elif key == 'data':
@@ -156,9 +141,11 @@ def card_entries(card: Card, code: str = '') -> Iterator[tuple[str, str]]:
             yield title, str(value)
 
 
-def _megabytes(card: Card) -> str:
+def megabytes(card: Card) -> str:
+    """Size of a model's file."""
     return f'{card["bytes"] / 1e6:.2f}'
 
 
-def _scores(scores: Mapping[str, float]) -> str:
+def score_text(scores: Mapping[str, float]) -> str:
+    """Scores with their names."""
     return ', '.join(f'{name} {value:.1f}' for name, value in scores.items())

@@ -1,11 +1,12 @@
 """Parts of networks in a block style: stages of blocks, and single convolutions."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mmcv.cnn import build_conv_layer, build_norm_layer
 from mmengine.model import BaseModule, Sequential
 from torch import Tensor
+from torch.nn import Module
 
 from rebnn_mm.layers.memory import memory_of, run_block
 from rebnn_mm.registry import BLOCKS, summary
@@ -45,13 +46,18 @@ def block_styles() -> dict[str, str]:
 def build_stage(
     block: str | Mapping[str, Any], in_channels: int, out_channels: int, num_blocks: int, *, stride: int, **kwargs: Any
 ) -> Sequential:
-    """A stage, the blocks between two changes of resolution; the first one changes channels and resolution."""
+    """A stage in a block style."""
     style, options = block_style(block)
+    return stack_blocks(style, in_channels, out_channels, num_blocks, stride=stride, **options, **kwargs)
+
+
+def stack_blocks(
+    block: Callable[..., Module], in_channels: int, out_channels: int, num_blocks: int, *, stride: int, **kwargs: Any
+) -> Sequential:
+    """The blocks between two changes of resolution; the first one changes channels and resolution."""
     channels = [in_channels] + [out_channels] * (num_blocks - 1)
     strides = [stride] + [1] * (num_blocks - 1)
-    return Sequential(
-        *(style(c, out_channels, stride=s, **options, **kwargs) for c, s in zip(channels, strides, strict=True))
-    )
+    return Sequential(*(block(c, out_channels, stride=s, **kwargs) for c, s in zip(channels, strides, strict=True)))
 
 
 class BinaryUnit(BaseModule):

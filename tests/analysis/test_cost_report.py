@@ -99,5 +99,5 @@ def test_table_keeps_names_whole_without_a_terminal_and_folds_them_in_a_narrow_o
 
 
 def test_the_rules_unit():
-    assert cost_dict(NETWORK, RULES['paper-faster-rcnn-1bit'])['total']['size_unit'] == 'MiB'
-    assert ' MiB; the same network' in cost_markdown(NETWORK, RULES['paper-faster-rcnn-1bit'])
+    assert cost_dict(NETWORK, RULES['bert-deploy'])['total']['size_unit'] == 'MiB'
+    assert ' MiB; the same network' in cost_markdown(NETWORK, RULES['bert-deploy'])

@@ -1,20 +1,9 @@
 """Tables of projected flips."""
 
-import json
-
 import pytest
 
-from rebnn_mm.analysis.flip_report import flip_page, flip_table, latent_lr_mult, read_rows, rows_json, with_row
-
-
-def row(config, percent, label='as shipped', silent=()):
-    return dict(
-        config=config, label=label, optimizer='SGD 0.1', schedule=dict(steps=2000, highest=1.0, mean=0.5), steps=40,
-        batch_size=8, data='demo/coco_sample', notes=['batch 8 in place of 32'], seed=0, seconds=1.0, enough=100.0,
-        percent=percent, step_percent=percent / 1000, least='layer1.0.conv1', least_percent=percent / 2,
-        silent=list(silent), verdict=f'signs flip {percent} %', layers=[],
-        made=dict(date='2026-11-22', torch='2.13.0'),
-    )  # fmt: skip
+from rebnn_mm.analysis.flip_report import flip_table, latent_lr_mult, read_rows, rows_json, with_row
+from tests.flip_rows import row
 
 
 def test_results_of_several_calls_are_kept(tmp_path):
@@ -33,26 +22,6 @@ def test_another_file_is_one_sentence(tmp_path, text):
     (tmp_path / 'other.json').write_text(text)
     with pytest.raises(ValueError, match='holds no results of this tool'):
         read_rows(tmp_path / 'other.json')
-
-
-def test_the_page_has_a_column_per_label():
-    rows = [row('b.py', 20, silent=['layer2']), row('a.py', 150), row('b.py', 200, 'corrected')]
-    lines = flip_page(rows).splitlines()
-    header = next(line for line in lines if line.startswith('| config'))
-    assert header.count('|') == 11 and '| as shipped | corrected |' in header
-    table = [line for line in lines if line.startswith('| `')]
-    assert table[0].startswith('| `a.py` | SGD 0.1 | 2,000 | 1,000 | 0.15 | 150 |  | 75 (layer1.0.conv1) |')
-    assert '| 20 | 200 | 100 (layer1.0.conv1) |  | 1 |' in table[1]
-    assert '1 of 2 stay below' not in flip_page(rows)  # the last label counts
-    assert '2026-11-22, seed 0; torch 2.13.0.' in lines[-1]
-    assert json.loads(rows_json(rows))[0]['silent'] == ['layer2']
-
-
-def test_what_is_needed_is_said_below_the_limit():
-    text = flip_page([row('a.py', 20, silent=['layer2']), row('b.py', 0)])
-    assert '2 of 2 configs stay below 100 %' in text
-    assert '| x 5 | 1 |' in text and '| x ? | 1 |' in text
-    assert '- `a.py`: layer2' in text
 
 
 def test_the_table_for_the_terminal():

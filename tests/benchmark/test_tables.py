@@ -69,13 +69,3 @@ def test_where_the_time_goes_is_cut_to_the_longest(printed, entry):
     assert 'net, packed, exact: 2.00 ms with tracing, 75 % in our operators' in text
     assert cells(text, 'BinaryConv') == ['1.500', '75', 'conv0 (BinaryConv)', '0.100']
     assert cells(text, '', '', '', 'conv11 (BinaryConv)') == ['0.100'] and 'conv12' not in text
-
-
-def test_convolutions_stand_beside_the_limit_of_the_processor(printed):
-    found = {
-        'avx2': dict(limit=2e12, ms={'all': 0.9}, ratio={'all': 0.79}, ratio_no_border={'all': 0.8}),
-        'portable': dict(ms={'all': 4.5}),
-    }
-    text = printed({'convolutions': found})
-    assert cells(text, 'avx2 (limit 2,000 G products/s)') == ['all', '0.900', '79 %', '80 %']
-    assert cells(text, 'portable') == ['all', '4.500', '', '']

@@ -73,7 +73,7 @@ def test_the_table_names_machine_versions_and_every_row(own):
 @pytest.mark.parametrize(
     ('options', 'sentence'),
     [
-        ([], 'give --models, --packed with --real, or --convs'),
+        ([], 'give --models, or --packed with --real'),
         (['--packed', 'a.onnx'], '--packed and --real go together'),
         (['--models', 'resnet19'], "invalid choice: 'resnet19'"),
         (['--models', 'resnet18', '--rounds', '0'], 'must be at least 1'),

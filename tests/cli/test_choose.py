@@ -10,6 +10,7 @@ from mmengine.config import Config
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
+from lab.tools import choice_page
 from rebnn_mm.benchmark.choice import int8_of
 from rebnn_mm.cli.choose import key_of, main, metric_of, percent
 from rebnn_mm.deploy import TextClassifier, load
@@ -49,8 +50,6 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
     out, picture = files / 'choose.json', files / 'choose.png'
     given = [f'1 bit={files / "tiny.onnx"}', f'fp32={files / "real.onnx"}']
     allowed = os.sched_getaffinity(0)
-    page = files / 'page.md'
-    page.write_text(f'Files:\n{BEGIN}old\n{END}More.\n')
     command = [
         files / 'trained.py',
         *given,
@@ -62,8 +61,6 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
         out,
         '--picture',
         picture,
-        '--update',
-        page,
     ]
     choose(*command)
     rows = [line.split('|')[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith('| ')]
@@ -75,6 +72,9 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
         assert point['megabytes'] == round((files / path).stat().st_size / 1e6, 3) and point['ms'] > 0
     assert picture.read_bytes()[1:4] == b'PNG'
     assert os.sched_getaffinity(0) == allowed
+    page = files / 'page.md'
+    page.write_text(f'Files:\n{BEGIN}old\n{END}More.\n')
+    choice_page.main([str(out), str(page)])
     text = page.read_text()
     assert text.startswith(f'Files:\n{BEGIN}| file |') and text.endswith(f'{END}More.\n')
     assert 'Measured 20' in text and f' by `rebnn choose {files}/trained.py' in text and 'old' not in text
@@ -91,8 +91,6 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
         (['{folder}/tiny.onnx'], 'give each file a label of its own'),
         (['a={folder}/tiny.onnx', 'a={folder}/real.onnx'], 'give each file a label of its own'),
         (['a={folder}/nothing.onnx'], 'nothing.onnx'),
-        (['a={folder}/tiny.onnx', '--update', '{folder}/others.json'], 'others.json: the page needs the lines'),
-        (['a={folder}/tiny.onnx', '--update', '{folder}/tiny.py'], 'tiny.py: it is an input. Name another file.'),
         (['a={folder}/tiny.onnx', '--int8-of', 'b'], '--int8-of b: the files are called a.'),
         (
             ['a={folder}/real.onnx', '--int8-of', 'a'],
@@ -100,7 +98,6 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
         ),
         (['a={folder}/tiny.onnx', '--metric', 'AP'], 'there is no AP; choose by --metric from accuracy/top1'),
         (['a={folder}/tiny.onnx', '--picture', 'a.gif'], '--picture a.gif: the name has to end in .png or .svg'),
-        (['a={folder}/tiny.onnx', '--update', '{folder}/no.md'], 'no.md: [Errno 2] No such file'),
         (['a={folder}/tiny.onnx', '--json', '{folder}/tiny.onnx'], 'tiny.onnx: it is an input. Name another file.'),
         (
             ['a={folder}/tiny.onnx', '--json', '{folder}/real.onnx'],

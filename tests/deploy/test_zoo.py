@@ -9,10 +9,11 @@ import pytest
 from rebnn_mm.deploy import ModelFileError, load
 from rebnn_mm.deploy.image import read_image, resize_bilinear
 from rebnn_mm.deploy.session import library_available
-from rebnn_mm.deploy.zoo import FOLDER, cards, main, zoo_page, zoo_path
+from rebnn_mm.deploy.zoo import FOLDER, cards, main, zoo_path
 from rebnn_mm.export.difference import agreement
 from rebnn_mm.utils.config_file import config_path
 from tests.tolerances import FLOAT32_ROUNDING
+from tools.docs.zoo import zoo_page
 
 ROOT = Path(__file__).parents[2]
 PHOTO = 'zoo:BloodImage_00021.jpg'

@@ -126,7 +126,7 @@ class BinaryBottleneckResNet(StagedBackbone):
     Source: as :class:`BinaryBottleneck`.
     """
 
-    stem_parts = ('conv1', 'bn1', 'stem_act')
+    stem_parts = ('conv1', 'bn1', 'stem_act', 'maxpool')
 
     def __init__(
         self,
@@ -163,10 +163,6 @@ class BinaryBottleneckResNet(StagedBackbone):
                 channels = EXPANSION * width
             self.add_stage(nn.Sequential(*layers))
         self.freeze_stages()
-
-    def forward_stem(self, x: Tensor) -> Tensor:
-        """Convolution, BN, activation and pooling."""
-        return self.maxpool(self.stem_act(self.bn1(self.conv1(x))))
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Maps of the wide stream after the stages in ``out_indices``, from (N, in_channels, H, W)."""

@@ -1,18 +1,19 @@
 """ReActNet-A's body: MobileNet without depthwise convolutions, widened by duplicating channels."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 from mmcv.cnn import build_conv_layer, build_norm_layer
-from mmengine.model import BaseModule, Sequential
+from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from rebnn_mm.layers.memory import memory_of, run_block
 from rebnn_mm.models.blocks import BinaryBasicBlock
 from rebnn_mm.models.shortcuts import shortcut_pool
-from rebnn_mm.models.stages import block_style
+from rebnn_mm.models.stages import block_style, stack_blocks
 
 from ...errors import RebnnError
 from .staged_backbone import Config, StagedBackbone
@@ -116,16 +117,10 @@ class BinaryMobileNet(StagedBackbone):
         options.update(conv_cfg=conv_cfg, norm_cfg=norm_cfg)
         self.conv1 = nn.Conv2d(in_channels, base_channels, 3, stride=2, padding=1, bias=False)
         self.bn1 = build_norm_layer(norm_cfg, base_channels)[1]
+        block_of_style = partial(BinaryMobileBlock, style)
         channels = base_channels
         for width, blocks, stride in STAGES:
             out_channels = base_channels * width
-            layers = []
-            for i in range(blocks):
-                layers.append(BinaryMobileBlock(style, channels, out_channels, stride=1 if i else stride, **options))
-                channels = out_channels
-            self.add_stage(Sequential(*layers))
+            self.add_stage(stack_blocks(block_of_style, channels, out_channels, blocks, stride=stride, **options))
+            channels = out_channels
         self.freeze_stages()
-
-    def forward_stem(self, x: Tensor) -> Tensor:
-        """Convolution and BN."""
-        return self.bn1(self.conv1(x))

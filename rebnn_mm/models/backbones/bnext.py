@@ -163,7 +163,3 @@ class BNext(StagedBackbone):
                 layers.append(nn.PReLU(channels))
             self.add_stage(nn.Sequential(*layers))
         self.freeze_stages()
-
-    def forward_stem(self, x: Tensor) -> Tensor:
-        """Convolution and BN."""
-        return self.bn1(self.conv1(x))

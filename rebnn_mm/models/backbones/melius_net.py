@@ -131,7 +131,3 @@ class MeliusNet(StagedBackbone):
     @staticmethod
     def _stem_layer(conv: nn.Conv2d, norm_cfg: Config) -> tuple[nn.Module, ...]:
         return conv, build_norm_layer(norm_cfg, conv.out_channels)[1], nn.ReLU()
-
-    def forward_stem(self, x: Tensor) -> Tensor:
-        """The stem's map, at a quarter of the resolution."""
-        return self.stem(x)

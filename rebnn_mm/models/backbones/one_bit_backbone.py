@@ -1,14 +1,15 @@
 """The backbone of the one-stage 1-bit detectors: a small stem, then stages of single binary convolutions."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from mmcv.cnn import ConvModule
 from mmengine.registry import MODELS
-from torch import Tensor, nn
+from torch import nn
 
-from rebnn_mm.models.stages import BinaryUnit, block_style
+from rebnn_mm.models.stages import BinaryUnit, block_style, stack_blocks
 
 from ...errors import RebnnError
 from .staged_backbone import Config, StagedBackbone
@@ -64,6 +65,7 @@ class OneBitBackbone(StagedBackbone):
             )
         super().__init__(len(channels), out_indices=out_indices, **kwargs)
         style, options = block_style(block)
+        options.update(conv_cfg=conv_cfg, norm_cfg=norm_cfg)
         widths = (in_channels, *stem_channels, channels[0])
         self.stem = nn.Sequential(
             *(
@@ -74,16 +76,7 @@ class OneBitBackbone(StagedBackbone):
         )
         before = channels[0]
         for index, (width, depth) in enumerate(zip(channels, depths, strict=True)):
-            inputs = [before] + [width] * (depth - 1)
-            strides = [2 if index else 1] + [1] * (depth - 1)
-            units = (
-                BinaryUnit(style, c_in, width, stride=stride, conv_cfg=conv_cfg, norm_cfg=norm_cfg, **options)
-                for c_in, stride in zip(inputs, strides, strict=True)
-            )
-            self.add_stage(nn.Sequential(*units))
+            stride = 2 if index else 1
+            self.add_stage(stack_blocks(partial(BinaryUnit, style), before, width, depth, stride=stride, **options))
             before = width
         self.freeze_stages()
-
-    def forward_stem(self, x: Tensor) -> Tensor:
-        """The stem's map."""
-        return self.stem(x)

@@ -145,7 +145,3 @@ class QuickNet(StagedBackbone):
             self.add_stage(nn.Sequential(*layers))
             before = out_channels
         self.freeze_stages()
-
-    def forward_stem(self, x: Tensor) -> Tensor:
-        """The stem's map, at a quarter of the resolution."""
-        return self.stem(x)

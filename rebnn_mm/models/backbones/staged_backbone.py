@@ -21,8 +21,8 @@ DEFAULT_INIT: list[Config] = [
 class StagedBackbone(BaseModule):
     """Base of a backbone: a stem, then stages ``layer1``, ``layer2`` and so on.
 
-    A subclass makes the modules of its stem (:attr:`stem_parts`), adds its stages in their order (:meth:`add_stage`),
-    calls :meth:`freeze_stages` at the end of ``__init__`` and implements :meth:`forward_stem`.
+    A subclass makes the modules of its stem (:attr:`stem_parts`), adds its stages in their order (:meth:`add_stage`)
+    and calls :meth:`freeze_stages` at the end of ``__init__``.
 
     Args:
         num_stages: number of stages.
@@ -38,7 +38,7 @@ class StagedBackbone(BaseModule):
     """
 
     stem_parts: ClassVar[tuple[str, ...]]
-    """Names of the modules before the stages."""
+    """Names of the modules before the stages, in their order."""
 
     def __init__(
         self,
@@ -67,7 +67,9 @@ class StagedBackbone(BaseModule):
 
     def forward_stem(self, x: Tensor) -> Tensor:
         """Compute the first stage's input from an image (N, in_channels, H, W)."""
-        raise NotImplementedError(f'{type(self).__name__} has to implement forward_stem(x)')
+        for name in self.stem_parts:
+            x = getattr(self, name)(x)
+        return x
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Feature maps of the stages in ``out_indices``, from (N, in_channels, H, W)."""

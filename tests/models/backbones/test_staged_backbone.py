@@ -91,8 +91,3 @@ def test_a_detector_learns_with_it(name):
     losses = detector(torch.randn(1, 3, 64, 96), [sample], mode='loss')
     sum(sum(loss) for loss in losses.values()).backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in detector.parameters())
-
-
-def test_a_subclass_has_to_have_a_stem():
-    with pytest.raises(NotImplementedError, match=r'StagedBackbone has to implement forward_stem'):
-        StagedBackbone(1, out_indices=(0,))(torch.zeros(1))

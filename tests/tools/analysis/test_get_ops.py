@@ -52,11 +52,11 @@ def test_shape_regions_and_options(get_ops):
 
 def test_a_rule_and_a_file(get_ops, tmp_path):
     out = tmp_path / 'new' / 'ops.json'
-    said = get_ops(RESNET, '--rule', 'paper-imagenet', '--format', 'json', '--out', out)
+    said = get_ops(RESNET, '--rule', 'bert-bits', '--format', 'json', '--out', out)
     assert said == f'{out}: json of 21 layers\n'
     total = json.loads(out.read_text())['total']
-    assert total['deployed_size'] == pytest.approx(4.1509, abs=1e-4)
-    assert total['ops'] == 163_985_408
+    assert total['deployed_size'] == 10_985_472 / 8 / 2**20
+    assert total['ops'] == 2 * 163_985_408
     assert [path.name for path in out.parent.iterdir()] == ['ops.json']
 
 

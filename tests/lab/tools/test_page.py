@@ -2,7 +2,7 @@
 
 import pytest
 
-from rebnn_mm.utils.page import renew
+from lab.tools.page import renew
 
 
 def test_only_what_is_between_the_lines_changes():

@@ -1,8 +1,11 @@
 """What is read from the tables of the runtime's benchmark, and what is said if it cannot be built."""
 
-import pytest
+import io
 
-from rebnn_mm.benchmark import convolutions
+import pytest
+from rich.console import Console
+
+from lab.tools import convolutions
 
 # As runtime/tests/bench_conv.cpp prints it; tests/runtime runs the program itself.
 PRINTED = """\
@@ -52,3 +55,15 @@ def test_a_program_that_fails_is_named(tmp_path):
     program.chmod(0o755)
     with pytest.raises(ValueError, match='bench_conv failed: no kernels'):
         convolutions.measure(program, 1)
+
+
+def test_convolutions_stand_beside_the_limit_of_the_processor():
+    found = {
+        'avx2': dict(limit=2e12, ms={'all': 0.9}, ratio={'all': 0.79}, ratio_no_border={'all': 0.8}),
+        'portable': dict(ms={'all': 4.5}),
+    }
+    text = io.StringIO()
+    Console(file=text, width=150).print(convolutions.convolution_table(found))
+    rows = [[cell.strip() for cell in line.split('│')[1:-1]] for line in text.getvalue().splitlines()]
+    assert ['avx2 (limit 2,000 G products/s)', 'all', '0.900', '79 %', '80 %'] in rows
+    assert ['portable', 'all', '4.500', '', ''] in rows
