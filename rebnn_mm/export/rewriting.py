@@ -87,11 +87,7 @@ def demand(true: bool, sentence: str) -> None:
 
 
 def operator(
-    kind: str,
-    inputs: Sequence[ir.Value | None],
-    attributes: Mapping[str, Any],
-    name: str | None,
-    outputs: int = 1,
+    kind: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any], name: str | None, outputs: int = 1
 ) -> ir.Node:
     """A node of the domain ``rebnn``.
 

@@ -13,10 +13,7 @@ SCHEMA_VERSION = 3
 BUFFER_ALIGNMENT = 16
 """TensorFlow Lite reads constant tensors in place, from addresses that are multiples of this."""
 
-TENSOR_TYPES = {
-    np.dtype(np.float32): tflite.TensorType.FLOAT32,
-    np.dtype(np.int32): tflite.TensorType.INT32,
-}
+TENSOR_TYPES = {np.dtype(np.float32): tflite.TensorType.FLOAT32, np.dtype(np.int32): tflite.TensorType.INT32}
 
 
 class TFLiteBuilder:

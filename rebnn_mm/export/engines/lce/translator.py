@@ -86,12 +86,7 @@ class Translator:
         return value
 
     def write(
-        self,
-        name: str,
-        inputs: list[int],
-        shape: tuple[int, ...],
-        options_type: str = '',
-        **options: Any,
+        self, name: str, inputs: list[int], shape: tuple[int, ...], options_type: str = '', **options: Any
     ) -> Activation:
         """Add an operator whose output has this shape in ONNX's order."""
         return Activation(self.builder.operator(name, inputs, image_shape(shape), options_type, **options), shape)
