@@ -78,12 +78,7 @@ class Difference(NamedTuple):
     boxes: int = 0
 
     def find_damage(self, task: Task) -> str:
-        """Say in words that answers are others by more than half; empty if they are not.
-
-        Example:
-            >>> Difference(0.1, 3, 10, []).find_damage(Task('classification'))
-            'the best class is another one on 7 of 10 images'
-        """
+        """Say in words that answers are others by more than half; empty if they are not."""
         missing, extra = (sum(getattr(image, kind) for image in self.detections) for kind in ('missing', 'extra'))
         if task.name in CLASSIFIED and 2 * self.top1 < self.images:
             return f'the best class is another one on {self.images - self.top1} of {self.images} images'
@@ -104,14 +99,6 @@ def difference_of(
     library: bool = False,
 ) -> Difference:
     """Compare two graphs.
-
-    Args:
-        before: the graph without the option.
-        after: the graph with it.
-        task: of both.
-        examples: what to compare on.
-        option: the option's name, for messages.
-        library: run both with our kernels, not by the functions inside of them.
 
     Raises:
         ValueError: an output is not finite any more.
@@ -160,15 +147,6 @@ def agreement(first: Found, second: Found) -> Agreement:
 
     Partners have the same label and overlap by half or more; the closest scores among the largest overlaps go first,
     in the order of the first set. The order inside a set does not matter otherwise: equal scores have none.
-
-    Args:
-        first: the reference.
-        second: what is compared with it.
-
-    Example:
-        >>> box, label = np.array([[0., 0., 10., 10.]]), np.array([2])
-        >>> agreement((box, np.array([0.5]), label), (box, np.array([0.25]), label))
-        Agreement(missing=0, extra=0, iou=1.0, score=0.25)
     """
     boxes, scores, labels = first
     overlap = overlaps(boxes, second[0])
@@ -192,16 +170,6 @@ def match_except_ties(first: Found, second: Found) -> bool:
     Scores decide which boxes suppression and a limit keep. Of boxes with one and the same score (a sigmoid that gives
     1 for many) either may be kept: such a box may have another of that score as partner, as long as some have their
     own.
-
-    Args:
-        first: the reference.
-        second: what is compared with it.
-
-    Example:
-        >>> boxes, labels = np.array([[0., 0., 10., 10.], [0., 0., 90., 90.], [50., 0., 60., 10.]]), np.zeros(2, int)
-        >>> one, other = (boxes[:2], np.ones(2), labels), (boxes[1:], np.ones(2), labels)
-        >>> match_except_ties(one, other), agreement(one, other).same
-        (True, False)
     """
     close = (overlaps(first[0], second[0]) >= IOU) & (first[2][:, None] == second[2][None])
     close &= np.abs(first[1][:, None] - second[1][None]) <= SCORE

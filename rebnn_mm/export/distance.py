@@ -20,10 +20,6 @@ class Distance(NamedTuple):
 def distance_of(first: np.ndarray, second: np.ndarray) -> Distance:
     """Measure how far the second array is from the first; what is not finite in either counts for nothing.
 
-    Args:
-        first: the reference.
-        second: of the same shape.
-
     Example:
         >>> distance_of(np.array([1.0, 4.0]), np.array([1.0, 3.0])).relative
         0.25

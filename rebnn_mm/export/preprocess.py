@@ -35,19 +35,8 @@ class Preprocessing(NamedTuple):
 def preprocessing(cfg: Config) -> Preprocessing:
     """Read the steps from the test pipeline and the data preprocessor of a config.
 
-    Args:
-        cfg: a config of mmdet or mmpretrain.
-
     Raises:
         ValueError: a step of the pipeline, or an option of one, that the format has no words for.
-
-    Example:
-        >>> pipeline = [dict(type='LoadImageFromFile'), dict(type='ResizeEdge', scale=256), dict(type='CenterCrop',
-        ...             crop_size=224), dict(type='PackInputs')]
-        >>> preprocessor = dict(mean=[0, 0, 0], std=[255, 255, 255], to_rgb=True)
-        >>> cfg = Config(dict(test_dataloader=dict(dataset=dict(pipeline=pipeline)), data_preprocessor=preprocessor))
-        >>> preprocessing(cfg).steps['resize'], preprocessing(cfg).steps['crop'], preprocessing(cfg).steps['channels']
-        ({'mode': 'short_edge', 'size': 256}, [224, 224], 'rgb')
     """
     found: dict[str, Any] = {}
     notes: list[str] = []

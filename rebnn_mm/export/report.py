@@ -70,23 +70,7 @@ def report_of(
     size: int,
     int8: Sequence[str] = (),
 ) -> Report:
-    """Collect the report.
-
-    Args:
-        model: the finished graph.
-        costs: from :func:`rebnn_mm.analysis.layer_counter.count_layers`, of the trained model.
-        packed: names of the packed layers.
-        real: binary layers that are not packed, with the reason.
-        example: what was counted with, ``'an image of 32 x 32'``.
-        size: bytes of the file.
-        int8: names of the layers that became int8.
-
-    Example:
-        >>> conv = LayerCost('conv', 'Conv2d', why='first layer (3 input channels)', weights=216, macs=216 * 64)
-        >>> report = report_of(onnx.ModelProto(), (conv,), [], {}, 'an image of 8 x 8', 2000)
-        >>> report.layers[0].real, report.layers[0].size
-        (13824, 864)
-    """
+    """Collect the report."""
     weights = find_packed_weights(model)
     sizes = {
         node.name: numpy_helper.to_array(weights[node.input[1]]).nbytes
@@ -160,11 +144,7 @@ def print_report(report: Report, console: Console | None = None) -> None:
 
 
 def part_sizes(data: bytes) -> dict[str, int]:
-    """Bytes of the parts of a packed text classifier, by what they are for; together the file.
-
-    Args:
-        data: the bytes of the file.
-    """
+    """Bytes of the parts of a packed text classifier, by what they are for; together the file."""
     model = onnx.load_from_string(data)
     parts = dict.fromkeys(
         ('bits of the word embedding', 'bits of linear layers', 'scaling factors', 'biases and shifts', 'norms'), 0

@@ -74,15 +74,8 @@ def load_source(
 ) -> Source:
     """Build the model of a config, fill it from a checkpoint, and read how its images or texts are prepared.
 
-    Args:
-        config: a config file of mmdet, mmpretrain or GLUE.
-        checkpoint: its weights.
-        options: entries that replace those of the config.
-        images: image files to verify on; without any, some images of the config's data set where it is there.
-        texts: sentences to verify on, for a model that takes texts; a tab parts the two sentences of a pair.
-        calibration: image files, folders and lists to calibrate int8 layers on; empty for the training set of the
-            config, None where nothing is calibrated.
-        size: height and width of an image that the model takes; None to find it in the test pipeline.
+    Without ``images`` some of the config's data set are compared, where it is there. A tab parts the two sentences of
+    a pair in ``texts``. An empty ``calibration`` stands for the training set, None for no calibration.
 
     Raises:
         ValueError: a file does not exist or does not fit; one sentence says which.
@@ -131,14 +124,6 @@ def load_source(
 def read_own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | None) -> tuple[list[Image], str]:
     """Read some images of a config's data set as the network takes them: of the test set, if it is there.
 
-    Args:
-        cfg: the training config.
-        steps: the object ``rebnn.preprocess`` of docs/format.md.
-        size: height and width that they must have then; None for any.
-
-    Returns:
-        tuple[list[Image], str]: the images, and what they are in words; nothing where no data set can be read.
-
     Example:
         >>> read_own_images(Config(), {'channels': 'rgb'}, None)
         ([], '')
@@ -161,13 +146,6 @@ def read_own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | 
 
 def text_source(model: Any, config: str, cfg: Config, classes: Sequence[str], sentences: Sequence[str]) -> Source:
     """Read from a config how texts become tokens.
-
-    Args:
-        model: the trained classifier.
-        config: file name of the config.
-        cfg: its content.
-        classes: class names.
-        sentences: what to verify on.
 
     Raises:
         FileNotFoundError: the tokenizer is not where the config says.
@@ -205,12 +183,7 @@ def plain_tokenizer(tokenizer: Any) -> str:
 
 
 def image_size(cfg: Config, steps: dict[str, Any]) -> tuple[int, int]:
-    """Height and width of an image as the network sees it in testing.
-
-    Example:
-        >>> image_size(Config(), {'resize': {'mode': 'short_edge', 'size': 256}, 'crop': [224, 192]})
-        (192, 224)
-    """
+    """Height and width of an image as the network sees it in testing."""
     size = steps.get('crop')
     if size is None and steps.get('resize', {}).get('mode') == 'exact':
         size = steps['resize']['size']
@@ -222,16 +195,7 @@ def image_size(cfg: Config, steps: dict[str, Any]) -> tuple[int, int]:
 
 
 def class_names(cfg: Config, checkpoint: Mapping[str, Any]) -> list[str]:
-    """Names of the classes: the checkpoint's, else those in the config's test data set, else the data set's own.
-
-    Args:
-        cfg: the training config.
-        checkpoint: as loaded.
-
-    Example:
-        >>> class_names(Config(dict(test_dataloader=dict(dataset=dict(metainfo=dict(classes=('a', 'b')))))), {})
-        ['a', 'b']
-    """
+    """Names of the classes: the checkpoint's, else those in the config's test data set, else the data set's own."""
     meta = (checkpoint.get('meta') or {}).get('dataset_meta') or {}
     for key in ('classes', 'CLASSES'):
         if meta.get(key):

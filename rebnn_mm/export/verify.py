@@ -107,13 +107,6 @@ def verify(
     An exact file is compared with PyTorch as its functions compute it, and our kernels must give the same. Another one
     has operators with real sums, which our kernels add up in their own order: then it is compared as they compute it.
 
-    Args:
-        model: the finished graph.
-        trained: the model that it was made from, on the CPU, in eval mode; not the packed copy.
-        task: of both.
-        examples: what to compare on.
-        exact: whether our kernels must give what the functions give.
-
     Raises:
         ValueError: the model is not valid ONNX, does not run, or gives another answer than PyTorch; the message says
             where it starts.
@@ -184,12 +177,7 @@ def _run(session: onnxruntime.InferenceSession, feeds: dict[str, np.ndarray]) ->
 
 
 def with_signs(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Add outputs to the graph: the input of every binary operator, and a detector's regions.
-
-    Example:
-        >>> with_signs(onnx.ModelProto()) == onnx.ModelProto()
-        True
-    """
+    """Add outputs to the graph: the input of every binary operator, and a detector's regions."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     known = {value.name for value in [*copy.graph.output, *copy.graph.input]}
@@ -206,12 +194,7 @@ def with_signs(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 class _Signs:
-    """Records the signs that the binary layers of a trained model take, by the names of their nodes.
-
-    Args:
-        model: the trained model.
-        given: signs that the layers take in place of their own, where the shape is the same: True is negative.
-    """
+    """Records the signs that binary layers take, by node, and replaces those that are given (True is negative)."""
 
     def __init__(self, model: nn.Module, given: Mapping[str, np.ndarray] = MappingProxyType({})) -> None:
         self.model = model
@@ -266,13 +249,7 @@ class _Signs:
 
 
 def _signs_of(model: onnx.ModelProto, results: Mapping[str, np.ndarray], trained: nn.Module) -> dict[str, np.ndarray]:
-    """Whether each input of a binary operator is negative, in the layout that it has in PyTorch, by node and operand.
-
-    Args:
-        model: the graph without the outputs of :func:`with_signs`.
-        results: all outputs of the graph with them.
-        trained: the model that it was made from.
-    """
+    """Whether each input of a binary operator is negative, in PyTorch's layout, by node and operand."""
     shifts = _constants(model.graph)
     found: dict[str, np.ndarray] = {}
     for node in model.graph.node:
@@ -337,16 +314,6 @@ def _with_signs_of_the_file(
 
     Each piece of the network between two signs then starts from what it starts from in the file.
 
-    Args:
-        trained: the model.
-        task: of it.
-        example: what it sees.
-        given: signs of the file.
-        regions: corners of the file's regions, (R, 4), in the order of its signs; None for one stage.
-
-    Returns:
-        Arrays | None: the outputs; None if some layer could not be given the file's signs.
-
     Raises:
         ValueError: signs that PyTorch makes of the file's are not the file's next ones.
     """
@@ -390,17 +357,7 @@ def _refuse_regions(expected: np.ndarray, found: np.ndarray) -> None:
 
 
 def region_flips(found: np.ndarray, expected: np.ndarray) -> Flips:
-    """Signs in which each expected region differs from the found one that is most like it.
-
-    Args:
-        found: whether each input of the file is negative, shape (regions, C, H, W).
-        expected: the same of PyTorch; the number of regions may be another.
-
-    Example:
-        >>> expected = np.random.default_rng(0).random((20, 4, 3, 3)) < 0.5
-        >>> region_flips(expected[::-1], expected), region_flips(expected[1:], expected)
-        (Flips(flipped=0, compared=720), Flips(flipped=1, compared=684))
-    """
+    """Signs in which each expected region differs from the found one that is most like it."""
     each = int(np.prod(expected.shape[1:]))
     signs, wanted = (1 - 2 * regions.reshape(-1, each).astype(np.float32) for regions in (found, expected))
     nearest = ((each - wanted @ signs.T) / 2).min(axis=1, initial=each)

@@ -40,11 +40,6 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 class Translator:
     """Walks the nodes of a graph in their order and writes each as one or several operators.
 
-    Args:
-        model: an ONNX model whose binary operators are not fused (``BinaryConv``, ``BinaryLinear``).
-        size: height and width of the image, fixed in the file.
-        translations: what writes each operator, by its ONNX name; returns its one output.
-
     Raises:
         ValueError: an operator, or an option of one, that is not translated; the sentence names the node.
     """
