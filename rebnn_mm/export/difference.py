@@ -34,19 +34,12 @@ TIE = 1e-5
 
 
 class Agreement(NamedTuple):
-    """Result of :func:`agreement`.
+    """Result of :func:`agreement`."""
 
-    Attributes:
-        missing: detections of the first set without a partner.
-        extra: detections of the second set without one.
-        iou: least overlap of two partners; 1 if there are none.
-        score: largest difference of two partners' scores; 0 if there are none.
-    """
-
-    missing: int
-    extra: int
-    iou: float
-    score: float
+    missing: int  # detections of the first set without a partner
+    extra: int  # detections of the second set without one
+    iou: float  # least overlap of two partners; 1 if there are none
+    score: float  # largest difference of two partners' scores; 0 if there are none
 
     @property
     def same(self) -> bool:
@@ -59,23 +52,14 @@ Found = Sequence[np.ndarray]
 
 
 class Difference(NamedTuple):
-    """Effect of an option, compared with the same file without it.
+    """Effect of an option, compared with the same file without it."""
 
-    Attributes:
-        difference: largest difference of an output; for a detector, of the score of the same box.
-        top1: images or texts with the same best class, for a classifier.
-        images: how many were compared.
-        detections: agreement of each image's boxes, for a detector.
-        relative: largest difference of an output to its largest value; 0 for a detector.
-        boxes: how many a detector gives without the option.
-    """
-
-    difference: float
-    top1: int
-    images: int
-    detections: list[Agreement]
-    relative: float = 0.0
-    boxes: int = 0
+    difference: float  # largest difference of an output; for a detector, of the score of the same box
+    top1: int  # images or texts with the same best class, for a classifier
+    images: int  # how many were compared
+    detections: list[Agreement]  # agreement of each image's boxes, for a detector
+    relative: float = 0.0  # largest difference of an output to its largest value; 0 for a detector
+    boxes: int = 0  # how many a detector gives without the option
 
     def find_damage(self, task: Task) -> str:
         """Say in words that answers are others by more than half; empty if they are not."""

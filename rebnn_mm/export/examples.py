@@ -14,25 +14,16 @@ RANDOM_IMAGES = 2
 
 
 class Image(NamedTuple):
-    """An image.
+    """An image."""
 
-    Attributes:
-        values: float32 (1, C, H, W), normalised and padded.
-        valid_size: height and width without the padding.
-    """
-
-    values: np.ndarray
-    valid_size: tuple[int, int]
+    values: np.ndarray  # float32 (1, C, H, W), normalised and padded
+    valid_size: tuple[int, int]  # height and width without the padding
 
 
 class Text(NamedTuple):
-    """Texts.
+    """Texts."""
 
-    Attributes:
-        inputs: int64 (N, L) each: ``input_ids``, ``attention_mask`` and, where the encoder has them,
-            ``token_type_ids``.
-    """
-
+    # int64 (N, L) each: ``input_ids``, ``attention_mask`` and, where the encoder has them, ``token_type_ids``
     inputs: Mapping[str, np.ndarray]
 
 

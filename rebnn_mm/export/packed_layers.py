@@ -35,21 +35,13 @@ class Centred(nn.Module):
 
 
 class Operands(NamedTuple):
-    """Constants of a packed layer.
+    """Constants of a packed layer."""
 
-    Attributes:
-        codes: the weight as -1 and +1.
-        scale: one value per output channel.
-        bias: the same.
-        shift: added to the input before its sign, one value per input channel.
-        normalise: what happens to the input before shift and sign; None for nothing.
-    """
-
-    codes: Tensor
-    scale: Tensor
-    bias: Tensor
-    shift: Tensor
-    normalise: nn.Module | None = None
+    codes: Tensor  # the weight as -1 and +1
+    scale: Tensor  # one value per output channel
+    bias: Tensor  # the same
+    shift: Tensor  # added to the input before its sign, one value per input channel
+    normalise: nn.Module | None = None  # what happens to the input before shift and sign; None for nothing
 
 
 def signs_of(layer: BinaryLayer) -> Operands:
@@ -102,7 +94,6 @@ class PackedLayer(nn.Module):
     It computes in the order that docs/format.md states, in eval mode and without gradients; in a graph that is being
     exported it stands for one operator.
 
-    Attributes:
         bits (buffer): packed weight, uint8.
         shift (buffer): added to the input before its sign, one value per input channel.
         scale, bias (buffers): one value per output channel.
@@ -228,7 +219,6 @@ class PackedLinear(PackedLayer):
 class PackedEmbedding(nn.Module):
     """:class:`rebnn_mm.layers.BinaryEmbedding` with packed rows; the operator ``BinaryEmbedding``.
 
-    Attributes:
         bits (buffer): packed rows, uint8 (V, ceil(C / 8)).
         scale (buffer): one value per row.
 

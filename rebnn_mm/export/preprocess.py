@@ -21,15 +21,10 @@ ARRAY_SIZE = (32, 32)
 
 
 class Preprocessing(NamedTuple):
-    """The steps from an 8-bit image to the network's input.
+    """The steps from an 8-bit image to the network's input."""
 
-    Attributes:
-        steps: the object that docs/format.md calls ``rebnn.preprocess``.
-        notes: what the object cannot say, one sentence each.
-    """
-
-    steps: dict[str, Any]
-    notes: list[str]
+    steps: dict[str, Any]  # the object that docs/format.md calls ``rebnn.preprocess``
+    notes: list[str]  # what the object cannot say, one sentence each
 
 
 def preprocessing(cfg: Config) -> Preprocessing:

@@ -18,42 +18,25 @@ from .passes.half import SMALL
 
 @dataclass(frozen=True)
 class LayerReport:
-    """One layer with a weight.
+    """One layer with a weight."""
 
-    Attributes:
-        name: dotted name in the model.
-        bits: of weight and input, such as ``'1/1'``.
-        size: bytes of the weight in the file.
-        binary: multiply-accumulates of one bit with one bit, for one example.
-        real: all others.
-        why: why the layer is not packed; empty if it is.
-    """
-
-    name: str
-    bits: str
-    size: int
-    binary: int
-    real: int
-    why: str
+    name: str  # dotted name in the model
+    bits: str  # of weight and input, such as ``'1/1'``
+    size: int  # bytes of the weight in the file
+    binary: int  # multiply-accumulates of one bit with one bit, for one example
+    real: int  # all others
+    why: str  # why the layer is not packed; empty if it is
 
 
 @dataclass(frozen=True)
 class Report:
-    """Contents of a file, counted in bytes.
+    """Contents of a file, counted in bytes."""
 
-    Attributes:
-        layers: in the model's order.
-        size: bytes of the file.
-        real_size: bytes of all real constants, weights and vectors.
-        example: what the multiply-accumulates are for, ``'an image of 32 x 32'``.
-        slow: a sentence on layers that are slower packed than real; empty if there are none.
-    """
-
-    layers: list[LayerReport]
-    size: int
-    real_size: int
-    example: str
-    slow: str = ''
+    layers: list[LayerReport]  # in the model's order
+    size: int  # bytes of the file
+    real_size: int  # bytes of all real constants, weights and vectors
+    example: str  # what the multiply-accumulates are for, ``'an image of 32 x 32'``
+    slow: str = ''  # a sentence on layers that are slower packed than real; empty if there are none
 
     @property
     def packed_size(self) -> int:

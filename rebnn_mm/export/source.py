@@ -33,32 +33,21 @@ OWN_IMAGES = 10
 
 
 class Source(NamedTuple):
-    """Everything that an export starts from.
+    """Everything that an export starts from."""
 
-    Attributes:
-        model: the trained model, on the CPU.
-        config: file name of the config.
-        classes: class names; empty if nobody knows them, and for a regression.
-        examples: images or sentences to compare on, as the network takes them; none for noise.
-        origin: what the images among them are, in words; empty where they are given.
-        preprocess: of a model that takes images, the object ``rebnn.preprocess`` of docs/format.md.
-        notes: what that object cannot say, one sentence each.
-        size: height and width of an image that the model takes.
-        tokenizer: of a model that takes texts, the object ``rebnn.tokenizer``; None for images.
-        calibration: images that tell the ranges of int8 layers.
-        score: gives the scores of a packed file, by its bytes; None if they are not asked for.
-    """
-
-    model: nn.Module
-    config: str = ''
-    classes: Sequence[str] = ()
-    examples: Sequence[Example] = ()
-    origin: str = ''
+    model: nn.Module  # the trained model, on the CPU
+    config: str = ''  # file name of the config
+    classes: Sequence[str] = ()  # class names; empty if nobody knows them, and for a regression
+    examples: Sequence[Example] = ()  # images or sentences to compare on, as the network takes them; none for noise
+    origin: str = ''  # what the images among them are, in words; empty where they are given
+    # of a model that takes images, the object ``rebnn.preprocess`` of docs/format.md
     preprocess: dict[str, Any] | None = None
-    notes: Sequence[str] = ()
-    size: tuple[int, int] = SIZE
+    notes: Sequence[str] = ()  # what that object cannot say, one sentence each
+    size: tuple[int, int] = SIZE  # height and width of an image that the model takes
+    # of a model that takes texts, the object ``rebnn.tokenizer``; None for images
     tokenizer: dict[str, Any] | None = None
-    calibration: Sequence[Example] = ()
+    calibration: Sequence[Example] = ()  # images that tell the ranges of int8 layers
+    # gives the scores of a packed file, by its bytes; None if they are not asked for
     score: Callable[[bytes], Mapping[str, float]] | None = None
 
 

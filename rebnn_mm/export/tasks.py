@@ -27,15 +27,10 @@ CLASSIFIED = ('classification', TEXT)
 
 
 class Task(NamedTuple):
-    """Kind of output of a file.
+    """Kind of output of a file."""
 
-    Attributes:
-        name: ``'classification'``, ``'detection'``, ``'text-classification'`` or ``'raw'``.
-        because: why it is ``'raw'``; empty otherwise.
-    """
-
-    name: str
-    because: str = ''
+    name: str  # ``'classification'``, ``'detection'``, ``'text-classification'`` or ``'raw'``
+    because: str = ''  # why it is ``'raw'``; empty otherwise
 
 
 def task_of(model: nn.Module) -> Task:

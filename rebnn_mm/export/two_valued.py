@@ -22,19 +22,12 @@ from .packed_layers import Operands, PackedConv2d, PackedLinear, bias_of, sign_i
 
 
 class TwoValues(NamedTuple):
-    """The values of a layer.
+    """The values of a layer."""
 
-    Attributes:
-        operands: of the product of signs.
-        weight: the weight that the layer computes with, float64.
-        of_sums: what the sum of the inputs' signs is multiplied by, one value per output channel, float64.
-        centre: of the two values of an input.
-    """
-
-    operands: Operands
-    weight: Tensor
-    of_sums: Tensor
-    centre: float
+    operands: Operands  # of the product of signs
+    weight: Tensor  # the weight that the layer computes with, float64
+    of_sums: Tensor  # what the sum of the inputs' signs is multiplied by, one value per output channel, float64
+    centre: float  # of the two values of an input
 
 
 def two_values_of(layer: BinaryLayer) -> TwoValues | None:
@@ -77,13 +70,9 @@ class InputSum(PackedConv2d):
 
 
 class TwoValuedConv2d(PackedConv2d):
-    """A packed convolution, and what its second values add.
+    """A packed convolution, and what its second values add."""
 
-    Attributes:
-        correction (buffer): weight of the real convolution, (C_out, 2, KH, KW).
-    """
-
-    correction: Tensor
+    correction: Tensor  # weight of the real convolution, (C_out, 2, KH, KW)
 
     def __init__(self, layer: BinaryConv2d, values: TwoValues, name: str = 'conv') -> None:
         super().__init__(layer, name, values.operands)
@@ -110,13 +99,9 @@ class TwoValuedConv2d(PackedConv2d):
 
 
 class TwoValuedLinear(PackedLinear):
-    """A packed linear layer, and what its second values add: a multiple of the sum of the input's signs.
+    """A packed linear layer, and what its second values add: a multiple of the sum of the input's signs."""
 
-    Attributes:
-        correction (buffer): the multiple, one value per output.
-    """
-
-    correction: Tensor
+    correction: Tensor  # the multiple, one value per output
 
     def __init__(self, layer: BinaryLinear, values: TwoValues, name: str = 'linear') -> None:
         super().__init__(layer, name, values.operands)

@@ -60,37 +60,23 @@ So much two classes may be apart in PyTorch and still change places.
 
 
 class Flips(NamedTuple):
-    """Signs of a layer's input.
+    """Signs of a layer's input."""
 
-    Attributes:
-        flipped: how many differ between PyTorch and the file.
-        compared: how many were compared; fewer than there are where a detector's regions differ in number.
-    """
-
-    flipped: int
-    compared: int
+    flipped: int  # how many differ between PyTorch and the file
+    compared: int  # how many were compared; fewer than there are where a detector's regions differ in number
 
 
 class Verification(NamedTuple):
-    """Result of a comparison.
+    """Result of a comparison."""
 
-    Attributes:
-        images: how many images or texts were compared.
-        difference: largest difference of an output from PyTorch's; for a detector, of the score of the same box.
-        top1: images or texts with the same best class, for a classifier.
-        detections: agreement of each image's boxes, for a detector.
-        flips: signs that differ, by the name of the layer.
-        library: largest difference between the file with our library and without; None if there is no library.
-        complete: images or texts that were compared to the end: no sign differs, or PyTorch was given the file's.
-    """
-
-    images: int
-    difference: float
-    top1: int
-    detections: list[Agreement]
-    flips: dict[str, Flips]
+    images: int  # how many images or texts were compared
+    difference: float  # largest difference of an output from PyTorch's; for a detector, of the score of the same box
+    top1: int  # images or texts with the same best class, for a classifier
+    detections: list[Agreement]  # agreement of each image's boxes, for a detector
+    flips: dict[str, Flips]  # signs that differ, by the name of the layer
+    # largest difference between the file with our library and without; None if there is no library
     library: float | None
-    complete: int
+    complete: int  # images or texts that were compared to the end: no sign differs, or PyTorch was given the file's
 
     @property
     def flipped(self) -> Flips:

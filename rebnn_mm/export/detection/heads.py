@@ -48,21 +48,13 @@ class Detections(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A class of mmdet that has a graph.
+    """A class of mmdet that has a graph."""
 
-    Attributes:
-        base: the class; what inherits from it has the same graph as long as it leaves ``original`` as it is.
-        original: methods that must be those of the class.
-        write: writes into a graph what the methods compute.
-        coders: of a head, the box coders that it may have; none if it decodes by itself.
-        limits: of a head, entries of ``test_cfg`` that must be above zero.
-    """
-
-    base: type
-    original: tuple[str, ...]
-    write: Callable[..., Any]
-    coders: tuple[Declared, ...] = ()
-    limits: tuple[str, ...] = ()
+    base: type  # the class; what inherits from it has the same graph as long as it leaves ``original`` as it is
+    original: tuple[str, ...]  # methods that must be those of the class
+    write: Callable[..., Any]  # writes into a graph what the methods compute
+    coders: tuple[Declared, ...] = ()  # of a head, the box coders that it may have; none if it decodes by itself
+    limits: tuple[str, ...] = ()  # of a head, entries of ``test_cfg`` that must be above zero
 
 
 def _find_declared(thing: Any, table: tuple[Declared, ...]) -> Declared:

@@ -51,33 +51,20 @@ Ranges = dict[str, tuple[float, float]]
 
 
 class Choice(NamedTuple):
-    """A full-precision layer.
+    """A full-precision layer."""
 
-    Attributes:
-        layer: its name in the model.
-        int8: whether it is quantised.
-        because: the reason, in words.
-        outputs: names of what it gives; several if it is used more than once.
-    """
-
-    layer: str
-    int8: bool
-    because: str
-    outputs: tuple[str, ...]
+    layer: str  # its name in the model
+    int8: bool  # whether it is quantised
+    because: str  # the reason, in words
+    outputs: tuple[str, ...]  # names of what it gives; several if it is used more than once
 
 
 class Plan(NamedTuple):
-    """Plan of what to quantise and how.
+    """Plan of what to quantise and how."""
 
-    Attributes:
-        choices: every full-precision layer with a weight, in the graph's order.
-        ranges: of what goes into the chosen layers and comes out.
-        reduced: whether weights get 7 bits.
-    """
-
-    choices: list[Choice]
-    ranges: Ranges
-    reduced: bool
+    choices: list[Choice]  # every full-precision layer with a weight, in the graph's order
+    ranges: Ranges  # of what goes into the chosen layers and comes out
+    reduced: bool  # whether weights get 7 bits
 
     @property
     def layers(self) -> list[str]:

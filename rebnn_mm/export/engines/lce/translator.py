@@ -16,15 +16,10 @@ from .builder import TFLiteBuilder
 
 @dataclass(frozen=True)
 class Activation:
-    """A tensor of the graph.
+    """A tensor of the graph."""
 
-    Attributes:
-        index: in the TensorFlow Lite file.
-        shape: as ONNX has it; an image (four dimensions) is NCHW there and NHWC in the file.
-    """
-
-    index: int
-    shape: tuple[int, ...]
+    index: int  # in the TensorFlow Lite file
+    shape: tuple[int, ...]  # as ONNX has it; an image (four dimensions) is NCHW there and NHWC in the file
 
     @property
     def is_image(self) -> bool:
