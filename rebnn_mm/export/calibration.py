@@ -51,9 +51,6 @@ def looks_like(image: Image) -> str:
 def how_little(looks: Sequence[str]) -> str:
     """Say in one sentence that calibration images tell little; empty if they are enough.
 
-    Args:
-        looks: what each looks like, from :func:`looks_like`.
-
     Example:
         >>> how_little([''] * 100), how_little(['', 'noise']).partition(':')[0]
         ('', 'int8 was calibrated on 2 images only, 1 of noise')
@@ -70,17 +67,7 @@ def how_little(looks: Sequence[str]) -> str:
 
 
 class CalibrationImages(Sequence[Image]):
-    """Images that are read and prepared when they are asked for, so that one lies in memory at a time.
-
-    Args:
-        steps: the object ``rebnn.preprocess`` of docs/format.md.
-        images: files, or arrays (H, W, 3) of 8 bits in the order RGB.
-
-    Example:
-        >>> images = CalibrationImages({'channels': 'rgb'}, [np.zeros((4, 6, 3), np.uint8)])
-        >>> len(images), images[0].values.shape
-        (1, (1, 3, 4, 6))
-    """
+    """Images that are read and prepared when they are asked for, so that one lies in memory at a time."""
 
     def __init__(self, steps: Mapping[str, Any], images: Sequence[str | Path | np.ndarray]) -> None:
         self.steps = steps
@@ -140,10 +127,6 @@ def training_images(cfg: Config) -> list[Path | np.ndarray]:
 def dataset_images(dataset: Mapping[str, Any], at_most: int = MOST) -> list[Path | np.ndarray]:
     """Images of a data set before any preparation, spread over it: their files, or arrays where it holds them.
 
-    Args:
-        dataset: its config; of one that is made of others, so many of each are taken.
-        at_most: so many.
-
     Raises:
         ValueError: it names no image files, or has none.
     """
@@ -162,11 +145,6 @@ def dataset_images(dataset: Mapping[str, Any], at_most: int = MOST) -> list[Path
 
 
 def spread(items: Sequence[Any], at_most: int = MOST) -> list[Any]:
-    """So many of a sequence, at equal distances; all if there are no more.
-
-    Example:
-        >>> spread(range(1000))[:3], len(spread(range(1000))), spread('ab')
-        ([0, 10, 20], 100, ['a', 'b'])
-    """
+    """So many of a sequence, at equal distances; all if there are no more."""
     count = min(len(items), at_most)
     return [items[index * len(items) // count] for index in range(count)]

@@ -86,17 +86,8 @@ def pack(model: nn.Module) -> PackedModel:
 def unwrap(model: nn.Module) -> nn.Module:
     """Copy a model out of what wraps it or its parts: DataParallel and its like, torch.compile, averaged weights.
 
-    Args:
-        model: it is not changed.
-
     Raises:
         ValueError: a part was traced or scripted, which left no layers.
-
-    Example:
-        >>> unwrap(nn.DataParallel(nn.Sequential(torch.compile(nn.ReLU()))))
-        Sequential(
-          (0): ReLU()
-        )
     """
     for name, module in model.named_modules():
         if isinstance(module, torch.jit.ScriptModule):

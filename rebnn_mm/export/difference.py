@@ -34,19 +34,12 @@ TIE = 1e-5
 
 
 class Agreement(NamedTuple):
-    """Result of :func:`agreement`.
+    """Result of :func:`agreement`."""
 
-    Attributes:
-        missing: detections of the first set without a partner.
-        extra: detections of the second set without one.
-        iou: least overlap of two partners; 1 if there are none.
-        score: largest difference of two partners' scores; 0 if there are none.
-    """
-
-    missing: int
-    extra: int
-    iou: float
-    score: float
+    missing: int  # detections of the first set without a partner
+    extra: int  # detections of the second set without one
+    iou: float  # least overlap of two partners; 1 if there are none
+    score: float  # largest difference of two partners' scores; 0 if there are none
 
     @property
     def same(self) -> bool:
@@ -59,31 +52,17 @@ Found = Sequence[np.ndarray]
 
 
 class Difference(NamedTuple):
-    """Effect of an option, compared with the same file without it.
+    """Effect of an option, compared with the same file without it."""
 
-    Attributes:
-        difference: largest difference of an output; for a detector, of the score of the same box.
-        top1: images or texts with the same best class, for a classifier.
-        images: how many were compared.
-        detections: agreement of each image's boxes, for a detector.
-        relative: largest difference of an output to its largest value; 0 for a detector.
-        boxes: how many a detector gives without the option.
-    """
-
-    difference: float
-    top1: int
-    images: int
-    detections: list[Agreement]
-    relative: float = 0.0
-    boxes: int = 0
+    difference: float  # largest difference of an output; for a detector, of the score of the same box
+    top1: int  # images or texts with the same best class, for a classifier
+    images: int  # how many were compared
+    detections: list[Agreement]  # agreement of each image's boxes, for a detector
+    relative: float = 0.0  # largest difference of an output to its largest value; 0 for a detector
+    boxes: int = 0  # how many a detector gives without the option
 
     def find_damage(self, task: Task) -> str:
-        """Say in words that answers are others by more than half; empty if they are not.
-
-        Example:
-            >>> Difference(0.1, 3, 10, []).find_damage(Task('classification'))
-            'the best class is another one on 7 of 10 images'
-        """
+        """Say in words that answers are others by more than half; empty if they are not."""
         missing, extra = (sum(getattr(image, kind) for image in self.detections) for kind in ('missing', 'extra'))
         if task.name in CLASSIFIED and 2 * self.top1 < self.images:
             return f'the best class is another one on {self.images - self.top1} of {self.images} images'
@@ -104,14 +83,6 @@ def difference_of(
     library: bool = False,
 ) -> Difference:
     """Compare two graphs.
-
-    Args:
-        before: the graph without the option.
-        after: the graph with it.
-        task: of both.
-        examples: what to compare on.
-        option: the option's name, for messages.
-        library: run both with our kernels, not by the functions inside of them.
 
     Raises:
         ValueError: an output is not finite any more.
@@ -160,15 +131,6 @@ def agreement(first: Found, second: Found) -> Agreement:
 
     Partners have the same label and overlap by half or more; the closest scores among the largest overlaps go first,
     in the order of the first set. The order inside a set does not matter otherwise: equal scores have none.
-
-    Args:
-        first: the reference.
-        second: what is compared with it.
-
-    Example:
-        >>> box, label = np.array([[0., 0., 10., 10.]]), np.array([2])
-        >>> agreement((box, np.array([0.5]), label), (box, np.array([0.25]), label))
-        Agreement(missing=0, extra=0, iou=1.0, score=0.25)
     """
     boxes, scores, labels = first
     overlap = overlaps(boxes, second[0])
@@ -192,16 +154,6 @@ def match_except_ties(first: Found, second: Found) -> bool:
     Scores decide which boxes suppression and a limit keep. Of boxes with one and the same score (a sigmoid that gives
     1 for many) either may be kept: such a box may have another of that score as partner, as long as some have their
     own.
-
-    Args:
-        first: the reference.
-        second: what is compared with it.
-
-    Example:
-        >>> boxes, labels = np.array([[0., 0., 10., 10.], [0., 0., 90., 90.], [50., 0., 60., 10.]]), np.zeros(2, int)
-        >>> one, other = (boxes[:2], np.ones(2), labels), (boxes[1:], np.ones(2), labels)
-        >>> match_except_ties(one, other), agreement(one, other).same
-        (True, False)
     """
     close = (overlaps(first[0], second[0]) >= IOU) & (first[2][:, None] == second[2][None])
     close &= np.abs(first[1][:, None] - second[1][None]) <= SCORE

@@ -6,23 +6,14 @@ import numpy as np
 
 
 class Distance(NamedTuple):
-    """Result of :func:`distance_of`.
+    """Result of :func:`distance_of`."""
 
-    Attributes:
-        absolute: largest difference; of truth values and whole numbers, the share of those that are others.
-        relative: to the largest value of the first array; of truth values and whole numbers, the share again.
-    """
-
-    absolute: float
-    relative: float
+    absolute: float  # largest difference; of truth values and whole numbers, the share of those that are others
+    relative: float  # to the largest value of the first array; of truth values and whole numbers, the share again
 
 
 def distance_of(first: np.ndarray, second: np.ndarray) -> Distance:
     """Measure how far the second array is from the first; what is not finite in either counts for nothing.
-
-    Args:
-        first: the reference.
-        second: of the same shape.
 
     Example:
         >>> distance_of(np.array([1.0, 4.0]), np.array([1.0, 3.0])).relative

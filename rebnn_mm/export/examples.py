@@ -14,25 +14,16 @@ RANDOM_IMAGES = 2
 
 
 class Image(NamedTuple):
-    """An image.
+    """An image."""
 
-    Attributes:
-        values: float32 (1, C, H, W), normalised and padded.
-        valid_size: height and width without the padding.
-    """
-
-    values: np.ndarray
-    valid_size: tuple[int, int]
+    values: np.ndarray  # float32 (1, C, H, W), normalised and padded
+    valid_size: tuple[int, int]  # height and width without the padding
 
 
 class Text(NamedTuple):
-    """Texts.
+    """Texts."""
 
-    Attributes:
-        inputs: int64 (N, L) each: ``input_ids``, ``attention_mask`` and, where the encoder has them,
-            ``token_type_ids``.
-    """
-
+    # int64 (N, L) each: ``input_ids``, ``attention_mask`` and, where the encoder has them, ``token_type_ids``
     inputs: Mapping[str, np.ndarray]
 
 
@@ -40,12 +31,7 @@ Example = Image | Text
 
 
 def feeds_of(model: onnx.ModelProto, example: Example) -> dict[str, np.ndarray]:
-    """The inputs of a graph for an example.
-
-    Example:
-        >>> feeds_of(onnx.ModelProto(), Image(np.zeros((1, 3, 4, 4), np.float32), (4, 4)))
-        {}
-    """
+    """The inputs of a graph for an example."""
     if isinstance(example, Text):
         return dict(example.inputs)
     feeds = {'image': example.values, 'valid_size': np.array(example.valid_size, np.int64)}
@@ -53,24 +39,13 @@ def feeds_of(model: onnx.ModelProto, example: Example) -> dict[str, np.ndarray]:
 
 
 def prepare_example(preprocess: Mapping[str, Any], image: np.ndarray) -> Image:
-    """Prepare an image (H, W, 3) of 8 bits in the order RGB as the network takes it.
-
-    Example:
-        >>> steps = {'channels': 'rgb', 'mean': [1, 1, 1], 'std': [2, 2, 2]}
-        >>> prepare_example(steps, np.full((1, 2, 3), 5, np.uint8)).values[0, 0]
-        array([[2., 2.]], dtype=float32)
-    """
+    """Prepare an image (H, W, 3) of 8 bits in the order RGB as the network takes it."""
     found = Preprocess.parse(json.dumps(dict(preprocess)))(image)
     return Image(found.image, found.valid_size)
 
 
 def noise(preprocess: Mapping[str, Any], size: tuple[int, int], channels: int = 3) -> list[Image]:
-    """Images of random pixels that went through the steps before the network, always the same ones.
-
-    Example:
-        >>> [image.values.shape for image in noise({'channels': 'rgb'}, (8, 6))]
-        [(1, 3, 8, 6), (1, 3, 8, 6)]
-    """
+    """Images of random pixels that went through the steps before the network, always the same ones."""
     rng = np.random.default_rng(0)
     if channels != 3:
         values = rng.normal(size=(RANDOM_IMAGES, 1, channels, *size)).astype(np.float32)

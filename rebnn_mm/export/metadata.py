@@ -95,11 +95,6 @@ def find_packed_weights(model: onnx.ModelProto) -> dict[str, onnx.TensorProto]:
 
 
 def compute_digests(model: onnx.ModelProto) -> dict[str, str]:
-    """SHA-256 of the bytes of each packed weight, in hexadecimal.
-
-    Example:
-        >>> compute_digests(onnx.ModelProto())
-        {}
-    """
+    """SHA-256 of the bytes of each packed weight, in hexadecimal."""
     tensors = find_packed_weights(model).items()
     return {name: hashlib.sha256(numpy_helper.to_array(tensor).tobytes()).hexdigest() for name, tensor in tensors}

@@ -21,15 +21,6 @@ class Centred(nn.Module):
     """Subtract the mean from a sample, as RBNN and SiMaN do before the sign.
 
     The division by the deviation is left out, which turns no sign.
-
-    Args:
-        quantizer: its shift and its dimensions are used.
-
-    Example:
-        >>> from rebnn_mm.methods import RBNNSign
-        >>> Centred(RBNNSign(2))(torch.tensor([[0., 3.], [5., 4.]]))
-        tensor([[-1.5000,  1.5000],
-                [ 0.5000, -0.5000]])
     """
 
     def __init__(self, quantizer: ActivationQuantizer) -> None:
@@ -44,21 +35,13 @@ class Centred(nn.Module):
 
 
 class Operands(NamedTuple):
-    """Constants of a packed layer.
+    """Constants of a packed layer."""
 
-    Attributes:
-        codes: the weight as -1 and +1.
-        scale: one value per output channel.
-        bias: the same.
-        shift: added to the input before its sign, one value per input channel.
-        normalise: what happens to the input before shift and sign; None for nothing.
-    """
-
-    codes: Tensor
-    scale: Tensor
-    bias: Tensor
-    shift: Tensor
-    normalise: nn.Module | None = None
+    codes: Tensor  # the weight as -1 and +1
+    scale: Tensor  # one value per output channel
+    bias: Tensor  # the same
+    shift: Tensor  # added to the input before its sign, one value per input channel
+    normalise: nn.Module | None = None  # what happens to the input before shift and sign; None for nothing
 
 
 def signs_of(layer: BinaryLayer) -> Operands:
@@ -111,11 +94,6 @@ class PackedLayer(nn.Module):
     It computes in the order that docs/format.md states, in eval mode and without gradients; in a graph that is being
     exported it stands for one operator.
 
-    Args:
-        operands: what it computes with.
-        name: its dotted name, for messages.
-
-    Attributes:
         bits (buffer): packed weight, uint8.
         shift (buffer): added to the input before its sign, one value per input channel.
         scale, bias (buffers): one value per output channel.
@@ -241,11 +219,6 @@ class PackedLinear(PackedLayer):
 class PackedEmbedding(nn.Module):
     """:class:`rebnn_mm.layers.BinaryEmbedding` with packed rows; the operator ``BinaryEmbedding``.
 
-    Args:
-        layer: a trained embedding with one bit for its weight; it is not changed.
-        name: its dotted name, for messages.
-
-    Attributes:
         bits (buffer): packed rows, uint8 (V, ceil(C / 8)).
         scale (buffer): one value per row.
 
@@ -283,10 +256,6 @@ class PackedAttention(BinaryAttention):
     """:class:`rebnn_mm.layers.BinaryAttention` in evaluation; the operator of that name in a graph that is exported.
 
     Scores and weights are not given there: the operator keeps them as bits.
-
-    Args:
-        layer: the trained attention.
-        name: its dotted name, for messages.
 
     Example:
         >>> packed = PackedAttention(BinaryAttention(heads=2, head_dim=4))
@@ -331,18 +300,7 @@ class ChannelAffine(nn.Module):
     The constants are PyTorch's to the last bit on processors with fused multiply-add: there :math:`a` is rounded once.
     PyTorch then also rounds :math:`x \cdot m + a` once, and so differs from this by up to the last bit.
 
-    Args:
-        norm: a batch norm with running statistics; it is not changed.
-
     Shapes: (N, C, ...) to the same.
-
-    Example:
-        >>> norm = nn.BatchNorm2d(1, eps=0.0).eval()
-        >>> norm.running_mean.fill_(1.0), norm.running_var.fill_(4.0)
-        (tensor([1.]), tensor([4.]))
-        >>> affine = ChannelAffine(norm)
-        >>> affine.mul, affine.add
-        (tensor([0.5000]), tensor([-0.5000]))
     """
 
     mul: Tensor

@@ -21,33 +21,17 @@ ARRAY_SIZE = (32, 32)
 
 
 class Preprocessing(NamedTuple):
-    """The steps from an 8-bit image to the network's input.
+    """The steps from an 8-bit image to the network's input."""
 
-    Attributes:
-        steps: the object that docs/format.md calls ``rebnn.preprocess``.
-        notes: what the object cannot say, one sentence each.
-    """
-
-    steps: dict[str, Any]
-    notes: list[str]
+    steps: dict[str, Any]  # the object that docs/format.md calls ``rebnn.preprocess``
+    notes: list[str]  # what the object cannot say, one sentence each
 
 
 def preprocessing(cfg: Config) -> Preprocessing:
     """Read the steps from the test pipeline and the data preprocessor of a config.
 
-    Args:
-        cfg: a config of mmdet or mmpretrain.
-
     Raises:
         ValueError: a step of the pipeline, or an option of one, that the format has no words for.
-
-    Example:
-        >>> pipeline = [dict(type='LoadImageFromFile'), dict(type='ResizeEdge', scale=256), dict(type='CenterCrop',
-        ...             crop_size=224), dict(type='PackInputs')]
-        >>> preprocessor = dict(mean=[0, 0, 0], std=[255, 255, 255], to_rgb=True)
-        >>> cfg = Config(dict(test_dataloader=dict(dataset=dict(pipeline=pipeline)), data_preprocessor=preprocessor))
-        >>> preprocessing(cfg).steps['resize'], preprocessing(cfg).steps['crop'], preprocessing(cfg).steps['channels']
-        ({'mode': 'short_edge', 'size': 256}, [224, 224], 'rgb')
     """
     found: dict[str, Any] = {}
     notes: list[str] = []

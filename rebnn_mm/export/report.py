@@ -18,42 +18,25 @@ from .passes.half import SMALL
 
 @dataclass(frozen=True)
 class LayerReport:
-    """One layer with a weight.
+    """One layer with a weight."""
 
-    Attributes:
-        name: dotted name in the model.
-        bits: of weight and input, such as ``'1/1'``.
-        size: bytes of the weight in the file.
-        binary: multiply-accumulates of one bit with one bit, for one example.
-        real: all others.
-        why: why the layer is not packed; empty if it is.
-    """
-
-    name: str
-    bits: str
-    size: int
-    binary: int
-    real: int
-    why: str
+    name: str  # dotted name in the model
+    bits: str  # of weight and input, such as ``'1/1'``
+    size: int  # bytes of the weight in the file
+    binary: int  # multiply-accumulates of one bit with one bit, for one example
+    real: int  # all others
+    why: str  # why the layer is not packed; empty if it is
 
 
 @dataclass(frozen=True)
 class Report:
-    """Contents of a file, counted in bytes.
+    """Contents of a file, counted in bytes."""
 
-    Attributes:
-        layers: in the model's order.
-        size: bytes of the file.
-        real_size: bytes of all real constants, weights and vectors.
-        example: what the multiply-accumulates are for, ``'an image of 32 x 32'``.
-        slow: a sentence on layers that are slower packed than real; empty if there are none.
-    """
-
-    layers: list[LayerReport]
-    size: int
-    real_size: int
-    example: str
-    slow: str = ''
+    layers: list[LayerReport]  # in the model's order
+    size: int  # bytes of the file
+    real_size: int  # bytes of all real constants, weights and vectors
+    example: str  # what the multiply-accumulates are for, ``'an image of 32 x 32'``
+    slow: str = ''  # a sentence on layers that are slower packed than real; empty if there are none
 
     @property
     def packed_size(self) -> int:
@@ -70,23 +53,7 @@ def report_of(
     size: int,
     int8: Sequence[str] = (),
 ) -> Report:
-    """Collect the report.
-
-    Args:
-        model: the finished graph.
-        costs: from :func:`rebnn_mm.analysis.layer_counter.count_layers`, of the trained model.
-        packed: names of the packed layers.
-        real: binary layers that are not packed, with the reason.
-        example: what was counted with, ``'an image of 32 x 32'``.
-        size: bytes of the file.
-        int8: names of the layers that became int8.
-
-    Example:
-        >>> conv = LayerCost('conv', 'Conv2d', why='first layer (3 input channels)', weights=216, macs=216 * 64)
-        >>> report = report_of(onnx.ModelProto(), (conv,), [], {}, 'an image of 8 x 8', 2000)
-        >>> report.layers[0].real, report.layers[0].size
-        (13824, 864)
-    """
+    """Collect the report."""
     weights = find_packed_weights(model)
     sizes = {
         node.name: numpy_helper.to_array(weights[node.input[1]]).nbytes
@@ -160,11 +127,7 @@ def print_report(report: Report, console: Console | None = None) -> None:
 
 
 def part_sizes(data: bytes) -> dict[str, int]:
-    """Bytes of the parts of a packed text classifier, by what they are for; together the file.
-
-    Args:
-        data: the bytes of the file.
-    """
+    """Bytes of the parts of a packed text classifier, by what they are for; together the file."""
     model = onnx.load_from_string(data)
     parts = dict.fromkeys(
         ('bits of the word embedding', 'bits of linear layers', 'scaling factors', 'biases and shifts', 'norms'), 0

@@ -87,29 +87,14 @@ def demand(true: bool, sentence: str) -> None:
 
 
 def operator(
-    kind: str,
-    inputs: Sequence[ir.Value | None],
-    attributes: Mapping[str, Any],
-    name: str | None,
-    outputs: int = 1,
+    kind: str, inputs: Sequence[ir.Value | None], attributes: Mapping[str, Any], name: str | None, outputs: int = 1
 ) -> ir.Node:
-    """A node of the domain ``rebnn``.
-
-    Example:
-        >>> operator('BinaryLinear', [], {'channels': 9}, 'fc').domain
-        'rebnn'
-    """
+    """A node of the domain ``rebnn``."""
     return ir.node(kind, inputs, attributes, domain=DOMAIN, version=DOMAIN_VERSION, name=name, num_outputs=outputs)
 
 
 def constant(graph: ir.Graph, array: NDArray, name: str) -> ir.Value:
-    """An initializer; the one of this name if there is one of the same values.
-
-    Example:
-        >>> graph = ir.Graph([], [], nodes=[])
-        >>> constant(graph, np.ones(2), 'ones') is constant(graph, np.ones(2), 'ones')
-        True
-    """
+    """An initializer; the one of this name if there is one of the same values."""
     known = graph.initializers.get(name)
     stored = constant_array(known)
     if known is not None and stored is not None and np.array_equal(stored, array):

@@ -33,32 +33,21 @@ OWN_IMAGES = 10
 
 
 class Source(NamedTuple):
-    """Everything that an export starts from.
+    """Everything that an export starts from."""
 
-    Attributes:
-        model: the trained model, on the CPU.
-        config: file name of the config.
-        classes: class names; empty if nobody knows them, and for a regression.
-        examples: images or sentences to compare on, as the network takes them; none for noise.
-        origin: what the images among them are, in words; empty where they are given.
-        preprocess: of a model that takes images, the object ``rebnn.preprocess`` of docs/format.md.
-        notes: what that object cannot say, one sentence each.
-        size: height and width of an image that the model takes.
-        tokenizer: of a model that takes texts, the object ``rebnn.tokenizer``; None for images.
-        calibration: images that tell the ranges of int8 layers.
-        score: gives the scores of a packed file, by its bytes; None if they are not asked for.
-    """
-
-    model: nn.Module
-    config: str = ''
-    classes: Sequence[str] = ()
-    examples: Sequence[Example] = ()
-    origin: str = ''
+    model: nn.Module  # the trained model, on the CPU
+    config: str = ''  # file name of the config
+    classes: Sequence[str] = ()  # class names; empty if nobody knows them, and for a regression
+    examples: Sequence[Example] = ()  # images or sentences to compare on, as the network takes them; none for noise
+    origin: str = ''  # what the images among them are, in words; empty where they are given
+    # of a model that takes images, the object ``rebnn.preprocess`` of docs/format.md
     preprocess: dict[str, Any] | None = None
-    notes: Sequence[str] = ()
-    size: tuple[int, int] = SIZE
+    notes: Sequence[str] = ()  # what that object cannot say, one sentence each
+    size: tuple[int, int] = SIZE  # height and width of an image that the model takes
+    # of a model that takes texts, the object ``rebnn.tokenizer``; None for images
     tokenizer: dict[str, Any] | None = None
-    calibration: Sequence[Example] = ()
+    calibration: Sequence[Example] = ()  # images that tell the ranges of int8 layers
+    # gives the scores of a packed file, by its bytes; None if they are not asked for
     score: Callable[[bytes], Mapping[str, float]] | None = None
 
 
@@ -74,15 +63,8 @@ def load_source(
 ) -> Source:
     """Build the model of a config, fill it from a checkpoint, and read how its images or texts are prepared.
 
-    Args:
-        config: a config file of mmdet, mmpretrain or GLUE.
-        checkpoint: its weights.
-        options: entries that replace those of the config.
-        images: image files to verify on; without any, some images of the config's data set where it is there.
-        texts: sentences to verify on, for a model that takes texts; a tab parts the two sentences of a pair.
-        calibration: image files, folders and lists to calibrate int8 layers on; empty for the training set of the
-            config, None where nothing is calibrated.
-        size: height and width of an image that the model takes; None to find it in the test pipeline.
+    Without ``images`` some of the config's data set are compared, where it is there. A tab parts the two sentences of
+    a pair in ``texts``. An empty ``calibration`` stands for the training set, None for no calibration.
 
     Raises:
         ValueError: a file does not exist or does not fit; one sentence says which.
@@ -131,14 +113,6 @@ def load_source(
 def read_own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | None) -> tuple[list[Image], str]:
     """Read some images of a config's data set as the network takes them: of the test set, if it is there.
 
-    Args:
-        cfg: the training config.
-        steps: the object ``rebnn.preprocess`` of docs/format.md.
-        size: height and width that they must have then; None for any.
-
-    Returns:
-        tuple[list[Image], str]: the images, and what they are in words; nothing where no data set can be read.
-
     Example:
         >>> read_own_images(Config(), {'channels': 'rgb'}, None)
         ([], '')
@@ -161,13 +135,6 @@ def read_own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | 
 
 def text_source(model: Any, config: str, cfg: Config, classes: Sequence[str], sentences: Sequence[str]) -> Source:
     """Read from a config how texts become tokens.
-
-    Args:
-        model: the trained classifier.
-        config: file name of the config.
-        cfg: its content.
-        classes: class names.
-        sentences: what to verify on.
 
     Raises:
         FileNotFoundError: the tokenizer is not where the config says.
@@ -205,12 +172,7 @@ def plain_tokenizer(tokenizer: Any) -> str:
 
 
 def image_size(cfg: Config, steps: dict[str, Any]) -> tuple[int, int]:
-    """Height and width of an image as the network sees it in testing.
-
-    Example:
-        >>> image_size(Config(), {'resize': {'mode': 'short_edge', 'size': 256}, 'crop': [224, 192]})
-        (192, 224)
-    """
+    """Height and width of an image as the network sees it in testing."""
     size = steps.get('crop')
     if size is None and steps.get('resize', {}).get('mode') == 'exact':
         size = steps['resize']['size']
@@ -222,16 +184,7 @@ def image_size(cfg: Config, steps: dict[str, Any]) -> tuple[int, int]:
 
 
 def class_names(cfg: Config, checkpoint: Mapping[str, Any]) -> list[str]:
-    """Names of the classes: the checkpoint's, else those in the config's test data set, else the data set's own.
-
-    Args:
-        cfg: the training config.
-        checkpoint: as loaded.
-
-    Example:
-        >>> class_names(Config(dict(test_dataloader=dict(dataset=dict(metainfo=dict(classes=('a', 'b')))))), {})
-        ['a', 'b']
-    """
+    """Names of the classes: the checkpoint's, else those in the config's test data set, else the data set's own."""
     meta = (checkpoint.get('meta') or {}).get('dataset_meta') or {}
     for key in ('classes', 'CLASSES'):
         if meta.get(key):

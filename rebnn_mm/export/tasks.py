@@ -27,24 +27,14 @@ CLASSIFIED = ('classification', TEXT)
 
 
 class Task(NamedTuple):
-    """Kind of output of a file.
+    """Kind of output of a file."""
 
-    Attributes:
-        name: ``'classification'``, ``'detection'``, ``'text-classification'`` or ``'raw'``.
-        because: why it is ``'raw'``; empty otherwise.
-    """
-
-    name: str
-    because: str = ''
+    name: str  # ``'classification'``, ``'detection'``, ``'text-classification'`` or ``'raw'``
+    because: str = ''  # why it is ``'raw'``; empty otherwise
 
 
 def task_of(model: nn.Module) -> Task:
-    """The task of a model: its type decides.
-
-    Example:
-        >>> task_of(nn.Conv2d(3, 8, 1))
-        Task(name='raw', because='it is not an image classifier of mmpretrain; it is not a detector of mmdet')
-    """
+    """The task of a model: its type decides."""
     if is_text_classifier(model):
         return Task(TEXT)
     no_classifier = explain_unsupported_classifier(model)
@@ -56,11 +46,6 @@ def task_of(model: nn.Module) -> Task:
 
 def graph_of(model: nn.Module, task: Task, example: Tensor | None = None) -> onnx.ModelProto:
     """The graph of a model with the inputs and outputs of its task (docs/format.md).
-
-    Args:
-        model: in eval mode, as a rule packed by :func:`rebnn_mm.export.pack`.
-        task: from :func:`task_of`.
-        example: an image of a size that the model takes, (1, C, H, W); a classifier needs one.
 
     Raises:
         ValueError: the model cannot be traced; the message says why.
@@ -75,14 +60,7 @@ def graph_of(model: nn.Module, task: Task, example: Tensor | None = None) -> onn
 
 @torch.no_grad()
 def torch_outputs(model: Any, task: Task, example: Example, regions: np.ndarray | None = None) -> list[np.ndarray]:
-    """Run PyTorch on an example in eval mode; outputs in the order of the file's.
-
-    Args:
-        model: the trained model on the CPU, in eval mode.
-        task: from :func:`task_of`.
-        example: an image, or texts.
-        regions: corners (R, 4) of the regions that a detector's second stage looks at; None for those it proposes.
-    """
+    """Run PyTorch on an example in eval mode; outputs in the order of the file's."""
     if isinstance(example, Text):
         return [text_logits(model, example)]
     image = torch.from_numpy(example.values)
@@ -104,12 +82,7 @@ def torch_outputs(model: Any, task: Task, example: Example, regions: np.ndarray 
 
 @torch.no_grad()
 def torch_regions(model: Any, image: Image) -> np.ndarray:
-    """Corners (R, 4) of the regions that the first stage of a detector proposes in PyTorch, best first.
-
-    Args:
-        model: a detector of two stages, on the CPU, in eval mode.
-        image: what it sees.
-    """
+    """Corners (R, 4) of the regions that the first stage of a detector proposes in PyTorch, best first."""
     features = model.extract_feat(torch.from_numpy(image.values))
     (proposed,) = model.rpn_head.predict(features, [_data_sample(image)], rescale=False)
     corners: np.ndarray = proposed.bboxes.numpy()
@@ -129,19 +102,7 @@ class ClassifierScores(nn.Module):
     The parts keep the names that they have in the classifier. A teacher, as
     ``rebnn_mm.TeacherStudentClassifier`` has one, is left out.
 
-    Args:
-        model: a classifier for which :func:`explain_unsupported_classifier` has nothing to say.
-
     Shapes: (N, C, H, W) to (N, classes).
-
-    Example:
-        >>> from mmpretrain.models import ImageClassifier
-        >>> head = dict(type='LinearClsHead', num_classes=4, in_channels=512)
-        >>> backbone = dict(type='BinaryResNet', depth=18, out_indices=(3,))
-        >>> model = ImageClassifier(backbone=backbone, neck=dict(type='GlobalAveragePooling'), head=head).eval()
-        >>> scores = ClassifierScores(model)(torch.zeros(2, 3, 32, 32))
-        >>> scores.shape, bool(torch.allclose(scores.sum(1), torch.ones(2)))
-        (torch.Size([2, 4]), True)
     """
 
     def __init__(self, model: Any) -> None:
@@ -165,12 +126,7 @@ def _softmax(scores: Tensor) -> Tensor:
 
 
 def explain_unsupported_classifier(model: nn.Module) -> str:
-    """Say why a model's prediction is not what :class:`ClassifierScores` gives; empty if it is.
-
-    Example:
-        >>> explain_unsupported_classifier(nn.Conv2d(3, 8, 1))
-        'it is not an image classifier of mmpretrain'
-    """
+    """Say why a model's prediction is not what :class:`ClassifierScores` gives; empty if it is."""
     if find_spec('mmpretrain') is None:
         return 'mmpretrain is not installed'
     from mmpretrain.models import ClsHead, ImageClassifier, MultiLabelClsHead
@@ -192,10 +148,6 @@ def classifier_graph(model: nn.Module, example: Tensor) -> onnx.ModelProto:
     """The graph of a classifier: ``image`` to ``scores``, of any number of images and of any size the model takes.
 
     A model in which paddings depend on one another, as EfficientNet's, gets a graph for the size of the example.
-
-    Args:
-        model: a classifier in eval mode, as a rule packed by :func:`rebnn_mm.export.pack`.
-        example: at least two images, (N, C, H, W).
 
     Raises:
         ValueError: the model is not supported or cannot be traced; the message says why.
@@ -230,9 +182,6 @@ class TextLogits(nn.Module):
 
     A teacher is left out. The padding mask is handed over in the form in which attention takes it, so that no code of
     transformers that makes masks is part of the graph.
-
-    Args:
-        model: the classifier; the parts keep their names.
 
     Shapes: int64 (N, L) each to (N, classes).
     """
@@ -308,9 +257,6 @@ def random_texts(model: Any, lengths: tuple[int, ...] = (64, 17, 5)) -> list[Tex
 
 def text_graph(model: Any) -> onnx.ModelProto:
     """The graph of a text classifier: tokens to ``logits``, of any number of texts and any length.
-
-    Args:
-        model: in eval mode, as a rule packed by :func:`rebnn_mm.export.pack`.
 
     Raises:
         ValueError: the encoder is not supported or cannot be traced; the message says why.

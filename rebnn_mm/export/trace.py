@@ -122,20 +122,8 @@ def trace_images(
     One that makes a Python number of how many images there are or how large, as the windows of Swin and
     ``int(1.5 * height)`` do, gets a graph for that number: the tracer would keep the example's without a word.
 
-    Args:
-        module: in eval mode; its forward takes images and returns a tensor, or several in tuples or lists.
-        images: an example, (N, C, H, W), of at least two.
-        outputs: names of the outputs.
-        any_size: False for a module that is known to take images of this size only.
-        fixed: an example, of at least two, of the size to take if the size cannot be free; None for that of images.
-
     Raises:
         ValueError: the module cannot be traced; the message says why.
-
-    Example:
-        >>> model = trace_images(nn.Hardtanh(), torch.ones(2, 3, 8, 8), ['y'])
-        >>> [bool(dim.dim_value) for dim in model.graph.input[0].type.tensor_type.shape.dim]
-        [False, True, False, False]
     """
     if any_size:
         try:

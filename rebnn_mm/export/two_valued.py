@@ -22,32 +22,16 @@ from .packed_layers import Operands, PackedConv2d, PackedLinear, bias_of, sign_i
 
 
 class TwoValues(NamedTuple):
-    """The values of a layer.
+    """The values of a layer."""
 
-    Attributes:
-        operands: of the product of signs.
-        weight: the weight that the layer computes with, float64.
-        of_sums: what the sum of the inputs' signs is multiplied by, one value per output channel, float64.
-        centre: of the two values of an input.
-    """
-
-    operands: Operands
-    weight: Tensor
-    of_sums: Tensor
-    centre: float
+    operands: Operands  # of the product of signs
+    weight: Tensor  # the weight that the layer computes with, float64
+    of_sums: Tensor  # what the sum of the inputs' signs is multiplied by, one value per output channel, float64
+    centre: float  # of the two values of an input
 
 
 def two_values_of(layer: BinaryLayer) -> TwoValues | None:
-    """Return the two values of a layer whose weights or inputs are not -1 and +1.
-
-    Returns:
-        TwoValues | None: None for signs, which need no more than a factor, and for more than two values.
-
-    Example:
-        >>> layer = BinaryLinear(8, 4, weight='AdaBinWeight', activation='AdaBinActivation')
-        >>> two_values_of(layer).centre, two_values_of(BinaryLinear(8, 4))
-        (0.0, None)
-    """
+    """Return the two values of a layer whose weights or inputs are not -1 and +1."""
     weights, inputs = layer.weight_quantizer, layer.activation_quantizer
     if not isinstance(layer, BinaryConv2d | BinaryLinear) or weights is None or inputs is None:
         return None
@@ -74,11 +58,6 @@ def two_values_of(layer: BinaryLayer) -> TwoValues | None:
 class InputSum(PackedConv2d):
     """For each group of input channels the sum of their signs, and a channel of ones.
 
-    Args:
-        layer: the convolution whose input it is.
-        name: its dotted name, for messages.
-        operands: of the convolution.
-
     Shapes: (N, C, H, W) to (N, 2 groups, H, W); a padding that takes its values from the input makes it larger.
     """
 
@@ -91,25 +70,9 @@ class InputSum(PackedConv2d):
 
 
 class TwoValuedConv2d(PackedConv2d):
-    """A packed convolution, and what its second values add.
+    """A packed convolution, and what its second values add."""
 
-    Args:
-        layer: a trained layer; it is not changed.
-        values: what it computes with.
-        name: its dotted name, for messages.
-
-    Attributes:
-        correction (buffer): weight of the real convolution, (C_out, 2, KH, KW).
-
-    Example:
-        >>> conv = BinaryConv2d(8, 4, 3, padding=1, weight='AdaBinWeight', activation='AdaBinActivation').eval()
-        >>> x = torch.randn(1, 8, 5, 5)
-        >>> with torch.no_grad():
-        ...     bool(torch.allclose(TwoValuedConv2d(conv, two_values_of(conv))(x), conv(x), atol=1e-5))
-        True
-    """
-
-    correction: Tensor
+    correction: Tensor  # weight of the real convolution, (C_out, 2, KH, KW)
 
     def __init__(self, layer: BinaryConv2d, values: TwoValues, name: str = 'conv') -> None:
         super().__init__(layer, name, values.operands)
@@ -136,25 +99,9 @@ class TwoValuedConv2d(PackedConv2d):
 
 
 class TwoValuedLinear(PackedLinear):
-    """A packed linear layer, and what its second values add: a multiple of the sum of the input's signs.
+    """A packed linear layer, and what its second values add: a multiple of the sum of the input's signs."""
 
-    Args:
-        layer: a trained layer; it is not changed.
-        values: what it computes with.
-        name: its dotted name, for messages.
-
-    Attributes:
-        correction (buffer): the multiple, one value per output.
-
-    Example:
-        >>> linear = BinaryLinear(8, 4, weight='AdaBinWeight', activation='AdaBinActivation').eval()
-        >>> x = torch.randn(3, 8)
-        >>> with torch.no_grad():
-        ...     bool(torch.allclose(TwoValuedLinear(linear, two_values_of(linear))(x), linear(x), atol=1e-5))
-        True
-    """
-
-    correction: Tensor
+    correction: Tensor  # the multiple, one value per output
 
     def __init__(self, layer: BinaryLinear, values: TwoValues, name: str = 'linear') -> None:
         super().__init__(layer, name, values.operands)
@@ -174,14 +121,7 @@ class MaxoutAsPReLU(nn.Module):
 
     .. math:: p_c \max(x, 0) + n_c \min(x, 0) = p_c \, PReLU_{n_c / p_c}(x)
 
-    Args:
-        maxout: all its slopes of positive inputs are above zero; it is not changed.
-
     Shapes: (N, C, H, W) to the same.
-
-    Example:
-        >>> MaxoutAsPReLU(Maxout(2))(torch.tensor([-4., 4.]).view(1, 2, 1, 1)).flatten()
-        tensor([-1.,  4.])
     """
 
     slope: Tensor

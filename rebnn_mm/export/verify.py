@@ -60,37 +60,23 @@ So much two classes may be apart in PyTorch and still change places.
 
 
 class Flips(NamedTuple):
-    """Signs of a layer's input.
+    """Signs of a layer's input."""
 
-    Attributes:
-        flipped: how many differ between PyTorch and the file.
-        compared: how many were compared; fewer than there are where a detector's regions differ in number.
-    """
-
-    flipped: int
-    compared: int
+    flipped: int  # how many differ between PyTorch and the file
+    compared: int  # how many were compared; fewer than there are where a detector's regions differ in number
 
 
 class Verification(NamedTuple):
-    """Result of a comparison.
+    """Result of a comparison."""
 
-    Attributes:
-        images: how many images or texts were compared.
-        difference: largest difference of an output from PyTorch's; for a detector, of the score of the same box.
-        top1: images or texts with the same best class, for a classifier.
-        detections: agreement of each image's boxes, for a detector.
-        flips: signs that differ, by the name of the layer.
-        library: largest difference between the file with our library and without; None if there is no library.
-        complete: images or texts that were compared to the end: no sign differs, or PyTorch was given the file's.
-    """
-
-    images: int
-    difference: float
-    top1: int
-    detections: list[Agreement]
-    flips: dict[str, Flips]
+    images: int  # how many images or texts were compared
+    difference: float  # largest difference of an output from PyTorch's; for a detector, of the score of the same box
+    top1: int  # images or texts with the same best class, for a classifier
+    detections: list[Agreement]  # agreement of each image's boxes, for a detector
+    flips: dict[str, Flips]  # signs that differ, by the name of the layer
+    # largest difference between the file with our library and without; None if there is no library
     library: float | None
-    complete: int
+    complete: int  # images or texts that were compared to the end: no sign differs, or PyTorch was given the file's
 
     @property
     def flipped(self) -> Flips:
@@ -106,13 +92,6 @@ def verify(
 
     An exact file is compared with PyTorch as its functions compute it, and our kernels must give the same. Another one
     has operators with real sums, which our kernels add up in their own order: then it is compared as they compute it.
-
-    Args:
-        model: the finished graph.
-        trained: the model that it was made from, on the CPU, in eval mode; not the packed copy.
-        task: of both.
-        examples: what to compare on.
-        exact: whether our kernels must give what the functions give.
 
     Raises:
         ValueError: the model is not valid ONNX, does not run, or gives another answer than PyTorch; the message says
@@ -184,12 +163,7 @@ def _run(session: onnxruntime.InferenceSession, feeds: dict[str, np.ndarray]) ->
 
 
 def with_signs(model: onnx.ModelProto) -> onnx.ModelProto:
-    """Add outputs to the graph: the input of every binary operator, and a detector's regions.
-
-    Example:
-        >>> with_signs(onnx.ModelProto()) == onnx.ModelProto()
-        True
-    """
+    """Add outputs to the graph: the input of every binary operator, and a detector's regions."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     known = {value.name for value in [*copy.graph.output, *copy.graph.input]}
@@ -206,12 +180,7 @@ def with_signs(model: onnx.ModelProto) -> onnx.ModelProto:
 
 
 class _Signs:
-    """Records the signs that the binary layers of a trained model take, by the names of their nodes.
-
-    Args:
-        model: the trained model.
-        given: signs that the layers take in place of their own, where the shape is the same: True is negative.
-    """
+    """Records the signs that binary layers take, by node, and replaces those that are given (True is negative)."""
 
     def __init__(self, model: nn.Module, given: Mapping[str, np.ndarray] = MappingProxyType({})) -> None:
         self.model = model
@@ -266,13 +235,7 @@ class _Signs:
 
 
 def _signs_of(model: onnx.ModelProto, results: Mapping[str, np.ndarray], trained: nn.Module) -> dict[str, np.ndarray]:
-    """Whether each input of a binary operator is negative, in the layout that it has in PyTorch, by node and operand.
-
-    Args:
-        model: the graph without the outputs of :func:`with_signs`.
-        results: all outputs of the graph with them.
-        trained: the model that it was made from.
-    """
+    """Whether each input of a binary operator is negative, in PyTorch's layout, by node and operand."""
     shifts = _constants(model.graph)
     found: dict[str, np.ndarray] = {}
     for node in model.graph.node:
@@ -337,16 +300,6 @@ def _with_signs_of_the_file(
 
     Each piece of the network between two signs then starts from what it starts from in the file.
 
-    Args:
-        trained: the model.
-        task: of it.
-        example: what it sees.
-        given: signs of the file.
-        regions: corners of the file's regions, (R, 4), in the order of its signs; None for one stage.
-
-    Returns:
-        Arrays | None: the outputs; None if some layer could not be given the file's signs.
-
     Raises:
         ValueError: signs that PyTorch makes of the file's are not the file's next ones.
     """
@@ -390,17 +343,7 @@ def _refuse_regions(expected: np.ndarray, found: np.ndarray) -> None:
 
 
 def region_flips(found: np.ndarray, expected: np.ndarray) -> Flips:
-    """Signs in which each expected region differs from the found one that is most like it.
-
-    Args:
-        found: whether each input of the file is negative, shape (regions, C, H, W).
-        expected: the same of PyTorch; the number of regions may be another.
-
-    Example:
-        >>> expected = np.random.default_rng(0).random((20, 4, 3, 3)) < 0.5
-        >>> region_flips(expected[::-1], expected), region_flips(expected[1:], expected)
-        (Flips(flipped=0, compared=720), Flips(flipped=1, compared=684))
-    """
+    """Signs in which each expected region differs from the found one that is most like it."""
     each = int(np.prod(expected.shape[1:]))
     signs, wanted = (1 - 2 * regions.reshape(-1, each).astype(np.float32) for regions in (found, expected))
     nearest = ((each - wanted @ signs.T) / 2).min(axis=1, initial=each)

@@ -27,20 +27,7 @@ def cells(
         x = (place \bmod W + offset) \cdot stride_x, \qquad
         y = (\lfloor place / W \rfloor + offset) \cdot stride_y
 
-    Args:
-        g: the graph to write into.
-        feature_map: [1, H, W, C]; only its size is used.
-        places: of the cells, counted row by row, int64 [K].
-        stride: image pixels per cell, horizontally and vertically.
-        offset: of the cell's origin, in cells.
-
     Source: mmdet's ``AnchorGenerator`` (offset 0) and ``MlvlPointGenerator``, in their order of operations.
-
-    Example:
-        >>> g = GraphBuilder('cells')
-        >>> image = g.input('x', ir.DataType.FLOAT, [1, 'h', 'w', 8])
-        >>> cells(g, image, g.input('places', ir.DataType.INT64, ['k']), (16, 16), 0.5).producer().op_type
-        'Mul'
     """
     size = g('Shape', feature_map)  # the first number is 1
     both = g('Div', g('Unsqueeze', places, [1]), g('Gather', size, [0, 2]))
@@ -99,11 +86,6 @@ def compute_expected_sides(g: GraphBuilder, integral: Any, logits: ir.Value) -> 
 
     .. math:: d = \sum_{i=0}^{n} i \cdot softmax(z)_i
 
-    Args:
-        g: the graph to write into.
-        integral: mmdet's ``Integral``; :math:`n` is its ``reg_max``.
-        logits: float [N, 4 * (n + 1)].
-
     Source: Li et al., "Generalized Focal Loss" (NeurIPS 2020), equation 5.
     """
     shares = g('Softmax', g('Reshape', logits, [-1, integral.reg_max + 1]), axis=1)
@@ -120,27 +102,11 @@ def large_enough(g: GraphBuilder, boxes: ir.Value, min_size: float) -> ir.Value:
 def suppress(
     g: GraphBuilder, boxes: ir.Value, scores: ir.Value, groups: ir.Value, nms: dict[str, Any] | None, at_most: int
 ) -> ir.Value:
-    """Positions of the boxes that survive, best first: int64 [K].
+    """Positions of the boxes that survive, best first, and at most ``at_most`` if that is above 0: int64 [K].
 
     mmcv's ``batched_nms`` moves every group of boxes to a place of its own, so that one suppression of all of them
     never compares two groups. The same is done here, not ONNX's suppression by class: the move rounds the coordinates,
     and a box that overlaps another by just the threshold would fall on the other side of it.
-
-    Args:
-        g: the graph to write into.
-        boxes: corners, float [N, 4].
-        scores: float [N].
-        groups: class or level of each box, int64 [N]; boxes of different groups do not suppress each other.
-        nms: mmdet's config with the key ``iou_threshold``; None keeps all boxes.
-        at_most: K is no larger; 0 or less for no limit.
-
-    Example:
-        >>> F, I = ir.DataType.FLOAT, ir.DataType.INT64
-        >>> g = GraphBuilder('nms')
-        >>> candidates = g.input('boxes', F, ['n', 4]), g.input('scores', F, ['n']), g.input('labels', I, ['n'])
-        >>> keep = suppress(g, *candidates, dict(type='nms', iou_threshold=0.5), 100)
-        >>> sum(node.op_type == 'NonMaxSuppression' for node in g.graph)
-        1
     """
     if nms is None:
         return g.two('TopK', scores, g.all(scores, at_most))[1]

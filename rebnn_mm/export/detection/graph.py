@@ -18,16 +18,6 @@ class GraphBuilder:
 
     Numbers and arrays among the inputs become ``Constant`` nodes: an int or ints are int64, a float or floats float32.
     They are not initializers: those are the network's parameters, which an exporter may store in half precision.
-
-    Args:
-        name: of the graph.
-
-    Example:
-        >>> g = GraphBuilder('double')
-        >>> x = g.input('x', ir.DataType.FLOAT, ['n'])
-        >>> g.output('y', g('Mul', x, 2.0), ir.DataType.FLOAT, ['n'])
-        >>> [node.op_type for node in g.finish().graph]
-        ['Constant', 'Mul', 'Identity']
     """
 
     def __init__(self, name: str) -> None:
@@ -62,15 +52,7 @@ class GraphBuilder:
         return self('Reshape', self('NonZero', mask), [-1])
 
     def insert(self, part: ir.Model, *inputs: ir.Value) -> list[ir.Value]:
-        """Move the nodes, parameters and functions of another graph to the end of this one.
-
-        Args:
-            part: the graph; it is empty afterwards.
-            *inputs: values of this graph that take the place of the part's inputs, in order.
-
-        Returns:
-            list[ir.Value]: what were the part's outputs.
-        """
+        """Move all of another graph to the end of this one, with these inputs; return what were its outputs."""
         graph = part.graph
         for placeholder, value in zip(graph.inputs, inputs, strict=True):
             placeholder.replace_all_uses_with(value)

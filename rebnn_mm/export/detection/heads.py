@@ -48,21 +48,13 @@ class Detections(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """A class of mmdet that has a graph.
+    """A class of mmdet that has a graph."""
 
-    Attributes:
-        base: the class; what inherits from it has the same graph as long as it leaves ``original`` as it is.
-        original: methods that must be those of the class.
-        write: writes into a graph what the methods compute.
-        coders: of a head, the box coders that it may have; none if it decodes by itself.
-        limits: of a head, entries of ``test_cfg`` that must be above zero.
-    """
-
-    base: type
-    original: tuple[str, ...]
-    write: Callable[..., Any]
-    coders: tuple[Declared, ...] = ()
-    limits: tuple[str, ...] = ()
+    base: type  # the class; what inherits from it has the same graph as long as it leaves ``original`` as it is
+    original: tuple[str, ...]  # methods that must be those of the class
+    write: Callable[..., Any]  # writes into a graph what the methods compute
+    coders: tuple[Declared, ...] = ()  # of a head, the box coders that it may have; none if it decodes by itself
+    limits: tuple[str, ...] = ()  # of a head, entries of ``test_cfg`` that must be above zero
 
 
 def _find_declared(thing: Any, table: tuple[Declared, ...]) -> Declared:
@@ -71,49 +63,16 @@ def _find_declared(thing: Any, table: tuple[Declared, ...]) -> Declared:
 
 
 def priors(g: GraphBuilder, feature_map: ir.Value, generator: Any, level: int, places: ir.Value) -> ir.Value:
-    """Some of what mmdet's ``generator.single_level_grid_priors`` gives for a map.
+    """Some priors of mmdet's ``generator.single_level_grid_priors`` for a map [1, H, W, C] whose size alone is used.
 
-    Args:
-        g: the graph to write into.
-        feature_map: of this level, [1, H, W, C]; only its size is used.
-        generator: of a class in :data:`PRIORS`.
-        level: index of the feature level.
-        places: which of the priors, int64 [K].
-
-    Returns:
-        ir.Value: anchors, float [K, 4] as corners, or points, float [K, 2].
-
-    Example:
-        >>> g = GraphBuilder('anchors')
-        >>> score = g.input('score', ir.DataType.FLOAT, [1, 'h', 'w', 3])
-        >>> generator = AnchorGenerator(strides=[16], ratios=[0.5, 1.0, 2.0], scales=[8])
-        >>> _ = priors(g, score, generator, 0, g.input('places', ir.DataType.INT64, ['k']))
+    For ``places``, int64 [K], they are anchors, [K, 4] as corners, or points, [K, 2].
     """
     found: ir.Value = _find_declared(generator, PRIORS).write(g, feature_map, generator, level, places)
     return found
 
 
 def decode(g: GraphBuilder, coder: Any, priors: ir.Value, prediction: ir.Value, limit: ir.Value) -> ir.Value:
-    """Corners of boxes, as mmdet's ``coder.decode`` computes them.
-
-    Args:
-        g: the graph to write into.
-        coder: of a class in :data:`CODERS`.
-        priors: corners, float [N, 4], or for distances points, float [N, 2].
-        prediction: float [N, 4].
-        limit: from :func:`rebnn_mm.export.detection.boxes.image_corners`.
-
-    Returns:
-        ir.Value: float [N, 4], clipped to the image if the coder clips.
-
-    Example:
-        >>> from rebnn_mm.export.detection.boxes import image_corners
-        >>> g = GraphBuilder('boxes')
-        >>> rows = [g.input(name, ir.DataType.FLOAT, ['n', 4]) for name in ('priors', 'deltas')]
-        >>> limit = image_corners(g, g.input('valid_size', ir.DataType.INT64, [2]))
-        >>> decode(g, DeltaXYWHBBoxCoder(), *rows, limit).producer().op_type
-        'Min'
-    """
+    """Corners of boxes [N, 4], as mmdet's ``coder.decode`` computes them from priors (for distances, points)."""
     corners: ir.Value = _find_declared(coder, CODERS).write(g, coder, priors, prediction)
     return g('Min', g('Max', corners, 0.0), limit) if coder.clip_border else corners
 
@@ -136,18 +95,10 @@ def _probabilities(g: GraphBuilder, logits: ir.Value, sigmoid: bool) -> ir.Value
 
 
 def one_stage_detections(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]], limit: ir.Value) -> Detections:
-    """Predict from the maps of one image as ``predict_by_feat`` of a head of :data:`ONE_STAGE` does.
+    """Predict from the maps of one image as ``predict_by_feat`` of a head of :data:`ONE_STAGE` does; best first.
 
-    Args:
-        g: the graph to write into.
-        head: a dense head of mmdet; its prior generator, box coder and ``test_cfg`` are used.
-        maps: for each level class logits [1, A * C, H, W], boxes [1, A * 4, H, W], or of a GFL head distributions of
-            their sides [1, A * 4 * bins, H, W], and, if the head has them, score factors (centre-ness, objectness)
-            [1, A, H, W].
-        limit: from :func:`rebnn_mm.export.detection.boxes.image_corners`.
-
-    Returns:
-        Detections: best first, in pixels of the padded image.
+    Maps are, for each level, class logits [1, A * C, H, W], boxes [1, A * 4, H, W] (of GFL distributions of their
+    sides, [1, A * 4 * bins, H, W]) and, if the head has them, centre-ness or objectness [1, A, H, W].
     """
     found: Detections = _find_declared(head, ONE_STAGE).write(g, head, maps, limit)
     return found
@@ -240,14 +191,7 @@ def _yolox_detections(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...
 
 
 def proposals(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]], limit: ir.Value) -> ir.Value:
-    """The proposals of mmdet's ``RPNHead`` for one image: corners, float [R, 4], best first.
-
-    Args:
-        g: the graph to write into.
-        head: the proposal head; its anchors, box coder and ``test_cfg`` are used.
-        maps: for each level objectness logits [1, A * C, H, W] and box deltas [1, A * 4, H, W].
-        limit: from :func:`rebnn_mm.export.detection.boxes.image_corners`.
-    """
+    """The proposals of mmdet's ``RPNHead`` for one image: corners, float [R, 4], best first."""
     cfg = head.test_cfg
     levels = []
     for level, of_level in enumerate(maps):
@@ -269,17 +213,10 @@ def proposals(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]], limi
 def pool_regions(
     g: GraphBuilder, extractor: Any, features: list[ir.Value], regions: ir.Value
 ) -> tuple[ir.Value, ir.Value]:
-    """Pool the features of regions, as mmdet's ``SingleRoIExtractor`` does.
+    """Pool the features of regions [R, 4], as mmdet's ``SingleRoIExtractor`` does, into [R, C, h, w], sorted by level.
 
-    Args:
-        g: the graph to write into.
-        extractor: the extractor; its ``RoIAlign`` layers and its rule for levels are used.
-        features: one map [1, C, H, W] per level.
-        regions: corners, float [R, 4].
-
-    Returns:
-        tuple[ir.Value, ir.Value]: pooled features, float [R, C, h, w], sorted by level; and where in them each region
-        is, int64 [R]. What is computed per region is put in order afterwards, which moves less memory.
+    With them comes where each region is. What is computed per region is put in order afterwards, which moves less
+    memory.
     """
     if len(features) == 1:
         everything = g('Range', 0, g('Squeeze', g.length(regions), [0]), 1)
@@ -298,20 +235,7 @@ def pool_regions(
 def two_stage_detections(
     g: GraphBuilder, head: Any, cfg: Any, regions: ir.Value, logits: ir.Value, deltas: ir.Value, limit: ir.Value
 ) -> Detections:
-    """Predict from the second stage's output for one image as mmdet's ``BBoxHead.predict_by_feat`` does.
-
-    Args:
-        g: the graph to write into.
-        head: the box head; its coder is used.
-        cfg: ``test_cfg`` of the second stage.
-        regions: corners, float [R, 4].
-        logits: float [R, classes + 1].
-        deltas: float [R, 4], or [R, 4 * classes].
-        limit: from :func:`rebnn_mm.export.detection.boxes.image_corners`.
-
-    Returns:
-        Detections: best first, in pixels of the padded image.
-    """
+    """Predict from the second stage's output for one image as mmdet's ``BBoxHead.predict_by_feat`` does."""
     classes = head.num_classes
     scores = g('Reshape', _probabilities(g, logits, sigmoid=False), [-1])
     positions = g.where(g('Greater', scores, float(cfg.score_thr)))
@@ -375,13 +299,7 @@ SUPPRESSION_KEYS = {'type', 'iou_threshold', 'class_agnostic', 'split_thr'}
 
 
 def reasons(model: Any) -> Iterator[str]:
-    """Everything about a model that keeps its prediction from having a graph, one clause each.
-
-    Example:
-        >>> from torch import nn
-        >>> list(reasons(nn.Identity()))
-        ['it is not a detector of mmdet']
-    """
+    """Everything about a model that keeps its prediction from having a graph, one clause each."""
     if isinstance(model, SingleStageDetector):
         yield from _name_own_methods(model, SingleStageDetector, 'predict', 'extract_feat')
         yield from _dense_head(model.bbox_head, ONE_STAGE)

@@ -18,24 +18,8 @@ Maps = tuple[Tensor, ...]
 class ImageStage(nn.Module):
     """Backbone, neck and dense head; their names are those in the detector, so that graph and model agree on them.
 
-    Args:
-        model: a one-stage or two-stage detector of mmdet.
-
     Shapes: image (N, C, H, W) to two tuples: the head's maps, first one per level of class logits, then as many of
     boxes, then of centre-ness if the head has it; and, of a two-stage detector, the feature maps, one per level.
-
-    Example:
-        >>> import torch
-        >>> import mmdet.models
-        >>> from mmdet.registry import MODELS
-        >>> anchors = dict(type='AnchorGenerator', scales=[8], ratios=[1.0], strides=[4])
-        >>> model = MODELS.build(dict(
-        ...     type='RetinaNet', neck=None,
-        ...     backbone=dict(type='ResNet', depth=18, num_stages=1, strides=(1,), dilations=(1,), out_indices=(0,)),
-        ...     bbox_head=dict(type='RetinaHead', num_classes=3, in_channels=64, anchor_generator=anchors)))
-        >>> maps, features = ImageStage(model)(torch.zeros(1, 3, 32, 64))
-        >>> [tuple(x.shape) for x in maps], features
-        ([(1, 3, 8, 16), (1, 4, 8, 16)], ())
     """
 
     def __init__(self, model: Any) -> None:
@@ -59,9 +43,6 @@ class ImageStage(nn.Module):
 class RegionStage(nn.Module):
     """Shared head and box head of a two-stage detector.
 
-    Args:
-        model: the detector.
-
     Shapes: pooled regions (R, C, h, w) to logits (R, classes + 1) and deltas (R, 4) or (R, 4 * classes).
     """
 
@@ -77,12 +58,7 @@ class RegionStage(nn.Module):
 
 
 def two_stage(model: nn.Module) -> bool:
-    """Whether a detector has a second stage, which looks at regions.
-
-    Example:
-        >>> two_stage(nn.Conv2d(1, 1, 1))
-        False
-    """
+    """Whether a detector has a second stage, which looks at regions."""
     return getattr(model, 'roi_head', None) is not None and getattr(model, 'rpn_head', None) is not None
 
 
@@ -120,12 +96,7 @@ def image_channels(model: nn.Module) -> int:
 
 
 def example_image(model: nn.Module) -> Tensor:
-    """A black image, (1, C, H, W), with the channels that the model takes.
-
-    Example:
-        >>> example_image(nn.Conv2d(3, 8, 1)).shape
-        torch.Size([1, 3, 320, 352])
-    """
+    """A black image, (1, C, H, W), with the channels that the model takes."""
     return torch.zeros(1, image_channels(model), *EXAMPLE_SIZE)
 
 
@@ -140,20 +111,8 @@ def raw_graph(model: nn.Module, image: Tensor | None = None) -> tuple[onnx.Model
     detector with a second stage that is not supported there are the maps of the proposal head and the feature maps:
     what comes after them depends on the proposals.
 
-    Args:
-        model: of mmdet or mmpretrain, in eval mode, as a rule packed by :func:`rebnn_mm.export.pack`.
-        image: of a size that it takes, (1, C, H, W), for a model that does not take every size.
-
-    Returns:
-        tuple[onnx.ModelProto, list[str]]: the graph, with dynamic batch and image size, and the names of its outputs:
-        ``output``, or ``output_`` and the position of each in the model's nested tuples, such as ``output_0_2``.
-
     Raises:
         ValueError: the model gives nothing for an image alone, or cannot be traced; the message says why.
-
-    Example:
-        >>> raw_graph(nn.Conv2d(3, 8, 1))[1]
-        ['output']
     """
     module: nn.Module = ImageStage(model) if two_stage(model) else model
     refused: Exception | None = None

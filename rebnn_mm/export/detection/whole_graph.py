@@ -47,17 +47,8 @@ def detector_graph(model: nn.Module) -> onnx.ModelProto:
     non-maximum suppression, RoIAlign) is written with standard operators, in mmdet's order of operations. Packed
     layers are operators of ours, and the functions that define them are attached.
 
-    Args:
-        model: a one-stage or two-stage detector of mmdet in eval mode, as a rule packed by
-            :func:`rebnn_mm.export.pack`. Thresholds and limits are those of its ``test_cfg``.
-
     Raises:
         RebnnError: the model's prediction has no graph; the message says why.
-
-    Example:
-        >>> detector_graph(nn.Conv2d(3, 8, 1))
-        Traceback (most recent call last):
-        rebnn_mm.errors.RebnnError: Conv2d cannot be exported with boxes as outputs: it is not a detector of mmdet.
     """
     reason = explain_unsupported(model)
     if reason:

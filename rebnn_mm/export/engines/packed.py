@@ -128,12 +128,7 @@ def kind_of(source: Source) -> str:
 
 
 def verdict(result: Export, kind: str) -> str:
-    """Say in one line whether a file agrees with PyTorch, or what differs and whether that matters.
-
-    Args:
-        result: of the export.
-        kind: what was compared on, from :func:`kind_of`.
-    """
+    """Say in one line whether a file agrees with PyTorch, or what differs and whether that matters."""
     found = result.verification
     changes = [
         f'{cause} {change}'

@@ -230,9 +230,6 @@ class _Mover:
     """Moves nodes one after another, in their order: each then reads images with the channels last and gives one.
 
     A ``Transpose`` after it gives the image as it was before; nodes that are moved later read before that.
-
-    Args:
-        graph: of the nodes.
     """
 
     def __init__(self, graph: ir.Graph) -> None:

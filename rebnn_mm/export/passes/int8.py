@@ -51,33 +51,20 @@ Ranges = dict[str, tuple[float, float]]
 
 
 class Choice(NamedTuple):
-    """A full-precision layer.
+    """A full-precision layer."""
 
-    Attributes:
-        layer: its name in the model.
-        int8: whether it is quantised.
-        because: the reason, in words.
-        outputs: names of what it gives; several if it is used more than once.
-    """
-
-    layer: str
-    int8: bool
-    because: str
-    outputs: tuple[str, ...]
+    layer: str  # its name in the model
+    int8: bool  # whether it is quantised
+    because: str  # the reason, in words
+    outputs: tuple[str, ...]  # names of what it gives; several if it is used more than once
 
 
 class Plan(NamedTuple):
-    """Plan of what to quantise and how.
+    """Plan of what to quantise and how."""
 
-    Attributes:
-        choices: every full-precision layer with a weight, in the graph's order.
-        ranges: of what goes into the chosen layers and comes out.
-        reduced: whether weights get 7 bits.
-    """
-
-    choices: list[Choice]
-    ranges: Ranges
-    reduced: bool
+    choices: list[Choice]  # every full-precision layer with a weight, in the graph's order
+    ranges: Ranges  # of what goes into the chosen layers and comes out
+    reduced: bool  # whether weights get 7 bits
 
     @property
     def layers(self) -> list[str]:
@@ -94,12 +81,6 @@ def plan_int8(
     model: onnx.ModelProto, tier: str, feeds: Iterable[Mapping[str, np.ndarray]], *, reduced: bool = False
 ) -> Plan:
     """Choose layers and calibrate them.
-
-    Args:
-        model: the finished graph, in single precision.
-        tier: one of :data:`TIERS`.
-        feeds: inputs of the graph to calibrate on.
-        reduced: weights of 7 bits in any case, not only where this processor needs them.
 
     Raises:
         ValueError: there is nothing to quantise or to calibrate on, or a layer's values cannot be.
@@ -121,17 +102,6 @@ def choose(model: onnx.ModelProto, tier: str) -> list[Choice]:
 
     A layer may, if no path from what it gives reaches a sign: the paths end at the graph's outputs and where values
     become places or sizes, such as the boxes that ``RoiAlign`` reads.
-
-    Args:
-        model: the finished graph, in single precision.
-        tier: one of :data:`TIERS`.
-
-    Example:
-        >>> weight = onnx.numpy_helper.from_array(np.ones((2, 3), np.float32), 'fc.weight')
-        >>> node = onnx.helper.make_node('Gemm', ['x', 'fc.weight'], ['y'], transB=1)
-        >>> model = onnx.helper.make_model(onnx.helper.make_graph([node], 'g', [], [], [weight]))
-        >>> choose(model, 'heads')
-        [Choice(layer='fc', int8=True, because='its values never become a sign', outputs=('y',))]
     """
     graph = ir.from_proto(model).graph
     layers: dict[ir.Value, list[ir.Node]] = {}
@@ -278,15 +248,7 @@ def saturates() -> bool:
 def insert_int8(
     model: onnx.ModelProto, nodes: Sequence[str], ranges: Ranges, *, reduced: bool, extra: Mapping[str, object] = {}
 ) -> onnx.ModelProto:
-    """Let the nodes of these names work on 8 bits: weights int8 by channel, activations uint8.
-
-    Args:
-        model: it is not changed.
-        nodes: names.
-        ranges: of the values in :func:`values_of`.
-        reduced: weights of 7 bits.
-        extra: further options of ONNX Runtime's quantiser.
-    """
+    """Let the nodes of these names work on 8 bits: weights int8 by channel, activations uint8."""
     from onnxruntime.quantization import CalibrationMethod, QuantType
     from onnxruntime.quantization.calibrate import TensorData, TensorsData
     from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
@@ -326,11 +288,6 @@ def measure_ranges(
     session: onnxruntime.InferenceSession, names: Sequence[str], feeds: Iterable[Mapping[str, np.ndarray]]
 ) -> Ranges:
     """Least and largest of some values, over all inputs.
-
-    Args:
-        session: of a graph from :func:`watch_values`.
-        names: of the values; integers among them are left out.
-        feeds: inputs.
 
     Raises:
         ValueError: there are no inputs, or a value is nowhere or not finite.

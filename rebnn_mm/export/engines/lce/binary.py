@@ -29,20 +29,6 @@ def binary_convolution(
     The engine pads with zeros where TensorFlow's SAME padding is PyTorch's. As soon as there is a stride it is not:
     there the packed input is padded with +1, whose bits are zeros, and what that border added is taken off again by a
     constant map (:func:`border_sums`): integers, hence exact.
-
-    Args:
-        builder: the file.
-        x: the input tensor, NHWC.
-        shape: its shape, NCHW.
-        codes: signs of the weight, (C_out, C_in, KH, KW).
-        shift: added to the input before its sign, (C_in,).
-        strides: of the convolution, (height, width).
-        pads: top, left, bottom, right.
-        dilations: of the convolution, (height, width).
-        pad_value: what the border holds after the sign: 0, -1 or +1.
-
-    Returns:
-        the output tensor, NHWC, and its height and width.
     """
     n, channels, h, w = shape
     words = -(-channels // WORD)
@@ -100,21 +86,6 @@ def border_sums(
     .. math:: y_p = y_0 + p \sum_{t \text{ outside}} \sum_c w_{o,c,t}
 
     so ``y_0 = y_p - p * border_sums(...)``. The sums are integers: they do not depend on the input.
-
-    Args:
-        codes: the weight's signs, -1 and +1, shape (C_out, C_in, KH, KW).
-        size: height and width of the input.
-        strides: of the convolution, (height, width).
-        pads: top, left, bottom, right.
-        dilations: of the convolution, (height, width).
-
-    Returns:
-        shape (H_out, W_out, C_out).
-
-    Example:
-        >>> border_sums(np.ones((1, 2, 3, 3), np.float32), (2, 1), (1, 1), (1, 1, 1, 1), (1, 1))[..., 0]
-        array([[14.],
-               [14.]], dtype=float32)
     """
     rows = _outside(size[0], codes.shape[2], strides[0], pads[0], pads[2], dilations[0])
     columns = _outside(size[1], codes.shape[3], strides[1], pads[1], pads[3], dilations[1])

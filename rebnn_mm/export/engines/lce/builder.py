@@ -13,10 +13,7 @@ SCHEMA_VERSION = 3
 BUFFER_ALIGNMENT = 16
 """TensorFlow Lite reads constant tensors in place, from addresses that are multiples of this."""
 
-TENSOR_TYPES = {
-    np.dtype(np.float32): tflite.TensorType.FLOAT32,
-    np.dtype(np.int32): tflite.TensorType.INT32,
-}
+TENSOR_TYPES = {np.dtype(np.float32): tflite.TensorType.FLOAT32, np.dtype(np.int32): tflite.TensorType.INT32}
 
 
 class TFLiteBuilder:
@@ -24,13 +21,6 @@ class TFLiteBuilder:
 
     Operators are named as in TensorFlow Lite's schema (``'CONV_2D'``); any other name is a custom operator whose
     options are a flexbuffer map. Tensors are referred to by their index.
-
-    Example:
-        >>> builder = TFLiteBuilder()
-        >>> x = builder.tensor((1, 2), np.float32)
-        >>> y = builder.operator('ADD', [x, builder.constant(np.float32([1, 2]))], (1, 2), 'AddOptions')
-        >>> builder.finish([x], [y], 'adds').startswith(b'TFL3', 4)
-        True
     """
 
     def __init__(self) -> None:
@@ -60,19 +50,7 @@ class TFLiteBuilder:
         dtype: Any = np.float32,
         **options: Any,
     ) -> int:
-        """Add an operator with one output.
-
-        Args:
-            name: builtin or custom operator.
-            inputs: tensors; -1 for one that is left out.
-            shape: of the output.
-            options_type: table of the schema that holds the options of a builtin; empty if it has none.
-            dtype: of the output.
-            options: by their names in the schema, or in the custom operator's map.
-
-        Returns:
-            the output tensor.
-        """
+        """Add an operator with one output."""
         output = self.tensor(shape, dtype)
         kind = getattr(tflite.BuiltinOptions, options_type, 0) if options_type else 0
         builtin = hasattr(tflite.BuiltinOperator, name)

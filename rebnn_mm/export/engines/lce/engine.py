@@ -44,12 +44,6 @@ def has_engine() -> bool:
 def run_engine(cases: Sequence[tuple[bytes, NDArray[np.float32]]]) -> list[NDArray[Any]]:
     """Run files, each on images.
 
-    Args:
-        cases: a file and images (N, C, H, W), normalised; the file takes one at a time.
-
-    Returns:
-        The outputs; images in NCHW order.
-
     Raises:
         RuntimeError: the engine refuses a file; the message is the engine's own.
     """

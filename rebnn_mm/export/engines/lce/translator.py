@@ -16,15 +16,10 @@ from .builder import TFLiteBuilder
 
 @dataclass(frozen=True)
 class Activation:
-    """A tensor of the graph.
+    """A tensor of the graph."""
 
-    Attributes:
-        index: in the TensorFlow Lite file.
-        shape: as ONNX has it; an image (four dimensions) is NCHW there and NHWC in the file.
-    """
-
-    index: int
-    shape: tuple[int, ...]
+    index: int  # in the TensorFlow Lite file
+    shape: tuple[int, ...]  # as ONNX has it; an image (four dimensions) is NCHW there and NHWC in the file
 
     @property
     def is_image(self) -> bool:
@@ -39,11 +34,6 @@ def image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 class Translator:
     """Walks the nodes of a graph in their order and writes each as one or several operators.
-
-    Args:
-        model: an ONNX model whose binary operators are not fused (``BinaryConv``, ``BinaryLinear``).
-        size: height and width of the image, fixed in the file.
-        translations: what writes each operator, by its ONNX name; returns its one output.
 
     Raises:
         ValueError: an operator, or an option of one, that is not translated; the sentence names the node.
@@ -86,12 +76,7 @@ class Translator:
         return value
 
     def write(
-        self,
-        name: str,
-        inputs: list[int],
-        shape: tuple[int, ...],
-        options_type: str = '',
-        **options: Any,
+        self, name: str, inputs: list[int], shape: tuple[int, ...], options_type: str = '', **options: Any
     ) -> Activation:
         """Add an operator whose output has this shape in ONNX's order."""
         return Activation(self.builder.operator(name, inputs, image_shape(shape), options_type, **options), shape)

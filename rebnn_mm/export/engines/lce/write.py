@@ -57,11 +57,6 @@ def to_lce(model: onnx.ModelProto, size: tuple[int, int], description: str) -> b
     The file takes one image [1, H, W, C], normalised as ``rebnn.preprocess`` says, and gives what the model gives.
     Sums are the same integers; scaling factors and batch norms stay operators of their own, in the same order.
 
-    Args:
-        model: an ONNX model whose binary operators are not fused.
-        size: height and width of the image, which the file fixes.
-        description: of the model, kept in the file.
-
     Raises:
         ValueError: an operator, or an option of one, that is not translated; the sentence names the node.
 
