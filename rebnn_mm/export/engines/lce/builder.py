@@ -28,7 +28,7 @@ class TFLiteBuilder:
         self._tensors: list[tuple[tuple[int, ...], int, int]] = []
         self._buffers: list[bytes] = [b'']  # the first buffer stands for "no data"
         self._codes: list[str] = []
-        self._operators: list[tuple[int, list[int], int, int, int, int]] = []
+        self._operators: list[tuple[int, list[int], int, dict[str, int]]] = []
 
     def tensor(self, shape: Sequence[int], dtype: Any) -> int:
         """Add a tensor that an operator fills, or that is an input of the graph."""
@@ -50,13 +50,16 @@ class TFLiteBuilder:
         dtype: Any = np.float32,
         **options: Any,
     ) -> int:
-        """Add an operator with one output."""
-        output = self.tensor(shape, dtype)
-        kind = getattr(tflite.BuiltinOptions, options_type, 0) if options_type else 0
-        builtin = hasattr(tflite.BuiltinOperator, name)
-        table = self._table(options_type, options) if options_type else 0
-        custom = 0 if builtin else self._builder.CreateByteVector(bytes(flexbuffers.Dumps(options)))
-        self._operators.append((self._code(name), list(inputs), output, kind, table, custom))
+        """Add an operator with one output; options have the schema's names, and input -1 is one that is left out."""
+        output, written = self.tensor(shape, dtype), {}
+        if options_type:
+            written['builtin_options_type'] = getattr(tflite.BuiltinOptions, options_type)
+            written['builtin_options'] = self._table(options_type, **options)
+        elif not hasattr(tflite.BuiltinOperator, name):
+            written['custom_options'] = self._builder.CreateByteVector(bytes(flexbuffers.Dumps(options)))
+        if name not in self._codes:
+            self._codes.append(name)
+        self._operators.append((self._codes.index(name), list(inputs), output, written))
         return output
 
     def finish(self, inputs: Sequence[int], outputs: Sequence[int], description: str) -> bytes:
@@ -65,80 +68,43 @@ class TFLiteBuilder:
         buffers = self._vector([self._buffer(data) for data in self._buffers])
         tensors = self._vector([self._tensor(index, *row) for index, row in enumerate(self._tensors)])
         operators = self._vector([self._operator(*row) for row in self._operators])
-        graph_inputs, graph_outputs = self._integers(inputs), self._integers(outputs)
-        tflite.SubGraphStart(b)
-        tflite.SubGraphAddTensors(b, tensors)
-        tflite.SubGraphAddInputs(b, graph_inputs)
-        tflite.SubGraphAddOutputs(b, graph_outputs)
-        tflite.SubGraphAddOperators(b, operators)
-        graphs = self._vector([tflite.SubGraphEnd(b)])
+        ends = {'inputs': self._integers(inputs), 'outputs': self._integers(outputs)}
+        graphs = self._vector([self._table('SubGraph', tensors=tensors, **ends, operators=operators)])
         codes = self._vector([self._operator_code(name) for name in self._codes])
-        text = b.CreateString(description)
-        tflite.ModelStart(b)
-        tflite.ModelAddVersion(b, SCHEMA_VERSION)
-        tflite.ModelAddOperatorCodes(b, codes)
-        tflite.ModelAddSubgraphs(b, graphs)
-        tflite.ModelAddDescription(b, text)
-        tflite.ModelAddBuffers(b, buffers)
-        b.Finish(tflite.ModelEnd(b), file_identifier=b'TFL3')
+        parts = {'operator_codes': codes, 'subgraphs': graphs, 'description': b.CreateString(description)}
+        b.Finish(self._table('Model', version=SCHEMA_VERSION, **parts, buffers=buffers), file_identifier=b'TFL3')
         return bytes(b.Output())
 
-    def _code(self, name: str) -> int:
-        if name not in self._codes:
-            self._codes.append(name)
-        return self._codes.index(name)
-
-    def _table(self, kind: str, fields: dict[str, Any]) -> int:
+    def _table(self, kind: str, **fields: Any) -> int:
+        """Write a table of the schema; a field that is None is left out."""
         getattr(tflite, f'{kind}Start')(self._builder)
         for field, value in fields.items():
-            camel = ''.join(part.capitalize() for part in field.split('_'))
-            getattr(tflite, f'{kind}Add{camel}')(self._builder, value)
+            if value is not None:
+                camel = ''.join(part.capitalize() for part in field.split('_'))
+                getattr(tflite, f'{kind}Add{camel}')(self._builder, value)
         return int(getattr(tflite, f'{kind}End')(self._builder))
 
     def _buffer(self, data: bytes) -> int:
-        vector = 0
-        if data:
-            self._builder.StartVector(1, len(data), BUFFER_ALIGNMENT)
-            self._builder.head -= len(data)
-            self._builder.Bytes[self._builder.Head() : self._builder.Head() + len(data)] = data
-            vector = self._builder.EndVector()
-        tflite.BufferStart(self._builder)
-        if data:
-            tflite.BufferAddData(self._builder, vector)
-        return int(tflite.BufferEnd(self._builder))
+        if not data:
+            return self._table('Buffer')
+        self._builder.StartVector(1, len(data), BUFFER_ALIGNMENT)
+        self._builder.head -= len(data)
+        self._builder.Bytes[self._builder.Head() : self._builder.Head() + len(data)] = data
+        return self._table('Buffer', data=self._builder.EndVector())
 
     def _tensor(self, index: int, shape: tuple[int, ...], kind: int, buffer: int) -> int:
         sizes, name = self._integers(shape), self._builder.CreateString(f't{index}')
-        tflite.TensorStart(self._builder)
-        tflite.TensorAddShape(self._builder, sizes)
-        tflite.TensorAddType(self._builder, kind)
-        tflite.TensorAddBuffer(self._builder, buffer)
-        tflite.TensorAddName(self._builder, name)
-        return int(tflite.TensorEnd(self._builder))
+        return self._table('Tensor', shape=sizes, type=kind, buffer=buffer, name=name)
 
-    def _operator(self, code: int, inputs: list[int], output: int, kind: int, table: int, custom: int) -> int:
-        inputs_vector, outputs_vector = self._integers(inputs), self._integers([output])
-        tflite.OperatorStart(self._builder)
-        tflite.OperatorAddOpcodeIndex(self._builder, code)
-        tflite.OperatorAddInputs(self._builder, inputs_vector)
-        tflite.OperatorAddOutputs(self._builder, outputs_vector)
-        if table:
-            tflite.OperatorAddBuiltinOptionsType(self._builder, kind)
-            tflite.OperatorAddBuiltinOptions(self._builder, table)
-        if custom:
-            tflite.OperatorAddCustomOptions(self._builder, custom)
-        return int(tflite.OperatorEnd(self._builder))
+    def _operator(self, code: int, inputs: list[int], output: int, options: dict[str, int]) -> int:
+        ends = {'inputs': self._integers(inputs), 'outputs': self._integers([output])}
+        return self._table('Operator', opcode_index=code, **ends, **options)
 
     def _operator_code(self, name: str) -> int:
         builtin = getattr(tflite.BuiltinOperator, name, tflite.BuiltinOperator.CUSTOM)
-        custom = self._builder.CreateString(name) if builtin == tflite.BuiltinOperator.CUSTOM else 0
-        tflite.OperatorCodeStart(self._builder)
-        tflite.OperatorCodeAddDeprecatedBuiltinCode(self._builder, builtin)
-        if custom:
-            tflite.OperatorCodeAddCustomCode(self._builder, custom)
-        tflite.OperatorCodeAddVersion(self._builder, 1)
-        tflite.OperatorCodeAddBuiltinCode(self._builder, builtin)
-        return int(tflite.OperatorCodeEnd(self._builder))
+        custom = self._builder.CreateString(name) if builtin == tflite.BuiltinOperator.CUSTOM else None
+        codes = {'deprecated_builtin_code': builtin, 'custom_code': custom}
+        return self._table('OperatorCode', **codes, version=1, builtin_code=builtin)
 
     def _vector(self, offsets: Sequence[int]) -> int:
         self._builder.StartVector(4, len(offsets), 4)

@@ -37,9 +37,8 @@ def _pad_activation(
     shape = (n, c, h + top + bottom, w + left + right)
     if value is None:
         return t.write('PAD', [x.index, amounts], shape, 'PadOptions')
-    return t.write(
-        'PADV2', [x.index, amounts, t.builder.constant(np.array([value], np.float32))], shape, 'PadV2Options'
-    )
+    filling = t.builder.constant(np.array([value], np.float32))
+    return t.write('PADV2', [x.index, amounts, filling], shape, 'PadV2Options')
 
 
 def _optional(t: Translator, node: onnx.NodeProto, index: int, default: NDArray[Any]) -> NDArray[Any]:
@@ -94,23 +93,24 @@ def _broadcast(t: Translator, x: Activation, other: NDArray[Any]) -> int:
     return t.builder.constant(other)
 
 
-def _elementwise(name: str, options_type: str) -> Translation:
-    def translate(t: Translator, node: onnx.NodeProto) -> Activation:
-        operands = [t.values[name] for name in node.input]
-        image = next(value for value in operands if isinstance(value, Activation))
-        indices = [value.index if isinstance(value, Activation) else _broadcast(t, image, value) for value in operands]
-        shape = np.broadcast_shapes(*(value.shape for value in operands))
-        return t.write(name, indices, shape, options_type)
-
-    return translate
+def _elementwise(t: Translator, node: onnx.NodeProto) -> Activation:
+    operands = [t.values[name] for name in node.input]
+    image = next(value for value in operands if isinstance(value, Activation))
+    indices = [value.index if isinstance(value, Activation) else _broadcast(t, image, value) for value in operands]
+    shape = np.broadcast_shapes(*(value.shape for value in operands))
+    return t.write(node.op_type.upper(), indices, shape, f'{node.op_type}Options')
 
 
 def _batch_norm(t: Translator, node: onnx.NodeProto) -> Activation:
     weight, bias, mean, variance = (t.constant(node, index) for index in range(1, 5))
     x = t.activation(node.input[0])
     factor = weight / np.sqrt(variance + np.float32(attributes(node).get('epsilon', 1e-5)))
-    scaled = t.write('MUL', [x.index, t.builder.constant(factor)], x.shape, 'MulOptions')
-    return t.write('ADD', [scaled.index, t.builder.constant(bias - mean * factor)], x.shape, 'AddOptions')
+    return _affine(t, x.index, factor, bias - mean * factor, x.shape)
+
+
+def _affine(t: Translator, x: int, factor: NDArray[Any], summand: NDArray[Any], shape: tuple[int, ...]) -> Activation:
+    y = t.write('MUL', [x, t.builder.constant(factor)], shape, 'MulOptions')
+    return t.write('ADD', [y.index, t.builder.constant(summand)], shape, 'AddOptions')
 
 
 def _prelu(t: Translator, node: onnx.NodeProto) -> Activation:
@@ -118,12 +118,9 @@ def _prelu(t: Translator, node: onnx.NodeProto) -> Activation:
     return t.write('PRELU', [x.index, t.builder.constant(slope.reshape(1, 1, -1))], x.shape)
 
 
-def _function(name: str) -> Translation:
-    def translate(t: Translator, node: onnx.NodeProto) -> Activation:
-        x = t.activation(node.input[0])
-        return t.write(name, [x.index], x.shape)
-
-    return translate
+def _function(t: Translator, node: onnx.NodeProto) -> Activation:
+    x = t.activation(node.input[0])
+    return t.write({'Relu': 'RELU', 'Sigmoid': 'LOGISTIC'}[node.op_type], [x.index], x.shape)
 
 
 def _clip(t: Translator, node: onnx.NodeProto) -> Activation:
@@ -135,46 +132,41 @@ def _clip(t: Translator, node: onnx.NodeProto) -> Activation:
     return x
 
 
-def _pool(name: str) -> Translation:
-    def translate(t: Translator, node: onnx.NodeProto) -> Activation:
-        options, x = attributes(node), t.activation(node.input[0])
-        kernel, strides = options['kernel_shape'], options.get('strides', (1, 1))
-        if any(dilation != 1 for dilation in options.get('dilations', (1, 1))):
-            raise RebnnError(f'{describe(node)}: pooling with dilation is not translated to TensorFlow Lite')
-        pads, overhang = _pads(node, options), (0, 0)
-        if options.get('ceil_mode', 0):
-            overhang = tuple(-(x.shape[2 + i] + pads[i] + pads[2 + i] - kernel[i]) % strides[i] for i in range(2))
-        spatial = [
-            (x.shape[2 + i] + pads[i] + pads[2 + i] + overhang[i] - kernel[i]) // strides[i] + 1 for i in range(2)
-        ]
-        padding = VALID
-        if name == 'MAX_POOL_2D':
-            top, left, bottom, right = pads
-            x = _pad_activation(
-                t, x, (top, left, bottom + overhang[0], right + overhang[1]), -float(np.finfo(np.float32).max)
-            )
-        elif any(overhang) and not any(pads) and max(overhang) == 1:
-            # What hangs over is not counted. Of one missing row or column SAME puts none before it, uncounted.
-            padding = SAME
-        elif any(overhang) or (any(pads) and not options.get('count_include_pad', 0)):
-            raise RebnnError(
-                f'{describe(node)}: average pooling whose border is not counted is not translated to TensorFlow Lite'
-            )
-        else:
-            x = _pad_activation(t, x, pads)
-        return t.write(
-            name,
-            [x.index],
-            (*x.shape[:2], *spatial),
-            'Pool2DOptions',
-            padding=padding,
-            stride_h=strides[0],
-            stride_w=strides[1],
-            filter_height=kernel[0],
-            filter_width=kernel[1],
+def _pool(t: Translator, node: onnx.NodeProto) -> Activation:
+    options, x = attributes(node), t.activation(node.input[0])
+    kernel, strides = options['kernel_shape'], options.get('strides', (1, 1))
+    if any(dilation != 1 for dilation in options.get('dilations', (1, 1))):
+        raise RebnnError(f'{describe(node)}: pooling with dilation is not translated to TensorFlow Lite')
+    pads, overhang = _pads(node, options), (0, 0)
+    if options.get('ceil_mode', 0):
+        overhang = tuple(-(x.shape[2 + i] + pads[i] + pads[2 + i] - kernel[i]) % strides[i] for i in range(2))
+    spatial = [(x.shape[2 + i] + pads[i] + pads[2 + i] + overhang[i] - kernel[i]) // strides[i] + 1 for i in range(2)]
+    padding = VALID
+    if node.op_type == 'MaxPool':
+        top, left, bottom, right = pads
+        x = _pad_activation(
+            t, x, (top, left, bottom + overhang[0], right + overhang[1]), -float(np.finfo(np.float32).max)
         )
-
-    return translate
+    elif any(overhang) and not any(pads) and max(overhang) == 1:
+        # What hangs over is not counted. Of one missing row or column SAME puts none before it, uncounted.
+        padding = SAME
+    elif any(overhang) or (any(pads) and not options.get('count_include_pad', 0)):
+        raise RebnnError(
+            f'{describe(node)}: average pooling whose border is not counted is not translated to TensorFlow Lite'
+        )
+    else:
+        x = _pad_activation(t, x, pads)
+    return t.write(
+        'MAX_POOL_2D' if node.op_type == 'MaxPool' else 'AVERAGE_POOL_2D',
+        [x.index],
+        (*x.shape[:2], *spatial),
+        'Pool2DOptions',
+        padding=padding,
+        stride_h=strides[0],
+        stride_w=strides[1],
+        filter_height=kernel[0],
+        filter_width=kernel[1],
+    )
 
 
 def _mean(t: Translator, node: onnx.NodeProto) -> Activation:
@@ -204,7 +196,12 @@ def _reshape(t: Translator, node: onnx.NodeProto) -> Activation:
     if x.is_image and x.shape[2:] != (1, 1):
         order = t.builder.constant(np.array([0, 3, 1, 2], np.int32))
         index = t.builder.operator('TRANSPOSE', [index, order], x.shape, 'TransposeOptions')
-    return t.write('RESHAPE', [index, t.builder.constant(np.array(shape, np.int32))], shape, 'ReshapeOptions')
+    return _write_reshape(t, index, shape)
+
+
+def _write_reshape(t: Translator, index: int, shape: tuple[int, ...]) -> Activation:
+    size = t.builder.constant(np.array(image_shape(shape), np.int32))
+    return t.write('RESHAPE', [index, size], shape, 'ReshapeOptions')
 
 
 def _linear(t: Translator, node: onnx.NodeProto) -> Activation:
@@ -273,32 +270,22 @@ def _binary_conv(t: Translator, node: onnx.NodeProto) -> Activation:
         dilations=tuple(options.get('dilations', (1, 1))),
         pad_value=options.get('pad_value', 0),
     )
-    shape = (x.shape[0], len(codes), *spatial)
-    y = t.write('MUL', [index, t.builder.constant(scale)], shape, 'MulOptions')
-    return t.write('ADD', [y.index, t.builder.constant(bias)], shape, 'AddOptions')
+    return _affine(t, index, scale, bias, (x.shape[0], len(codes), *spatial))
 
 
 def _binary_linear(t: Translator, node: onnx.NodeProto) -> Activation:
     x, features = t.activation(node.input[0]), attributes(node)['channels']
     packed, shift, scale, bias = (t.constant(node, index) for index in range(1, 5))
     codes = unpack_bits(packed, features)[:, :, None, None]
-    rows = int(np.prod(x.shape[:-1]))
-    as_image = t.write(
-        'RESHAPE',
-        [x.index, t.builder.constant(np.array([rows, 1, 1, features], np.int32))],
-        (rows, features, 1, 1),
-        'ReshapeOptions',
-    )
+    as_image = _write_reshape(t, x.index, (int(np.prod(x.shape[:-1])), features, 1, 1))
     index, _ = binary_convolution(t.builder, as_image.index, as_image.shape, codes, shift)
     shape = (*x.shape[:-1], len(codes))
-    index = t.write('RESHAPE', [index, t.builder.constant(np.array(shape, np.int32))], shape, 'ReshapeOptions').index
-    y = t.write('MUL', [index, t.builder.constant(scale)], shape, 'MulOptions')
-    return t.write('ADD', [y.index, t.builder.constant(bias)], shape, 'AddOptions')
+    return _affine(t, _write_reshape(t, index, shape).index, scale, bias, shape)
 
 
 TRANSLATIONS: dict[str, Translation] = {
-    'Add': _elementwise('ADD', 'AddOptions'),
-    'AveragePool': _pool('AVERAGE_POOL_2D'),
+    'Add': _elementwise,
+    'AveragePool': _pool,
     'BatchNormalization': _batch_norm,
     'BinaryConv': _binary_conv,
     'BinaryLinear': _binary_linear,
@@ -310,15 +297,15 @@ TRANSLATIONS: dict[str, Translation] = {
     'GlobalAveragePool': _mean,
     'Identity': _same,
     'MatMul': _linear,
-    'MaxPool': _pool('MAX_POOL_2D'),
-    'Mul': _elementwise('MUL', 'MulOptions'),
+    'MaxPool': _pool,
+    'Mul': _elementwise,
     'PRelu': _prelu,
     'Pad': _pad,
     'ReduceMean': _mean,
-    'Relu': _function('RELU'),
+    'Relu': _function,
     'Reshape': _reshape,
-    'Sigmoid': _function('LOGISTIC'),
+    'Sigmoid': _function,
     'Slice': _slice,
     'Softmax': _softmax,
-    'Sub': _elementwise('SUB', 'SubOptions'),
+    'Sub': _elementwise,
 }
