@@ -4,7 +4,7 @@
     python demo/serve.py zoo:blood-cells-tiny
     curl --data-binary @photo.jpg http://127.0.0.1:8000/
 
-The answer is that of ``rebnn run --json``. Images that come while the network works go through it together afterwards.
+The answer is the ``result`` of a line of ``rebnn run --json``. Requests that arrive in the meantime are batched.
 There is no password and no encryption: let a server such as nginx stand between this one and a network.
 """
 
