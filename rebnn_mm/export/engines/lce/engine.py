@@ -42,11 +42,7 @@ def has_engine() -> bool:
 
 
 def run_engine(cases: Sequence[tuple[bytes, NDArray[np.float32]]]) -> list[NDArray[Any]]:
-    """Run files, each on images.
-
-    Raises:
-        RuntimeError: the engine refuses a file; the message is the engine's own.
-    """
+    """Run files, each on images (N, C, H, W), one at a time; gives the outputs, images in the same order."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, f'{index:06}') for index in range(len(cases))]
         for path, (model, x) in zip(paths, cases, strict=True):

@@ -19,8 +19,7 @@ from ...source import Source
 from ...tasks import Task, task_of
 from ...verify import verify
 from .engine import engine_folder, has_engine, run_engine
-from .operators import TRANSLATIONS
-from .translator import Translator
+from .operators import Translator
 
 AGREEMENT = 0.02
 """Largest difference of an output, relative to its largest value, from the packed file's. Full-precision layers are
@@ -28,11 +27,7 @@ computed in another order there, so now and then a value next to zero changes it
 
 
 def write(source: Source, path: Path, options: Options, console: Console) -> None:
-    """Write a TensorFlow Lite file for larq compute engine, run it there if it is installed, and print what was found.
-
-    Raises:
-        ValueError: the model or an option does not go into such a file; no file is left.
-    """
+    """Write a file for larq compute engine if it gives the packed file's answer there, where that is installed."""
     graph, images = _check_graph(source, options, console)
     data = to_lce(graph, source.size, f'rebnn_mm {source.config}')
     say(
@@ -57,12 +52,9 @@ def to_lce(model: onnx.ModelProto, size: tuple[int, int], description: str) -> b
     The file takes one image [1, H, W, C], normalised as ``rebnn.preprocess`` says, and gives what the model gives.
     Sums are the same integers; scaling factors and batch norms stay operators of their own, in the same order.
 
-    Raises:
-        ValueError: an operator, or an option of one, that is not translated; the sentence names the node.
-
     Source: larq compute engine 0.16 (operators ``LceQuantize`` and ``LceBconv2d``).
     """
-    return Translator(model, size, TRANSLATIONS).translate(description)
+    return Translator(model, size).translate(description)
 
 
 def _check_graph(source: Source, options: Options, console: Console) -> tuple[onnx.ModelProto, list[Image]]:
