@@ -86,7 +86,11 @@ def load_script(script: str | Path) -> ModuleType:
     """The script as a module, for what a test calls in this process; the path is relative to the repository's root."""
     spec = importlib.util.spec_from_file_location('loaded', ROOT / script)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    sys.path.insert(0, str((ROOT / script).parent))  # as Python does for a script
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
     return module
 
 

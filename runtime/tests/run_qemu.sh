@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the library and its tests for ARM and runs them by qemu-user on several cores' instruction sets.
 #
-#   [MACHINE=arm] bash runtime/tests/run_qemu.sh [BUILD_FOLDER [EVERY [FUZZ_CASES]]]
+#   bash runtime/tests/run_qemu.sh [BUILD_FOLDER [EVERY [FUZZ_CASES]]]
 #
-# MACHINE: aarch64, the default, or arm, of 32 bits.
+# The variable MACHINE: aarch64, the default, or arm, of 32 bits.
 # EVERY: only every so-manieth case of the grids (1: all, the default).
 # Needs Debian's g++-aarch64-linux-gnu or g++-arm-linux-gnueabihf, qemu-user and cmake.
 set -euo pipefail
