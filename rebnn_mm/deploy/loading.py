@@ -94,7 +94,7 @@ def load(
     library = use_library and file.has_operators
     problem = library_problem() if library else ''
     if problem:
-        warnings.warn(f'Running without compiled kernels (slower): {problem}', RuntimeWarning, stacklevel=2)
+        warnings.warn(f'No compiled kernels, so this runs slower: {problem}', RuntimeWarning, stacklevel=2)
     try:
         session = open_session(
             data, library=library and not problem, threads=threads, blocked=metadata.blocked, providers=providers

@@ -256,7 +256,7 @@ def test_commands_run(todo, tmp_path):
     [
         ('rebnn export mine.py mine.pth -o mine.onnx --no-such-flag', 'unrecognized arguments: --no-such-flag'),
         ('TASK=sst2 python tools/export.py mine.py -o mine.onnx', 'arguments are required: checkpoint'),
-        ('rebnn flips', 'name a config'),
+        ('rebnn flips', 'arguments are required'),
         ('rebnn oscillation', 'arguments are required'),
         ('rebnn exprot mine.py', 'there is no rebnn exprot'),
         ('python tools/nothing.py', 'there is no tools/nothing.py'),

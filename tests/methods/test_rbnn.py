@@ -201,7 +201,7 @@ def test_gradients_are_the_closed_form(done):
 def test_a_small_step_moves_the_rotated_weight_against_the_gradient():
     made, w, upstream = quantizer(), random(1).requires_grad_(), random(2)
     (made(w) * upstream).sum().backward()
-    moved = made._rotate_partly(w - 1e-3 * w.grad) - made._rotate_partly(w)
+    moved = made.latent(w - 1e-3 * w.grad) - made.latent(w)
     assert torch.cosine_similarity(moved.flatten(), -upstream.flatten(), dim=0) > 0.9
 
 
@@ -209,7 +209,7 @@ def test_begin_epoch_turns_the_filters_towards_their_signs():
     made, w = quantizer(), random(1)
 
     def mean_cosine():
-        turned = made._rotate_partly(w).flatten(1)
+        turned = made.latent(w).flatten(1)
         return torch.cosine_similarity(turned, sign(turned), dim=1).mean().item()
 
     cosines = [mean_cosine()]

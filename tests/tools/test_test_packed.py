@@ -176,7 +176,7 @@ def test_the_configs_own_preparation_is_not_used_and_named(detector, capsys):
         (['gone.py', 'small.onnx'], 'no config file at gone.py'),
         (['tiny.py', 'gone.onnx'], 'no packed model at gone.onnx'),
         (['tiny.py', 'tiny.pth'], 'tiny.pth: '),
-        (['tiny.py', 'small.onnx'], 'REBNN_ORT_LIBRARY names no/library.so, and there is no such file. Without it'),
+        (['tiny.py', 'small.onnx'], 'REBNN_ORT_LIBRARY names no/library.so, and there is no such file'),
         (['tiny.py', 'small.onnx', '--no-library'], 'small.onnx gives one label per image, and CocoDataset'),
         (['tiny.py', 'small.onnx', '--threads', '0'], 'threads must be a whole number from 1 to 1024'),
         (['tiny.py', 'small.onnx', '--out', 'x.json'], '--out x.json must end in .pkl'),
