@@ -143,7 +143,7 @@ def test_what_goes_wrong_is_one_sentence(rebnn_run, files, photo, arguments, wor
     assert err.startswith('rebnn-run: ') and words in err and err.count('\n') == 1
 
 
-@pytest.mark.filterwarnings('ignore:Running without compiled kernels')
+@pytest.mark.filterwarnings('ignore:No compiled kernels')
 def test_times_without_the_library_say_so(files, photo, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(native_library, 'LIBRARY_FOLDER', tmp_path)
     main([str(files['classifier']), str(photo), '--time', '1'])
