@@ -6,7 +6,7 @@ custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)
 max_epochs = 30
 model = dict(
     type='ImageClassifier',
-    backbone=dict(type='ResNet', depth=18, out_indices=(3,)),  # mmdet's: the start of a real-valued twin
+    backbone=dict(type='ResNet', depth=18, out_indices=(3,)),  # mmdet's: the start of a full-precision counterpart
     data_preprocessor=dict(
         type='ClsDataPreprocessor',
         mean=[123.675, 116.28, 103.53],

@@ -1,4 +1,4 @@
-# Blood cells with one stage: a 1-bit ATSS that a real-valued one of its blocks starts and teaches. Labels as in
+# Blood cells with one stage: a 1-bit ATSS that a full-precision one of its blocks starts and teaches. Labels as in
 # detectors_bccd.py.
 _base_ = './signs_bccd.py'
 
@@ -13,25 +13,25 @@ hooks = [
 runs = [
     dict(
         name='atss_teacher',
-        label='the teacher: real-valued, same blocks (1)',
+        label='the teacher: full-precision, same blocks (1)',
         config=f'{folder}/atss_r18_teacher_bccd.py',
     ),
     dict(
         name='atss_taught',
-        label='ReBNN, started and taught (1 + 1)',
+        label='ReBNN, started and distilled (1 + 1)',
         config=f'{folder}/atss_r18_rebnn_taught_bccd.py',
         teacher='atss_teacher',
     ),
     dict(name='atss_long', label='ReBNN (2)', config=f'{folder}/atss_r18_rebnn_bccd.py', budget=long),
     dict(
         name='atss_real_long',
-        label='real-valued twin (2)',
+        label='full-precision counterpart (2)',
         config=f'{folder}/atss_r18_bccd.py',
         budget=long,
     ),
     dict(
         name='atss_same_long',
-        label='real-valued, same blocks (2)',
+        label='full-precision, same blocks (2)',
         config=f'{folder}/atss_r18_teacher_bccd.py',
         budget=long,
     ),

@@ -32,7 +32,7 @@ runs += [
     ),
     dict(
         name='atss_fitted_taught',
-        label='ReBNN, larger anchors, started and taught (1 + 1)',
+        label='ReBNN, larger anchors, started and distilled (1 + 1)',
         config='configs/bccd/atss_r18_rebnn_taught_bccd.py',
         options=fitted,
         teacher='atss_fitted_teacher',

@@ -29,20 +29,20 @@ for part in ('backbone', 'rpn_head', 'roi_head.shared_head'):
 runs = [
     dict(
         name='augmented_teacher',
-        label='the teacher: real-valued, same blocks (1)',
+        label='the teacher: full-precision, same blocks (1)',
         config=f'{folder}/faster_rcnn_r18_teacher_bccd.py',
         options=bfloat16,
     ),
     dict(
         name='augmented_taught',
-        label='ReBNN, started and taught (1 + 1)',
+        label='ReBNN, started and distilled (1 + 1)',
         config=f'{folder}/faster_rcnn_r18_rebnn_taught_bccd.py',
         options=moving,
         teacher='augmented_teacher',
     ),
     dict(
         name='augmented_twin',
-        label='real-valued twin (2)',
+        label='full-precision counterpart (2)',
         config=f'{folder}/faster_rcnn_r18_bccd.py',
         options=bfloat16,
         budget={'train_cfg.max_epochs': 96, 'param_scheduler.1.end': 96},
@@ -50,7 +50,7 @@ runs = [
     # Whether one bit only needs longer to learn from images that keep changing.
     dict(
         name='augmented_taught_long',
-        label='ReBNN, started and taught (1 + 2)',
+        label='ReBNN, started and distilled (1 + 2)',
         config=f'{folder}/faster_rcnn_r18_rebnn_taught_bccd.py',
         options=moving,
         budget={'train_cfg.max_epochs': 96, 'param_scheduler.1.end': 96},
@@ -59,7 +59,7 @@ runs = [
     ),
     dict(
         name='augmented_twin_long',
-        label='real-valued twin (3)',
+        label='full-precision counterpart (3)',
         config=f'{folder}/faster_rcnn_r18_bccd.py',
         options=bfloat16,
         budget={'train_cfg.max_epochs': 144, 'param_scheduler.1.end': 144},

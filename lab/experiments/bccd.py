@@ -53,6 +53,6 @@ runs = [
     ),
     dict(name='bidet', label='BiDet', config=f'{folder}/faster_rcnn_r18_bidet_bccd.py', options=before, paper=31.0),
     dict(name='xnor', label='XNOR-Net', config=f'{folder}/faster_rcnn_r18_xnor_bccd.py', options=before, paper=21.6),
-    dict(name='real', label='real-valued', config=f'{folder}/faster_rcnn_r18_bccd.py', paper=44.8),
+    dict(name='real', label='full-precision', config=f'{folder}/faster_rcnn_r18_bccd.py', paper=44.8),
 ]
 del folder, parts, latent, before, printed, without, unbound, padded

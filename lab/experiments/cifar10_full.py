@@ -1,5 +1,5 @@
 # The whole of CIFAR-10 over 100 epochs, where published ones take 400 to 1,000: the resilient gradient and none, two
-# methods beside it, the real-valued network, and what a better recipe gives. Latent weights train at rates at which
+# methods beside it, the full-precision network, and what a better recipe gives. Latent weights train at rates at which
 # signs move.
 _base_ = './_base_/cifar10_whole.py'
 
@@ -30,7 +30,7 @@ gently = {**moving_sgd, f'{optimizer}.lr': 0.03}
 runs = [
     dict(name='full_rebnn', label='ReBNN', options=moving, **rebnn),
     dict(name='full_none', label='ReBNN with gamma 0', options={**moving, f'{conv}.gamma': 0}, **rebnn),
-    dict(name='full_real', label='real-valued twin', config=f'{folder}/resnet20_real.py'),
+    dict(name='full_real', label='full-precision counterpart', config=f'{folder}/resnet20_real.py'),
     dict(
         name='full_adamw',
         label='ReBNN, AdamW, decay 0.1',
@@ -113,13 +113,13 @@ runs = [
     ),
     dict(
         name='full_real_sgd',
-        label='real-valued twin, SGD, decay 5e-4',
+        label='full-precision counterpart, SGD, decay 5e-4',
         config=f'{folder}/resnet20_real.py',
         options=sgd,
     ),
     dict(
         name='full_real_adamw',
-        label='real-valued twin, AdamW, decay 0.1',
+        label='full-precision counterpart, AdamW, decay 0.1',
         config=f'{folder}/resnet20_real.py',
         options={f'{optimizer}.type': 'AdamW', f'{optimizer}.weight_decay': 0.1},
     ),

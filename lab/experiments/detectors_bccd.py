@@ -64,8 +64,14 @@ kept = {
 bfloat16 = {**moving, 'optim_wrapper.type': 'Bfloat16OptimWrapper'}
 compiled = [dict(type='CompileHook', part=f'teacher.{part}') for part in ('backbone', 'roi_head.shared_head')]
 runs = [
-    dict(name='teacher', label='the teacher: real-valued, same blocks (1)', config=real),
-    dict(name='taught', label='ReBNN, started and taught (1 + 1)', config=taught, options=moving, teacher='teacher'),
+    dict(name='teacher', label='the teacher: full-precision, same blocks (1)', config=real),
+    dict(
+        name='taught',
+        label='ReBNN, started and distilled (1 + 1)',
+        config=taught,
+        options=moving,
+        teacher='teacher',
+    ),
     dict(name='rebnn_long', label='ReBNN (2)', config=rebnn, options=moving, budget=long),
     dict(
         name='shortcut_long',
@@ -74,22 +80,27 @@ runs = [
         options={**moving, **shortcut},
         budget=long,
     ),
-    dict(name='twin_long', label='real-valued twin (2)', config=f'{folder}/faster_rcnn_r18_bccd.py', budget=long),
+    dict(
+        name='twin_long',
+        label='full-precision counterpart (2)',
+        config=f'{folder}/faster_rcnn_r18_bccd.py',
+        budget=long,
+    ),
     dict(
         name='narrow_long',
-        label='real-valued, half the channels (2)',
+        label='full-precision, half the channels (2)',
         config=f'{folder}/faster_rcnn_r18_bccd.py',
         options=narrow,
         budget=long,
     ),
     dict(
         name='narrow_taught',
-        label='real-valued, half the channels, taught (1 + 1)',
+        label='full-precision, half the channels, distilled (1 + 1)',
         config=taught,
         options=narrow_taught,
         teacher='teacher',
     ),
-    dict(name='real_long', label='real-valued, same blocks (2)', config=real, budget=long),
+    dict(name='real_long', label='full-precision, same blocks (2)', config=real, budget=long),
     dict(
         name='stage1',
         label='first stage, 1-bit inputs (1/2 + 1)',
@@ -100,7 +111,7 @@ runs = [
     ),
     dict(
         name='two_stage',
-        label='ReBNN, two stages, started and taught (1/2 + 3/2)',
+        label='ReBNN, two stages, started and distilled (1/2 + 3/2)',
         config=two_stage,
         options={**moving, **short},
         budget=half,
@@ -109,7 +120,7 @@ runs = [
     ),
     dict(
         name='started',
-        label='ReBNN, started, not taught (1 + 1)',
+        label='ReBNN, started, not distilled (1 + 1)',
         config=taught,
         options={**moving, 'model.losses': []},
         teacher='teacher',
@@ -123,7 +134,7 @@ runs = [
     ),
     dict(
         name='taught_slow',
-        label='ReBNN, started and taught, a quarter of the latent rate (1 + 1)',
+        label='ReBNN, started and distilled, a quarter of the latent rate (1 + 1)',
         config=taught,
         options={**moving, f'{latent}.lr_mult': 1},
         teacher='teacher',
@@ -131,7 +142,7 @@ runs = [
     ),
     dict(
         name='taught_scores',
-        label='ReBNN, started and taught, scores only (1 + 1)',
+        label='ReBNN, started and distilled, scores only (1 + 1)',
         config=taught,
         options={**moving, 'model.losses': [dict(type='DKDLoss'), dict(type='ObjectnessLoss')]},
         teacher='teacher',
@@ -140,7 +151,7 @@ runs = [
     # Faster where a processor multiplies bfloat16; is it as good?
     dict(
         name='taught_bfloat16',
-        label='ReBNN, started and taught, in bfloat16 (1 + 1)',
+        label='ReBNN, started and distilled, in bfloat16 (1 + 1)',
         config=taught,
         options=bfloat16,
         teacher='teacher',
@@ -148,7 +159,7 @@ runs = [
     ),
     dict(
         name='taught_by_long',
-        label='ReBNN, started and taught, in bfloat16, by a teacher of twice the length (2 + 1)',
+        label='ReBNN, started and distilled, in bfloat16, by a teacher of twice the length (2 + 1)',
         config=taught,
         options=bfloat16,
         teacher='real_long',
@@ -156,7 +167,7 @@ runs = [
     ),
     dict(
         name='taught_ema',
-        label='ReBNN, started and taught, in bfloat16, weights averaged over 200 steps (1 + 1)',
+        label='ReBNN, started and distilled, in bfloat16, weights averaged over 200 steps (1 + 1)',
         config=taught,
         options=bfloat16,
         hooks=[dict(type='EMAHook', momentum=5e-3, update_buffers=True)],
@@ -166,7 +177,7 @@ runs = [
     # What helps CIFAR-10 (recipe.py). Over so few steps the latent weights shrink as much by ten times the decay.
     dict(
         name='taught_adamw',
-        label='ReBNN, started and taught, AdamW, decay 1, in bfloat16 (1 + 1)',
+        label='ReBNN, started and distilled, AdamW, decay 1, in bfloat16 (1 + 1)',
         config=taught,
         options={**bfloat16, 'optim_wrapper.optimizer.type': 'AdamW', 'optim_wrapper.optimizer.weight_decay': 1.0},
         teacher='teacher',
@@ -174,7 +185,7 @@ runs = [
     ),
     dict(
         name='taught_long',
-        label='ReBNN, started and taught, in bfloat16, twice the length (1 + 2)',
+        label='ReBNN, started and distilled, in bfloat16, twice the length (1 + 2)',
         config=taught,
         options=bfloat16,
         hooks=compiled,
@@ -184,7 +195,7 @@ runs = [
     ),
     dict(
         name='shared_head_real',
-        label='ReBNN but for a real shared head, started and taught, in bfloat16 (1 + 1)',
+        label='ReBNN but for a real shared head, started and distilled, in bfloat16 (1 + 1)',
         config=taught,
         options={**bfloat16, **kept['roi_head.shared_head']},
         teacher='teacher',
@@ -192,7 +203,7 @@ runs = [
     ),
     dict(
         name='backbone_real',
-        label='ReBNN but for a real backbone, started and taught, in bfloat16 (1 + 1)',
+        label='ReBNN but for a real backbone, started and distilled, in bfloat16 (1 + 1)',
         config=taught,
         options={**bfloat16, **kept['backbone']},
         teacher='teacher',
@@ -200,7 +211,7 @@ runs = [
     ),
     dict(
         name='rpn_head_real',
-        label='ReBNN but for a real proposal head, started and taught, in bfloat16 (1 + 1)',
+        label='ReBNN but for a real proposal head, started and distilled, in bfloat16 (1 + 1)',
         config=taught,
         options={**bfloat16, **kept['rpn_head']},
         teacher='teacher',
@@ -208,7 +219,7 @@ runs = [
     ),
     dict(
         name='all_real',
-        label='all of them real, started and taught, in bfloat16 (1 + 1)',
+        label='all of them real, started and distilled, in bfloat16 (1 + 1)',
         config=taught,
         options={**bfloat16, **kept['backbone'], **kept['rpn_head'], **kept['roi_head.shared_head']},
         teacher='teacher',
@@ -223,7 +234,7 @@ runs = [
     ),
     dict(
         name='wide_taught',
-        label='ReBNN, 1.5 times the channels, started and taught, in bfloat16 (1 + 1)',
+        label='ReBNN, 1.5 times the channels, started and distilled, in bfloat16 (1 + 1)',
         config=taught,
         options={**moving, **wide},
         teacher='wide_teacher',
@@ -231,7 +242,7 @@ runs = [
     ),
     dict(
         name='wide_borders',
-        label='ReBNN, 1.5 times the channels, borders of -1, started and taught, in bfloat16 (1 + 1)',
+        label='ReBNN, 1.5 times the channels, borders of -1, started and distilled, in bfloat16 (1 + 1)',
         config=taught,
         options={**moving, **wide, **borders},
         hooks=compiled,

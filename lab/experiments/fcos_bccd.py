@@ -1,4 +1,4 @@
-# Blood cells with FCOS: 1-bit backbone and towers beside its real-valued twin.
+# Blood cells with FCOS: 1-bit backbone and towers beside its full-precision counterpart.
 _base_ = './signs_bccd.py'
 
 title = 'FCOS, blood cells'
@@ -10,5 +10,5 @@ hooks = [
 ]
 runs = [
     dict(name='fcos', label='ReBNN', config='configs/bccd/fcos_r18_rebnn_bccd.py'),
-    dict(name='fcos_real', label='real-valued', config='configs/bccd/fcos_r18_bccd.py'),
+    dict(name='fcos_real', label='full-precision', config='configs/bccd/fcos_r18_bccd.py'),
 ]

@@ -1,4 +1,4 @@
-# Every setting of gamma with a real-valued teacher, from random weights.
+# Every setting of gamma with a full-precision teacher, from random weights.
 _base_ = './_base_/cifar10_cpu.py'
 
 title = 'The choice of gamma, one stage with a teacher'

@@ -5,7 +5,7 @@ title = 'Every method on CIFAR-10'
 paper = 'ImageNet, ResNet-18'
 folder = 'configs/cifar10/cpu'
 runs = [
-    dict(name='real', label='real-valued twin', config=f'{folder}/resnet20_real.py', paper=69.6),
+    dict(name='real', label='full-precision counterpart', config=f'{folder}/resnet20_real.py', paper=69.6),
     dict(name='bnn', label='BNN', config=f'METHOD=bnn {folder}/resnet20.py', paper=42.2),
     dict(name='xnor', label='XNOR-Net', config=f'METHOD=xnor {folder}/resnet20.py', paper=51.2),
     dict(name='dorefa_w1a1', label='DoReFa-Net 1-1', config=f'METHOD=dorefa_w1a1 {folder}/resnet20.py'),

@@ -1,5 +1,5 @@
-# Blood cells: the one-stage detectors designed for one bit in three sizes, from scratch, and started and taught by
-# their real-valued blocks, next to the small detector that people take. Labels as in detectors_bccd.py.
+# Blood cells: the one-stage detectors designed for one bit in three sizes, from scratch, and started and distilled by
+# their full-precision blocks, next to the small detector that people take. Labels as in detectors_bccd.py.
 _base_ = './signs_bccd.py'
 
 title = 'Detectors designed for one bit, blood cells (unit: 24 epochs)'
@@ -26,13 +26,13 @@ for size in ('nano', 'tiny', 'small'):
     runs += [
         dict(
             name=f'{size}_teacher',
-            label=f'{size}, real-valued, the teacher (1)',
+            label=f'{size}, full-precision, the teacher (1)',
             config=f'{folder}/{size}_teacher_bccd.py',
             options=bfloat16,
         ),
         dict(
             name=f'{size}_taught',
-            label=f'{size}, 1 bit, started and taught (1 + 1)',
+            label=f'{size}, 1 bit, started and distilled (1 + 1)',
             config=f'{folder}/{size}_taught_bccd.py',
             options=bfloat16,
             teacher=f'{size}_teacher',

@@ -22,20 +22,20 @@ for blocks in ('resnet18', 'resnet18_teacher'):
 runs = [
     dict(
         name='pretrained_teacher',
-        label='the teacher: real-valued, same blocks (1)',
+        label='the teacher: full-precision, same blocks (1)',
         config=f'{folder}/faster_rcnn_r18_teacher_bccd.py',
         options={**bfloat16, **starts['resnet18_teacher']},
     ),
     dict(
         name='pretrained_taught',
-        label='ReBNN, started and taught (1 + 1)',
+        label='ReBNN, started and distilled (1 + 1)',
         config=f'{folder}/faster_rcnn_r18_rebnn_taught_bccd.py',
         options=moving,
         teacher='pretrained_teacher',
     ),
     dict(
         name='pretrained_twin',
-        label='real-valued twin (2)',
+        label='full-precision counterpart (2)',
         config=f'{folder}/faster_rcnn_r18_bccd.py',
         options={**bfloat16, **starts['resnet18']},
         budget={'train_cfg.max_epochs': 96, 'param_scheduler.1.end': 96},

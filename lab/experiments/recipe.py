@@ -1,6 +1,6 @@
 # What the recipe of the long CIFAR-10 runs leaves to gain, by 15 epochs of the whole set: weight decay, and SGD as the
-# published trainings have it (0.1, momentum 0.9, decay 5e-4), for the 1-bit network and the real-valued one; that of
-# configs/cifar10, and two methods beside ReBNN.
+# published trainings have it (0.1, momentum 0.9, decay 5e-4), for the 1-bit and the full-precision network; that of
+# configs/cifar10, and two methods next to ReBNN.
 _base_ = './_base_/cifar10_whole.py'
 
 title = 'CIFAR-10, the recipe'
@@ -139,13 +139,13 @@ runs = [
         config=rebnn,
         options={**moving, **decay, f'{optimizer}.weight_decay': 0.3, f'{latent}.decay_mult': 0},
     ),
-    dict(name='recipe_real_adam', label='real-valued, Adam', config=real),
+    dict(name='recipe_real_adam', label='full-precision, Adam', config=real),
     dict(
         name='recipe_real_adamw',
-        label='real-valued, AdamW, decay 0.3',
+        label='full-precision, AdamW, decay 0.3',
         config=real,
         options={**decay, f'{optimizer}.weight_decay': 0.3},
     ),
-    dict(name='recipe_real_sgd', label='real-valued, SGD, decay 5e-4', config=real, options=sgd),
+    dict(name='recipe_real_sgd', label='full-precision, SGD, decay 5e-4', config=real, options=sgd),
 ]
 del folder, optimizer, roles, latent, conv, gamma, signs, moving, decay, sgd, rebnn, real

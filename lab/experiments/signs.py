@@ -41,7 +41,7 @@ runs = [
     ),
     dict(
         name='moving_hold',
-        label='moving, only weights that went to and fro in 100 steps',
+        label='moving, only weights that went back and forth in 100 steps',
         config=config,
         options={**moving, **none},
         hooks=[dict(type='ReBNNHoldHook', window=100, share=0.5)],

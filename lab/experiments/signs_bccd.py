@@ -30,7 +30,7 @@ share = {f'{conv}.max_share': 0.01 for conv in convs}
 rebnn = f'{folder}/faster_rcnn_r18_rebnn_bccd.py'
 runs = [
     dict(name='signs_moving', label='ReBNN', config=rebnn, options={**moving, **share}, seeds=[0, 1, 2]),
-    dict(name='signs_real', label='real-valued', config=f'{folder}/faster_rcnn_r18_bccd.py', seeds=[0, 1, 2]),
+    dict(name='signs_real', label='full-precision', config=f'{folder}/faster_rcnn_r18_bccd.py', seeds=[0, 1, 2]),
     dict(name='signs_before', label='ReBNN, the recipe before', config=rebnn, options=before),
     dict(name='signs_none', label='ReBNN with gamma 0', config=rebnn, options={**moving, **none}),
     dict(

@@ -17,6 +17,6 @@ runs = [
         config=rebnn,
         options={'model.bbox_head.block': 'relu', 'model.bbox_head.shortcut': False},
     ),
-    dict(name='towers_real', label='real-valued', config='configs/bccd/retinanet_r18_bccd.py'),
+    dict(name='towers_real', label='full-precision', config='configs/bccd/retinanet_r18_bccd.py'),
 ]
 del rebnn

@@ -15,7 +15,7 @@ TABLES = ('embeddings.word', 'embeddings.position', 'embeddings.type')
 
 
 def bert_base_cost(tokens: int = TOKENS) -> NetworkCost:
-    """The layers of real-valued BERT-base without a task's own head, for one sequence.
+    """The layers of full-precision BERT-base without a task's own head, for one sequence.
 
     The pooler is applied to every token, which the published operation count needs; BERT applies it to the first one.
 
@@ -56,10 +56,10 @@ def _values(name: str, values: int) -> LayerCost:
 
 
 class BertRealRule(Rule):
-    """Real-valued BERT: all parameters in MiB, two operations per multiply-accumulate."""
+    """Full-precision BERT: all parameters in MiB, two operations per multiply-accumulate."""
 
     name = 'paper-bert-real'
-    about = 'Table 4, real-valued: all parameters, in MiB; 2 operations per multiply-accumulate'
+    about = 'Table 4, full-precision: all parameters, in MiB; 2 operations per multiply-accumulate'
     bytes_per_unit = MIB
     weight_bits: ClassVar[int] = 32
     activation_bits: ClassVar[int] = 32

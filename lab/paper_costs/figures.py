@@ -184,7 +184,7 @@ FIGURES = (
         'Faster R-CNN wide RPN',
         RULES['paper-faster-rcnn-1bit'],
         'C',
-        'with real-valued shortcuts, as the paper has them, it would be 15.0',
+        'with full-precision shortcuts, as the paper has them, it would be 15.0',
     ),
     Figure(
         'SSD300 32-32',
@@ -244,7 +244,7 @@ FIGURES = (
         'BERT-base',
         Bert288Rule(),
         'A',
-        'not reproduced by w*a/64, nor with the real-valued parts added (6.1)',
+        'not reproduced by w*a/64, nor with the full-precision parts added (6.1)',
     ),
     Figure('BERT-base 2-2-2', 'size', '28.0', 'BERT-base', Bert222Rule(), 'B'),
     Figure(

@@ -22,7 +22,7 @@ class ImageNetRule(Rule):
 class ImageNetRealRule(Rule):
     name = 'paper-imagenet-real'
     about = (
-        'Table 2, real-valued rows: all parameters; multiply-accumulates, 2 operations per value of a batch norm, '
+        'Table 2, full-precision rows: all parameters; multiply-accumulates, 2 operations per value of a batch norm, '
         "1 per value of each ReLU module's last call, and the max pooling's input (torchstat's total)"
     )
 
@@ -39,7 +39,7 @@ class ImageNetRealRule(Rule):
 
 
 class HookCounterRule(Rule):
-    """Base of the real-valued detectors' rules: the counter of module hooks that came with mmdet 2.0."""
+    """Base of the full-precision detectors' rules: the counter of module hooks that came with mmdet 2.0."""
 
     bytes_per_unit = MIB
 
@@ -53,8 +53,8 @@ class HookCounterRule(Rule):
 class FasterRCNNRealRule(HookCounterRule):
     name = 'paper-faster-rcnn-real'
     about = (
-        "Table 3, real-valued Faster R-CNN: all parameters and running statistics, in MiB; mmdet 2.0's hook counter "
-        '(multiply-accumulates, biases of convolutions, 2 per value of a batch norm, ReLU, input of pooling)'
+        "Table 3, full-precision Faster R-CNN: all parameters and running statistics, in MiB; mmdet 2.0's hook "
+        'counter (multiply-accumulates, biases of convolutions, 2 per value of a batch norm, ReLU, input of pooling)'
     )
 
     def layer_bytes(self, layer: LayerCost) -> float:
@@ -62,7 +62,7 @@ class FasterRCNNRealRule(HookCounterRule):
 
 
 class FasterRCNN4BitRule(HookCounterRule):
-    """4-bit Faster R-CNN of Table 3; its operations are counted on the real-valued network as if it had 4 bits."""
+    """4-bit Faster R-CNN of Table 3; its operations are counted on the full-precision network as if it had 4 bits."""
 
     name = 'paper-faster-rcnn-4bit'
     about = (
@@ -100,9 +100,7 @@ class FasterRCNN1BitRule(FasterRCNN4BitRule):
 
 class SSDRealRule(HookCounterRule):
     name = 'paper-ssd-real'
-    about = (
-        "Table 3, real-valued SSD300: parameters in millions to two decimals, times 4 bytes; mmdet 2.0's hook counter"
-    )
+    about = "Table 3, full-precision SSD300: parameters in millions to two decimals, times 4 bytes; mmdet 2.0's hooks"
     bytes_per_unit = MB
 
     def size(self, network: NetworkCost) -> float:

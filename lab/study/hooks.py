@@ -258,7 +258,7 @@ class _Oscillation:
 
 @HOOKS.register_module()
 class ReBNNHoldHook(StepHook):
-    r"""Adds the reconstruction term to those weights only whose sign went to and fro in the last window of steps.
+    r"""Adds the reconstruction term to those weights only whose sign went back and forth in the last window of steps.
 
     .. math::
         \delta_{ij} \mathrel{+}= s \, \rho_i \, \frac{w_{ij} - \alpha_i b_{ij}}{\alpha_i} \quad
@@ -296,7 +296,7 @@ class ReBNNHoldHook(StepHook):
 
 
 class _Held:
-    """The weights of one layer that went to and fro."""
+    """The weights of one layer that went back and forth."""
 
     def __init__(self, weight: Tensor, quantizer: ReBNNWeight, window: int, share: float) -> None:
         self.weight, self.quantizer, self.window, self.share = weight, quantizer, window, share

@@ -223,7 +223,7 @@ def measure_row(row: Row, args: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def ratios(report: dict[str, Any]) -> dict[str, dict[str, float]]:
-    """Of what is kept, of peak memory above that of imports and data, and of time, to the real-valued twin."""
+    """Ratios to the full-precision network: what is kept, peak memory above that of imports and data, and time."""
     variants = report['variants']
     real, found = variants['real'], {}
     for name in [name for name in ('rebnn', 'sums', 'recompute') if name in variants]:
@@ -255,8 +255,8 @@ def print_table(reports: dict[str, dict[str, Any]]) -> None:
         table.add_row(*cells)
     console.print(table)
     console.print(
-        'kept, peak, ms: of the real-valued twin, and what 1-bit layers take of that; kept is what the backward pass '
-        'needs of the forward pass, beside parameters and buffers, peak is above what imports and data take'
+        'kept, peak, ms: of the full-precision counterpart, and what 1-bit layers take of that; kept is what the '
+        'backward pass needs of the forward pass, next to parameters and buffers; peak is above imports and data'
     )
     console.print(', '.join(f'{key} {value}' for key, value in next(iter(reports.values()))['machine'].items()))
 

@@ -6,7 +6,7 @@
     python -m lab.tools.glue_table --network minilm --tasks sst2          # sized for a CPU
     python -m lab.tools.glue_table --collect                              # only print what is finished
 
-Runs that others start from (the real-valued row teaches the rest) come first, whether asked for or not. What is
+Runs that others start from (the full-precision row teaches the rest) come first, whether asked for or not. What is
 finished is not run again, what was interrupted is resumed. Each score is that of tools/test.py with the checkpoint
 that was best on the development set, as the papers have it.
 """

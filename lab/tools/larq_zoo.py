@@ -52,7 +52,7 @@ def is_keras_file(path: Path) -> bool:
 def keras_state(path: Path) -> dict[str, Tensor]:
     """The tensors of a Keras file of weights, named and laid out as PyTorch's.
 
-    Layers that Keras named itself are counted anew, from 0 within each kind and in the order in which they were made:
+    Layers that Keras named itself are counted again, from 0 within each kind and in the order in which they were made:
     ``quant_conv2d_7`` and ``quant_conv2d_8`` become ``quant_conv2d.0`` and ``quant_conv2d.1``. What Keras counts from
     depends on what else had been made before.
 

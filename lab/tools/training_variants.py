@@ -41,7 +41,7 @@ VARIANTS = {
     'sums': Variant(OURS, True, "1-bit layers, memory='sums'", 'sums'),
     'no_gamma': Variant(OURS, False, 'the same layers without the gamma rule'),
     'plain': Variant('BinaryConv2d', False, 'plain straight-through layers'),
-    'real': Variant(None, False, 'real-valued layers, ReLU'),
+    'real': Variant(None, False, 'full-precision layers, ReLU'),
 }
 
 

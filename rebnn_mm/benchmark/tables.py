@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 WORDS = {
-    'fp32': 'real-valued, fp32',
-    'int8': 'real-valued, int8',
+    'fp32': 'full-precision, fp32',
+    'int8': 'full-precision, int8',
     'packed': 'packed, exact',
     'fast': 'packed, --fast',
     'mixed': 'packed, --fast, int8',

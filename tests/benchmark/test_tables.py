@@ -58,7 +58,7 @@ def test_each_network_has_its_conditions_times_and_warnings(printed, entry):
     text = printed({'net': entry})
     assert 'x86_64: A Processor, 2 cores, avx2\n' in text and 'onnxruntime 1.31.1, kernels avx2' in text
     assert 'net, an image of 64 x 48' in text and 'Warning: the clock changed' in text
-    assert cells(text, 'real-valued, fp32') == ['', '4.25', '12.00', '18.00', '', '']
+    assert cells(text, 'full-precision, fp32') == ['', '4.25', '12.00', '18.00', '', '']
     assert cells(text, 'packed, exact', 'avx2') == ['4.25', '3.00', '4.50', '4.00 (3.90 to 4.10)', '']
     assert cells(text, 'packed, --fast', 'avx2') == ['4.25', '2.00', '3.00', '6.00 (5.90 to 6.20)', '']
     assert cells(text, 'packed, exact', 'portable')[1] == '6.00'

@@ -65,7 +65,9 @@ def test_the_table_names_machine_versions_and_every_row(own):
     assert done.returncode == 0, done.stderr
     assert 'kernels portable' in done.stdout and 'onnxruntime' in done.stdout and '10 rounds' in done.stdout
     assert (
-        'real-valued, fp32' in done.stdout and 'packed, exact' in done.stdout and 'int8 ' not in done.stdout.split('│')
+        'full-precision, fp32' in done.stdout
+        and 'packed, exact' in done.stdout
+        and 'int8 ' not in done.stdout.split('│')
     )
     assert 'timing packed with portable' in done.stderr
 

@@ -38,9 +38,7 @@ def test_the_file_says_whether_maps_may_be_laid_out_in_blocks(tmp_path, blocked)
 
 def test_a_missing_library_is_a_warning(files, image, monkeypatch):
     monkeypatch.setenv('REBNN_ORT_LIBRARY', '/nowhere/librebnn_ort.so')
-    with pytest.warns(
-        RuntimeWarning, match=r'^No compiled kernels, so this runs slower: .*/nowhere/librebnn_ort.so'
-    ):
+    with pytest.warns(RuntimeWarning, match=r'^No compiled kernels, so this runs slower: .*/nowhere/librebnn_ort.so'):
         model = load(files['raw'])
     expected = load(files['raw'], use_library=False)(image)
     assert np.array_equal(model(image)['maps'], expected['maps'])

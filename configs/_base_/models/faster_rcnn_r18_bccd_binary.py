@@ -1,4 +1,4 @@
-# Blood cells, 1-bit, from scratch: the same schedule and budget as the real-valued twin it inherits from.
+# Blood cells, 1-bit, from scratch: the same schedule and budget as the full-precision counterpart it inherits from.
 _base_ = '../../bccd/faster_rcnn_r18_bccd.py'
 
 custom_imports = dict(imports=['rebnn_mm'], allow_failed_imports=False)

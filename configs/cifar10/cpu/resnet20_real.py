@@ -1,4 +1,4 @@
-# Real-valued twin of the binary network: the same structure with ReLU.
+# Full-precision counterpart of the binary network: the same structure with ReLU.
 _base_ = ['../../_base_/models/resnet20_cifar.py', '../../_base_/schedules/cifar10_cpu.py']
 
 work_dir = 'work_dirs/resnet20_real_cifar10_cpu'
