@@ -71,7 +71,11 @@ def main() -> None:
 
         print(f'rebnn_mm {__version__}')
     elif name not in COMMANDS:
-        raise SystemExit(f'rebnn: there is no command {name!r}; rebnn --help lists them')
+        leave_package_unloaded()
+        from rebnn_mm.errors import did_you_mean
+
+        near = did_you_mean(name, COMMANDS) or 'rebnn --help lists them.'
+        raise SystemExit(f'rebnn: there is no command {name!r}. {near}')
     else:
         sys.argv = [f'rebnn {name}', *arguments]
         start(name)

@@ -71,7 +71,7 @@ def test_what_is_missing_names_no_argument_that_may_be_left_out():
 def test_unknown_command_is_one_sentence():
     done = run_fresh('rebnn_command.py', 'trian')
     assert (done.returncode, done.stdout) == (1, '')
-    assert done.stderr == "rebnn: there is no command 'trian'; rebnn --help lists them\n"
+    assert done.stderr == "rebnn: there is no command 'trian'. Did you mean 'train'?\n"
 
 
 @pytest.mark.parametrize('name', COMMANDS)

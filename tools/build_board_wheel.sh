@@ -2,14 +2,14 @@
 # Makes the light wheel, for boards and servers: what runs packed models, compiled, and the zoo, without torch and without
 # the rest of rebnn_mm.
 #
-#     bash tools/build_board_wheel.sh [aarch64 | x86_64, default aarch64] [folder for the wheel, default dist]
+#     bash tools/build_board_wheel.sh [aarch64 | x86_64, default: as this machine] [folder for the wheel, default dist]
 #
 # Needs a C++ compiler for that processor (Debian: apt-get install g++, or g++-aarch64-linux-gnu) and, from pip,
 # setuptools 70.1 and CMake 3.18; looks for all of them before it compiles. CROSS names another prefix of the compiler's
 # tools. Nothing of Python is compiled, so one wheel is good for every Python 3 of the board.
 set -euo pipefail
 
-machine=${1:-aarch64}
+machine=${1:-$(uname -m)}
 output=$(realpath -m "${2:-dist}")
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}

@@ -6,7 +6,8 @@
 
 It runs the commands that it prints, each of which works by itself: new-config, train (the full-precision teacher, then
 the 1-bit detector), export, choose and curves. The best epoch by validation AP counts, and training stops early
-when nothing improves. After an interruption, or an edit of the config, the same command goes on.
+when nothing improves. After an interruption the same command goes on; to train again after an edit of
+the config, remove its work_dirs first.
 """
 
 from __future__ import annotations

@@ -375,7 +375,7 @@ def _with_validation(splits: dict[str, list[Photo]], notes: list[str]) -> dict[s
     if not chosen:
         notes.append('each image has the only box of a class, so nothing is for validation but the training images')
         return {'train': sorted(photos), 'val': sorted(photos)}
-    notes.append(f'nothing is for validation: {len(chosen)} of {len(photos)} images are, chosen by seed 0')
+    notes.append(f'no validation split found: {len(chosen)} of {len(photos)} images are held out, chosen by seed 0')
     return {'train': sorted(photo for photo in photos if photo not in chosen), 'val': sorted(chosen)}
 
 

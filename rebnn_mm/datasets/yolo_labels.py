@@ -22,7 +22,8 @@ BEYOND = 0.1
 def yolo_file(folder: Path) -> Path | None:
     """The ``data.yaml`` of a folder, or any other YAML file with names of classes and a split; None without one."""
     contents = {path: _content(path) for path in sorted(folder.rglob('*.y*ml'))}
-    found = [p for p, c in contents.items() if isinstance(c.get('names'), list | dict) and any(map(c.get, SPLITS))]
+    named = {path: c for path, c in contents.items() if isinstance(c.get('names'), list | dict)}
+    found = [path for path, c in named.items() if any(map(c.get, SPLITS)) or path.name == 'data.yaml']
     first = [path for path in found if path.parent == folder and path.stem == 'data']
     if len(found) > 1 and not first:
         raise RebnnError(f"{found[0]} and {found[1]} both describe data in YOLO's form. Leave one there.")
@@ -65,6 +66,7 @@ def read_yolo(path: Path, places: Places) -> tuple[dict[str, list[Photo]], list[
         content = _content(path)
         names = _names(content, path)
         listed = {split: list(_images_of(content, split, path, places)) for split in SPLITS if content.get(split)}
+        listed = listed or _read_lists(places)
         key_points = 'kpt_shape' in content
     splits: dict[str, list[Photo]] = {}
     for split, images in listed.items():

@@ -70,7 +70,7 @@ def test_one_file_is_split_by_a_seed_and_images_may_lie_anywhere(folder):
     data = read_annotated(folder)
     assert {split: len(photos) for split, photos in data.splits.items()} == {'train': 4, 'val': 1}
     assert data.classes == ('cat',)
-    assert data.notes[0] == 'nothing is for validation: 1 of 5 images are, chosen by seed 0'
+    assert data.notes[0] == 'no validation split found: 1 of 5 images are held out, chosen by seed 0'
     assert read_annotated(folder).splits == data.splits
 
 

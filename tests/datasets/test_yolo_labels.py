@@ -81,6 +81,12 @@ def test_key_points_are_left_out(copied):
     check(read_annotated(folder))
 
 
+def test_a_description_may_name_the_classes_alone(copied):
+    folder = copied('yolo_roboflow')
+    (folder / 'data.yaml').write_text("names: ['disc', 'red square']\n")
+    check(read_annotated(folder))  # the splits are those of the folders' names
+
+
 def test_names_that_yaml_takes_for_something_else(copied):
     folder = copied('yolo_ultralytics')
     description = folder / 'data.yaml'

@@ -46,10 +46,10 @@ def test_outputs_are_of_one_run_without_an_error_and_the_steps_are_those_of_the_
     assert [cell['execution_count'] for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell['outputs']]
     assert outputs and not any(output['output_type'] == 'error' or 'Traceback' in str(output) for output in outputs)
-    assert sum('image/png' in output.get('data', {}) for output in outputs) == 2
+    assert sum('image/jpeg' in output.get('data', {}) for output in outputs) == 2
     page = (ROOT / 'docs' / 'your_own_data.md').read_text()
     commands = [' '.join(cell['source'].split()[:2])[1:] for cell in cells if cell['source'].startswith('!')]
-    assert commands == ['rebnn new-config', 'rebnn train', 'rebnn test', 'rebnn export']
+    assert commands == ['rebnn new-config', 'rebnn train', 'rebnn export', 'rebnn test-packed']
     assert all(command in page for command in commands)
 
 
