@@ -1,4 +1,4 @@
-# BiT 1-1-1 (Liu et al. 2022): centred signs, elastic binarisation, softmax attention; learns from its W1A2 form,
+# BiT 1-1-1 (Liu et al. 2022): centred signs, elastic binarization, softmax attention; learns from its W1A2 form,
 # bit_w1a2.py. (The paper's single step learns from the full-precision classifier instead.)
 # For a task (TASK=rte) and an encoder (ENCODER=minilm): configs/_base_/datasets/glue.
 _base_ = '../_base_/datasets/glue/{{$ENCODER:bert_base}}/{{$TASK:sst2}}.py'

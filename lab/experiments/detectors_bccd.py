@@ -21,7 +21,7 @@ two_stage = f'{folder}/faster_rcnn_r18_rebnn_two_stage_bccd.py'
 real = f'{folder}/faster_rcnn_r18_teacher_bccd.py'
 stage1 = f'{folder}/faster_rcnn_r18_react_stage1_bccd.py'
 shortcut = {'model.rpn_head.block': 'react'}
-# What a user would take in place of one bit: half the channels, to be quantised to int8.
+# What a user would take in place of one bit: half the channels, to be quantized to int8.
 narrow = {
     'model.backbone.base_channels': 32,
     'model.rpn_head.in_channels': 128,

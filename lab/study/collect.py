@@ -82,7 +82,7 @@ def latent_weight_histograms(state: Mapping[str, Tensor], layers: Iterable[str])
     r"""Histogram of :math:`w_{ij} / \frac{1}{M} \sum_j |w_{ij}|` of each layer.
 
     Channels of one layer differ in the size of their weights; divided by their mean magnitude they can be put
-    together. With a scaling factor of mean(abs(w)), -1 and 1 are where the binarised weights stand.
+    together. With a scaling factor of mean(abs(w)), -1 and 1 are where the binarized weights stand.
 
     Args:
         state: state dict of the model.

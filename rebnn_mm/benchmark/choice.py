@@ -13,7 +13,7 @@ from rebnn_mm.deploy.onnx_file import DIGEST_KEY, read_onnx, seal
 from rebnn_mm.export.examples import Image, feeds_of
 
 from ..errors import RebnnError
-from .int8 import quantise
+from .int8 import quantize
 
 Cost = Literal['ms', 'megabytes']
 
@@ -100,14 +100,14 @@ def draw(points: Sequence[Point], metric: str, path: Path) -> None:
 
 
 def int8_of(path: Path, examples: Sequence[Image]) -> bytes:
-    """A full-precision file in 8 bits by ONNX Runtime's static quantiser, with the metadata that it had."""
+    """A full-precision file in 8 bits by ONNX Runtime's static quantizer, with the metadata that it had."""
     file = read_onnx(path.read_bytes())
     if file.binary_weights:
         raise RebnnError(f'{path} holds binary layers: its rest becomes int8 by tools/export.py --int8.')
     if not len(examples):
         raise RebnnError(f'{path}: there is no image to calibrate int8 on.')
     inputs = onnx.load(path)
-    model = quantise(path, examples[0].valid_size, (feeds_of(inputs, example) for example in examples))
+    model = quantize(path, examples[0].valid_size, (feeds_of(inputs, example) for example in examples))
     metadata = {key: text for key, text in file.metadata.items() if key != DIGEST_KEY}
     onnx.helper.set_model_props(model, metadata)
     return seal(model.SerializeToString())

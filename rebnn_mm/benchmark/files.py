@@ -19,7 +19,7 @@ from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.tasks import task_of
 from rebnn_mm.utils.config_file import get_config_dir, read_config
 
-from .int8 import quantise
+from .int8 import quantize
 from .networks import Network, randomise_weights
 
 SEED = 0
@@ -60,9 +60,9 @@ class ModelFiles:
         return found
 
     def int8(self, name: str, real: Path, size: tuple[int, int]) -> Path:
-        """The file of a full-precision network, quantised."""
+        """The file of a full-precision network, quantized."""
         made_of = [hashlib.sha256(real.read_bytes()).hexdigest(), str(size)]
-        return self._make_once(name, 'int8', made_of, lambda: quantise(real, size).SerializeToString())
+        return self._make_once(name, 'int8', made_of, lambda: quantize(real, size).SerializeToString())
 
     def _export_config(
         self, name: str, kind: str, config: str, size: tuple[int, int], options: Options = PLAIN

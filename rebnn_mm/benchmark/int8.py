@@ -1,4 +1,4 @@
-"""The alternative to a binary network: the full-precision one, quantised to 8 bits by ONNX Runtime."""
+"""The alternative to a binary network: the full-precision one, quantized to 8 bits by ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from ..errors import RebnnError
 from .timing import noise_feeds, open_timed
 
 LAYERS = ('Conv', 'Gemm', 'MatMul', 'MaxPool', 'GlobalAveragePool', 'Relu', 'Clip')
-"""Operators that are quantised, in addition to additions before a Relu. The rest of a detector is arithmetic on boxes
+"""Operators that are quantized, in addition to additions before a Relu. The rest of a detector is arithmetic on boxes
 and scores."""
 
 CALIBRATION_IMAGES = 8
 
 
-def quantise(
+def quantize(
     real: Path, size: tuple[int, int], images: Iterable[dict[str, np.ndarray]] | None = None
 ) -> onnx.ModelProto:
-    """Quantise a network statically: QDQ, weights per channel in int8, activations in uint8 by their range.
+    """Quantize a network statically: QDQ, weights per channel in int8, activations in uint8 by their range.
 
     Without images it is calibrated on noise, which is enough for times.
     """
     try:
         from onnxruntime.quantization.shape_inference import quant_pre_process
     except ImportError as error:
-        raise RebnnError(f'{error}: quantising needs `pip install onnx onnxruntime`.') from None
+        raise RebnnError(f'{error}: quantizing needs `pip install onnx onnxruntime`.') from None
     with tempfile.TemporaryDirectory() as folder, quiet():
         prepared, ranged = Path(folder, 'prepared.onnx'), Path(folder, 'ranged.onnx')
         # folds batch norms into convolutions; shapes are not needed
         quant_pre_process(real, prepared, skip_symbolic_shape=True)
         model = onnx.load(prepared)
-        # exported files leave the names of standard nodes out, and the quantiser knows nodes by their names only
+        # exported files leave the names of standard nodes out, and the quantizer knows nodes by their names only
         for index, node in enumerate(model.graph.node):
             node.name = node.name or f'node_{index}'
         names = layers(model)
@@ -52,7 +52,7 @@ def quantise(
 
 
 def layers(model: onnx.ModelProto) -> list[str]:
-    """Names of the nodes that are quantised; a Clip only after one of them, as decoding boxes has others."""
+    """Names of the nodes that are quantized; a Clip only after one of them, as decoding boxes has others."""
     readers: dict[str, list[str]] = {}
     for node in model.graph.node:
         for name in node.input:

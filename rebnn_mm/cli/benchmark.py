@@ -3,7 +3,7 @@
 rebnn benchmark --models resnet18 resnet34
 rebnn benchmark --packed cells.onnx --real cells_real.onnx --size 600 800
 
-Each network is run in ONNX Runtime, batch 1, in five ways that take turns: full-precision in fp32, quantised to int8
+Each network is run in ONNX Runtime, batch 1, in five ways that take turns: full-precision in fp32, quantized to int8
 by ONNX Runtime (static, QDQ, per channel), as the exact packed file, as that of `rebnn export --fast`, and as that of
 `rebnn export --fast --int8 IMAGES --int8-layers all`. The first two have all of ONNX Runtime's optimisations. Networks
 named by --models get random weights; their files are kept.

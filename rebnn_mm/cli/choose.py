@@ -107,7 +107,7 @@ def compare(cfg: Config, args: argparse.Namespace, console: Console) -> dict[str
     report = load_report(args.json)
     with tempfile.TemporaryDirectory() as folder:
         for number, label in enumerate(dict.fromkeys(args.int8_of)):
-            console.print(f'... quantising {label}')
+            console.print(f'... quantizing {label}')
             path = Path(folder, f'{number}.onnx')
             path.write_bytes(int8_of(files[label], calibration_images(cfg, files[label])))
             files[f'{label}, int8'] = path

@@ -1,4 +1,4 @@
-"""The mmengine hook that every binarisation method shares."""
+"""The mmengine hook that every binarization method shares."""
 
 import logging
 import math
@@ -37,7 +37,7 @@ A_TRIAL = 200
 
 @HOOKS.register_module()
 class BinaryHook(Hook):
-    """Carries a binarisation method through an mmengine run: ``custom_hooks=[dict(type='BinaryHook')]``.
+    """Carries a binarization method through an mmengine run: ``custom_hooks=[dict(type='BinaryHook')]``.
 
     - Logs once, in training, validation and testing, which layers are binary, which are real and why.
     - Before training: starts scaling factors from the weights as loaded and the shifts of swapped layers from one

@@ -1,4 +1,4 @@
-"""Drives what binarisation methods need in addition to their gradient, around any PyTorch optimizer."""
+"""Drives what binarization methods need in addition to their gradient, around any PyTorch optimizer."""
 
 from typing import Any
 

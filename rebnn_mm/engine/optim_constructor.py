@@ -27,7 +27,7 @@ _DECLARED = {'scale': SCALE, 'shift': SHIFT}
 def parameter_roles(model: nn.Module) -> dict[int, str]:
     """The role of every parameter, by ``id``.
 
-    - latent weight: the weight of a layer that binarises it;
+    - latent weight: the weight of a layer that binarizes it;
     - scaling factor, shift and slope: what a module declares in ``param_roles``, and PReLU slopes;
     - norm: weight and bias of normalisation layers;
     - rest: everything else, such as real weights and biases.

@@ -33,7 +33,7 @@ from .passes import (
     FuseBlocks,
     JoinStem,
     KeepSigns,
-    QuantiseInt8,
+    QuantizeInt8,
     SpreadNorms,
     ToHalf,
 )
@@ -49,7 +49,7 @@ COUNTED = 128
 """Tokens of the text that multiply-accumulates are counted for."""
 
 
-class Quantised(NamedTuple):
+class Quantized(NamedTuple):
     """Result of choosing layers for int8.
 
     Attributes:
@@ -92,7 +92,7 @@ class Export(NamedTuple):
     half: Difference | None
     fast: Difference | None = None
     half_stem: Difference | None = None
-    int8: Quantised | None = None
+    int8: Quantized | None = None
 
 
 def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[PassBase]:
@@ -115,7 +115,7 @@ def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[Pa
         *([SpreadNorms(), FuseBlocks(), FoldNorms()] if fused else []),
         *([FoldFactors()] if fused and options.fast else []),
         *([ChannelsLast(regions=options.fast)] if fused else []),
-        *([QuantiseInt8(plan)] if plan is not None else []),
+        *([QuantizeInt8(plan)] if plan is not None else []),
         Compact(),
         *([ToHalf()] if options.half else []),
     ]
@@ -243,7 +243,7 @@ def export(
                 f'the file with int8 is useless: {spoilt}. {little or "Take the tier heads, or no int8."}'
             )
         before = seal(made(options).SerializeToString())
-        int8 = Quantised(plan.choices, plan.weight_bits, change, before, little, compared)
+        int8 = Quantized(plan.choices, plan.weight_bits, change, before, little, compared)
     if options.half:
         progress('comparing half with single precision')
         single, graph = graph, made(options, plan)

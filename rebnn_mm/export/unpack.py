@@ -47,7 +47,7 @@ CLOSE = 1e-5
 SIZE = (64, 64)
 """Size of the image that a model is traced with, if it takes any."""
 
-DEQUANTISED = '_DequantizeLinear_Output'
+DEQUANTIZED = '_DequantizeLinear_Output'
 
 
 def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE) -> list[str]:
@@ -126,7 +126,7 @@ def constants(model: onnx.ModelProto) -> dict[Place, NDArray]:
             if node.domain == DOMAIN:
                 found[node.name, node.op_type, str(number)] = value
             elif value.dtype == np.float32 and (value.size > 1 or node.op_type == 'Conv'):
-                found[(name.removesuffix(DEQUANTISED),)] = value
+                found[(name.removesuffix(DEQUANTIZED),)] = value
     return found
 
 

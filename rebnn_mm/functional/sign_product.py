@@ -173,7 +173,7 @@ def sign_product(
     compute: torch.dtype | None = None,
     kept: torch.dtype | None = None,
 ) -> Tensor:
-    r"""Multiply signs by binarised weights, with exact sums, and keep one bit of each for the backward pass.
+    r"""Multiply signs by binarized weights, with exact sums, and keep one bit of each for the backward pass.
 
     .. math::
         y = \alpha \, (b \otimes x), \qquad

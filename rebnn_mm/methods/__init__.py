@@ -1,4 +1,4 @@
-"""The binarisation methods, each in one file: its functions, its quantizers, its layers.
+"""The binarization methods, each in one file: its functions, its quantizers, its layers.
 
 :data:`METHODS` lists them. What several share is in :mod:`rebnn_mm.functional`, :mod:`rebnn_mm.quantizers` and
 :mod:`rebnn_mm.layers`.

@@ -1,4 +1,4 @@
-"""AdaBin (Tu et al. 2022): two values that adapt to what is binarised, per channel of weights and per layer of inputs.
+"""AdaBin (Tu et al. 2022): two values that adapt to what is binarized, per channel of weights and per layer of inputs.
 
 Its layer is ``dict(type='BinaryConv2d', weight='AdaBinWeight', activation='AdaBinActivation')``, its block style
 ``'adabin'``.

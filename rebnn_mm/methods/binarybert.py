@@ -18,7 +18,7 @@ from ..quantizers import Values, WeightQuantizer, check_per
 
 
 def split_ternary(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
-    r"""Two latent weights whose binarised sum is the ternary weight (ternary weight splitting).
+    r"""Two latent weights whose binarized sum is the ternary weight (ternary weight splitting).
 
     With t and s of :func:`rebnn_mm.functional.ternary_codes` and n values per scale,
 
@@ -33,7 +33,7 @@ def split_ternary(weight: Tensor, per: str = 'tensor') -> tuple[Tensor, Tensor]:
         m = \frac{S_{t \ne 0} + S_{t = 0, w < 0} - S_{t = 0, w \ge 0}}{2 S_{t \ne 0}}
 
     where :math:`S` are sums of \|w\| and :math:`n_0` counts zeros of t. Then :math:`u + v = w`, both means of
-    magnitudes are :math:`s / 2`, so the two weights binarised with that scale sum up to :math:`s t`. Computed in
+    magnitudes are :math:`s / 2`, so the two weights binarized with that scale sum up to :math:`s t`. Computed in
     float64, returned in the weight's type.
 
     Args:

@@ -1,4 +1,4 @@
-"""BiT (Liu et al. 2022): centred signs for weights, elastic binarisation for activations."""
+"""BiT (Liu et al. 2022): centred signs for weights, elastic binarization for activations."""
 
 from typing import Any, ClassVar
 
@@ -42,7 +42,7 @@ def elastic_sign(x: Tensor, alpha: Tensor) -> Tensor:
 
     The scale's gradient is divided by the root of the number n of values, as in learned step size quantization.
 
-    Source: Liu et al. 2022 (BiT), elastic binarisation to {-1, 1}; the factor of the scale's gradient is the released
+    Source: Liu et al. 2022 (BiT), elastic binarization to {-1, 1}; the factor of the scale's gradient is the released
     code's.
 
     Example:
@@ -97,7 +97,7 @@ def elastic_levels(x: Tensor, alpha: Tensor, low: int = 0, high: int = 1) -> Ten
 
     l and h are ``low`` and ``high``, which is at least 1.
 
-    Source: Liu et al. 2022 (BiT), elastic binarisation to {0, 1} and its form of more bits; Esser et al. 2020 (learned
+    Source: Liu et al. 2022 (BiT), elastic binarization to {0, 1} and its form of more bits; Esser et al. 2020 (learned
     step size quantization).
 
     Example:
@@ -204,7 +204,7 @@ class ElasticActivation(ActivationQuantizer):
 
 @MODELS.register_module()
 class BiTSign(ElasticActivation):
-    r"""Elastic binarisation to :math:`-\alpha` and :math:`\alpha`: for inputs of both signs.
+    r"""Elastic binarization to :math:`-\alpha` and :math:`\alpha`: for inputs of both signs.
 
     Forward and backward are :func:`elastic_sign`; alpha starts at twice the mean magnitude. With k bits, k above 1,
     they are :func:`elastic_levels` from :math:`-2^{k-1}` to :math:`2^{k-1} - 1`.
@@ -232,7 +232,7 @@ class BiTSign(ElasticActivation):
 
 @MODELS.register_module()
 class BiTStep(ElasticActivation):
-    r"""Elastic binarisation to 0 and :math:`\alpha`: after a softmax or a ReLU.
+    r"""Elastic binarization to 0 and :math:`\alpha`: after a softmax or a ReLU.
 
     Forward and backward are :func:`elastic_levels` from 0 to 1, or to :math:`2^k - 1` with k bits.
     Alpha starts at four times the mean magnitude, divided by the root of the highest level.

@@ -70,7 +70,7 @@ def scaled_sign_released(weight: Tensor, alpha: Tensor) -> Tensor:
 
 @MODELS.register_module()
 class ReBNNWeight(LearnedScaleWeight):
-    r"""Binarised weight with learnable scaling factor; holds what the resilient gradient needs.
+    r"""Binarized weight with learnable scaling factor; holds what the resilient gradient needs.
 
     .. math::
         \hat w = \alpha \circ sign(w)

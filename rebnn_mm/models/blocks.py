@@ -338,7 +338,7 @@ class BinaryPreActBlock(BinaryBasicBlock):
     .. math::
         z = \mathrm{conv}_2(\mathrm{BN}_2(\mathrm{conv}_1(\mathrm{BN}_1(x)))) + s(x)
 
-    The norm before it centres what is binarised. The first norm has the channels of the input, so that of a block that
+    The norm before it centres what is binarized. The first norm has the channels of the input, so that of a block that
     widens is not filled from a torchvision checkpoint.
 
     Example:

@@ -110,7 +110,7 @@ class BinaryRSign(BinaryApproxSign):
 class BinaryStep(ActivationQuantizer):
     r"""1 where the input is at least 0, else 0, :func:`rebnn_mm.functional.step_ste`.
 
-    After a softmax, which is positive, it is 1 everywhere: what a fully binarised BinaryBERT has.
+    After a softmax, which is positive, it is 1 everywhere: what a fully binarized BinaryBERT has.
 
     Source: DoReFa-Net's range at one bit with threshold 0; named as a baseline by Qin et al. 2022 (BiBERT).
 

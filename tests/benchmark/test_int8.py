@@ -1,4 +1,4 @@
-"""The quantised network: what is quantised, and that it still computes the same."""
+"""The quantized network: what is quantized, and that it still computes the same."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from rebnn_mm.benchmark.int8 import quantise, saturates
+from rebnn_mm.benchmark.int8 import quantize, saturates
 from rebnn_mm.benchmark.timing import noise_feeds, open_timed
 
 
@@ -36,8 +36,8 @@ def real(tmp_path_factory) -> Path:
     return path
 
 
-def test_layers_are_quantised_per_channel_and_arithmetic_is_not(real):
-    model = quantise(real, (16, 24))
+def test_layers_are_quantized_per_channel_and_arithmetic_is_not(real):
+    model = quantize(real, (16, 24))
     made = {output: node for node in model.graph.node for output in node.output}
     for node in model.graph.node:
         if node.op_type in ('Conv', 'Relu') or node.name == 'shortcut':
@@ -55,7 +55,7 @@ def test_nodes_without_names_are_told_apart(real, tmp_path):
         node.name = ''
     onnx.save(model, tmp_path / 'unnamed.onnx')
     kinds = [
-        [node.op_type for node in quantise(path, (16, 24)).graph.node] for path in (real, tmp_path / 'unnamed.onnx')
+        [node.op_type for node in quantize(path, (16, 24)).graph.node] for path in (real, tmp_path / 'unnamed.onnx')
     ]
     assert kinds[0] == kinds[1]
 
@@ -64,7 +64,7 @@ def test_it_gives_nearly_the_same(real, tmp_path):
     session = open_timed(real, False, 1)
     feeds = noise_feeds(session, (16, 24), seed=99)
     first = session.run(None, feeds)[0]
-    onnx.save(quantise(real, (16, 24)), tmp_path / 'int8.onnx')
+    onnx.save(quantize(real, (16, 24)), tmp_path / 'int8.onnx')
     second = open_timed(tmp_path / 'int8.onnx', False, 1).run(None, feeds)[0]
     assert first.shape == second.shape == (1, 8, 16, 24)
     # scores run from 1 to 2; 8 bits over the range of the values before the sigmoid, weights with 7 where 8 saturate
@@ -77,4 +77,4 @@ def test_a_file_that_takes_no_image_is_refused(tmp_path):
     graph = helper.make_graph([helper.make_node('Identity', ['ids'], ['y'])], 'text', [text], [out])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid('', 18)], ir_version=9), tmp_path / 't.onnx')
     with pytest.raises(ValueError, match=r'the input ids is a tensor\(int64\).*neither an image nor the size of one'):
-        quantise(tmp_path / 't.onnx', (8, 8))
+        quantize(tmp_path / 't.onnx', (8, 8))

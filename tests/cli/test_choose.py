@@ -163,7 +163,7 @@ def test_a_file_that_finds_nothing_counts_as_0(files, tmp_path, capsys):
     assert '| 0.0 |' in said.out and 'note: 1 bit finds nothing on the test set, which counts as 0\n' in said.err
 
 
-def test_what_is_binary_is_not_quantised_that_way(files):
+def test_what_is_binary_is_not_quantized_that_way(files):
     with pytest.raises(ValueError, match=r'tiny.onnx holds binary layers: its rest becomes int8 by tools/export.py'):
         int8_of(files / 'tiny.onnx', [])
 

@@ -1,4 +1,4 @@
-"""Small float64 networks whose losses can also be written in terms of their binarised weights."""
+"""Small float64 networks whose losses can also be written in terms of their binarized weights."""
 
 import torch
 from torch import nn
@@ -45,7 +45,7 @@ class TwoLayers(nn.Module):
 
 
 def written_out_loss(repeat=1):
-    """The loss of :class:`TwoLayers` as a function of its binarised weights."""
+    """The loss of :class:`TwoLayers` as a function of its binarized weights."""
 
     def loss(w_hat, batch):
         x, target = batch

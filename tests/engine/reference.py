@@ -8,7 +8,7 @@ class Reference:
 
     Args:
         weights: latent weights, float64.
-        loss: takes the binarised weights and one batch, gives the loss.
+        loss: takes the binarized weights and one batch, gives the loss.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from rebnn_mm.export import apply_passes
 from rebnn_mm.export.examples import Image, feeds_of, noise, prepare_example
 from rebnn_mm.export.exporter import export, write
 from rebnn_mm.export.options import Options
-from rebnn_mm.export.passes import QuantiseInt8, int8
+from rebnn_mm.export.passes import QuantizeInt8, int8
 from rebnn_mm.export.passes.int8 import choose, measure_ranges, plan_int8, values_of, watch_values
 from rebnn_mm.export.verify import with_signs
 from tests.export.conftest import PREPROCESS, tiny_classifier, tiny_parts
@@ -152,7 +152,7 @@ def test_ranges_are_the_extremes_over_all_images():
 def test_weights_are_rounded_by_channel_and_other_readers_see_no_rounding():
     model = filled(NETWORK)
     plan = plan_int8(model, 'heads', pictures())._replace(reduced=False)  # whatever this processor needs
-    result = apply_passes(model, QuantiseInt8(plan))
+    result = apply_passes(model, QuantizeInt8(plan))
     onnx.checker.check_model(result, full_check=True)
     stored = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in result.graph.initializer}
     before = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -174,7 +174,7 @@ def test_weights_are_rounded_by_channel_and_other_readers_see_no_rounding():
 
 def test_seven_bits_where_products_are_added_in_sixteen():
     model = filled(NETWORK)
-    result = apply_passes(model, QuantiseInt8(plan_int8(model, 'heads', pictures(), reduced=True)))
+    result = apply_passes(model, QuantizeInt8(plan_int8(model, 'heads', pictures(), reduced=True)))
     codes = [onnx.numpy_helper.to_array(t) for t in result.graph.initializer if t.data_type == onnx.TensorProto.INT8]
     assert max(np.abs(array.astype(int)).max() for array in codes) == 64
 
@@ -304,11 +304,11 @@ def test_seven_bits_without_int8_are_refused(residual):
         export(residual, Options(reduce_range=True))
 
 
-def test_nothing_to_quantise_is_said():
+def test_nothing_to_quantize_is_said():
     text = NETWORK.replace('h = MatMul (b, head_weight)', 'h = Tanh (b)').replace(
         'r2 = MatMul (a, short2_weight)', 'r2 = Tanh (a)'
     )
-    with pytest.raises(ValueError, match=r'finds no layer to quantise \(stem: first layer .*The tier "all" takes'):
+    with pytest.raises(ValueError, match=r'finds no layer to quantize \(stem: first layer .*The tier "all" takes'):
         plan_int8(filled(text), 'heads', pictures())
     assert plan_int8(filled(text), 'all', pictures()).layers == ['short1']
 

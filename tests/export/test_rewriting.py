@@ -5,7 +5,7 @@ import pytest
 from onnx_ir.passes import PassError, PreconditionError
 
 from rebnn_mm.export import apply_passes
-from rebnn_mm.export.passes import ChannelsLast, Compact, FuseBlocks, QuantiseInt8, SpreadNorms, ToHalf
+from rebnn_mm.export.passes import ChannelsLast, Compact, FuseBlocks, QuantizeInt8, SpreadNorms, ToHalf
 from rebnn_mm.export.passes.int8 import Choice, Plan
 from tests.export.graphs import parsed
 
@@ -25,7 +25,7 @@ def graph() -> onnx.ModelProto:
 ORDERS = {
     'blocks after the moved layout': [ChannelsLast(), FuseBlocks()],
     'norms after the blocks': [FuseBlocks(), SpreadNorms()],
-    'a plan of another graph': [QuantiseInt8(Plan([Choice('fc', True, '', ('elsewhere',))], {}, False))],
+    'a plan of another graph': [QuantizeInt8(Plan([Choice('fc', True, '', ('elsewhere',))], {}, False))],
 }
 
 

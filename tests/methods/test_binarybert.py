@@ -17,7 +17,7 @@ def weight(seed=0, dtype=torch.float64):
 
 
 @pytest.mark.parametrize('per', ['tensor', 'channel'])
-def test_two_binarised_halves_sum_up_to_the_ternary_weight(per):
+def test_two_binarized_halves_sum_up_to_the_ternary_weight(per):
     w = weight()
     first, second = split_ternary(w, per)
     torch.testing.assert_close(first + second, w, atol=FLOAT64_EXACT, rtol=0)

@@ -147,7 +147,7 @@ def test_bireal_warns_that_a_real_block_would_be_linear():
 
 
 @pytest.mark.parametrize('conv_cfg', [BINARY, dict(type='BinaryConv2d', weight=None)])
-def test_bireal_does_not_warn_while_the_input_is_binarised(conv_cfg):
+def test_bireal_does_not_warn_while_the_input_is_binarized(conv_cfg):
     with warnings.catch_warnings():
         warnings.simplefilter('error')
         BinaryBiRealBlock(4, 4, conv_cfg=conv_cfg)

@@ -2,7 +2,7 @@
 
 python tools/analysis/benchmark_text.py configs/glue/rebnn.py bert.onnx
 
-The full-precision network is that of the config without binarisation and with random weights, exported to ONNX and run
+The full-precision network is that of the config without binarization and with random weights, exported to ONNX and run
 with all of ONNX Runtime's optimisations. The two take turns, so that what else the machine does meets both.
 """
 
@@ -47,7 +47,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def real_network(cfg: Config) -> Any:
-    """The config's network without binarisation, with random weights."""
+    """The config's network without binarization, with random weights."""
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     model = dict(cfg.model, type='rebnn_mm.TextClassifier', binarize=None, attention=None, pretrained=False)
     for key in ('teacher', 'losses', 'label_weight'):

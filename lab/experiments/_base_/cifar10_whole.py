@@ -1,5 +1,5 @@
 # What all runs on the whole of CIFAR-10 share: the images lie on the device as one tensor, the network is compiled
-# and computes in bfloat16 where autocast allows; binarisation stays in float32.
+# and computes in bfloat16 where autocast allows; binarization stays in float32.
 score = 'accuracy/top1'
 seeds = [0, 1, 2]
 budget = {'train_cfg.max_epochs': 200}

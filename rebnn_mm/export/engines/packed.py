@@ -14,7 +14,7 @@ from rebnn_mm.deploy.session import half_products
 
 from ...errors import RebnnError
 from ..difference import Difference
-from ..exporter import Export, Quantised, export
+from ..exporter import Export, Quantized, export
 from ..exporter import write as write_whole
 from ..options import Options
 from ..report import part_sizes, print_report
@@ -169,7 +169,7 @@ Scores = tuple[Mapping[str, float], Mapping[str, float]]
 """Scores of the file without --int8, and with it."""
 
 
-def scores_of(int8: Quantised, data: bytes, source: Source, console: Console) -> Scores:
+def scores_of(int8: Quantized, data: bytes, source: Source, console: Console) -> Scores:
     """Score a file without --int8 and with it.
 
     Raises:

@@ -6,7 +6,7 @@ from .fold_factors import FoldFactors
 from .fold_norm import FoldNorms
 from .fuse import FuseBlocks
 from .half import ToHalf
-from .int8 import QuantiseInt8
+from .int8 import QuantizeInt8
 from .keep_signs import KeepSigns
 from .spread_norms import SpreadNorms
 from .stem import JoinStem
@@ -19,7 +19,7 @@ __all__ = [
     'FuseBlocks',
     'JoinStem',
     'KeepSigns',
-    'QuantiseInt8',
+    'QuantizeInt8',
     'SpreadNorms',
     'ToHalf',
 ]

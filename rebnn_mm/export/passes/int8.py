@@ -1,4 +1,4 @@
-"""Full-precision layers in 8 bits: which ones, calibrated on images, by ONNX Runtime's static quantiser."""
+"""Full-precision layers in 8 bits: which ones, calibrated on images, by ONNX Runtime's static quantizer."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class Choice(NamedTuple):
     """A full-precision layer."""
 
     layer: str  # its name in the model
-    int8: bool  # whether it is quantised
+    int8: bool  # whether it is quantized
     because: str  # the reason, in words
     outputs: tuple[str, ...]  # names of what it gives; several if it is used more than once
 
 
 class Plan(NamedTuple):
-    """Plan of what to quantise and how."""
+    """Plan of what to quantize and how."""
 
     choices: list[Choice]  # every full-precision layer with a weight, in the graph's order
     ranges: Ranges  # of what goes into the chosen layers and comes out
@@ -83,13 +83,13 @@ def plan_int8(
     """Choose layers and calibrate them.
 
     Raises:
-        ValueError: there is nothing to quantise or to calibrate on, or a layer's values cannot be.
+        ValueError: there is nothing to quantize or to calibrate on, or a layer's values cannot be.
     """
     choices = choose(model, tier)
     if not any(choice.int8 for choice in choices):
         real = f' ({choices[0].layer}: {choices[0].because})' if choices else ''
         wider = '' if tier == TIERS[-1] else ' The tier "all" takes in more.'
-        raise RebnnError(f'int8 finds no layer to quantise{real}.{wider}')
+        raise RebnnError(f'int8 finds no layer to quantize{real}.{wider}')
     outputs = {name for choice in choices if choice.int8 for name in choice.outputs}
     chosen = [node for node in model.graph.node if node.output[0] in outputs]
     names = values_of(model, chosen)
@@ -163,7 +163,7 @@ def layer_of(weight: str) -> str:
     return weight.partition('.weight')[0].partition(CORRECTION)[0]
 
 
-class QuantiseInt8(InPlacePass):
+class QuantizeInt8(InPlacePass):
     """Give the chosen layers 8-bit weights, by channel, and 8-bit inputs.
 
     Convolutions get 8-bit outputs as well. Whoever else reads the same values reads them unrounded.
@@ -204,7 +204,7 @@ class QuantiseInt8(InPlacePass):
         return PassResult(model, True)
 
     def ensures(self, model: ir.Model) -> None:
-        # the quantiser leaves out, with a line in its log, what it knows no way for
+        # the quantizer leaves out, with a line in its log, what it knows no way for
         stored = ((name, constant_array(value)) for name, value in model.graph.initializers.items())
         found = {layer_of(name) for name, array in stored if array is not None and array.dtype == np.int8}
         demand(found >= set(self.plan.layers), f'not every layer became int8: {set(self.plan.layers) - found}.')
@@ -219,7 +219,7 @@ ALONE = '.int8'
 
 
 def _read_alone(graph: ir.Graph, chosen: list[ir.Node]) -> None:
-    """Let nobody else read what chosen nodes read: the quantiser puts the rounded value in its place for all."""
+    """Let nobody else read what chosen nodes read: the quantizer puts the rounded value in its place for all."""
     for node in chosen:
         for value in node.inputs:
             uses = list(value.uses()) if value is not None else []
@@ -259,13 +259,13 @@ def insert_int8(
     }
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    # The quantiser leaves out values that it knows no type of. These are told; the mark keeps it from inferring those
+    # The quantizer leaves out values that it knows no type of. These are told; the mark keeps it from inferring those
     # of all others.
     del copy.graph.value_info[:]
     copy.graph.value_info.extend(onnx.helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ranges)
     onnx.helper.set_model_props(copy, {'onnx.infer': 'onnxruntime.quant'})
     with quiet():
-        quantiser = QDQQuantizer(
+        quantizer = QDQQuantizer(
             copy,
             per_channel=True,
             reduce_range=reduced,
@@ -277,9 +277,9 @@ def insert_int8(
             op_types_to_quantize=sorted({node.op_type for node in model.graph.node if node.name in nodes}),
             extra_options=dict(extra),
         )
-        quantiser.quantize_model()
-        quantiser.model.topological_sort()
-    result: onnx.ModelProto = quantiser.model.model
+        quantizer.quantize_model()
+        quantizer.model.topological_sort()
+    result: onnx.ModelProto = quantizer.model.model
     del result.graph.value_info[:], result.metadata_props[:]
     return result
 

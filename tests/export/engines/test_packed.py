@@ -6,7 +6,7 @@ from rich.console import Console
 
 from rebnn_mm.export.difference import Agreement, Difference
 from rebnn_mm.export.engines.packed import print_export, scores_of, verdict
-from rebnn_mm.export.exporter import Export, Quantised
+from rebnn_mm.export.exporter import Export, Quantized
 from rebnn_mm.export.report import Report
 from rebnn_mm.export.source import Source
 from rebnn_mm.export.tasks import Task
@@ -74,7 +74,7 @@ def test_the_verdict_names_what_changes_answers_and_how_often():
 
 @pytest.mark.parametrize(('with_int8', 'refused'), [(0.5, False), (0.2, True), (float('nan'), True)])
 def test_a_score_that_falls_to_less_than_half_is_refused(with_int8, refused):
-    int8 = Quantised([], 8, Difference(0.1, 2, 4, []), b'before')
+    int8 = Quantized([], 8, Difference(0.1, 2, 4, []), b'before')
     scores = {b'before': {'mAP': 0.6, 'mAP_s': -1.0}, b'after': {'mAP': with_int8, 'mAP_s': -1.0}}
     source = Source(None, score=scores.__getitem__)
     context = (
