@@ -41,7 +41,7 @@ def few_photographs(folder):
         (folder / f'{split}.json').write_text(json.dumps(content))
 
 
-def test_outputs_are_of_one_run_without_an_error_and_the_steps_are_those_of_the_page():
+def test_every_cell_has_its_output_without_an_error_and_the_steps_are_those_of_the_page():
     cells = notebook()
     assert [cell['execution_count'] for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell['outputs']]
