@@ -21,8 +21,25 @@ from .transition_rate_hook import TransitionRateHook
 from .weight_recorder_hook import BinaryWeightRecorderHook
 
 __all__ = [
-    'BertAdam', 'Bfloat16OptimWrapper', 'BiDetLossHook', 'BinaryHook', 'BinaryWeightRecorderHook', 'CompileHook',
-    'DampeningHook', 'FlipRecorder', 'FreezingHook', 'GradientShareHook', 'IterSeedHook', 'LossCheckHook',
-    'MethodDriver', 'ProgressHook', 'ReBNNHook', 'ReBNNOptimWrapperConstructor', 'ResilientGradient',
-    'SavePretrainedHook', 'TransitionRateHook', 'UnitMagnitudeHook', 'WarmupLinearLR',
-]  # fmt: skip
+    'BertAdam',
+    'Bfloat16OptimWrapper',
+    'BiDetLossHook',
+    'BinaryHook',
+    'BinaryWeightRecorderHook',
+    'CompileHook',
+    'DampeningHook',
+    'FlipRecorder',
+    'FreezingHook',
+    'GradientShareHook',
+    'IterSeedHook',
+    'LossCheckHook',
+    'MethodDriver',
+    'ProgressHook',
+    'ReBNNHook',
+    'ReBNNOptimWrapperConstructor',
+    'ResilientGradient',
+    'SavePretrainedHook',
+    'TransitionRateHook',
+    'UnitMagnitudeHook',
+    'WarmupLinearLR',
+]

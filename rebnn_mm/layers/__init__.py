@@ -9,6 +9,17 @@ from .binary_linear import BinaryLinear
 from .calibration import calibrate_shifts
 
 __all__ = [
-    'AttentionParts', 'BinaryAttention', 'BinaryConv2d', 'BinaryEmbedding', 'BinaryLayer', 'BinaryLinear',
-    'EncoderAttention', 'Maxout', 'RPReLU', 'RealAttention', 'SoftmaxAttention', 'SqueezeExcite', 'calibrate_shifts',
-]  # fmt: skip
+    'AttentionParts',
+    'BinaryAttention',
+    'BinaryConv2d',
+    'BinaryEmbedding',
+    'BinaryLayer',
+    'BinaryLinear',
+    'EncoderAttention',
+    'Maxout',
+    'RPReLU',
+    'RealAttention',
+    'SoftmaxAttention',
+    'SqueezeExcite',
+    'calibrate_shifts',
+]

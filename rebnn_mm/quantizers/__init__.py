@@ -18,7 +18,22 @@ from .builder import build_activation_quantizer, build_weight_quantizer, check_b
 from .shared import BinaryApproxSign, BinaryMeanScaleWeight, BinaryRSign, BinarySign, BinaryStep, BinaryWideSign
 
 __all__ = [
-    'ActivationQuantizer', 'BinaryApproxSign', 'BinaryMeanScaleWeight', 'BinaryRSign', 'BinarySign', 'BinaryStep',
-    'BinaryWideSign', 'LearnedScaleWeight', 'MissingHookWarning', 'Quantizer', 'SharpeningQuantizer', 'SignWeight',
-    'Values', 'WeightQuantizer', 'build_activation_quantizer', 'build_weight_quantizer', 'check_bits', 'check_per',
-]  # fmt: skip
+    'ActivationQuantizer',
+    'BinaryApproxSign',
+    'BinaryMeanScaleWeight',
+    'BinaryRSign',
+    'BinarySign',
+    'BinaryStep',
+    'BinaryWideSign',
+    'LearnedScaleWeight',
+    'MissingHookWarning',
+    'Quantizer',
+    'SharpeningQuantizer',
+    'SignWeight',
+    'Values',
+    'WeightQuantizer',
+    'build_activation_quantizer',
+    'build_weight_quantizer',
+    'check_bits',
+    'check_per',
+]
