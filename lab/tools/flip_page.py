@@ -1,4 +1,4 @@
-"""Write the page of projected flips, lab/reports/flips.md, from what ``rebnn flips --json`` keeps.
+"""Write the page of projected flips, lab/reports/flips.md, from what ``lab.tools.flips --json`` keeps.
 
 python -m lab.tools.flip_page lab/experiments/flips.json lab/reports/flips.md
 """
@@ -10,8 +10,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from lab.tools.flips import Row, list_numbers, read_rows, tell_least, tell_measurement
 from rebnn_mm.analysis.flip_projection import round_percent, round_up
-from rebnn_mm.analysis.flip_report import Row, list_numbers, read_rows, tell_least, tell_measurement
 from rebnn_mm.deploy.whole_file import whole_file
 from rebnn_mm.errors import RebnnError, report_errors
 
@@ -75,12 +75,12 @@ def _last(rows: Sequence[Row]) -> list[Row]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the rows and write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('rows', type=Path, help='file that rebnn flips --json wrote')
+    parser.add_argument('rows', type=Path, help='file that lab.tools.flips --json wrote')
     parser.add_argument('page', type=Path)
     args = parser.parse_args(arguments)
     rows = read_rows(args.rows)
     if not rows:
-        raise RebnnError(f'{args.rows} holds no rows. Write some: rebnn flips CONFIG --json {args.rows}')
+        raise RebnnError(f'{args.rows} holds no rows. Write some: python -m lab.tools.flips CONFIG --json {args.rows}')
     with whole_file(args.page) as part:
         part.write_text(flip_page(rows))
     print(f'{args.page}: {len(rows)} rows')

@@ -13,7 +13,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from mmengine.config import Config
@@ -21,13 +20,13 @@ from mmengine.hooks import Hook
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 
-from rebnn_mm.utils.checkpoint import check_checkpoint
+from rebnn_mm.utils.checkpoint import check_checkpoint, check_checkpoint_file
 
 from ..engine.binary_hook import has_epochs, optim_wrappers, unwrap_model
 from ..engine.flip_recorder import FlipRecorder
 from ..errors import RebnnError
 from .flip_projection import FlipProjection, LayerFlips
-from .flip_setup import Options, training_loader, with_weights_at_hand
+from .flip_setup import training_loader
 from .rate_schedule import rate_schedule
 
 RISE, COUNTED = 0.25, 0.5
@@ -37,7 +36,26 @@ _NAMES = itertools.count()
 """mmengine gives runs of one name the same logger."""
 
 
-class NothingToMeasure(ValueError):
+@dataclass(frozen=True)
+class Options:
+    """How a config is measured.
+
+    Attributes:
+        steps: optimizer iterations.
+        batch_size: None for the config's.
+        image_size: longest side at most, in pixels; None for the config's.
+        checkpoint: what to start from, in place of ``load_from``.
+        seed: of everything random.
+    """
+
+    steps: int = 200
+    batch_size: int | None = None
+    image_size: int | None = None
+    checkpoint: str | None = None
+    seed: int = 0
+
+
+class NothingToMeasure(RebnnError):
     """The config has no binary weight that is trained."""
 
 
@@ -47,9 +65,8 @@ class Measurement:
 
     projection: FlipProjection
     batch_size: int
-    data: str
-    notes: Sequence[str] = ()
-    seconds: float = 0.0
+    notes: Sequence[str]
+    seconds: float
 
 
 def measure_flips(cfg: Config, options: Options, progress: Callable[[int], None] = lambda done: None) -> Measurement:
@@ -62,7 +79,6 @@ def measure_flips(cfg: Config, options: Options, progress: Callable[[int], None]
     - The rate: in place of ``param_scheduler`` it rises linearly over the first quarter of the steps to the highest of
       the schedule, which is held. Flips are counted over the last half: after the warm-up, and after the flood of
       flips of weights that start near zero.
-    - Weights, teachers and encoders that are not at hand are replaced by random ones.
     - Nothing is logged, evaluated or saved.
     """
     if not all(cfg.get(key) for key in ('model', 'train_dataloader', 'train_cfg', 'optim_wrapper')):
@@ -71,8 +87,11 @@ def measure_flips(cfg: Config, options: Options, progress: Callable[[int], None]
     scope = cfg.get('default_scope') or 'mmengine'
     init_default_scope(scope)
     with tempfile.TemporaryDirectory(prefix='flips_') as folder, _quiet():
-        notes = with_weights_at_hand(cfg, Path(folder), options.checkpoint)
-        loader, data, more = training_loader(cfg, options)
+        loader, notes = training_loader(cfg, options.batch_size, options.image_size)
+        if options.checkpoint is not None:
+            check_checkpoint_file(options.checkpoint)
+            cfg.load_from = options.checkpoint
+            notes.insert(0, f'start from {options.checkpoint}')
         counter = _Counter(options.steps, cfg.get('param_scheduler'), progress)
         runner = Runner(
             model=cfg.model,
@@ -97,7 +116,7 @@ def measure_flips(cfg: Config, options: Options, progress: Callable[[int], None]
         with contextlib.suppress(_Enough):
             runner.train()
         seconds = time.monotonic() - begin
-    return Measurement(counter.projection(), loader.batch_size, data, [*notes, *more], seconds)
+    return Measurement(counter.projection(), loader.batch_size, notes, seconds)
 
 
 class _Enough(Exception):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .rate_schedule import RateSchedule
 
@@ -81,7 +81,7 @@ class FlipProjection:
         return 100 * layer.flips / layer.steps / layer.weights * self.schedule.full_steps
 
 
-def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float = 1.0, constructor: bool = True) -> str:
+def verdict(projection: FlipProjection, wrapper: Mapping[str, Any], enough: float = ENOUGH) -> str:
     """One sentence: how often signs flip in the whole training, and what to do where that cannot suffice.
 
     A random start gives every second weight the wrong sign, and only a flip can correct one. With as many flips as
@@ -92,13 +92,13 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
 
     Args:
         projection: what to judge.
+        wrapper: the config's ``optim_wrapper``.
         enough: flips over the whole training that are needed, in percent.
-        lr_mult: of the latent weights in the config.
-        constructor: whether the config has ReBNN's optimizer constructor, which knows roles.
     """
     total, least = projection.percent, projection.least
     option = 'optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult={})))'
-    if not constructor:
+    # The constructor knows roles.
+    if not str(wrapper.get('constructor', '')).endswith('ReBNNOptimWrapperConstructor'):
         option = f"optim_wrapper.constructor='ReBNNOptimWrapperConstructor' and {option}"
     if not total:
         return (
@@ -114,7 +114,7 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
         times = round_up(enough / total)
         said += (
             f' and cannot suffice: raise the rate of latent weights about {times:,g} times: '
-            f'{option.format(f"{times * lr_mult:g}")}'
+            f'{option.format(f"{times * find_lr_mult(wrapper):g}")}'
         )
     else:
         said += ', so each can be decided by data'
@@ -123,6 +123,13 @@ def verdict(projection: FlipProjection, enough: float = ENOUGH, lr_mult: float =
         more = f' and {len(silent) - 3} more' if len(silent) > 3 else ''
         said += f'; not one sign flipped in {", ".join(silent[:3])}{more} while the others did'
     return said
+
+
+def find_lr_mult(wrapper: Mapping[str, Any]) -> float:
+    """Find the factor of the rate of latent weights."""
+    roles = (wrapper.get('paramwise_cfg') or {}).get('roles') or {}
+    named = {role.replace('_', ' '): given for role, given in roles.items()}
+    return (named.get('latent weight') or {}).get('lr_mult', 1.0)
 
 
 def round_percent(percent: float) -> str:

@@ -5,6 +5,7 @@ import pytest
 from rebnn_mm.analysis.flip_projection import FlipProjection, LayerFlips, verdict
 from rebnn_mm.analysis.rate_schedule import RateSchedule
 
+WRAPPER = dict(constructor='ReBNNOptimWrapperConstructor')
 HALF = RateSchedule(steps=1000, highest=1.0, mean=0.5)
 
 
@@ -30,7 +31,7 @@ def test_layers_count_by_their_weights():
 
 
 def test_too_few_say_how_many_times_the_rate():
-    said = verdict(projection(14, 12))
+    said = verdict(projection(14, 12), WRAPPER)
     assert said == (
         'signs flip 13 % of the weights over the whole schedule (least conv1, 12 %) and cannot suffice: raise the '
         'rate of latent weights about 7.7 times: '
@@ -39,22 +40,22 @@ def test_too_few_say_how_many_times_the_rate():
 
 
 def test_the_rate_needed_goes_on_from_the_one_there_is():
-    said = verdict(projection(10), lr_mult=3, constructor=False)
+    said = verdict(projection(10), dict(paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult=3)))))
     assert 'about 10 times' in said and 'lr_mult=30)' in said
     assert "optim_wrapper.constructor='ReBNNOptimWrapperConstructor' and optim_wrapper.paramwise_cfg" in said
 
 
 def test_enough_is_no_complaint():
-    assert verdict(projection(200)).endswith('(least conv0, 200 %), so each can be decided by data')
-    assert 'cannot suffice' in verdict(projection(200), enough=300)
+    assert verdict(projection(200), WRAPPER).endswith('(least conv0, 200 %), so each can be decided by data')
+    assert 'cannot suffice' in verdict(projection(200), WRAPPER, enough=300)
 
 
 def test_a_layer_that_stands_still_is_named():
-    said = verdict(projection(200, 0, 180))
+    said = verdict(projection(200, 0, 180), WRAPPER)
     assert said.endswith('; not one sign flipped in conv1 while the others did')
     assert projection(3, 0, 4).silent == []  # too few to tell
 
 
 def test_no_flip_at_all_is_no_division():
-    said = verdict(projection(0, 0))
+    said = verdict(projection(0, 0), WRAPPER)
     assert said.startswith('no sign flipped in 50 steps, which cannot suffice') and 'lr_mult=N' in said

@@ -3,8 +3,8 @@
 import json
 
 from lab.tools.flip_page import flip_page, main
-from rebnn_mm.analysis.flip_report import rows_json
-from tests.flip_rows import row
+from lab.tools.flips import rows_json
+from tests.lab.flip_rows import row
 
 
 def test_the_page_has_a_column_per_label():

@@ -1,4 +1,4 @@
-"""Rows of projected flips, as ``rebnn flips --json`` keeps them."""
+"""Rows of projected flips, as ``lab.tools.flips --json`` keeps them."""
 
 
 def row(config, percent, label='as shipped', silent=()):

@@ -5,13 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import init_default_scope
-from torch.utils.data import DataLoader
+from mmengine.registry import DATASETS, init_default_scope
 
-from rebnn_mm.analysis.stand_in_data import MadeUpTexts, OfLength, class_count, find_published_length, stand_in
-from rebnn_mm.datasets.cifar10 import whole_batch
+from lab.tools.stand_in_data import MadeUpTexts, class_count, find_published_length, stand_in
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SAMPLE = ROOT / 'demo' / 'coco_sample'
 
 
@@ -34,29 +32,13 @@ def test_others_are_unknown():
     assert find_published_length(Config.fromfile(ROOT / 'configs/bccd/faster_rcnn_r18_rebnn_bccd.py')) is None
 
 
-def test_another_length_repeats_or_cuts():
-    assert [OfLength('abc', 5)[index] for index in range(5)] == list('abcab')
-    assert len(OfLength('abc', 2)) == 2
-
-
-def test_another_length_of_what_makes_whole_batches():
-    class Batches:
-        def __len__(self):
-            return 3
-
-        def __getitems__(self, indices):
-            return ''.join('abc'[index] for index in indices)
-
-    loader = DataLoader(OfLength(Batches(), 5), batch_size=2, collate_fn=whole_batch)
-    assert list(loader) == ['ab', 'ca', 'b']
-
-
 def test_a_detector_with_few_classes_sees_only_those():
     pytest.importorskip('mmdet')
     cfg = Config.fromfile(ROOT / 'configs/bccd/faster_rcnn_r18_rebnn_bccd.py')
     assert class_count(cfg.model) == 3
     init_default_scope('mmdet')
     images, name = stand_in(cfg, SAMPLE)
+    images = DATASETS.build(images)
     assert name == 'demo/coco_sample'
     labels = torch.cat([images[index]['data_samples'].gt_instances.labels for index in range(8)])
     assert set(labels.tolist()) == {0, 1, 2}
@@ -71,6 +53,7 @@ def test_a_classifier_sees_objects_with_their_kind(config, size, classes):
     pytest.importorskip('mmpretrain')
     init_default_scope('mmpretrain')
     objects, _ = stand_in(Config.fromfile(ROOT / 'configs' / config), SAMPLE)
+    objects = DATASETS.build(objects)
     assert objects[5]['inputs'].shape == size
     assert len({label for _, _, label in objects.objects}) > 5
     assert max(label for _, _, label in objects.objects) < classes
