@@ -23,7 +23,6 @@ from rich.table import Table
 from rebnn_mm.analysis.config_network import input_shape
 from rebnn_mm.analysis.layer_cost import NetworkCost
 from rebnn_mm.analysis.network_cost import network_cost
-from rebnn_mm.analysis.rules import Rule
 from rebnn_mm.errors import RebnnError, report_errors
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.detector import check_input, load_detector
@@ -48,12 +47,12 @@ class Side(NamedTuple):
     @property
     def megabytes(self) -> float:
         """Deployed size: binary weights at one bit, everything else a prediction needs at 32."""
-        return Rule().size(self.cost)
+        return self.cost.deployed_bytes / 1e6
 
     @property
     def ops(self) -> float:
         """OPs per image: BOPs / 64 + FLOPs."""
-        return Rule().ops(self.cost)
+        return self.cost.ops
 
 
 def parse_args() -> argparse.Namespace:

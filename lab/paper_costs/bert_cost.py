@@ -8,7 +8,8 @@ counted by :func:`rebnn_mm.analysis.network_cost.network_cost`, and has the same
 from typing import ClassVar
 
 from rebnn_mm.analysis.layer_cost import LayerCost, NetworkCost
-from rebnn_mm.analysis.rules import MB, MIB, Rule
+
+from .rule import MB, MIB, Rule
 
 LAYERS, WIDTH, HIDDEN, WORDS, POSITIONS, TOKENS = 12, 768, 3072, 30522, 512, 128
 TABLES = ('embeddings.word', 'embeddings.position', 'embeddings.type')

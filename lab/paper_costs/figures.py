@@ -13,11 +13,11 @@ from mmengine.config import Config
 from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.analysis.layer_cost import NetworkCost
 from rebnn_mm.analysis.network_cost import network_cost
-from rebnn_mm.analysis.rules import Rule
 from rebnn_mm.utils.config_file import get_config_dir
 
 from .bert_cost import Bert111Rule, Bert222Rule, Bert288Rule, BertRealRule, bert_base_cost
 from .bidet_ssd_cost import bidet_ssd_cost
+from .rule import Rule
 from .rules import RULES
 
 

@@ -4,7 +4,8 @@ import re
 from typing import ClassVar
 
 from rebnn_mm.analysis.layer_cost import LayerCost, NetworkCost
-from rebnn_mm.analysis.rules import MB, MIB, Rule
+
+from .rule import MB, MIB, BertBitsRule, BertDeployRule, Rule
 
 
 def _norm_ops(layer: LayerCost) -> float:
@@ -158,6 +159,9 @@ class SSD1BitRule(SSD4BitRule):
 RULES: dict[str, Rule] = {
     rule.name: rule
     for rule in (
+        Rule(),
+        BertDeployRule(),
+        BertBitsRule(),
         ImageNetRule(),
         ImageNetRealRule(),
         FasterRCNNRealRule(),

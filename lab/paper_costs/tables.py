@@ -8,7 +8,6 @@ from mmengine.config import Config
 from rebnn_mm.analysis.config_network import build_network, input_shape
 from rebnn_mm.analysis.layer_cost import NetworkCost
 from rebnn_mm.analysis.network_cost import network_cost
-from rebnn_mm.analysis.rules import Rule
 from rebnn_mm.utils.config_file import get_config_dir
 
 from .figures import FIGURES, NETWORKS, Figure
@@ -28,32 +27,31 @@ OWN = (
     'coco/ssd300_vgg16_coco.py',
     'coco/ssd300_vgg16_rebnn_coco.py',
 )
-"""Configs whose honest cost is shown."""
+"""Configs whose cost is shown."""
 
 
 @cache
 def write_own_table() -> str:
-    """What networks of this project cost by the honest rule, at their config's own input."""
+    """What networks of this project cost at their config's own input."""
     lines = [
         '| config | input | regions | MACs, G | binary | OPs, G | checkpoint, MB | deployed, MB | compression |',
         '|---|---|--:|--:|--:|--:|--:|--:|--:|',
     ]
-    rule = Rule()
     for name in OWN:
         cfg = Config.fromfile(get_config_dir() / name)
         height, width, _ = input_shape(cfg)
         network = network_cost(build_network(cfg), (height, width))
-        size = rule.size(network)
+        size = network.deployed_bytes
         cells = [
             f'`{name}`',
             f'{height}x{width}',
             str(network.rois or ''),
             f'{network.macs / 1e9:.3f}',
             f'{network.binary_share():.1%}',
-            f'{rule.ops(network) / 1e9:.3f}',
+            f'{network.ops / 1e9:.3f}',
             f'{network.checkpoint_bytes / 1e6:.3f}',
-            f'{size:.3f}',
-            f'{network.float_bytes / rule.bytes_per_unit / size:.2f}',
+            f'{size / 1e6:.3f}',
+            f'{network.float_bytes / size:.2f}',
         ]
         lines.append(f'| {" | ".join(cells)} |')
     return '\n'.join(lines) + '\n'

@@ -1,4 +1,4 @@
-"""A network's cost under a rule, as a table for the terminal, as Markdown and as JSON."""
+"""A network's cost as a table for the terminal and as JSON."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .layer_cost import LayerCost, NetworkCost, find_slow_packed_layers
-from .rules import Rule
+from .layer_cost import COUNTED, LayerCost, NetworkCost, find_slow_packed_layers
 
 COLUMNS = (
     ('layer', 'left'),
@@ -30,13 +29,12 @@ TABLE_WIDTH = 190
 """Width of the table where no terminal says its own."""
 
 
-def cost_dict(network: NetworkCost, rule: Rule, source: str = '') -> dict[str, Any]:
-    """Everything as plain numbers, in operations and bytes; sizes of a whole network also in the rule's unit."""
-    deployed = rule.size(network) * rule.bytes_per_unit
-    ops = rule.ops(network)
+def cost_dict(network: NetworkCost, source: str = '') -> dict[str, Any]:
+    """Everything as plain numbers, in operations and bytes."""
+    deployed, ops = network.deployed_bytes, network.ops
     return {
         'input': {'shape': list(network.shape), 'from': source, 'rois': network.rois},
-        'rule': {'name': rule.name, 'about': rule.about},
+        'counted': COUNTED,
         'total': {
             'parameters': sum(layer.parameters for layer in network.layers),
             'macs': network.macs,
@@ -49,51 +47,37 @@ def cost_dict(network: NetworkCost, rule: Rule, source: str = '') -> dict[str, A
             'checkpoint_bytes': network.checkpoint_bytes,
             'float_bytes': network.float_bytes,
             'deployed_bytes': deployed,
-            'deployed_size': rule.size(network),
-            'size_unit': rule.unit,
             'compression': network.float_bytes / deployed if deployed else None,
             'values_through_other_layers': sum(layer.values_out for layer in network.others),
         },
-        'layers': [_layer_dict(layer, rule) for layer in network.layers],
+        'layers': [_layer_dict(layer) for layer in network.layers],
     }
 
 
-def cost_json(network: NetworkCost, rule: Rule, source: str = '') -> str:
+def cost_json(network: NetworkCost, source: str = '') -> str:
     """:func:`cost_dict` as text."""
-    return json.dumps(cost_dict(network, rule, source), indent=2) + '\n'
+    return json.dumps(cost_dict(network, source), indent=2) + '\n'
 
 
-def cost_markdown(network: NetworkCost, rule: Rule, source: str = '') -> str:
-    """The table and the totals in Markdown."""
-    lines = [
-        '| ' + ' | '.join(name for name, _ in COLUMNS) + ' |',
-        '|' + '|'.join({'left': '---', 'center': ':-:', 'right': '--:'}[align] for _, align in COLUMNS) + '|',
-        *('| ' + ' | '.join(row) + ' |' for row in _rows(network, rule)),
-        '',
-        *(f'- {label}: {value}' for label, value in summary(network, rule, source)),
-    ]
-    return '\n'.join(lines) + '\n'
-
-
-def cost_table(network: NetworkCost, rule: Rule, source: str = '', width: int | None = None) -> str:
+def cost_table(network: NetworkCost, source: str = '', width: int | None = None) -> str:
     """The table and the totals for a terminal of a width; None is wide enough for every column."""
     table = Table(box=None, pad_edge=False, header_style='bold')
     for name, align in COLUMNS:
         table.add_column(name, justify=align, overflow='fold')  # type: ignore[arg-type]
-    for row in _rows(network, rule):
+    for row in _rows(network):
         table.add_row(*row)
     console = Console(width=width or TABLE_WIDTH, color_system=None, highlight=False)
     with console.capture() as captured:
         console.print(table)
         console.print()
-        for label, value in summary(network, rule, source):
+        for label, value in summary(network, source):
             console.print(f'{label + ":":<14} {value}', markup=False, soft_wrap=True)
     return '\n'.join(line.rstrip() for line in captured.get().splitlines()) + '\n'
 
 
-def summary(network: NetworkCost, rule: Rule, source: str = '') -> list[tuple[str, str]]:
+def summary(network: NetworkCost, source: str = '') -> list[tuple[str, str]]:
     """The totals, each with its label."""
-    total = cost_dict(network, rule)['total']
+    total = cost_dict(network)['total']
     products = [layer for layer in network.products if layer.weights and 'Embedding' not in layer.kind]
     quantized = [layer for layer in products if layer.quantized]
     weights, all_weights = (sum(layer.weights for layer in layers) for layers in (quantized, products))
@@ -102,7 +86,7 @@ def summary(network: NetworkCost, rule: Rule, source: str = '') -> list[tuple[st
     )
     lines = [
         ('input', f'{"x".join(map(str, network.shape))}{f" ({source})" if source else ""}'),
-        ('rule', f'{rule.name}: {rule.about}'),
+        ('counted', COUNTED),
         (
             'layers',
             f'{len(quantized)} of {len(products)} convolutions and linear layers have quantized weights and inputs; '
@@ -115,9 +99,8 @@ def summary(network: NetworkCost, rule: Rule, source: str = '') -> list[tuple[st
         ('checkpoint', f'{total["checkpoint_bytes"] / 1e6:.3f} MB with latent weights, as in the state dict'),
         (
             'deployed',
-            f'{total["deployed_size"]:.3f} {rule.unit}; the same network with 32-bit weights: '
-            f'{total["float_bytes"] / rule.bytes_per_unit:.3f} {rule.unit}; compression '
-            f'{total["compression"] or 0:.2f} times',
+            f'{total["deployed_bytes"] / 1e6:.3f} MB; the same network with 32-bit weights: '
+            f'{total["float_bytes"] / 1e6:.3f} MB; compression {total["compression"] or 0:.2f} times',
         ),
         (
             'elementwise',
@@ -135,18 +118,18 @@ def summary(network: NetworkCost, rule: Rule, source: str = '') -> list[tuple[st
     return lines
 
 
-def _rows(network: NetworkCost, rule: Rule) -> Iterable[tuple[str, ...]]:
+def _rows(network: NetworkCost) -> Iterable[tuple[str, ...]]:
     for layer in network.products:
-        yield _row(layer.name or '(model)', [layer], rule, _remark(layer))
+        yield _row(layer.name or '(model)', [layer], _remark(layer))
     others = sorted(network.others, key=lambda layer: layer.kind)
     for kind, group in groupby(others, key=lambda layer: layer.kind):
         layers = list(group)
-        if any(layer.checkpoint_bytes or rule.layer_bytes(layer) or rule.layer_ops(layer) for layer in layers):
-            yield _row(f'{len(layers)} x {kind}', layers, rule, '')
-    yield _row('total', list(network.layers), rule, '')
+        if any(layer.checkpoint_bytes or layer.deployed_bytes or layer.ops for layer in layers):
+            yield _row(f'{len(layers)} x {kind}', layers, '')
+    yield _row('total', list(network.layers), '')
 
 
-def _row(name: str, layers: list[LayerCost], rule: Rule, remark: str) -> tuple[str, ...]:
+def _row(name: str, layers: list[LayerCost], remark: str) -> tuple[str, ...]:
     part = NetworkCost(tuple(layers))
     single = layers[0] if len(layers) == 1 and layers[0].product else None
     return (
@@ -157,9 +140,9 @@ def _row(name: str, layers: list[LayerCost], rule: Rule, remark: str) -> tuple[s
         _millions(part.macs),
         _millions(part.bops),
         _millions(part.flops),
-        _millions(rule.ops(part)),
+        _millions(part.ops),
         f'{part.checkpoint_bytes / 1e3:,.1f}',
-        f'{sum(map(rule.layer_bytes, layers)) / 1e3:,.1f}',
+        f'{part.deployed_bytes / 1e3:,.1f}',
         remark,
     )
 
@@ -174,7 +157,7 @@ def _millions(value: float) -> str:
     return f'{value / 1e6:,.2f}'
 
 
-def _layer_dict(layer: LayerCost, rule: Rule) -> dict[str, Any]:
+def _layer_dict(layer: LayerCost) -> dict[str, Any]:
     return {
         'name': layer.name,
         'kind': layer.kind,
@@ -188,7 +171,7 @@ def _layer_dict(layer: LayerCost, rule: Rule) -> dict[str, Any]:
         'macs': layer.macs,
         'bops': NetworkCost((layer,)).bops,
         'flops': NetworkCost((layer,)).flops,
-        'ops': rule.layer_ops(layer),
+        'ops': layer.ops,
         'checkpoint_bytes': layer.checkpoint_bytes,
-        'deployed_bytes': rule.layer_bytes(layer),
+        'deployed_bytes': layer.deployed_bytes,
     }

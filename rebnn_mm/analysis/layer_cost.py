@@ -9,6 +9,13 @@ REAL_BITS = 32
 WORTH_PACKING = 32
 """Input channels from which a grouped convolution is faster packed (lab/reports/performance.md)."""
 
+COUNTED = (
+    'everything a prediction needs; weights at their bits, all else (biases, factors, shifts, slopes, two values per '
+    'channel of a batch norm) at 32; w*a/64 operations per multiply-accumulate, 1 with a real factor; no elementwise '
+    'operations'
+)
+"""What sizes and operations include; those that others print may not."""
+
 SHOWN = 4
 """Names that a sentence lists before it says how many there are."""
 
@@ -20,52 +27,48 @@ class LayerCost:
     A product layer is one with a :attr:`weights` or :attr:`macs`: a convolution, a linear layer, or a module that
     multiplies two activations (attention). All others are norms, activations, pooling and the like.
 
-    Attributes:
-        name: dotted name in the model.
-        kind: class name.
-        weight_bits: bits per weight; 32 where it is real.
-        activation_bits: bits per input value; 32 where it is real.
-        why: why a product layer is real; empty if it quantizes.
-        parameters: learnable values, those of its quantizers included.
-        weights: values of the weight, as stored (0 if another layer holds the same one).
-        bias: values of the bias.
-        scales: factors that a prediction needs besides the quantized weight: one per output channel, or the two levels
-            of each channel where a method has no integer codes; 0 where weight or factor is real or absent.
-        vectors: all other values that a prediction needs: shift of the activation quantizer; scale and shift per
-            channel of a norm, into which a batch norm folds four vectors; slopes; embeddings.
-        running: running statistics of a batch norm: 2 values per channel.
-        checkpoint_bytes: bytes of its entries in the state dict, those of its quantizers included.
-        macs: multiply-accumulates, summed over all calls.
-        calls: how often the layer is called.
-        output: shape of the last call's output.
-        values_in: values of the input, summed over all calls.
-        values_out: values of the output, summed over all calls.
-        group_channels: input channels that an output of a grouped convolution sees; 0 for other layers.
-
     Example:
         >>> conv = LayerCost('conv', 'ReBNNConv2d', 1, 1, weights=576, scales=8, macs=576 * 49, calls=1)
         >>> conv.precision, conv.quantized, conv.real
         ('W1A1', True, False)
     """
 
-    name: str
-    kind: str
+    name: str  # dotted, in the model
+    kind: str  # name of the class
     weight_bits: int = REAL_BITS
     activation_bits: int = REAL_BITS
-    why: str = ''
-    parameters: int = 0
-    weights: int = 0
+    why: str = ''  # why a product layer is real; empty if it quantizes
+    parameters: int = 0  # learnable values, those of its quantizers included
+    weights: int = 0  # values of the weight, as stored (0 if another layer holds the same one)
     bias: int = 0
+    # factors that a prediction needs besides the quantized weight: one per output channel, or the two levels of each
+    # channel where a method has no integer codes; 0 where weight or factor is real or absent
     scales: int = 0
+    # all other values that a prediction needs: shift of the activation quantizer; scale and shift per channel of a
+    # norm, into which a batch norm folds four vectors; slopes; embeddings
     vectors: int = 0
-    running: int = 0
-    checkpoint_bytes: int = 0
-    macs: int = 0
+    running: int = 0  # running statistics of a batch norm: 2 values per channel
+    checkpoint_bytes: int = 0  # of its entries in the state dict, those of its quantizers included
+    macs: int = 0  # multiply-accumulates, summed over all calls
     calls: int = 0
-    output: tuple[int, ...] = ()
-    values_in: int = 0
-    values_out: int = 0
-    group_channels: int = 0
+    output: tuple[int, ...] = ()  # shape of the last call's output
+    values_in: int = 0  # of the input, summed over all calls
+    values_out: int = 0  # of the output, summed over all calls
+    group_channels: int = 0  # input channels that an output of a grouped convolution sees; 0 for other layers
+
+    @property
+    def deployed_bytes(self) -> float:
+        """Bytes that a prediction needs: weights at their own bits, packed without gaps; everything else at 32."""
+        return self.weights * self.weight_bits / 8 + 4 * (self.bias + self.scales + self.vectors)
+
+    @property
+    def ops(self) -> float:
+        """Multiply-accumulates at w * a / 64 for factors of w and a bits, as a 64-bit word holds 64 products of one.
+
+        With a real factor on either side (32-1, 1-32) one costs as much as between real numbers: a sign before a real
+        number saves the multiplication, not the addition. Norms, activations, pooling and additions are left out.
+        """
+        return self.macs * self.weight_bits * self.activation_bits / 64 if self.quantized else float(self.macs)
 
     @property
     def slow_packed(self) -> bool:
@@ -119,11 +122,6 @@ def find_slow_packed_layers(layers: Iterable[LayerCost]) -> str:
 class NetworkCost:
     """The layers of a network at one input.
 
-    Attributes:
-        layers: every layer that holds values, multiplies, or was called and has no parts.
-        shape: height and width of the input; empty where the input is not an image.
-        rois: regions of an image that the second stage of a detector looks at; None without one.
-
     Example:
         >>> real = LayerCost('stem', 'Conv2d', weights=432, macs=432 * 196, calls=1)
         >>> conv = LayerCost('conv', 'ReBNNConv2d', 1, 1, weights=576, scales=8, macs=576 * 49, calls=1)
@@ -134,9 +132,9 @@ class NetworkCost:
         0.25
     """
 
-    layers: tuple[LayerCost, ...]
-    shape: tuple[int, ...] = ()
-    rois: int | None = None
+    layers: tuple[LayerCost, ...]  # every one that holds values, multiplies, or was called and has no parts
+    shape: tuple[int, ...] = ()  # height and width of the input, or the tokens of a text
+    rois: int | None = None  # regions of an image that a detector's second stage looks at; None without one
 
     @property
     def products(self) -> list[LayerCost]:
@@ -165,6 +163,16 @@ class NetworkCost:
     def flops(self) -> int:
         """Multiply-accumulates with at least one real factor."""
         return sum(layer.macs for layer in self.layers if not layer.quantized)
+
+    @property
+    def ops(self) -> float:
+        """Operations of all layers."""
+        return sum(layer.ops for layer in self.layers)
+
+    @property
+    def deployed_bytes(self) -> float:
+        """Bytes that a prediction needs."""
+        return sum(layer.deployed_bytes for layer in self.layers)
 
     @property
     def checkpoint_bytes(self) -> int:

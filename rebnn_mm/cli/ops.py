@@ -2,7 +2,7 @@
 
 rebnn ops configs/coco/faster_rcnn_r18_rebnn_coco.py
 rebnn ops configs/imagenet/resnet18_rebnn_imagenet.py --format json --out ops.json
-rebnn ops configs/glue/rebnn.py --tokens 128 --rule bert-deploy
+rebnn ops configs/glue/rebnn.py --tokens 128
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from pathlib import Path
 from mmengine.config import Config
 
 from rebnn_mm.analysis.config_network import build_network, input_shape, text_length
-from rebnn_mm.analysis.cost_report import cost_json, cost_markdown, cost_table
+from rebnn_mm.analysis.cost_report import cost_json, cost_table
 from rebnn_mm.analysis.network_cost import network_cost
-from rebnn_mm.analysis.rules import RULES
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.deploy.whole_file import whole_file
@@ -28,8 +27,7 @@ from rebnn_mm.utils.config_mistake import user_errors
 
 
 def parse_args() -> argparse.Namespace:
-    rules = '\n'.join(f'  {rule.name}: {rule.about}' for rule in RULES.values())
-    parser = CommandParser(description=__doc__, epilog=f'rules:\n{rules}')
+    parser = CommandParser(description=__doc__)
     parser.add_argument('config', type=config_file, help='config of mmdet, mmpretrain or this project')
     parser.add_argument(
         '--shape',
@@ -42,8 +40,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--rois', type=int, help='regions per image in a second stage; default: test_cfg.rpn.max_per_img'
     )
-    parser.add_argument('--rule', choices=list(RULES), default='honest', help='what counts; see below')
-    parser.add_argument('--format', choices=['table', 'json', 'markdown'], default='table')
+    parser.add_argument('--format', choices=['table', 'json'], default='table')
     parser.add_argument('--out', type=Path, help='write to this file instead of the terminal')
     add_options(parser)
     return parser.parse_args()
@@ -79,12 +76,11 @@ def main() -> None:
             args.config,
             'Give another input: --shape HEIGHT WIDTH, or --tokens NUMBER',
         ) from problem
-    rule = RULES[args.rule]
     if args.format == 'table':
         wide = shutil.get_terminal_size().columns if args.out is None and sys.stdout.isatty() else None
-        text = cost_table(network, rule, source, wide)
+        text = cost_table(network, source, wide)
     else:
-        text = {'json': cost_json, 'markdown': cost_markdown}[args.format](network, rule, source)
+        text = cost_json(network, source)
     if args.out is None:
         print(text, end='')
         return

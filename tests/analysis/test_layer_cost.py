@@ -1,3 +1,5 @@
+import pytest
+
 from rebnn_mm.analysis.layer_cost import LayerCost, NetworkCost, find_slow_packed_layers
 
 REAL = LayerCost('real', 'Conv2d', weights=10, bias=2, macs=100, calls=1)
@@ -47,3 +49,23 @@ def test_binary_layers_of_narrow_groups_are_named():
         [of(name, channels) for name, channels in zip('abcdef', (1, 1, 2, 1, 4, 1), strict=True)]
     )
     assert 'real: a, b, c, d and 2 more.' in text and 'sees 1 to 4 input channels' in text
+
+
+def layer(weight_bits, activation_bits, **facts):
+    return LayerCost('x', 'Conv2d', weight_bits, activation_bits, weights=640, macs=6400, calls=1, **facts)
+
+
+@pytest.mark.parametrize(
+    ('bits', 'ops'),
+    [((1, 1), 100), ((2, 2), 400), ((4, 4), 1600), ((2, 4), 800), ((8, 8), 6400), ((32, 1), 6400), ((1, 32), 6400)],
+)
+def test_operations_of_a_multiply_accumulate(bits, ops):
+    assert layer(*bits).ops == ops
+
+
+def test_bytes_of_a_layer():
+    assert layer(1, 1, scales=8, vectors=4, bias=8).deployed_bytes == 640 / 8 + 4 * (8 + 4 + 8)
+    assert layer(4, 4, scales=8).deployed_bytes == 640 / 2 + 4 * 8
+    assert layer(32, 1, vectors=4).deployed_bytes == 4 * (640 + 4)
+    norm = LayerCost('n', 'BatchNorm2d', vectors=16, running=16, calls=1, values_out=100)
+    assert (norm.deployed_bytes, norm.ops) == (64, 0)

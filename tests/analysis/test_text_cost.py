@@ -5,9 +5,9 @@ import pytest
 pytest.importorskip('transformers')
 
 from lab.paper_costs.bert_cost import bert_base_cost
+from lab.paper_costs.rules import RULES
 from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.analysis.network_cost import network_cost
-from rebnn_mm.analysis.rules import RULES
 from rebnn_mm.models.language import TextClassifier
 from tests.models.language.tiny import BINARY, SIZES, tiny_encoder
 

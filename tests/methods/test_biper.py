@@ -5,7 +5,6 @@ import torch
 from torch import nn
 
 from rebnn_mm.analysis.layer_counter import count_layers
-from rebnn_mm.analysis.rules import Rule
 from rebnn_mm.engine import MethodDriver
 from rebnn_mm.export import pack
 from rebnn_mm.methods import BiPerConv2d, BiPerLinear, BiPerSine, BiPerWeight
@@ -77,7 +76,7 @@ def test_the_first_stage_is_real_takes_32_bits_for_each_weight_and_says_so_at_ex
     assert (layer.weight_bits, layer.activation_bits) == (32, 1)
     x = torch.zeros(1, 8, 5, 5)
     (cost,) = count_layers(nn.Sequential(layer).eval(), lambda: layer(x))
-    assert Rule().layer_bytes(cost) == 4 * (layer.weight.numel() + 8)  # and a shift per input channel
+    assert cost.deployed_bytes == 4 * (layer.weight.numel() + 8)  # and a shift per input channel
     with pytest.raises(ValueError, match=r"BiPerConv2d '0' has weights of 32 bits \(BiPerSine\)"):
         pack(nn.Sequential(layer))
 

@@ -9,11 +9,11 @@ from mmengine.config import Config
 pytest.importorskip('mmdet')
 pytest.importorskip('mmpretrain')
 
+from lab.paper_costs.rule import Rule
 from lab.paper_costs.rules import RULES
 from rebnn_mm.analysis.config_network import build_network
 from rebnn_mm.analysis.layer_cost import LayerCost, NetworkCost
 from rebnn_mm.analysis.network_cost import network_cost
-from rebnn_mm.analysis.rules import Rule
 
 CONFIGS = Path(__file__).parents[3] / 'configs' / 'imagenet'
 HALF_A_UNIT_OF_THE_FOURTH_DIGIT = 5e-4

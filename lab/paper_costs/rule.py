@@ -5,41 +5,22 @@ Two figures under different rules cannot be compared.
 
 from typing import ClassVar
 
-from .layer_cost import REAL_BITS, LayerCost, NetworkCost
+from rebnn_mm.analysis.layer_cost import COUNTED, REAL_BITS, LayerCost, NetworkCost
 
 MB, MIB = 1e6, 2.0**20
 
 
 class Rule:
-    """Everything a prediction needs, and multiply-accumulates weighed by their bits.
-
-    Size: every weight at its own bits, packed without gaps; 32 bits for each bias, factor per output channel, shift,
-    slope and embedding; two 32-bit values per channel of a batch norm, into which its four vectors fold. MB is 10^6
-    bytes.
-
-    Operations: a multiply-accumulate costs ``w * a / 64`` where weight and activation have w and a bits, since a
-    64-bit word holds 64 products of one bit: 1/64 for 1-1, 1/4 for 4-4. With a real factor on either side (32-1, 1-32)
-    it costs one, as between real numbers: a sign before a real number saves the multiplication, not the addition.
-    Norms, activations, pooling and additions are left out.
+    """What the package counts: everything a prediction needs in MB, and multiply-accumulates weighed by their bits.
 
     Attributes:
-        name: as given to ``--rule``.
+        name: by which it is chosen.
         about: what it counts, in a sentence or two.
         bytes_per_unit: bytes in a unit of size.
-
-    Example:
-        >>> conv = LayerCost('conv', 'ReBNNConv2d', 1, 1, weights=6400, scales=10, macs=6400, calls=1)
-        >>> rule = Rule()
-        >>> rule.layer_bytes(conv), rule.layer_ops(conv)
-        (840.0, 100.0)
     """
 
     name: ClassVar[str] = 'honest'
-    about: ClassVar[str] = (
-        'everything a prediction needs; weights at their bits, all else (biases, factors, shifts, slopes, two values '
-        'per channel of a batch norm) at 32; w*a/64 operations per multiply-accumulate, 1 with a real factor; no '
-        'elementwise operations'
-    )
+    about: ClassVar[str] = COUNTED
     bytes_per_unit: ClassVar[float] = MB
 
     @property
@@ -49,13 +30,11 @@ class Rule:
 
     def layer_bytes(self, layer: LayerCost) -> float:
         """Bytes of one layer."""
-        return layer.weights * layer.weight_bits / 8 + 4 * (layer.bias + layer.scales + layer.vectors)
+        return layer.deployed_bytes
 
     def layer_ops(self, layer: LayerCost) -> float:
         """Operations of one layer."""
-        if not layer.quantized:
-            return float(layer.macs)
-        return layer.macs * layer.weight_bits * layer.activation_bits / 64
+        return layer.ops
 
     def size(self, network: NetworkCost) -> float:
         """Size of a network, in the rule's unit."""
@@ -84,7 +63,3 @@ class BertBitsRule(BertDeployRule):
 
     def layer_bytes(self, layer: LayerCost) -> float:
         return layer.weights * layer.weight_bits / 8 if layer.weight_bits < REAL_BITS else 0.0
-
-
-RULES: dict[str, Rule] = {rule.name: rule for rule in (Rule(), BertDeployRule(), BertBitsRule())}
-"""The rules that ``rebnn ops --rule`` takes, by name."""
