@@ -18,23 +18,14 @@ MOST_PARTS = 16
 
 
 class Worth(NamedTuple):
-    """A part of a network, real where everything else is 1-bit, against the same network with nothing real.
-
-    Attributes:
-        part: its name.
-        layers: binary layers in it.
-        weights: binary weights in it.
-        gain: points of the score.
-        ms: milliseconds more for an image, by precision of the part: ``'fp32'`` or ``'int8'``.
-        megabytes: more of the file, by precision.
-    """
+    """A part of a network, real where everything else is 1-bit, against the same network with nothing real."""
 
     part: str
-    layers: int
-    weights: int
-    gain: float
-    ms: dict[str, float]
-    megabytes: dict[str, float]
+    layers: int  # binary layers in it
+    weights: int  # binary weights in it
+    gain: float  # points of the score
+    ms: dict[str, float]  # milliseconds more for an image, by precision of the part: 'fp32' or 'int8'
+    megabytes: dict[str, float]  # more of the file, by precision
 
 
 def parts_of(model: nn.Module, each_layer: bool = False) -> dict[str, list[str]]:

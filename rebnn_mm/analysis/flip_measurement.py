@@ -38,20 +38,12 @@ _NAMES = itertools.count()
 
 @dataclass(frozen=True)
 class Options:
-    """How a config is measured.
+    """How a config is measured; None for what the config has."""
 
-    Attributes:
-        steps: optimizer iterations.
-        batch_size: None for the config's.
-        image_size: longest side at most, in pixels; None for the config's.
-        checkpoint: what to start from, in place of ``load_from``.
-        seed: of everything random.
-    """
-
-    steps: int = 200
+    steps: int = 200  # of the optimizer
     batch_size: int | None = None
-    image_size: int | None = None
-    checkpoint: str | None = None
+    image_size: int | None = None  # longest side at most, in pixels
+    checkpoint: str | None = None  # what to start from, in place of load_from
     seed: int = 0
 
 

@@ -33,10 +33,6 @@ class FlipProjection:
     per step times :attr:`RateSchedule.full_steps`. What that leaves out, and how far it is from recorded runs, is in
     lab/reports/oscillation.md.
 
-    Attributes:
-        layers: the binary layers that are trained.
-        schedule: the learning rate of the whole training.
-
     Example:
         >>> layers = [LayerFlips('conv1', 100, 50, 5), LayerFlips('conv2', 300, 50, 45)]
         >>> projection = FlipProjection(layers, RateSchedule(steps=1000, highest=1.0, mean=0.5))
@@ -46,7 +42,7 @@ class FlipProjection:
         'conv1'
     """
 
-    layers: Sequence[LayerFlips]
+    layers: Sequence[LayerFlips]  # the binary layers that are trained
     schedule: RateSchedule
 
     @property
@@ -90,10 +86,7 @@ def verdict(projection: FlipProjection, wrapper: Mapping[str, Any], enough: floa
     full-precision counterpart, whatever the method; the networks on CIFAR-10 that learned had 140 to 220 %. It is
     necessary, not sufficient: flips back and forth count, too.
 
-    Args:
-        projection: what to judge.
-        wrapper: the config's ``optim_wrapper``.
-        enough: flips over the whole training that are needed, in percent.
+    ``wrapper`` is the config's ``optim_wrapper``, ``enough`` in percent.
     """
     total, least = projection.percent, projection.least
     option = 'optim_wrapper.paramwise_cfg=dict(roles=dict(latent_weight=dict(lr_mult={})))'

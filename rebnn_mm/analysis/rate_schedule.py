@@ -17,19 +17,12 @@ NOTHING = 1e-4
 
 
 class RateSchedule(NamedTuple):
-    """How long a config trains, and at what rates.
+    """How long a config trains, and at what rates, in multiples of the optimizer's."""
 
-    Attributes:
-        steps: iterations of the whole training.
-        highest: the highest learning rate, as a multiple of the optimizer's.
-        mean: the mean over all iterations, as a multiple of the optimizer's.
-        moving: iterations until the rate stays at next to nothing; None where it does not.
-    """
-
-    steps: int
+    steps: int  # iterations of the whole training
     highest: float
-    mean: float
-    moving: int | None = None
+    mean: float  # over all iterations
+    moving: int | None = None  # iterations until the rate stays at next to nothing; None where it does not
 
     @property
     def full_steps(self) -> float:

@@ -22,15 +22,10 @@ QUANTITIES = {
 
 @dataclass(frozen=True)
 class ChannelWeights:
-    """The latent weights of one output channel at the end of an epoch.
+    """The latent weights of one output channel at the end of an epoch."""
 
-    Attributes:
-        alpha: scaling factor of the channel, None where the method has none.
-        values: shape (M,), M weights per channel.
-    """
-
-    alpha: float | None
-    values: np.ndarray
+    alpha: float | None  # scaling factor of the channel, None where the method has none
+    values: np.ndarray  # shape (M,), M weights per channel
 
 
 class WeightHistory:

@@ -28,23 +28,14 @@ NOT_CALLED = 'not called'
 
 @dataclass(frozen=True)
 class PlannedLayer:
-    """Plan for a convolution or linear layer.
+    """Plan for a convolution or linear layer."""
 
-    Attributes:
-        name: dotted name in the model; the first one, if it has several.
-        kind: class name.
-        shape: shape of the weight.
-        real_because: why it keeps full precision; empty if it becomes binary.
-        starves: whether it becomes binary after a ReLU and without a shortcut of its own.
-        few_inputs: whether it becomes binary with one or three input channels, as many as an image has.
-    """
-
-    name: str
-    kind: str
-    shape: tuple[int, ...]
-    real_because: str = ''
-    starves: bool = False
-    few_inputs: bool = False
+    name: str  # dotted, in the model; the first one, if it has several
+    kind: str  # name of the class
+    shape: tuple[int, ...]  # of the weight
+    real_because: str = ''  # why it keeps full precision; empty if it becomes binary
+    starves: bool = False  # whether it becomes binary after a ReLU and without a shortcut of its own
+    few_inputs: bool = False  # whether it becomes binary with one or three input channels, as many as an image has
 
 
 def plan_binary(

@@ -52,19 +52,12 @@ STRAIGHT = {'avg_pool2d', 'clone', 'contiguous', 'div', 'dropout', 'max_pool2d',
 
 @dataclass(eq=False)
 class Node:
-    """One tensor of the forward pass.
+    """One tensor of the forward pass."""
 
-    Attributes:
-        kind: name of the function that made it, ``'input'`` or ``'layer'``.
-        parents: what it was made of.
-        children: what was made of it.
-        layer: dotted name, of what a watched layer made.
-    """
-
-    kind: str
-    parents: list[Node] = field(default_factory=list)
-    children: list[Node] = field(default_factory=list)
-    layer: str = ''
+    kind: str  # name of the function that made it, 'input' or 'layer'
+    parents: list[Node] = field(default_factory=list)  # what it was made of
+    children: list[Node] = field(default_factory=list)  # what was made of it
+    layer: str = ''  # dotted name, of what a watched layer made
 
 
 class CannotCopy(ValueError):

@@ -10,81 +10,50 @@ from .comparison import ComparisonLoss, at_least_float32
 
 
 class Points(NamedTuple):
-    """Predictions of a dense head (of a one-stage detector, or the proposal head), all levels concatenated.
+    """Predictions of a dense head (of a one-stage detector, or the proposal head), all levels concatenated."""
 
-    Attributes:
-        scores: (N, P, C), before sigmoid or softmax; one of P for every anchor, or every cell where there are none.
-        boxes: (N, P, D), as the head predicts them.
-        sigmoid: whether probabilities are sigmoids; else they are a softmax whose last class is the background.
-    """
-
-    scores: Tensor
-    boxes: Tensor
-    sigmoid: bool
+    scores: Tensor  # (N, P, C), before sigmoid or softmax; one of P for every anchor, or cell where there are none
+    boxes: Tensor  # (N, P, D), as the head predicts them
+    sigmoid: bool  # whether probabilities are sigmoids; else they are a softmax whose last class is the background
 
 
 class Regions(NamedTuple):
-    """Predictions of a two-stage detector's head for the regions on which the student is trained.
+    """Predictions of a two-stage detector's head for the regions on which the student is trained."""
 
-    Attributes:
-        scores: (R, C + 1), before the softmax; the last class is the background.
-        boxes: (R, D), as the head predicts them.
-    """
-
-    scores: Tensor
-    boxes: Tensor
+    scores: Tensor  # (R, C + 1), before the softmax; the last class is the background
+    boxes: Tensor  # (R, D), as the head predicts them
 
 
 class Product(NamedTuple):
-    """Output of a layer with its input and weight.
+    """Output of a layer with its input and weight."""
 
-    Attributes:
-        values: their product, (N, O, H, W); of a binary layer that of the signs, before the factor.
-        size: norm of the input of each image, or region, times that of the weight, (N,).
-        factor: what a binary layer learns to multiply each output channel with, (O,); None if it learns nothing.
-    """
-
-    values: Tensor
-    size: Tensor
-    factor: Tensor | None = None
+    values: Tensor  # their product, (N, O, H, W); of a binary layer that of the signs, before the factor
+    size: Tensor  # norm of the input of each image, or region, times that of the weight, (N,)
+    factor: Tensor | None = None  # learned, of each output channel of a binary layer, (O,); None if it learns nothing
 
 
 class DetectorOutput(NamedTuple):
-    """One forward pass of a detector in training; what no loss asks for may be missing.
+    """One forward pass of a detector in training; what no loss asks for may be missing."""
 
-    Attributes:
-        maps: outputs of modules by their dotted name, each a tuple of tensors (N, C, H, W), one per level, also where
-            a module runs on each level in turn; for what runs on regions (R, C, h, w).
-        points: of the one-stage detector's head.
-        proposals: of the region proposal head.
-        regions: of the second stage.
-        layers: what the student's binary layers, and the teacher's of the same name, computed, by that name; a product
-            for each level that the layer runs on.
-    """
-
+    # outputs of modules by their dotted name, each a tuple of tensors (N, C, H, W), one per level, also where a module
+    # runs on each level in turn; for what runs on regions (R, C, h, w)
     maps: Mapping[str, tuple[Tensor, ...]]
-    points: Points | None = None
-    proposals: Points | None = None
-    regions: Regions | None = None
+    points: Points | None = None  # of the one-stage detector's head
+    proposals: Points | None = None  # of the region proposal head
+    regions: Regions | None = None  # of the second stage
+    # what the student's binary layers, and the teacher's of the same name, computed, by that name; a product for each
+    # level that the layer runs on
     layers: Mapping[str, Sequence[Product]] = {}  # of a tuple, which nobody changes
 
 
 class Targets(NamedTuple):
-    """Labels of a batch.
+    """Labels of a batch."""
 
-    Attributes:
-        objects: boxes of the objects of each image, x1, y1, x2, y2, (objects, 4).
-        size: height and width of the batch of images.
-        regions: number of the image and x1, y1, x2, y2 of every region on which the student is trained, (R, 5).
-        region_labels: class of every region, the background being the last one, (R,).
-        sampled: bool (N, P), anchors on which the proposal head is trained.
-    """
-
-    objects: Sequence[Tensor] = ()
-    size: tuple[int, int] = (0, 0)
-    regions: Tensor | None = None
-    region_labels: Tensor | None = None
-    sampled: Tensor | None = None
+    objects: Sequence[Tensor] = ()  # boxes of the objects of each image, x1, y1, x2, y2, (objects, 4)
+    size: tuple[int, int] = (0, 0)  # height and width of the batch of images
+    regions: Tensor | None = None  # image and x1, y1, x2, y2 of every region on which the student is trained, (R, 5)
+    region_labels: Tensor | None = None  # class of every region, the background being the last one, (R,)
+    sampled: Tensor | None = None  # bool (N, P), anchors on which the proposal head is trained
 
 
 class DetectorComparisonLoss(ComparisonLoss):

@@ -15,38 +15,24 @@ _T = TypeVar('_T')
 
 
 class AttentionRecord(NamedTuple):
-    """One attention of one forward pass.
+    """One attention of one forward pass."""
 
-    Attributes:
-        query, key, value: (B, H, N, d), the projections before anything is quantized.
-        scores: (B, H, N, N), products of query and key times the scaling, as the attention computed them (quantized
-            where it quantizes), before the mask.
-        mask: bool, (B, 1, 1 or N, N), True where a position may be attended to; None for everywhere.
-        scaling: factor of the scores.
-    """
-
-    query: Tensor
+    query: Tensor  # (B, H, N, d), as key and value: the projections before anything is quantized
     key: Tensor
     value: Tensor
+    # (B, H, N, N), products of query and key times the scaling, quantized where the attention does so, before the mask
     scores: Tensor
-    mask: Tensor | None
-    scaling: float
+    mask: Tensor | None  # bool, (B, 1, 1 or N, N), True where a position may be attended to; None for everywhere
+    scaling: float  # factor of the scores
 
 
 class EncoderOutput(NamedTuple):
-    """One forward pass of an encoder with L layers.
+    """One forward pass of an encoder with L layers."""
 
-    Attributes:
-        logits: (B, labels).
-        hidden_states: L + 1 tensors (B, N, D): after the embeddings and after every layer.
-        attention: L records, in the order of the layers.
-        mask: bool, (B, N), True for tokens and False for padding.
-    """
-
-    logits: Tensor
-    hidden_states: tuple[Tensor, ...]
-    attention: list[AttentionRecord]
-    mask: Tensor
+    logits: Tensor  # (B, labels)
+    hidden_states: tuple[Tensor, ...]  # L + 1 tensors (B, N, D): after the embeddings and after every layer
+    attention: list[AttentionRecord]  # L records, in the order of the layers
+    mask: Tensor  # bool, (B, N), True for tokens and False for padding
 
 
 def direction_distance(student: Tensor, teacher: Tensor) -> Tensor:
