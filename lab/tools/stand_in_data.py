@@ -18,7 +18,7 @@ from mmengine.structures import BaseDataElement
 from torch.utils.data import Dataset
 
 from rebnn_mm.analysis.config_network import input_shape, text_length
-from rebnn_mm.analysis.flip_setup import OfLength, counts_epochs
+from rebnn_mm.analysis.flip_measurement import OfLength, counts_epochs
 from rebnn_mm.datasets.glue_tasks import GLUE_TASKS
 from rebnn_mm.errors import RebnnError
 from rebnn_mm.utils.data_files import leaf_datasets

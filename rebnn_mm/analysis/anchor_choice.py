@@ -46,12 +46,7 @@ class Anchors(NamedTuple):
 
 
 def equal_classes(labels: Sequence[object]) -> NDArray:
-    """A weight for each box with which all classes count the same, however many boxes they have.
-
-    Example:
-        >>> equal_classes(['red', 'red', 'red', 'white']).tolist()
-        [0.16666666666666666, 0.16666666666666666, 0.16666666666666666, 0.5]
-    """
+    """A weight for each box with which all classes count the same, however many boxes they have."""
     counts = Counter(labels)
     return np.array([1 / (len(counts) * counts[label]) for label in labels])
 
@@ -59,12 +54,7 @@ def equal_classes(labels: Sequence[object]) -> NDArray:
 def fit_of(
     sides: NDArray, scales: Sequence[float], ratios: Sequence[float], stride: int, weights: NDArray | None = None
 ) -> Anchors:
-    """How anchors fit boxes: each box against the nearest anchor at the same centre.
-
-    Example:
-        >>> fit_of(np.array([[32., 32.], [16., 32.]]), [2], [1], 16).overlap
-        0.75
-    """
+    """How anchors fit boxes: each box against the nearest anchor at the same centre."""
     areas = np.array([(stride * scale) ** 2 for scale, _ in product(scales, ratios)])
     shapes = np.array([ratio for _, ratio in product(scales, ratios)])
     anchors = np.stack([np.sqrt(areas / shapes), np.sqrt(areas * shapes)], axis=1)

@@ -29,14 +29,7 @@ class Worth(NamedTuple):
 
 
 def parts_of(model: nn.Module, each_layer: bool = False) -> dict[str, list[str]]:
-    """Names of the binary layers, by part: a stage of a backbone, a tower of a head.
-
-    Example:
-        >>> from rebnn_mm.layers import BinaryConv2d
-        >>> tower = nn.Sequential(*[nn.Sequential(BinaryConv2d(8, 8, 3)) for _ in range(2)])
-        >>> parts_of(nn.ModuleDict({'head': nn.ModuleDict({'convs': tower})}))
-        {'head.convs': ['head.convs.0.0', 'head.convs.1.0']}
-    """
+    """Names of the binary layers, by part: a stage of a backbone, a tower of a head."""
     parts: dict[str, list[str]] = {}
     for name, layer in model.named_modules():
         if isinstance(layer, BinaryLayer) and layer.binary:
@@ -102,12 +95,6 @@ def proposal(
     """The parts that bring the most, made real together, for at most so many milliseconds and megabytes more.
 
     Gains and costs are taken to add up, which is to be checked by training the result.
-
-    Example:
-        >>> stem = Worth('stem', 1, 100, 2.0, {'int8': 3.0}, {'int8': 0.1})
-        >>> head = Worth('head', 1, 100, 1.5, {'int8': 1.0}, {'int8': 0.1})
-        >>> [worth.part for worth in proposal([stem, head], 'int8', ms=3.5)]
-        ['stem']
     """
     useful = [worth for worth in worths if worth.gain > 0]
     if len(useful) > MOST_PARTS:

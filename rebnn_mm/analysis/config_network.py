@@ -28,13 +28,6 @@ def build_network(cfg: Config) -> nn.Module:
     """Build the model of a config of mmdet, mmpretrain or mmengine as it is before initialisation.
 
     No weights are read or fetched: those of ``init_cfg``, ``load_from`` and of a teacher are only read by a runner.
-
-    Example:
-        >>> from mmengine.config import Config
-        >>> from rebnn_mm.utils.config_file import get_config_dir
-        >>> network = build_network(Config.fromfile(get_config_dir() / 'imagenet/resnet18_rebnn_imagenet.py'))
-        >>> type(network).__name__
-        'ImageClassifier'
     """
     if not cfg.get('model'):
         raise RebnnError(f'{cfg.filename}: the config has no model. Name a config that tools/train.py would take.')
@@ -51,14 +44,7 @@ def input_shape(cfg: Config) -> InputShape:
     """The size of the images in the first pipeline that says one: of testing, validation or training.
 
     Those of CIFAR have 32 x 32 pixels where none does. Where the ratio is kept an image may be smaller; its largest
-    size counts. ``data_preprocessor.pad_size_divisor``
-    pads it further, and the network computes on the padding.
-
-    Example:
-        >>> from mmengine.config import Config
-        >>> from rebnn_mm.utils.config_file import get_config_dir
-        >>> input_shape(Config.fromfile(get_config_dir() / 'imagenet/resnet18_rebnn_imagenet.py'))
-        InputShape(height=224, width=224, source='test pipeline: ResizeEdge, CenterCrop')
+    size counts. ``data_preprocessor.pad_size_divisor`` pads it further, and the network computes on the padding.
     """
     for loader, called in LOADERS.items():
         height, width, transforms = _final_size(_pipeline(cfg.get(loader)))

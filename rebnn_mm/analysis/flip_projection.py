@@ -32,14 +32,6 @@ class FlipProjection:
     Flips per step are taken to be proportional to the learning rate, so those of the schedule are the measured flips
     per step times :attr:`RateSchedule.full_steps`. What that leaves out, and how far it is from recorded runs, is in
     lab/reports/oscillation.md.
-
-    Example:
-        >>> layers = [LayerFlips('conv1', 100, 50, 5), LayerFlips('conv2', 300, 50, 45)]
-        >>> projection = FlipProjection(layers, RateSchedule(steps=1000, highest=1.0, mean=0.5))
-        >>> projection.step_percent, projection.percent, projection.layer_percent('conv1')
-        (0.25, 125.0, 50.0)
-        >>> projection.least.name
-        'conv1'
     """
 
     layers: Sequence[LayerFlips]  # the binary layers that are trained

@@ -26,11 +26,6 @@ class LayerCost:
 
     A product layer is one with a :attr:`weights` or :attr:`macs`: a convolution, a linear layer, or a module that
     multiplies two activations (attention). All others are norms, activations, pooling and the like.
-
-    Example:
-        >>> conv = LayerCost('conv', 'ReBNNConv2d', 1, 1, weights=576, scales=8, macs=576 * 49, calls=1)
-        >>> conv.precision, conv.quantized, conv.real
-        ('W1A1', True, False)
     """
 
     name: str  # dotted, in the model
@@ -120,17 +115,7 @@ def find_slow_packed_layers(layers: Iterable[LayerCost]) -> str:
 
 @dataclass(frozen=True)
 class NetworkCost:
-    """The layers of a network at one input.
-
-    Example:
-        >>> real = LayerCost('stem', 'Conv2d', weights=432, macs=432 * 196, calls=1)
-        >>> conv = LayerCost('conv', 'ReBNNConv2d', 1, 1, weights=576, scales=8, macs=576 * 49, calls=1)
-        >>> network = NetworkCost((real, conv), (28, 28))
-        >>> network.macs_by_precision()
-        {'W32A32': 84672, 'W1A1': 28224}
-        >>> network.binary_share()
-        0.25
-    """
+    """The layers of a network at one input."""
 
     layers: tuple[LayerCost, ...]  # every one that holds values, multiplies, or was called and has no parts
     shape: tuple[int, ...] = ()  # height and width of the input, or the tokens of a text

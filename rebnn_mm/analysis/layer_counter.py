@@ -48,17 +48,7 @@ def count_layers(model: nn.Module, forward: Callable[[], Any]) -> tuple[LayerCos
     it is an :class:`rebnn_mm.layers.EncoderAttention`, which says its bits. A look-up in an embedding is no product.
     What a weight quantizer computes to make its weight is not counted: a prediction finds the weight ready.
 
-    Args:
-        model: any module; nothing of it is changed.
-        forward: runs it once, on one image. With fake tensors nothing is computed.
-
-    Example:
-        >>> from rebnn_mm.methods import ReBNNConv2d
-        >>> model = nn.Sequential(nn.Conv2d(3, 8, 3), ReBNNConv2d(8, 16, 3, groups=2)).eval()
-        >>> for layer in count_layers(model, lambda: model(torch.randn(1, 3, 9, 9))):
-        ...     print(layer.name, layer.precision, layer.weights, layer.macs, layer.output)
-        0 W32A32 216 10584 (1, 8, 7, 7)
-        1 W1A1 576 14400 (1, 16, 5, 5)
+    ``forward`` runs the model once, on one image; with fake tensors nothing is computed.
     """
     names = _names(model)
     seen: dict[nn.Module, _Seen] = {module: _Seen() for module in names}

@@ -35,16 +35,9 @@ def network_cost(model: nn.Module, shape: tuple[int, ...], rois: int | None = No
 
     Args:
         model: a detector of mmdet, a classifier of mmpretrain, a :class:`rebnn_mm.models.language.TextClassifier`, or
-            any module that takes an image (1, C, H, W). It is copied, so nothing of it changes; its weights do not
-            matter.
+            any module that takes an image (1, C, H, W). It is copied; its weights do not matter.
         shape: height and width of the input, padding included; of a text, its number of tokens.
         rois: regions per image; None is the config's ``test_cfg.rpn.max_per_img``.
-
-    Example:
-        >>> from rebnn_mm.models import BinaryResNet
-        >>> cost = network_cost(BinaryResNet(18), (224, 224))
-        >>> cost.macs, cost.bops, cost.flops
-        (1813561344, 1676279808, 137281536)
     """
     if min(shape) < 1:
         raise RebnnError(f'network_cost: shape={shape!r} must be a height and a width above 0')

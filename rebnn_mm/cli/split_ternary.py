@@ -25,8 +25,7 @@ def main() -> None:
     args = parser.parse_args()
     check_new_folder(args.directory)
     try:
-        from rebnn_mm.models.language import load_pretrained, save_pretrained
-        from rebnn_mm.models.language.split import split_pretrained
+        from rebnn_mm.models.language.pretrained import load_pretrained, save_pretrained, split_pretrained
 
         split = split_pretrained(args.ternary)
     except ImportError as error:

@@ -3,7 +3,7 @@
 import csv
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from mmengine.registry import DATASETS, FUNCTIONS
 from torch.nn.utils.rnn import pad_sequence
 
 from ..errors import RebnnError
-from .glue_tasks import GLUETask, glue_task
+from .glue_tasks import glue_task
 
 DOWNLOAD = 'https://gluebenchmark.com/tasks'
 
@@ -35,8 +35,8 @@ class GLUEDataset(BaseDataset):
         ann_file: the TSV file, relative to ``data_root``, such as ``'SST-2/dev.tsv'``. Files with labels only: GLUE's
             ``test.tsv`` has none.
         data_root: folder of the task folders.
-        label_map: label as the file spells it to class number. None for the order of GLUE's own code, ``'hub'`` for
-            that of Hugging Face's ``glue`` data set, which differs for MNLI and which models of the hub have learned.
+        label_map: None for the classes in the order of GLUE's own code, ``'hub'`` for that of Hugging Face's ``glue``
+            data set, which differs for MNLI and which models of the hub have learned.
         split: written into every item, to tell rows apart that one loader mixes (``'matched'``, ``'mismatched'``).
         kwargs: those of mmengine's ``BaseDataset``; ``indices=100`` keeps the first 100 rows.
 
@@ -65,14 +65,16 @@ class GLUEDataset(BaseDataset):
         ann_file: str,
         *,
         data_root: str = '',
-        label_map: Mapping[str, int] | str | None = None,
+        label_map: str | None = None,
         split: str = '',
         **kwargs: Any,
     ) -> None:
         self.task = glue_task(task)
-        self.label_map = _label_map(self.task, label_map)
+        if label_map not in (None, 'hub'):
+            raise RebnnError(f"GLUEDataset: label_map={label_map!r} is unknown. Use None or 'hub'.")
+        classes = (self.task.hub_labels if label_map else ()) or self.task.labels
+        self.label_map = {label: number for number, label in enumerate(classes)}
         self.split = split
-        classes = tuple(sorted(self.label_map, key=self.label_map.__getitem__))
         metainfo = {'classes': classes, **(kwargs.pop('metainfo', None) or {})}
         super().__init__(ann_file=ann_file, data_root=data_root, metainfo=metainfo, **kwargs)
 
@@ -146,20 +148,6 @@ class GLUEDataset(BaseDataset):
         if text not in self.label_map:
             raise _BrokenRow(f'{self.task.label} is {text!r}, not one of {", ".join(self.label_map)}')
         return self.label_map[text]
-
-
-def _label_map(task: GLUETask, given: Mapping[str, int] | str | None) -> dict[str, int]:
-    if isinstance(given, Mapping):
-        if sorted(given) != sorted(task.labels) or sorted(given.values()) != list(range(len(task.labels))):
-            raise RebnnError(
-                f'GLUEDataset: label_map={dict(given)} must map each of {", ".join(task.labels) or "no labels"} to a '
-                f'number of its own from 0 to {len(task.labels) - 1}.'
-            )
-        return dict(given)
-    if given not in (None, 'hub'):
-        raise RebnnError(f"GLUEDataset: label_map={given!r} is unknown. Use None, 'hub' or a dict.")
-    order = task.hub_labels or task.labels if given else task.labels
-    return {label: number for number, label in enumerate(order)}
 
 
 @FUNCTIONS.register_module()

@@ -15,8 +15,7 @@ pytest.importorskip('mmpretrain')
 
 from mmpretrain.datasets import PackInputs
 
-from rebnn_mm.analysis.flip_measurement import NothingToMeasure, Options, measure_flips
-from rebnn_mm.analysis.flip_setup import OfLength
+from rebnn_mm.analysis.flip_measurement import NothingToMeasure, OfLength, Options, measure_flips
 from rebnn_mm.datasets.cifar10 import whole_batch
 
 ROOT = Path(__file__).parents[2]

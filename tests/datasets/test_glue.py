@@ -121,7 +121,7 @@ def test_unknown_task_is_refused():
 
 @pytest.mark.parametrize(
     ('label_map', 'labels'),
-    [(None, [0, 1, 2]), ('hub', [2, 0, 1]), (dict(contradiction=1, entailment=0, neutral=2), [1, 0, 2])],
+    [(None, [0, 1, 2]), ('hub', [2, 0, 1])],
 )
 def test_order_of_labels(tmp_path, label_map, labels):
     path = write_rows(tmp_path / 'dev.tsv', 'mnli', 3)
@@ -130,11 +130,10 @@ def test_order_of_labels(tmp_path, label_map, labels):
     assert [dataset.metainfo['classes'][label] for label in labels] == ['contradiction', 'entailment', 'neutral']
 
 
-@pytest.mark.parametrize('label_map', ['hf', dict(entailment=0), dict(contradiction=1, entailment=1, neutral=2)])
-def test_wrong_label_map_is_refused(tmp_path, label_map):
+def test_wrong_label_map_is_refused(tmp_path):
     path = write_rows(tmp_path / 'dev.tsv', 'mnli', 3)
     with pytest.raises(ValueError, match='label_map='):
-        GLUEDataset('mnli', str(path), label_map=label_map)
+        GLUEDataset('mnli', str(path), label_map='hf')
 
 
 def test_matched_and_mismatched_rows_in_one_data_set(tmp_path):

@@ -14,8 +14,7 @@ from mmdet.models.detectors import FasterRCNN, RetinaNet
 from rebnn_mm.engine import ResilientGradient
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.models.detection import TeacherStudentDetector
-from rebnn_mm.models.detection.compared_heads import points_of
-from rebnn_mm.models.detection.teacher_student_detector import product_of, watch_layers
+from rebnn_mm.models.detection.teacher_student_detector import points_of, product_of, watch_layers
 from rebnn_mm.models.losses import compare_maps
 from rebnn_mm.models.losses.feature_losses import ObjectFeatureLoss
 from rebnn_mm.models.losses.layerwise_loss import angle_distance

@@ -5,7 +5,7 @@ pytest.importorskip('transformers')
 
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.models.language import TextClassifier, load_pretrained, save_pretrained
-from rebnn_mm.models.language.split import split_pretrained
+from rebnn_mm.models.language.pretrained import split_pretrained
 from tests.models.language.tiny import BINARY, TERNARY, learn_biases, tiny_batch, tiny_encoder
 
 

@@ -3,7 +3,7 @@ import torch
 
 pytest.importorskip('mmdet')
 
-from rebnn_mm.models.detection.compared_heads import has_place, points_of
+from rebnn_mm.models.detection.teacher_student_detector import has_place, points_of
 
 from .taught_samples import CLASSES, built, c4, fcos, retina, taught
 
