@@ -82,10 +82,6 @@ class AdaBinEDEWeight(SharpeningQuantizer, AdaBinWeight):
         tensor([[0.4189, 0.4189, 3.5811, 3.5811]])
     """
 
-    def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = (1e-3, 10.0)) -> None:
-        super().__init__(weight_shape)
-        self.start_sharpness(t)
-
     def sign(self, v: Tensor) -> Tensor:
         return sign_tanh(v, self.sharpness)
 

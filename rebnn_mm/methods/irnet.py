@@ -11,9 +11,6 @@ from ..functional import centre_channels, channel_dims, channel_mean_abs, per_ch
 from ..layers import BinaryConv2d, BinaryLinear
 from ..quantizers import ActivationQuantizer, SharpeningQuantizer, SignWeight, Values
 
-T_RANGE = (1e-3, 10.0)
-"""First and last value of the estimator's sharpness, as in the released code for ResNet-20."""
-
 
 def libra(weight: Tensor) -> Tensor:
     r"""Balance and standardise each channel.
@@ -81,10 +78,6 @@ class IRNetWeight(SharpeningQuantizer, SignWeight):
         tensor([[-1., -1., -1.,  1.]])
     """
 
-    def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = T_RANGE) -> None:
-        super().__init__(weight_shape)
-        self.start_sharpness(t)
-
     def latent(self, weight: Tensor) -> Tensor:
         return centre_channels(weight)
 
@@ -117,12 +110,6 @@ class IRNetSign(SharpeningQuantizer, ActivationQuantizer):
     """
 
     values = Values('signs')
-
-    def __init__(
-        self, channels: int, channel_dim: int = 1, shift: str | None = None, t: tuple[float, float] = T_RANGE
-    ) -> None:
-        super().__init__(channels, channel_dim, shift)
-        self.start_sharpness(t)
 
     def quantize(self, x: Tensor) -> Tensor:
         return sign_tanh(x, self.sharpness)

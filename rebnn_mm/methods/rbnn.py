@@ -193,8 +193,7 @@ class RBNNWeight(SharpeningQuantizer, LearnedScaleWeight):
     param_roles: ClassVar[dict[str, str]] = {'alpha': 'scale', 'theta': 'shift'}
 
     def __init__(self, weight_shape: tuple[int, ...], t: tuple[float, float] = T_RANGE) -> None:
-        super().__init__(weight_shape)
-        self.start_sharpness(t)
+        super().__init__(weight_shape, t=t)
         self.sides = rotation_sides(math.prod(weight_shape[1:]))
         self.theta = nn.Parameter(torch.full((weight_shape[0],), math.pi / 2))
         self.register_buffer('left', random_rotation(self.sides[0]))
@@ -257,14 +256,9 @@ class RBNNSign(SharpeningQuantizer, ActivationQuantizer):
     """
 
     stock_shift: ClassVar[str | None] = None
+    t_range = T_RANGE
     least_sharpness: ClassVar[float] = 1.0
     values = Values('signs', sign_of='centred')
-
-    def __init__(
-        self, channels: int, channel_dim: int = 1, shift: str | None = None, t: tuple[float, float] = T_RANGE
-    ) -> None:
-        super().__init__(channels, channel_dim, shift)
-        self.start_sharpness(t)
 
     def quantize(self, x: Tensor) -> Tensor:
         return sign_triangle(standardise(x, self.sample_dims(x), EPS), self.sharpness).to(x.dtype)

@@ -83,7 +83,8 @@ class _GrowingPower(Quantizer):
     hook: ClassVar[str] = 'BinaryHook'
     power: Tensor
 
-    def _start_power(self, end: float) -> None:
+    def __init__(self, *args: Any, end: float = END, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         if not 1 <= end < math.inf:
             raise RebnnError(
                 f'{type(self).__name__}: end={end!r} must be a number of at least 1, where the estimator is '
@@ -121,10 +122,6 @@ class ReSTEWeight(_GrowingPower, SignWeight):
 
     factors = 1
 
-    def __init__(self, weight_shape: tuple[int, ...], end: float = END) -> None:
-        super().__init__(weight_shape)
-        self._start_power(end)
-
     def forward(self, weight: Tensor) -> Tensor:
         return sign_power(weight, self.power) * weight.abs().mean()
 
@@ -150,10 +147,6 @@ class ReSTESign(_GrowingPower, ActivationQuantizer):
     """
 
     values = Values('signs')
-
-    def __init__(self, channels: int, channel_dim: int = 1, shift: str | None = None, end: float = END) -> None:
-        super().__init__(channels, channel_dim, shift)
-        self._start_power(end)
 
     def quantize(self, x: Tensor) -> Tensor:
         return sign_power(x, self.power)

@@ -146,14 +146,25 @@ class Quantizer(nn.Module):
 
 
 class SharpeningQuantizer(Quantizer):
-    """Base of quantizers whose estimator sharpens during training, :func:`rebnn_mm.functional.sharpness_at`."""
+    """Base of quantizers whose estimator sharpens during training, :func:`rebnn_mm.functional.sharpness_at`.
+
+    A method names it before the quantizer that it sharpens.
+
+    Args:
+        args, kwargs: those of that quantizer.
+        t: first and last value of the schedule; None for those of the method.
+    """
 
     hook: ClassVar[str] = 'BinaryHook'
+    t_range: tuple[float, float] = (1e-3, 10.0)
+    """First and last value of the estimator's sharpness; these are IR-Net's released code's for ResNet-20."""
+
     least_sharpness: ClassVar[float] = 0.0
     sharpness: Tensor
 
-    def start_sharpness(self, t: tuple[float, float]) -> None:
-        """Begin the schedule; t is its first and last value."""
+    def __init__(self, *args: Any, t: tuple[float, float] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        t = self.t_range if t is None else t
         if not is_pair(t) or not 0 < t[0] <= t[1] < float('inf'):
             raise RebnnError(f'{type(self).__name__}: t={t!r} must be (first, last) with 0 < first <= last')
         self.t_range = t
