@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any
@@ -52,11 +51,6 @@ def cost_dict(network: NetworkCost, source: str = '') -> dict[str, Any]:
         },
         'layers': [_layer_dict(layer) for layer in network.layers],
     }
-
-
-def cost_json(network: NetworkCost, source: str = '') -> str:
-    """:func:`cost_dict` as text."""
-    return json.dumps(cost_dict(network, source), indent=2) + '\n'
 
 
 def cost_table(network: NetworkCost, source: str = '', width: int | None = None) -> str:

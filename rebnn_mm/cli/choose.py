@@ -45,8 +45,7 @@ from rebnn_mm.export.calibration import CalibrationImages, dataset_images
 from rebnn_mm.utils.command_line import add_options, check_writable, config_file, load_config, quote_command
 from rebnn_mm.utils.config_mistake import user_errors
 from rebnn_mm.utils.data_files import check_data, data_paths
-
-PICTURES = ('.png', '.svg')
+from rebnn_mm.utils.picture import check_picture
 
 IMAGES = 8
 """Test images that are timed."""
@@ -68,7 +67,7 @@ def parse_args() -> argparse.Namespace:
         '--rounds', type=positive, default=5, help=f'runs of each of {IMAGES} images; default: %(default)s'
     )
     parser.add_argument('--json', type=Path, default=Path('work_dirs/choose.json'), help='default: %(default)s')
-    parser.add_argument('--picture', type=Path, help='.png or .svg')
+    parser.add_argument('--picture', type=Path, help='.png, .svg or .pdf')
     add_options(parser)
     parser.set_defaults(launcher='none', local_rank=0, work_dir=None)
     return parser.parse_args()
@@ -80,8 +79,8 @@ def main() -> None:
     warnings.simplefilter('ignore')
     for path in filter(None, (args.json, args.picture)):
         check_writable(path, inputs=[args.config, *(word.partition('=')[2] for word in args.files)])
-    if args.picture and args.picture.suffix not in PICTURES:
-        raise RebnnError(f'--picture {args.picture}: the name has to end in {" or ".join(PICTURES)}.')
+    if args.picture:
+        check_picture(args.picture)
     cfg = load_config(args)
     init_default_scope(cfg.get('default_scope') or 'mmengine')
     check_testing(cfg)

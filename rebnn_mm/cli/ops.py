@@ -8,6 +8,7 @@ rebnn ops configs/glue/rebnn.py --tokens 128
 from __future__ import annotations
 
 import argparse
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from pathlib import Path
 from mmengine.config import Config
 
 from rebnn_mm.analysis.config_network import build_network, input_shape, text_length
-from rebnn_mm.analysis.cost_report import cost_json, cost_table
+from rebnn_mm.analysis.cost_report import cost_dict, cost_table
 from rebnn_mm.analysis.network_cost import network_cost
 from rebnn_mm.deploy.errors import first_sentence
 from rebnn_mm.deploy.run import positive
@@ -80,7 +81,7 @@ def main() -> None:
         wide = shutil.get_terminal_size().columns if args.out is None and sys.stdout.isatty() else None
         text = cost_table(network, source, wide)
     else:
-        text = cost_json(network, source)
+        text = json.dumps(cost_dict(network, source), indent=2) + '\n'
     if args.out is None:
         print(text, end='')
         return

@@ -65,17 +65,7 @@ class CannotCopy(ValueError):
 
 
 class DataFlow:
-    """How the layers of a model stand to each other.
-
-    Example:
-        >>> model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 1), nn.Tanh(), nn.Conv2d(4, 2, 1))
-        >>> image = torch.zeros(1, 3, 8, 8)
-        >>> flow = DataFlow(model, '024', lambda model: model(image), [image])
-        >>> [flow.is_first(name) for name in '024'], [flow.is_output(name) for name in '024']
-        ([True, False, False], [False, False, True])
-        >>> flow.behind_rectifier('2'), flow.behind_rectifier('4')
-        (True, False)
-    """
+    """How the layers of a model stand to each other."""
 
     def __init__(
         self, model: nn.Module, layers: Iterable[str], forward: Callable[[nn.Module], Any], images: Iterable[Tensor]

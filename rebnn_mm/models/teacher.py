@@ -144,13 +144,8 @@ class ConfiguredTeacher(FixedTeacher):
     ) -> None:
         """Build the teacher and hold it.
 
-        Args:
-            teacher: a config file, the name of one in a library, or the dict of a model. A file ``configs/...`` that
-                is not here is the one that comes with the package.
-            checkpoint: its weights; may be None where the dict has an ``init_cfg``.
-            registry: what builds it.
-            images: options of the student's ``data_preprocessor`` that both have to agree on, with their values; None
-                for one that it does without.
+        ``images`` are options of the student's ``data_preprocessor`` that both have to agree on, with their values;
+        None for one that it does without.
         """
         if isinstance(teacher, str) and '::' not in teacher and not _config_path(teacher).is_file():
             self._without_teacher = f'teacher={teacher!r}: no config file at {teacher}.'

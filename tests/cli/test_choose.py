@@ -97,7 +97,7 @@ def test_a_table_a_picture_and_scores_that_are_kept(files, capsys):
             '--int8-of takes images of the training set, and the config has none',
         ),
         (['a={folder}/tiny.onnx', '--metric', 'AP'], 'there is no AP; choose by --metric from accuracy/top1'),
-        (['a={folder}/tiny.onnx', '--picture', 'a.gif'], '--picture a.gif: the name has to end in .png or .svg'),
+        (['a={folder}/tiny.onnx', '--picture', 'a.gif'], 'cannot write a picture to a.gif. End the name in .png'),
         (['a={folder}/tiny.onnx', '--json', '{folder}/tiny.onnx'], 'tiny.onnx: it is an input. Name another file.'),
         (
             ['a={folder}/tiny.onnx', '--json', '{folder}/real.onnx'],

@@ -64,12 +64,6 @@ class DetectorComparisonLoss(ComparisonLoss):
 
     Args:
         weight: factor of the loss.
-        modules: dotted names of modules whose outputs are compared, such as ``'backbone'``, ``'neck'`` or
-            ``'roi_head.shared_head'``.
-        parts: dotted names of modules whose binary layers are compared one by one.
-
-    Raises:
-        ValueError: a string in place of a list, or a list without a name.
     """
 
     needs: ClassVar[str | None] = None
@@ -78,20 +72,22 @@ class DetectorComparisonLoss(ComparisonLoss):
     boxes: ClassVar[bool] = False
     """Whether boxes are compared, which have to be in the same units."""
 
-    def __init__(
-        self, weight: float = 1.0, modules: Sequence[str] | None = None, parts: Sequence[str] | None = None
-    ) -> None:
-        super().__init__(weight)
-        for name, value in dict(modules=modules, parts=parts).items():
-            if isinstance(value, str):
-                raise RebnnError(f'{type(self).__name__}: {name}={value!r} is to be a list: {name}=[{value!r}].')
-            if value is not None and not value:
-                raise RebnnError(
-                    f"{type(self).__name__}: {name}={value!r} compares nothing. Name a part, such as 'backbone', or "
-                    'leave this loss out.'
-                )
-        self.compared = tuple(modules or ())
-        self.parts = tuple(parts or ())
+    compared: tuple[str, ...] = ()
+    """Dotted names of modules whose outputs are compared, such as ``'backbone'`` or ``'roi_head.shared_head'``."""
+
+    parts: tuple[str, ...] = ()
+    """Dotted names of modules whose binary layers are compared one by one."""
+
+    def read_names(self, option: str, value: Sequence[str]) -> tuple[str, ...]:
+        """Check the names that an option has; refuse a string in place of a list, and a list without a name."""
+        if isinstance(value, str):
+            raise RebnnError(f'{type(self).__name__}: {option}={value!r} is to be a list: {option}=[{value!r}].')
+        if not value:
+            raise RebnnError(
+                f"{type(self).__name__}: {option}={value!r} compares nothing. Name a part, such as 'backbone', or "
+                'leave this loss out.'
+            )
+        return tuple(value)
 
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
         """The weighted terms, each a scalar whose name begins with ``loss_``."""

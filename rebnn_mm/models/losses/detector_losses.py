@@ -133,9 +133,6 @@ class ObjectnessLoss(DetectorComparisonLoss):
 
     needs: ClassVar[str | None] = 'proposals'
 
-    def __init__(self, weight: float = 1.0) -> None:
-        super().__init__(weight)
-
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
         """``loss_objectness``."""
         assert student.proposals is not None and teacher.proposals is not None and targets.sampled is not None
@@ -260,9 +257,6 @@ class DenseBoxLoss(DetectorComparisonLoss):
     needs: ClassVar[str | None] = 'points'
     boxes: ClassVar[bool] = True
 
-    def __init__(self, weight: float = 1.0) -> None:
-        super().__init__(weight)
-
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
         """``loss_dense_boxes``."""
         assert student.points is not None and teacher.points is not None
@@ -293,9 +287,6 @@ class RegionBoxLoss(DetectorComparisonLoss):
 
     needs: ClassVar[str | None] = 'regions'
     boxes: ClassVar[bool] = True
-
-    def __init__(self, weight: float = 1.0) -> None:
-        super().__init__(weight)
 
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
         """``loss_region_boxes``."""

@@ -6,6 +6,8 @@ from torch.nn import functional
 
 from rebnn_mm.errors import RebnnError
 
+from .comparison import at_least_float32
+
 
 def distribution_loss(student: Tensor, teacher: Tensor) -> Tensor:
     r"""Cross entropy of the student's class probabilities with the teacher's, without temperature and labels.
@@ -43,10 +45,8 @@ def distribution_loss(student: Tensor, teacher: Tensor) -> Tensor:
             f'distribution_loss: the student gives scores of shape {tuple(student.shape)}, the teacher of shape '
             f'{tuple(teacher.shape)}; both need the same classes in the same order.'
         )
-    if student.element_size() < 4:
-        student, teacher = student.float(), teacher.float()
-    probabilities = functional.softmax(teacher.detach(), dim=1)
-    return -(probabilities * functional.log_softmax(student, dim=1)).sum(dim=1).mean()
+    probabilities = at_least_float32(teacher).detach().softmax(dim=1)
+    return functional.cross_entropy(at_least_float32(student), probabilities)
 
 
 @MODELS.register_module()

@@ -59,7 +59,8 @@ class MapLoss(DetectorComparisonLoss):
     """Name of its terms in the log: ``loss_<term>_<module>``."""
 
     def __init__(self, modules: Sequence[str], weight: float = 1.0) -> None:
-        super().__init__(weight, modules)
+        super().__init__(weight)
+        self.compared = self.read_names('modules', modules)
 
     def distance(self, student: Tensor, teacher: Tensor) -> Tensor:
         """A scalar for two maps (N, C, H, W)."""
@@ -198,7 +199,8 @@ class ObjectFeatureLoss(DetectorComparisonLoss):
     """
 
     def __init__(self, modules: Sequence[str], weight: float = 1.0) -> None:
-        super().__init__(weight, modules)
+        super().__init__(weight)
+        self.compared = self.read_names('modules', modules)
         _check_maps_of_images(self)
 
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
@@ -273,7 +275,8 @@ class RegionDiscrepancyLoss(DetectorComparisonLoss):
     needs = 'regions'
 
     def __init__(self, modules: Sequence[str], weight: float = 1.0, share: float = 0.6) -> None:
-        super().__init__(weight, modules)
+        super().__init__(weight)
+        self.compared = self.read_names('modules', modules)
         _check_maps_of_images(self)
         if not 0 < share <= 1:
             raise RebnnError(f'RegionDiscrepancyLoss: share={share} of the regions; it must be above 0 and at most 1.')

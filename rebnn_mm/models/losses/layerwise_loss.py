@@ -72,7 +72,8 @@ class LayerwiseLoss(DetectorComparisonLoss):
     """
 
     def __init__(self, parts: Sequence[str], weight: float = 1.0, amplitude: float = 1.0) -> None:
-        super().__init__(weight, parts=parts)
+        super().__init__(weight)
+        self.parts = self.read_names('parts', parts)
         self.amplitude = amplitude
 
     def forward(self, student: DetectorOutput, teacher: DetectorOutput, targets: Targets) -> dict[str, Tensor]:
