@@ -63,7 +63,7 @@ class Measurement:
     seconds: float
 
 
-def measure_flips(cfg: Config, options: Options, progress: Callable[[int], None] = lambda done: None) -> Measurement:
+def measure_flips(cfg: Config, options: Options, progress: Callable[[int], object] = lambda done: None) -> Measurement:
     """Train for some steps with the config's own model, optimizer and hooks, and count.
 
     mmengine's Runner does it, with the config's optimizer wrapper (constructor, clipping, ``paramwise_cfg``) and its
@@ -123,7 +123,7 @@ class _Counter(Hook):
     # After the method's hook, whose constraint on the weights belongs to the step, and after what sets rates.
     priority = 'LOWEST'
 
-    def __init__(self, steps: int, schedulers: Any, progress: Callable[[int], None]) -> None:
+    def __init__(self, steps: int, schedulers: Any, progress: Callable[[int], object]) -> None:
         self.steps, self.schedulers, self.progress = steps, schedulers, progress
         self.rates: list[tuple[dict[str, Any], float]] = []
         self.done = 0

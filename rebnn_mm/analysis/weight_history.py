@@ -38,10 +38,8 @@ class WeightHistory:
         \text{per step} = \frac{1}{T W} \sum_{t=1}^{T} f_t \text{ or } s_t, \qquad
         \text{per epoch} = \frac{f_e \text{ or } s_e}{W}
 
-    Args:
-        entries: the lines of the record in the order written. A line takes the place of those of its epoch and later
-            ones, which a resumed run makes again.
-        source: where they are from, for errors.
+    Of ``entries``, the lines of the record in the order written, one takes the place of those of its epoch and later
+    ones, which a resumed run makes again. ``source`` is where they are from, for errors.
     """
 
     def __init__(self, entries: Iterable[dict[str, Any]], source: str = 'the record') -> None:

@@ -90,7 +90,13 @@ class BinaryResNet(StagedBackbone):
         **kwargs: Any,
     ) -> None:
         blocks_per_stage = stage_blocks('BinaryResNet', depth)
-        self._check_stages(num_stages, strides, dilations)
+        if not 1 <= num_stages <= 4:
+            raise RebnnError(f'BinaryResNet: num_stages={num_stages} is not in 1 to 4.')
+        if not len(strides) == len(dilations) == num_stages:
+            raise RebnnError(
+                f'BinaryResNet: strides={tuple(strides)} and dilations={tuple(dilations)} need '
+                f'num_stages={num_stages} entries each.'
+            )
         super().__init__(num_stages, out_indices=out_indices, **kwargs)
         if num_stages > len(blocks_per_stage):
             raise RebnnError(
@@ -111,16 +117,6 @@ class BinaryResNet(StagedBackbone):
             self.add_stage(build_stage(block, channels, out_channels, blocks_per_stage[i], **sizes, **layers))
             channels = out_channels
         self.freeze_stages()
-
-    @staticmethod
-    def _check_stages(num_stages: int, strides: Sequence[int], dilations: Sequence[int]) -> None:
-        if not 1 <= num_stages <= 4:
-            raise RebnnError(f'BinaryResNet: num_stages={num_stages} is not in 1 to 4.')
-        if not len(strides) == len(dilations) == num_stages:
-            raise RebnnError(
-                f'BinaryResNet: strides={tuple(strides)} and dilations={tuple(dilations)} need '
-                f'num_stages={num_stages} entries each.'
-            )
 
     @staticmethod
     def _make_stem(stem: str, in_channels: int, channels: int) -> tuple[nn.Conv2d, nn.Module]:

@@ -74,11 +74,8 @@ def split_pretrained(directory: str) -> TextClassifier:
     """The binary classifier that begins where a ternary one ends (ternary weight splitting).
 
     Every layer with ternary weights becomes a :class:`rebnn_mm.methods.BinaryPair`; both classifiers compute the same,
-    but for the rounding of sums.
-
-    Args:
-        directory: what :func:`save_pretrained` has written of a classifier whose weights are all
-            :class:`rebnn_mm.methods.TWNWeight`.
+    but for the rounding of sums. ``directory`` is what :func:`save_pretrained` has written of a classifier whose
+    weights are all :class:`rebnn_mm.methods.TWNWeight`.
     """
     ternary = load_pretrained(directory)
     layers = {
