@@ -39,3 +39,4 @@ model = dict(
     ),
 )
 default_hooks = dict(checkpoint=dict(interval=8, max_keep_ckpts=1))
+optim_wrapper = dict(paramwise_cfg=dict(bypass_duplicate=True))  # levels share convolutions
