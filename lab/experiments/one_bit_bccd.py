@@ -7,21 +7,19 @@ seeds = [0, 1, 2]
 folder = 'configs/one_bit'
 bfloat16 = {'optim_wrapper.type': 'Bfloat16OptimWrapper'}
 long = {'train_cfg.max_epochs': 48, 'param_scheduler.1.end': 48}
+longer = {'train_cfg.max_epochs': 192, 'param_scheduler.1.end': 192}
 hooks = [dict(type='BinaryWeightRecorderHook', layers=[])]  # compiling costs more here than it gives
-runs = [
-    dict(
-        name='yolox_nano_long',
-        label='YOLOX-nano, fp32 (2)',
-        config=f'{folder}/rivals/yolox_nano_bccd.py',
-        budget=long,
-    ),
-    dict(
-        name='yolox_nano_four_times',
-        label='YOLOX-nano, fp32 (8)',
-        config=f'{folder}/rivals/yolox_nano_bccd.py',
-        budget={'train_cfg.max_epochs': 192, 'param_scheduler.1.end': 192},
-    ),
-]
+runs = []
+for name, label in (
+    ('yolox_nano', 'YOLOX-nano'),
+    ('yolox_tiny', 'YOLOX-tiny'),
+    ('rtmdet_tiny', 'RTMDet-tiny'),
+):
+    rival = f'{folder}/rivals/{name}_bccd.py'
+    runs += [
+        dict(name=f'{name}_long', label=f'{label}, fp32 (2)', config=rival, budget=long),
+        dict(name=f'{name}_four_times', label=f'{label}, fp32 (8)', config=rival, budget=longer),
+    ]
 for size in ('nano', 'tiny', 'small'):
     runs += [
         dict(
@@ -45,4 +43,4 @@ for size in ('nano', 'tiny', 'small'):
             budget=long,
         ),
     ]
-del folder, bfloat16, long, size
+del folder, bfloat16, long, longer, size, name, label, rival

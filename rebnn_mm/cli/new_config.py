@@ -64,7 +64,7 @@ train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='LoadAnnotations', with_bbox=True),
 {resized}
-    dict(type='RandomFlip', prob=0.5),
+    dict(type='RandomFlip', {flips}),
 {coloured}    dict(type='PackDetInputs'),
 ]
 test_pipeline = [
@@ -105,6 +105,12 @@ PHOTOS = """\
     dict(type='FilterAnnotations', min_gt_bbox_wh=(1, 1), keep_empty={emptied}),"""
 """Half to twice the size, cut to the network's input; images without a box pass where they are kept."""
 COLOURED = "    dict(type='PhotoMetricDistortion'),\n"
+ANY_WAY = "prob=[0.25, 0.25, 0.25], direction=['horizontal', 'vertical', 'diagonal']"
+DONE = {
+    'photos': 'other sizes, cuts and colours',
+    'microscope': 'flips in all directions',
+    'none': 'left-right flips',
+}
 
 
 @report_errors
@@ -142,7 +148,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
     given = {split: path for split in SPLITS if (path := getattr(args, split)) is not None}
     data = read_annotated(args.data, given)
     scale = tuple(args.size) if args.size else input_size(data)
-    augment = args.augment or ('photos' if size_spread(data) >= SPREAD else 'none')
+    augment = args.augment or ('photos' if size_spread(data) >= SPREAD else 'microscope')
     kept = dict(negatives=args.negatives, emptied=not args.negatives)
     sides = input_sides(data, scale)
     labels = [box.name for box in data.boxes('train')]
@@ -186,6 +192,7 @@ def write_configs(args: argparse.Namespace, patience: int = 0) -> list[Path]:
             scale=scale,
             filtered=not args.negatives,
             resized=PHOTOS.format(**kept) if augment == 'photos' else RESIZED,
+            flips=ANY_WAY if augment == 'microscope' else 'prob=0.5',
             coloured=COLOURED if augment == 'photos' else '',
             test=f'{"test" if "test" in data.splits else "val"}.json',
             model=_arguments(models[path]),
@@ -273,17 +280,17 @@ def augment_sentence(augment: str, spread: float, asked: bool) -> str:
     """Choose the augmentation of the training images, and say why.
 
     Example:
-        >>> augment_sentence('none', 1.2, asked=False)
-        'augment: none, only flips: sizes of objects of one class differ by a factor of 1.2, as at one magnificat...'
+        >>> augment_sentence('none', 1.2, asked=True)
+        'augment: none, left-right flips, as asked for'
     """
-    done = 'photos, other sizes, cuts and colours' if augment == 'photos' else 'none, only flips'
+    done = f'augment: {augment}, {DONE[augment]}'
     if asked:
-        return f'augment: {done}, as asked for'
+        return f'{done}, as asked for'
     kind = 'in photographs' if augment == 'photos' else 'at one magnification'
-    other = 'none' if augment == 'photos' else 'photos'
+    other = 'microscope or none' if augment == 'photos' else 'none if they have an up and a down, or photos'
     return (
-        f'augment: {done}: sizes of objects of one class differ by a factor of {spread:.1f}, as {kind} '
-        f'(for the opposite, use --augment {other})'
+        f'{done}: sizes of objects of one class differ by a factor of {spread:.1f}, as {kind} '
+        f'(for other images, use --augment {other})'
     )
 
 

@@ -87,9 +87,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--augment',
-        choices=('photos', 'none'),
-        help='photos: training images of changing sizes, cuts and colours; none: flips only, as for a microscope; '
-        'default: by how much the sizes of objects of one class differ',
+        choices=('photos', 'microscope', 'none'),
+        help='photos: training images of changing sizes, cuts and colours; microscope: flips in all directions; '
+        'none: left-right flips; default: photos or microscope, by how much the sizes of objects of one class differ',
     )
     parser.add_argument(
         '--negatives',

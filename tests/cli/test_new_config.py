@@ -155,9 +155,12 @@ def test_the_kind_of_images_says_how_they_are_changed(tmp_path, capsys, cfg):
     ]  # fmt: skip
     cells = write(tmp_path / 'cells.py', '--data', ROOT / 'demo' / 'blood_cells')
     out = capsys.readouterr().out
-    assert steps_of(cells) == FLIPS and 'augment: none, only flips: sizes of objects of one class differ by a f' in out
-    assert steps_of(write(tmp_path / 'none.py', '--augment', 'none')) == FLIPS
-    assert 'augment: none, only flips, as asked for' in capsys.readouterr().out
+    assert 'augment: microscope, flips in all directions: sizes of objects of one class differ by a f' in out
+    assert steps_of(cells) == FLIPS
+    assert set(cells.train_pipeline[3].direction) == {'horizontal', 'vertical', 'diagonal'}
+    still = write(tmp_path / 'none.py', '--augment', 'none')
+    assert steps_of(still) == FLIPS and 'direction' not in still.train_pipeline[3]
+    assert 'augment: none, left-right flips, as asked for' in capsys.readouterr().out
     write(tmp_path / 'auto.py')
     assert re.search(r'augment: photos, other sizes, .* differ by a factor of [1-3]\.\d, as in photographs',
                      capsys.readouterr().out)  # fmt: skip
