@@ -15,7 +15,7 @@ from rich.console import Console
 
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
-from rebnn_mm.export import ENGINES
+from rebnn_mm.export.engines import ENGINES, find_writer
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.passes.int8 import TIERS
 from rebnn_mm.utils.command_line import TESTING, add_options, check_sections, check_writable, config_file
@@ -125,4 +125,4 @@ def main() -> None:
             int8=PLAIN.int8 if args.int8 is None else args.int8_layers or TIERS[0],
             **{option: getattr(args, option) for option in SWITCHES},
         )
-        ENGINES[args.format].writer()(source, args.out, options, console)
+        find_writer(args.format)(source, args.out, options, console)

@@ -83,13 +83,7 @@ def conditions(core: int | None, root: Path) -> dict[str, Any]:
 
 
 def warnings_of(before: dict[str, Any], after: dict[str, Any], times: dict[str, list[float]]) -> list[str]:
-    """List what makes the numbers doubtful, one sentence each.
-
-    Example:
-        >>> quiet = dict(governor='performance', clock_khz=None, highest_clock_khz=None, cooling={}, load=None)
-        >>> warnings_of(quiet, quiet | {'clock_khz': 1200000, 'highest_clock_khz': 2000000}, {'a': [1.0, 1.0, 1.0]})
-        ['At the end the clock was 1.20 of 2.00 GHz.']
-    """
+    """List what makes the numbers doubtful, one sentence each."""
     found = []
     if before['governor'] is None:
         found.append('The CPU clock cannot be read here, so it may have changed during timing.')

@@ -58,11 +58,7 @@ def kernels() -> ctypes.CDLL | None:
 
 
 def prepare_image(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarray | None:
-    """Apply the steps to an image; None if NumPy has to do it.
-
-    Returns:
-        float32 [1, 3, height, width].
-    """
+    """Apply the steps to an image: float32 [1, 3, height, width]; None if NumPy has to do it."""
     library = kernels()
     if library is None or max(*image.shape[:2], *steps.resized) > 1 << 28:
         return None

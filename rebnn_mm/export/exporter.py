@@ -151,24 +151,10 @@ def export(
     progress: Callable[[str], None] = lambda step: None,
     watch: Callable[[Sequence[Example]], Iterable[Example]] = iter,
 ) -> Export:
-    """Export a trained model and verify what came out. Nothing is written.
+    """Export a trained model and verify what came out, as :func:`export_file` does. Nothing is written.
 
-    Args:
-        trained: a model of mmpretrain, of mmdet, a :class:`rebnn_mm.models.language.TextClassifier`, or any module
-            that takes images; it is not changed.
-        options: of the file.
-        preprocess: for images the object ``rebnn.preprocess`` of docs/format.md; None for RGB images as they are.
-        tokenizer: for texts the object ``rebnn.tokenizer``; None if only the length is known.
-        config: file name of the training config.
-        classes: class names.
-        examples: images or texts to compare with PyTorch on; none for noise.
-        calibration: images that tell the ranges of int8 layers.
-        size: height and width of an image that the model takes.
-        progress: called with what begins.
-        watch: wraps the examples while they are compared, as a progress bar does.
-
-    Raises:
-        ValueError: the model cannot be exported, or the file does not give PyTorch's answer; the message says why.
+    In addition to that it takes the file name of the training ``config``, ``progress``, which is called with what
+    begins, and ``watch``, which wraps the examples while they are compared, as a progress bar does.
     """
     if options.half_stem and not options.fast:
         raise RebnnError('half_stem is an option of the stem that fast makes; give both.')
@@ -318,11 +304,7 @@ def export_file(
 
 
 def write(data: bytes, path: str | Path) -> None:
-    """Write a file, whole or not at all.
-
-    Raises:
-        OSError: it cannot be written; what was there before stays.
-    """
+    """Write a file, whole or not at all."""
     with whole_file(path) as part:
         part.write_bytes(data)
 

@@ -28,24 +28,7 @@ def set_metadata(
     int8: Mapping[str, Any] | None = None,
     blocked: bool = False,
 ) -> None:
-    """Write the entries of docs/format.md into a model, in place of those that it has.
-
-    Args:
-        model: the finished graph.
-        task: ``'classification'``, ``'detection'``, ``'text-classification'`` or ``'raw'``.
-        config: file name of the training config.
-        classes: class names.
-        preprocess: steps from an 8-bit image to the network's input; None for no step but the channels' order, RGB.
-        tokenizer: how a text becomes tokens, in place of ``preprocess``.
-        int8: which full-precision layers are int8; None if none is.
-        blocked: whether ONNX Runtime may lay full-precision maps out in blocks, and round otherwise.
-
-    Example:
-        >>> model = onnx.ModelProto()
-        >>> set_metadata(model, 'classification', classes=['cat', 'dog'])
-        >>> {entry.key: entry.value for entry in model.metadata_props}['rebnn.classes']
-        '["cat","dog"]'
-    """
+    """Write the entries of docs/format.md into a model, in place of those that it has."""
     entries: dict[str, Any] = {
         'format': str(FORMAT),
         'producer': f'rebnn_mm {__version__}',

@@ -45,11 +45,7 @@ def task_of(model: nn.Module) -> Task:
 
 
 def graph_of(model: nn.Module, task: Task, example: Tensor | None = None) -> onnx.ModelProto:
-    """The graph of a model with the inputs and outputs of its task (docs/format.md).
-
-    Raises:
-        ValueError: the model cannot be traced; the message says why.
-    """
+    """The graph of a model with the inputs and outputs of its task (docs/format.md)."""
     if task.name == 'classification':
         assert example is not None
         return classifier_graph(model, example.expand(2, -1, -1, -1).clone())
@@ -148,9 +144,6 @@ def classifier_graph(model: nn.Module, example: Tensor) -> onnx.ModelProto:
     """The graph of a classifier: ``image`` to ``scores``, of any number of images and of any size the model takes.
 
     A model in which paddings depend on one another, as EfficientNet's, gets a graph for the size of the example.
-
-    Raises:
-        ValueError: the model is not supported or cannot be traced; the message says why.
     """
     reason = explain_unsupported_classifier(model)
     if reason:
@@ -256,11 +249,7 @@ def random_texts(model: Any, lengths: tuple[int, ...] = (64, 17, 5)) -> list[Tex
 
 
 def text_graph(model: Any) -> onnx.ModelProto:
-    """The graph of a text classifier: tokens to ``logits``, of any number of texts and any length.
-
-    Raises:
-        ValueError: the encoder is not supported or cannot be traced; the message says why.
-    """
+    """The graph of a text classifier: tokens to ``logits``, of any number of texts and any length."""
     problem = explain_unsupported_encoder(model)
     if problem:
         raise RebnnError(problem)

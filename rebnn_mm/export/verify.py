@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-from onnx import numpy_helper
 from torch import Tensor, nn
 
 from rebnn_mm.deploy.errors import first_sentence
@@ -22,7 +21,7 @@ from .difference import IOU, Agreement, Arrays, agreement, match_except_ties, ov
 from .distance import Distance, distance_of
 from .examples import Example, Image, feeds_of
 from .metadata import is_blocked
-from .operators import DOMAIN
+from .operators import DOMAIN, constants_of
 from .packing import unpack_bits
 from .tasks import CLASSIFIED, Task, torch_outputs, torch_regions
 
@@ -97,10 +96,6 @@ def verify(
 
     An exact file is compared with PyTorch as its functions compute it, and our kernels must give the same. Another one
     has operators with real sums, which our kernels add up in their own order: then it is compared as they compute it.
-
-    Raises:
-        ValueError: the model is not valid ONNX, does not run, or gives another answer than PyTorch; the message says
-            where it starts.
     """
     try:
         onnx.checker.check_model(model, full_check=True)
@@ -241,7 +236,7 @@ class _Signs:
 
 def _signs_of(model: onnx.ModelProto, results: Mapping[str, np.ndarray], trained: nn.Module) -> dict[str, np.ndarray]:
     """Whether each input of a binary operator is negative, in PyTorch's layout, by node and operand."""
-    shifts = _constants(model.graph)
+    shifts = constants_of(model.graph)
     found: dict[str, np.ndarray] = {}
     for node in model.graph.node:
         if node.domain != DOMAIN or node.input[0] not in results:
@@ -304,9 +299,6 @@ def _with_signs_of_the_file(
     """Run PyTorch with the signs of the file in every binary layer, and its regions in the second stage.
 
     Each piece of the network between two signs then starts from what it starts from in the file.
-
-    Raises:
-        ValueError: signs that PyTorch makes of the file's are not the file's next ones.
     """
     seen: dict[str, np.ndarray] = {}
     if regions is not None and isinstance(example, Image):
@@ -357,18 +349,6 @@ def region_flips(found: np.ndarray, expected: np.ndarray) -> Flips:
     if others > OTHER_REGIONS * len(same):
         return Flips(int(nearest.sum()), wanted.size)
     return Flips(max(int(nearest[same].sum()), int(others > 0)), int(same.sum()) * each)
-
-
-def _constants(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
-    """The constants of a graph by name, those that are stored otherwise too: in half precision, or as one value."""
-    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == 'Cast' and node.input[0] in found:
-            found[node.output[0]] = found[node.input[0]].astype(np.float32)
-        elif node.op_type == 'ConstantOfShape' and node.input[0] in found:
-            value = numpy_helper.to_array(node.attribute[0].t)
-            found[node.output[0]] = np.full(found[node.input[0]], value[0])
-    return found
 
 
 def _difference(first: Arrays, second: Arrays) -> Distance:

@@ -25,12 +25,7 @@ def ap_rows(scores: Mapping[str, float]) -> dict[str, list[float | None]]:
 
 
 def glue_rows(scores: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """Scores of a GLUE task with what the most frequent class would reach, both in percent.
-
-    Example:
-        >>> glue_rows({'glue/accuracy': 88.3, 'glue/accuracy_majority': 50.9, 'time': 0.1})
-        {'glue/accuracy': (88.3, 50.9)}
-    """
+    """Scores of a GLUE task with what the most frequent class would reach, both in percent."""
     return {key: (scores[key], scores[key + MAJORITY]) for key in scores if key + MAJORITY in scores}
 
 

@@ -14,7 +14,7 @@ from rebnn_mm.deploy.zoo import zoo_path
 from rebnn_mm.export import exporter
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.options import PLAIN, Options
-from rebnn_mm.export.unpack import _fill_layer, constants, fit_norms, unpack
+from rebnn_mm.export.unpack import _fill_layer, fit_norms, unpack
 from rebnn_mm.models.blocks import RPReLU
 from rebnn_mm.quantizers import Values, WeightQuantizer
 from rebnn_mm.registry import MODELS
@@ -318,10 +318,14 @@ def test_the_zoos_detector_comes_back(name, config, sure):
 @pytest.mark.parametrize(
     ('kind', 'inputs', 'attributes', 'words'),
     [
-        ('ConstantOfShape', [np.array([1 << 33])], {}, "'made' would have more than 268435456 values"),
-        ('ConstantOfShape', [np.array([2**62] * 40)], {}, "'made' would have more than 268435456 values"),
-        ('DequantizeLinear', [np.zeros((2, 2), np.int8), np.float32(1)], {}, "'made' has no zero point"),
-        ('DequantizeLinear', [np.zeros((2, 2), np.int8), np.float32([1, 1]), np.int8([0, 0])], {'axis': 5}, 'an axis'),
+        ('ConstantOfShape', [np.array([1 << 33])], {}, 'ConstantOfShape nodes would make more than 268435456 values'),
+        ('ConstantOfShape', [np.array([2**62] * 40)], {}, 'ConstantOfShape nodes would make more than 268435456 val'),
+        (
+            'DequantizeLinear',
+            [np.zeros((2, 2), np.int8), np.float32([1, 1]), np.int8([0, 0])],
+            {'axis': 5},
+            "the constant 'made' cannot be computed: ",
+        ),
     ],
 )
 def test_constants_of_a_strange_file(kind, inputs, attributes, words):
@@ -329,4 +333,4 @@ def test_constants_of_a_strange_file(kind, inputs, attributes, words):
     made = helper.make_node(kind, [tensor.name for tensor in tensors], ['made'], **attributes)
     graph = helper.make_graph([made, helper.make_node('Neg', ['made'], ['y'])], 'g', [], [], tensors)
     with pytest.raises(ValueError, match=words):
-        constants(helper.make_model(graph))
+        unpack(nn.Conv2d(3, 4, 3), helper.make_model(graph))

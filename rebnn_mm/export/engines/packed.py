@@ -25,11 +25,7 @@ from ..verify import Verification
 
 
 def write(source: Source, path: Path, options: Options, console: Console) -> None:
-    """Write the packed file of docs/format.md, verified, and print its report.
-
-    Raises:
-        ValueError: the model cannot be exported, or its file does not give PyTorch's answer. No file is left.
-    """
+    """Write the packed file of docs/format.md, verified, and print its report."""
     result = export(
         source.model,
         options,
@@ -170,11 +166,7 @@ Scores = tuple[Mapping[str, float], Mapping[str, float]]
 
 
 def scores_of(int8: Quantized, data: bytes, source: Source, console: Console) -> Scores:
-    """Score a file without --int8 and with it.
-
-    Raises:
-        ValueError: with it no score is half of what it was.
-    """
+    """Score a file without --int8 and with it."""
     assert source.score is not None
     say_on(console, '... scoring the file without --int8 and the one with it')
     without, scores = source.score(int8.before), source.score(data)

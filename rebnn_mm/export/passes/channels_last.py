@@ -10,6 +10,7 @@ from ..operators import DOMAIN
 from ..rewriting import (
     BLOCKS,
     DEFAULTS,
+    RESIDUAL,
     Rewrite,
     constant,
     constant_array,
@@ -27,11 +28,8 @@ AXIS = {0: 0, 1: 3, 2: 1, 3: 2}
 
 CONVOLUTIONS = {
     'BinaryConv': [0],
-    'BinaryBlock': [0, 6],
-    'BinaryClipBlock': [0, 6],
     'PackedBinaryConv': [],
-    'PackedBinaryBlock': [5],
-    'PackedBinaryClipBlock': [5],
+    **{block: [0, residual] if block in BLOCKS else [residual] for block, residual in RESIDUAL.items()},
 }
 """Binary convolutions, and which of their inputs are images."""
 
