@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import torch
-from onnx_ir.passes import PassBase
 from torch import nn
 
 from rebnn_mm.analysis.layer_counter import count_layers
@@ -25,25 +24,14 @@ from .difference import Difference, difference_of
 from .examples import Example, Image, Text, feeds_of, noise, prepare_example
 from .metadata import set_metadata
 from .options import PLAIN, Options
-from .passes import (
-    ChannelsLast,
-    Compact,
-    FoldFactors,
-    FoldNorms,
-    FuseBlocks,
-    JoinStem,
-    KeepSigns,
-    QuantizeInt8,
-    SpreadNorms,
-    ToHalf,
-)
+from .passes import passes_of
 from .passes.int8 import TIERS, Choice, Plan, plan_int8
 from .report import Report, report_of
 from .rewriting import apply_passes
 from .tasks import TEXT, Task, graph_of, input_names, longest_text, random_texts, task_of, torch_outputs
 from .verify import Verification, verify
 
-__all__ = ['Export', 'build_unfused_graph', 'export', 'export_file', 'noise', 'passes_of', 'prepare_example', 'write']
+__all__ = ['Export', 'build_unfused_graph', 'export', 'export_file', 'noise', 'prepare_example', 'write']
 
 COUNTED = 128
 """Tokens of the text that multiply-accumulates are counted for."""
@@ -93,32 +81,6 @@ class Export(NamedTuple):
     fast: Difference | None = None
     half_stem: Difference | None = None
     int8: Quantized | None = None
-
-
-def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[PassBase]:
-    """List the passes between tracing and the file, in their order.
-
-    Args:
-        task: of the graph.
-        options: of the file.
-        plan: which layers become int8; None for none.
-
-    Example:
-        >>> [type(step).__name__ for step in passes_of(Task('classification'), Options(half=True))]
-        ['SpreadNorms', 'FuseBlocks', 'FoldNorms', 'ChannelsLast', 'Compact', 'ToHalf']
-    """
-    text = task.name == TEXT
-    fused = options.fused and not text
-    return [
-        *([KeepSigns()] if text else []),
-        *([JoinStem(half=options.half_stem)] if options.fast else []),
-        *([SpreadNorms(), FuseBlocks(), FoldNorms()] if fused else []),
-        *([FoldFactors()] if fused and options.fast else []),
-        *([ChannelsLast(regions=options.fast)] if fused else []),
-        *([QuantizeInt8(plan)] if plan is not None else []),
-        Compact(),
-        *([ToHalf()] if options.half else []),
-    ]
 
 
 def build_unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tuple[onnx.ModelProto, PackedModel]:
@@ -200,7 +162,7 @@ def export(
     fast = half_stem = half = int8 = plan = None
     if options.fast:
         progress('comparing with the exact file')
-        exact, library = made(Options(fused=options.fused)), library_available()
+        exact, library = made(Options(fuse=options.fuse)), library_available()
         fast = difference_of(exact, graph, task, examples, option='fast', library=library)
         if options.half_stem and any(node.op_type == 'RealStem' for node in graph.graph.node):
             graph = made(replace(options, half=False))

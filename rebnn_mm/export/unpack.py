@@ -25,13 +25,12 @@ from rebnn_mm.quantizers.base import ActivationQuantizer, WeightQuantizer
 from ..errors import RebnnError
 from .convert import PackedModel, pack
 from .detection.traced_parts import image_channels
-from .exporter import passes_of
 from .metadata import is_blocked
 from .operators import DOMAIN, constants_of
 from .options import Options
 from .packed_layers import ChannelAffine, PackedLayer
 from .packing import unpack_bits
-from .passes import Compact, FoldFactors
+from .passes import Compact, FoldFactors, passes_of
 from .rewriting import RESIDUAL, apply_passes
 from .tasks import TEXT, Task, graph_of, task_of
 from .two_valued import two_values_of
@@ -85,7 +84,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
     folded = fast and _is_folded(stored)
     wrong = []
     for fused in (True, False):
-        options = Options(fast=fast, fused=fused)
+        options = Options(fast=fast, fuse=fused)
         places = constants(_graph(probe, task, options, size, folded))
         missing = [place for place, value in places.items() if place not in stored or stored[place].size != value.size]
         unknown = [place for place in stored if place not in places]

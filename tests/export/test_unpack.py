@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from rebnn_mm.deploy.zoo import zoo_path
-from rebnn_mm.export import exporter
+from rebnn_mm.export import passes
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.unpack import _fill_layer, fit_norms, unpack
@@ -178,7 +178,7 @@ def test_a_network_of_one_image_size_comes_back():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('options', [Options(fused=False), Options(half=True)], ids=['no-fuse', 'half'])
+@pytest.mark.parametrize('options', [Options(fuse=False), Options(half=True)], ids=['no-fuse', 'half'])
 def test_a_file_of_another_form_comes_back(options):
     trained = lively(Small(bias=True))
     again = Small(bias=True)
@@ -208,7 +208,7 @@ def test_a_fast_file_comes_back_with_its_factors_folded_and_from_before_they_wer
     with torch.no_grad():
         trained.norm2.weight[::3] *= -1
     if not folding:
-        monkeypatch.setattr(exporter, 'FoldFactors', exporter.FoldNorms)  # which is there already
+        monkeypatch.setattr(passes, 'FoldFactors', passes.FoldNorms)  # which is there already
     file = packed(trained, Options(fast=True))
     monkeypatch.undo()
     assert any(name.endswith('.scale_mul') for node in file.graph.node for name in node.input) is folding

@@ -59,7 +59,7 @@ def test_what_does_not_go_into_such_a_file(source, console, tmp_path):
         'half': Options(half=True),
         'fast': Options(fast=True),
         'half_stem': Options(half_stem=True),
-        'fused': Options(fused=False),
+        'fuse': Options(fuse=False),
     }.items():
         with pytest.raises(ValueError, match=f'^{option} is an option of --format onnx; --format lce has the'):
             write(source, tmp_path / 'model', asked, console)
