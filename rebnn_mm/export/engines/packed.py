@@ -17,7 +17,7 @@ from ..difference import Difference
 from ..exporter import Export, Quantized, export
 from ..exporter import write as write_whole
 from ..options import Options
-from ..report import part_sizes, print_report
+from ..report import print_report
 from ..report import say as say_on
 from ..source import Source
 from ..tasks import CLASSIFIED, TEXT, Task
@@ -66,9 +66,6 @@ def print_export(result: Export, source: Source, console: Console) -> None:
         say(f'The outputs are what the head gives, because {result.task.because}.')
     if result.fixed:
         say(f'The file takes images of one size only ({", ".join(result.fixed)}): the model itself fixes it.')
-    if result.task.name == TEXT:
-        for part, size in part_sizes(result.data).items():
-            say(f'  {part}: {size:,}')
     for note in source.notes:
         say(note)
     noun, kind = 'texts' if result.task.name == TEXT else 'images', kind_of(source)
