@@ -24,7 +24,6 @@ class Steps(NamedTuple):
     crop: tuple[int, int]  # first pixel of that that is kept
     kept: tuple[int, int]  # how many are kept
     size: tuple[int, int]  # of the result
-    offset: tuple[int, int]  # where the first kept pixel lies in the result
     reverse: bool  # whether the last channel becomes the first
     mean: np.ndarray | None  # float32 [3], in the result's order; None to leave the pixels as they are
     std: np.ndarray | None  # the same
@@ -72,7 +71,7 @@ def prepare_image(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarr
         steps.resized,
         (*steps.crop, *steps.kept),
         steps.size,
-        steps.offset,
+        (0, 0),  # where the first kept pixel lies in the result
         steps.reverse,
         *(None if array is None else array.ctypes.data for array in (steps.mean, steps.std, steps.fill)),
         y.ctypes.data,

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import onnx
@@ -45,12 +46,9 @@ def set_metadata(
     if task == 'raw':
         entries['outputs'] = [value.name for value in model.graph.output]
     model.producer_name, model.producer_version = 'rebnn_mm', __version__
-    texts = {key: value if isinstance(value, str) else _json(value) for key, value in entries.items()}
-    onnx.helper.set_model_props(model, {f'rebnn.{key}': text for key, text in texts.items()})
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(',', ':'), ensure_ascii=False)
+    write = partial(json.dumps, separators=(',', ':'), ensure_ascii=False)
+    texts = {f'rebnn.{key}': value if isinstance(value, str) else write(value) for key, value in entries.items()}
+    onnx.helper.set_model_props(model, texts)
 
 
 def is_blocked(model: onnx.ModelProto) -> bool:

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -108,17 +109,14 @@ class ClassifierScores(nn.Module):
         self.backbone = model.backbone
         self.neck = model.neck if model.with_neck else nn.Identity()
         self.head = model.head
+        softmax = partial(torch.softmax, dim=1)
         self.squash: Callable[[Tensor], Tensor] = (
-            torch.sigmoid if isinstance(model.head, MultiLabelClsHead) else _softmax
+            torch.sigmoid if isinstance(model.head, MultiLabelClsHead) else softmax
         )
 
     def forward(self, image: Tensor) -> Tensor:
         """Class probabilities of a batch of images."""
         return self.squash(self.head(self.neck(self.backbone(image))))
-
-
-def _softmax(scores: Tensor) -> Tensor:
-    return scores.softmax(dim=1)
 
 
 def explain_unsupported_classifier(model: nn.Module) -> str:

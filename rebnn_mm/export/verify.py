@@ -380,7 +380,14 @@ def _refuse_outputs(task: Task, expected: Arrays, found: Arrays) -> None:
     """Refuse outputs other than PyTorch's where no sign differs, which would explain them."""
     if task.name == 'detection':
         if not match_except_ties(expected, found):
-            raise RebnnError(_other_detections(agreement(expected, found), len(expected[1]), len(found[1])))
+            image = agreement(expected, found)
+            raise RebnnError(
+                'the exported file gives other detections than PyTorch, although every sign is the same: on one image '
+                f'{image.missing} of {len(expected[1])} are missing and {image.extra} of {len(found[1])} are new, the '
+                f'others overlap by {image.iou:.4f} or more and their scores differ by at most {image.score:.2g}. A '
+                'full-precision operator is not exported right; if it is one of many, a score on a threshold can do '
+                'it: then compare on other images.'
+            )
         return
     difference = _difference(expected, found).relative
     if difference > DIFFERENCE:
@@ -399,12 +406,3 @@ def _refuse_outputs(task: Task, expected: Arrays, found: Arrays) -> None:
             f'{scores.argmax(-1).flat[worst]}, although every sign is the same: a full-precision operator is not '
             'exported right.'
         )
-
-
-def _other_detections(image: Agreement, expected: int, found: int) -> str:
-    return (
-        'the exported file gives other detections than PyTorch, although every sign is the same: on one image '
-        f'{image.missing} of {expected} are missing and {image.extra} of {found} are new, the others overlap by '
-        f'{image.iou:.4f} or more and their scores differ by at most {image.score:.2g}. A full-precision operator is '
-        'not exported right; if it is one of many, a score on a threshold can do it: then compare on other images.'
-    )

@@ -1,10 +1,9 @@
 """The packed file of docs/format.md: written, and what is printed about it."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import track
@@ -37,7 +36,7 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
         calibration=source.calibration,
         size=source.size,
         progress=lambda step: say_on(console, f'... {step}'),
-        watch=_watch,
+        watch=partial(track, description='comparing', console=Console(stderr=True), transient=True),
     )
     scores = (
         None if result.int8 is None or source.score is None else scores_of(result.int8, result.data, source, console)
@@ -218,7 +217,3 @@ def _half_stem_note() -> str:
     if found in ('float16', 'bfloat16'):
         return f"The stem's products were of {found} here; float16 is the finer one, of AArch64."
     return 'This processor has no products of 16-bit numbers, so what --half-stem changes was not measured.'
-
-
-def _watch(examples: Sequence[Any]) -> Iterable[Any]:
-    return track(examples, 'comparing', console=Console(stderr=True), transient=True)
