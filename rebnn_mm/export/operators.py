@@ -5,6 +5,7 @@ integers.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import onnx
 from numpy.typing import NDArray
@@ -103,11 +104,12 @@ def constants_of(graph: onnx.GraphProto) -> dict[str, NDArray]:
     for node in graph.node:
         if node.op_type not in STORING or any(name not in known for name in node.input):
             continue
-        feeds, (made,) = {name: known[name] for name in node.input}, node.output
+        made, feeds = node.output[0], {name: known[name] for name in node.input}
         try:
-            (known[made],) = ReferenceEvaluator(node).run(None, feeds)
+            results: list[Any] = list(ReferenceEvaluator(node).run(None, feeds))
         except Exception as error:  # of NumPy, at attributes that do not fit
             raise RebnnError(f'the constant {made!r} cannot be computed: {first_sentence(error)}.') from error
+        known[made] = results[0]
     return known
 
 
