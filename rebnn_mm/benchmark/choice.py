@@ -38,11 +38,6 @@ def front(points: Sequence[Point], cost: Cost) -> list[Point]:
     """The points that no other beats: none scores at least as much at less cost, or more at the same; cheapest first.
 
     Of several with equal score and cost none beats the others. A score that is not a number beats nothing.
-
-    Example:
-        >>> points = [Point('a', 50, 10, 2), Point('b', 49, 12, 1), Point('c', 52, 30, 40)]
-        >>> [point.label for point in front(points, 'ms')], [point.label for point in front(points, 'megabytes')]
-        (['a', 'c'], ['b', 'a', 'c'])
     """
     found: list[Point] = []
     numbers = [point for point in points if not math.isnan(point.score)]

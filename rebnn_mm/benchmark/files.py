@@ -84,16 +84,13 @@ class ModelFiles:
         return self._make_once(name, kind, [repr(cfg.model), str(size), str(options)], make)
 
     def _make_once(self, name: str, kind: str, made_of: list[str], make: Callable[[], bytes]) -> Path:
-        key = hashlib.sha256('\n'.join([*made_of, *_versions(), _sources()]).encode()).hexdigest()[:12]
+        versions = [f'{package} {importlib.metadata.version(package)}' for package in VERSIONS]
+        key = hashlib.sha256('\n'.join([*made_of, *versions, _sources()]).encode()).hexdigest()[:12]
         path = self.folder / f'{name}-{kind}-{key}.onnx'
         if not path.is_file():
             self.progress(f'making {path}')
             write(make(), path)
         return path
-
-
-def _versions() -> list[str]:
-    return [f'{package} {importlib.metadata.version(package)}' for package in VERSIONS]
 
 
 @functools.cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 
@@ -15,21 +16,15 @@ from rich.console import Console
 
 from rebnn_mm.deploy.run import positive
 from rebnn_mm.errors import CommandParser, RebnnError, report_errors
-from rebnn_mm.export import ENGINES
+from rebnn_mm.export.engines import ENGINES, find_writer
 from rebnn_mm.export.options import PLAIN, Options
 from rebnn_mm.export.passes.int8 import TIERS
 from rebnn_mm.utils.command_line import TESTING, add_options, check_sections, check_writable, config_file
 from rebnn_mm.utils.config_file import read_config
 from rebnn_mm.utils.config_mistake import user_errors
 
-SWITCHES = {
-    'half': ('--half', 'store real constants in half precision'),
-    'fast': ('--fast', 'faster kernels for full-precision layers, equal up to float32 rounding'),
-    'half_stem': ('--half-stem', 'with --fast: products of 16-bit numbers in the first layer'),
-    'reduce_range': ('--reduce-range', 'with --int8: 7-bit weights, for x86-64 without VNNI; given there anyway'),
-    'fused': ('--no-fuse', 'one operator per binary layer, for debugging'),
-}
-"""Options that are on or off: the flag of each, which changes its default, and what it does."""
+SWITCHES = [option for option in fields(Options) if 'about' in option.metadata]
+"""Options that are on or off; the flag of each changes its default."""
 
 
 def parse_args() -> argparse.Namespace:
@@ -37,9 +32,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', type=config_file, help='config file of mmdet, mmpretrain or GLUE')
     parser.add_argument('checkpoint', help='checkpoint file')
     parser.add_argument('-o', '--out', required=True, type=Path, help='the file to write')
-    for option, (flag, about) in SWITCHES.items():
-        action = 'store_false' if getattr(PLAIN, option) else 'store_true'
-        parser.add_argument(flag, dest=option, action=action, help=about)
+    for option in SWITCHES:
+        flag = f'--{"no-" if option.default else ""}{option.name.replace("_", "-")}'
+        action = 'store_false' if option.default else 'store_true'
+        parser.add_argument(flag, dest=option.name, action=action, help=option.metadata['about'])
     parser.add_argument(
         '--int8',
         nargs='*',
@@ -123,6 +119,6 @@ def main() -> None:
             source = source._replace(score=scorer(args))
         options = Options(
             int8=PLAIN.int8 if args.int8 is None else args.int8_layers or TIERS[0],
-            **{option: getattr(args, option) for option in SWITCHES},
+            **{option.name: getattr(args, option.name) for option in SWITCHES},
         )
-        ENGINES[args.format].writer()(source, args.out, options, console)
+        find_writer(args.format)(source, args.out, options, console)

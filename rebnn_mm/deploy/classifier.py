@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from .image import Image
-from .model import ImageModel
+from .model import ImageModel, LoadedModel
 from .preprocess import Prepared
 
 
@@ -24,6 +24,12 @@ class Label:
     number: int
     name: str
     score: float
+
+
+def rank_labels(model: LoadedModel, scores: np.ndarray, top: int) -> list[Label]:
+    """The ``top`` classes of the highest scores, the highest first; of equal ones that with the lower number."""
+    order = np.argsort(-scores, kind='stable')[: max(top, 0)]
+    return [Label(number, model.class_name(number), float(scores[number])) for number in order.tolist()]
 
 
 class Classifier(ImageModel):
@@ -85,9 +91,7 @@ class Classifier(ImageModel):
         return super().prepare(image)
 
     def _result(self, prepared: Prepared, outputs: list[np.ndarray], top: int = 5) -> list[Label]:
-        scores = self._check_scores(outputs)
-        order = np.argsort(-scores, kind='stable')[: max(top, 0)]
-        return [Label(number, self.class_name(number), float(scores[number])) for number in order.tolist()]
+        return rank_labels(self, self.check_numbers(outputs[0], 1)[0], top)
 
     def scores(self, image: Image) -> np.ndarray:
         """The probability of every class, float32 [classes].
@@ -95,13 +99,4 @@ class Classifier(ImageModel):
         Args:
             image: as above.
         """
-        return self._check_scores(self.run(self.prepare(image)))
-
-    def _check_scores(self, outputs: list[np.ndarray]) -> np.ndarray:
-        (scores,) = outputs
-        number = len(self.classes) or scores.shape[-1]
-        if scores.shape != (1, number) or scores.dtype != np.float32:
-            raise self.wrong(f'it gives {scores.dtype} {list(scores.shape)} as the scores of {number} classes')
-        if not np.isfinite(scores).all():
-            raise self.wrong('it gives scores that are not finite numbers')
-        return scores[0]
+        return self.check_numbers(self.run(self.prepare(image))[0], 1)[0]

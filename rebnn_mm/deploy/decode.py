@@ -30,9 +30,6 @@ def jpeg_pixels(image: PIL.Image.Image) -> np.ndarray | None:
     """Decode an opened image as Pillow would; None if Pillow has to read the file itself.
 
     That is where OpenCV is not installed or gives other pixels, and for all but whole upright JPEG files in colour.
-
-    Returns:
-        uint8 [H, W, 3], RGB.
     """
     if image.format != 'JPEG' or image.mode != 'RGB' or image.getexif().get(ORIENTATION) not in (None, 1):
         return None
@@ -53,10 +50,6 @@ def is_whole(data: bytes) -> bool:
     r"""Whether a JPEG file reaches to its end marker, after which some cameras write more.
 
     Pictures inside of its header, which have an end marker of their own, are passed over.
-
-    Example:
-        >>> is_whole(b'\xff\xd8\xff\xe1\x00\x04\xff\xd9'), is_whole(b'\xff\xd8\xff\xd9')
-        (False, True)
     """
     if not data.startswith(START):
         return False

@@ -86,13 +86,10 @@ def _to_bytes(array: np.ndarray) -> np.ndarray:
 
 
 def read_image(source: str | PathLike[str] | bytes | bytearray | memoryview | IO[bytes]) -> np.ndarray:
-    """Read an image file with Pillow, or the pixels that it would give faster, turned upright as its EXIF entry says.
+    """Read an image file as uint8 [H, W, 3], RGB, with Pillow, or with what gives the same pixels faster.
 
-    Of an alpha channel nothing is kept, of 16-bit values the upper half, and a grey image gets three equal channels,
-    all as in OpenCV's ``imread``.
-
-    Returns:
-        uint8 [H, W, 3], RGB.
+    It is turned upright as its EXIF entry says. Of an alpha channel nothing is kept, of 16-bit values the upper half,
+    and a grey image gets three equal channels, all as in OpenCV's ``imread``.
     """
     try:
         from PIL import Image

@@ -28,7 +28,8 @@ DRIFT = 1.05
 def pin(wanted: int | None, root: Path) -> int:
     """Bind this process to one processor before any thread starts."""
     allowed = sorted(os.sched_getaffinity(0))
-    core = wanted if wanted is not None else max(allowed, key=lambda number: (highest_clock(number, root), number))
+    clocks = {core: number(root / f'sys/devices/system/cpu/cpu{core}/cpufreq/cpuinfo_max_freq') for core in allowed}
+    core = wanted if wanted is not None else max(allowed, key=lambda core: (clocks[core] or 0, core))
     if core not in allowed:
         raise RebnnError(f'--core {core} is not available here; choose one of {", ".join(map(str, allowed))}.')
     os.sched_setaffinity(0, {core})
@@ -83,13 +84,7 @@ def conditions(core: int | None, root: Path) -> dict[str, Any]:
 
 
 def warnings_of(before: dict[str, Any], after: dict[str, Any], times: dict[str, list[float]]) -> list[str]:
-    """List what makes the numbers doubtful, one sentence each.
-
-    Example:
-        >>> quiet = dict(governor='performance', clock_khz=None, highest_clock_khz=None, cooling={}, load=None)
-        >>> warnings_of(quiet, quiet | {'clock_khz': 1200000, 'highest_clock_khz': 2000000}, {'a': [1.0, 1.0, 1.0]})
-        ['At the end the clock was 1.20 of 2.00 GHz.']
-    """
+    """List what makes the numbers doubtful, one sentence each."""
     found = []
     if before['governor'] is None:
         found.append('The CPU clock cannot be read here, so it may have changed during timing.')
@@ -155,11 +150,6 @@ def kernels() -> str | None:
     """The instruction set that the library has chosen; None without the library."""
     library = load_kernels()
     return None if library is None else str(library.rebnn_isa().decode())
-
-
-def highest_clock(core: int, root: Path) -> int:
-    """In kHz; 0 if the system does not tell."""
-    return number(root / f'sys/devices/system/cpu/cpu{core}/cpufreq/cpuinfo_max_freq') or 0
 
 
 def read(path: Path) -> str | None:

@@ -82,6 +82,15 @@ class LoadedModel:
         """The error that names this model's file."""
         return ModelFileError(f'{self.name}: {what}')
 
+    def check_numbers(self, numbers: np.ndarray, rows: int) -> np.ndarray:
+        """Check that an output has a finite float32 for each class in each row."""
+        (what,), number = self.outputs, len(self.classes) or numbers.shape[-1]
+        if numbers.shape != (rows, number) or numbers.dtype != np.float32:
+            raise self.wrong(f'it gives {numbers.dtype} {list(numbers.shape)} as the {what} of {number} classes')
+        if not np.isfinite(numbers).all():
+            raise self.wrong(f'it gives {what} that are not finite numbers')
+        return numbers
+
     @classmethod
     def from_pretrained(cls, name: str | PathLike[str], revision: str | None = None, **options: Any) -> Self:
         """The model of a folder that :meth:`save_pretrained` wrote, or of the hub by ``owner/name``.

@@ -1,9 +1,9 @@
 """Reads the parts of an ONNX file that must be checked before a runtime sees it, without the onnx package.
 
 An ONNX file is one protobuf message. Only its wire format is used: a message is a row of fields, each a number, a wire
-type and a value, which may be a message again. Nothing is called recursively, every length is compared with what is
-left, and of a message only the fields that are looked for are kept, so that a file of any content costs no more than
-one pass over it, and in addition to its own bytes and texts some tens of megabytes.
+type and a value, which may be a message again. Messages lie in each other up to a depth, every length is compared with
+what is left, and of a message only the fields that are looked for are kept, so that a file of any content costs no
+more than one pass over it, and in addition to its own bytes and texts some tens of megabytes.
 
 Sources: the protobuf encoding (protobuf.dev/programming-guides/encoding) and the field numbers of onnx.proto.
 """
@@ -90,17 +90,6 @@ class Field(NamedTuple):
     start: int
 
 
-class OpenMessage(NamedTuple):
-    """A message that is being read: where field, content and end are, what is left of it, what is kept."""
-
-    kind: str
-    start: int
-    data: int
-    end: int
-    fields: Iterator[Field]
-    kept: dict[int, Field]
-
-
 @dataclass(frozen=True, slots=True)
 class Initializer:
     """A constant of the model's graph."""
@@ -133,26 +122,24 @@ class OnnxFile:
 
 def read_onnx(data: bytes) -> OnnxFile:
     """Walk through a whole ONNX file; the text of an error does not name it."""
-    view = memoryview(data)
-    found = OnnxFile()
-    seen = 0
-    stack = [OpenMessage('model', 0, 0, len(data), fields_of(view, 0, len(data)), {})]
-    while stack:
-        message = stack[-1]
-        item = next(message.fields, None)
-        if item is None:
-            _take(view, stack.pop(), found)
-            continue
-        seen += 1
-        if seen > MAX_FIELDS:
-            raise ModelFileError(f'it has more than {MAX_FIELDS} fields, which no packed model needs')
-        _keep(message, item)
-        child = CHILDREN[message.kind].get(item.number)
-        if child is not None:
-            if len(stack) == MAX_DEPTH:
-                raise _report_damage(f'more than {MAX_DEPTH} messages lie in each other at byte {item.start}')
-            start, end = span_of(item)
-            stack.append(OpenMessage(child, item.start, start, end, fields_of(view, start, end), {}))
+    view, found, seen = memoryview(data), OnnxFile(), 0
+
+    def read(kind: str, start: int, content: slice, depth: int) -> None:
+        nonlocal seen
+        kept: dict[int, Field] = {}
+        for item in fields_of(view, content.start, content.stop):
+            seen += 1
+            if seen > MAX_FIELDS:
+                raise ModelFileError(f'it has more than {MAX_FIELDS} fields, which no packed model needs')
+            _keep(kind, kept, item)
+            child = CHILDREN[kind].get(item.number)
+            if child is not None:
+                if depth == MAX_DEPTH:
+                    raise _report_damage(f'more than {MAX_DEPTH} messages lie in each other at byte {item.start}')
+                read(child, item.start, slice(*span_of(item)), depth + 1)
+        _take(view, kind, kept, start, content, found)
+
+    read('model', 0, slice(0, len(data)), 1)
     return found
 
 
@@ -284,9 +271,9 @@ def text_of(view: memoryview, item: Field) -> str:
         raise _report_damage(f'the text at byte {start} is not UTF-8') from None
 
 
-def _keep(message: OpenMessage, item: Field) -> None:
+def _keep(kind: str, kept: dict[int, Field], item: Field) -> None:
     """Look at one field of a message, and keep it if it is needed at the end of the message."""
-    kind, number, kept = message.kind, item.number, message.kept
+    number = item.number
     if kind in ('tensor', 'initializer') and (number == 13 or (number == 14 and item.value != 0)):
         raise ModelFileError('it keeps a tensor in another file, which a packed model never does')
     if number not in KEPT.get(kind, ()):
@@ -297,10 +284,9 @@ def _keep(message: OpenMessage, item: Field) -> None:
         kept[number] = item
 
 
-def _take(view: memoryview, message: OpenMessage, found: OnnxFile) -> None:
-    """Put what was kept of a message into the result."""
-    kept = message.kept
-    if message.kind == 'metadata entry':
+def _take(view: memoryview, kind: str, kept: dict[int, Field], start: int, content: slice, found: OnnxFile) -> None:
+    """Put what was kept of a message into the result; its field begins at ``start``."""
+    if kind == 'metadata entry':
         key = text_of(view, kept[1]) if 1 in kept else ''
         if key in found.metadata:
             raise ModelFileError(f'its metadata holds {key!r} twice')
@@ -310,22 +296,22 @@ def _take(view: memoryview, message: OpenMessage, found: OnnxFile) -> None:
         value = text_of(view, kept[2]) if 2 in kept else ''
         found.metadata[key] = value
         if key == DIGEST_KEY:
-            found.digest_place = message.start, message.end
-            found.digest_start = message.start if message.end == len(view) else None
-    elif message.kind == 'initializer':
+            found.digest_place = start, content.stop
+            found.digest_start = start if content.stop == len(view) else None
+    elif kind == 'initializer':
         name = text_of(view, kept[8]) if 8 in kept else ''
         if name in found.initializers:
             raise ModelFileError(f'it holds the constant {name!r} twice')
         raw = slice(*span_of(kept[9])) if 9 in kept else None
         found.initializers[name] = Initializer(kept[2].value if 2 in kept else 0, None if raw is None else view[raw])
-    elif message.kind == 'main node':
+    elif kind == 'main node':
         _take_node(view, kept, found)
-    elif message.kind == 'function':
+    elif kind == 'function':
         name, domain = (text_of(view, kept[number]) if number in kept else '' for number in (1, 10))
-        found.functions.append((domain, name, function_digest(view[message.data : message.end])))
-    elif message.kind == 'training':
+        found.functions.append((domain, name, function_digest(view[content])))
+    elif kind == 'training':
         found.has_training = True
-    elif message.kind == 'sparse tensor':
+    elif kind == 'sparse tensor':
         found.has_sparse = True
 
 

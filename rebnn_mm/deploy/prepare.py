@@ -24,7 +24,6 @@ class Steps(NamedTuple):
     crop: tuple[int, int]  # first pixel of that that is kept
     kept: tuple[int, int]  # how many are kept
     size: tuple[int, int]  # of the result
-    offset: tuple[int, int]  # where the first kept pixel lies in the result
     reverse: bool  # whether the last channel becomes the first
     mean: np.ndarray | None  # float32 [3], in the result's order; None to leave the pixels as they are
     std: np.ndarray | None  # the same
@@ -58,11 +57,7 @@ def kernels() -> ctypes.CDLL | None:
 
 
 def prepare_image(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarray | None:
-    """Apply the steps to an image; None if NumPy has to do it.
-
-    Returns:
-        float32 [1, 3, height, width].
-    """
+    """Apply the steps to an image: float32 [1, 3, height, width]; None if NumPy has to do it."""
     library = kernels()
     if library is None or max(*image.shape[:2], *steps.resized) > 1 << 28:
         return None
@@ -76,7 +71,7 @@ def prepare_image(image: np.ndarray, steps: Steps, threads: int = 1) -> np.ndarr
         steps.resized,
         (*steps.crop, *steps.kept),
         steps.size,
-        steps.offset,
+        (0, 0),  # where the first kept pixel lies in the result
         steps.reverse,
         *(None if array is None else array.ctypes.data for array in (steps.mean, steps.std, steps.fill)),
         y.ctypes.data,

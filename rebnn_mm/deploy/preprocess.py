@@ -142,7 +142,6 @@ class Preprocess:
             crop=(round((new_height - kept_height) / 2), round((new_width - kept_width) / 2)),
             kept=(kept_height, kept_width),
             size=(full_height, full_width),
-            offset=(0, 0),
             reverse=self.channels == 'bgr',
             mean=self.mean,
             std=self.std,
@@ -178,7 +177,7 @@ class Preprocess:
 
 def prepare_by_numpy(image: np.ndarray, steps: Steps) -> np.ndarray:
     """Prepare an image as :func:`rebnn_mm.deploy.prepare.prepare_image` does; used where there is no librebnn."""
-    (y, x), (height, width), (top, left) = steps.crop, steps.kept, steps.offset
+    (y, x), (height, width) = steps.crop, steps.kept
     resized = resize_bilinear(image, steps.resized[::-1])[y : y + height, x : x + width]
     planes = (resized[..., ::-1] if steps.reverse else resized).transpose(2, 0, 1).astype(np.float32)
     if steps.mean is not None and steps.std is not None:
@@ -186,7 +185,7 @@ def prepare_by_numpy(image: np.ndarray, steps: Steps) -> np.ndarray:
         planes /= steps.std[:, None, None]
     tensor = np.empty((1, 3, *steps.size), np.float32)
     tensor[:] = steps.fill[:, None, None]
-    tensor[0, :, top : top + height, left : left + width] = planes
+    tensor[0, :, :height, :width] = planes
     return tensor
 
 

@@ -107,7 +107,8 @@ def parse_args(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         '--time', type=positive, nargs='?', const=20, metavar='RUNS', help='time so many runs, by default %(const)s'
     )
     parser.add_argument('--list', action=_ListZoo, help='list the trained models of the package, and end')
-    parser.add_argument('--version', action='version', version=_versions(), help='print versions and end')
+    versions = f'rebnn_mm {__version__}, ONNX Runtime {onnxruntime.__version__}, NumPy {np.__version__}'
+    parser.add_argument('--version', action='version', version=versions, help='print versions and end')
     parser.add_argument('--no-library', action='store_true', help='run without the kernels, slowly')
     return parser.parse_args(arguments)
 
@@ -119,10 +120,6 @@ class _ListZoo(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         print('\n'.join(zoo_lines()))
         parser.exit()
-
-
-def _versions() -> str:
-    return f'rebnn_mm {__version__}, ONNX Runtime {onnxruntime.__version__}, NumPy {np.__version__}'
 
 
 @report_errors

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from .classifier import Label
+from .classifier import Label, rank_labels
 from .errors import TextError, first_sentence
 from .metadata import Metadata
 from .model import LoadedModel
@@ -60,9 +60,7 @@ class TextClassifier(LoadedModel):
         Raises:
             DeployError: the text cannot be made into tokens, or the file is not as it should be.
         """
-        scores = self.scores(self.tokens([text]))[0]
-        order = np.argsort(-scores, kind='stable')[: max(top, 0)]
-        return [Label(number, self.class_name(number), float(scores[number])) for number in order.tolist()]
+        return rank_labels(self, self.scores(self.tokens([text]))[0], top)
 
     def tokens(self, texts: Sequence[Text]) -> dict[str, np.ndarray]:
         """The graph's inputs for some texts, filled up to the longest of them."""
@@ -121,12 +119,7 @@ class TextClassifier(LoadedModel):
             raise self.wrong(
                 f'ONNX Runtime stops at {texts} texts of {length} tokens ({first_sentence(error)})'
             ) from None
-        number = len(self.classes) or logits.shape[-1]
-        if logits.shape != (len(feed['input_ids']), number) or logits.dtype != np.float32:
-            raise self.wrong(f'it gives {logits.dtype} {list(logits.shape)} as the logits of {number} classes')
-        if not np.isfinite(logits).all():
-            raise self.wrong('it gives logits that are not finite numbers')
-        return logits
+        return self.check_numbers(logits, len(feed['input_ids']))
 
     def _check_tokens(self, tokens: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         unknown = sorted(set(tokens) - set(INPUTS))

@@ -94,13 +94,6 @@ def zoo_lines() -> list[str]:
     return [*lines, '', f'rebnn run {SCHEME}{first["name"]} {SCHEME}{first["sample"]} --out painted.png']
 
 
-def card_lines(card: Card) -> list[str]:
-    """A card as text, one entry a line."""
-    width = max(map(len, ROWS.values())) + 2
-    lines = [f'{title:<{width}}{text}' for title, text in card_entries(card)]
-    return [f'{SCHEME}{card["name"]}, {megabytes(card)} MB', '', *lines]
-
-
 @report_errors
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command ``rebnn zoo``."""
@@ -121,7 +114,11 @@ def _find_asked(args: argparse.Namespace) -> list[str]:
     card = next((card for card in cards() if card['name'] == path.stem), None)
     if card is None:
         raise ModelFileError(f'{path.name} is a sample image, which has no card; --path says where it is')
-    return [json.dumps(card, indent=2)] if args.json else card_lines(card)
+    if args.json:
+        return [json.dumps(card, indent=2)]
+    width = max(map(len, ROWS.values())) + 2
+    lines = [f'{title:<{width}}{text}' for title, text in card_entries(card)]
+    return [f'{SCHEME}{card["name"]}, {megabytes(card)} MB', '', *lines]
 
 
 def card_entries(card: Card, code: str = '') -> Iterator[tuple[str, str]]:

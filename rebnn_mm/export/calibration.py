@@ -87,9 +87,6 @@ def image_files(given: Sequence[str]) -> list[Path]:
     """The files that a user means: files, folders with all below them, and lists, text files of one path a line.
 
     A path in a list is relative to the list. Of more than :data:`MOST` files in a folder or a list some are taken.
-
-    Raises:
-        ValueError: something does not exist, or a folder or a list has no image.
     """
     files: list[Path] = []
     for path in map(Path, given):
@@ -109,11 +106,7 @@ def image_files(given: Sequence[str]) -> list[Path]:
 
 
 def training_images(cfg: Config) -> list[Path | np.ndarray]:
-    """Images of a config's training set before any preparation: their files, or arrays where the set holds them.
-
-    Raises:
-        ValueError: the config has none, or its files are not there.
-    """
+    """Images of a config's training set before any preparation: their files, or arrays where the set holds them."""
     loader = cfg.get('train_dataloader')
     if loader is None:
         raise RebnnError('int8: the config has no train_dataloader to take images from; name images to calibrate on.')
@@ -125,11 +118,7 @@ def training_images(cfg: Config) -> list[Path | np.ndarray]:
 
 
 def dataset_images(dataset: Mapping[str, Any], at_most: int = MOST) -> list[Path | np.ndarray]:
-    """Images of a data set before any preparation, spread over it: their files, or arrays where it holds them.
-
-    Raises:
-        ValueError: it names no image files, or has none.
-    """
+    """Images of a data set before any preparation, spread over it: their files, or arrays where it holds them."""
     images: list[Path | np.ndarray] = []
     for _, leaf in leaf_datasets(dataset, 'dataset'):
         built = DATASETS.build(leaf)

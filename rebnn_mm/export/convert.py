@@ -55,7 +55,7 @@ def pack(model: nn.Module) -> PackedModel:
         ['ReBNNConv2d', 'PackedConv2d', 'ChannelAffine']
     """
     problems = [
-        *(_unpackable(name, layer) for name, layer in _binary_layers(model)),
+        *(_unpackable(name, layer) for name, layer in model.named_modules() if isinstance(layer, BinaryLayer)),
         *(_unpackable_attention(name, module) for name, module in model.named_modules()),
     ]
     problem = next(filter(None, problems), None)
@@ -115,10 +115,6 @@ def _is_plain_norm(module: nn.Module) -> bool:
     """Whether it is a batch norm with statistics and nothing else: a subclass may hold an activation, as timm's do."""
     plain = (_BatchNorm.forward, nn.SyncBatchNorm.forward)
     return isinstance(module, _BatchNorm) and module.running_mean is not None and type(module).forward in plain
-
-
-def _binary_layers(model: nn.Module) -> list[tuple[str, BinaryLayer]]:
-    return [(name, module) for name, module in model.named_modules() if isinstance(module, BinaryLayer)]
 
 
 def _unpackable(name: str, layer: BinaryLayer) -> str | None:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import torch
-from onnx_ir.passes import PassBase
 from torch import nn
 
 from rebnn_mm.analysis.layer_counter import count_layers
@@ -25,25 +24,14 @@ from .difference import Difference, difference_of
 from .examples import Example, Image, Text, feeds_of, noise, prepare_example
 from .metadata import set_metadata
 from .options import PLAIN, Options
-from .passes import (
-    ChannelsLast,
-    Compact,
-    FoldFactors,
-    FoldNorms,
-    FuseBlocks,
-    JoinStem,
-    KeepSigns,
-    QuantizeInt8,
-    SpreadNorms,
-    ToHalf,
-)
+from .passes import passes_of
 from .passes.int8 import TIERS, Choice, Plan, plan_int8
 from .report import Report, report_of
 from .rewriting import apply_passes
 from .tasks import TEXT, Task, graph_of, input_names, longest_text, random_texts, task_of, torch_outputs
 from .verify import Verification, verify
 
-__all__ = ['Export', 'build_unfused_graph', 'export', 'export_file', 'noise', 'passes_of', 'prepare_example', 'write']
+__all__ = ['Export', 'build_unfused_graph', 'export', 'export_file', 'noise', 'prepare_example', 'write']
 
 COUNTED = 128
 """Tokens of the text that multiply-accumulates are counted for."""
@@ -95,32 +83,6 @@ class Export(NamedTuple):
     int8: Quantized | None = None
 
 
-def passes_of(task: Task, options: Options, plan: Plan | None = None) -> list[PassBase]:
-    """List the passes between tracing and the file, in their order.
-
-    Args:
-        task: of the graph.
-        options: of the file.
-        plan: which layers become int8; None for none.
-
-    Example:
-        >>> [type(step).__name__ for step in passes_of(Task('classification'), Options(half=True))]
-        ['SpreadNorms', 'FuseBlocks', 'FoldNorms', 'ChannelsLast', 'Compact', 'ToHalf']
-    """
-    text = task.name == TEXT
-    fused = options.fused and not text
-    return [
-        *([KeepSigns()] if text else []),
-        *([JoinStem(half=options.half_stem)] if options.fast else []),
-        *([SpreadNorms(), FuseBlocks(), FoldNorms()] if fused else []),
-        *([FoldFactors()] if fused and options.fast else []),
-        *([ChannelsLast(regions=options.fast)] if fused else []),
-        *([QuantizeInt8(plan)] if plan is not None else []),
-        Compact(),
-        *([ToHalf()] if options.half else []),
-    ]
-
-
 def build_unfused_graph(trained: nn.Module, task: Task, size: tuple[int, int]) -> tuple[onnx.ModelProto, PackedModel]:
     """Build the graph of a trained model, packed, before all passes.
 
@@ -151,24 +113,10 @@ def export(
     progress: Callable[[str], None] = lambda step: None,
     watch: Callable[[Sequence[Example]], Iterable[Example]] = iter,
 ) -> Export:
-    """Export a trained model and verify what came out. Nothing is written.
+    """Export a trained model and verify what came out, as :func:`export_file` does. Nothing is written.
 
-    Args:
-        trained: a model of mmpretrain, of mmdet, a :class:`rebnn_mm.models.language.TextClassifier`, or any module
-            that takes images; it is not changed.
-        options: of the file.
-        preprocess: for images the object ``rebnn.preprocess`` of docs/format.md; None for RGB images as they are.
-        tokenizer: for texts the object ``rebnn.tokenizer``; None if only the length is known.
-        config: file name of the training config.
-        classes: class names.
-        examples: images or texts to compare with PyTorch on; none for noise.
-        calibration: images that tell the ranges of int8 layers.
-        size: height and width of an image that the model takes.
-        progress: called with what begins.
-        watch: wraps the examples while they are compared, as a progress bar does.
-
-    Raises:
-        ValueError: the model cannot be exported, or the file does not give PyTorch's answer; the message says why.
+    In addition to that it takes the file name of the training ``config``, ``progress``, which is called with what
+    begins, and ``watch``, which wraps the examples while they are compared, as a progress bar does.
     """
     if options.half_stem and not options.fast:
         raise RebnnError('half_stem is an option of the stem that fast makes; give both.')
@@ -214,7 +162,7 @@ def export(
     fast = half_stem = half = int8 = plan = None
     if options.fast:
         progress('comparing with the exact file')
-        exact, library = made(Options(fused=options.fused)), library_available()
+        exact, library = made(Options(fuse=options.fuse)), library_available()
         fast = difference_of(exact, graph, task, examples, option='fast', library=library)
         if options.half_stem and any(node.op_type == 'RealStem' for node in graph.graph.node):
             graph = made(replace(options, half=False))
@@ -318,11 +266,7 @@ def export_file(
 
 
 def write(data: bytes, path: str | Path) -> None:
-    """Write a file, whole or not at all.
-
-    Raises:
-        OSError: it cannot be written; what was there before stays.
-    """
+    """Write a file, whole or not at all."""
     with whole_file(path) as part:
         part.write_bytes(data)
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import onnx
@@ -28,24 +29,7 @@ def set_metadata(
     int8: Mapping[str, Any] | None = None,
     blocked: bool = False,
 ) -> None:
-    """Write the entries of docs/format.md into a model, in place of those that it has.
-
-    Args:
-        model: the finished graph.
-        task: ``'classification'``, ``'detection'``, ``'text-classification'`` or ``'raw'``.
-        config: file name of the training config.
-        classes: class names.
-        preprocess: steps from an 8-bit image to the network's input; None for no step but the channels' order, RGB.
-        tokenizer: how a text becomes tokens, in place of ``preprocess``.
-        int8: which full-precision layers are int8; None if none is.
-        blocked: whether ONNX Runtime may lay full-precision maps out in blocks, and round otherwise.
-
-    Example:
-        >>> model = onnx.ModelProto()
-        >>> set_metadata(model, 'classification', classes=['cat', 'dog'])
-        >>> {entry.key: entry.value for entry in model.metadata_props}['rebnn.classes']
-        '["cat","dog"]'
-    """
+    """Write the entries of docs/format.md into a model, in place of those that it has."""
     entries: dict[str, Any] = {
         'format': str(FORMAT),
         'producer': f'rebnn_mm {__version__}',
@@ -62,12 +46,9 @@ def set_metadata(
     if task == 'raw':
         entries['outputs'] = [value.name for value in model.graph.output]
     model.producer_name, model.producer_version = 'rebnn_mm', __version__
-    texts = {key: value if isinstance(value, str) else _json(value) for key, value in entries.items()}
-    onnx.helper.set_model_props(model, {f'rebnn.{key}': text for key, text in texts.items()})
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(',', ':'), ensure_ascii=False)
+    write = partial(json.dumps, separators=(',', ':'), ensure_ascii=False)
+    texts = {f'rebnn.{key}': value if isinstance(value, str) else write(value) for key, value in entries.items()}
+    onnx.helper.set_model_props(model, texts)
 
 
 def is_blocked(model: onnx.ModelProto) -> bool:

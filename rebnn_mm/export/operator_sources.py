@@ -138,18 +138,13 @@ _BLOCK_STEPS = (
 """
 )
 
-_BLOCK_OUTPUT = _BLOCK_STEPS + '    y = Add (y_act, post_map)\n' + _write_transpose('Y', 'y', '[0, 2, 3, 1]')
-
-_CLIP_OUTPUT = (
-    _BLOCK_STEPS
-    + """
+_SUMMAND = '    y = Add (y_act, post_map)\n'
+_CLIPPING = """
     y_post = Add (y_act, post_map)
     lowest = Constant <value_float: float = @low> ()
     highest = Constant <value_float: float = @high> ()
     y = Clip (y_post, lowest, highest)
 """
-    + _write_transpose('Y', 'y', '[0, 2, 3, 1]')
-)
 
 # The pads are a tensor, not a list of numbers, which ONNX Runtime 1.17 does not take for pads.
 _PACKED_OUTPUT = """
@@ -320,31 +315,30 @@ _UPSAMPLE_ADD = """
 """
 
 _CONV = _CONSTANTS + _LAYOUT
+
+
+def _write_block(packed: bool, clipped: bool) -> tuple[str, str]:
+    attributes = _CLIP_ATTRIBUTES if clipped else _CONV_ATTRIBUTES
+    inputs, bits = ('P, W', 'P_next') if packed else ('X, W, shift', 'P')
+    start = _CONV + (_PACKED_INPUT if packed else _REAL_INPUT) + _SUMS + _BLOCK_STEPS
+    end = (_CLIPPING if clipped else _SUMMAND) + _write_transpose('Y', 'y', '[0, 2, 3, 1]') + _PACKED_OUTPUT
+    signature = f'<{attributes}> ({inputs}, {_BLOCK_INPUTS}) => (Y, {bits})'
+    return signature, f'{start}{end}    {bits} = Cast <to = 2> (y_bytes)\n'
+
+
 SOURCES = {
     'BinaryConv': (
         f'<{_CONV_ATTRIBUTES}> (X, W, shift, scale, bias) => (Y)',
         _CONV + _REAL_INPUT + _SUMS + _PLAIN_OUTPUT,
     ),
-    'BinaryBlock': (
-        f'<{_CONV_ATTRIBUTES}> (X, W, shift, {_BLOCK_INPUTS}) => (Y, P)',
-        _CONV + _REAL_INPUT + _SUMS + _BLOCK_OUTPUT + _PACKED_OUTPUT + '    P = Cast <to = 2> (y_bytes)\n',
-    ),
+    'BinaryBlock': _write_block(packed=False, clipped=False),
     'PackedBinaryConv': (
         f'<{_CONV_ATTRIBUTES}> (P, W, scale, bias) => (Y)',
         _CONV + _PACKED_INPUT + _SUMS + _PLAIN_OUTPUT,
     ),
-    'PackedBinaryBlock': (
-        f'<{_CONV_ATTRIBUTES}> (P, W, {_BLOCK_INPUTS}) => (Y, P_next)',
-        _CONV + _PACKED_INPUT + _SUMS + _BLOCK_OUTPUT + _PACKED_OUTPUT + '    P_next = Cast <to = 2> (y_bytes)\n',
-    ),
-    'BinaryClipBlock': (
-        f'<{_CLIP_ATTRIBUTES}> (X, W, shift, {_BLOCK_INPUTS}) => (Y, P)',
-        _CONV + _REAL_INPUT + _SUMS + _CLIP_OUTPUT + _PACKED_OUTPUT + '    P = Cast <to = 2> (y_bytes)\n',
-    ),
-    'PackedBinaryClipBlock': (
-        f'<{_CLIP_ATTRIBUTES}> (P, W, {_BLOCK_INPUTS}) => (Y, P_next)',
-        _CONV + _PACKED_INPUT + _SUMS + _CLIP_OUTPUT + _PACKED_OUTPUT + '    P_next = Cast <to = 2> (y_bytes)\n',
-    ),
+    'PackedBinaryBlock': _write_block(packed=True, clipped=False),
+    'BinaryClipBlock': _write_block(packed=False, clipped=True),
+    'PackedBinaryClipBlock': _write_block(packed=True, clipped=True),
     'BinaryLinear': ('<channels> (X, W, shift, scale, bias) => (Y)', _CONSTANTS + _LINEAR),
     'BinaryEmbedding': ('<channels> (ids, W, scale) => (Y)', _CONSTANTS + _EMBEDDING),
     'BinaryAttention': ('<tie: int = 1> (Q, K, V, mask) => (Y)', _NUMBERS + _ATTENTION),

@@ -5,8 +5,14 @@ integers.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import onnx
+from numpy.typing import NDArray
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from rebnn_mm.deploy.errors import first_sentence
 
 from ..errors import RebnnError
 from .operator_sources import SOURCES
@@ -21,6 +27,9 @@ IR_VERSION = 9
 
 OPERATORS = tuple(SOURCES)
 """Names of the operators."""
+
+STORING = ('Cast', 'ConstantOfShape', 'DequantizeLinear')
+"""Operators of ONNX by which a file stores constants in another form."""
 
 
 def operator_function(name: str) -> onnx.FunctionProto:
@@ -87,6 +96,21 @@ def all_nodes(graph: onnx.GraphProto) -> Iterable[onnx.NodeProto]:
         for attribute in node.attribute:
             for inner in [attribute.g, *attribute.graphs]:
                 yield from all_nodes(inner)
+
+
+def constants_of(graph: onnx.GraphProto) -> dict[str, NDArray]:
+    """The constants of a graph by name, those that nodes make of stored ones too, as of half precision and int8."""
+    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    for node in graph.node:
+        if node.op_type not in STORING or any(name not in known for name in node.input):
+            continue
+        made, feeds = node.output[0], {name: known[name] for name in node.input}
+        try:
+            results: list[Any] = list(ReferenceEvaluator(node).run(None, feeds))
+        except Exception as error:  # of NumPy, at attributes that do not fit
+            raise RebnnError(f'the constant {made!r} cannot be computed: {first_sentence(error)}.') from error
+        known[made] = results[0]
+    return known
 
 
 def _shorten(function: onnx.FunctionProto) -> None:

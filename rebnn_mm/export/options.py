@@ -1,11 +1,17 @@
 """Options of an export."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+
+
+def _switch(about: str, default: bool = False) -> bool:
+    """An option that is on or off, with what the command says of its flag, which changes the default."""
+    switch: bool = field(default=default, metadata={'about': about})
+    return switch
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of an export; :func:`rebnn_mm.export.exporter.passes_of` says which passes they ask for.
+    """Options of an export; :func:`rebnn_mm.export.passes.passes_of` says which passes they ask for.
 
     Attributes:
         half: store large real constants as float16.
@@ -16,19 +22,19 @@ class Options:
         half_stem: with ``fast``, let the stem multiply 16-bit numbers where a processor has them.
         int8: full-precision layers that become int8, one of :data:`rebnn_mm.export.passes.int8.TIERS`; empty for none.
         reduce_range: with ``int8``, weights of 7 bits even if this processor needs no such.
-        fused: join operators, and put the channels last before and after binary convolutions.
+        fuse: join operators, and put the channels last before and after binary convolutions.
 
     Example:
-        >>> Options(half=True, fused=False).given()
-        ['half', 'fused']
+        >>> Options(half=True, fuse=False).given()
+        ['half', 'fuse']
     """
 
-    half: bool = False
-    fast: bool = False
-    half_stem: bool = False
+    half: bool = _switch('store real constants in half precision')
+    fast: bool = _switch('faster kernels for full-precision layers, equal up to float32 rounding')
+    half_stem: bool = _switch('with fast: products of 16-bit numbers in the first layer')
     int8: str = ''
-    reduce_range: bool = False
-    fused: bool = True
+    reduce_range: bool = _switch('with int8: 7-bit weights, for x86-64 without VNNI; given there anyway')
+    fuse: bool = _switch('one operator per binary layer, for debugging', default=True)
 
     def given(self) -> list[str]:
         """Names of the options that are not as they are by default."""

@@ -98,9 +98,6 @@ class PackedLayer(nn.Module):
         shift (buffer): added to the input before its sign, one value per input channel.
         scale, bias (buffers): one value per output channel.
         normalise: what happens to the input before shift and sign; None for nothing.
-
-    Raises:
-        ValueError: the layer's weight codes are not -1 and +1.
     """
 
     bits: Tensor
@@ -224,9 +221,6 @@ class PackedEmbedding(nn.Module):
 
     Shapes: int64 (...) to (..., C).
 
-    Raises:
-        ValueError: the weight's codes are not -1 and +1.
-
     Example:
         >>> layer = BinaryEmbedding(10, 12).eval()
         >>> packed = PackedEmbedding(layer)
@@ -272,11 +266,7 @@ class PackedAttention(BinaryAttention):
     def forward(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float, scaling: float
     ) -> AttentionParts:
-        """Attend; see the base class.
-
-        Raises:
-            ValueError: the mask differs from query to query, as that of a sliding window does.
-        """
+        """Attend; see the base class."""
         if not torch.onnx.is_in_onnx_export():
             return super().forward(query, key, value, mask, dropout, scaling)
         if mask is None:

@@ -28,11 +28,7 @@ class Preprocessing(NamedTuple):
 
 
 def preprocessing(cfg: Config) -> Preprocessing:
-    """Read the steps from the test pipeline and the data preprocessor of a config.
-
-    Raises:
-        ValueError: a step of the pipeline, or an option of one, that the format has no words for.
-    """
+    """Read the steps from the test pipeline and the data preprocessor of a config."""
     found: dict[str, Any] = {}
     notes: list[str] = []
     pipeline = test_pipeline(cfg)
@@ -62,9 +58,6 @@ def preprocessing(cfg: Config) -> Preprocessing:
 
 def test_dataset(cfg: Config) -> Mapping[str, Any]:
     """The innermost data set that the config tests on, of several the first; empty if it has none.
-
-    Raises:
-        ValueError: it tests on several, which prepare their images in different ways.
 
     Example:
         >>> parts = [dict(type='A', pipeline=[]), dict(type='B', pipeline=[])]

@@ -15,7 +15,11 @@ from .operators import DOMAIN, DOMAIN_VERSION, attach_functions
 
 Vector = NDArray[np.float32]
 
+RESIDUAL = {'BinaryBlock': 6, 'BinaryClipBlock': 6, 'PackedBinaryBlock': 5, 'PackedBinaryClipBlock': 5}
+"""Number of the input of a block that is added after its sums; scale, mul and add come before it."""
+
 BLOCKS = ('BinaryBlock', 'BinaryClipBlock')
+"""Those that take no packed bits."""
 
 DEFAULTS: dict[str, object] = {
     'strides': [1, 1],
@@ -77,11 +81,7 @@ def apply_passes(model: onnx.ModelProto, *passes: PassBase) -> onnx.ModelProto:
 
 
 def demand(true: bool, sentence: str) -> None:
-    """Raise what ``onnx_ir`` expects of a precondition that does not hold.
-
-    Raises:
-        PreconditionError: it does not.
-    """
+    """Raise what ``onnx_ir`` expects of a precondition that does not hold."""
     if not true:
         raise PreconditionError(sentence)
 

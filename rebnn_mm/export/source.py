@@ -65,9 +65,6 @@ def load_source(
 
     Without ``images`` some of the config's data set are compared, where it is there. A tab parts the two sentences of
     a pair in ``texts``. An empty ``calibration`` stands for the training set, None for no calibration.
-
-    Raises:
-        ValueError: a file does not exist or does not fit; one sentence says which.
     """
     cfg = read_config(config, options)
     check_checkpoint_file(checkpoint)
@@ -134,11 +131,7 @@ def read_own_images(cfg: Config, steps: dict[str, Any], size: tuple[int, int] | 
 
 
 def text_source(model: Any, config: str, cfg: Config, classes: Sequence[str], sentences: Sequence[str]) -> Source:
-    """Read from a config how texts become tokens.
-
-    Raises:
-        FileNotFoundError: the tokenizer is not where the config says.
-    """
+    """Read from a config how texts become tokens."""
     from rebnn_mm.datasets.tokenize_text import load_tokenizer
 
     step = next(

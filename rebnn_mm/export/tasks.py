@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -45,11 +46,7 @@ def task_of(model: nn.Module) -> Task:
 
 
 def graph_of(model: nn.Module, task: Task, example: Tensor | None = None) -> onnx.ModelProto:
-    """The graph of a model with the inputs and outputs of its task (docs/format.md).
-
-    Raises:
-        ValueError: the model cannot be traced; the message says why.
-    """
+    """The graph of a model with the inputs and outputs of its task (docs/format.md)."""
     if task.name == 'classification':
         assert example is not None
         return classifier_graph(model, example.expand(2, -1, -1, -1).clone())
@@ -112,17 +109,14 @@ class ClassifierScores(nn.Module):
         self.backbone = model.backbone
         self.neck = model.neck if model.with_neck else nn.Identity()
         self.head = model.head
+        softmax = partial(torch.softmax, dim=1)
         self.squash: Callable[[Tensor], Tensor] = (
-            torch.sigmoid if isinstance(model.head, MultiLabelClsHead) else _softmax
+            torch.sigmoid if isinstance(model.head, MultiLabelClsHead) else softmax
         )
 
     def forward(self, image: Tensor) -> Tensor:
         """Class probabilities of a batch of images."""
         return self.squash(self.head(self.neck(self.backbone(image))))
-
-
-def _softmax(scores: Tensor) -> Tensor:
-    return scores.softmax(dim=1)
 
 
 def explain_unsupported_classifier(model: nn.Module) -> str:
@@ -148,9 +142,6 @@ def classifier_graph(model: nn.Module, example: Tensor) -> onnx.ModelProto:
     """The graph of a classifier: ``image`` to ``scores``, of any number of images and of any size the model takes.
 
     A model in which paddings depend on one another, as EfficientNet's, gets a graph for the size of the example.
-
-    Raises:
-        ValueError: the model is not supported or cannot be traced; the message says why.
     """
     reason = explain_unsupported_classifier(model)
     if reason:
@@ -256,11 +247,7 @@ def random_texts(model: Any, lengths: tuple[int, ...] = (64, 17, 5)) -> list[Tex
 
 
 def text_graph(model: Any) -> onnx.ModelProto:
-    """The graph of a text classifier: tokens to ``logits``, of any number of texts and any length.
-
-    Raises:
-        ValueError: the encoder is not supported or cannot be traced; the message says why.
-    """
+    """The graph of a text classifier: tokens to ``logits``, of any number of texts and any length."""
     problem = explain_unsupported_encoder(model)
     if problem:
         raise RebnnError(problem)

@@ -121,9 +121,6 @@ def trace_images(
 
     One that makes a Python number of how many images there are or how large, as the windows of Swin and
     ``int(1.5 * height)`` do, gets a graph for that number: the tracer would keep the example's without a word.
-
-    Raises:
-        ValueError: the module cannot be traced; the message says why.
     """
     if any_size:
         try:

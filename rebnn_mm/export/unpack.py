@@ -7,7 +7,6 @@ network of the config with numbers of our own, no two alike: where one of them c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, cast
 
@@ -15,26 +14,24 @@ import numpy as np
 import onnx
 import torch
 from numpy.typing import NDArray
-from onnx import numpy_helper
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from rebnn_mm.deploy.operators import MOST_FILLED
+from rebnn_mm.deploy.onnx_file import read_onnx
+from rebnn_mm.deploy.operators import check_operators
 from rebnn_mm.layers import BinaryLayer
 from rebnn_mm.quantizers.base import ActivationQuantizer, WeightQuantizer
 
 from ..errors import RebnnError
 from .convert import PackedModel, pack
 from .detection.traced_parts import image_channels
-from .exporter import passes_of
 from .metadata import is_blocked
-from .operators import DOMAIN
+from .operators import DOMAIN, constants_of
 from .options import Options
 from .packed_layers import ChannelAffine, PackedLayer
 from .packing import unpack_bits
-from .passes import Compact, FoldFactors
-from .passes.fold_factors import BLOCKS
-from .rewriting import apply_passes
+from .passes import Compact, FoldFactors, passes_of
+from .rewriting import RESIDUAL, apply_passes
 from .tasks import TEXT, Task, graph_of, task_of
 from .two_valued import two_values_of
 
@@ -79,6 +76,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
                 f'{type(layer.activation_quantizer).__name__} make no signs with a factor.'
             )
     model.eval()
+    check_operators(read_onnx(file.SerializeToString()))
     stored = constants(file)
     probe = pack(model)
     _number(probe.model, model)
@@ -86,7 +84,7 @@ def unpack(model: nn.Module, file: onnx.ModelProto, size: tuple[int, int] = SIZE
     folded = fast and _is_folded(stored)
     wrong = []
     for fused in (True, False):
-        options = Options(fast=fast, fused=fused)
+        options = Options(fast=fast, fuse=fused)
         places = constants(_graph(probe, task, options, size, folded))
         missing = [place for place, value in places.items() if place not in stored or stored[place].size != value.size]
         unknown = [place for place in stored if place not in places]
@@ -106,21 +104,19 @@ def constants(model: onnx.ModelProto) -> dict[Place, NDArray]:
     """Every constant of a graph's nodes by its place, in float32 however it is stored; bits and integers as they are.
 
     Example:
-        >>> weight = numpy_helper.from_array(np.float16([[1, 2]]), 'w.half')
+        >>> weight = onnx.numpy_helper.from_array(np.float16([[1, 2]]), 'w.half')
         >>> cast = onnx.helper.make_node('Cast', ['w.half'], ['w'], to=1)
         >>> graph = onnx.helper.make_graph([cast, onnx.helper.make_node('Neg', ['w'], ['y'])], 'g', [], [], [weight])
         >>> constants(onnx.helper.make_model(graph))
         {('w',): array([[1., 2.]], dtype=float32)}
     """
-    known = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    known = constants_of(model.graph)
     found: dict[Place, NDArray] = {}
     for node in model.graph.node:
-        values = [known.get(name) for name in node.input]
-        made = _evaluate_node(node, values)
-        if made is not None:
-            known[node.output[0]] = made
+        if node.output[0] in known:
             continue
-        for number, (name, value) in enumerate(zip(node.input, values, strict=True)):
+        for number, name in enumerate(node.input):
+            value = known.get(name)
             if value is None:
                 continue
             if node.domain == DOMAIN:
@@ -130,37 +126,10 @@ def constants(model: onnx.ModelProto) -> dict[Place, NDArray]:
     return found
 
 
-def _evaluate_node(node: onnx.NodeProto, inputs: list[NDArray | None]) -> NDArray | None:
-    """Evaluate a node that stores constants in another form; None for any other node."""
-    if node.op_type not in ('Cast', 'ConstantOfShape', 'DequantizeLinear') or any(value is None for value in inputs):
-        return None
-    attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
-    first = inputs[0]
-    assert first is not None
-    if node.op_type == 'Cast':
-        return first.astype(np.float32) if attributes['to'] == onnx.TensorProto.FLOAT else None
-    if node.op_type == 'ConstantOfShape':
-        value = numpy_helper.to_array(attributes['value']) if 'value' in attributes else np.zeros(1, np.float32)
-        if math.prod(map(float, first)) > MOST_FILLED:
-            raise RebnnError(f'the constant {node.output[0]!r} would have more than {MOST_FILLED} values.')
-        return np.full(tuple(first), value[0])
-    axis = attributes.get('axis', 1)
-    scale, zero = (*inputs[1:], None, None)[:2]
-    if scale is None or zero is None or (scale.ndim and not -first.ndim <= axis < first.ndim):
-        raise RebnnError(
-            f'the 8-bit constant {node.output[0]!r} has no zero point, or an axis that it lacks; rebnn export writes '
-            'no such constant.'
-        )
-    shape = [1] * first.ndim
-    if scale.ndim:
-        shape[axis] = scale.size
-    return ((first.astype(np.int64) - zero.reshape(shape)) * scale.reshape(shape)).astype(np.float32)
-
-
 def _is_folded(stored: Mapping[Place, NDArray]) -> bool:
     """Whether every block has one factor per channel; files of ``--fast`` had two at first."""
-    blocks = [place[:2] for place in stored if len(place) == 3 and place[1] in BLOCKS]
-    return all((stored.get((*block, str(BLOCKS[block[1]] + 1)), np.zeros(1)) == 1).all() for block in blocks)
+    blocks = [place[:2] for place in stored if len(place) == 3 and place[1] in RESIDUAL]
+    return all((stored.get((*block, str(RESIDUAL[block[1]] - 2)), np.zeros(1)) == 1).all() for block in blocks)
 
 
 def _graph(packed: PackedModel, task: Task, options: Options, size: tuple[int, int], folded: bool) -> onnx.ModelProto:

@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
-from onnx import numpy_helper
 from torch import Tensor, nn
 
 from rebnn_mm.deploy.errors import first_sentence
@@ -22,7 +21,7 @@ from .difference import IOU, Agreement, Arrays, agreement, match_except_ties, ov
 from .distance import Distance, distance_of
 from .examples import Example, Image, feeds_of
 from .metadata import is_blocked
-from .operators import DOMAIN
+from .operators import DOMAIN, constants_of
 from .packing import unpack_bits
 from .tasks import CLASSIFIED, Task, torch_outputs, torch_regions
 
@@ -97,10 +96,6 @@ def verify(
 
     An exact file is compared with PyTorch as its functions compute it, and our kernels must give the same. Another one
     has operators with real sums, which our kernels add up in their own order: then it is compared as they compute it.
-
-    Raises:
-        ValueError: the model is not valid ONNX, does not run, or gives another answer than PyTorch; the message says
-            where it starts.
     """
     try:
         onnx.checker.check_model(model, full_check=True)
@@ -241,7 +236,7 @@ class _Signs:
 
 def _signs_of(model: onnx.ModelProto, results: Mapping[str, np.ndarray], trained: nn.Module) -> dict[str, np.ndarray]:
     """Whether each input of a binary operator is negative, in PyTorch's layout, by node and operand."""
-    shifts = _constants(model.graph)
+    shifts = constants_of(model.graph)
     found: dict[str, np.ndarray] = {}
     for node in model.graph.node:
         if node.domain != DOMAIN or node.input[0] not in results:
@@ -304,9 +299,6 @@ def _with_signs_of_the_file(
     """Run PyTorch with the signs of the file in every binary layer, and its regions in the second stage.
 
     Each piece of the network between two signs then starts from what it starts from in the file.
-
-    Raises:
-        ValueError: signs that PyTorch makes of the file's are not the file's next ones.
     """
     seen: dict[str, np.ndarray] = {}
     if regions is not None and isinstance(example, Image):
@@ -359,18 +351,6 @@ def region_flips(found: np.ndarray, expected: np.ndarray) -> Flips:
     return Flips(max(int(nearest[same].sum()), int(others > 0)), int(same.sum()) * each)
 
 
-def _constants(graph: onnx.GraphProto) -> dict[str, np.ndarray]:
-    """The constants of a graph by name, those that are stored otherwise too: in half precision, or as one value."""
-    found = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
-    for node in graph.node:
-        if node.op_type == 'Cast' and node.input[0] in found:
-            found[node.output[0]] = found[node.input[0]].astype(np.float32)
-        elif node.op_type == 'ConstantOfShape' and node.input[0] in found:
-            value = numpy_helper.to_array(node.attribute[0].t)
-            found[node.output[0]] = np.full(found[node.input[0]], value[0])
-    return found
-
-
 def _difference(first: Arrays, second: Arrays) -> Distance:
     found = [Distance(0.0, 0.0)]
     for a, b in zip(first, second, strict=True):
@@ -400,7 +380,14 @@ def _refuse_outputs(task: Task, expected: Arrays, found: Arrays) -> None:
     """Refuse outputs other than PyTorch's where no sign differs, which would explain them."""
     if task.name == 'detection':
         if not match_except_ties(expected, found):
-            raise RebnnError(_other_detections(agreement(expected, found), len(expected[1]), len(found[1])))
+            image = agreement(expected, found)
+            raise RebnnError(
+                'the exported file gives other detections than PyTorch, although every sign is the same: on one image '
+                f'{image.missing} of {len(expected[1])} are missing and {image.extra} of {len(found[1])} are new, the '
+                f'others overlap by {image.iou:.4f} or more and their scores differ by at most {image.score:.2g}. A '
+                'full-precision operator is not exported right; if it is one of many, a score on a threshold can do '
+                'it: then compare on other images.'
+            )
         return
     difference = _difference(expected, found).relative
     if difference > DIFFERENCE:
@@ -419,12 +406,3 @@ def _refuse_outputs(task: Task, expected: Arrays, found: Arrays) -> None:
             f'{scores.argmax(-1).flat[worst]}, although every sign is the same: a full-precision operator is not '
             'exported right.'
         )
-
-
-def _other_detections(image: Agreement, expected: int, found: int) -> str:
-    return (
-        'the exported file gives other detections than PyTorch, although every sign is the same: on one image '
-        f'{image.missing} of {expected} are missing and {image.extra} of {found} are new, the others overlap by '
-        f'{image.iou:.4f} or more and their scores differ by at most {image.score:.2g}. A full-precision operator is '
-        'not exported right; if it is one of many, a score on a threshold can do it: then compare on other images.'
-    )

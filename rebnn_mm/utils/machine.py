@@ -14,22 +14,12 @@ def processor() -> str:
 
 
 def processor_flags() -> set[str]:
-    """The instructions that an x86 processor has, as Linux names them; none elsewhere.
-
-    Example:
-        >>> 'avx512_unheard_of' in processor_flags()
-        False
-    """
+    """The instructions that an x86 processor has, as Linux names them; none elsewhere."""
     return set(_first('flags').split())
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:
-    """Python's version, and those of the packages that are installed.
-
-    Example:
-        >>> list(versions(['torch', 'no-such-package']))
-        ['python', 'torch']
-    """
+    """Python's version, and those of the packages that are installed."""
     found = {'python': platform.python_version()}
     for package in packages:
         try:

@@ -24,16 +24,6 @@ def ap_rows(scores: Mapping[str, float]) -> dict[str, list[float | None]]:
     return rows
 
 
-def glue_rows(scores: Mapping[str, float]) -> dict[str, tuple[float, float]]:
-    """Scores of a GLUE task with what the most frequent class would reach, both in percent.
-
-    Example:
-        >>> glue_rows({'glue/accuracy': 88.3, 'glue/accuracy_majority': 50.9, 'time': 0.1})
-        {'glue/accuracy': (88.3, 50.9)}
-    """
-    return {key: (scores[key], scores[key + MAJORITY]) for key in scores if key + MAJORITY in scores}
-
-
 def print_scores(scores: Mapping[str, float], console: Console | None = None) -> None:
     """Print average precision and GLUE's scores as tables and every other score on a line of its own."""
     console = console or Console(width=88)
@@ -43,11 +33,11 @@ def print_scores(scores: Mapping[str, float], console: Console | None = None) ->
         for name, values in rows.items():
             table.add_row(name, *('-' if value is None else f'{value:.1f}' for value in values))
         console.print(table)
-    baselines = glue_rows(scores)
+    baselines = {key: scores[key + MAJORITY] for key in scores if key + MAJORITY in scores}
     if baselines:
         table = Table('in %', 'score', 'majority class', title='GLUE')
-        for name, (score, majority) in baselines.items():
-            table.add_row(name, f'{score:.1f}', f'{majority:.1f}')
+        for name, majority in baselines.items():
+            table.add_row(name, f'{scores[name]:.1f}', f'{majority:.1f}')
         console.print(table)
     shown = {name + ending for name in baselines for ending in ('', MAJORITY)}
     shown |= {key for key in scores if any(key.startswith(f'{row}_mAP') for row in rows)}

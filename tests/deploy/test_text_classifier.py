@@ -14,7 +14,6 @@ pytest.importorskip('transformers')
 
 from rebnn_mm.deploy import ModelFileError, TextError, load
 from rebnn_mm.export.exporter import export
-from rebnn_mm.export.report import part_sizes
 from rebnn_mm.export.source import text_source
 from rebnn_mm.export.tasks import random_texts
 from rebnn_mm.models.language import TextClassifier
@@ -137,16 +136,6 @@ def test_unknown_tokens_are_refused(packed):
 def test_what_is_no_text_is_refused(packed, text, words):
     with pytest.raises(TextError, match=re.escape(words)):
         packed(text)
-
-
-def test_sizes_add_up(exported):
-    parts = part_sizes(exported[0].data)
-    assert sum(parts.values()) == len(exported[0].data)
-    assert parts['bits of linear layers'] == 2 * (4 * 32 * 4 + 64 * 4 + 32 * 8) + 32 * 4
-    words = parts['bits of the word embedding'] // 4
-    assert parts['bits of the word embedding'] == words * 4 and words > 90
-    assert parts['scaling factors'] == 4 * (words + 2 * (5 * 32 + 64) + 32)
-    assert parts['position and token-type embeddings'] == 4 * 32 * (64 + 2)
 
 
 def test_regression_gives_its_number(tmp_path):

@@ -108,7 +108,7 @@ def test_half_precision_is_compared_with_single(exported, model):
 
 
 def test_without_fusion_there_is_one_operator_per_layer(classifier, exported):
-    plain = export(classifier, Options(fused=False), preprocess=PREPROCESS, size=(16, 12))
+    plain = export(classifier, Options(fuse=False), preprocess=PREPROCESS, size=(16, 12))
     kinds = {node.op_type for node in onnx.ModelProto.FromString(plain.data).graph.node if node.domain == DOMAIN}
     assert kinds == {'BinaryConv'}
     x = torch.randn(2, 3, 16, 12).numpy()

@@ -8,9 +8,10 @@ pytest.importorskip('mmdet')
 from rebnn_mm.deploy.session import library_available
 from rebnn_mm.export.difference import difference_of
 from rebnn_mm.export.examples import Image, feeds_of
-from rebnn_mm.export.exporter import build_unfused_graph, passes_of
+from rebnn_mm.export.exporter import build_unfused_graph
 from rebnn_mm.export.metadata import set_metadata
 from rebnn_mm.export.options import PLAIN
+from rebnn_mm.export.passes import passes_of
 from rebnn_mm.export.passes.int8 import choose, plan_int8
 from rebnn_mm.export.rewriting import apply_passes
 from rebnn_mm.export.tasks import task_of

@@ -11,10 +11,10 @@ from torch import nn
 from torch.nn import functional as F
 
 from rebnn_mm.deploy.zoo import zoo_path
-from rebnn_mm.export import exporter
+from rebnn_mm.export import passes
 from rebnn_mm.export.exporter import export
 from rebnn_mm.export.options import PLAIN, Options
-from rebnn_mm.export.unpack import _fill_layer, constants, fit_norms, unpack
+from rebnn_mm.export.unpack import _fill_layer, fit_norms, unpack
 from rebnn_mm.models.blocks import RPReLU
 from rebnn_mm.quantizers import Values, WeightQuantizer
 from rebnn_mm.registry import MODELS
@@ -178,7 +178,7 @@ def test_a_network_of_one_image_size_comes_back():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('options', [Options(fused=False), Options(half=True)], ids=['no-fuse', 'half'])
+@pytest.mark.parametrize('options', [Options(fuse=False), Options(half=True)], ids=['no-fuse', 'half'])
 def test_a_file_of_another_form_comes_back(options):
     trained = lively(Small(bias=True))
     again = Small(bias=True)
@@ -208,7 +208,7 @@ def test_a_fast_file_comes_back_with_its_factors_folded_and_from_before_they_wer
     with torch.no_grad():
         trained.norm2.weight[::3] *= -1
     if not folding:
-        monkeypatch.setattr(exporter, 'FoldFactors', exporter.FoldNorms)  # which is there already
+        monkeypatch.setattr(passes, 'FoldFactors', passes.FoldNorms)  # which is there already
     file = packed(trained, Options(fast=True))
     monkeypatch.undo()
     assert any(name.endswith('.scale_mul') for node in file.graph.node for name in node.input) is folding
@@ -318,10 +318,14 @@ def test_the_zoos_detector_comes_back(name, config, sure):
 @pytest.mark.parametrize(
     ('kind', 'inputs', 'attributes', 'words'),
     [
-        ('ConstantOfShape', [np.array([1 << 33])], {}, "'made' would have more than 268435456 values"),
-        ('ConstantOfShape', [np.array([2**62] * 40)], {}, "'made' would have more than 268435456 values"),
-        ('DequantizeLinear', [np.zeros((2, 2), np.int8), np.float32(1)], {}, "'made' has no zero point"),
-        ('DequantizeLinear', [np.zeros((2, 2), np.int8), np.float32([1, 1]), np.int8([0, 0])], {'axis': 5}, 'an axis'),
+        ('ConstantOfShape', [np.array([1 << 33])], {}, 'ConstantOfShape nodes would make more than 268435456 values'),
+        ('ConstantOfShape', [np.array([2**62] * 40)], {}, 'ConstantOfShape nodes would make more than 268435456 val'),
+        (
+            'DequantizeLinear',
+            [np.zeros((2, 2), np.int8), np.float32([1, 1]), np.int8([0, 0])],
+            {'axis': 5},
+            "the constant 'made' cannot be computed: ",
+        ),
     ],
 )
 def test_constants_of_a_strange_file(kind, inputs, attributes, words):
@@ -329,4 +333,4 @@ def test_constants_of_a_strange_file(kind, inputs, attributes, words):
     made = helper.make_node(kind, [tensor.name for tensor in tensors], ['made'], **attributes)
     graph = helper.make_graph([made, helper.make_node('Neg', ['made'], ['y'])], 'g', [], [], tensors)
     with pytest.raises(ValueError, match=words):
-        constants(helper.make_model(graph))
+        unpack(nn.Conv2d(3, 4, 3), helper.make_model(graph))

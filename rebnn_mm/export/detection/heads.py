@@ -104,19 +104,15 @@ def one_stage_detections(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, 
     return found
 
 
-def _dense_detections(
-    g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]], limit: ir.Value, integral: Any = None
-) -> Detections:
+def _dense_detections(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]], limit: ir.Value) -> Detections:
     """Predict as ``BaseDenseHead`` does: per level the best ``nms_pre`` pairs of prior and class.
 
     Of all levels those above ``score_thr`` are decoded, multiplied by their score factor where the head has one, and
-    suppressed class by class. mmdet asks for ``score_thr`` first, which gives the same pairs in the same order.
+    suppressed class by class. mmdet asks for ``score_thr`` first, which gives the same pairs in the same order. GFL
+    has its anchors' centres and, for each side of a box, a distribution of distances.
     """
     cfg = head.test_cfg
-    levels = [
-        _candidates(g, head, level, integral, *(_last(g, one) for one in of_level))
-        for level, of_level in enumerate(maps)
-    ]
+    levels = [_candidates(g, head, level, *(_last(g, one) for one in of_level)) for level, of_level in enumerate(maps)]
     scores, positions, prediction, grid, *factors = (
         g('Concat', *values, axis=0) for values in zip(*levels, strict=True)
     )
@@ -134,21 +130,11 @@ def _classes(head: Any) -> int:
     return int(head.cls_out_channels) - (0 if head.use_sigmoid_cls else 1)
 
 
-def _gfl_detections(g: GraphBuilder, head: Any, maps: list[tuple[ir.Value, ...]], limit: ir.Value) -> Detections:
-    """GFL has its anchors' centres and, for each side of a box, a distribution of distances."""
-    return _dense_detections(g, head, maps, limit, head.integral)
-
-
 def _candidates(
-    g: GraphBuilder,
-    head: Any,
-    level: int,
-    integral: Any,
-    logits: ir.Value,
-    boxes: ir.Value,
-    factor: ir.Value | None = None,
+    g: GraphBuilder, head: Any, level: int, logits: ir.Value, boxes: ir.Value, factor: ir.Value | None = None
 ) -> list[ir.Value]:
     """Scores [K], their positions [K], boxes [K, 4], priors [K, 4 or 2], and factors [K] if there are any."""
+    integral = head.integral if isinstance(head, GFLHead) else None
     columns = 4 if integral is None else 4 * (integral.reg_max + 1)
     scores = _probabilities(g, _rows(g, logits, head.cls_out_channels), head.use_sigmoid_cls)
     scores = g('Reshape', scores, [-1])
@@ -289,7 +275,7 @@ PREDICTION = ('predict', 'predict_by_feat', '_predict_by_feat_single', '_bbox_po
 LIMITS = ('nms_pre', 'max_per_img')
 ONE_STAGE = (
     Declared(YOLOXHead, ('predict', 'predict_by_feat', '_bbox_decode', '_bbox_post_process'), _yolox_detections),
-    Declared(GFLHead, (*PREDICTION, 'anchor_center'), _gfl_detections, (DISTANCES,), LIMITS),
+    Declared(GFLHead, (*PREDICTION, 'anchor_center'), _dense_detections, (DISTANCES,), LIMITS),
     Declared(BaseDenseHead, PREDICTION, _dense_detections, CODERS, LIMITS),
 )
 """Dense heads; those that predict in a way of their own, before those that predict in the common one."""

@@ -110,9 +110,6 @@ def raw_graph(model: nn.Module, image: Tensor | None = None) -> tuple[onnx.Model
     A one-stage detector gives the maps of its head, a model of mmpretrain what its ``mode='tensor'`` gives. Of a
     detector with a second stage that is not supported there are the maps of the proposal head and the feature maps:
     what comes after them depends on the proposals.
-
-    Raises:
-        ValueError: the model gives nothing for an image alone, or cannot be traced; the message says why.
     """
     module: nn.Module = ImageStage(model) if two_stage(model) else model
     refused: Exception | None = None

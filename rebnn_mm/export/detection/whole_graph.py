@@ -22,16 +22,6 @@ def explain_unsupported(model: nn.Module) -> str:
 
     The graph does what mmdet's own classes do when they predict. A class that does the same by inheritance is
     supported, whatever else it changes (BiDet's heads, for example); one that replaces a method on that way is not.
-
-    Args:
-        model: of mmdet or another library.
-
-    Returns:
-        str: one sentence without the name of the model, or nothing.
-
-    Example:
-        >>> explain_unsupported(nn.Conv2d(3, 8, 1))
-        'it is not a detector of mmdet'
     """
     if find_spec('mmdet') is None:
         return 'it is not a detector of mmdet'
@@ -46,9 +36,6 @@ def detector_graph(model: nn.Module) -> onnx.ModelProto:
     Convolutions and linear layers are traced; what mmdet does around them when it predicts (anchors, decoding, top-k,
     non-maximum suppression, RoIAlign) is written with standard operators, in mmdet's order of operations. Packed
     layers are operators of ours, and the functions that define them are attached.
-
-    Raises:
-        RebnnError: the model's prediction has no graph; the message says why.
     """
     reason = explain_unsupported(model)
     if reason:

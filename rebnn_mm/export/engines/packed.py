@@ -1,10 +1,9 @@
 """The packed file of docs/format.md: written, and what is printed about it."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import track
@@ -17,7 +16,7 @@ from ..difference import Difference
 from ..exporter import Export, Quantized, export
 from ..exporter import write as write_whole
 from ..options import Options
-from ..report import part_sizes, print_report
+from ..report import print_report
 from ..report import say as say_on
 from ..source import Source
 from ..tasks import CLASSIFIED, TEXT, Task
@@ -25,11 +24,7 @@ from ..verify import Verification
 
 
 def write(source: Source, path: Path, options: Options, console: Console) -> None:
-    """Write the packed file of docs/format.md, verified, and print its report.
-
-    Raises:
-        ValueError: the model cannot be exported, or its file does not give PyTorch's answer. No file is left.
-    """
+    """Write the packed file of docs/format.md, verified, and print its report."""
     result = export(
         source.model,
         options,
@@ -41,7 +36,7 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
         calibration=source.calibration,
         size=source.size,
         progress=lambda step: say_on(console, f'... {step}'),
-        watch=_watch,
+        watch=partial(track, description='comparing', console=Console(stderr=True), transient=True),
     )
     scores = (
         None if result.int8 is None or source.score is None else scores_of(result.int8, result.data, source, console)
@@ -70,9 +65,6 @@ def print_export(result: Export, source: Source, console: Console) -> None:
         say(f'The outputs are what the head gives, because {result.task.because}.')
     if result.fixed:
         say(f'The file takes images of one size only ({", ".join(result.fixed)}): the model itself fixes it.')
-    if result.task.name == TEXT:
-        for part, size in part_sizes(result.data).items():
-            say(f'  {part}: {size:,}')
     for note in source.notes:
         say(note)
     noun, kind = 'texts' if result.task.name == TEXT else 'images', kind_of(source)
@@ -170,11 +162,7 @@ Scores = tuple[Mapping[str, float], Mapping[str, float]]
 
 
 def scores_of(int8: Quantized, data: bytes, source: Source, console: Console) -> Scores:
-    """Score a file without --int8 and with it.
-
-    Raises:
-        ValueError: with it no score is half of what it was.
-    """
+    """Score a file without --int8 and with it."""
     assert source.score is not None
     say_on(console, '... scoring the file without --int8 and the one with it')
     without, scores = source.score(int8.before), source.score(data)
@@ -229,7 +217,3 @@ def _half_stem_note() -> str:
     if found in ('float16', 'bfloat16'):
         return f"The stem's products were of {found} here; float16 is the finer one, of AArch64."
     return 'This processor has no products of 16-bit numbers, so what --half-stem changes was not measured.'
-
-
-def _watch(examples: Sequence[Any]) -> Iterable[Any]:
-    return track(examples, 'comparing', console=Console(stderr=True), transient=True)

@@ -10,6 +10,7 @@ from ..operators import DOMAIN
 from ..rewriting import (
     BLOCKS,
     DEFAULTS,
+    RESIDUAL,
     Rewrite,
     constant,
     constant_array,
@@ -27,11 +28,8 @@ AXIS = {0: 0, 1: 3, 2: 1, 3: 2}
 
 CONVOLUTIONS = {
     'BinaryConv': [0],
-    'BinaryBlock': [0, 6],
-    'BinaryClipBlock': [0, 6],
     'PackedBinaryConv': [],
-    'PackedBinaryBlock': [5],
-    'PackedBinaryClipBlock': [5],
+    **{block: [0, residual] if block in BLOCKS else [residual] for block, residual in RESIDUAL.items()},
 }
 """Binary convolutions, and which of their inputs are images."""
 
@@ -146,7 +144,10 @@ def _worth_it(region: Region) -> Region:
         left -= part
         inside = {node.outputs[0] for node in part}
         entering = {value for node in part for value in _maps(node)} - inside
-        leaving = {value for value in inside if value.is_graph_output() or _leaves(value, part)}
+        leaving = {value for value in inside if value.is_graph_output()}
+        for value in inside:
+            if any(reader not in part and not _takes_either(reader) for reader, _ in value.uses()):
+                leaving.add(value)
         given = sum(_channels(node.outputs[0]) for node in part if _is_convolution(node))
         if sum(map(_channels, entering | leaving)) <= given:
             kept |= part
@@ -163,10 +164,6 @@ def _find_connected(nodes: Region) -> Region:
         around |= {reader for value in node.outputs for reader, _ in value.uses()}
         ahead |= {other for other in around if other is not None and other in nodes} - part
     return part
-
-
-def _leaves(value: ir.Value, part: Region) -> bool:
-    return any(reader not in part and not _takes_either(reader) for reader, _ in value.uses())
 
 
 def _channels(value: ir.Value) -> int:
@@ -252,9 +249,11 @@ class _Mover:
         elif node.op_type == 'Resize':
             self._turn_sizes(node)
         elif node.op_type == 'AveragePool':
-            node = self._replace_pool(node)
+            ceil = node.attributes['ceil_mode'].as_int() if 'ceil_mode' in node.attributes else 0
+            node = self._exchange(node, operator('RealAveragePool', node.inputs[:1], {'ceil_mode': ceil}, node.name))
         elif node.op_type == 'RoiAlign':
-            node = self._replace_align(node)
+            options = {name: attribute.value for name, attribute in node.attributes.items() if name != 'mode'}
+            node = self._exchange(node, operator('RealRoiAlign', node.inputs, ROI_ALIGN | options, node.name))
         elif node.op_type == 'Conv':
             node = self._replace_pointwise(node)
         self._give_first(node)
@@ -299,14 +298,6 @@ class _Mover:
         order = constant(self.graph, np.array(TO_LAST), 'axes_to_last')
         turned = self._before(reader, ir.node('Gather', [size, order], {'axis': 0}, num_outputs=1))
         return _describe(turned.outputs[0], f'{size.name}_last', size)
-
-    def _replace_pool(self, node: ir.Node) -> ir.Node:
-        options = {'ceil_mode': node.attributes['ceil_mode'].as_int() if 'ceil_mode' in node.attributes else 0}
-        return self._exchange(node, operator('RealAveragePool', node.inputs[:1], options, node.name))
-
-    def _replace_align(self, node: ir.Node) -> ir.Node:
-        options = {name: attribute.value for name, attribute in node.attributes.items() if name != 'mode'}
-        return self._exchange(node, operator('RealRoiAlign', node.inputs, ROI_ALIGN | options, node.name))
 
     def _replace_pointwise(self, node: ir.Node) -> ir.Node:
         x, weight, *bias = node.inputs

@@ -4,10 +4,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..operators import DOMAIN
-from ..rewriting import Rewrite, Vector, constant, constant_array
-
-BLOCKS = {'BinaryBlock': 3, 'BinaryClipBlock': 3, 'PackedBinaryBlock': 2, 'PackedBinaryClipBlock': 2}
-"""Blocks, and which of their inputs is the scale; mul, add and the residual follow it."""
+from ..rewriting import RESIDUAL, Rewrite, Vector, constant, constant_array
 
 
 class FoldFactors(Rewrite):
@@ -31,13 +28,13 @@ class FoldFactors(Rewrite):
     """
 
     def rewrite(self, graph: ir.Graph) -> bool:
-        blocks = [node for node in graph if node.domain == DOMAIN and node.op_type in BLOCKS]
+        blocks = [node for node in graph if node.domain == DOMAIN and node.op_type in RESIDUAL]
         folded = [_fold(graph, node) for node in blocks]
         return any(folded)
 
 
 def _fold(graph: ir.Graph, block: ir.Node) -> bool:
-    at = BLOCKS[block.op_type]
+    at = RESIDUAL[block.op_type] - 3
     scale, mul, add = (constant_array(value) for value in block.inputs[at : at + 3])
     if scale is None or mul is None or add is None:
         return False

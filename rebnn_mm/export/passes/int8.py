@@ -21,7 +21,7 @@ from rebnn_mm.utils.machine import processor_flags
 
 from ...errors import RebnnError
 from ..operators import DOMAIN
-from ..rewriting import constant_array, demand
+from ..rewriting import RESIDUAL, constant_array, demand
 
 TIERS = ('heads', 'all', 'stem')
 """Choices of int8 layers: products that never become a sign; also shortcuts and others; also the first layer."""
@@ -30,9 +30,6 @@ PRODUCTS = ('Conv', 'ConvTranspose', 'Gemm', 'MatMul')
 
 REAL_OUTPUTS = ('Gemm', 'MatMul')
 """These give real numbers from 8-bit inputs in one step, so that their outputs need not be rounded to 8 bits."""
-
-RESIDUAL = {'BinaryBlock': 6, 'BinaryClipBlock': 6, 'PackedBinaryBlock': 5, 'PackedBinaryClipBlock': 5}
-"""Number of the block's input that is added after its sums, and so is not a sign yet."""
 
 FREE_INPUTS = {'RealRoiAlign': 1, 'RoiAlign': 1}
 """Operators whose inputs from this one on say where to look, not what is seen: boxes."""
@@ -80,11 +77,7 @@ class Plan(NamedTuple):
 def plan_int8(
     model: onnx.ModelProto, tier: str, feeds: Iterable[Mapping[str, np.ndarray]], *, reduced: bool = False
 ) -> Plan:
-    """Choose layers and calibrate them.
-
-    Raises:
-        ValueError: there is nothing to quantize or to calibrate on, or a layer's values cannot be.
-    """
+    """Choose layers and calibrate them."""
     choices = choose(model, tier)
     if not any(choice.int8 for choice in choices):
         real = f' ({choices[0].layer}: {choices[0].because})' if choices else ''
@@ -143,7 +136,7 @@ def _sign_behind(value: ir.Value) -> str | None:
     while ahead:
         for node, index in ahead.pop().uses():
             if node.domain == DOMAIN and node.op_type.startswith(('Binary', 'PackedBinary')):
-                if index != RESIDUAL.get(node.op_type):
+                if index != RESIDUAL.get(node.op_type):  # which is no sign yet
                     return node.name
             elif node.op_type in ENDS or index >= FREE_INPUTS.get(node.op_type, index + 1):
                 continue
@@ -287,11 +280,7 @@ def insert_int8(
 def measure_ranges(
     session: onnxruntime.InferenceSession, names: Sequence[str], feeds: Iterable[Mapping[str, np.ndarray]]
 ) -> Ranges:
-    """Least and largest of some values, over all inputs.
-
-    Raises:
-        ValueError: there are no inputs, or a value is nowhere or not finite.
-    """
+    """Least and largest of some values, over all inputs."""
     outputs = [f'{name}{end}' for name in names for end in EXTREMES]
     ranges = {name: np.array([np.inf, -np.inf]) for name in names}
     count = 0

@@ -24,10 +24,9 @@ from rebnn_mm.export.detection.boxes import image_corners
 from rebnn_mm.export.detection.graph import GraphBuilder
 from rebnn_mm.export.detection.heads import one_stage_detections, pool_regions, proposals, two_stage_detections
 from rebnn_mm.export.difference import agreement
-from rebnn_mm.export.exporter import passes_of
 from rebnn_mm.export.metadata import set_metadata
 from rebnn_mm.export.options import Options
-from rebnn_mm.export.passes import ChannelsLast, FuseBlocks
+from rebnn_mm.export.passes import ChannelsLast, FuseBlocks, passes_of
 from rebnn_mm.export.tasks import Task
 
 from .detectors import (

@@ -19,6 +19,7 @@ from rebnn_mm.deploy.onnx_file import seal
 from rebnn_mm.export import exporter
 from rebnn_mm.export.metadata import set_metadata
 from rebnn_mm.export.options import Options
+from rebnn_mm.export.passes import passes_of
 from rebnn_mm.export.source import load_source
 from tests.export.detection.detectors import CONFIGS, DELTAS, RETINA_ANCHORS, lively, one_stage_config
 
@@ -57,7 +58,7 @@ def files(tmp_path_factory) -> Files:
         source = load_source(names.config, names.checkpoint)
         task = exporter.task_of(source.model)
         graph, _ = exporter.build_unfused_graph(source.model, task, source.size)
-        graph = exporter.apply_passes(graph, *exporter.passes_of(task, Options(fused=False)))
+        graph = exporter.apply_passes(graph, *passes_of(task, Options(fuse=False)))
     set_metadata(graph, task.name, config=source.config, classes=source.classes, preprocess=source.preprocess)
     exporter.write(seal(graph.SerializeToString()), names.packed)
     return names

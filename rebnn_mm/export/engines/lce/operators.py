@@ -41,7 +41,13 @@ def _image_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Translator:
-    """Writes each node of a graph, whose binary operators are not fused, as one or several operators."""
+    """Writes each node of a graph, whose binary operators are not fused, as one or several operators.
+
+    The file takes one image [1, H, W, C], normalised as ``rebnn.preprocess`` says, and gives what the model gives.
+    Sums are the same integers; scaling factors and batch norms stay operators of their own, in the same order.
+
+    Source: larq compute engine 0.16 (operators ``LceQuantize`` and ``LceBconv2d``).
+    """
 
     def __init__(self, model: onnx.ModelProto, size: tuple[int, int]) -> None:
         self.model = model

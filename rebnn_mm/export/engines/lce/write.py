@@ -29,7 +29,7 @@ computed in another order there, so now and then a value next to zero changes it
 def write(source: Source, path: Path, options: Options, console: Console) -> None:
     """Write a file for larq compute engine if it gives the packed file's answer there, where that is installed."""
     graph, images = _check_graph(source, options, console)
-    data = to_lce(graph, source.size, f'rebnn_mm {source.config}')
+    data = Translator(graph, source.size).translate(f'rebnn_mm {source.config}')
     say(
         console,
         f'The file takes one {source.size[0]}x{source.size[1]} image, height first, prepared as docs/format.md says.',
@@ -44,17 +44,6 @@ def write(source: Source, path: Path, options: Options, console: Console) -> Non
         )
     write_whole(data, path)
     say(console, f'Wrote {path}: {len(data) / 1e6:.2f} MB.')
-
-
-def to_lce(model: onnx.ModelProto, size: tuple[int, int], description: str) -> bytes:
-    """Write a TensorFlow Lite file with larq compute engine's binary operators.
-
-    The file takes one image [1, H, W, C], normalised as ``rebnn.preprocess`` says, and gives what the model gives.
-    Sums are the same integers; scaling factors and batch norms stay operators of their own, in the same order.
-
-    Source: larq compute engine 0.16 (operators ``LceQuantize`` and ``LceBconv2d``).
-    """
-    return Translator(model, size).translate(description)
 
 
 def _check_graph(source: Source, options: Options, console: Console) -> tuple[onnx.ModelProto, list[Image]]:

@@ -9,7 +9,7 @@ from torch import nn
 from rebnn_mm.export.convert import pack
 from rebnn_mm.export.engines.lce.binary import binary_convolution
 from rebnn_mm.export.engines.lce.builder import TFLiteBuilder
-from rebnn_mm.export.engines.lce.write import to_lce
+from rebnn_mm.export.engines.lce.operators import Translator
 from rebnn_mm.export.trace import trace
 from rebnn_mm.layers import BinaryConv2d
 from rebnn_mm.methods import ReBNNLinear
@@ -71,7 +71,7 @@ def test_zero_is_plus_one(run_lce):
 
 
 def file_of(model, x):
-    return to_lce(trace(pack(model).model, {'x': x}, ['y']), tuple(x.shape[2:]), 'test')
+    return Translator(trace(pack(model).model, {'x': x}, ['y']), tuple(x.shape[2:])).translate('test')
 
 
 def test_shift_scale_and_bias(run_lce):

@@ -7,7 +7,7 @@ from mmcv.cnn.bricks import Conv2dAdaptivePadding
 from torch import nn
 
 from rebnn_mm.export.convert import pack
-from rebnn_mm.export.engines.lce.write import to_lce
+from rebnn_mm.export.engines.lce.operators import Translator
 from rebnn_mm.export.trace import trace, trace_images
 from rebnn_mm.methods import ReBNNConv2d
 from rebnn_mm.models import BinaryResNet, BinaryVGGSmall
@@ -80,7 +80,7 @@ def test_resnet(block, size, run_lce):
     )
     model = used(Classifier(backbone, 32), 3, size, size)
     x = torch.randn(1, 3, size, size)
-    file = to_lce(trace(pack(model).model, {'x': x}, ['y']), (size, size), 'test')
+    file = Translator(trace(pack(model).model, {'x': x}, ['y']), (size, size)).translate('test')
     with torch.no_grad():
         expected = model(x).numpy()
     assert np.abs(run_lce([(file, x.numpy())])[0] - expected).max() <= AGREEMENT * np.abs(expected).max()
@@ -90,7 +90,7 @@ def test_vgg_small_is_flattened_in_pytorch_order(run_lce):
     torch.manual_seed(0)
     model = used(Classifier(BinaryVGGSmall(conv_cfg=dict(type='ReBNNConv2d')), 512 * 16, flatten=True), 3, 32, 32)
     x = torch.randn(1, 3, 32, 32)
-    file = to_lce(trace(pack(model).model, {'x': x}, ['y']), (32, 32), 'test')
+    file = Translator(trace(pack(model).model, {'x': x}, ['y']), (32, 32)).translate('test')
     with torch.no_grad():
         expected = model(x).numpy()
     assert np.abs(run_lce([(file, x.numpy())])[0] - expected).max() <= AGREEMENT * np.abs(expected).max()
@@ -114,7 +114,7 @@ def test_what_released_networks_have(model, run_lce):
     with torch.no_grad():
         expected = model(x)
     graph = trace_images(model, torch.zeros(2, 8, 12, 13), ['y'])
-    file = to_lce(graph, (9, 8), 'test')
+    file = Translator(graph, (9, 8)).translate('test')
     assert run_lce([(file, x.numpy())])[0] == pytest.approx(expected.numpy(), rel=1e-5, abs=1e-5)
 
 
@@ -134,4 +134,4 @@ def test_what_is_not_translated_is_named(model, message):
     x = torch.randn(1, 8, 8, 8)
     traced = trace(pack(model.eval()).model, {'x': x}, ['y'])
     with pytest.raises(ValueError, match=message):
-        to_lce(traced, (8, 8), 'test')
+        Translator(traced, (8, 8)).translate('test')
