@@ -1,6 +1,6 @@
 """Make a checkpoint of a packed model: it scores the same in PyTorch, and can be trained on.
 
-    rebnn unpack zoo:blood-cells blood_cells.pth --images data/bccd/images
+    rebnn unpack zoo:blood-cells blood_cells.pth --images demo/blood_cells/images
     rebnn test rebnn_mm::bccd/faster_rcnn_r18_rebnn_taught_bccd.py blood_cells.pth
     rebnn train my_config.py --cfg-options load_from=blood_cells.pth
 

@@ -1,4 +1,4 @@
-"""The command ``rebnn-run``: what a packed model finds in an image or in a text.
+"""Print what a packed model finds in an image or a text: the command ``rebnn-run``.
 
 rebnn-run zoo:blood-cells-tiny zoo:BloodImage_00021.jpg --out painted.png
 rebnn-run resnet18.onnx cat.jpg
