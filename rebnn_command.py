@@ -125,7 +125,7 @@ def is_here(module: str) -> bool:
 
 
 def how_to_install(name: str) -> str:
-    """What to install for a subcommand whose libraries are missing."""
+    """Say what to install for a subcommand whose libraries are missing."""
     if COMMANDS[name].light:
         return 'Run: pip install numpy onnxruntime pillow'
     if name in ('export', 'test-packed', 'choose', 'choose-layers', 'benchmark', 'unpack'):
@@ -147,7 +147,7 @@ def usage() -> str:
 
 
 def package() -> ModuleSpec:
-    """Where rebnn_mm is."""
+    """Find the folder of rebnn_mm."""
     spec = importlib.util.find_spec('rebnn_mm')
     if spec is None or spec.origin is None:
         raise SystemExit(f'rebnn: rebnn_mm is not installed in this Python. {WHOLE}')

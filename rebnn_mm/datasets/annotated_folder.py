@@ -18,9 +18,9 @@ from .photo_places import (
     Box,
     Photo,
     Places,
-    beginning,
     by_folder,
     find_box_fault,
+    find_split,
     refuse_wrong,
     split_of_folder,
 )
@@ -186,7 +186,7 @@ def _coco_files(folder: Path, named: Mapping[str, Path]) -> dict[str, Path]:
         if path in named.values() or not _is_coco(path):
             continue
         words = re.findall('[A-Z]?[a-z]+|[A-Z]+', path.stem)
-        split = beginning(words) or split_of_folder(path, folder)
+        split = find_split(words) or split_of_folder(path, folder)
         if split not in named:
             found.setdefault(split, []).append(path)
     if 'train' in named:
@@ -268,7 +268,7 @@ def _read_coco(files: Mapping[str, Path], places: Places) -> tuple[dict[str, lis
                 number, name = image['id'], image['file_name']
                 file = places.find(name, path.parent, split)
                 if file is None:
-                    wrong.append(places.missing(name))
+                    wrong.append(places.explain_missing(name))
                     continue
                 if file in photos:
                     places.notes.append(f'images are listed twice, and their boxes put together\t{name}')
@@ -310,7 +310,7 @@ def _read_voc(folder: Path, places: Places) -> tuple[dict[str, list[Photo]], lis
         split = split_of_folder(path, folder) or 'train'
         file = next((file for name in names if name and (file := places.find(name, path, split))), None)
         if file is None:
-            wrong.append(f'{places.missing(named or path.stem)}, for {path}')
+            wrong.append(f'{places.explain_missing(named or path.stem)}, for {path}')
             continue
         photos[path] = places.photo(file, (size[0], size[1]), boxes, wrong)
     refuse_wrong(folder, wrong)

@@ -41,7 +41,7 @@ from .image import read_image
 from .loading import load
 from .model import ImageModel
 from .native import MOST_THREADS
-from .painted import painting
+from .painted import open_output
 from .session import library_available
 from .several import images_of, is_several
 from .text_classifier import TextClassifier
@@ -230,7 +230,7 @@ def run_several(args: argparse.Namespace, model: ImageModel, sources: Sequence[s
 
     options = {'top': args.top} if isinstance(model, Classifier) else {}
     start, number, broken = time.perf_counter(), 0, []
-    with nullcontext() if args.out is None else painting(args.out, sources) as add:
+    with nullcontext() if args.out is None else open_output(args.out, sources) as add:
         for result in model.stream(images(), batch=args.batch, workers=args.threads, on_error='return', **options):
             name, image = seen.popleft()
             if isinstance(result, ImageError):
@@ -300,7 +300,7 @@ def _check_out(out: Path, model: object) -> None:
 
 
 def _save_outputs(outputs: Mapping[str, np.ndarray], out: Path) -> None:
-    """As ``numpy.savez`` would, which however takes no output of the name "file"."""
+    """Write arrays as ``numpy.savez`` does, which refuses an output named "file"."""
     try:
         with whole_file(out) as part, zipfile.ZipFile(part, 'w') as archive:
             for name, value in outputs.items():

@@ -20,9 +20,7 @@ def test_the_script_for_plain_onnxruntime():
     code = re.search(r'```python\n(.*?)```', section, re.DOTALL)[1]
     assert 'from rebnn' not in code and code.count('library = None') == 1
     code = code.replace('library = None', f'library = {str(library_path())!r}')
-    done = subprocess.run(
-        [sys.executable, '-I', '-c', code], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, '-I', '-c', code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     rows = [re.fullmatch(r'(\w+) ([\d.]+) \[(.*)\]', line).groups() for line in done.stdout.splitlines()]
     found = load('zoo:blood-cells')(PHOTO).at_least(0.8)
