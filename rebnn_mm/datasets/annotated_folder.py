@@ -93,7 +93,7 @@ def read_annotated(folder: str | Path, given: Mapping[str, str | Path] | None = 
         )
     present = {box.name for box in boxes}
     classes = tuple(name for name in order if name in present)
-    notes += [f'classes have no box anywhere and are left out\t{name}' for name in order if name not in present]
+    notes += [f'classes without any box are left out\t{name}' for name in order if name not in present]
     counts = {
         split: Counter(box.name for photo in photos for box in photo.boxes if not box.crowd)
         for split, photos in splits.items()
@@ -121,7 +121,7 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
         return read_yolo(names, places)
     if label is not None:
         raise RebnnError(
-            f"{label} is of YOLO's form, and nothing names the classes: write {folder / 'data.yaml'} with the lines "
+            f'{label} is a YOLO label file, and nothing names the classes: write {folder / "data.yaml"} with the lines '
             'train: (folder of images), val: (another) and names: [first, second], or a classes.txt with a name in '
             'each line.'
         )

@@ -55,7 +55,7 @@ def write_page() -> str:
         about = command.about[0].upper() + command.about[1:]
         usage, _, rest = read_help(name).partition('\n\n')
         usage = '\n    '.join(fold(line) for line in usage.removeprefix('usage: ').splitlines())
-        parts.append(f'## rebnn {name}\n\n{about}.\n\n```console\n{usage}\n```\n')
+        parts.append(f'## rebnn {name}\n\n{about}.\n\n```sh\n{usage}\n```\n')
         if example := re.search(rf'^ *(rebnn[ -]{name} .*(?:\n {{6,}}\S.*)*)', rest, re.MULTILINE):
             parts.append(f'```shell\n{fold(example[1], " " + chr(92))}\n```\n')
     return '\n'.join(parts)

@@ -13,7 +13,8 @@ def zoo_page() -> str:
     """Write the list and the main rows of each card as Markdown, for docs/zoo.md."""
     table = ['| name | file | score | finds |', '|---|---|---|---|']
     for card in cards():
-        table.append(f'| [{card["name"]}](#{card["name"]}) | {megabytes(card)} MB | {score_text(card["scores"])} | {card["finds"]} |')
+        name, score = card['name'], score_text(card['scores'])
+        table.append(f'| [{name}](#{name}) | {megabytes(card)} MB | {score} | {card["finds"]} |')
     parts = ['\n'.join(table)]
     for card in cards():
         rows = [f'| {title} | {text} |' for title, text in card_entries(card) if title in SHOWN]
