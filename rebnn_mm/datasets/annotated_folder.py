@@ -121,9 +121,9 @@ def _read(places: Places, named: dict[str, Path]) -> tuple[dict[str, list[Photo]
         return read_yolo(names, places)
     if label is not None:
         raise RebnnError(
-            f'{label} is a YOLO label file, and nothing names the classes: write {folder / "data.yaml"} with the lines '
-            'train: (folder of images), val: (another) and names: [first, second], or a classes.txt with a name in '
-            'each line.'
+            f'{label} is a YOLO label file, and nothing names the classes: write {folder / "data.yaml"} with the '
+            'lines train: (folder of images), val: (another) and names: [first, second], or a classes.txt with a '
+            'name in each line.'
         )
     tables = csv_files(folder)
     if tables:
